@@ -1,0 +1,2 @@
+//! autoloop.
+fn main() {}

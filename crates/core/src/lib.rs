@@ -1,0 +1,6 @@
+//! The decisions of autoloop.
+//!
+//! The journal is the only thing that has happened; everything in this crate is a fold of it or a
+//! decision made from it. Nothing here opens a file, asks the time or starts a process.
+
+pub mod stamp;

@@ -1,0 +1,3 @@
+//! The effects of autoloop: everything that touches files, processes or time.
+
+pub mod world;

@@ -1,0 +1,220 @@
+//! The four seams between autoloop and everything it cannot control.
+//!
+//! Whatever the product does to the world goes through a [`Clock`], a [`Spawner`], a [`Disk`] or an
+//! [`Entropy`]. Each has one real implementation here and one simulated implementation in the
+//! testkit; nothing else is ever faked. The traits are object-safe and know no `async`, so a
+//! simulation can drive the same code from one seed on one thread.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use autoloop_core::stamp::Stamp;
+
+mod real;
+
+pub use real::{OsEntropy, OsSpawner, RealDisk, SystemClock};
+
+/// Everything outside the program, as one value that is passed down from `main`.
+#[derive(Clone)]
+pub struct World {
+    /// What time it is, and how to let it pass.
+    pub clock: Arc<dyn Clock>,
+    /// Files.
+    pub disk: Arc<dyn Disk>,
+    /// Dice.
+    pub entropy: Arc<dyn Entropy>,
+    /// Processes.
+    pub spawner: Arc<dyn Spawner>,
+}
+
+impl World {
+    /// The world as the operating system presents it.
+    pub fn real() -> Self {
+        World {
+            clock: Arc::new(SystemClock::default()),
+            disk: Arc::new(RealDisk),
+            entropy: Arc::new(OsEntropy),
+            spawner: Arc::new(OsSpawner),
+        }
+    }
+}
+
+/// Time, read and spent.
+pub trait Clock: Send + Sync {
+    /// The wall clock, for the `ts` of records.
+    fn now(&self) -> Stamp;
+    /// Time since some fixed moment; never goes backward. Deadlines are made of it.
+    fn elapsed(&self) -> Duration;
+    /// Lets this much time pass.
+    fn sleep(&self, time: Duration);
+}
+
+/// Randomness: run ids, tickets, jitter.
+pub trait Entropy: Send + Sync {
+    /// Fills the whole slice.
+    fn fill(&self, bytes: &mut [u8]);
+
+    /// One random number.
+    fn number(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.fill(&mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+}
+
+/// Starts processes.
+pub trait Spawner: Send + Sync {
+    /// Starts a job. An error means that nothing was started.
+    fn spawn(&self, job: Job) -> io::Result<Running>;
+}
+
+/// A process to start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Job {
+    /// The executable: a path, or a name to be looked up in `PATH`.
+    pub program: OsString,
+    /// Its arguments, never interpreted by a shell.
+    pub args: Vec<OsString>,
+    /// Variables set on top of the inherited environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Variables taken out of the inherited environment.
+    pub env_removed: Vec<OsString>,
+    /// The directory to start in; `None` is the current one.
+    pub dir: Option<PathBuf>,
+    /// What the process reads on standard input, which is closed after it.
+    pub stdin: Vec<u8>,
+}
+
+/// A process under way: only channels, so that a scripted one is as real as a forked one.
+#[derive(Debug)]
+pub struct Running {
+    /// The process id, for messages to people.
+    pub id: u32,
+    /// What it prints and how it ends. `Exited` is always the last message.
+    pub reports: Receiver<Report>,
+    /// Signals to send to it. Sending after the end has no effect.
+    pub signals: Sender<Signal>,
+}
+
+/// Something a running process did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// Bytes on standard output.
+    Stdout(Vec<u8>),
+    /// Bytes on standard error.
+    Stderr(Vec<u8>),
+    /// It ended, and both outputs are drained.
+    Exited(Exit),
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// With this status.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// What can be sent to a running process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// A request to end.
+    Terminate,
+    /// The end.
+    Kill,
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To read; it must exist.
+    Read,
+    /// To read and to add to its end; it is made, for its owner only, when there is none.
+    Append,
+}
+
+/// A file system, as far as the journal and its sidecars need one.
+///
+/// Durability follows POSIX: bytes written are durable after [`DiskFile::sync`], a name is durable
+/// after [`Disk::sync_dir`] on the directory that holds it.
+pub trait Disk: Send + Sync {
+    /// Opens a file. Neither its name nor the directory that holds it may be a symbolic link.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>>;
+    /// Looks at a name without following it.
+    fn stat(&self, path: &Path) -> io::Result<FileStat>;
+    /// Makes one directory, for its owner only.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// Puts a whole file in place of whatever has the name, so that a reader sees the old bytes or
+    /// the new ones. Not synced: only things that can be rebuilt are written this way.
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
+    /// Starts to watch a file, which need not exist yet.
+    fn watch(&self, path: &Path) -> io::Result<Box<dyn Watch>>;
+}
+
+/// One open file.
+pub trait DiskFile: Send + Sync {
+    /// What the file is now.
+    fn stat(&self) -> io::Result<FileStat>;
+    /// Takes the exclusive advisory lock; `false` when another open file has it.
+    fn try_lock(&self) -> io::Result<bool>;
+    /// Gives the lock back. Dropping the file does so too.
+    fn unlock(&self) -> io::Result<()>;
+    /// The process that holds the lock, where the system can tell.
+    fn lock_holder(&self) -> Option<u32>;
+    /// Reads at an offset; 0 at the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Adds bytes at the end, possibly fewer than given.
+    fn append(&self, bytes: &[u8]) -> io::Result<usize>;
+    /// Cuts the file to a length.
+    fn cut(&self, len: u64) -> io::Result<()>;
+    /// Makes all bytes written so far durable.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A watch on one file, begun before its state was looked at, so that no change is missed.
+pub trait Watch {
+    /// Returns when the file may have changed since the last call, or when the time is up.
+    fn changed(&mut self, timeout: Duration) -> io::Result<()>;
+}
+
+/// What a name or an open file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStat {
+    /// The file system it is on.
+    pub device: u64,
+    /// Which file it is there.
+    pub inode: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// How many names it has.
+    pub links: u64,
+    /// What sort of thing it is.
+    pub kind: FileKind,
+}
+
+impl FileStat {
+    /// Whether both are the same file, whatever it is called.
+    pub fn is_same_file(&self, other: &FileStat) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+/// The sorts of things that a name can stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// An ordinary file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A pipe, a socket or a device.
+    Special,
+}

@@ -1,0 +1,244 @@
+//! Real files, opened so that no link can lead a writer astray.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{CWD, Mode, OFlags};
+
+use crate::world::{Access, Disk, DiskFile, FileKind, FileStat, Watch};
+
+use super::watch;
+
+/// The file system of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+impl Disk for RealDisk {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        // Non-blocking, so that a pipe put where a file should be is refused and not waited for.
+        let shared = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let fd = match access {
+            Access::Read => rustix::fs::open(path, shared | OFlags::RDONLY, Mode::empty())?,
+            Access::Append => {
+                let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW;
+                open_without_links(path, shared | flags)?
+            }
+        };
+        Ok(Box::new(RealFile(File::from(fd))))
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<FileStat> {
+        fs::symlink_metadata(path).map(|metadata| file_stat(&metadata))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        fs::DirBuilder::new().mode(0o700).create(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let beside = unused_name(path);
+        let written = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&beside)
+            .and_then(|mut file| file.write_all(bytes))
+            .and_then(|()| fs::rename(&beside, path));
+        if written.is_err() {
+            // The half-written file is of no use to anybody; failing to remove it changes nothing.
+            let _ = fs::remove_file(&beside);
+        }
+        written
+    }
+
+    fn watch(&self, path: &Path) -> io::Result<Box<dyn Watch>> {
+        watch::watch(path)
+    }
+}
+
+/// A name in the same directory that no other writer of this or another process uses.
+fn unused_name(path: &Path) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}-{count}.tmp", std::process::id()));
+    path.with_file_name(name)
+}
+
+/// Opens `…/state/journal.jsonl` so that neither of its last two parts is a symbolic link. What
+/// comes before them is the user's own choice of a place and may well be one.
+#[cfg(target_os = "linux")]
+fn open_without_links(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    use rustix::fs::{ResolveFlags, openat2};
+    use rustix::io::Errno;
+
+    let (base, beneath) = split_base(path);
+    let mode = Mode::RUSR | Mode::WUSR;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let opened = if base.as_os_str().is_empty() {
+        openat2(CWD, &beneath, flags, mode, resolve)
+    } else {
+        let dir = rustix::fs::open(
+            &base,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        openat2(&dir, &beneath, flags, mode, resolve)
+    };
+    match opened {
+        // Kernels before 5.6 do not have the call; some container filters forbid it.
+        Err(Errno::NOSYS | Errno::PERM) => open_after_looking(path, flags),
+        result => Ok(result?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+use open_after_looking as open_without_links;
+
+/// The same where the kernel cannot check a whole path at once.
+fn open_after_looking(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let dir = split_dir(path);
+    if !dir.as_os_str().is_empty() && fs::symlink_metadata(dir)?.file_type().is_symlink() {
+        return Err(rustix::io::Errno::LOOP.into());
+    }
+    Ok(rustix::fs::openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)?)
+}
+
+fn split_dir(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
+}
+
+/// `a/b/c.jsonl` → (`a`, `b/c.jsonl`): the part that may hold links, and the part that may not.
+#[cfg(target_os = "linux")]
+fn split_base(path: &Path) -> (PathBuf, PathBuf) {
+    let name = Path::new(path.file_name().unwrap_or(path.as_os_str()));
+    let dir = split_dir(path);
+    match dir.file_name() {
+        Some(dir_name) => (split_dir(dir).to_owned(), Path::new(dir_name).join(name)),
+        // `/c.jsonl`, `c.jsonl` and `../c.jsonl` have no directory that could be looked at.
+        None => (dir.to_owned(), name.to_owned()),
+    }
+}
+
+struct RealFile(File);
+
+impl DiskFile for RealFile {
+    fn stat(&self) -> io::Result<FileStat> {
+        self.0.metadata().map(|metadata| file_stat(&metadata))
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        match self.0.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.0.unlock()
+    }
+
+    fn lock_holder(&self) -> Option<u32> {
+        let stat = self.0.metadata().ok()?;
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        let file = format!(
+            "{:02x}:{:02x}:{}",
+            rustix::fs::major(stat.dev()),
+            rustix::fs::minor(stat.dev()),
+            stat.ino()
+        );
+        locks.lines().find_map(|line| flock_holder(line, &file))
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        (&self.0).write(bytes)
+    }
+
+    fn cut(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+/// Reads `1: FLOCK  ADVISORY  WRITE 7121 fe:00:131 0 EOF`; waiters have a `->` after the number and
+/// are passed over.
+fn flock_holder(line: &str, file: &str) -> Option<u32> {
+    let mut words = line.split_whitespace().skip(1);
+    let is_flock = words.next()? == "FLOCK";
+    let pid = words.nth(2)?;
+    let locked = words.next()?;
+    (is_flock && locked == file).then(|| pid.parse().ok()).flatten()
+}
+
+fn file_stat(metadata: &fs::Metadata) -> FileStat {
+    let kind = metadata.file_type();
+    FileStat {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        len: metadata.len(),
+        links: metadata.nlink(),
+        kind: if kind.is_file() {
+            FileKind::Regular
+        } else if kind.is_dir() {
+            FileKind::Directory
+        } else if kind.is_symlink() {
+            FileKind::Symlink
+        } else {
+            debug_assert!(
+                kind.is_fifo()
+                    || kind.is_socket()
+                    || kind.is_char_device()
+                    || kind.is_block_device()
+            );
+            FileKind::Special
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_holder_is_told_from_a_waiter() {
+        let file = "fe:00:131";
+        let holder = "1: FLOCK  ADVISORY  WRITE 7121 fe:00:131 0 EOF";
+        let waiter = "1: -> FLOCK  ADVISORY  WRITE 7122 fe:00:131 0 EOF";
+        let other = "2: POSIX  ADVISORY  WRITE 7123 fe:00:131 0 EOF";
+        assert_eq!(flock_holder(holder, file), Some(7121));
+        assert_eq!(flock_holder(waiter, file), None);
+        assert_eq!(flock_holder(other, file), None);
+        assert_eq!(flock_holder(holder, "fe:00:13"), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn only_the_last_two_parts_of_a_path_are_held_to_be_real() {
+        let split = |path: &str| {
+            let (base, beneath) = split_base(Path::new(path));
+            (base.display().to_string(), beneath.display().to_string())
+        };
+        let pair = |base: &str, beneath: &str| (base.to_owned(), beneath.to_owned());
+        assert_eq!(split("/a/b/c.jsonl"), pair("/a", "b/c.jsonl"));
+        assert_eq!(split(".autoloop/c.jsonl"), pair("", ".autoloop/c.jsonl"));
+        assert_eq!(split("c.jsonl"), pair("", "c.jsonl"));
+        assert_eq!(split("/c.jsonl"), pair("/", "c.jsonl"));
+        assert_eq!(split("../c.jsonl"), pair("..", "c.jsonl"));
+    }
+}

@@ -1,0 +1,1 @@
+//! The simulated world and the sandbox that the tests of autoloop run in.
