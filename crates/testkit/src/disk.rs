@@ -1,0 +1,181 @@
+//! A file system in memory that forgets, fills up, fails and dies as a test wants it to.
+//!
+//! Every file and directory is kept twice: as processes see it (the page cache) and as it is on
+//! the disk. [`DiskFile::sync`] and [`Disk::sync_dir`] carry the one over to the other;
+//! [`SimDisk::crash`] shows what a power cut leaves of the difference, [`SimDisk::reopen`] what the
+//! death of the processes alone leaves, which is everything but their locks.
+//!
+//! A call goes one way: others act ([`SimDisk::interleave`]), the caller must be alive, the plan of
+//! [`Faults`] is asked, and then the call has its effect.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use autoloop_runtime::world::{Access, Disk, DiskFile, FileStat, Watch};
+
+use crate::clock::SimClock;
+use crate::seed::Dice;
+
+mod content;
+mod errno;
+mod faults;
+mod handle;
+mod machine;
+mod names;
+mod probe;
+mod tree;
+mod watch;
+
+pub use faults::{Calls, Faults, Moment, Op};
+
+use errno::fail;
+use handle::SimFile;
+use machine::{Machine, State};
+use tree::{LastLink, Node, Tree};
+use watch::SimWatch;
+
+/// A simulated disk, as one process sees it. Clones are the same process on the same disk.
+#[derive(Clone)]
+pub struct SimDisk {
+    machine: Arc<Machine>,
+    process: u32,
+}
+
+impl SimDisk {
+    /// An empty disk with a root directory, seen by process 1. Watches spend their time on `clock`.
+    pub fn new(clock: SimClock) -> Self {
+        SimDisk::holding(Tree::default(), clock)
+    }
+
+    fn holding(tree: Tree, clock: SimClock) -> Self {
+        SimDisk { machine: Arc::new(Machine::new(tree, clock)), process: 1 }
+    }
+
+    /// The same disk, as another process sees it.
+    #[must_use]
+    pub fn as_process(&self, process: u32) -> SimDisk {
+        SimDisk { machine: Arc::clone(&self.machine), process }
+    }
+
+    /// The process whose view this is.
+    pub fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// Ends a process: its locks are free and all its later calls fail. What it wrote stays.
+    pub fn kill_process(&self, process: u32) {
+        self.machine.state().kill(process);
+    }
+
+    /// Sets what goes wrong from now on, in place of any earlier plan.
+    pub fn set_faults(&self, faults: Faults) {
+        self.machine.state().faults = faults;
+    }
+
+    /// Makes the disk larger or smaller and leaves the rest of the plan as it is; `None` is endless.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.machine.state().faults.capacity = bytes;
+    }
+
+    /// Lets `others` act before every call from now on, but not before their own calls. They are
+    /// told which call is about to come and get the view of the process that makes it.
+    pub fn interleave(&self, others: impl FnMut(Op, &SimDisk) + Send + 'static) {
+        self.machine.set_others(Box::new(others));
+    }
+
+    /// Cuts the power, unless the machine is dead already, and shows what the next start finds:
+    /// all that was synced, and of the rest whatever the dice leave. This disk is dead from now on;
+    /// the one returned has no faults, no locks and no others.
+    #[must_use]
+    pub fn crash(&self, dice: &mut Dice) -> SimDisk {
+        let tree = {
+            let mut state = self.machine.state();
+            state.turn_off();
+            state.tree.after_power_cut(dice)
+        };
+        SimDisk::holding(tree, self.machine.clock.clone())
+    }
+
+    /// Ends all processes but not the machine: the next start finds all bytes and names, synced or
+    /// not, and they are as durable as they were. Otherwise like [`SimDisk::crash`].
+    #[must_use]
+    pub fn reopen(&self) -> SimDisk {
+        let tree = {
+            let mut state = self.machine.state();
+            state.turn_off();
+            state.tree.clone()
+        };
+        SimDisk::holding(tree, self.machine.clock.clone())
+    }
+
+    /// The one way for a call to reach the files.
+    fn call<T>(&self, op: Op, effect: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        // The dead call in vain, and no time passes for others meanwhile.
+        self.machine.state().check_alive(self.process)?;
+        self.machine.let_others_act(op, self);
+        self.machine.state().call(op, self.process, effect)
+    }
+}
+
+impl fmt::Debug for SimDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimDisk").field("process", &self.process).finish_non_exhaustive()
+    }
+}
+
+impl Disk for SimDisk {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        let (inode, owner) = self.call(Op::Open, |state| {
+            let inode = match access {
+                // Like the real disk, which follows links when it only reads.
+                Access::Read => state.tree.find(path, LastLink::Follow)?,
+                Access::Append => state.tree.open_to_append(path)?,
+            };
+            Ok((inode, state.new_owner(self.process)))
+        })?;
+        Ok(Box::new(SimFile { disk: self.clone(), inode, access, owner }))
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<FileStat> {
+        self.call(Op::Stat, |state| {
+            let inode = state.tree.find(path, LastLink::Keep)?;
+            Ok(state.tree.stat(inode))
+        })
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.call(Op::CreateDir, |state| state.tree.create_dir(path))
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.call(Op::SyncDir, |state| {
+            let inode = state.tree.find(path, LastLink::Follow)?;
+            match state.tree.node_mut(inode) {
+                Node::Dir(names) => names.sync(),
+                Node::File(content) => content.sync(),
+                Node::Symlink(_) | Node::Special => return fail(errno::EINVAL),
+            }
+            Ok(())
+        })
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.call(Op::Replace, |state| {
+            // The old file is there until the new one has its name, so both need room.
+            if bytes.len() > state.room() {
+                return fail(errno::ENOSPC);
+            }
+            state.tree.replace(path, bytes)
+        })
+    }
+
+    fn watch(&self, path: &Path) -> io::Result<Box<dyn Watch>> {
+        let watch = SimWatch::new(self.clone(), PathBuf::from(path))?;
+        Ok(Box::new(watch))
+    }
+}
+
+#[cfg(test)]
+mod tests;
