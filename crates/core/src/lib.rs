@@ -3,4 +3,11 @@
 //! The journal is the only thing that has happened; everything in this crate is a fold of it or a
 //! decision made from it. Nothing here opens a file, asks the time or starts a process.
 
+pub mod config;
+pub mod duration;
+pub mod env;
+pub mod payload;
+pub mod routing;
+pub mod run_id;
 pub mod stamp;
+pub mod topic;

@@ -1,0 +1,297 @@
+//! What a coordination event says: `id=issue-1; summary=fix login bug;`.
+//!
+//! Writing is strict, reading takes anything. A pair is written `key=value;` with one space between
+//! pairs; in a value `\` is written `\\` and `;` is written `\;`, and every other character stands for
+//! itself, spaces and line breaks included. Because a value begins right after its `=` and ends right
+//! before its `;`, nothing around it has to be trimmed and nothing of it is lost.
+//!
+//! Agents write these by hand, so reading never fails and drops no words:
+//!
+//! - whitespace around a key, the last `;`, and empty pieces between two `;` do not matter;
+//! - a backslash before any other character is a backslash;
+//! - a piece without a key goes on with the value before it, since somebody forgot to escape a `;`;
+//! - words before the first key are [`Payload::text`], and without any key that is all there is.
+
+use std::fmt;
+
+/// The pairs of a payload, in order, and the words in front of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Payload {
+    /// As written, escapes and all: in plain text a backslash has no meaning.
+    text: Option<String>,
+    pairs: Vec<(String, String)>,
+}
+
+/// The text cannot be the key of a pair.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{}' cannot be a key of a payload; a key is made of letters, digits, '_', '.' and '-'",
+    .0.escape_debug()
+)]
+pub struct BadKey(String);
+
+impl Payload {
+    /// Nothing yet; add to it with [`Payload::with`].
+    pub fn new() -> Self {
+        Payload::default()
+    }
+
+    /// Reads a payload, whatever it is.
+    pub fn parse(payload: &str) -> Self {
+        let mut pairs: Vec<(String, std::ops::Range<usize>)> = Vec::new();
+        let mut text_end = None;
+        for piece in pieces(payload) {
+            match (key_of(&payload[piece.clone()]), pairs.last_mut()) {
+                (Some((key, value_at)), _) => {
+                    // The `;` before this piece, if there is one, ends the text in front.
+                    text_end.get_or_insert(piece.start.saturating_sub(1));
+                    pairs.push((key.to_owned(), piece.start + value_at..piece.end));
+                }
+                (None, Some((_, value))) if !payload[piece.clone()].trim().is_empty() => {
+                    value.end = piece.end;
+                }
+                (None, _) => {}
+            }
+        }
+        let text = match text_end {
+            None => Some(payload).filter(|text| !text.is_empty()),
+            Some(end) => Some(&payload[..end])
+                .filter(|text| text.contains(|c: char| c != ';' && !c.is_whitespace())),
+        };
+        Payload {
+            text: text.map(str::to_owned),
+            pairs: pairs.into_iter().map(|(key, at)| (key, unescape(&payload[at]))).collect(),
+        }
+    }
+
+    /// The same payload with one more pair at its end.
+    ///
+    /// # Errors
+    ///
+    /// When the key is empty or holds anything but ASCII letters, digits, `_`, `.` and `-`.
+    pub fn with(mut self, key: &str, value: impl Into<String>) -> Result<Self, BadKey> {
+        if !is_key(key) {
+            return Err(BadKey(key.to_owned()));
+        }
+        self.pairs.push((key.to_owned(), value.into()));
+        Ok(self)
+    }
+
+    /// The value of a key: the first one, if there are several.
+    ///
+    /// A writer puts the id in front and free text behind it. Free text that was not escaped can hold
+    /// `; id=other`; were the last one to win, it would take the place of what was meant.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.pairs().find(|(name, _)| *name == key).map(|(_, value)| value)
+    }
+
+    /// Every pair, in order, repeated keys included.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// The words before the first key, as they were written; all of the payload if it has no key.
+    pub fn text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+}
+
+impl fmt::Display for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        if let Some(text) = &self.text {
+            f.write_str(text)?;
+            separator = "; ";
+        }
+        for (key, value) in self.pairs() {
+            write!(f, "{separator}{key}=")?;
+            write_escaped(f, value)?;
+            f.write_str(";")?;
+            separator = " ";
+        }
+        Ok(())
+    }
+}
+
+fn is_key(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
+}
+
+/// The key of a piece and where its value begins.
+fn key_of(piece: &str) -> Option<(&str, usize)> {
+    let (key, _) = piece.split_once('=')?;
+    let value_at = key.len() + 1;
+    Some((key.trim(), value_at)).filter(|(key, _)| is_key(key))
+}
+
+/// Where the pieces between unescaped `;` lie.
+fn pieces(payload: &str) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let mut start = Some(0);
+    std::iter::from_fn(move || {
+        let from = start?;
+        let bytes = payload.as_bytes();
+        let mut at = from;
+        while at < bytes.len() && bytes[at] != b';' {
+            // Skipping a byte is enough: only an ASCII byte behind a backslash could be a `;`.
+            at += if bytes[at] == b'\\' { 2 } else { 1 };
+        }
+        start = (at < bytes.len()).then_some(at + 1);
+        Some(from..at.min(bytes.len()))
+    })
+}
+
+fn unescape(written: &str) -> String {
+    let mut value = String::with_capacity(written.len());
+    let mut characters = written.chars().peekable();
+    while let Some(character) = characters.next() {
+        let escaped = match character {
+            '\\' => characters.next_if(|next| matches!(next, '\\' | ';')),
+            _ => None,
+        };
+        value.push(escaped.unwrap_or(character));
+    }
+    value
+}
+
+fn write_escaped(f: &mut fmt::Formatter<'_>, value: &str) -> fmt::Result {
+    let mut rest = value;
+    while let Some(at) = rest.find(['\\', ';']) {
+        let (plain, special) = rest.split_at(at);
+        let (special, behind) = special.split_at(1);
+        write!(f, "{plain}\\{special}")?;
+        rest = behind;
+    }
+    f.write_str(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn payload(pairs: &[(&str, &str)]) -> Payload {
+        pairs
+            .iter()
+            .fold(Payload::new(), |payload, (key, value)| payload.with(key, *value).unwrap())
+    }
+
+    #[test]
+    fn reads_pairs() {
+        let issue = [
+            ("id", "issue-1"),
+            ("summary", "fix login bug"),
+            ("disposition", "open"),
+            ("owner", "builder"),
+        ];
+        for (written, pairs) in [
+            ("id=issue-1; summary=fix login bug; disposition=open; owner=builder;", &issue[..]),
+            ("id=issue-1; summary=fix login bug; disposition=open; owner=builder", &issue),
+            ("id=issue-1;summary=fix login bug;disposition=open;owner=builder;", &issue),
+            (
+                " id =issue-1;\n summary\t=fix login bug;;; disposition=open; owner=builder; \n",
+                &issue,
+            ),
+            (";; id=1;", &[("id", "1")]),
+            (" \n; id=1;", &[("id", "1")]),
+            ("id=", &[("id", "")]),
+            ("id =", &[("id", "")]),
+            ("id= 1 ;", &[("id", " 1 ")]),
+            ("a=b=c;d==;", &[("a", "b=c"), ("d", "=")]),
+            (r"path=C:\new\;x\\;y=1", &[("path", r"C:\new;x\"), ("y", "1")]),
+            (r"end=\", &[("end", r"\")]),
+            (r"end=é\é;b=1", &[("end", r"é\é"), ("b", "1")]),
+            (
+                "summary=first this; then that; owner=me;",
+                &[("summary", "first this; then that"), ("owner", "me")],
+            ),
+            ("summary=a;;b;", &[("summary", "a;;b")]),
+            ("id=1; two words=2; id=3", &[("id", "1; two words=2"), ("id", "3")]),
+        ] {
+            assert_eq!(Payload::parse(written), payload(pairs), "{written:?}");
+        }
+    }
+
+    #[test]
+    fn keeps_plain_text() {
+        for text in
+            ["initial implementation complete", "done; all of it", r"C:\;x", " ", ";", "= y"]
+        {
+            let read = Payload::parse(text);
+            assert_eq!((read.text(), read.pairs().count()), (Some(text), 0), "{text:?}");
+            assert_eq!(read.to_string(), text);
+        }
+        assert_eq!(Payload::parse(""), Payload::new());
+    }
+
+    #[test]
+    fn keeps_words_in_front_of_pairs() {
+        let read = Payload::parse(r"all fine; see \log; id=7");
+        assert_eq!(read.text(), Some(r"all fine; see \log"));
+        assert_eq!(read.get("id"), Some("7"));
+        assert_eq!(read.to_string(), r"all fine; see \log; id=7;");
+    }
+
+    #[test]
+    fn the_first_value_wins() {
+        let read = Payload::parse("id=issue-1; summary=harmless; id=issue-9;");
+        assert_eq!(read.get("id"), Some("issue-1"));
+        assert_eq!(read.get("owner"), None);
+        assert_eq!(read.pairs().count(), 3);
+    }
+
+    #[test]
+    fn prints_what_the_reference_shows() {
+        let issue = payload(&[("id", "issue-1"), ("summary", r"a; b\c"), ("note", "")]);
+        assert_eq!(issue.to_string(), r"id=issue-1; summary=a\; b\\c; note=;");
+        assert_eq!(Payload::new().to_string(), "");
+    }
+
+    #[test]
+    fn refuses_keys_that_would_not_read_back() {
+        for key in ["", "a b", "a=b", "a;b", "é", " a", "a\n"] {
+            assert!(Payload::new().with(key, "x").is_err(), "{key:?}");
+        }
+        let error = Payload::new().with("a\u{1b}", "x").unwrap_err();
+        insta::assert_snapshot!(error, @r"'a\u{1b}' cannot be a key of a payload; a key is made of letters, digits, '_', '.' and '-'");
+    }
+
+    /// Text made mostly of the characters that mean something here.
+    fn tricky() -> impl Strategy<Value = String> {
+        let character = prop_oneof![
+            6 => prop::sample::select(vec![';', '\\', '=', ' ', '\n', 'a', 'k', '.', 'é']),
+            1 => any::<char>(),
+        ];
+        prop::collection::vec(character, 0..24).prop_map(String::from_iter)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn what_is_written_is_read(pairs in prop::collection::vec(("[A-Za-z0-9_.-]{1,8}", tricky()), 0..6)) {
+            let pairs: Vec<_> = pairs.iter().map(|(key, value)| (&key[..], &value[..])).collect();
+            let written = payload(&pairs);
+            let read = Payload::parse(&written.to_string());
+            prop_assert_eq!(&read, &written);
+            prop_assert_eq!(read.pairs().collect::<Vec<_>>(), pairs);
+        }
+
+        #[test]
+        fn anything_is_read_and_reading_settles(text in tricky()) {
+            let once = Payload::parse(&text);
+            prop_assert_eq!(Payload::parse(&once.to_string()), once);
+        }
+
+        #[test]
+        fn no_word_is_lost(text in tricky()) {
+            let read = Payload::parse(&text);
+            let kept: String = read.text().into_iter().map(str::to_owned)
+                .chain(read.pairs().map(|(key, value)| format!("{key}{value}"))).collect();
+            let words = |text: &str| {
+                text.chars().filter(|c| !c.is_whitespace() && !matches!(c, ';' | '\\' | '=')).collect::<String>()
+            };
+            prop_assert_eq!(words(&kept), words(&text));
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Who may say what next.
+
+use std::fmt;
+
+use crate::topic::{Topic, TopicClass};
+
+/// What becomes of an event that an agent wants to emit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[must_use]
+pub enum Admission {
+    /// It is appended, and it routes.
+    Accepted,
+    /// It is appended as bookkeeping, and it does not route.
+    Coordination,
+    /// It is not appended; `event.invalid` is.
+    Refused(Refusal),
+}
+
+/// Why an event is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Topics like this are written by the harness alone.
+    Reserved,
+    /// It is not among the events that may come next.
+    NotAllowed,
+}
+
+/// Decides about an event of an agent.
+///
+/// A reserved topic is refused even where the allowed list names it; coordination is accepted at any
+/// time; an empty list means that everything else is allowed.
+pub fn admit(topic: &Topic, allowed: &[String]) -> Admission {
+    match topic.class() {
+        TopicClass::Reserved => Admission::Refused(Refusal::Reserved),
+        TopicClass::Coordination => Admission::Coordination,
+        TopicClass::Agent if allowed.is_empty() => Admission::Accepted,
+        TopicClass::Agent if allowed.iter().any(|event| topic == event.as_str()) => {
+            Admission::Accepted
+        }
+        TopicClass::Agent => Admission::Refused(Refusal::NotAllowed),
+    }
+}
+
+/// An event that was refused, and what the agent should know to do better.
+///
+/// Its message goes to the agent as well as to people: the first words are fixed by the journal's
+/// reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidEvent {
+    /// What the agent wanted to emit.
+    pub emitted: Topic,
+    /// The event that the iteration answers.
+    pub recent_event: Topic,
+    /// The roles that should act now.
+    pub suggested_roles: Vec<String>,
+    /// The events that may come next; empty when any may.
+    pub allowed_events: Vec<String>,
+    /// Why it was refused.
+    pub refusal: Refusal,
+}
+
+impl fmt::Display for InvalidEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invalid event '{}'", self.emitted.as_str().escape_debug())?;
+        match self.refusal {
+            Refusal::NotAllowed => write!(
+                f,
+                "; recent event: '{}'; suggested roles: {}; allowed next events: {}",
+                self.recent_event.as_str().escape_debug(),
+                joined(&self.suggested_roles),
+                joined(&self.allowed_events),
+            ),
+            Refusal::Reserved => {
+                f.write_str("; topics like this are written by the harness alone; ")?;
+                if self.allowed_events.is_empty() {
+                    f.write_str("emit a topic of your own, like review.ready")
+                } else {
+                    write!(f, "allowed next events: {}", joined(&self.allowed_events))
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for InvalidEvent {}
+
+fn joined(names: &[String]) -> String {
+    if names.is_empty() {
+        return "(none)".to_owned();
+    }
+    let names: Vec<_> = names.iter().map(|name| name.escape_debug().to_string()).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn owned(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn admits_by_class_and_then_by_list() {
+        let reserved = Admission::Refused(Refusal::Reserved);
+        let not_allowed = Admission::Refused(Refusal::NotAllowed);
+        let two = &["review.ready", "build.blocked"][..];
+        for (topic, allowed, admission) in [
+            ("review.ready", two, Admission::Accepted),
+            ("build.blocked", two, Admission::Accepted),
+            ("task.complete", two, not_allowed),
+            ("review", two, not_allowed),
+            ("review.ready.now", two, not_allowed),
+            ("Review.ready", two, not_allowed),
+            ("", two, not_allowed),
+            ("task.complete", &[], Admission::Accepted),
+            ("issue.discovered", two, Admission::Coordination),
+            ("issue.discovered", &[], Admission::Coordination),
+            ("chain.spawn", two, Admission::Coordination),
+            ("chain.start", &[], reserved),
+            ("loop.complete", two, reserved),
+            ("loop.complete", &[], reserved),
+            ("loop.complete", &["loop.complete"], reserved),
+            ("x.parallel.joined", &["x.parallel.joined"], reserved),
+            ("task.complete", &["__metareview_disabled__"], not_allowed),
+        ] {
+            assert_eq!(
+                admit(&Topic::new(topic), &owned(allowed)),
+                admission,
+                "{topic} {allowed:?}"
+            );
+        }
+    }
+
+    fn invalid(emitted: &str, roles: &[&str], events: &[&str], refusal: Refusal) -> String {
+        InvalidEvent {
+            emitted: Topic::new(emitted),
+            recent_event: Topic::new("tasks.ready"),
+            suggested_roles: owned(roles),
+            allowed_events: owned(events),
+            refusal,
+        }
+        .to_string()
+    }
+
+    #[test]
+    fn tells_the_agent_what_it_may_do() {
+        use Refusal::{NotAllowed, Reserved};
+        insta::assert_snapshot!(
+            invalid("task.complete", &["builder", "critic"], &["review.ready", "build.blocked"], NotAllowed),
+            @"invalid event 'task.complete'; recent event: 'tasks.ready'; suggested roles: builder, critic; allowed next events: review.ready, build.blocked"
+        );
+        insta::assert_snapshot!(
+            invalid("x", &[], &[], NotAllowed),
+            @"invalid event 'x'; recent event: 'tasks.ready'; suggested roles: (none); allowed next events: (none)"
+        );
+        insta::assert_snapshot!(
+            invalid("loop.complete", &["builder"], &["review.ready", "build.blocked"], Reserved),
+            @"invalid event 'loop.complete'; topics like this are written by the harness alone; allowed next events: review.ready, build.blocked"
+        );
+        insta::assert_snapshot!(
+            invalid("loop.complete", &[], &[], Reserved),
+            @"invalid event 'loop.complete'; topics like this are written by the harness alone; emit a topic of your own, like review.ready"
+        );
+        insta::assert_snapshot!(
+            invalid("it's\n\u{1b}[2J", &["a\u{202e}"], &["b\r"], NotAllowed),
+            @r"invalid event 'it\'s\n\u{1b}[2J'; recent event: 'tasks.ready'; suggested roles: a\u{202e}; allowed next events: b\r"
+        );
+    }
+
+    fn any_topic() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[a-c]",
+            "(loop|wave|review|chain|issue)\\.(start|ready|spawn|discovered)",
+            "[a-c]\\.parallel(\\.joined)?",
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_list_decides_only_about_topics_of_the_agent(
+            topic in any_topic(),
+            allowed in prop::collection::vec(any_topic(), 0..4),
+        ) {
+            let topic = Topic::new(topic);
+            let listed = allowed.is_empty() || allowed.iter().any(|event| event == topic.as_str());
+            let expected = match (topic.class(), listed) {
+                (TopicClass::Reserved, _) => Admission::Refused(Refusal::Reserved),
+                (TopicClass::Coordination, _) => Admission::Coordination,
+                (TopicClass::Agent, true) => Admission::Accepted,
+                (TopicClass::Agent, false) => Admission::Refused(Refusal::NotAllowed),
+            };
+            prop_assert_eq!(admit(&topic, &allowed), expected);
+        }
+
+        #[test]
+        fn a_message_is_one_line_that_no_terminal_obeys(
+            names in prop::collection::vec(prop::collection::vec(any::<char>(), 0..8).prop_map(String::from_iter), 2..5),
+            reserved: bool,
+        ) {
+            let message = InvalidEvent {
+                emitted: Topic::new(&names[0]),
+                recent_event: Topic::new(&names[1]),
+                suggested_roles: names.clone(),
+                allowed_events: names.clone(),
+                refusal: if reserved { Refusal::Reserved } else { Refusal::NotAllowed },
+            }
+            .to_string();
+            let obeyed = |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}');
+            prop_assert!(!message.contains(obeyed), "{message:?}");
+        }
+    }
+}
