@@ -1,3 +1,4 @@
 //! The effects of autoloop: everything that touches files, processes or time.
 
+pub mod journal;
 pub mod world;

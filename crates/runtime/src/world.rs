@@ -143,7 +143,8 @@ pub enum Access {
 /// Durability follows POSIX: bytes written are durable after [`DiskFile::sync`], a name is durable
 /// after [`Disk::sync_dir`] on the directory that holds it.
 pub trait Disk: Send + Sync {
-    /// Opens a file. Neither its name nor the directory that holds it may be a symbolic link.
+    /// Opens a file. To append to it, neither its name nor the directory that holds it may be a
+    /// symbolic link; reading through one does no harm.
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>>;
     /// Looks at a name without following it.
     fn stat(&self, path: &Path) -> io::Result<FileStat>;

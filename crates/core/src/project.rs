@@ -1,0 +1,4 @@
+//! Projections: what people ask the journal, each a fold of it.
+
+pub mod latest_run;
+pub mod metrics;

@@ -1,0 +1,252 @@
+//! What each iteration did and cost: one row an iteration.
+
+mod render;
+
+use std::collections::HashMap;
+
+use crate::record::{
+    EventInvalid, Glance, IterationFinish, IterationStart, LoopComplete, LoopStop,
+};
+use crate::topic::{Topic, TopicClass};
+use crate::view::View;
+use crate::view::bytes::{Taker, put_number, put_text};
+
+pub use render::Format;
+
+/// The rows of every run in the journal, in the order in which the iterations began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    names: Names,
+    rows: Vec<Row>,
+    /// The row of each run that is being filled.
+    open: HashMap<Name, usize>,
+}
+
+/// One iteration. Texts are names, because a journal has few different ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    run: Name,
+    iteration: Name,
+    role: Name,
+    event: Name,
+    outcome: Name,
+    elapsed_s: Option<u64>,
+    exit_code: Option<i32>,
+    timed_out: Option<bool>,
+}
+
+/// One iteration, as it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Iteration<'a> {
+    /// The run.
+    pub run: &'a str,
+    /// Its number, as written.
+    pub number: &'a str,
+    /// The roles that were suggested.
+    pub role: &'a str,
+    /// The last event that was accepted; empty when there was none.
+    pub event: &'a str,
+    /// How it ended and what followed; empty while it is under way.
+    pub outcome: &'a str,
+    /// How long it took.
+    pub elapsed_s: Option<u64>,
+    /// The status of the backend.
+    pub exit_code: Option<i32>,
+    /// Whether the backend was ended because its time was up.
+    pub timed_out: Option<bool>,
+}
+
+impl Metrics {
+    /// The iterations of one run, or of all.
+    pub fn iterations<'a>(&'a self, run: Option<&'a str>) -> impl Iterator<Item = Iteration<'a>> {
+        self.rows
+            .iter()
+            .map(|row| Iteration {
+                run: self.names.text(row.run),
+                number: self.names.text(row.iteration),
+                role: self.names.text(row.role),
+                event: self.names.text(row.event),
+                outcome: self.names.text(row.outcome),
+                elapsed_s: row.elapsed_s,
+                exit_code: row.exit_code,
+                timed_out: row.timed_out,
+            })
+            .filter(move |iteration| run.is_none_or(|run| run == iteration.run))
+    }
+
+    fn begin(&mut self, record: &Glance<'_>) {
+        let run = self.names.name(&record.run());
+        let iteration = self.names.name(&record.iteration());
+        let row = Row {
+            run,
+            iteration,
+            role: self.names.name(&record.field("suggested_roles").unwrap_or_default()),
+            event: self.names.name(""),
+            outcome: self.names.name(""),
+            elapsed_s: None,
+            exit_code: None,
+            timed_out: None,
+        };
+        match self.open.get(&run) {
+            // A run that was taken up again begins its unfinished iteration a second time.
+            Some(&open)
+                if self.rows[open].iteration == iteration
+                    && self.rows[open].exit_code.is_none() =>
+            {
+                self.rows[open] = row;
+            }
+            _ => {
+                self.open.insert(run, self.rows.len());
+                self.rows.push(row);
+            }
+        }
+    }
+
+    /// The row that a record belongs to: the last one of its run.
+    fn row(&mut self, record: &Glance<'_>) -> Option<&mut Row> {
+        let run = self.names.find(&record.run())?;
+        let row = *self.open.get(&run)?;
+        self.rows.get_mut(row)
+    }
+
+    fn set_outcome(&mut self, record: &Glance<'_>, outcome: &str) {
+        let outcome = self.names.name(outcome);
+        if let Some(row) = self.row(record) {
+            row.outcome = outcome;
+        }
+    }
+
+    fn finish(&mut self, record: &Glance<'_>) {
+        let none = self.names.name("");
+        let [plain, routed] =
+            ["continue", "continue:routed_event"].map(|name| self.names.name(name));
+        let iteration = self.names.name(&record.iteration());
+        let Some(row) = self.row(record).filter(|row| row.iteration == iteration) else { return };
+        row.elapsed_s = record.field("elapsed_s").and_then(|text| text.parse().ok());
+        row.exit_code = record.field("exit_code").and_then(|text| text.parse().ok());
+        row.timed_out = record.field("timed_out").and_then(|text| text.parse().ok());
+        if row.outcome == none {
+            row.outcome = if row.event == none { plain } else { routed };
+        }
+    }
+
+    fn note_event(&mut self, record: &Glance<'_>, topic: &str) {
+        let routes = Topic::new(topic).class() == TopicClass::Agent;
+        if !routes || record.payload().is_none() {
+            return;
+        }
+        let event = self.names.name(topic);
+        let iteration = self.names.name(&record.iteration());
+        if let Some(row) = self.row(record).filter(|row| row.iteration == iteration) {
+            row.event = event;
+        }
+    }
+}
+
+impl View for Metrics {
+    const NAME: &'static str = "metrics";
+    const VERSION: u32 = 1;
+
+    fn apply(&mut self, record: &Glance<'_>) {
+        let topic = record.topic();
+        match topic.as_ref() {
+            IterationStart::TOPIC => self.begin(record),
+            IterationFinish::TOPIC => self.finish(record),
+            EventInvalid::TOPIC => self.set_outcome(record, "rejected:event.invalid"),
+            ending @ (LoopComplete::TOPIC | LoopStop::TOPIC) => {
+                let ending = if ending == LoopStop::TOPIC { "stop" } else { "complete" };
+                let reason = record.field("reason").unwrap_or_default();
+                self.set_outcome(record, &format!("{ending}:{reason}"));
+            }
+            topic => self.note_event(record, topic),
+        }
+    }
+
+    fn save(&self, out: &mut Vec<u8>) {
+        put_number(self.names.texts.len() as u64, out);
+        for text in &self.names.texts {
+            put_text(text, out);
+        }
+        put_number(self.rows.len() as u64, out);
+        for row in &self.rows {
+            for name in [row.run, row.iteration, row.role, row.event, row.outcome] {
+                put_number(name.0.into(), out);
+            }
+            // Absent is 0, present is one more than the value.
+            put_number(row.elapsed_s.map_or(0, |seconds| seconds.saturating_add(1)), out);
+            let code = |code: i32| u64::from(code.cast_unsigned()) + 1;
+            put_number(row.exit_code.map_or(0, code), out);
+            put_number(row.timed_out.map_or(0, |flag| u64::from(flag) + 1), out);
+        }
+    }
+
+    fn load(bytes: &[u8]) -> Option<Self> {
+        let mut taker = Taker::new(bytes);
+        let mut metrics = Metrics::default();
+        for _ in 0..taker.count()? {
+            metrics.names.name(taker.text()?);
+        }
+        for row in 0..taker.count()? {
+            let mut names = [Name(0); 5];
+            for name in &mut names {
+                *name = metrics.names.known(taker.number()?)?;
+            }
+            let [run, iteration, role, event, outcome] = names;
+            metrics.open.insert(run, row);
+            metrics.rows.push(Row {
+                run,
+                iteration,
+                role,
+                event,
+                outcome,
+                elapsed_s: taker.number()?.checked_sub(1),
+                exit_code: match taker.number()?.checked_sub(1) {
+                    Some(code) => Some(u32::try_from(code).ok()?.cast_signed()),
+                    None => None,
+                },
+                timed_out: taker.number()?.checked_sub(1).map(|flag| flag != 0),
+            });
+        }
+        taker.is_done().then_some(metrics)
+    }
+}
+
+/// The place of a text in [`Names`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Name(u32);
+
+/// Texts that occur again and again, each kept once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Names {
+    texts: Vec<String>,
+    places: HashMap<String, Name>,
+}
+
+impl Names {
+    fn name(&mut self, text: &str) -> Name {
+        if let Some(&name) = self.places.get(text) {
+            return name;
+        }
+        let name = Name(u32::try_from(self.texts.len()).unwrap_or(u32::MAX));
+        self.texts.push(text.to_owned());
+        self.places.insert(text.to_owned(), name);
+        name
+    }
+
+    fn find(&self, text: &str) -> Option<Name> {
+        self.places.get(text).copied()
+    }
+
+    fn text(&self, name: Name) -> &str {
+        self.texts.get(name.0 as usize).map_or("", String::as_str)
+    }
+
+    /// A place read from outside, if there is something.
+    fn known(&self, place: u64) -> Option<Name> {
+        let place = u32::try_from(place).ok()?;
+        ((place as usize) < self.texts.len()).then_some(Name(place))
+    }
+}
+
+#[cfg(test)]
+mod tests;

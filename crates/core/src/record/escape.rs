@@ -1,0 +1,237 @@
+//! The escaping rule of the journal.
+//!
+//! Inside a string, `\`, `"`, newline, carriage return, tab and every other control character below
+//! U+0020 are written as `\u00xx`; everything else stands as it is, in UTF-8. What this buys:
+//!
+//! * a record is one line, whatever text it holds;
+//! * a raw `"` never occurs inside a string, so a string ends at the next `"`, and one `memchr`
+//!   skips it;
+//! * `{"run": "` never occurs inside a string, so a record that was glued to a torn one can be found
+//!   again.
+
+use std::borrow::Cow;
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// Whether the rule asks for an escape.
+const fn is_special(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+/// Adds text to a line, escaped.
+pub fn escape(text: &str, out: &mut Vec<u8>) {
+    let bytes = text.as_bytes();
+    let mut plain = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        if is_special(byte) {
+            out.extend_from_slice(&bytes[plain..at]);
+            out.extend_from_slice(b"\\u00");
+            out.push(HEX[usize::from(byte >> 4)]);
+            out.push(HEX[usize::from(byte & 0xf)]);
+            plain = at + 1;
+        }
+    }
+    out.extend_from_slice(&bytes[plain..]);
+}
+
+/// Escapes bytes that arrive in pieces, as a program's output does.
+///
+/// Bytes that are not UTF-8 become U+FFFD, exactly as if the whole text had been at hand: a character
+/// that straddles two pieces is held back until its end arrives.
+#[derive(Debug, Default)]
+pub struct Escaper {
+    /// The beginning of a character whose end has not arrived: at most three bytes.
+    held: Vec<u8>,
+}
+
+impl Escaper {
+    /// Takes the next piece.
+    pub fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
+        let mut rest = piece;
+        while !self.held.is_empty() {
+            let Some((&first, after)) = rest.split_first() else { return };
+            self.held.push(first);
+            match std::str::from_utf8(&self.held) {
+                Ok(character) => {
+                    escape(character, out);
+                    self.held.clear();
+                    rest = after;
+                }
+                Err(error) if error.error_len().is_none() => rest = after,
+                Err(_) => {
+                    // The new byte does not belong to the held ones: it is looked at afresh below.
+                    self.held.clear();
+                    escape("\u{fffd}", out);
+                }
+            }
+        }
+        for chunk in rest.utf8_chunks() {
+            escape(chunk.valid(), out);
+            let invalid = chunk.invalid();
+            let at_the_end = std::ptr::eq(invalid.as_ptr_range().end, rest.as_ptr_range().end);
+            if at_the_end && is_unfinished(invalid) {
+                self.held.extend_from_slice(invalid);
+            } else if !invalid.is_empty() {
+                escape("\u{fffd}", out);
+            }
+        }
+    }
+
+    /// Says that nothing more comes.
+    pub fn finish(self, out: &mut Vec<u8>) {
+        if !self.held.is_empty() {
+            escape("\u{fffd}", out);
+        }
+    }
+}
+
+/// Whether more bytes could make a character of these.
+fn is_unfinished(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+/// The text that stands between the quotes of a JSON string, by whoever it was written.
+///
+/// Total: what cannot be text (bytes that are not UTF-8, half a surrogate pair) becomes U+FFFD, and
+/// a backslash that begins no escape stands for itself.
+pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
+    let Some(first) = memchr::memchr(b'\\', raw) else {
+        return String::from_utf8_lossy(raw);
+    };
+    let mut text: Vec<u8> = Vec::with_capacity(raw.len());
+    text.extend_from_slice(&raw[..first]);
+    let mut rest = &raw[first..];
+    while let Some((&byte, after)) = rest.split_first() {
+        if byte == b'\\' {
+            let (character, taken) = escaped_character(after);
+            text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            rest = &after[taken..];
+        } else {
+            let plain = memchr::memchr(b'\\', rest).unwrap_or(rest.len());
+            text.extend_from_slice(&rest[..plain]);
+            rest = &rest[plain..];
+        }
+    }
+    match String::from_utf8(text) {
+        Ok(text) => Cow::Owned(text),
+        Err(error) => Cow::Owned(String::from_utf8_lossy(error.as_bytes()).into_owned()),
+    }
+}
+
+/// The character that an escape stands for, and how many bytes after the backslash it takes.
+fn escaped_character(after: &[u8]) -> (char, usize) {
+    match after.first() {
+        Some(b'u') => match hex4(after, 1) {
+            Some(high @ 0xd800..=0xdbff) => match (after.get(5..7), hex4(after, 7)) {
+                (Some(b"\\u"), Some(low @ 0xdc00..=0xdfff)) => {
+                    let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+                    (char::from_u32(code).unwrap_or('\u{fffd}'), 11)
+                }
+                _ => ('\u{fffd}', 5),
+            },
+            Some(code) => (char::from_u32(code).unwrap_or('\u{fffd}'), 5),
+            None => ('\\', 0),
+        },
+        Some(b'n') => ('\n', 1),
+        Some(b't') => ('\t', 1),
+        Some(b'r') => ('\r', 1),
+        Some(b'b') => ('\u{8}', 1),
+        Some(b'f') => ('\u{c}', 1),
+        Some(&same @ (b'"' | b'\\' | b'/')) => (char::from(same), 1),
+        _ => ('\\', 0),
+    }
+}
+
+fn hex4(bytes: &[u8], at: usize) -> Option<u32> {
+    let digits = bytes.get(at..at + 4)?;
+    digits.iter().try_fold(0, |code, &digit| Some(code * 16 + char::from(digit).to_digit(16)?))
+}
+
+/// Writes `\ufffd` over every half of a surrogate pair, so that a strict parser can read the rest.
+pub(super) fn mend_surrogates(line: &mut [u8]) {
+    let mut at = 0;
+    while let Some(found) = memchr::memchr(b'\\', &line[at..]) {
+        let escape = at + found + 1;
+        let (character, taken) = escaped_character(&line[escape..]);
+        let is_half =
+            character == '\u{fffd}' && matches!(hex4(line, escape + 1), Some(0xd800..=0xdfff));
+        if is_half && taken == 5 {
+            line[escape + 1..escape + 5].copy_from_slice(b"fffd");
+        }
+        at = escape + taken;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn escaped(text: &str) -> String {
+        let mut out = Vec::new();
+        escape(text, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_rule_to_the_letter() {
+        assert_eq!(escaped("a\\b"), "a\\u005cb");
+        assert_eq!(escaped("a\"b"), "a\\u0022b");
+        assert_eq!(escaped("a\nb\rc\td"), "a\\u000ab\\u000dc\\u0009d");
+        assert_eq!(escaped("\0\u{1b}[0m\u{7f}"), "\\u0000\\u001b[0m\u{7f}");
+        assert_eq!(escaped("häß 漢字 🦀 \u{2028}"), "häß 漢字 🦀 \u{2028}");
+    }
+
+    #[test]
+    fn unescape_reads_what_other_writers_write() {
+        assert_eq!(unescape(br#"\n\t\r\b\f\"\\\/"#), "\n\t\r\u{8}\u{c}\"\\/");
+        assert_eq!(unescape(br"\ud83e\udd80 \u00E4"), "🦀 ä");
+        assert_eq!(unescape(br"\ud83e \udd80"), "\u{fffd} \u{fffd}");
+        assert_eq!(unescape(br"\ud83e\ud83e\udd80"), "\u{fffd}🦀");
+        assert_eq!(unescape(br"\q \u12 \"), r"\q \u12 \");
+        assert_eq!(unescape(b"a\xffb"), "a\u{fffd}b");
+    }
+
+    #[test]
+    fn half_pairs_are_mended_in_place() {
+        let mut line = br#"{"a": "\\ud800 \ud800 \ud83e\udd80 \udc00"}"#.to_vec();
+        mend_surrogates(&mut line);
+        assert_eq!(line, br#"{"a": "\\ud800 \ufffd \ud83e\udd80 \ufffd"}"#);
+    }
+
+    proptest! {
+        #[test]
+        fn text_round_trips_and_never_shows_a_quote_or_a_newline(text in any::<String>()) {
+            let line = escaped(&text);
+            prop_assert!(line.bytes().all(|byte| byte >= 0x20 && byte != b'"'));
+            prop_assert_eq!(unescape(line.as_bytes()), text);
+        }
+
+        #[test]
+        fn unescape_agrees_with_serde_json(raw in r#"(\\u[0-9a-fA-F]{4}|\\["\\/bfnrt]|[a-zä漢 ]){0,12}"#) {
+            if let Ok(text) = serde_json::from_str::<String>(&format!("\"{raw}\"")) {
+                prop_assert_eq!(unescape(raw.as_bytes()), text);
+            }
+        }
+
+        #[test]
+        fn pieces_make_the_same_text_as_the_whole(
+            bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0xc0..=0xf7u8, 0x80..=0xbfu8], 0..40),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let mut whole = Vec::new();
+            escape(&String::from_utf8_lossy(&bytes), &mut whole);
+
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let mut pieces = Vec::new();
+            let mut escaper = Escaper::default();
+            for pair in cuts.windows(2) {
+                escaper.push(&bytes[pair[0]..pair[1]], &mut pieces);
+            }
+            escaper.finish(&mut pieces);
+            prop_assert_eq!(pieces, whole);
+        }
+    }
+}

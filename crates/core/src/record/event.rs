@@ -1,0 +1,553 @@
+//! What records mean: one type per topic that the specification names.
+//!
+//! [`Record::event`] never fails and never guesses. A topic that is not in these tables, or a known
+//! topic without a field that it must have, is [`Event::Other`]: kept and shown, but nothing is
+//! concluded from it.
+
+use super::{Body, Heading, Object, Record, Value};
+use crate::payload::Payload;
+use crate::topic::{Topic, TopicClass};
+
+/// How a type stands in the `fields` of a record.
+trait Wire: Sized {
+    /// The value to write, unless there is nothing to say.
+    fn write(&self) -> Option<Value>;
+    /// Reads either form: the journal writes numbers as strings, a person may not.
+    fn read(value: Option<&Value>) -> Option<Self>;
+}
+
+impl Wire for String {
+    fn write(&self) -> Option<Value> {
+        Some(Value::Text(self.clone()))
+    }
+
+    fn read(value: Option<&Value>) -> Option<Self> {
+        value?.to_text()
+    }
+}
+
+impl Wire for bool {
+    fn write(&self) -> Option<Value> {
+        Some(Value::Flag(*self))
+    }
+
+    fn read(value: Option<&Value>) -> Option<Self> {
+        value?.to_text()?.parse().ok()
+    }
+}
+
+impl Wire for u64 {
+    fn write(&self) -> Option<Value> {
+        Some(Value::Text(self.to_string()))
+    }
+
+    fn read(value: Option<&Value>) -> Option<Self> {
+        value?.to_text()?.parse().ok()
+    }
+}
+
+impl Wire for i32 {
+    fn write(&self) -> Option<Value> {
+        Some(Value::Text(self.to_string()))
+    }
+
+    fn read(value: Option<&Value>) -> Option<Self> {
+        value?.to_text()?.parse().ok()
+    }
+}
+
+/// Seconds, the one number that the journal writes as a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seconds(pub u64);
+
+impl Wire for Seconds {
+    fn write(&self) -> Option<Value> {
+        Some(Value::Number(self.0.into()))
+    }
+
+    fn read(value: Option<&Value>) -> Option<Self> {
+        value?.to_text()?.parse().ok().map(Seconds)
+    }
+}
+
+impl<T: Wire> Wire for Option<T> {
+    fn write(&self) -> Option<Value> {
+        self.as_ref().and_then(Wire::write)
+    }
+
+    fn read(value: Option<&Value>) -> Option<Self> {
+        match value {
+            None => Some(None),
+            present => T::read(present).map(Some),
+        }
+    }
+}
+
+/// Declares the system events: a struct each, how it is written and how it is read.
+macro_rules! system_events {
+    ($( $(#[$doc:meta])* $name:ident = $topic:literal {
+        $( $(#[$field_doc:meta])* $field:ident: $kind:ty, )*
+    } )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, Default, PartialEq, Eq)]
+            pub struct $name {
+                $( $(#[$field_doc])* pub $field: $kind, )*
+            }
+
+            impl $name {
+                /// The topic of such records.
+                pub const TOPIC: &'static str = $topic;
+
+                /// The record that says so.
+                pub fn record(&self, heading: &Heading) -> Record {
+                    let mut fields = Object::new();
+                    $( fields.extend(
+                        self.$field.write().map(|value| (stringify!($field).to_owned(), value)),
+                    ); )*
+                    heading.system(Self::TOPIC, fields)
+                }
+
+                fn read(record: &Record) -> Option<Self> {
+                    Some($name {
+                        $( $field: Wire::read(record.field(stringify!($field)))?, )*
+                    })
+                }
+            }
+        )*
+
+        /// What a record means.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Event {
+            $( $(#[$doc])* $name($name), )*
+            /// An agent said something about its work, in the seven topics that bypass routing.
+            Coordination(Coordination),
+            /// An agent (or the harness, joining a wave) emitted an event that may route.
+            Routing {
+                /// The event.
+                topic: Topic,
+                /// What was said with it.
+                payload: String,
+                /// Who is said to have said it.
+                source: String,
+            },
+            /// Nothing that this version knows.
+            Other,
+        }
+
+        impl Record {
+            /// What the record means.
+            pub fn event(&self) -> Event {
+                match (&self.body, self.topic.as_str()) {
+                    (Body::Agent { payload, source }, _) => self.agent_event(payload, source),
+                    $( (_, $topic) => $name::read(self).map_or(Event::Other, Event::$name), )*
+                    _ => Event::Other,
+                }
+            }
+        }
+    };
+}
+
+system_events! {
+    /// A run begins.
+    LoopStart = "loop.start" {
+        /// The most iterations it may take.
+        max_iterations: u64,
+        /// The text in an agent's output that completes the run.
+        completion_promise: String,
+        /// The event that completes the run.
+        completion_event: String,
+        /// How many iterations lie between two metareviews.
+        review_every: u64,
+        /// What the run is for.
+        objective: String,
+    }
+
+    /// A run reached its goal.
+    LoopComplete = "loop.complete" {
+        /// `completion_event` or `completion_promise`.
+        reason: String,
+    }
+
+    /// A run ended without reaching its goal.
+    LoopStop = "loop.stop" {
+        /// `max_iterations`, `backend_failed`, `backend_timeout` and the like.
+        reason: String,
+        /// With `max_iterations`: how many were done.
+        completed_iterations: Option<u64>,
+        /// With `max_iterations`: the one that did not begin.
+        stopped_before_iteration: Option<u64>,
+        /// With `max_iterations`: the limit.
+        max_iterations: Option<u64>,
+        /// With a failing backend: in which iteration.
+        iteration: Option<u64>,
+        /// With a failing backend: the end of what it printed.
+        output_tail: Option<String>,
+    }
+
+    /// An iteration begins.
+    IterationStart = "iteration.start" {
+        /// The event that routes it.
+        recent_event: String,
+        /// The roles that the topology suggests, separated by commas.
+        suggested_roles: String,
+        /// The events that those roles may emit, separated by commas.
+        allowed_events: String,
+        /// What the agent is told about an event that was refused.
+        backpressure: String,
+        /// The whole prompt.
+        prompt: String,
+    }
+
+    /// An iteration ended.
+    IterationFinish = "iteration.finish" {
+        /// The status of the backend.
+        exit_code: i32,
+        /// Whether it was ended because its time was up.
+        timed_out: bool,
+        /// How long it took.
+        elapsed_s: Seconds,
+        /// What it printed.
+        output: String,
+    }
+
+    /// The backend is about to be started.
+    BackendStart = "backend.start" {
+        /// Which sort of backend.
+        backend_kind: String,
+        /// What is run.
+        command: String,
+        /// How it gets its prompt.
+        prompt_mode: String,
+        /// How long it may take.
+        timeout_ms: u64,
+    }
+
+    /// The backend returned.
+    BackendFinish = "backend.finish" {
+        /// Its status.
+        exit_code: i32,
+        /// Whether it was ended because its time was up.
+        timed_out: bool,
+        /// What it printed.
+        output: String,
+    }
+
+    /// A review is about to begin.
+    ReviewStart = "review.start" {
+        /// Which sort of review.
+        kind: String,
+        /// Which sort of backend does it.
+        backend_kind: String,
+        /// What is run.
+        command: String,
+        /// How it gets its prompt.
+        prompt_mode: String,
+        /// The whole prompt.
+        prompt: String,
+        /// How long it may take.
+        timeout_ms: u64,
+    }
+
+    /// A review ended.
+    ReviewFinish = "review.finish" {
+        /// Which sort of review.
+        kind: String,
+        /// The status of the reviewer.
+        exit_code: i32,
+        /// Whether it was ended because its time was up.
+        timed_out: bool,
+        /// What it printed.
+        output: String,
+    }
+
+    /// An event was refused.
+    EventInvalid = "event.invalid" {
+        /// The event that routed the iteration.
+        recent_event: String,
+        /// What the agent tried to emit.
+        emitted: String,
+        /// The roles that were suggested, separated by commas.
+        suggested_roles: String,
+        /// The events that would have been accepted, separated by commas.
+        allowed_events: String,
+        /// Why, where it is not simply that the event was not in the list.
+        reason: Option<String>,
+    }
+
+    /// A writer found that the one before it died in the middle of a record, and ended its line.
+    JournalRepaired = "journal.repaired" {
+        /// Where the torn line begins.
+        offset: u64,
+        /// How many bytes of it there are.
+        bytes: u64,
+    }
+
+    /// A wave of parallel branches begins.
+    WaveStart = "wave.start" {
+        /// Which wave.
+        wave_id: String,
+        /// The event that asked for it.
+        trigger_topic: String,
+        /// How many branches.
+        branch_count: u64,
+        /// The event that routed the parent.
+        opening_recent_event: String,
+        /// The parent's roles, separated by commas.
+        opening_roles: String,
+        /// The parent's events, separated by commas.
+        opening_events: String,
+        /// What the branches are to do.
+        objectives: String,
+    }
+
+    /// One branch begins.
+    WaveBranchStart = "wave.branch.start" {
+        /// Which wave.
+        wave_id: String,
+        /// Which branch.
+        branch_id: String,
+        /// What it is to do.
+        objective: String,
+        /// The event that routes it.
+        routing_event: String,
+        /// Its roles, separated by commas.
+        branch_roles: String,
+        /// Its events, separated by commas.
+        branch_events: String,
+    }
+
+    /// One branch ended.
+    WaveBranchFinish = "wave.branch.finish" {
+        /// Which wave.
+        wave_id: String,
+        /// Which branch.
+        branch_id: String,
+        /// How it ended.
+        stop_reason: String,
+        /// How long it took.
+        elapsed_ms: Option<u64>,
+        /// What it printed.
+        output: String,
+    }
+
+    /// All branches ended; their outcomes are being put together.
+    WaveJoinStart = "wave.join.start" {
+        /// Which wave.
+        wave_id: String,
+        /// The event that asked for it.
+        trigger_topic: String,
+        /// How many branches.
+        branch_count: u64,
+        /// How long the slowest took.
+        elapsed_ms: Option<u64>,
+        /// How each ended.
+        branch_outcomes: String,
+    }
+
+    /// The parent can go on.
+    WaveJoinFinish = "wave.join.finish" {
+        /// Which wave.
+        wave_id: String,
+        /// The event that asked for it.
+        trigger_topic: String,
+        /// The event that the harness emits for it.
+        joined_topic: String,
+        /// What the parent is routed by.
+        routing_basis: String,
+        /// The event that routes the parent.
+        resume_recent_event: String,
+        /// The parent's roles, separated by commas.
+        resume_roles: String,
+        /// The parent's events, separated by commas.
+        resume_events: String,
+        /// How long the join took.
+        elapsed_ms: u64,
+    }
+
+    /// Branches took too long.
+    WaveTimeout = "wave.timeout" {
+        /// Which wave.
+        wave_id: String,
+        /// Which branches.
+        timed_out_branches: String,
+    }
+
+    /// Branches failed.
+    WaveFailed = "wave.failed" {
+        /// Which wave.
+        wave_id: String,
+        /// Which branches.
+        failed_branches: String,
+    }
+
+    /// A wave was asked for in a way that cannot be.
+    WaveInvalid = "wave.invalid" {
+        /// The event that asked for it.
+        trigger_topic: String,
+        /// Why not.
+        reason: String,
+        /// The wave that is under way, if one is.
+        active_wave_id: String,
+        /// The event that routed the parent.
+        opening_recent_event: String,
+    }
+
+    /// A chain of loops begins.
+    ChainStart = "chain.start" {
+        /// Which chain.
+        name: String,
+        /// Its steps, separated by commas.
+        steps: String,
+        /// How many.
+        step_count: u64,
+    }
+
+    /// One step of a chain begins.
+    ChainStepStart = "chain.step.start" {
+        /// Which step.
+        step: u64,
+        /// The loop that it runs.
+        preset: String,
+        /// Where that loop is described.
+        preset_dir: String,
+        /// Where it works.
+        work_dir: String,
+    }
+
+    /// One step of a chain ended.
+    ChainStepFinish = "chain.step.finish" {
+        /// Which step.
+        step: u64,
+        /// The loop that it ran.
+        preset: String,
+        /// How it ended.
+        stop_reason: String,
+    }
+
+    /// A chain ended.
+    ChainComplete = "chain.complete" {
+        /// Which chain.
+        name: String,
+        /// How many steps were done.
+        steps_completed: u64,
+        /// How it ended.
+        outcome: String,
+    }
+}
+
+/// Declares the coordination events, whose fields stand in the payload as `key=value;`.
+macro_rules! coordination_events {
+    ($( $(#[$doc:meta])* $name:ident = $topic:literal { $( $(#[$field_doc:meta])* $field:ident, )* } )*) => {
+        /// Bookkeeping by an agent. These are claims: nothing in the harness takes them for evidence.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Coordination {
+            $( $(#[$doc])* $name { $( $(#[$field_doc])* $field: String, )* }, )*
+        }
+
+        impl Coordination {
+            /// The topic of such records.
+            pub fn topic(&self) -> &'static str {
+                match self { $( Coordination::$name { .. } => $topic, )* }
+            }
+
+            /// The payload that says so.
+            pub fn payload(&self) -> Payload {
+                match self {
+                    $( Coordination::$name { $( $field, )* } => {
+                        [$( (stringify!($field), $field) ),*]
+                            .into_iter()
+                            .try_fold(Payload::new(), |payload, (key, value)| {
+                                payload.with(key, value.as_str())
+                            })
+                            .expect("a Rust identifier is a valid key")
+                    } )*
+                }
+            }
+
+            fn read(topic: &str, payload: &Payload) -> Option<Self> {
+                let text = |key| payload.get(key).unwrap_or_default().to_owned();
+                match topic {
+                    $( $topic => Some(Coordination::$name { $( $field: text(stringify!($field)), )* }), )*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+coordination_events! {
+    /// An issue was found.
+    IssueDiscovered = "issue.discovered" {
+        /// Which issue.
+        id,
+        /// What it is.
+        summary,
+        /// `open`, `deferred` and the like.
+        disposition,
+        /// Who is to see to it.
+        owner,
+    }
+    /// An issue was resolved.
+    IssueResolved = "issue.resolved" {
+        /// Which issue.
+        id,
+        /// How.
+        resolution,
+    }
+    /// A unit of work began.
+    SliceStarted = "slice.started" {
+        /// Which slice.
+        id,
+        /// What it is.
+        description,
+    }
+    /// A unit of work is said to have passed verification.
+    SliceVerified = "slice.verified" {
+        /// Which slice.
+        id,
+    }
+    /// A unit of work is said to have been committed.
+    SliceCommitted = "slice.committed" {
+        /// Which slice.
+        id,
+        /// The commit.
+        commit_hash,
+    }
+    /// Stale context was moved out of a working file.
+    ContextArchived = "context.archived" {
+        /// From where.
+        source_file,
+        /// To where.
+        dest_file,
+        /// Why.
+        reason,
+    }
+    /// A chain was started from within a loop.
+    ChainSpawn = "chain.spawn" {
+        /// Which chain.
+        chain_id,
+        /// The chain or run that it comes from.
+        parent_id,
+        /// Its steps, separated by commas.
+        steps,
+        /// Why.
+        justification,
+    }
+}
+
+impl Record {
+    fn agent_event(&self, payload: &str, source: &str) -> Event {
+        match self.topic.class() {
+            TopicClass::Coordination => {
+                Coordination::read(self.topic.as_str(), &Payload::parse(payload))
+                    .map_or(Event::Other, Event::Coordination)
+            }
+            TopicClass::Agent | TopicClass::Reserved => Event::Routing {
+                topic: self.topic.clone(),
+                payload: payload.to_owned(),
+                source: source.to_owned(),
+            },
+        }
+    }
+}

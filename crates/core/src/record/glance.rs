@@ -1,0 +1,168 @@
+//! A look at a line that takes only what it is asked for.
+
+use std::borrow::Cow;
+
+use super::scan::{Scalar, Scan, pairs, scan};
+use super::{BadLine, Body, Record, Value, escape, parse, unescape};
+
+/// One record, looked at lazily: views that fold a gigabyte read it this way.
+///
+/// A glance forgives what [`parse`] reports: bytes that are not UTF-8 and halves of surrogate pairs
+/// read as U+FFFD. Two readers still never see different records in one line.
+#[derive(Debug)]
+pub struct Glance<'a>(Seen<'a>);
+
+#[derive(Debug)]
+enum Seen<'a> {
+    /// Written to the rule: slices of the line.
+    Scanned(Scan<'a>),
+    /// Written by somebody else: taken apart.
+    Parsed(Box<Record>),
+}
+
+impl<'a> Glance<'a> {
+    /// Looks at a line, without its newline.
+    pub fn read(line: &'a [u8]) -> Result<Self, BadLine> {
+        if let Some(scan) = scan(line) {
+            return Ok(Glance(Seen::Scanned(scan)));
+        }
+        match parse(line) {
+            Ok(record) => Ok(Glance(Seen::Parsed(Box::new(record)))),
+            Err(bad @ (BadLine::NotUtf8 { .. } | BadLine::NotJson { .. })) => {
+                let mut mended = String::from_utf8_lossy(line).into_owned().into_bytes();
+                escape::mend_surrogates(&mut mended);
+                parse(&mended).map(|record| Glance(Seen::Parsed(Box::new(record)))).map_err(|_| bad)
+            }
+            Err(bad) => Err(bad),
+        }
+    }
+
+    /// The run.
+    pub fn run(&self) -> Cow<'_, str> {
+        match &self.0 {
+            Seen::Scanned(scan) => unescape(scan.run),
+            Seen::Parsed(record) => Cow::Borrowed(&record.run),
+        }
+    }
+
+    /// The iteration, as written.
+    pub fn iteration(&self) -> Cow<'_, str> {
+        match &self.0 {
+            Seen::Scanned(scan) => unescape(scan.iteration),
+            Seen::Parsed(record) => Cow::Borrowed(&record.iteration),
+        }
+    }
+
+    /// The topic.
+    pub fn topic(&self) -> Cow<'_, str> {
+        match &self.0 {
+            Seen::Scanned(scan) => unescape(scan.topic),
+            Seen::Parsed(record) => Cow::Borrowed(record.topic.as_str()),
+        }
+    }
+
+    /// A field of a system record, as text: `"0"` and `0` both read as `0`.
+    pub fn field(&self, name: &str) -> Option<Cow<'_, str>> {
+        match &self.0 {
+            Seen::Scanned(scan) => pairs(scan.fields?)
+                .find(|(key, _)| *key == name.as_bytes())
+                .and_then(|(_, value)| scalar_text(value)),
+            Seen::Parsed(record) => record.field(name).and_then(Value::to_text).map(Cow::Owned),
+        }
+    }
+
+    /// The payload of an agent's record.
+    pub fn payload(&self) -> Option<Cow<'_, str>> {
+        match &self.0 {
+            Seen::Scanned(scan) => scan.payload.map(unescape),
+            Seen::Parsed(record) => match &record.body {
+                Body::Agent { payload, .. } => Some(Cow::Borrowed(payload)),
+                Body::System(_) => None,
+            },
+        }
+    }
+
+    /// Who wrote an agent's record.
+    pub fn source(&self) -> Option<Cow<'_, str>> {
+        match &self.0 {
+            Seen::Scanned(scan) => scan.payload.map(|_| unescape(scan.source.unwrap_or_default())),
+            Seen::Parsed(record) => match &record.body {
+                Body::Agent { source, .. } => Some(Cow::Borrowed(source)),
+                Body::System(_) => None,
+            },
+        }
+    }
+
+    /// When, as written.
+    pub fn ts(&self) -> Option<Cow<'_, str>> {
+        match &self.0 {
+            Seen::Scanned(scan) => scan.ts.map(unescape),
+            Seen::Parsed(record) => record.ts.as_deref().map(Cow::Borrowed),
+        }
+    }
+}
+
+fn scalar_text(value: Scalar<'_>) -> Option<Cow<'_, str>> {
+    match value {
+        Scalar::Text(raw) => Some(unescape(raw)),
+        Scalar::Literal(b"null") => None,
+        // `1.50` and `1.5` are one number; the parser prints it in one way.
+        Scalar::Literal(raw) => match serde_json::from_slice::<Value>(raw) {
+            Ok(value) => value.to_text().map(Cow::Owned),
+            Err(_) => Some(String::from_utf8_lossy(raw)),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYSTEM: &[u8] = br#"{"run": "swift-agent", "iteration": "3", "topic": "iteration.finish", "fields": {"exit_code": "0", "timed_out": false, "elapsed_s": 12, "output": "a\u0022b\u000a"}, "ts": "2026-11-15T21:12:06.031Z", "v": 1}"#;
+    const AGENT: &[u8] = br#"{"run": "swift-agent", "iteration": "3", "topic": "review.ready", "payload": "done", "source": "agent"}"#;
+
+    #[test]
+    fn lines_written_to_the_rule_are_scanned_and_not_parsed() {
+        for line in [SYSTEM, AGENT] {
+            assert!(matches!(Glance::read(line).unwrap().0, Seen::Scanned(_)));
+        }
+    }
+
+    #[test]
+    fn fields_read_as_text_in_either_form() {
+        let by_hand = br#"{"topic":"iteration.finish","run":"swift-agent","iteration":3,"fields":{"exit_code":0,"timed_out":"false","elapsed_s":"12","output":"a\"b\n"}}"#;
+        for line in [SYSTEM, by_hand.as_slice()] {
+            let glance = Glance::read(line).unwrap();
+            assert_eq!(glance.run(), "swift-agent");
+            assert_eq!(glance.iteration(), "3");
+            assert_eq!(glance.field("exit_code").unwrap(), "0");
+            assert_eq!(glance.field("timed_out").unwrap(), "false");
+            assert_eq!(glance.field("elapsed_s").unwrap(), "12");
+            assert_eq!(glance.field("output").unwrap(), "a\"b\n");
+            assert_eq!(glance.field("prompt"), None);
+            assert_eq!(glance.payload(), None);
+        }
+    }
+
+    #[test]
+    fn doubled_keys_are_refused_at_both_speeds() {
+        for line in [
+            br#"{"run": "a", "run": "b", "iteration": "", "topic": "t", "payload": "", "source": ""}"#
+                .as_slice(),
+            br#"{"run": "a", "iteration": "", "topic": "t", "fields": {"x": "1", "x": "2"}}"#,
+            br#"{"run": "a", "iteration": "", "topic": "t", "fields": {"x": "1", "\u0078": "2"}}"#,
+            br#"{"run": "a", "iteration": "", "topic": "t", "fields": {"y": {"x": 1, "x": 2}}}"#,
+        ] {
+            assert!(matches!(parse(line), Err(BadLine::Ambiguous(_))), "{:?}", parse(line));
+            assert!(matches!(Glance::read(line), Err(BadLine::Ambiguous(_))));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_text_is_forgiven() {
+        let line = b"{\"run\": \"a\", \"iteration\": \"\", \"topic\": \"t\", \"payload\": \"\xff \\ud800\", \"source\": \"agent\", \"mood\": 1}";
+        let glance = Glance::read(line).unwrap();
+        assert_eq!(glance.payload().unwrap(), "\u{fffd} \u{fffd}");
+        assert_eq!(parse(line), Err(BadLine::NotUtf8 { at: 56 }));
+    }
+}

@@ -1,0 +1,210 @@
+//! A record as one JSON line, both ways.
+
+use super::escape::escape;
+use super::value::{Value, print_text};
+use super::{Body, Object, Record};
+use crate::topic::Topic;
+
+/// Why a line is not a record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadLine {
+    /// Bytes that are not text.
+    #[error("not UTF-8 at byte {at} of the line")]
+    NotUtf8 {
+        /// How many bytes of the line are fine.
+        at: usize,
+    },
+    /// Not one JSON value.
+    #[error("not JSON: {reason} at byte {at} of the line")]
+    NotJson {
+        /// What the parser says.
+        reason: String,
+        /// How many bytes it had taken.
+        at: usize,
+    },
+    /// Ends in the middle, as a write that was cut off does.
+    #[error("torn: the line ends in the middle of a record")]
+    Torn,
+    /// The same key twice: two readers could take it for two different records.
+    #[error("ambiguous: {0}")]
+    Ambiguous(String),
+    /// JSON, but not an object.
+    #[error("not a record: the line holds {0}, and a record is an object")]
+    NotAnObject(&'static str),
+    /// An object without something that every record has.
+    #[error("not a record: {0:?} is missing")]
+    Missing(&'static str),
+    /// Something that every record has, of the wrong type.
+    #[error("not a record: {0:?} is not a string")]
+    NotText(&'static str),
+    /// More than can be held in memory, even with its long strings left out.
+    #[error("too large: more than {limit} bytes besides long strings")]
+    TooLarge {
+        /// The most that a line may have.
+        limit: usize,
+    },
+}
+
+/// Reads one line, without its newline, to the letter.
+pub fn parse(line: &[u8]) -> Result<Record, BadLine> {
+    let text =
+        std::str::from_utf8(line).map_err(|error| BadLine::NotUtf8 { at: error.valid_up_to() })?;
+    match serde_json::from_str(text).map_err(not_json)? {
+        Value::Object(object) => from_object(object),
+        Value::Null => Err(BadLine::NotAnObject("null")),
+        Value::Flag(_) => Err(BadLine::NotAnObject("true or false")),
+        Value::Number(_) => Err(BadLine::NotAnObject("a number")),
+        Value::Text(_) => Err(BadLine::NotAnObject("a string")),
+        Value::List(_) => Err(BadLine::NotAnObject("a list")),
+    }
+}
+
+fn not_json(error: serde_json::Error) -> BadLine {
+    use serde_json::error::Category;
+
+    // serde_json ends its messages with the position, which is reported in bytes here. A line has no
+    // newline in it, so the column is the byte.
+    let at = error.column();
+    let mut reason = error.to_string();
+    if let Some(end) = reason.rfind(" at line ") {
+        reason.truncate(end);
+    }
+    match error.classify() {
+        Category::Eof => BadLine::Torn,
+        Category::Data => BadLine::Ambiguous(reason),
+        Category::Syntax | Category::Io => BadLine::NotJson { reason, at },
+    }
+}
+
+fn from_object(object: Object) -> Result<Record, BadLine> {
+    let mut extra = Object::new();
+    let (mut run, mut iteration, mut topic) = (None, None, None);
+    let (mut fields, mut payload, mut source) = (None, None, None);
+    let (mut ts, mut version) = (None, None);
+    for (key, value) in object {
+        match (key.as_str(), value) {
+            ("run", Value::Text(text)) => run = Some(text),
+            ("run", _) => return Err(BadLine::NotText("run")),
+            ("topic", Value::Text(text)) => topic = Some(text),
+            ("topic", _) => return Err(BadLine::NotText("topic")),
+            ("iteration", Value::Text(text)) => iteration = Some(text),
+            ("iteration", Value::Number(number)) => iteration = Some(number.to_string()),
+            ("fields", Value::Object(pairs)) => fields = Some(pairs),
+            ("payload", Value::Text(text)) => payload = Some(text),
+            ("source", Value::Text(text)) => source = Some(text),
+            ("ts", Value::Text(text)) => ts = Some(text),
+            ("v", Value::Number(number)) if number.is_u64() => version = number.as_u64(),
+            (_, value) => extra.push((key, value)),
+        }
+    }
+    let body = match (fields, payload) {
+        (None, Some(payload)) => Body::Agent { payload, source: source.unwrap_or_default() },
+        (fields, payload) => {
+            extra.extend(payload.map(|text| ("payload".to_owned(), Value::Text(text))));
+            extra.extend(source.map(|text| ("source".to_owned(), Value::Text(text))));
+            Body::System(fields.unwrap_or_default())
+        }
+    };
+    Ok(Record {
+        run: run.ok_or(BadLine::Missing("run"))?,
+        iteration: iteration.unwrap_or_default(),
+        topic: Topic::new(topic.ok_or(BadLine::Missing("topic"))?),
+        body,
+        ts,
+        version,
+        extra,
+    })
+}
+
+/// The text of a record to which more is added while it is written: an output that is too long to be
+/// held in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hole {
+    /// The payload of an agent's record.
+    Payload,
+    /// The text field `output` of a system record.
+    Output,
+}
+
+impl Hole {
+    fn field(self) -> Option<&'static str> {
+        match self {
+            Hole::Payload => None,
+            Hole::Output => Some("output"),
+        }
+    }
+}
+
+/// Prints a record and its newline.
+pub fn print(record: &Record, out: &mut Vec<u8>) {
+    print_with(record, None, out);
+}
+
+/// Prints a record in two parts, between which more (escaped) text of the hole belongs.
+///
+/// A record that has no such text gives everything in the first part and an empty second one.
+pub fn print_around(record: &Record, hole: Hole) -> (Vec<u8>, Vec<u8>) {
+    let mut before = Vec::new();
+    let at = print_with(record, Some(hole), &mut before);
+    let after = at.map(|at| before.split_off(at)).unwrap_or_default();
+    (before, after)
+}
+
+/// Returns where the text of the hole ends.
+fn print_with(record: &Record, hole: Option<Hole>, out: &mut Vec<u8>) -> Option<usize> {
+    let mut end_of_text = None;
+    out.extend_from_slice(b"{\"run\": \"");
+    escape(&record.run, out);
+    out.extend_from_slice(b"\", \"iteration\": \"");
+    escape(&record.iteration, out);
+    out.extend_from_slice(b"\", \"topic\": \"");
+    escape(record.topic.as_str(), out);
+    match &record.body {
+        Body::System(fields) => {
+            out.extend_from_slice(b"\", \"fields\": {");
+            for (index, (key, value)) in fields.iter().enumerate() {
+                separate(index, out);
+                print_pair(key, value, out);
+                let is_hole = hole.and_then(Hole::field) == Some(key.as_str());
+                if is_hole && matches!(value, Value::Text(_)) {
+                    end_of_text = Some(out.len() - 1);
+                }
+            }
+            out.push(b'}');
+        }
+        Body::Agent { payload, source } => {
+            out.extend_from_slice(b"\", \"payload\": \"");
+            escape(payload, out);
+            if hole == Some(Hole::Payload) {
+                end_of_text = Some(out.len());
+            }
+            out.extend_from_slice(b"\", \"source\": ");
+            print_text(source, out);
+        }
+    }
+    for (key, value) in &record.extra {
+        separate(1, out);
+        print_pair(key, value, out);
+    }
+    if let Some(ts) = &record.ts {
+        out.extend_from_slice(b", \"ts\": ");
+        print_text(ts, out);
+    }
+    if let Some(version) = record.version {
+        out.extend_from_slice(format!(", \"v\": {version}").as_bytes());
+    }
+    out.extend_from_slice(b"}\n");
+    end_of_text
+}
+
+fn separate(index: usize, out: &mut Vec<u8>) {
+    if index > 0 {
+        out.extend_from_slice(b", ");
+    }
+}
+
+fn print_pair(key: &str, value: &Value, out: &mut Vec<u8>) {
+    print_text(key, out);
+    out.extend_from_slice(b": ");
+    value.print(out);
+}

@@ -1,0 +1,196 @@
+//! The JSON values that records hold.
+
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
+
+use super::escape::escape;
+
+/// One JSON value. Objects keep their order and cannot have the same key twice.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Flag(bool),
+    /// A number.
+    Number(Number),
+    /// A string.
+    Text(String),
+    /// `[…]`
+    List(Vec<Value>),
+    /// `{…}`
+    Object(Object),
+}
+
+/// The pairs of an object, in the order in which they were written.
+pub type Object = Vec<(String, Value)>;
+
+impl Value {
+    /// Text as it is, and a number or a flag as text: the journal writes `"exit_code": "0"`, a
+    /// person may write `"exit_code": 0`, and both mean the same.
+    pub fn to_text(&self) -> Option<String> {
+        match self {
+            Value::Text(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Flag(flag) => Some(flag.to_string()),
+            Value::Null | Value::List(_) | Value::Object(_) => None,
+        }
+    }
+
+    /// Prints the value as it stands in a line.
+    pub(super) fn print(&self, out: &mut Vec<u8>) {
+        match self {
+            Value::Null => out.extend_from_slice(b"null"),
+            Value::Flag(flag) => out.extend_from_slice(if *flag { b"true" } else { b"false" }),
+            Value::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+            Value::Text(text) => print_text(text, out),
+            Value::List(items) => {
+                out.push(b'[');
+                for (index, item) in items.iter().enumerate() {
+                    if index > 0 {
+                        out.extend_from_slice(b", ");
+                    }
+                    item.print(out);
+                }
+                out.push(b']');
+            }
+            // Without spaces, so that `{"run": "` begins a record and nothing else.
+            Value::Object(pairs) => {
+                out.push(b'{');
+                for (index, (key, value)) in pairs.iter().enumerate() {
+                    if index > 0 {
+                        out.push(b',');
+                    }
+                    print_text(key, out);
+                    out.push(b':');
+                    value.print(out);
+                }
+                out.push(b'}');
+            }
+        }
+    }
+}
+
+/// Prints a string with its quotes.
+pub(super) fn print_text(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    escape(text, out);
+    out.push(b'"');
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Value::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Value::Text(text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
+        Ok(Value::Flag(flag))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(Value::Number(number.into()))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(Value::Number(number.into()))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Value, E> {
+        Number::from_f64(number)
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("a number that is not finite"))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::Text(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Value, E> {
+        Ok(Value::Text(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut pairs: A) -> Result<Value, A::Error> {
+        let mut object = Object::new();
+        let mut keys = std::collections::HashSet::new();
+        while let Some((key, value)) = pairs.next_entry::<String, Value>()? {
+            if !keys.insert(key.clone()) {
+                return Err(de::Error::custom(format_args!("the key {key:?} stands there twice")));
+            }
+            object.push((key, value));
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Value, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn order_is_kept_and_nesting_is_printed_without_spaces() {
+        let value = parse(r#"{"run": "x", "a": [1, {"b": null}], "c": -2.5, "d": true}"#).unwrap();
+        let mut out = Vec::new();
+        value.print(&mut out);
+        let printed = String::from_utf8(out).unwrap();
+        assert_eq!(printed, r#"{"run":"x","a":[1, {"b":null}],"c":-2.5,"d":true}"#);
+        assert_eq!(parse(&printed), Ok(value));
+    }
+
+    #[test]
+    fn a_key_cannot_stand_twice_at_any_depth() {
+        assert!(
+            parse(r#"{"a": 1, "a": 2}"#).unwrap_err().contains("the key \"a\" stands there twice")
+        );
+        assert!(parse(r#"[{"b": {"a": 1, "\u0061": 2}}]"#).is_err());
+    }
+
+    #[test]
+    fn depth_and_size_of_numbers_are_bounded() {
+        assert!(parse(&"[".repeat(100_000)).is_err());
+        assert!(parse("1e999999999").is_err());
+        assert_eq!(
+            parse("18446744073709551615").unwrap().to_text().unwrap(),
+            "18446744073709551615"
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! The journal: the only thing that has happened.
+//!
+//! [`Journal`] is all that the rest of the program knows of it: append, read from a position, head,
+//! wait. [`FileJournal`] keeps it in a JSONL file that any number of processes append to;
+//! [`MemoryJournal`] keeps it in memory. Both pass the same suite of cases, and another log with an
+//! order of its own can stand behind the same interface, because a [`Position`] is opaque.
+//!
+//! # What an append promises
+//!
+//! When [`Journal::append`] returns `Ok` for a [synced](Durability::Synced) append, the records
+//! survive the death of the process and a power cut, whole, in order and exactly once. When it returns
+//! an error, earlier records are untouched, and the journal can be appended to as before. The file
+//! keeps that promise by a protocol that is described in [`file`].
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoloop_core::record::{Hole, Record};
+
+mod append;
+mod backward;
+mod commit;
+mod elide;
+mod error;
+pub mod file;
+mod line;
+mod lock;
+mod memory;
+mod position;
+mod reader;
+pub mod sidecar;
+
+pub use error::{AppendError, ReadError, Unsuitable};
+pub use file::{FileJournal, FileSettings};
+pub use line::Line;
+pub use memory::MemoryJournal;
+pub use position::Position;
+
+/// An append-only log of records, shared with other processes.
+pub trait Journal: Send + Sync {
+    /// Adds records, all of them next to each other, and returns the position behind them.
+    ///
+    /// Anything that must be atomic has to be one record: when the disk fills up in the middle, the
+    /// first of several records may have been stored. [`AppendError::Full`] says how many were.
+    fn append(&self, records: &[NewRecord], how: Append) -> Result<Position, AppendError>;
+
+    /// Shows every complete line behind a position, until `visit` breaks off or there are no more, and
+    /// returns the position behind the last line shown.
+    fn read(&self, from: Position, visit: &mut Visit<'_>) -> Result<Position, ReadError>;
+
+    /// The position behind the last complete line.
+    fn head(&self) -> Result<Position, ReadError>;
+
+    /// Returns the head as soon as it lies behind `after`, or when the time is up.
+    fn wait(&self, after: Position, timeout: Duration) -> Result<Position, ReadError>;
+}
+
+/// What is done with each line.
+pub type Visit<'a> = dyn FnMut(&Line<'_>) -> ControlFlow<()> + 'a;
+
+/// How records are added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Append {
+    /// Add them only if nothing has come behind this position; [`AppendError::Conflict`] otherwise.
+    pub expect: Option<Position>,
+    /// What has to be survived.
+    pub durability: Durability,
+}
+
+/// What an acknowledged record survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// A power cut.
+    #[default]
+    Synced,
+    /// The death of the process, but not of the machine.
+    Cached,
+}
+
+/// A record to be added.
+#[derive(Clone, Debug)]
+pub struct NewRecord {
+    /// The record.
+    pub record: Record,
+    /// More text for it, too long to be held in memory.
+    pub spooled: Option<Spooled>,
+}
+
+impl From<Record> for NewRecord {
+    fn from(record: Record) -> Self {
+        NewRecord { record, spooled: None }
+    }
+}
+
+/// A text in a file, to be added to a record while it is written. Bytes that are not UTF-8 become
+/// U+FFFD.
+#[derive(Clone)]
+pub struct Spooled {
+    /// Which text of the record it belongs to.
+    pub hole: Hole,
+    /// Where it comes from, for messages.
+    pub path: PathBuf,
+    /// Where it is read.
+    pub text: Arc<dyn crate::world::DiskFile>,
+}
+
+impl fmt::Debug for Spooled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spooled").field("hole", &self.hole).field("path", &self.path).finish()
+    }
+}

@@ -1,0 +1,160 @@
+//! What can go wrong with a journal, told to a person.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Position;
+use crate::world::FileKind;
+
+/// Why records were not stored.
+///
+/// Clonable, because several writers may share one failed write.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AppendError {
+    /// Something came behind the expected position.
+    #[error("the journal has grown behind the expected position")]
+    Conflict {
+        /// Where it ends now.
+        head: Position,
+    },
+    /// Another writer holds the lock and does not give it back.
+    #[error("{} has been locked for {} s{}", path.display(), waited.as_secs(), by(*holder))]
+    Locked {
+        /// The journal.
+        path: PathBuf,
+        /// How long it was waited for.
+        waited: Duration,
+        /// The process that holds it, where the system can tell.
+        holder: Option<u32>,
+    },
+    /// There is something at the path that a journal cannot be written to.
+    #[error("{} {why}", path.display())]
+    Unsuitable {
+        /// The journal.
+        path: PathBuf,
+        /// What it is.
+        why: Unsuitable,
+    },
+    /// No room: the disk, a quota or a limit on the size of files.
+    #[error("no room left for {} ({source}); {} stored", path.display(), of(*stored))]
+    Full {
+        /// The journal.
+        path: PathBuf,
+        /// How many of the records of this append were stored whole.
+        stored: usize,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+    /// The records are written, but the disk would not say that they are safe. Never retried: after a
+    /// failed sync the system may have dropped the bytes and forgotten about it.
+    #[error("{} could not be made durable ({source}): what was just written may be lost", path.display())]
+    NotDurable {
+        /// The journal.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+    /// The text to be added to a record could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Spool {
+        /// The spool file.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+    /// Anything else.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    Io {
+        /// The journal, or a directory on the way to it.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+}
+
+impl AppendError {
+    pub(super) fn io(path: &Path, doing: &'static str, source: io::Error) -> Self {
+        AppendError::Io { path: path.to_owned(), doing, source: Arc::new(source) }
+    }
+}
+
+fn by(holder: Option<u32>) -> String {
+    holder.map(|pid| format!(" by process {pid}")).unwrap_or_default()
+}
+
+fn of(stored: usize) -> String {
+    match stored {
+        0 => "nothing was".to_owned(),
+        1 => "only the first record was".to_owned(),
+        more => format!("only the first {more} records were"),
+    }
+}
+
+/// What is in the way of a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsuitable {
+    /// A directory.
+    #[error("is a directory, not a journal")]
+    Directory,
+    /// A link to some other file, which appending would change.
+    #[error(
+        "is a symbolic link, or lies in a directory that is one; a journal is never written through a link"
+    )]
+    Symlink,
+    /// A pipe, a socket or a device.
+    #[error("is a pipe, a socket or a device, not a journal")]
+    Special,
+    /// A file that is known by other names too, which appending would change.
+    #[error("has {0} names (hard links); a journal has one")]
+    HardLinks(u64),
+}
+
+impl Unsuitable {
+    /// What keeps a thing of this kind from being a journal, if anything does.
+    pub(super) fn kind(kind: FileKind) -> Option<Unsuitable> {
+        match kind {
+            FileKind::Regular => None,
+            FileKind::Directory => Some(Unsuitable::Directory),
+            FileKind::Symlink => Some(Unsuitable::Symlink),
+            FileKind::Special => Some(Unsuitable::Special),
+        }
+    }
+}
+
+/// Why a journal could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The line before the position is not the one that was there: what was read so far no longer
+    /// holds, and reading begins again at the start.
+    #[error("{} was cut, replaced or edited since it was last read", path.display())]
+    Changed {
+        /// The journal.
+        path: PathBuf,
+    },
+    /// There is something at the path that is not a journal.
+    #[error("{} {why}", path.display())]
+    Unsuitable {
+        /// The journal.
+        path: PathBuf,
+        /// What it is.
+        why: Unsuitable,
+    },
+    /// Anything else.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// The journal.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl ReadError {
+    pub(super) fn io(path: &Path, source: io::Error) -> Self {
+        ReadError::Io { path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,99 @@
+//! A journal in memory.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use autoloop_core::record::{Escaper, print, print_around};
+
+use super::line::{Line, Wholeness};
+use super::reader::read_at;
+use super::{Append, AppendError, Journal, NewRecord, Position, ReadError, Spooled, Visit};
+
+/// A journal that lives as long as the value. What it promises is what every journal promises, except
+/// that nothing survives the process.
+#[derive(Debug, Default)]
+pub struct MemoryJournal {
+    /// Every line with its newline. A position counts them.
+    lines: Mutex<Vec<Arc<[u8]>>>,
+    grown: Condvar,
+}
+
+impl MemoryJournal {
+    fn lines(&self) -> MutexGuard<'_, Vec<Arc<[u8]>>> {
+        // A line is pushed whole or not at all, so a panic elsewhere leaves nothing half done.
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn behind(lines: &[Arc<[u8]>]) -> Position {
+    Position { at: lines.len() as u64, mark: 0 }
+}
+
+impl Journal for MemoryJournal {
+    fn append(&self, records: &[NewRecord], how: Append) -> Result<Position, AppendError> {
+        let new: Vec<_> = records.iter().map(encode).collect::<Result<_, _>>()?;
+        let mut lines = self.lines();
+        let head = behind(&lines);
+        if how.expect.is_some_and(|expected| expected != head) {
+            return Err(AppendError::Conflict { head });
+        }
+        lines.extend(new);
+        self.grown.notify_all();
+        Ok(behind(&lines))
+    }
+
+    fn read(&self, from: Position, visit: &mut Visit<'_>) -> Result<Position, ReadError> {
+        let all = self.lines().clone();
+        let mut at = from.at;
+        for line in all.iter().skip(usize::try_from(from.at).unwrap_or(usize::MAX)) {
+            let shown = Line {
+                bytes: line.strip_suffix(b"\n").unwrap_or(line),
+                ending: &[],
+                start: at,
+                end: at + 1,
+                wholeness: Wholeness::Whole,
+            };
+            at += 1;
+            if visit(&shown) == ControlFlow::Break(()) {
+                break;
+            }
+        }
+        Ok(Position { at, mark: 0 })
+    }
+
+    fn head(&self) -> Result<Position, ReadError> {
+        Ok(behind(&self.lines()))
+    }
+
+    fn wait(&self, after: Position, timeout: Duration) -> Result<Position, ReadError> {
+        let waited =
+            self.grown.wait_timeout_while(self.lines(), timeout, |lines| behind(lines) == after);
+        Ok(behind(&waited.unwrap_or_else(PoisonError::into_inner).0))
+    }
+}
+
+fn encode(new: &NewRecord) -> Result<Arc<[u8]>, AppendError> {
+    let Some(spooled) = &new.spooled else {
+        let mut line = Vec::new();
+        print(&new.record, &mut line);
+        return Ok(line.into());
+    };
+    let (mut line, after) = print_around(&new.record, spooled.hole);
+    escape_whole(spooled, &mut line).map_err(|error| AppendError::Spool {
+        path: spooled.path.clone(),
+        source: Arc::new(error),
+    })?;
+    line.extend_from_slice(&after);
+    Ok(line.into())
+}
+
+fn escape_whole(spooled: &Spooled, out: &mut Vec<u8>) -> io::Result<()> {
+    let mut text = vec![0; usize::try_from(spooled.text.stat()?.len).map_err(io::Error::other)?];
+    let count = read_at(spooled.text.as_ref(), &mut text, 0)?;
+    let mut escaper = Escaper::default();
+    escaper.push(&text[..count], out);
+    escaper.finish(out);
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! Reading lines from a file in bounded memory.
+
+use std::io;
+use std::ops::{ControlFlow, Range};
+
+use super::Visit;
+use super::elide::Elider;
+use super::line::{Line, Wholeness};
+use super::position::MARKED;
+use crate::world::DiskFile;
+
+/// How much is read at once. A warm file is read at the speed of memory with this much.
+const BLOCK: usize = 512 * 1024;
+/// The longest line that is held whole. Of a longer one, the middle of its long strings is left out.
+const LONGEST: usize = 4 * 1024 * 1024;
+
+/// Shows the complete lines in a range of a file, which begins at the beginning of a line. A line that
+/// does not end in the range is not shown: it is torn, or being written.
+///
+/// Returns where the last line shown ends.
+pub(super) fn read_lines(
+    file: &dyn DiskFile,
+    range: Range<u64>,
+    visit: &mut Visit<'_>,
+) -> io::Result<u64> {
+    let mut reader = Reader { file, range, buffer: Vec::new(), filled: 0 };
+    while let Progress::More = reader.show_lines(visit)? {}
+    Ok(reader.range.start)
+}
+
+struct Reader<'a> {
+    file: &'a dyn DiskFile,
+    /// What has not been shown yet.
+    range: Range<u64>,
+    /// The first bytes of it.
+    buffer: Vec<u8>,
+    filled: usize,
+}
+
+enum Progress {
+    /// There may be more lines.
+    More,
+    /// There are no more, or the visitor wants no more.
+    Over,
+}
+
+impl Reader<'_> {
+    fn show_lines(&mut self, visit: &mut Visit<'_>) -> io::Result<Progress> {
+        let had = self.filled;
+        if self.fill()? == 0 {
+            return Ok(Progress::Over);
+        }
+        let mut begin = 0;
+        for newline in memchr::memchr_iter(b'\n', &self.buffer[had..self.filled]) {
+            let end = had + newline + 1;
+            let line = Line {
+                bytes: &self.buffer[begin..end - 1],
+                ending: &self.buffer[begin.max(end.saturating_sub(MARKED))..end],
+                start: self.range.start,
+                end: self.range.start + (end - begin) as u64,
+                wholeness: Wholeness::Whole,
+            };
+            let flow = visit(&line);
+            self.range.start = line.end;
+            begin = end;
+            if flow.is_break() {
+                return Ok(Progress::Over);
+            }
+        }
+        self.buffer.copy_within(begin..self.filled, 0);
+        self.filled -= begin;
+        if self.filled >= LONGEST { self.show_giant(visit) } else { Ok(Progress::More) }
+    }
+
+    /// Reads on behind what is there; 0 at the end.
+    fn fill(&mut self) -> io::Result<usize> {
+        let from = self.range.start + self.filled as u64;
+        let left = usize::try_from(self.range.end.saturating_sub(from)).unwrap_or(usize::MAX);
+        let wanted = left.min(BLOCK);
+        if wanted == 0 {
+            return Ok(0);
+        }
+        if self.buffer.len() < self.filled + wanted {
+            self.buffer.resize(self.filled + wanted, 0);
+        }
+        let end = self.buffer.len().min(self.filled + left);
+        let count = read_at(self.file, &mut self.buffer[self.filled..end], from)?;
+        self.filled += count;
+        Ok(count)
+    }
+
+    /// Shows a line whose first bytes fill the buffer, leaving out what is too much.
+    fn show_giant(&mut self, visit: &mut Visit<'_>) -> io::Result<Progress> {
+        let start = self.range.start;
+        let mut elider = Elider::default();
+        let mut ending: Vec<u8> = Vec::new();
+        loop {
+            let newline = memchr::memchr(b'\n', &self.buffer[..self.filled]);
+            let taken = newline.map_or(self.filled, |newline| newline + 1);
+            let piece = &self.buffer[..taken];
+            if elider.kept() < LONGEST {
+                elider.push(piece.strip_suffix(b"\n").unwrap_or(piece));
+            }
+            ending.extend_from_slice(&piece[taken.saturating_sub(MARKED)..]);
+            ending.drain(..ending.len().saturating_sub(MARKED));
+
+            self.buffer.copy_within(taken..self.filled, 0);
+            self.filled -= taken;
+            self.range.start += taken as u64;
+            if newline.is_some() {
+                break;
+            }
+            if self.fill()? == 0 {
+                self.range.start = start;
+                return Ok(Progress::Over);
+            }
+        }
+        let wholeness = match elider.kept() {
+            LONGEST.. => Wholeness::TooLarge { limit: LONGEST },
+            _ => Wholeness::Elided,
+        };
+        let bytes = elider.finish();
+        let line = Line { bytes: &bytes, ending: &ending, start, end: self.range.start, wholeness };
+        match visit(&line) {
+            ControlFlow::Break(()) => Ok(Progress::Over),
+            ControlFlow::Continue(()) => {
+                // What follows is read again: simpler than showing it from here, and giant lines are
+                // rare.
+                self.filled = 0;
+                Ok(Progress::More)
+            }
+        }
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+pub(super) fn read_at(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// The position of the byte behind the last newline before `end`; 0 when there is none.
+pub(super) fn line_start(file: &dyn DiskFile, end: u64) -> io::Result<u64> {
+    let mut end = end;
+    let mut size = 4 * 1024;
+    while end > 0 {
+        let begin = end.saturating_sub(size);
+        let mut block = vec![0; usize::try_from(end - begin).unwrap_or(0)];
+        let count = read_at(file, &mut block, begin)?;
+        if let Some(newline) = memchr::memrchr(b'\n', &block[..count]) {
+            return Ok(begin + newline as u64 + 1);
+        }
+        end = begin;
+        size = BLOCK as u64;
+    }
+    Ok(0)
+}
