@@ -1,2 +1,34 @@
-//! autoloop.
-fn main() {}
+//! `autoloop`: runs coding agents in loops that can be trusted.
+
+mod args;
+mod commands;
+mod failure;
+mod terminal;
+
+use std::process::ExitCode;
+
+use autoloop_runtime::world::World;
+use clap::Parser;
+
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    let run = || {
+        take_size_limits_as_errors()?;
+        commands::run(args::Args::parse(), &World::real())
+    };
+    match std::panic::catch_unwind(run) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(failure)) => failure.report(),
+        Err(_) => Failure::bug().report(),
+    }
+}
+
+/// A limit on the size of files would kill us in the middle of a record; as an error it can be told
+/// and cleaned up after.
+fn take_size_limits_as_errors() -> Result<(), Failure> {
+    let noticed = std::sync::Arc::default();
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noticed)
+        .map(|_| ())
+        .map_err(|error| Failure::failed(format!("cannot prepare for signals: {error}")))
+}

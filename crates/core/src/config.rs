@@ -45,7 +45,8 @@ pub enum SyncPolicy {
     /// After every append, before it is acknowledged.
     #[default]
     Always,
-    /// At the end of an iteration: a loss of power may cost the records of the last one.
+    /// After every append of the harness. What agents emit is forced to the disk with the next of
+    /// those, so a loss of power may cost the events of the iteration under way.
     Iteration,
     /// Whenever the system does it: for tests and throw-away runs.
     Never,

@@ -119,7 +119,7 @@ impl Tail<'_> {
         let is_lost = |outcome: &Outcome| outcome.as_ref().is_ok_and(|head| head.at > stored);
         let lost = outcomes.iter().position(is_lost).unwrap_or(outcomes.len());
         outcomes.truncate(lost);
-        begin = outcomes.iter().flatten().map(|head| head.at).last().unwrap_or(begin);
+        begin = outcomes.iter().flatten().next_back().map_or(begin, |head| head.at);
         // Only the repair of a torn tail can fail without an entry behind it, and the next writer
         // tries it again.
         if outcomes.len() < entries.len() {

@@ -49,6 +49,11 @@ pub struct FileJournal {
     broken: OnceLock<AppendError>,
 }
 
+/// A file to read, and how long it was when it was opened.
+type Opened = (Box<dyn DiskFile>, u64);
+/// A file that was written to, and what came of each entry.
+type Written = (Box<dyn DiskFile>, Vec<Result<Position, AppendError>>);
+
 /// What can be chosen about a journal file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSettings {
@@ -139,7 +144,7 @@ impl FileJournal {
     }
 
     /// The file and its length; `None` when there is no journal yet.
-    pub(super) fn open_to_read(&self) -> Result<Option<(Box<dyn DiskFile>, u64)>, ReadError> {
+    pub(super) fn open_to_read(&self) -> Result<Option<Opened>, ReadError> {
         let failed = |error| ReadError::io(&self.path, error);
         let file = match self.disk.open(&self.path, Access::Read) {
             Ok(file) => file,
@@ -188,11 +193,7 @@ impl FileJournal {
     }
 
     /// The part that happens under the lock.
-    #[expect(clippy::type_complexity, reason = "one use, right above")]
-    fn write(
-        &self,
-        entries: &[Entry],
-    ) -> Result<(Box<dyn DiskFile>, Vec<Result<Position, AppendError>>), AppendError> {
+    fn write(&self, entries: &[Entry]) -> Result<Written, AppendError> {
         let (file, stat) = self.open_locked()?;
         if stat.len == 0 && entries.iter().any(|entry| entry.how.durability == Durability::Synced) {
             self.sync_name()?;

@@ -1,0 +1,28 @@
+//! What can be typed. The doc comments are the help texts.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{demo, emit, inspect, journal};
+
+/// Runs coding agents in loops that can be trusted.
+///
+/// Every step is a line in an append-only journal; what you see anywhere is read from it.
+#[derive(Debug, Parser)]
+#[command(
+    name = "autoloop",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Emit(emit::Args),
+    Inspect(inspect::Args),
+    Journal(journal::Args),
+    Demo(demo::Args),
+}

@@ -1,0 +1,23 @@
+//! One file a command, with its arguments and what it does.
+
+pub(crate) mod demo;
+pub(crate) mod emit;
+pub(crate) mod inspect;
+pub(crate) mod journal;
+mod listing;
+mod settings;
+
+use autoloop_runtime::world::World;
+
+use crate::args::{Args, Command};
+use crate::failure::Failure;
+
+/// Does what was asked for.
+pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
+    match args.command {
+        Command::Emit(args) => emit::run(&args, world),
+        Command::Inspect(args) => inspect::run(&args, world),
+        Command::Journal(args) => journal::run(&args, world),
+        Command::Demo(args) => demo::run(&args, world),
+    }
+}

@@ -1,0 +1,73 @@
+//! `autoloop journal follow`: records as they come.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use autoloop_core::config::Config;
+use autoloop_runtime::journal::{FileJournal, Journal, Position, ReadError};
+use autoloop_runtime::world::World;
+
+use crate::commands::listing::{Filter, Format, Listing};
+use crate::commands::settings;
+use crate::failure::Failure;
+
+/// How long a single wait lasts; the journal itself wakes us when it grows.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// Print records as they come, from whichever process.
+///
+/// First what is there, then everything that is added, until it is interrupted. The journal need not
+/// exist yet.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The journal [default: the one of the environment, or .autoloop/journal.jsonl].
+    file: Option<PathBuf>,
+    /// Leave out what is there already.
+    #[arg(long)]
+    new: bool,
+    /// Only the records of this run.
+    #[arg(long)]
+    run: Option<String>,
+    /// Only records with this topic. Can be given more than once.
+    #[arg(long, value_name = "TOPIC")]
+    topic: Vec<String>,
+    /// How to print them.
+    #[arg(long, value_enum, default_value = "json")]
+    format: Format,
+}
+
+pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
+    let path = match &args.file {
+        Some(path) => path.clone(),
+        None => settings::environment()?.journal_path(),
+    };
+    let journal = settings::journal(path, world, &Config::default());
+    let filter = Filter { run: args.run.clone(), topics: args.topic.clone() };
+    let mut listing = Listing::new(&journal, args.format, filter);
+    let mut position = if args.new { journal.head()? } else { Position::START };
+    loop {
+        position = read_on(&journal, position, &mut listing)?;
+        listing.flush()?;
+        journal.wait(position, WAIT)?;
+    }
+}
+
+fn read_on(
+    journal: &FileJournal,
+    from: Position,
+    listing: &mut Listing<'_>,
+) -> Result<Position, Failure> {
+    match journal.read(from, &mut |line| listing.show(line)) {
+        Err(ReadError::Changed { path }) => {
+            // Whoever reads along has to know that what follows is another journal.
+            let _ = writeln!(
+                io::stderr(),
+                "autoloop: {} was cut, replaced or edited; following it from its beginning",
+                path.display()
+            );
+            Ok(journal.read(Position::START, &mut |line| listing.show(line))?)
+        }
+        result => Ok(result?),
+    }
+}

@@ -1,0 +1,76 @@
+//! Where the journal is and how it is to be written, from the environment and `autoloops.toml`.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use autoloop_core::config::{self, Config, SyncPolicy};
+use autoloop_core::env::Env;
+use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
+use autoloop_runtime::world::World;
+
+use crate::failure::Failure;
+use crate::terminal;
+
+/// The AUTOLOOP_* variables of this process.
+pub(crate) fn environment() -> Result<Env, Failure> {
+    Env::read(|name| std::env::var_os(name)).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// Opens the journal at a path.
+pub(crate) fn journal(path: PathBuf, world: &World, config: &Config) -> FileJournal {
+    let settings = FileSettings { lock_timeout: config.journal.lock_timeout };
+    FileJournal::new(path, world, settings)
+}
+
+/// The journal that a person asks about: of a project, else the one that the environment names.
+pub(crate) fn journal_path(project: Option<&Path>) -> Result<PathBuf, Failure> {
+    let Some(project) = project else { return Ok(environment()?.journal_path()) };
+    if !project.is_dir() {
+        let what = if project.exists() { "is not a directory" } else { "does not exist" };
+        return Err(Failure::usage(format!("the project {} {what}", project.display()))
+            .hint("name the directory that holds .autoloop"));
+    }
+    let env = Env { project_dir: Some(project.to_owned()), ..Env::default() };
+    Ok(env.journal_path())
+}
+
+/// What an agent's event has to survive.
+pub(crate) fn durability_of_events(config: &Config) -> Durability {
+    match config.journal.sync {
+        SyncPolicy::Always => Durability::Synced,
+        SyncPolicy::Iteration | SyncPolicy::Never => Durability::Cached,
+    }
+}
+
+/// The settings of a project. A file that cannot be understood is told of and otherwise ignored: an
+/// event is worth more than a setting.
+pub(crate) fn config_or_default(project: &Path) -> Config {
+    let path = project.join("autoloops.toml");
+    match read_config(&path) {
+        Ok(config) => config,
+        Err(problem) => {
+            let warning = format!(
+                "autoloop: warning: {}: {problem}; going on with the defaults\n",
+                path.display()
+            );
+            // A warning that cannot be shown is no reason to lose the event.
+            let _ = io::stderr().write_all(terminal::harmless(&warning).as_bytes());
+            Config::default()
+        }
+    }
+}
+
+fn read_config(path: &Path) -> Result<Config, String> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Config::default()),
+        Err(error) => return Err(error.to_string()),
+    };
+    let mut text = String::new();
+    // One byte more than is read, so that the parser can tell that there was more.
+    file.take(config::LONGEST as u64 + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| error.to_string())?;
+    Config::parse(&text).map_err(|error| error.to_string())
+}

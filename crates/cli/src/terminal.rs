@@ -1,0 +1,50 @@
+//! What may be shown to a person.
+//!
+//! Journals hold what agents print, and agents print what they read. A terminal obeys escape
+//! sequences in it: they can set its title, write to the clipboard or hide lines. So nothing that
+//! came from outside reaches a terminal with a control character in it.
+
+use std::borrow::Cow;
+
+/// The text with every control character but the newline and the tab replaced.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    let is_harmful = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if text.contains(is_harmful) {
+        Cow::Owned(text.replace(is_harmful, "\u{fffd}"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// The beginning of a text, in one line of at most `width` characters.
+pub(crate) fn one_line(text: &str, width: usize) -> String {
+    let mut line: String =
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(width + 1).collect();
+    if line.chars().count() > width {
+        line = line.chars().take(width.saturating_sub(1)).collect();
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_never_get_through() {
+        let clipboard = "a\u{1b}]52;c;ZXZpbA==\u{7}b\n\tc\u{9b}31m\u{7f}\r";
+        assert_eq!(
+            harmless(clipboard),
+            "a\u{fffd}]52;c;ZXZpbA==\u{fffd}b\n\tc\u{fffd}31m\u{fffd}\u{fffd}"
+        );
+        assert!(matches!(harmless("plain ä\n"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn long_texts_are_cut_to_the_width() {
+        assert_eq!(one_line("a\nb\u{1b}c", 10), "a b c");
+        assert_eq!(one_line("abcdef", 6), "abcdef");
+        assert_eq!(one_line("abcdefg", 6), "abcde…");
+    }
+}
