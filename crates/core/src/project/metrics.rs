@@ -136,9 +136,12 @@ impl Metrics {
             return;
         }
         let event = self.names.name(topic);
+        let undecided = self.names.name("");
         let iteration = self.names.name(&record.iteration());
         if let Some(row) = self.row(record).filter(|row| row.iteration == iteration) {
             row.event = event;
+            // An accepted event makes good for one that was refused before it.
+            row.outcome = undecided;
         }
     }
 }

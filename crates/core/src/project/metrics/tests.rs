@@ -15,6 +15,7 @@ fn journal() -> Vec<u8> {
     let end =
         |exit_code| IterationFinish { exit_code, elapsed_s: Seconds(4), ..Default::default() };
     print(&begin("planner").record(&at("one", 1)), &mut out);
+    print(&EventInvalid::default().record(&at("one", 1)), &mut out);
     print(&at("one", 1).agent(Topic::new("tasks.ready"), "go"), &mut out);
     print(&at("one", 1).agent(Topic::new("slice.started"), "id=s;"), &mut out);
     print(&end(0).record(&at("one", 1)), &mut out);
