@@ -115,7 +115,14 @@ impl Tail<'_> {
         }
         let Some(failure) = failure.or_else(|| pen.flush().err()) else { return outcomes };
 
-        let stored = pen.cut_back();
+        let stored = match pen.cut_back() {
+            Ok(stored) => stored,
+            // What is stored cannot be told, so nothing may be tried again: it could be there twice.
+            Err(error) => {
+                let error = AppendError::io(self.path, "look at the end of", error);
+                return entries.iter().map(|_| Err(error.clone())).collect();
+            }
+        };
         let is_lost = |outcome: &Outcome| outcome.as_ref().is_ok_and(|head| head.at > stored);
         let lost = outcomes.iter().position(is_lost).unwrap_or(outcomes.len());
         outcomes.truncate(lost);
@@ -156,6 +163,10 @@ impl Pen<'_> {
     }
 
     fn write(&mut self, entry: &Entry) -> Result<(), Failure> {
+        // Reading a spooled text can fail, and those before it must not suffer for it.
+        if entry.parts.iter().any(|part| matches!(part, Part::Text(_))) {
+            self.flush()?;
+        }
         for part in &entry.parts {
             match part {
                 Part::Bytes(bytes) => self.buffer.extend_from_slice(bytes),
@@ -210,14 +221,15 @@ impl Pen<'_> {
     /// Takes away the unfinished line that a failed write left, and returns where the last whole line
     /// ends. Never goes below a byte that somebody else wrote, or below a line that a reader may have
     /// seen.
-    fn cut_back(&self) -> u64 {
-        let Ok(whole) = line_start(self.file, self.written) else { return self.begin };
-        let whole = whole.max(self.begin);
-        if self.written > whole {
+    fn cut_back(&self) -> io::Result<u64> {
+        let whole = line_start(self.file, self.written)?.max(self.begin);
+        // Somebody who does not ask for the lock may have written behind us.
+        let is_ours = self.file.stat()?.len == self.written;
+        if is_ours && self.written > whole {
             // If this fails too, the line stays torn, and the next writer ends it.
             let _ = self.file.cut(whole);
         }
-        whole
+        Ok(whole)
     }
 }
 

@@ -52,15 +52,33 @@ impl FileJournal {
             return Ok(Kept { view: V::default(), position: Position::START });
         };
         let start = Kept { view: V::default(), position: Position::START };
-        let Kept { mut view, position: from } = self.kept(file.as_ref()).unwrap_or(start);
-        let position = self.read(from, &mut |line| {
-            line.records(|record| view.apply(record));
-            ControlFlow::Continue(())
-        })?;
-        if position.at - from.at >= SAVE_AFTER {
-            self.keep(file.as_ref(), &view, position);
+        let kept = self.kept(file.as_ref()).unwrap_or(start);
+        let from = kept.position.at;
+        let kept = self.fold_on(kept)?;
+        if kept.position.at.saturating_sub(from) >= SAVE_AFTER {
+            self.keep(file.as_ref(), &kept.view, kept.position);
         }
-        Ok(Kept { view, position })
+        Ok(kept)
+    }
+
+    /// Takes in what came since a view was folded. Where the journal is not the one that it was folded
+    /// from, it is folded anew.
+    pub fn fold_on<V: View>(&self, kept: Kept<V>) -> Result<Kept<V>, ReadError> {
+        let Kept { mut view, position } = kept;
+        let mut read_on = |view: &mut V, from| {
+            self.read(from, &mut |line| {
+                line.records(|record| view.apply(record));
+                ControlFlow::Continue(())
+            })
+        };
+        match read_on(&mut view, position) {
+            Err(ReadError::Changed { .. }) => {
+                view = V::default();
+                let position = read_on(&mut view, Position::START)?;
+                Ok(Kept { view, position })
+            }
+            read => Ok(Kept { view, position: read? }),
+        }
     }
 
     /// Whether a view is kept, and fits.
