@@ -65,7 +65,7 @@ impl FileJournal {
     /// from, it is folded anew.
     pub fn fold_on<V: View>(&self, kept: Kept<V>) -> Result<Kept<V>, ReadError> {
         let Kept { mut view, position } = kept;
-        let mut read_on = |view: &mut V, from| {
+        let read_on = |view: &mut V, from| {
             self.read(from, &mut |line| {
                 line.records(|record| view.apply(record));
                 ControlFlow::Continue(())
