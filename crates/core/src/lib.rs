@@ -6,6 +6,7 @@
 pub mod config;
 pub mod duration;
 pub mod env;
+pub mod pattern;
 pub mod payload;
 pub mod project;
 pub mod record;
@@ -13,4 +14,5 @@ pub mod routing;
 pub mod run_id;
 pub mod stamp;
 pub mod topic;
+pub mod topology;
 pub mod view;

@@ -1,0 +1,190 @@
+//! Who there is in a loop, what each may say, and who speaks next.
+//!
+//! A topology is advice with teeth: the agent chooses its role, but only the events of the roles that
+//! are suggested are accepted.
+
+mod read;
+mod warnings;
+
+use crate::pattern::Pattern;
+
+pub use read::{BadTopology, Fault};
+pub use warnings::Warning;
+
+/// The event that stands for "nothing was said yet".
+pub const OPENING_EVENT: &str = "loop.start";
+
+/// A loop's roles and the map of who follows whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// What it is called.
+    pub name: String,
+    /// The event that completes the run, if the topology says.
+    pub completion: Option<String>,
+    /// The roles, in the order of the file.
+    pub roles: Vec<Role>,
+    /// Which roles an event hands over to, in the order of the file.
+    pub handoff: Vec<Handoff>,
+}
+
+/// One part that an agent can play.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// Its name.
+    pub id: String,
+    /// The events that it may emit.
+    pub emits: Vec<Pattern>,
+    /// What it is told to do.
+    pub prompt: RolePrompt,
+    /// How its backend differs from that of the loop.
+    pub backend: RoleBackend,
+}
+
+/// Where the prompt of a role is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RolePrompt {
+    /// In the topology itself.
+    Inline(String),
+    /// In a file, named relative to the directory of the topology.
+    File(String),
+    /// Nowhere.
+    None,
+}
+
+/// The settings of a role that come before those of the loop.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoleBackend {
+    /// `backend_kind`
+    pub kind: Option<String>,
+    /// `backend_command`
+    pub command: Option<String>,
+    /// `backend_args`
+    pub args: Option<Vec<String>>,
+    /// `backend_prompt_mode`
+    pub prompt_mode: Option<String>,
+    /// `backend_timeout_ms`
+    pub timeout_ms: Option<u64>,
+}
+
+/// What follows an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handoff {
+    /// The event, or several.
+    pub event: Pattern,
+    /// The roles that are suggested then.
+    pub roles: Vec<String>,
+}
+
+/// Who is to act, and what may be said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// The suggested roles.
+    pub roles: Vec<String>,
+    /// The events that they may emit. Empty means any.
+    pub events: Vec<String>,
+}
+
+impl Topology {
+    /// Who follows an event: the roles of every handoff that names it, in the order of the map; all
+    /// roles where none does.
+    pub fn route(&self, recent_event: &str) -> Route {
+        let mut roles: Vec<String> = Vec::new();
+        let named = self.handoff.iter().filter(|handoff| handoff.event.matches(recent_event));
+        for role in named.flat_map(|handoff| &handoff.roles) {
+            if !roles.contains(role) {
+                roles.push(role.clone());
+            }
+        }
+        if roles.is_empty() {
+            roles = self.roles.iter().map(|role| role.id.clone()).collect();
+        }
+        Route { events: self.events_of(&roles), roles }
+    }
+
+    /// The events that any of these roles may emit, in the order in which the roles are declared.
+    fn events_of(&self, roles: &[String]) -> Vec<String> {
+        let mut events: Vec<String> = Vec::new();
+        let suggested = self.roles.iter().filter(|role| roles.contains(&role.id));
+        for event in suggested.flat_map(|role| &role.emits) {
+            if !events.iter().any(|known| known == event.as_str()) {
+                events.push(event.to_string());
+            }
+        }
+        events
+    }
+
+    /// A role by its name.
+    pub fn role(&self, id: &str) -> Option<&Role> {
+        self.roles.iter().find(|role| role.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topology() -> Topology {
+        Topology::parse(
+            r#"
+            name = "autocode"
+            completion = "task.complete"
+            [[role]]
+            id = "planner"
+            emits = ["tasks.ready"]
+            [[role]]
+            id = "builder"
+            emits = ["review.ready", "build.blocked"]
+            [[role]]
+            id = "critic"
+            emits = ["review.passed", "review.rejected", "build.blocked"]
+            [handoff]
+            "loop.start" = ["planner"]
+            "tasks.ready" = "builder"
+            "review.ready" = ["critic"]
+            '/build\..*/' = ["planner", "critic"]
+            "build.blocked" = ["builder", "planner"]
+            "#,
+        )
+        .unwrap()
+    }
+
+    fn route(event: &str) -> (String, String) {
+        let route = topology().route(event);
+        (route.roles.join(","), route.events.join(","))
+    }
+
+    #[test]
+    fn an_event_suggests_the_roles_of_the_map() {
+        assert_eq!(route("loop.start"), ("planner".into(), "tasks.ready".into()));
+        assert_eq!(route("tasks.ready"), ("builder".into(), "review.ready,build.blocked".into()));
+    }
+
+    #[test]
+    fn several_entries_are_united_in_the_order_of_the_map() {
+        // Roles in the order of the map, events in the order of the roles' declaration.
+        assert_eq!(
+            route("build.blocked"),
+            (
+                "planner,critic,builder".into(),
+                "tasks.ready,review.ready,build.blocked,review.passed,review.rejected".into()
+            )
+        );
+        assert_eq!(route("build.odd").0, "planner,critic");
+    }
+
+    #[test]
+    fn an_unmapped_event_suggests_everybody() {
+        assert_eq!(
+            route("weather.fine"),
+            (
+                "planner,builder,critic".into(),
+                "tasks.ready,review.ready,build.blocked,review.passed,review.rejected".into()
+            )
+        );
+    }
+
+    #[test]
+    fn without_roles_anything_goes() {
+        assert_eq!(Topology::default().route("loop.start"), Route::default());
+    }
+}
