@@ -163,6 +163,14 @@ system_events! {
         objective: String,
     }
 
+    /// A run that was cut off or stopped is taken up again.
+    LoopResume = "loop.resume" {
+        /// The last iteration that was done.
+        resumed_from_iteration: u64,
+        /// How it had stopped; empty when it was cut off.
+        previous_stop_reason: String,
+    }
+
     /// A run reached its goal.
     LoopComplete = "loop.complete" {
         /// `completion_event` or `completion_promise`.

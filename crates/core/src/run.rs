@@ -1,0 +1,236 @@
+//! What a run has come to: the fold of its records.
+//!
+//! A [`Run`] knows nothing of settings. It says what happened; [`next_step`](crate::step::next_step)
+//! says what follows from it.
+
+mod save;
+
+pub use save::Runs;
+
+use std::collections::BTreeSet;
+
+use crate::record::{
+    BackendFinish, BackendStart, EventInvalid, Glance, IterationFinish, IterationStart,
+    LoopComplete, LoopResume, LoopStart, LoopStop, ReviewFinish, ReviewStart,
+};
+use crate::topic::{Topic, TopicClass};
+use crate::topology::OPENING_EVENT;
+
+/// The state of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Its id.
+    pub id: String,
+    /// What it was started with. `None` for records that no `loop.start` came before.
+    pub start: Option<LoopStart>,
+    /// When it began and when it was last heard of, as written.
+    pub times: (String, String),
+    /// How far it is.
+    pub stage: Stage,
+    /// How many iterations are done.
+    pub done: u64,
+    /// The last event that was accepted, or [`OPENING_EVENT`].
+    pub recent_event: String,
+    /// The events that were accepted in iterations that are over.
+    pub seen: BTreeSet<String>,
+    /// How many events were refused.
+    pub invalid_count: u64,
+    /// The refusal that the next prompt has to tell of.
+    pub backpressure: Option<EventInvalid>,
+    /// The iteration before which a metareview was done last; 0 when none was.
+    pub reviewed_before: u64,
+    /// What happened in the iteration under way, or in the last one.
+    pub turn: Turn,
+}
+
+/// How far a run is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Nothing has happened.
+    New,
+    /// No iteration is under way.
+    Between,
+    /// The iteration after those that are done began and did not end.
+    Iterating,
+    /// A metareview before that iteration began and did not end.
+    Reviewing,
+    /// The run is over.
+    Ended(Ending),
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It reached its goal.
+    Complete {
+        /// `completion_event` or `completion_promise`.
+        reason: String,
+    },
+    /// It did not.
+    Stop {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// One iteration, as far as decisions depend on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// The event that routed it.
+    pub opening_event: String,
+    /// The events that were emitted in it and not withdrawn, in order.
+    pub events: Vec<String>,
+    /// Whether an event was refused at the door.
+    pub refused: bool,
+    /// Whether an event that had been stored was found not to be allowed.
+    pub withdrawn: bool,
+    /// How its backend ended; `None` while it runs.
+    pub exit: Option<TurnExit>,
+}
+
+/// How the backend of an iteration ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TurnExit {
+    /// Its status.
+    pub code: i32,
+    /// Whether it was ended because its time was up.
+    pub timed_out: bool,
+    /// Whether its output holds the completion promise.
+    pub promised: bool,
+}
+
+impl Run {
+    /// A run of which nothing is known yet.
+    pub fn new(id: impl Into<String>) -> Self {
+        Run {
+            id: id.into(),
+            start: None,
+            times: Default::default(),
+            stage: Stage::New,
+            done: 0,
+            recent_event: OPENING_EVENT.to_owned(),
+            seen: BTreeSet::new(),
+            invalid_count: 0,
+            backpressure: None,
+            reviewed_before: 0,
+            turn: Turn::default(),
+        }
+    }
+
+    /// Takes in a record of this run. Records of other runs have to be kept away by the caller, and so
+    /// have records that claim to be the harness's and are not.
+    pub fn apply(&mut self, record: &Glance<'_>) {
+        if let Some(ts) = record.ts() {
+            self.times.1 = ts.into_owned();
+        }
+        if record.payload().is_some() {
+            return self.emitted(&record.topic());
+        }
+        let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
+        let number = |name: &str| text(name).parse().unwrap_or_default();
+        let iteration: u64 = record.iteration().parse().unwrap_or_default();
+        match record.topic().as_ref() {
+            LoopStart::TOPIC => {
+                let id = std::mem::take(&mut self.id);
+                *self = Run::new(id);
+                self.times.0 = record.ts().unwrap_or_default().into_owned();
+                self.times.1.clone_from(&self.times.0);
+                self.stage = Stage::Between;
+                self.start = Some(LoopStart {
+                    max_iterations: number("max_iterations"),
+                    completion_promise: text("completion_promise"),
+                    completion_event: text("completion_event"),
+                    review_every: number("review_every"),
+                    objective: text("objective"),
+                });
+            }
+            LoopResume::TOPIC => self.stage = Stage::Between,
+            IterationStart::TOPIC => {
+                self.stage = Stage::Iterating;
+                self.done = iteration.saturating_sub(1);
+                self.turn = Turn { opening_event: text("recent_event"), ..Turn::default() };
+            }
+            BackendStart::TOPIC => {}
+            BackendFinish::TOPIC | IterationFinish::TOPIC => self.ended_turn(record, iteration),
+            ReviewStart::TOPIC => {
+                self.stage = Stage::Reviewing;
+                self.done = iteration.saturating_sub(1);
+            }
+            ReviewFinish::TOPIC => {
+                self.reviewed_before = iteration;
+                self.stage = Stage::Between;
+            }
+            EventInvalid::TOPIC => self.refused(EventInvalid {
+                recent_event: text("recent_event"),
+                emitted: text("emitted"),
+                suggested_roles: text("suggested_roles"),
+                allowed_events: text("allowed_events"),
+                reason: record.field("reason").map(Into::into),
+            }),
+            LoopComplete::TOPIC => {
+                self.stage = Stage::Ended(Ending::Complete { reason: text("reason") });
+            }
+            LoopStop::TOPIC => {
+                self.stage = Stage::Ended(Ending::Stop { reason: text("reason") });
+            }
+            _ => {}
+        }
+    }
+
+    /// Says that the output of the last iteration holds the promise, where the record does not show all
+    /// of it.
+    pub fn note_promise(&mut self) {
+        if let Some(exit) = &mut self.turn.exit {
+            exit.promised = true;
+        }
+    }
+
+    fn emitted(&mut self, topic: &str) {
+        let class = Topic::new(topic).class();
+        let is_joined = topic.ends_with(".parallel.joined");
+        if class != TopicClass::Agent && !is_joined {
+            return;
+        }
+        topic.clone_into(&mut self.recent_event);
+        self.turn.events.push(topic.to_owned());
+        self.backpressure = None;
+        if self.stage != Stage::Iterating {
+            self.seen.insert(topic.to_owned());
+        }
+    }
+
+    fn refused(&mut self, invalid: EventInvalid) {
+        self.invalid_count += 1;
+        let stored = self.turn.events.iter().rposition(|event| *event == invalid.emitted);
+        match stored {
+            Some(place) => {
+                self.turn.events.remove(place);
+                self.turn.withdrawn = true;
+                let recent = self.turn.events.last().unwrap_or(&self.turn.opening_event);
+                self.recent_event.clone_from(recent);
+            }
+            None => self.turn.refused = true,
+        }
+        self.backpressure = Some(invalid);
+    }
+
+    fn ended_turn(&mut self, record: &Glance<'_>, iteration: u64) {
+        let promise = self.start.as_ref().map(|start| start.completion_promise.as_str());
+        let promise = promise.filter(|promise| !promise.is_empty());
+        let output = record.field("output").unwrap_or_default();
+        let field = |name| record.field(name);
+        self.turn.exit = Some(TurnExit {
+            code: field("exit_code").and_then(|text| text.parse().ok()).unwrap_or(-1),
+            timed_out: field("timed_out").is_some_and(|text| text == "true"),
+            promised: promise.is_some_and(|promise| output.contains(promise)),
+        });
+        if record.topic() == IterationFinish::TOPIC {
+            self.seen.extend(self.turn.events.iter().cloned());
+            self.stage = Stage::Between;
+            self.done = iteration;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! Every run of a journal, as a view that can be kept.
+
+use std::collections::HashMap;
+
+use super::{Ending, Run, Stage, Turn, TurnExit};
+use crate::record::{EventInvalid, Glance, LoopStart};
+use crate::view::View;
+use crate::view::bytes::{Taker, put_number, put_text};
+
+/// The runs of a journal, in the order in which they began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    runs: Vec<Run>,
+    places: HashMap<String, usize>,
+}
+
+impl Runs {
+    /// All of them.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Run> {
+        self.runs.iter()
+    }
+
+    /// A run by its id.
+    pub fn get(&self, id: &str) -> Option<&Run> {
+        self.places.get(id).map(|&place| &self.runs[place])
+    }
+
+    /// The run that began last among those that are not over.
+    pub fn latest_unfinished(&self) -> Option<&Run> {
+        self.iter().rev().find(|run| run.start.is_some() && !matches!(run.stage, Stage::Ended(_)))
+    }
+
+    fn run(&mut self, id: &str) -> &mut Run {
+        let place = match self.places.get(id) {
+            Some(&place) => place,
+            None => {
+                self.places.insert(id.to_owned(), self.runs.len());
+                self.runs.push(Run::new(id));
+                self.runs.len() - 1
+            }
+        };
+        &mut self.runs[place]
+    }
+}
+
+impl View for Runs {
+    const NAME: &'static str = "runs";
+    const VERSION: u32 = 1;
+
+    fn apply(&mut self, record: &Glance<'_>) {
+        let id = record.run();
+        // What concerns the journal as a whole belongs to no run.
+        if !id.is_empty() {
+            self.run(&id).apply(record);
+        }
+    }
+
+    fn save(&self, out: &mut Vec<u8>) {
+        put_number(self.runs.len() as u64, out);
+        for run in &self.runs {
+            save_run(run, out);
+        }
+    }
+
+    fn load(bytes: &[u8]) -> Option<Self> {
+        let mut taker = Taker::new(bytes);
+        let mut runs = Runs::default();
+        for _ in 0..taker.count()? {
+            let run = load_run(&mut taker)?;
+            let place = runs.run(&run.id);
+            *place = run;
+        }
+        taker.is_done().then_some(runs)
+    }
+}
+
+fn save_run(run: &Run, out: &mut Vec<u8>) {
+    for text in [&run.id, &run.times.0, &run.times.1, &run.recent_event] {
+        put_text(text, out);
+    }
+    for number in [run.done, run.invalid_count, run.reviewed_before] {
+        put_number(number, out);
+    }
+    put_number(run.start.is_some().into(), out);
+    if let Some(start) = &run.start {
+        put_number(start.max_iterations, out);
+        put_number(start.review_every, out);
+        for text in [&start.completion_promise, &start.completion_event, &start.objective] {
+            put_text(text, out);
+        }
+    }
+    let (stage, reason) = match &run.stage {
+        Stage::New => (0, ""),
+        Stage::Between => (1, ""),
+        Stage::Iterating => (2, ""),
+        Stage::Reviewing => (3, ""),
+        Stage::Ended(Ending::Complete { reason }) => (4, reason.as_str()),
+        Stage::Ended(Ending::Stop { reason }) => (5, reason.as_str()),
+    };
+    put_number(stage, out);
+    put_text(reason, out);
+    save_texts(run.seen.iter(), run.seen.len(), out);
+    put_number(run.backpressure.is_some().into(), out);
+    if let Some(invalid) = &run.backpressure {
+        save_invalid(invalid, out);
+    }
+    save_turn(&run.turn, out);
+}
+
+fn load_run(taker: &mut Taker<'_>) -> Option<Run> {
+    let mut run = Run::new(taker.text()?);
+    run.times = (taker.text()?.to_owned(), taker.text()?.to_owned());
+    run.recent_event = taker.text()?.to_owned();
+    run.done = taker.number()?;
+    run.invalid_count = taker.number()?;
+    run.reviewed_before = taker.number()?;
+    if taker.number()? == 1 {
+        run.start = Some(LoopStart {
+            max_iterations: taker.number()?,
+            review_every: taker.number()?,
+            completion_promise: taker.text()?.to_owned(),
+            completion_event: taker.text()?.to_owned(),
+            objective: taker.text()?.to_owned(),
+        });
+    }
+    let stage = taker.number()?;
+    let reason = taker.text()?.to_owned();
+    run.stage = match stage {
+        0 => Stage::New,
+        1 => Stage::Between,
+        2 => Stage::Iterating,
+        3 => Stage::Reviewing,
+        4 => Stage::Ended(Ending::Complete { reason }),
+        5 => Stage::Ended(Ending::Stop { reason }),
+        _ => return None,
+    };
+    run.seen = load_texts(taker)?.into_iter().collect();
+    if taker.number()? == 1 {
+        run.backpressure = Some(load_invalid(taker)?);
+    }
+    run.turn = load_turn(taker)?;
+    Some(run)
+}
+
+fn save_invalid(invalid: &EventInvalid, out: &mut Vec<u8>) {
+    let EventInvalid { recent_event, emitted, suggested_roles, allowed_events, reason } = invalid;
+    for text in [recent_event, emitted, suggested_roles, allowed_events] {
+        put_text(text, out);
+    }
+    put_text(reason.as_deref().unwrap_or_default(), out);
+}
+
+fn load_invalid(taker: &mut Taker<'_>) -> Option<EventInvalid> {
+    let mut text = || taker.text().map(str::to_owned);
+    Some(EventInvalid {
+        recent_event: text()?,
+        emitted: text()?,
+        suggested_roles: text()?,
+        allowed_events: text()?,
+        reason: text().map(|reason| (!reason.is_empty()).then_some(reason))?,
+    })
+}
+
+fn save_turn(turn: &Turn, out: &mut Vec<u8>) {
+    put_text(&turn.opening_event, out);
+    save_texts(turn.events.iter(), turn.events.len(), out);
+    put_number(u64::from(turn.refused) | u64::from(turn.withdrawn) << 1, out);
+    put_number(turn.exit.is_some().into(), out);
+    if let Some(exit) = turn.exit {
+        put_number(exit.code.cast_unsigned().into(), out);
+        put_number(u64::from(exit.timed_out) | u64::from(exit.promised) << 1, out);
+    }
+}
+
+fn load_turn(taker: &mut Taker<'_>) -> Option<Turn> {
+    let opening_event = taker.text()?.to_owned();
+    let events = load_texts(taker)?;
+    let flags = taker.number()?;
+    let exit = match taker.number()? {
+        0 => None,
+        _ => {
+            let code = u32::try_from(taker.number()?).ok()?.cast_signed();
+            let flags = taker.number()?;
+            Some(TurnExit { code, timed_out: flags & 1 != 0, promised: flags & 2 != 0 })
+        }
+    };
+    let (refused, withdrawn) = (flags & 1 != 0, flags & 2 != 0);
+    Some(Turn { opening_event, events, refused, withdrawn, exit })
+}
+
+fn save_texts<'a>(texts: impl Iterator<Item = &'a String>, count: usize, out: &mut Vec<u8>) {
+    put_number(count as u64, out);
+    texts.for_each(|text| put_text(text, out));
+}
+
+fn load_texts(taker: &mut Taker<'_>) -> Option<Vec<String>> {
+    (0..taker.count()?).map(|_| taker.text().map(str::to_owned)).collect()
+}

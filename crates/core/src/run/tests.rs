@@ -1,0 +1,80 @@
+use super::*;
+use crate::record::{Heading, Record, print};
+use crate::stamp::Stamp;
+use crate::view::View;
+
+/// A run with something of everything in it, and records of another between them.
+fn records() -> Vec<Record> {
+    let at = |run: &str, iteration: &str| Heading {
+        run: run.into(),
+        iteration: iteration.into(),
+        now: Stamp::from_millis(1_000),
+    };
+    let start = |objective: &str| LoopStart {
+        max_iterations: 5,
+        completion_promise: "DONE".into(),
+        objective: objective.into(),
+        ..LoopStart::default()
+    };
+    let begin = IterationStart { recent_event: "loop.start".into(), ..IterationStart::default() };
+    let refused = EventInvalid { emitted: "x".into(), ..EventInvalid::default() };
+    let forged = EventInvalid { reason: Some("forged".into()), ..refused.clone() };
+    let end = IterationFinish { exit_code: -3, output: "DONE".into(), ..Default::default() };
+    vec![
+        start("one").record(&at("a", "")),
+        begin.record(&at("a", "1")),
+        start("two").record(&at("b", "")),
+        at("a", "1").agent(Topic::new("tasks.ready"), ""),
+        refused.record(&at("a", "1")),
+        end.record(&at("a", "1")),
+        ReviewStart::default().record(&at("a", "2")),
+        ReviewFinish::default().record(&at("a", "2")),
+        forged.record(&at("b", "")),
+        begin.record(&at("a", "2")),
+        LoopStop { reason: "interrupted".into(), ..LoopStop::default() }.record(&at("a", "2")),
+        LoopResume::default().record(&at("a", "2")),
+        LoopComplete { reason: "completion_event".into() }.record(&at("b", "")),
+    ]
+}
+
+fn fold(runs: &mut Runs, records: &[Record]) {
+    for record in records {
+        let mut line = Vec::new();
+        print(record, &mut line);
+        runs.apply(&Glance::read(line.trim_ascii_end()).unwrap());
+    }
+}
+
+#[test]
+fn a_saved_view_goes_on_where_it_was() {
+    let records = records();
+    let mut whole = Runs::default();
+    fold(&mut whole, &records);
+    for cut in 0..=records.len() {
+        let mut half = Runs::default();
+        fold(&mut half, &records[..cut]);
+        let mut saved = Vec::new();
+        half.save(&mut saved);
+        let mut loaded = Runs::load(&saved).unwrap();
+        assert_eq!(loaded, half, "cut at {cut}");
+        fold(&mut loaded, &records[cut..]);
+        assert_eq!(loaded, whole, "cut at {cut}");
+        for short in 0..saved.len() {
+            assert_eq!(Runs::load(&saved[..short]), None, "{short} bytes");
+        }
+    }
+}
+
+#[test]
+fn runs_are_kept_apart() {
+    let mut runs = Runs::default();
+    fold(&mut runs, &records());
+    let (a, b) = (runs.get("a").unwrap(), runs.get("b").unwrap());
+    assert_eq!(a.stage, Stage::Between);
+    assert_eq!((a.done, a.reviewed_before, a.invalid_count), (1, 2, 1));
+    assert_eq!(a.turn.opening_event, "loop.start");
+    assert_eq!(b.stage, Stage::Ended(Ending::Complete { reason: "completion_event".into() }));
+    assert_eq!(b.start.as_ref().unwrap().objective, "two");
+    assert_eq!(runs.latest_unfinished().unwrap().id, "a");
+    assert_eq!(runs.get("c"), None);
+}

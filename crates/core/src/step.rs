@@ -1,0 +1,143 @@
+//! What a run does next: a value, from its state and its rules only.
+
+use crate::record::{EventInvalid, LoopComplete, LoopStop};
+use crate::run::{Ending, Run, Stage};
+use crate::topology::{Route, Topology};
+
+/// What binds a run: its settings, as far as decisions depend on them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// The most iterations.
+    pub max_iterations: u64,
+    /// The event that completes the run.
+    pub completion_event: String,
+    /// The events that must have been seen before it may complete.
+    pub required_events: Vec<String>,
+    /// How many iterations lie between two metareviews; `None` when there are none.
+    pub review_every: Option<u64>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Step {
+    /// Begin the run.
+    Start,
+    /// Have a metareview done.
+    Review {
+        /// The iteration that it comes before.
+        before: u64,
+    },
+    /// Let the agent act.
+    Iterate(Order),
+    /// Put on record that the goal is reached.
+    Complete(LoopComplete),
+    /// Put on record that the run ends without it.
+    Stop(LoopStop),
+    /// Nothing: the run is over.
+    Over(Ending),
+}
+
+/// An iteration to be carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Which one.
+    pub iteration: u64,
+    /// The event that routes it.
+    pub recent_event: String,
+    /// Who is to act, and what may be said.
+    pub route: Route,
+    /// The refusal that the agent is to be told of.
+    pub backpressure: Option<EventInvalid>,
+}
+
+/// Decides what a run does next.
+pub fn next_step(run: &Run, rules: &Rules, topology: &Topology) -> Step {
+    match &run.stage {
+        Stage::New => Step::Start,
+        Stage::Ended(ending) => Step::Over(ending.clone()),
+        // What was cut off is done again: an unfinished iteration, or the review before it.
+        Stage::Iterating => Step::Iterate(order(run, topology)),
+        Stage::Between | Stage::Reviewing => match verdict(run, rules) {
+            Some(step) => step,
+            None => match rules.review_due(run.done + 1) && run.reviewed_before != run.done + 1 {
+                true => Step::Review { before: run.done + 1 },
+                false => Step::Iterate(order(run, topology)),
+            },
+        },
+    }
+}
+
+impl Rules {
+    /// Whether a metareview comes before an iteration.
+    pub fn review_due(&self, iteration: u64) -> bool {
+        let due = |every: u64| iteration > 1 && (iteration - 1).is_multiple_of(every);
+        self.review_every.is_some_and(due)
+    }
+
+    fn are_required_events_in(&self, run: &Run) -> bool {
+        self.required_events.iter().all(|event| run.seen.contains(event))
+    }
+}
+
+/// Whether the run ends here, judged by the iteration that ended last.
+fn verdict(run: &Run, rules: &Rules) -> Option<Step> {
+    if let Some(step) = failure(run) {
+        return Some(step);
+    }
+    if let Some(reason) = completion(run, rules) {
+        return Some(Step::Complete(LoopComplete { reason: reason.to_owned() }));
+    }
+    (run.done >= rules.max_iterations).then(|| {
+        Step::Stop(LoopStop {
+            reason: "max_iterations".to_owned(),
+            completed_iterations: Some(run.done),
+            stopped_before_iteration: Some(run.done + 1),
+            max_iterations: Some(rules.max_iterations),
+            ..LoopStop::default()
+        })
+    })
+}
+
+/// A backend that failed ends the run, whatever was said before.
+fn failure(run: &Run) -> Option<Step> {
+    let exit = run.turn.exit.filter(|exit| exit.timed_out || exit.code != 0)?;
+    let reason = if exit.timed_out { "backend_timeout" } else { "backend_failed" };
+    Some(Step::Stop(LoopStop {
+        reason: reason.to_owned(),
+        iteration: Some(run.done),
+        ..LoopStop::default()
+    }))
+}
+
+/// Why the run is complete, if it is.
+fn completion(run: &Run, rules: &Rules) -> Option<&'static str> {
+    let turn = &run.turn;
+    let exit = turn.exit?;
+    if turn.withdrawn || !rules.are_required_events_in(run) {
+        return None;
+    }
+    if run.seen.contains(&rules.completion_event) {
+        return Some("completion_event");
+    }
+    // An agent that handed over was not done, whatever its output says; nor was one that tried to say
+    // what it may not.
+    (exit.promised && turn.events.is_empty() && !turn.refused).then_some("completion_promise")
+}
+
+fn order(run: &Run, topology: &Topology) -> Order {
+    // An iteration that is done again is routed as it was, whatever it had said before it was cut off.
+    let recent_event = match run.stage {
+        Stage::Iterating => &run.turn.opening_event,
+        _ => &run.recent_event,
+    };
+    Order {
+        iteration: run.done + 1,
+        recent_event: recent_event.clone(),
+        route: topology.route(recent_event),
+        backpressure: run.backpressure.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+use super::*;
+use crate::record::{
+    Glance, Heading, IterationFinish, IterationStart, LoopStart, Record, ReviewFinish, ReviewStart,
+    print,
+};
+use crate::stamp::Stamp;
+use crate::topic::Topic;
+
+fn at(iteration: u64) -> Heading {
+    let iteration = if iteration == 0 { String::new() } else { iteration.to_string() };
+    Heading { run: "r".into(), iteration, now: Stamp::from_millis(0) }
+}
+
+fn fold(records: &[Record]) -> Run {
+    let mut run = Run::new("r");
+    for record in records {
+        let mut line = Vec::new();
+        print(record, &mut line);
+        run.apply(&Glance::read(line.trim_ascii_end()).unwrap());
+    }
+    run
+}
+
+fn start() -> Record {
+    let start = LoopStart { completion_promise: "LOOP_COMPLETE".into(), ..LoopStart::default() };
+    start.record(&at(0))
+}
+
+fn begin(iteration: u64, recent_event: &str) -> Record {
+    let begin = IterationStart { recent_event: recent_event.into(), ..IterationStart::default() };
+    begin.record(&at(iteration))
+}
+
+fn emit(iteration: u64, topic: &str) -> Record {
+    at(iteration).agent(Topic::new(topic), "")
+}
+
+fn invalid(iteration: u64, emitted: &str) -> Record {
+    let invalid = EventInvalid { emitted: emitted.into(), ..EventInvalid::default() };
+    invalid.record(&at(iteration))
+}
+
+fn end(iteration: u64, exit_code: i32, output: &str) -> Record {
+    let end = IterationFinish { exit_code, output: output.into(), ..IterationFinish::default() };
+    end.record(&at(iteration))
+}
+
+fn rules() -> Rules {
+    Rules {
+        max_iterations: 3,
+        completion_event: "task.complete".into(),
+        required_events: Vec::new(),
+        review_every: None,
+    }
+}
+
+fn topology() -> Topology {
+    Topology::parse(
+        "[[role]]\nid = \"planner\"\nemits = [\"tasks.ready\"]\n[[role]]\nid = \"builder\"\nemits = [\"task.complete\"]\n[handoff]\n\"loop.start\" = \"planner\"\n\"tasks.ready\" = \"builder\"\n",
+    )
+    .unwrap()
+}
+
+/// The step in a few words.
+fn step(records: &[Record], rules: &Rules) -> String {
+    match next_step(&fold(records), rules, &topology()) {
+        Step::Start => "start".into(),
+        Step::Review { before } => format!("review before {before}"),
+        Step::Iterate(order) => format!(
+            "iterate {} after {} by {}{}",
+            order.iteration,
+            order.recent_event,
+            order.route.roles.join(","),
+            order
+                .backpressure
+                .map(|invalid| format!(", told of {}", invalid.emitted))
+                .unwrap_or_default()
+        ),
+        Step::Complete(LoopComplete { reason }) => format!("complete: {reason}"),
+        Step::Stop(stop) => format!("stop: {}", stop.reason),
+        Step::Over(_) => "over".into(),
+    }
+}
+
+#[test]
+fn a_run_begins_and_routes_by_what_was_said() {
+    let rules = rules();
+    assert_eq!(step(&[], &rules), "start");
+    assert_eq!(step(&[start()], &rules), "iterate 1 after loop.start by planner");
+    let said = [start(), begin(1, "loop.start"), emit(1, "tasks.ready"), end(1, 0, "")];
+    assert_eq!(step(&said, &rules), "iterate 2 after tasks.ready by builder");
+    let silent = [start(), begin(1, "loop.start"), end(1, 0, "")];
+    assert_eq!(step(&silent, &rules), "iterate 2 after loop.start by planner");
+}
+
+#[test]
+fn coordination_and_harness_records_never_route() {
+    let said = [
+        start(),
+        begin(1, "loop.start"),
+        emit(1, "tasks.ready"),
+        emit(1, "slice.started"),
+        emit(1, "loop.complete"),
+        end(1, 0, ""),
+    ];
+    assert_eq!(step(&said, &rules()), "iterate 2 after tasks.ready by builder");
+}
+
+#[test]
+fn completion_by_event_waits_for_the_required_ones() {
+    let rules = Rules { required_events: vec!["review.passed".into()], ..rules() };
+    let mut said = vec![start(), begin(1, "loop.start"), emit(1, "task.complete"), end(1, 0, "")];
+    assert!(step(&said, &rules).starts_with("iterate 2"));
+    said.extend([begin(2, "task.complete"), emit(2, "review.passed"), end(2, 0, "")]);
+    assert_eq!(step(&said, &rules), "complete: completion_event");
+}
+
+#[test]
+fn a_promise_completes_unless_something_else_was_said() {
+    let promised = |between: &[Record]| {
+        let mut records = vec![start(), begin(1, "loop.start")];
+        records.extend_from_slice(between);
+        records.push(end(1, 0, "… LOOP_COMPLETE …"));
+        step(&records, &rules())
+    };
+    assert_eq!(promised(&[]), "complete: completion_promise");
+    assert_eq!(promised(&[emit(1, "slice.started")]), "complete: completion_promise");
+    assert_eq!(promised(&[emit(1, "tasks.ready")]), "iterate 2 after tasks.ready by builder");
+    assert_eq!(
+        promised(&[invalid(1, "bogus.x")]),
+        "iterate 2 after loop.start by planner, told of bogus.x"
+    );
+}
+
+#[test]
+fn an_event_that_was_not_allowed_is_withdrawn() {
+    let said = [
+        start(),
+        begin(1, "loop.start"),
+        emit(1, "tasks.ready"),
+        emit(1, "task.complete"),
+        invalid(1, "task.complete"),
+        end(1, 0, "LOOP_COMPLETE"),
+    ];
+    assert_eq!(
+        step(&said, &rules()),
+        "iterate 2 after tasks.ready by builder, told of task.complete"
+    );
+}
+
+#[test]
+fn backpressure_lasts_until_an_event_is_accepted() {
+    let mut said = vec![start(), begin(1, "loop.start"), invalid(1, "x"), end(1, 0, "")];
+    assert!(step(&said, &rules()).ends_with("told of x"));
+    said.extend([begin(2, "loop.start"), emit(2, "tasks.ready"), end(2, 0, "")]);
+    assert_eq!(step(&said, &rules()), "iterate 3 after tasks.ready by builder");
+}
+
+#[test]
+fn limits_and_failures_stop_the_run() {
+    let mut said = vec![start()];
+    for iteration in 1..=3 {
+        said.extend([begin(iteration, "loop.start"), end(iteration, 0, "")]);
+    }
+    assert_eq!(step(&said, &rules()), "stop: max_iterations");
+    let failed = [start(), begin(1, "loop.start"), emit(1, "task.complete"), end(1, 7, "")];
+    assert_eq!(step(&failed, &rules()), "stop: backend_failed");
+    let timed_out = IterationFinish { timed_out: true, ..IterationFinish::default() };
+    let slow = [start(), begin(1, "loop.start"), timed_out.record(&at(1))];
+    assert_eq!(step(&slow, &rules()), "stop: backend_timeout");
+}
+
+#[test]
+fn reviews_fall_exactly_on_the_formula() {
+    for (every, expected) in [(1, vec![2, 3, 4, 5, 6, 7, 8]), (3, vec![4, 7]), (5, vec![6])] {
+        let rules = Rules { review_every: Some(every), ..rules() };
+        let due: Vec<u64> = (1..=8).filter(|iteration| rules.review_due(*iteration)).collect();
+        assert_eq!(due, expected, "every {every}");
+    }
+    assert!(!rules().review_due(2));
+}
+
+#[test]
+fn a_review_comes_once_and_an_unfinished_one_comes_again() {
+    let rules = Rules { review_every: Some(1), ..rules() };
+    let mut said = vec![start(), begin(1, "loop.start"), emit(1, "tasks.ready"), end(1, 0, "")];
+    assert_eq!(step(&said, &rules), "review before 2");
+    said.push(ReviewStart::default().record(&at(2)));
+    assert_eq!(step(&said, &rules), "review before 2");
+    said.push(ReviewFinish { exit_code: 9, ..ReviewFinish::default() }.record(&at(2)));
+    assert_eq!(step(&said, &rules), "iterate 2 after tasks.ready by builder");
+}
+
+#[test]
+fn an_iteration_that_was_cut_off_is_done_again_as_it_was() {
+    let cut = [
+        start(),
+        begin(1, "loop.start"),
+        emit(1, "tasks.ready"),
+        end(1, 0, ""),
+        begin(2, "tasks.ready"),
+        emit(2, "task.complete"),
+    ];
+    assert_eq!(step(&cut, &rules()), "iterate 2 after tasks.ready by builder");
+}
