@@ -13,6 +13,7 @@ pub mod record;
 pub mod routing;
 pub mod run;
 pub mod run_id;
+pub mod script;
 pub mod stamp;
 pub mod step;
 pub mod topic;
