@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::pattern::Pattern;
 use crate::topic::{Topic, TopicClass};
 
 /// What becomes of an event that an agent wants to emit.
@@ -25,20 +26,28 @@ pub enum Refusal {
     NotAllowed,
 }
 
+/// The allowed list of a metareview: nothing is allowed, not even an event of this name.
+pub const METAREVIEW_DISABLED: &str = "__metareview_disabled__";
+
 /// Decides about an event of an agent.
 ///
 /// A reserved topic is refused even where the allowed list names it; coordination is accepted at any
-/// time; an empty list means that everything else is allowed.
+/// time; an empty list means that everything else is allowed. An entry `/…/` is a regular expression.
 pub fn admit(topic: &Topic, allowed: &[String]) -> Admission {
     match topic.class() {
         TopicClass::Reserved => Admission::Refused(Refusal::Reserved),
         TopicClass::Coordination => Admission::Coordination,
         TopicClass::Agent if allowed.is_empty() => Admission::Accepted,
-        TopicClass::Agent if allowed.iter().any(|event| topic == event.as_str()) => {
+        TopicClass::Agent if allowed.iter().any(|event| allows(event, topic)) => {
             Admission::Accepted
         }
         TopicClass::Agent => Admission::Refused(Refusal::NotAllowed),
     }
+}
+
+fn allows(event: &str, topic: &Topic) -> bool {
+    let is_meant = |pattern: Pattern| pattern.matches(topic.as_str());
+    event != METAREVIEW_DISABLED && Pattern::parse(event).is_ok_and(is_meant)
 }
 
 /// An event that was refused, and what the agent should know to do better.
@@ -124,6 +133,11 @@ mod tests {
             ("loop.complete", &["loop.complete"], reserved),
             ("x.parallel.joined", &["x.parallel.joined"], reserved),
             ("task.complete", &["__metareview_disabled__"], not_allowed),
+            ("__metareview_disabled__", &["__metareview_disabled__"], not_allowed),
+            ("context.archived", &["__metareview_disabled__"], Admission::Coordination),
+            ("build.blocked", &["/build\\..*/"], Admission::Accepted),
+            ("rebuild.blocked", &["/build\\..*/"], not_allowed),
+            ("/build(/", &["/build(/"], not_allowed),
         ] {
             assert_eq!(
                 admit(&Topic::new(topic), &owned(allowed)),
