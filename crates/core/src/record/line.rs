@@ -168,7 +168,7 @@ fn print_with(record: &Record, hole: Option<Hole>, out: &mut Vec<u8>) -> Option<
             out.extend_from_slice(b", \"fields\": {");
             for (index, (key, value)) in fields.iter().enumerate() {
                 separate(index, out);
-                print_pair(key, value, out);
+                print_field(index, key, value, out);
                 let is_hole = hole.and_then(Hole::field) == Some(key.as_str());
                 if is_hole && matches!(value, Value::Text(_)) {
                     end_of_text = Some(out.len() - 1);
@@ -206,6 +206,17 @@ fn print_with(record: &Record, hole: Option<Hole>, out: &mut Vec<u8>) -> Option<
 fn separate(index: usize, out: &mut Vec<u8>) {
     if index > 0 {
         out.extend_from_slice(b", ");
+    }
+}
+
+/// Prints a field. One that is called `run` and comes first has no space behind its key, so that
+/// `{"run": "` begins a record and nothing else.
+fn print_field(index: usize, key: &str, value: &Value, out: &mut Vec<u8>) {
+    if index == 0 && key == "run" {
+        out.extend_from_slice(b"\"run\":");
+        value.print(out);
+    } else {
+        print_pair(key, value, out);
     }
 }
 
