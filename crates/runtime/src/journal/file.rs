@@ -308,13 +308,17 @@ impl Journal for FileJournal {
             return Err(error.clone());
         }
         if records.is_empty() {
-            return self.head().map_err(|error| match error {
+            let head = self.head().map_err(|error| match error {
                 ReadError::Io { path, source } => AppendError::io(&path, "read", source),
                 ReadError::Unsuitable { path, why } => AppendError::Unsuitable { path, why },
                 ReadError::Changed { path } => {
                     AppendError::io(&path, "read", io::Error::other("it was replaced"))
                 }
-            });
+            })?;
+            return match how.expect {
+                Some(expected) if expected != head => Err(AppendError::Conflict { head }),
+                _ => Ok(head),
+            };
         }
         self.commit.run(Entry::new(records, how), |entries| self.commit(&entries))
     }
