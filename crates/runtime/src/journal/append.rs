@@ -36,7 +36,7 @@ pub(super) enum Part {
 }
 
 impl Entry {
-    pub(super) fn new(records: &[NewRecord], how: Append) -> Self {
+    pub(super) fn new(records: &[NewRecord], how: Append) -> Result<Self, AppendError> {
         let mut parts = Vec::new();
         let mut bytes = Vec::new();
         for new in records {
@@ -44,6 +44,9 @@ impl Entry {
                 None => print(&new.record, &mut bytes),
                 Some(spooled) => {
                     let (before, after) = print_around(&new.record, spooled.hole);
+                    if after.is_empty() {
+                        return Err(AppendError::no_place(spooled));
+                    }
                     bytes.extend_from_slice(&before);
                     parts.push(Part::Bytes(std::mem::take(&mut bytes)));
                     parts.push(Part::Text(spooled.clone()));
@@ -52,7 +55,7 @@ impl Entry {
             }
         }
         parts.push(Part::Bytes(bytes));
-        Entry { parts, how }
+        Ok(Entry { parts, how })
     }
 }
 

@@ -320,7 +320,7 @@ impl Journal for FileJournal {
                 _ => Ok(head),
             };
         }
-        self.commit.run(Entry::new(records, how), |entries| self.commit(&entries))
+        self.commit.run(Entry::new(records, how)?, |entries| self.commit(&entries))
     }
 
     fn read(&self, from: Position, visit: &mut Visit<'_>) -> Result<Position, ReadError> {
