@@ -195,7 +195,8 @@ impl FileJournal {
     /// The part that happens under the lock.
     fn write(&self, entries: &[Entry]) -> Result<Written, AppendError> {
         let (file, stat) = self.open_locked()?;
-        if stat.len == 0 && entries.iter().any(|entry| entry.how.durability == Durability::Synced) {
+        // Also before a cached append: the synced one that follows finds a file that is not empty.
+        if stat.len == 0 {
             self.sync_name()?;
         }
         let tail = Tail { file: file.as_ref(), path: &self.path, now: self.clock.now() };
