@@ -173,6 +173,10 @@ impl FileJournal {
 
     /// Commits what several callers want to have appended.
     fn commit(&self, entries: &[Entry]) -> Vec<Result<Position, AppendError>> {
+        // Those who were waiting while a sync failed.
+        if let Some(error) = self.broken.get() {
+            return entries.iter().map(|_| Err(error.clone())).collect();
+        }
         match self.write(entries) {
             Ok((file, mut outcomes)) => {
                 let is_synced = |entry: &Entry| entry.how.durability == Durability::Synced;
