@@ -111,6 +111,11 @@ impl Tail<'_> {
                 continue;
             }
             if let Err(failed) = pen.write(entry) {
+                if let Failure::Spool(..) = failed {
+                    // Those before it have nothing to do with it: what they wait for is written.
+                    pen.forget_from(head);
+                    let _ = pen.flush();
+                }
                 failure = Some(failed);
                 break;
             }
@@ -188,6 +193,12 @@ impl Pen<'_> {
                 self.flush()?;
             }
         }
+    }
+
+    /// Drops what is to be written behind a place.
+    fn forget_from(&mut self, place: Position) {
+        let kept = usize::try_from(place.at.saturating_sub(self.written)).unwrap_or(usize::MAX);
+        self.buffer.truncate(kept);
     }
 
     fn flush(&mut self) -> Result<(), Failure> {
