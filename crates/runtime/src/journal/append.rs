@@ -88,7 +88,7 @@ impl Tail<'_> {
         let failed = |error| AppendError::io(self.path, "look at the end of", error);
         let len = self.file.stat().map_err(failed)?.len;
         let ending = ending(self.file, len).map_err(failed)?;
-        let mut pen = Pen { file: self.file, begin: len, written: len, ending, buffer: Vec::new() };
+        let mut pen = Pen { file: self.file, written: len, whole: len, ending, buffer: Vec::new() };
         if len > 0 && pen.ending.last() != Some(&b'\n') {
             let offset = line_start(self.file, len).map_err(failed)?;
             let heading = Heading { run: String::new(), iteration: String::new(), now: self.now };
@@ -140,10 +140,10 @@ impl Tail<'_> {
 /// Writes at the end of a file and knows what is there.
 struct Pen<'a> {
     file: &'a dyn DiskFile,
-    /// Where this pen began to write.
-    begin: u64,
     /// Where the file ends.
     written: u64,
+    /// Where the last whole line that was written here ends; the beginning when there is none.
+    whole: u64,
     /// The last bytes before that.
     ending: Vec<u8>,
     /// What is to be written next.
@@ -214,6 +214,9 @@ impl Pen<'_> {
                 Err(error) => break Err(Failure::Write(error)),
             }
         };
+        if let Some(newline) = memchr::memrchr(b'\n', &self.buffer[..done]) {
+            self.whole = self.written + newline as u64 + 1;
+        }
         self.written += done as u64;
         self.ending.extend_from_slice(&self.buffer[done.saturating_sub(MARKED)..done]);
         self.ending.drain(..self.ending.len().saturating_sub(MARKED));
@@ -225,13 +228,11 @@ impl Pen<'_> {
     /// ends. Never goes below a byte that somebody else wrote, or below a line that a reader may have
     /// seen.
     fn cut_back(&self) -> u64 {
-        let Ok(whole) = line_start(self.file, self.written) else { return self.begin };
-        let whole = whole.max(self.begin);
-        if self.written > whole {
+        if self.written > self.whole {
             // If this fails too, the line stays torn, and the next writer ends it.
-            let _ = self.file.cut(whole);
+            let _ = self.file.cut(self.whole);
         }
-        whole
+        self.whole
     }
 }
 
