@@ -228,7 +228,8 @@ impl Pen<'_> {
     /// ends. Never goes below a byte that somebody else wrote, or below a line that a reader may have
     /// seen.
     fn cut_back(&self) -> u64 {
-        if self.written > self.whole {
+        let is_ours = |len: u64| len == self.written;
+        if self.written > self.whole && self.file.stat().is_ok_and(|stat| is_ours(stat.len)) {
             // If this fails too, the line stays torn, and the next writer ends it.
             let _ = self.file.cut(self.whole);
         }
