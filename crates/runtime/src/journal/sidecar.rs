@@ -26,7 +26,7 @@ const HEADER: usize = 8 + 4 + 12 + 4 + 4;
 const LARGEST: u64 = 256 * 1024 * 1024;
 
 /// A view and how far it was folded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept<V> {
     /// The view.
     pub view: V,
@@ -49,16 +49,24 @@ impl FileJournal {
     /// Folds a view over the whole journal, reading only what came since it was last kept.
     pub fn fold<V: View>(&self) -> Result<Kept<V>, ReadError> {
         let Some((file, _)) = self.open_to_read()? else {
-            return Ok(Kept { view: V::default(), position: Position::START });
+            return Ok(Kept::default());
         };
-        let start = Kept { view: V::default(), position: Position::START };
-        let Kept { mut view, position: from } = self.kept(file.as_ref()).unwrap_or(start);
+        let kept = self.kept(file.as_ref());
+        match self.fold_on(file.as_ref(), kept.unwrap_or_default()) {
+            // Replaced since the sidecar was compared with it.
+            Err(ReadError::Changed { .. }) => self.fold_on(file.as_ref(), Kept::default()),
+            folded => folded,
+        }
+    }
+
+    fn fold_on<V: View>(&self, file: &dyn DiskFile, kept: Kept<V>) -> Result<Kept<V>, ReadError> {
+        let Kept { mut view, position: from } = kept;
         let position = self.read(from, &mut |line| {
             line.records(|record| view.apply(record));
             ControlFlow::Continue(())
         })?;
         if position.at - from.at >= SAVE_AFTER {
-            self.keep(file.as_ref(), &view, position);
+            self.keep(file, &view, position);
         }
         Ok(Kept { view, position })
     }
