@@ -404,6 +404,40 @@ fn a_record_behind_any_fragment_is_found_and_none_is_invented() {
     });
 }
 
+/// The printed line with the short escapes that most programs write.
+fn in_short_escapes(record: &Record) -> Vec<u8> {
+    let line = String::from_utf8(body_of(record)).unwrap();
+    let mut parts = line.split("\\u00");
+    let mut short = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (code, rest) = part.split_at(2);
+        match code {
+            "22" => short.push_str("\\\""),
+            "5c" => short.push_str("\\\\"),
+            "0a" => short.push_str("\\n"),
+            _ => short.push_str(&format!("\\u00{code}")),
+        }
+        short.push_str(rest);
+    }
+    short.into_bytes()
+}
+
+/// Other writers leave a quote in a string, behind a backslash, and the brace behind it ends nothing.
+#[test]
+fn a_torn_line_of_another_writer_is_no_record() {
+    simulate("torn by others", 300, |_, dice| {
+        let mut torn = record(dice);
+        if let Body::Agent { payload, .. } = &mut torn.body {
+            payload.push_str("\"}, \"}\\\"}");
+        }
+        let line = in_short_escapes(&torn);
+        assert_eq!(parse(&line), Ok(torn));
+        for cut in 1..line.len() {
+            assert_eq!(found(&line[..cut]), [], "{}", String::from_utf8_lossy(&line[..cut]));
+        }
+    });
+}
+
 #[test]
 fn three_records_on_one_line_are_three_records() {
     simulate("glued", 500, |_, dice| {

@@ -539,15 +539,25 @@ mod cases {
         assert_eq!(journal.wait(head, Duration::ZERO).unwrap(), head);
     }
 
+    /// Two writers, each of which waits for what the other says.
     pub(super) fn a_wait_ends_when_somebody_appends(journal: &dyn Journal) {
-        for _ in 0..3 {
-            let head = journal.head().unwrap();
-            std::thread::scope(|scope| {
-                let waiting = scope.spawn(|| journal.wait(head, FOR_EVER).unwrap());
-                let behind = put(journal, &["a"]);
-                assert_eq!(waiting.join().unwrap(), behind);
-            });
-        }
+        let talk = |own: usize| {
+            let mut at = Position::START;
+            for turn in 0..40 {
+                if turn % 2 == own {
+                    at = put(journal, &["word"]);
+                } else {
+                    let next = journal.wait(at, FOR_EVER).unwrap();
+                    assert_ne!(next, at);
+                    at = next;
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| talk(0));
+            scope.spawn(|| talk(1));
+        });
+        assert_eq!(payloads(journal).len(), 40);
     }
 
     pub(super) fn everybody_who_waits_is_told(journal: &dyn Journal) {

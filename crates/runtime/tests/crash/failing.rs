@@ -213,6 +213,47 @@ fn a_broken_spool_is_the_trouble_of_its_owner_alone() {
     }
 }
 
+/// Writers that share a write which fails in the middle: nobody's records are written twice.
+#[test]
+fn a_shared_write_that_fails_doubles_nothing() {
+    autoloop_testkit::simulate("shared write fails", 300, |_, dice| {
+        let disk = new_disk();
+        let first = journal(&disk);
+        first.append(&news(&["base"]), SYNCED).unwrap();
+        let faults = Faults::none()
+            .short_writes(dice.fork())
+            .fail_call(Op::Append, 2 + dice.below(12), EIO)
+            .fail_call(Op::Read, 2 + dice.below(3), EIO);
+        disk.set_faults(faults);
+        let started = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&started);
+        disk.interleave(move |op, _| {
+            while op == Op::Lock && seen.load(Ordering::SeqCst) < 6 {
+                std::thread::yield_now();
+            }
+        });
+        let attempts: Vec<Attempt> = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..6)
+                .map(|writer| {
+                    let (first, started) = (&first, &started);
+                    scope.spawn(move || {
+                        let records = news(&[&format!("{writer}/a"), &format!("{writer}/b")]);
+                        started.fetch_add(1, Ordering::SeqCst);
+                        attempt(first, &records, SYNCED).0.if_acknowledged()
+                    })
+                })
+                .collect();
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+        });
+        let found = recover(&disk.reopen()).records;
+        for attempt in attempts {
+            let own = |line: &&Vec<u8>| attempt.lines.contains(line);
+            let own: Vec<Vec<u8>> = found.iter().filter(own).cloned().collect();
+            assert_holds(&own, &[attempt]);
+        }
+    });
+}
+
 fn broken_spool() -> autoloop_runtime::journal::NewRecord {
     use autoloop_runtime::world::{Access, Disk};
 
