@@ -131,8 +131,7 @@ impl Metrics {
     }
 
     fn note_event(&mut self, record: &Glance<'_>, topic: &str) {
-        let routes = Topic::new(topic).class() == TopicClass::Agent;
-        if !routes || record.payload().is_none() {
+        if Topic::new(topic).class() != TopicClass::Agent {
             return;
         }
         let event = self.names.name(topic);
@@ -153,6 +152,8 @@ impl View for Metrics {
     fn apply(&mut self, record: &Glance<'_>) {
         let topic = record.topic();
         match topic.as_ref() {
+            // Only the harness says how an iteration went, and it never writes a payload.
+            topic if record.payload().is_some() => self.note_event(record, topic),
             IterationStart::TOPIC => self.begin(record),
             IterationFinish::TOPIC => self.finish(record),
             EventInvalid::TOPIC => self.set_outcome(record, "rejected:event.invalid"),
@@ -161,7 +162,7 @@ impl View for Metrics {
                 let reason = record.field("reason").unwrap_or_default();
                 self.set_outcome(record, &format!("{ending}:{reason}"));
             }
-            topic => self.note_event(record, topic),
+            _ => {}
         }
     }
 
