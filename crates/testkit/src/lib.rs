@@ -27,6 +27,7 @@
 pub mod clock;
 pub mod disk;
 pub mod entropy;
+pub mod records;
 pub mod seed;
 pub mod spawner;
 pub mod world;

@@ -147,7 +147,7 @@ impl Metrics {
 
 impl View for Metrics {
     const NAME: &'static str = "metrics";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let topic = record.topic();
@@ -176,8 +176,10 @@ impl View for Metrics {
             for name in [row.run, row.iteration, row.role, row.event, row.outcome] {
                 put_number(name.0.into(), out);
             }
+            // Any number of seconds can stand in a record, so no number can mean that there is none.
+            put_number(row.elapsed_s.is_some().into(), out);
+            put_number(row.elapsed_s.unwrap_or_default(), out);
             // Absent is 0, present is one more than the value.
-            put_number(row.elapsed_s.map_or(0, |seconds| seconds.saturating_add(1)), out);
             let code = |code: i32| u64::from(code.cast_unsigned()) + 1;
             put_number(row.exit_code.map_or(0, code), out);
             put_number(row.timed_out.map_or(0, |flag| u64::from(flag) + 1), out);
@@ -203,7 +205,10 @@ impl View for Metrics {
                 role,
                 event,
                 outcome,
-                elapsed_s: taker.number()?.checked_sub(1),
+                elapsed_s: {
+                    let (is_there, seconds) = (taker.number()?, taker.number()?);
+                    (is_there != 0).then_some(seconds)
+                },
                 exit_code: match taker.number()?.checked_sub(1) {
                     Some(code) => Some(u32::try_from(code).ok()?.cast_signed()),
                     None => None,

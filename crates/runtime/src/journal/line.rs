@@ -68,8 +68,10 @@ impl<'a> Line<'a> {
 
     /// Shows the records in it and passes over what is not one.
     pub fn records(&self, mut visit: impl FnMut(&Glance<'a>)) {
-        // The way of nearly every line, without a list in between.
-        if let Ok(record) = Glance::read(self.bytes) {
+        // The way of nearly every line, without a list in between. The beginning of a line could look
+        // like a record that the whole line is not.
+        let is_complete = !matches!(self.wholeness, Wholeness::TooLarge { .. });
+        if is_complete && let Ok(record) = Glance::read(self.bytes) {
             return visit(&record);
         }
         for piece in self.pieces() {

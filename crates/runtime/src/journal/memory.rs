@@ -81,6 +81,9 @@ fn encode(new: &NewRecord) -> Result<Arc<[u8]>, AppendError> {
         return Ok(line.into());
     };
     let (mut line, after) = print_around(&new.record, spooled.hole);
+    if after.is_empty() {
+        return Err(AppendError::no_place(spooled));
+    }
     escape_whole(spooled, &mut line).map_err(|error| AppendError::Spool {
         path: spooled.path.clone(),
         source: Arc::new(error),
