@@ -1,0 +1,89 @@
+//! Processes of the tests themselves: started again in another part, waited for, never left behind.
+
+use std::io::Write;
+use std::process::{Child, Command, Output};
+use std::time::Duration;
+
+use autoloop_runtime::world::World;
+
+/// Which part the test binary plays when it was started by itself.
+const PART: &str = "TESTKIT_PART";
+
+/// A child process that is gone when this is dropped, whatever happened.
+#[derive(Debug)]
+pub struct Reaped(pub Child);
+
+impl Reaped {
+    /// Starts a process.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    pub fn start(mut command: Command) -> Self {
+        Reaped(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
+    }
+
+    /// Kills it, without a chance to clean up, and waits until it is gone.
+    pub fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The test binary itself, about to be started in another part. It has to have a test of the name
+/// `part_of_a_child` that asks for [`part`] and does nothing unless there is one.
+///
+/// # Panics
+///
+/// When the system does not tell which binary this is.
+pub fn play(part: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("the system knows who we are"));
+    command.args(["--exact", "part_of_a_child", "--nocapture", "--test-threads=1", "--quiet"]);
+    command.env(PART, part).stdin(std::process::Stdio::null());
+    command
+}
+
+/// The part that this process was started to play.
+pub fn part() -> Option<String> {
+    std::env::var(PART).ok()
+}
+
+/// Waits until `what` is there, and looks often: for things that nobody announces.
+///
+/// # Panics
+///
+/// When it does not come for two minutes, which no load explains.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let clock = World::real().clock;
+    let begin = clock.elapsed();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        let waited = clock.elapsed() - begin;
+        assert!(waited < Duration::from_secs(120), "waited in vain for {what}");
+        clock.sleep(Duration::from_millis(2));
+    }
+}
+
+/// Says loudly that a test could not do its work here. The test harness captures what tests print,
+/// but not what is written past it.
+pub fn skip(test: &str, reason: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
+}
+
+/// Asserts that a child that plays a part came to its end, and shows what it said if it did not.
+///
+/// # Panics
+///
+/// When it did not.
+pub fn assert_success(output: &Output) {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
