@@ -231,8 +231,7 @@ mod tests {
     fn commands_run_in_the_project_and_hear_of_no_other_run() {
         let sandbox = Sandbox::new("/bin/sh").env("AUTOLOOP_RUN_ID", "mine");
         sandbox.write("sub/file", "text");
-        let output =
-            sandbox.run(&["-c", "pwd; cat sub/file; echo; env | grep ^AUTOLOOP_; exit 5"]);
+        let output = sandbox.run(&["-c", "pwd; cat sub/file; echo; env | grep ^AUTOLOOP_; exit 5"]);
         assert_eq!(output.to_string(), "exit 5\n--- stdout\n[DIR]\ntext\nAUTOLOOP_RUN_ID=mine");
         assert_eq!(sandbox.journal(), "");
     }
