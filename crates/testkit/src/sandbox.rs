@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-pub use process::{Reaped, assert_success, part, play, skip, until};
+pub use process::{Reaped, assert_success, part, skip, until};
 
 /// A temporary project, deleted in the end, in which commands are run.
 #[derive(Debug)]

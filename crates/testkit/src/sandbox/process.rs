@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use autoloop_runtime::world::World;
 
+use super::Sandbox;
+
 /// Which part the test binary plays when it was started by itself.
 const PART: &str = "TESTKIT_PART";
 
@@ -37,17 +39,19 @@ impl Drop for Reaped {
     }
 }
 
-/// The test binary itself, about to be started in another part. It has to have a test of the name
-/// `part_of_a_child` that asks for [`part`] and does nothing unless there is one.
-///
-/// # Panics
-///
-/// When the system does not tell which binary this is.
-pub fn play(part: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("the system knows who we are"));
-    command.args(["--exact", "part_of_a_child", "--nocapture", "--test-threads=1", "--quiet"]);
-    command.env(PART, part).stdin(std::process::Stdio::null());
-    command
+impl Sandbox {
+    /// The test binary itself, about to be started in the project in another part. It has to have a
+    /// test of the name `part_of_a_child` that asks for [`part`] and does nothing unless there is one.
+    ///
+    /// # Panics
+    ///
+    /// When the system does not tell which binary this is.
+    pub fn play(&self, part: &str) -> Command {
+        let mut command = self.at_home(std::env::current_exe().expect("the system knows us"));
+        command.args(["--exact", "part_of_a_child", "--nocapture", "--test-threads=1", "--quiet"]);
+        command.env(PART, part);
+        command
+    }
 }
 
 /// The part that this process was started to play.
