@@ -101,9 +101,10 @@ impl<'a> Listing<'a> {
             }
             // Only the beginning of a giant line is at hand: it is copied from the file.
             Format::Json => {
-                let begin = line.offset() + piece.at as u64;
-                let end = line.offset() + line.length();
+                let begin = line.offset_of(piece.at);
+                let end = line.offset_of(piece.at + piece.bytes.len());
                 self.journal.copy(begin..end, &mut |bytes| self.out.write_all(bytes))?;
+                self.out.write_all(b"\n")?;
             }
         }
         Ok(())

@@ -65,7 +65,7 @@ impl<W: Write> Report<W> {
                 None => self.records += 1,
                 Some(bad) => {
                     let rest = if is_alone { "" } else { "; the record behind it was found" };
-                    self.complain(line.offset() + piece.at as u64, &bad, rest)?;
+                    self.complain(line.offset_of(piece.at), &bad, rest)?;
                 }
             }
         }
