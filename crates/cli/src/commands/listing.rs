@@ -103,7 +103,19 @@ impl<'a> Listing<'a> {
             Format::Json => {
                 let begin = line.offset_of(piece.at);
                 let end = line.offset_of(piece.at + piece.bytes.len());
-                self.journal.copy(begin..end, &mut |bytes| self.out.write_all(bytes))?;
+                let mut unwritten = None;
+                let copied = self.journal.copy(begin..end, &mut |bytes| {
+                    self.out.write_all(bytes).map_err(|error| {
+                        let kind = error.kind();
+                        unwritten = Some(error);
+                        kind.into()
+                    })
+                });
+                // Whose fault it was decides what is said.
+                match unwritten {
+                    Some(error) => return Err(error.into()),
+                    None => copied?,
+                }
                 self.out.write_all(b"\n")?;
             }
         }
