@@ -123,7 +123,13 @@ fn show_metrics(args: &MetricsArgs, world: &World) -> Result<(), Failure> {
 /// The run that `--run` means.
 fn named_run(journal: &FileJournal, name: Option<&str>) -> Result<Option<String>, Failure> {
     match name {
-        Some("latest") => Ok(Some(journal.latest_run()?.0)),
+        Some("latest") => match journal.latest_run()?.0 {
+            none if none.is_empty() => Err(Failure::failed(format!(
+                "no run has begun in {} yet",
+                journal.path().display()
+            ))),
+            run => Ok(Some(run)),
+        },
         name => Ok(name.map(str::to_owned)),
     }
 }
