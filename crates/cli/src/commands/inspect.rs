@@ -12,6 +12,7 @@ use clap::Subcommand;
 use super::listing::{Filter, Format, Listing};
 use super::settings;
 use crate::failure::Failure;
+use crate::terminal;
 
 /// Show what happened.
 ///
@@ -148,5 +149,5 @@ fn no_such_run(journal: &FileJournal, run: &str) -> Failure {
 /// Something that belongs beside the output, not in it.
 fn note(text: &str) {
     // Where standard error is closed, nobody wanted to know.
-    let _ = writeln!(io::stderr(), "autoloop: {text}");
+    let _ = writeln!(io::stderr(), "autoloop: {}", terminal::harmless(text));
 }

@@ -95,7 +95,8 @@ impl<W: Write> Report<W> {
         let Report { lines, records, bad, .. } = self;
         let path = journal.path().display();
         if bad == 0 {
-            writeln!(self.out, "{path}: {records} records in {lines} lines, all is well")?;
+            let verdict = format!("{path}: {records} records in {lines} lines, all is well\n");
+            self.out.write_all(terminal::harmless(&verdict).as_bytes())?;
         }
         self.out.flush()?;
         match bad {
