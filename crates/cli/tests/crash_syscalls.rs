@@ -4,6 +4,8 @@
 //! happens: what was there before is there, what was acknowledged is there once, and the next emit
 //! needs no help.
 
+#![expect(clippy::unwrap_used, reason = "what helps a test is a test as well")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Mutex;

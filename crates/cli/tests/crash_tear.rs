@@ -5,6 +5,8 @@
 //! killed, and k bytes are what it leaves behind. Either way nothing earlier is touched, and the next
 //! emit works.
 
+#![expect(clippy::unwrap_used, reason = "what helps a test is a test as well")]
+
 use std::fs;
 use std::process::Output;
 

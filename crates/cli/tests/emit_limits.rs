@@ -101,7 +101,7 @@ fn syncs(settings: &str) -> Option<usize> {
         return None;
     }
     assert_eq!(sandbox.journal().lines().count(), 2);
-    let trace = String::from_utf8(sandbox.read("trace")).unwrap();
+    let trace = String::from_utf8(sandbox.read("trace")).expect("strace writes text");
     Some(trace.lines().filter(|line| line.contains("sync(")).count())
 }
 

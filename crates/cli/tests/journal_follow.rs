@@ -1,5 +1,7 @@
 //! `autoloop journal follow` from outside: records as they come, whatever happens to the file.
 
+#![expect(clippy::unwrap_used, reason = "what helps a test is a test as well")]
+
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
