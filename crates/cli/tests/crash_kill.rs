@@ -18,7 +18,7 @@ use autoloop_runtime::journal::{
     Append, Durability, FileJournal, FileSettings, Journal, NewRecord, Position,
 };
 use autoloop_runtime::world::{Entropy, OsEntropy, World};
-use autoloop_testkit::sandbox::{Reaped, part, until};
+use autoloop_testkit::sandbox::{Reaped, part, tell, until};
 use autoloop_testkit::{Dice, Sandbox, Seed};
 
 const KILLS: u64 = 600;
@@ -133,7 +133,7 @@ fn listen(pipe: ChildStderr, count: &AtomicU64) -> u64 {
 #[test]
 fn nothing_that_was_acknowledged_is_ever_lost_or_doubled() {
     let seed = Seed(OsEntropy.number());
-    say(&format!("seed {seed}"));
+    tell(&format!("crash_kill: seed {seed}"));
     let mut dice = seed.dice();
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
     let is_over = Arc::new(AtomicBool::new(false));
@@ -153,15 +153,10 @@ fn nothing_that_was_acknowledged_is_ever_lost_or_doubled() {
     let total: u64 = acknowledged.iter().map(|(_, appends)| appends).sum();
     assert!(total > KILLS, "only {total} appends were acknowledged");
     check(&found, &acknowledged);
-    say(&format!(
-        "{} writers killed, {total} appends acknowledged, {torn} torn",
+    tell(&format!(
+        "crash_kill: {} writers killed, {total} appends acknowledged, {torn} torn",
         acknowledged.len()
     ));
-}
-
-/// Past the test harness, which shows what is printed only after a failure, and not after a crash.
-fn say(text: &str) {
-    let _ = std::io::stderr().write_all(format!("crash_kill: {text}\n").as_bytes());
 }
 
 /// Keeps four writers going, kills them at random moments, and returns what each acknowledged.

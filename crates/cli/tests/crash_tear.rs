@@ -15,7 +15,7 @@ use autoloop_core::topic::Topic;
 use autoloop_runtime::journal::{Append, FileJournal, FileSettings, Journal};
 use autoloop_runtime::world::World;
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::sandbox::{assert_success, part};
+use autoloop_testkit::sandbox::{assert_success, part, tell};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What is there before the append.
@@ -93,6 +93,7 @@ fn a_record_torn_at_any_byte_costs_nobody_else_anything() {
         tears += count.parse::<usize>().expect("a number");
     }
     assert!(tears >= 1000, "only {tears} tears");
+    tell(&format!("crash_tear: {tears} tears"));
 }
 
 #[test]
@@ -118,7 +119,6 @@ fn append() {
     journal.append(&[record.into()], Append::default()).unwrap();
 }
 
-#[expect(clippy::print_stderr, reason = "this is how the parent hears of it")]
 fn tear_everywhere(writer: Writer, before: Before) {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop")).env("AUTOLOOP_RUN_ID", "r");
     let length = before.bytes().len();
@@ -136,7 +136,7 @@ fn tear_everywhere(writer: Writer, before: Before) {
         assert_eq!(next.code, Some(0), "{torn:?}: {next}");
         torn.check_in_the_end(&sandbox);
     }
-    eprintln!("tears: {needed}");
+    tell(&format!("tears: {needed}"));
 }
 
 fn set_limit(resource: Resource, current: Option<u64>) {

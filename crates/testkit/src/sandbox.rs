@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-pub use process::{Reaped, assert_success, part, skip, until};
+pub use process::{Reaped, assert_success, part, skip, tell, until};
 
 /// A temporary project, deleted in the end, in which commands are run.
 #[derive(Debug)]
@@ -88,8 +88,9 @@ impl Sandbox {
         for (name, _) in std::env::vars_os().filter(|(name, _)| ours(name)) {
             command.env_remove(name);
         }
-        // A backtrace would be a difference between two machines.
-        command.env_remove("RUST_BACKTRACE");
+        // A backtrace would be a difference between two machines, and the search path of cargo is no
+        // part of how the binary is started in life.
+        command.env_remove("RUST_BACKTRACE").env_remove("LD_LIBRARY_PATH");
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }

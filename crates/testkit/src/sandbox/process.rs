@@ -77,12 +77,16 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Says loudly that a test could not do its work here. The test harness captures what tests print,
-/// but not what is written past it.
+/// Says loudly that a test could not do its work here.
 pub fn skip(test: &str, reason: &str) {
-    let line = format!("SKIPPED {test}: {reason}\n");
+    tell(&format!("SKIPPED {test}: {reason}"));
+}
+
+/// Tells the person who runs the tests something that is worth knowing even if nothing fails: a seed,
+/// a count. The test harness captures what is printed, but not what is written past it.
+pub fn tell(text: &str) {
     // Where standard error is closed, nobody wants to know.
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
 /// Asserts that a child that plays a part came to its end, and shows what it said if it did not.
