@@ -267,20 +267,17 @@ fn a_directory_that_may_not_be_written_to() {
     let Some(_read_only) = ReadOnly::make(dir.clone(), can_write) else {
         return skip("a_directory_that_may_not_be_written_to", "nothing binds this user here");
     };
-    let sandbox = sandbox.env("AUTOLOOP_PROJECT_DIR", "closed");
-    let output = sandbox.emit(&["a"]);
+    let emit_with = |name: &str, value: &str| {
+        let mut command = sandbox.command();
+        command.args(["emit", "a"]).env(name, value);
+        sandbox.finish(command)
+    };
+    let output = emit_with("AUTOLOOP_PROJECT_DIR", "closed");
     assert_eq!(output.code, Some(1), "{output}");
-    assert!(
-        output
-            .stderr
-            .starts_with("autoloop: not stored: cannot make the directory closed/.autoloop: "),
-        "{output}"
-    );
-    let sandbox = sandbox.env("AUTOLOOP_STATE_DIR", "closed");
-    let output = sandbox.emit(&["a"]);
+    let expected = "autoloop: not stored: cannot make the directory closed/.autoloop: ";
+    assert!(output.stderr.starts_with(expected), "{output}");
+    let output = emit_with("AUTOLOOP_STATE_DIR", "closed");
     assert_eq!(output.code, Some(1), "{output}");
-    assert!(
-        output.stderr.starts_with("autoloop: not stored: cannot open closed/journal.jsonl: "),
-        "{output}"
-    );
+    let expected = "autoloop: not stored: cannot open closed/journal.jsonl: ";
+    assert!(output.stderr.starts_with(expected), "{output}");
 }

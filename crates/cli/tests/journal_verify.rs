@@ -138,6 +138,19 @@ fn a_fragment_that_is_glued_to_a_record() {
 }
 
 #[test]
+fn a_fragment_that_is_glued_to_a_fragment() {
+    assert_snapshot!(between(b"{\"run\": \"r\", \"to{\"run\": \"r\", \"top\n"), @"
+    exit 1
+    --- stdout
+    line 2, byte 33: torn: the line ends in the middle of a record
+    line 2, byte 49: torn: the line ends in the middle of a record
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 2 pieces that are not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    ");
+}
+
+#[test]
 fn bytes_that_are_no_text() {
     assert_snapshot!(between(b"{\"run\": \"r\", \"topic\": \"\xff\"}\n"), @"
     exit 1
