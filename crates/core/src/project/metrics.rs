@@ -104,8 +104,13 @@ impl Metrics {
 
     /// The row that a record belongs to: the last one of its run.
     fn row(&mut self, record: &Glance<'_>) -> Option<&mut Row> {
-        let run = self.names.find(&record.run())?;
-        let row = *self.open.get(&run)?;
+        let run = record.run();
+        // Runs seldom overlap, so it is nearly always the last row of all.
+        let is_last = self.rows.last().is_some_and(|last| self.names.text(last.run) == run);
+        if is_last {
+            return self.rows.last_mut();
+        }
+        let row = *self.open.get(&self.names.find(&run)?)?;
         self.rows.get_mut(row)
     }
 
@@ -131,14 +136,16 @@ impl Metrics {
     }
 
     fn note_event(&mut self, record: &Glance<'_>, topic: &str) {
-        let routes = Topic::new(topic).class() == TopicClass::Agent;
-        if !routes || record.payload().is_none() {
+        if Topic::new(topic).class() != TopicClass::Agent {
             return;
         }
         let event = self.names.name(topic);
+        let undecided = self.names.name("");
         let iteration = self.names.name(&record.iteration());
         if let Some(row) = self.row(record).filter(|row| row.iteration == iteration) {
             row.event = event;
+            // An accepted event makes good for one that was refused before it.
+            row.outcome = undecided;
         }
     }
 }
@@ -150,6 +157,8 @@ impl View for Metrics {
     fn apply(&mut self, record: &Glance<'_>) {
         let topic = record.topic();
         match topic.as_ref() {
+            // Only the harness says how an iteration went, and it never writes a payload.
+            topic if record.has_payload() => self.note_event(record, topic),
             IterationStart::TOPIC => self.begin(record),
             IterationFinish::TOPIC => self.finish(record),
             EventInvalid::TOPIC => self.set_outcome(record, "rejected:event.invalid"),
@@ -158,7 +167,7 @@ impl View for Metrics {
                 let reason = record.field("reason").unwrap_or_default();
                 self.set_outcome(record, &format!("{ending}:{reason}"));
             }
-            topic => self.note_event(record, topic),
+            _ => {}
         }
     }
 

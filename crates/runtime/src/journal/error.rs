@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoloop_core::duration;
+
 use super::{Position, Spooled};
 use crate::world::FileKind;
 
@@ -20,7 +22,7 @@ pub enum AppendError {
         head: Position,
     },
     /// Another writer holds the lock and does not give it back.
-    #[error("{} has been locked for {} s{}", path.display(), waited.as_secs(), by(*holder))]
+    #[error("{} has been locked for {}{}", path.display(), shown(*waited), by(*holder))]
     Locked {
         /// The journal.
         path: PathBuf,
@@ -89,6 +91,10 @@ impl AppendError {
         );
         AppendError::Spool { path: spooled.path.clone(), source: Arc::new(source) }
     }
+}
+
+fn shown(time: Duration) -> String {
+    duration::print(Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
 }
 
 fn by(holder: Option<u32>) -> String {

@@ -6,7 +6,8 @@
 //! 2. Take the exclusive lock, and see that the path still names this file: an editor may have put
 //!    another one there.
 //! 3. If the file is empty, sync its directory *before* the first byte is written. So a journal with
-//!    anything in it has a durable name, no matter which of its writers died when.
+//!    anything in it has a durable name, no matter which of its writers died when, or did not ask for
+//!    durability.
 //! 4. Look at the last byte. Anything but a newline was left by a writer that died in the middle of a
 //!    record: end its line, and say so in a `journal.repaired` record. Nobody's bytes are ever cut.
 //! 5. Write whole lines, those of several callers in one write. If that fails, cut back what was

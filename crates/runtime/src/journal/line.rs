@@ -3,6 +3,7 @@
 use autoloop_core::record::{BadLine, Glance, Piece, pieces};
 
 use super::Position;
+use super::elide::{Elision, place_in_line};
 
 /// One complete line of a journal.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +14,8 @@ pub struct Line<'a> {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) wholeness: Wholeness,
+    /// What is missing from the bytes.
+    pub(super) elisions: &'a [Elision],
 }
 
 /// How much of a line is at hand.
@@ -44,6 +47,11 @@ impl<'a> Line<'a> {
     /// Where in the file it begins.
     pub fn offset(&self) -> u64 {
         self.start
+    }
+
+    /// Where in the file a place in [`bytes`](Self::bytes) lies.
+    pub fn offset_of(&self, place: usize) -> u64 {
+        self.start + place_in_line(self.elisions, place)
     }
 
     /// How many bytes it takes in the file, its newline included.

@@ -54,6 +54,7 @@ impl Journal for MemoryJournal {
                 start: at,
                 end: at + 1,
                 wholeness: Wholeness::Whole,
+                elisions: &[],
             };
             at += 1;
             if visit(&shown) == ControlFlow::Break(()) {

@@ -51,24 +51,33 @@ impl FileJournal {
         let Some((file, _)) = self.open_to_read()? else {
             return Ok(Kept::default());
         };
-        let kept = self.kept(file.as_ref());
-        match self.fold_on(file.as_ref(), kept.unwrap_or_default()) {
-            // Replaced since the sidecar was compared with it.
-            Err(ReadError::Changed { .. }) => self.fold_on(file.as_ref(), Kept::default()),
-            folded => folded,
+        let kept: Kept<V> = self.kept(file.as_ref()).unwrap_or_default();
+        let from = kept.position.at;
+        let kept = self.fold_on(kept)?;
+        if kept.position.at.saturating_sub(from) >= SAVE_AFTER {
+            self.keep(file.as_ref(), &kept.view, kept.position);
         }
+        Ok(kept)
     }
 
-    fn fold_on<V: View>(&self, file: &dyn DiskFile, kept: Kept<V>) -> Result<Kept<V>, ReadError> {
-        let Kept { mut view, position: from } = kept;
-        let position = self.read(from, &mut |line| {
-            line.records(|record| view.apply(record));
-            ControlFlow::Continue(())
-        })?;
-        if position.at - from.at >= SAVE_AFTER {
-            self.keep(file, &view, position);
+    /// Takes in what came since a view was folded. Where the journal is not the one that it was folded
+    /// from, it is folded anew.
+    pub fn fold_on<V: View>(&self, kept: Kept<V>) -> Result<Kept<V>, ReadError> {
+        let Kept { mut view, position } = kept;
+        let read_on = |view: &mut V, from| {
+            self.read(from, &mut |line| {
+                line.records(|record| view.apply(record));
+                ControlFlow::Continue(())
+            })
+        };
+        match read_on(&mut view, position) {
+            Err(ReadError::Changed { .. }) => {
+                view = V::default();
+                let position = read_on(&mut view, Position::START)?;
+                Ok(Kept { view, position })
+            }
+            read => Ok(Kept { view, position: read? }),
         }
-        Ok(Kept { view, position })
     }
 
     /// Whether a view is kept, and fits.
