@@ -118,7 +118,7 @@ fn a_lock_that_is_never_given_back_is_told() {
     let error = journal(&disk).append(&news(&["b"]), SYNCED).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "/work/state/journal.jsonl has been locked for 0 s by process 77"
+        "/work/state/journal.jsonl has been locked for 3ms by process 77"
     );
     assert_eq!(disk.contents(PATH), before);
     disk.kill_process(77);
