@@ -12,6 +12,7 @@ use clap::Subcommand;
 use super::listing::{Filter, Format, Listing};
 use super::settings;
 use crate::failure::Failure;
+use crate::terminal;
 
 /// Show what happened.
 ///
@@ -123,7 +124,13 @@ fn show_metrics(args: &MetricsArgs, world: &World) -> Result<(), Failure> {
 /// The run that `--run` means.
 fn named_run(journal: &FileJournal, name: Option<&str>) -> Result<Option<String>, Failure> {
     match name {
-        Some("latest") => Ok(Some(journal.latest_run()?.0)),
+        Some("latest") => match journal.latest_run()?.0 {
+            none if none.is_empty() => Err(Failure::failed(format!(
+                "no run has begun in {} yet",
+                journal.path().display()
+            ))),
+            run => Ok(Some(run)),
+        },
         name => Ok(name.map(str::to_owned)),
     }
 }
@@ -142,5 +149,5 @@ fn no_such_run(journal: &FileJournal, run: &str) -> Failure {
 /// Something that belongs beside the output, not in it.
 fn note(text: &str) {
     // Where standard error is closed, nobody wanted to know.
-    let _ = writeln!(io::stderr(), "autoloop: {text}");
+    let _ = writeln!(io::stderr(), "autoloop: {}", terminal::harmless(text));
 }

@@ -1,13 +1,12 @@
 //! Where the journal is and how it is to be written, from the environment and `autoloops.toml`.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::{self, Config, SyncPolicy};
 use autoloop_core::env::Env;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
-use autoloop_runtime::world::World;
+use autoloop_runtime::world::{Access, FileKind, World};
 
 use crate::failure::Failure;
 use crate::terminal;
@@ -45,9 +44,9 @@ pub(crate) fn durability_of_events(config: &Config) -> Durability {
 
 /// The settings of a project. A file that cannot be understood is told of and otherwise ignored: an
 /// event is worth more than a setting.
-pub(crate) fn config_or_default(project: &Path) -> Config {
+pub(crate) fn config_or_default(project: &Path, world: &World) -> Config {
     let path = project.join("autoloops.toml");
-    match read_config(&path) {
+    match read_config(&path, world) {
         Ok(config) => config,
         Err(problem) => {
             let warning = format!(
@@ -61,16 +60,27 @@ pub(crate) fn config_or_default(project: &Path) -> Config {
     }
 }
 
-fn read_config(path: &Path) -> Result<Config, String> {
-    let file = match File::open(path) {
+fn read_config(path: &Path, world: &World) -> Result<Config, String> {
+    let told = |error: io::Error| error.to_string();
+    let file = match world.disk.open(path, Access::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Config::default()),
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(told(error)),
     };
-    let mut text = String::new();
-    // One byte more than is read, so that the parser can tell that there was more.
-    file.take(config::LONGEST as u64 + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| error.to_string())?;
+    if file.stat().map_err(told)?.kind != FileKind::Regular {
+        return Err("it is not a file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let mut block = [0; 8 * 1024];
+    // Once there is more than the parser takes, it can tell.
+    while bytes.len() <= config::LONGEST {
+        match file.read_at(&mut block, bytes.len() as u64) {
+            Ok(0) => break,
+            Ok(count) => bytes.extend_from_slice(&block[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(told(error)),
+        }
+    }
+    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
     Config::parse(&text).map_err(|error| error.to_string())
 }
