@@ -6,6 +6,7 @@
 pub mod config;
 pub mod duration;
 pub mod env;
+pub mod nearest;
 pub mod pattern;
 pub mod payload;
 pub mod project;
