@@ -9,6 +9,7 @@ pub mod env;
 pub mod nearest;
 pub mod pattern;
 pub mod payload;
+pub mod plan;
 pub mod project;
 pub mod record;
 pub mod routing;

@@ -47,7 +47,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let topic = topic(&args.topic)?;
     let env = settings::environment()?;
-    let config = settings::config_or_default(&env.project_dir_or_here());
+    let config = settings::config_or_default(&env.project_dir_or_here(), world);
     let journal = settings::journal(env.journal_path(), world, &config);
     let how = Append { expect: None, durability: settings::durability_of_events(&config) };
 
