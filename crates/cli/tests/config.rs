@@ -1,9 +1,11 @@
 //! `autoloop config` from outside: what it prints, what it says about mistakes, and how it exits.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use autoloop_core::config::{Detail, Key, Preset, Settings, as_toml};
 use insta::assert_snapshot;
 
 /// A home, a repository and a loop in it, all thrown away.
@@ -478,4 +480,29 @@ fn the_help_is_written_for_people() {
       -h, --help
               Print help (see a summary with '-h')
     ");
+}
+
+/// The rows of the tables in `docs/configuration.md` are those of the table that the program uses.
+#[test]
+fn the_page_about_settings_tells_the_truth() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let page = fs::read_to_string(page).unwrap();
+    let defaults = as_toml(&Settings::default(), Detail::Value);
+    let missing: Vec<String> = Key::ALL
+        .iter()
+        .map(|key| {
+            let default = match key.preset() {
+                Preset::Value(_) => {
+                    let prefix = format!("{key} = ");
+                    let value = defaults.lines().find_map(|line| line.strip_prefix(&prefix));
+                    format!("`{}`", value.unwrap())
+                }
+                Preset::Like(other) => format!("as `{other}`"),
+                Preset::Nothing(then) => format!("not set: {then}"),
+            };
+            format!("| `{key}` | {default} | {} |", key.about())
+        })
+        .filter(|row| !page.lines().any(|line| line == row))
+        .collect();
+    assert!(missing.is_empty(), "docs/configuration.md lacks:\n{}", missing.join("\n"));
 }

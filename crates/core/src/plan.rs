@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::config::{Config, JournalConfig, Key, LogLevel, Origin, Sandbox, Settings};
 use crate::run_id::RunIdFormat;
+use crate::step::Rules;
 use crate::topology::{Role, Topology};
 
 pub use backend::{BackendPlan, BadRole};
@@ -153,11 +154,19 @@ impl Plan {
         own.map_or(&self.backend, |(_, backend)| backend)
     }
 
+    /// What the decisions of a run depend on.
+    pub fn rules(&self) -> Rules {
+        Rules {
+            max_iterations: self.max_iterations,
+            completion_event: self.completion.event.clone(),
+            required_events: self.completion.required.clone(),
+            review_every: self.review.as_ref().map(|review| review.every.get()),
+        }
+    }
+
     /// Whether there is a metareview before an iteration.
     pub fn review_due(&self, next_iteration: u64) -> bool {
-        self.review.as_ref().is_some_and(|review| {
-            next_iteration > 1 && (next_iteration - 1).is_multiple_of(review.every.get())
-        })
+        self.rules().review_due(next_iteration)
     }
 }
 

@@ -128,7 +128,7 @@ keys! {
     ReviewEnabled "review.enabled": Kind::Flag, Preset::Value("true"),
         "Whether there are metareviews.";
     ReviewEvery "review.every_iterations": Kind::Count { least: 0, most: MANY }, Preset::Value("0"),
-        "Iterations from one metareview to the next; 0 is one for each role, or 1 without roles.";
+        "Iterations from one metareview to the next; 0 is as many as there are roles, or 1 without roles.";
     ReviewKind "review.kind": Kind::MaybeChoice(BackendKind::WORDS), Preset::Like(Key::BackendKind),
         "What sort of agent the reviewer is.";
     ReviewCommand "review.command": Kind::Text, Preset::Like(Key::BackendCommand),
@@ -149,7 +149,7 @@ keys! {
     MemoryBudget "memory.prompt_budget_chars": Kind::Limit, Preset::Value("8000"),
         "How many characters of memory go into a prompt; 0 or less is no limit.";
     HarnessFile "harness.instructions_file": Kind::File, Preset::Value("harness.md"),
-        "A file with instructions for every iteration, which need not exist.";
+        "A file with instructions for every iteration; only harness.md need not exist.";
 
     ParallelEnabled "parallel.enabled": Kind::Flag, Preset::Value("false"),
         "Whether agents may open waves of parallel branches.";
