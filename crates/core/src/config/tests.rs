@@ -83,6 +83,13 @@ fn tables_dotted_keys_and_inline_tables_mean_the_same() {
 }
 
 #[test]
+fn a_key_in_quotes_means_the_same_and_the_lower_line_holds() {
+    let text = "'backend.command' = 'a'\n[backend]\ncommand = 'b'";
+    let Reading { settings, problems } = resolve(text);
+    assert_eq!((problems.len(), &shown(&settings, Key::BackendCommand)[..]), (0, "\"b\""));
+}
+
+#[test]
 fn wrong_values_are_errors_and_the_layer_below_holds() {
     let layers = [
         Layer::file(Origin::User, "config.toml", "journal.sync = 'never'\nreview.enabled = false"),
