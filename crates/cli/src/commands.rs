@@ -1,5 +1,6 @@
 //! One file a command, with its arguments and what it does.
 
+pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod emit;
 pub(crate) mod inspect;
@@ -18,6 +19,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Emit(args) => emit::run(&args, world),
         Command::Inspect(args) => inspect::run(&args, world),
         Command::Journal(args) => journal::run(&args, world),
+        Command::Config(args) => config::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
     }
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod diagnostic;
 mod failure;
 mod terminal;
 

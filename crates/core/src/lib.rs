@@ -6,8 +6,10 @@
 pub mod config;
 pub mod duration;
 pub mod env;
+pub mod nearest;
 pub mod pattern;
 pub mod payload;
+pub mod plan;
 pub mod project;
 pub mod record;
 pub mod routing;
