@@ -6,9 +6,12 @@
 pub mod config;
 pub mod duration;
 pub mod env;
+pub mod excerpt;
+
 pub mod pattern;
 pub mod payload;
 pub mod project;
+
 pub mod record;
 pub mod routing;
 pub mod run;
