@@ -7,11 +7,10 @@ pub mod config;
 pub mod duration;
 pub mod env;
 pub mod excerpt;
-
+pub mod memory;
 pub mod pattern;
 pub mod payload;
 pub mod project;
-
 pub mod record;
 pub mod routing;
 pub mod run;
