@@ -11,6 +11,7 @@ pub mod memory;
 pub mod pattern;
 pub mod payload;
 pub mod project;
+pub mod prompt;
 pub mod record;
 pub mod routing;
 pub mod run;
