@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{demo, emit, inspect, journal};
+use crate::commands::{demo, emit, inspect, journal, memory};
 
 /// Runs coding agents in loops that can be trusted.
 ///
@@ -24,5 +24,6 @@ pub(crate) enum Command {
     Emit(emit::Args),
     Inspect(inspect::Args),
     Journal(journal::Args),
+    Memory(memory::Args),
     Demo(demo::Args),
 }

@@ -5,6 +5,7 @@ pub(crate) mod emit;
 pub(crate) mod inspect;
 pub(crate) mod journal;
 mod listing;
+pub(crate) mod memory;
 mod settings;
 
 use autoloop_runtime::world::World;
@@ -18,6 +19,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Emit(args) => emit::run(&args, world),
         Command::Inspect(args) => inspect::run(&args, world),
         Command::Journal(args) => journal::run(&args, world),
+        Command::Memory(args) => memory::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
     }
 }

@@ -11,6 +11,11 @@ pub(super) struct Lossy {
 impl Lossy {
     /// Takes the next piece and shows the text in it.
     pub(super) fn push(&mut self, piece: &[u8], show: &mut dyn FnMut(&str)) {
+        if self.held.is_empty()
+            && let Ok(text) = std::str::from_utf8(piece)
+        {
+            return show(text);
+        }
         let mut rest = piece;
         while !self.held.is_empty() {
             let Some((&first, after)) = rest.split_first() else { return };

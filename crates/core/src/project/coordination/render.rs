@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde_json::{Value, json};
 
-use super::{Archive, Chain, Commit, Coordination, Entries, Issue, Slice};
+use super::{Archive, Chain, Commit, Coordination, Coordinations, Entries, Issue, Slice};
 use crate::excerpt::{self, one_line};
 
 /// How coordination is written.
@@ -100,6 +100,15 @@ impl Coordination {
             "archives": archives,
             "chains": chains,
         })
+    }
+}
+
+impl Coordinations {
+    /// Every run that is remembered, as one object by the names of the runs.
+    pub fn json_by_run(&self) -> String {
+        let runs: serde_json::Map<String, Value> =
+            self.iter().map(|(run, coordination)| (run.to_owned(), coordination.json())).collect();
+        serde_json::to_string_pretty(&runs).unwrap_or_default() + "\n"
     }
 }
 
