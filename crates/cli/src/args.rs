@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{config, demo, emit, inspect, journal};
+use crate::commands::{config, demo, emit, inspect, journal, memory};
 
 /// Runs coding agents in loops that can be trusted.
 ///
@@ -25,5 +25,6 @@ pub(crate) enum Command {
     Inspect(inspect::Args),
     Journal(journal::Args),
     Config(config::Args),
+    Memory(memory::Args),
     Demo(demo::Args),
 }

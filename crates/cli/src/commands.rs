@@ -6,6 +6,7 @@ pub(crate) mod emit;
 pub(crate) mod inspect;
 pub(crate) mod journal;
 mod listing;
+pub(crate) mod memory;
 mod settings;
 
 use autoloop_runtime::world::World;
@@ -20,6 +21,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Inspect(args) => inspect::run(&args, world),
         Command::Journal(args) => journal::run(&args, world),
         Command::Config(args) => config::run(&args, world),
+        Command::Memory(args) => memory::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
     }
 }

@@ -79,7 +79,7 @@ pub enum AppendError {
 }
 
 impl AppendError {
-    pub(super) fn io(path: &Path, doing: &'static str, source: io::Error) -> Self {
+    pub(crate) fn io(path: &Path, doing: &'static str, source: io::Error) -> Self {
         AppendError::Io { path: path.to_owned(), doing, source: Arc::new(source) }
     }
 

@@ -212,7 +212,7 @@ impl FileJournal {
         Ok((file, outcomes))
     }
 
-    fn open_locked(&self) -> Result<(Box<dyn DiskFile>, FileStat), AppendError> {
+    pub(crate) fn open_locked(&self) -> Result<(Box<dyn DiskFile>, FileStat), AppendError> {
         let failed = |doing| move |error| AppendError::io(&self.path, doing, error);
         for _ in 0..MOST_ATTEMPTS {
             let file = match self.disk.open(&self.path, Access::Append) {
@@ -282,7 +282,7 @@ impl FileJournal {
 
     /// Makes the name of the journal durable, and the names of the directories on the way to it, which
     /// another writer may have made just before it died.
-    fn sync_name(&self) -> Result<(), AppendError> {
+    pub(crate) fn sync_name(&self) -> Result<(), AppendError> {
         for (distance, dir) in directories(&self.path).enumerate() {
             match self.disk.sync_dir(dir) {
                 Ok(()) => {}
@@ -296,7 +296,7 @@ impl FileJournal {
         Ok(())
     }
 
-    fn not_durable(&self, error: io::Error) -> AppendError {
+    pub(crate) fn not_durable(&self, error: io::Error) -> AppendError {
         AppendError::NotDurable { path: self.path.clone(), source: Arc::new(error) }
     }
 }
