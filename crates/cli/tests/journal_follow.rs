@@ -140,7 +140,11 @@ fn a_record_is_shown_once_it_is_whole() {
     sandbox.emit(&["first"]);
     let follower = Follower::start(&sandbox, &[]);
     assert_eq!(follower.topic(), "first");
-    append(&sandbox, "{\"run\": \"r\", \"topic\": \"slowly");
+    append(
+        &sandbox,
+        "{\"run\": \"r\", \"topic\": \"whole\"}\n{\"run\": \"r\", \"topic\": \"slowly",
+    );
+    assert_eq!(follower.topic(), "whole");
     follower.rest();
     append(&sandbox, " written\"}\n");
     assert_eq!(follower.topic(), "slowly written");
