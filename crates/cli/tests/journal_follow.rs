@@ -55,6 +55,7 @@ impl Follower {
         until("follow to sleep", || {
             let stat = fs::read_to_string(self.proc("stat")).unwrap();
             let (program, state) = stat.rsplit_once(") ").unwrap();
+            assert!(!state.starts_with('Z'), "follow has ended");
             (program.ends_with("(autoloop") && state.starts_with('S')).then_some(())
         });
     }
