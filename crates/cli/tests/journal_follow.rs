@@ -55,6 +55,7 @@ impl Follower {
         until("follow to sleep", || {
             let stat = fs::read_to_string(self.proc("stat")).unwrap();
             let (program, state) = stat.rsplit_once(") ").unwrap();
+            assert!(!state.starts_with('Z'), "follow has ended");
             (program.ends_with("(autoloop") && state.starts_with('S')).then_some(())
         });
     }
@@ -140,7 +141,11 @@ fn a_record_is_shown_once_it_is_whole() {
     sandbox.emit(&["first"]);
     let follower = Follower::start(&sandbox, &[]);
     assert_eq!(follower.topic(), "first");
-    append(&sandbox, "{\"run\": \"r\", \"topic\": \"slowly");
+    append(
+        &sandbox,
+        "{\"run\": \"r\", \"topic\": \"whole\"}\n{\"run\": \"r\", \"topic\": \"slowly",
+    );
+    assert_eq!(follower.topic(), "whole");
     follower.rest();
     append(&sandbox, " written\"}\n");
     assert_eq!(follower.topic(), "slowly written");
