@@ -20,6 +20,8 @@ fn without_arguments_it_says_what_can_be_done() {
       emit     Append an event to the journal
       inspect  Show what happened
       journal  Look after the journal file
+      config   Show the settings of a loop
+      memory   Remember things across iterations and runs
       demo     Show in a throwaway project what the journal is good for
 
     Options:

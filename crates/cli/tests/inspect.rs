@@ -187,8 +187,13 @@ fn what_cannot_be_shown_is_explained() {
     Usage: autoloop inspect <COMMAND>
 
     Commands:
-      journal  The records themselves
-      metrics  What each iteration did and cost
+      journal       The records themselves
+      metrics       What each iteration did and cost
+      scratchpad    What each iteration printed
+      coordination  What agents said about their work: issues, slices, commits, archives and chains
+      memory        What is remembered, in the project and in a run
+      prompt        What the agent was told in an iteration, to the letter
+      output        What the agent printed in an iteration, to the letter
 
     Options:
       -h, --help  Print help (see more with '--help')
