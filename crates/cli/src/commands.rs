@@ -6,6 +6,7 @@ pub(crate) mod inspect;
 pub(crate) mod journal;
 mod listing;
 mod settings;
+pub(crate) mod shim;
 
 use autoloop_runtime::world::World;
 

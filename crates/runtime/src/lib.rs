@@ -1,4 +1,6 @@
 //! The effects of autoloop: everything that touches files, processes or time.
 
 pub mod journal;
+pub mod process;
+pub mod shim;
 pub mod world;
