@@ -3,4 +3,5 @@
 pub mod journal;
 pub mod process;
 pub mod shim;
+pub mod signals;
 pub mod world;
