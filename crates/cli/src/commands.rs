@@ -8,6 +8,7 @@ pub(crate) mod journal;
 mod listing;
 pub(crate) mod memory;
 mod settings;
+pub(crate) mod shim;
 
 use autoloop_runtime::world::World;
 

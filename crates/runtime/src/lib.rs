@@ -2,5 +2,8 @@
 
 pub mod journal;
 pub mod memory;
+pub mod process;
 pub mod project;
+pub mod shim;
+pub mod signals;
 pub mod world;
