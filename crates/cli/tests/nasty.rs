@@ -561,8 +561,9 @@ fn start_harness(trial: &Trial, script: &str) -> std::process::Child {
     harness
 }
 
-/// An agent with a child and with another that has escaped.
-const ESCAPE: &str = "setsid sh -c 'echo > ready; exec sleep 300' & sleep 300 & wait";
+/// An agent with a child and with another that has escaped. None of them can be asked to end.
+const ESCAPE: &str =
+    "trap '' TERM HUP; setsid sh -c 'echo > ready; exec sleep 300' & sleep 300 & wait";
 
 #[test]
 fn signals_to_the_harness_reach_the_job() {
@@ -576,6 +577,8 @@ fn signals_to_the_harness_reach_the_job() {
     let told = fs::read_to_string(trial.path("told")).unwrap();
     assert_eq!(told, "Exited(Signal(9)) by Interrupt Some(2)");
     // It is still there and does not listen: the third ends it where it stands.
+    // `wait` would close its input, and that would end it too.
+    let _open = harness.stdin.take();
     kill(harness.id(), Unix::HUP);
     assert_eq!(harness.wait().unwrap().signal(), Some(1));
     trial.nobody_is_left();
