@@ -7,6 +7,8 @@ pub(crate) mod inspect;
 pub(crate) mod journal;
 mod listing;
 pub(crate) mod memory;
+pub(crate) mod run;
+pub(crate) mod script;
 mod settings;
 pub(crate) mod shim;
 
@@ -18,11 +20,13 @@ use crate::failure::Failure;
 /// Does what was asked for.
 pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
     match args.command {
+        Command::Run(args) => run::run(&args, world),
         Command::Emit(args) => emit::run(&args, world),
         Command::Inspect(args) => inspect::run(&args, world),
         Command::Journal(args) => journal::run(&args, world),
         Command::Config(args) => config::run(&args, world),
         Command::Memory(args) => memory::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
+        Command::Script(args) => script::run(&args, world),
     }
 }

@@ -22,6 +22,7 @@ use crate::process::Interrupts;
 use crate::project::{LoadError, Loaded, Project};
 use crate::world::{Access, DiskFile, World};
 
+pub use launch::PLAY_SCRIPT;
 pub use ledger::{Foreign, Ledger};
 
 /// What a run is for when nobody said.
@@ -128,7 +129,11 @@ impl<'a> Drive<'a> {
     /// # Errors
     ///
     /// When the files of the loop cannot be used, or another process drives a run of this name.
-    pub fn begin(scene: Scene<'a>, run: &RunId, objective: Option<String>) -> Result<Self, DriveError> {
+    pub fn begin(
+        scene: Scene<'a>,
+        run: &RunId,
+        objective: Option<String>,
+    ) -> Result<Self, DriveError> {
         let ledger = Ledger::new(scene.journal, scene.world, Run::new(run.as_str()))?;
         Drive::new(scene, ledger, objective)
     }
@@ -144,7 +149,11 @@ impl<'a> Drive<'a> {
         Drive::new(scene, ledger, objective)
     }
 
-    fn new(scene: Scene<'a>, ledger: Ledger<'a>, objective: Option<String>) -> Result<Self, DriveError> {
+    fn new(
+        scene: Scene<'a>,
+        ledger: Ledger<'a>,
+        objective: Option<String>,
+    ) -> Result<Self, DriveError> {
         let loaded = scene.project.load(&*scene.world.disk)?;
         let objective = objective
             .or_else(|| loaded.objective.clone())

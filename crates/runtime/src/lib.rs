@@ -1,5 +1,6 @@
 //! The effects of autoloop: everything that touches files, processes or time.
 
+pub mod drive;
 pub mod journal;
 pub mod memory;
 pub mod process;

@@ -12,9 +12,7 @@ use autoloop_core::stamp::Stamp;
 use autoloop_core::topic::{Topic, TopicClass};
 
 use super::DriveError;
-use crate::journal::{
-    Append, AppendError, Durability, FileJournal, Journal, NewRecord, Position,
-};
+use crate::journal::{Append, AppendError, Durability, FileJournal, Journal, NewRecord, Position};
 use crate::world::World;
 
 /// What is on record about a run.
