@@ -110,7 +110,8 @@ fn project(args: &Args) -> Result<Project, Failure> {
         set: args.set.clone(),
         more_args: args.more_args.clone(),
     };
-    project.surroundings = Surroundings::read(|name| std::env::var_os(name)).map_err(diagnostic::refuse)?;
+    project.surroundings =
+        Surroundings::read(|name| std::env::var_os(name)).map_err(diagnostic::refuse)?;
     Ok(project)
 }
 

@@ -81,13 +81,10 @@ impl Drive<'_> {
         output: Option<Spooled>,
     ) -> Result<(), DriveError> {
         let heading = self.ledger.heading(order.iteration, self.world.clock.now());
-        let text = match &output {
-            Some(_) => String::new(),
-            None => said(finished),
-        };
+        let end = TurnEnd::new(finished, output);
         self.output_tail = tail(&said(finished));
         self.ledger.append(self.durability(), |foreign| {
-            end_records(&heading, order, finished, &text, &output, foreign)
+            end.records(&heading, &invalid_events(order, foreign))
         })?;
         if finished.found {
             self.ledger.note_promise();
@@ -173,29 +170,34 @@ impl Drive<'_> {
     }
 }
 
-/// The records of the end of an iteration, in the order of the specification: the backend, what was
-/// not allowed, the iteration.
-fn end_records(
-    heading: &Heading,
-    order: &Order,
-    finished: &Finished,
-    text: &str,
-    output: &Option<Spooled>,
-    foreign: &Foreign,
-) -> Vec<NewRecord> {
-    let (exit_code, timed_out) = (finished.exit_code(), finished.timed_out());
-    let backend = BackendFinish { exit_code, timed_out, output: text.to_owned() };
-    let iteration = IterationFinish {
-        exit_code,
-        timed_out,
-        elapsed_s: Seconds(finished.elapsed.as_secs()),
-        output: text.to_owned(),
-    };
-    let mut records = vec![NewRecord { record: backend.record(heading), spooled: output.clone() }];
-    let invalid = invalid_events(order, foreign);
-    records.extend(invalid.iter().map(|invalid| invalid.record(heading).into()));
-    records.push(NewRecord { record: iteration.record(heading), spooled: output.clone() });
-    records
+/// How an iteration ended, as it is put on record.
+struct TurnEnd {
+    backend: BackendFinish,
+    iteration: IterationFinish,
+    /// The output, where it is too long to be held in memory.
+    output: Option<Spooled>,
+}
+
+impl TurnEnd {
+    fn new(finished: &Finished, output: Option<Spooled>) -> Self {
+        let text = if output.is_some() { String::new() } else { said(finished) };
+        let (exit_code, timed_out) = (finished.exit_code(), finished.timed_out());
+        let elapsed_s = Seconds(finished.elapsed.as_secs());
+        TurnEnd {
+            backend: BackendFinish { exit_code, timed_out, output: text.clone() },
+            iteration: IterationFinish { exit_code, timed_out, elapsed_s, output: text },
+            output,
+        }
+    }
+
+    /// In the order of the specification: the backend, what was not allowed, the iteration.
+    fn records(&self, heading: &Heading, invalid: &[EventInvalid]) -> Vec<NewRecord> {
+        let with_output = |record| NewRecord { record, spooled: self.output.clone() };
+        let mut records = vec![with_output(self.backend.record(heading))];
+        records.extend(invalid.iter().map(|invalid| invalid.record(heading).into()));
+        records.push(with_output(self.iteration.record(heading)));
+        records
+    }
 }
 
 /// The second look at what was emitted: by the topology itself, not by what the agent was told.
