@@ -104,8 +104,13 @@ impl Metrics {
 
     /// The row that a record belongs to: the last one of its run.
     fn row(&mut self, record: &Glance<'_>) -> Option<&mut Row> {
-        let run = self.names.find(&record.run())?;
-        let row = *self.open.get(&run)?;
+        let run = record.run();
+        // Runs seldom overlap, so it is nearly always the last row of all.
+        let is_last = self.rows.last().is_some_and(|last| self.names.text(last.run) == run);
+        if is_last {
+            return self.rows.last_mut();
+        }
+        let row = *self.open.get(&self.names.find(&run)?)?;
         self.rows.get_mut(row)
     }
 
@@ -153,7 +158,7 @@ impl View for Metrics {
         let topic = record.topic();
         match topic.as_ref() {
             // Only the harness says how an iteration went, and it never writes a payload.
-            topic if record.payload().is_some() => self.note_event(record, topic),
+            topic if record.has_payload() => self.note_event(record, topic),
             IterationStart::TOPIC => self.begin(record),
             IterationFinish::TOPIC => self.finish(record),
             EventInvalid::TOPIC => self.set_outcome(record, "rejected:event.invalid"),
