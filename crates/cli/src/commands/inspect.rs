@@ -117,8 +117,7 @@ fn show_metrics(args: &MetricsArgs, world: &World) -> Result<(), Failure> {
     {
         return Err(no_such_run(&journal, run));
     }
-    io::stdout().write_all(metrics.render(run.as_deref(), args.format).as_bytes())?;
-    Ok(())
+    Ok(terminal::print(&metrics.render(run.as_deref(), args.format))?)
 }
 
 /// The run that `--run` means.
