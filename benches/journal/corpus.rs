@@ -160,6 +160,7 @@ impl Chronicle {
             command: "agent --print --model large".to_owned(),
             prompt_mode: "stdin".to_owned(),
             timeout_ms: 300_000,
+            prompt_detour: None,
         };
         out.put(&backend.record(&self.heading(number)))?;
         for _ in 0..self.dice.below(3) {

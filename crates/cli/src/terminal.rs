@@ -5,6 +5,14 @@
 //! came from outside reaches a terminal with a control character in it.
 
 use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
+
+/// Prints a text: as it is to a file or a pipe, without harm to a terminal.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout();
+    let shown = if stdout.is_terminal() { harmless(text) } else { Cow::Borrowed(text) };
+    stdout.write_all(shown.as_bytes())
+}
 
 /// The text with every control character but the newline and the tab replaced.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {

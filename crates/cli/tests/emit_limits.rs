@@ -116,3 +116,16 @@ fn events_are_synced_as_often_as_the_settings_say() {
     assert_eq!(syncs("[journal]\nsync = \"never\""), Some(0));
     assert_eq!(syncs("journal.sync = \"nonsense\""), Some(1), "what is not understood is safe");
 }
+
+/// A text that grows while it is stored, as this one does, is stored as it was.
+#[test]
+fn the_journal_itself_can_be_a_payload() {
+    let sandbox = sandbox();
+    sandbox.write("payload", LINE.repeat(3 * MB / LINE.len()));
+    assert_eq!(sandbox.emit(&["--file", "payload", "first"]).code, Some(0));
+    let before = sandbox.read(".autoloop/journal.jsonl").len();
+    assert_eq!(sandbox.emit(&["--file", ".autoloop/journal.jsonl", "copy"]).code, Some(0));
+    let after = sandbox.read(".autoloop/journal.jsonl").len();
+    assert!(after < 4 * before, "{before} bytes became {after}");
+    assert_eq!(sandbox.run(&["journal", "verify"]).code, Some(0));
+}

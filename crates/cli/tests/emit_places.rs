@@ -281,3 +281,16 @@ fn a_directory_that_may_not_be_written_to() {
     let expected = "autoloop: not stored: cannot open closed/journal.jsonl: ";
     assert!(output.stderr.starts_with(expected), "{output}");
 }
+
+/// Refused is refused, also where the refusal cannot be put on record.
+#[test]
+fn a_reserved_topic_where_no_journal_can_be() {
+    let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
+    fs::create_dir_all(sandbox.journal_path()).unwrap();
+    assert_snapshot!(sandbox.emit(&["loop.start"]), @"
+    exit 3
+    --- stderr
+    autoloop: invalid event 'loop.start'; topics like this are written by the harness alone; emit a topic of your own, like review.ready
+      hint: the refusal itself could not be put on record: .autoloop/journal.jsonl is a directory, not a journal
+    ");
+}

@@ -390,3 +390,16 @@ fn a_line_that_is_being_written_is_not_called_torn() {
       hint: nothing has to be done: readers pass over them, and every record is intact
     ");
 }
+
+#[test]
+fn a_link_to_nothing_is_not_an_empty_journal() {
+    let sandbox = sandbox();
+    sandbox.write(".autoloop/x", "");
+    std::os::unix::fs::symlink("nowhere", sandbox.journal_path()).unwrap();
+    assert_snapshot!(sandbox.run(&["journal", "verify"]), @"
+    exit 2
+    --- stderr
+    autoloop: cannot read .autoloop/journal.jsonl: No such file or directory (os error 2)
+      hint: name the journal, or run this where .autoloop is
+    ");
+}

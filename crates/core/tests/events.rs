@@ -107,7 +107,7 @@ system_events! {
     loop_stop: LoopStop { reason, completed_iterations, stopped_before_iteration, max_iterations, iteration, output_tail }
     iteration_start: IterationStart { recent_event, suggested_roles, allowed_events, backpressure, prompt }
     iteration_finish: IterationFinish { exit_code, timed_out, elapsed_s, output }
-    backend_start: BackendStart { backend_kind, command, prompt_mode, timeout_ms }
+    backend_start: BackendStart { backend_kind, command, prompt_mode, timeout_ms, prompt_detour }
     backend_finish: BackendFinish { exit_code, timed_out, output }
     review_start: ReviewStart { kind, backend_kind, command, prompt_mode, prompt, timeout_ms }
     review_finish: ReviewFinish { kind, exit_code, timed_out, output }

@@ -7,7 +7,7 @@ use autoloop_core::record::{
     print_around,
 };
 use autoloop_testkit::records::{any_record, long_text, record, text};
-use autoloop_testkit::{Dice, simulate};
+use autoloop_testkit::{Dice, all_seeds_run, simulate};
 use proptest::prelude::*;
 
 fn line_of(record: &Record) -> Vec<u8> {
@@ -320,7 +320,7 @@ fn a_glance_sees_what_the_parser_sees_in_damaged_lines() {
             }
         }
     });
-    assert!(parsed > 5000, "only {parsed} damaged lines still parsed");
+    assert!(parsed > 5000 || !all_seeds_run(), "only {parsed} damaged lines still parsed");
 }
 
 fn damage(line: &mut Vec<u8>, dice: &mut Dice) {

@@ -18,7 +18,7 @@ use autoloop_runtime::journal::{
 };
 use autoloop_runtime::world::{Disk, World};
 use autoloop_testkit::records::text;
-use autoloop_testkit::{Dice, Seed, SimClock, SimDisk, SimWorld, simulate};
+use autoloop_testkit::{Dice, Seed, SimClock, SimDisk, SimWorld, all_seeds_run, simulate};
 use proptest::prelude::*;
 
 const PATH: &str = "/state/journal.jsonl";
@@ -226,7 +226,7 @@ fn views_agree_however_they_are_folded() {
         assert_eq!(writer.latest_run().unwrap(), expected, "backward");
         assert_eq!(writer.fold::<LatestRun>().unwrap().view, expected);
     });
-    assert!(kept_views > 50, "{kept_views}");
+    assert!(kept_views > 50 || !all_seeds_run(), "{kept_views}");
 }
 
 /// A record whose output has so many bytes.
@@ -634,4 +634,17 @@ proptest! {
         prop_assert!(disk.contents(PATH).starts_with(&whole), "no byte is cut");
         seen(&disk);
     }
+}
+
+/// A sidecar is never written through a link: it would overwrite somebody else's file.
+#[test]
+fn a_link_in_place_of_the_sidecars_is_left_alone() {
+    let (disk, metrics) = kept_journal();
+    disk.remove(SIDECAR);
+    disk.remove("/state/journal.jsonl.idx");
+    disk.plant_dir("/victim");
+    disk.set_contents("/victim/metrics", b"precious");
+    disk.plant_symlink("/state/journal.jsonl.idx", "/victim");
+    assert_eq!(journal(&disk).fold::<Metrics>().unwrap().view, metrics);
+    assert_eq!(disk.contents("/victim/metrics"), b"precious");
 }

@@ -99,7 +99,14 @@ fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
+/// Whether simulations run over all of their seeds, and not over those that the environment names.
+pub fn all_seeds_run() -> bool {
+    env::var_os("AUTOLOOP_SEED").is_none() && env::var_os("AUTOLOOP_SEEDS").is_none()
+}
+
 /// Runs a simulation with `count` different seeds, the same ones every time.
+///
+/// Counts of what the seeds covered mean something only when [`all_seeds_run`].
 ///
 /// A panic in it is passed on after a line on standard error that names the seed. `AUTOLOOP_SEED`
 /// runs one seed only; `AUTOLOOP_SEEDS` says how many to run.

@@ -57,21 +57,24 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         return Err(Failure::usage("the payload is given twice: as words and by --file")
             .hint("leave one of them out"));
     }
-    let heading = Heading {
-        run: run_id(&env, &journal)?,
+    let heading = |run| Heading {
+        run,
         iteration: env.iteration.clone().unwrap_or_default(),
         now: world.clock.now(),
     };
     match admit(&topic, &env.allowed_events) {
         Admission::Accepted | Admission::Coordination => {
-            let record = heading.agent(topic.clone(), payload);
+            let record = heading(run_id(&env, &journal)?).agent(topic.clone(), payload);
             journal.append(&[NewRecord { record, spooled }], how)?;
             // The event is stored, and the exit code says so, whether or not anybody reads this.
             let _ = writeln!(io::stdout(), "emitted {topic}");
             Ok(())
         }
+        // It is refused whether or not the refusal can be put on record.
         Admission::Refused(refusal) => Err(refuse(&env, topic, refusal, &|invalid| {
-            journal.append(&[invalid.record(&heading).into()], how).err()
+            let heading = heading(run_id(&env, &journal)?);
+            journal.append(&[invalid.record(&heading).into()], how)?;
+            Ok(())
         })),
     }
 }
@@ -129,7 +132,7 @@ fn refuse(
     env: &Env,
     topic: Topic,
     refusal: Refusal,
-    record: &dyn Fn(&EventInvalid) -> Option<autoloop_runtime::journal::AppendError>,
+    record: &dyn Fn(&EventInvalid) -> Result<(), Failure>,
 ) -> Failure {
     let invalid = InvalidEvent {
         emitted: topic,
@@ -138,7 +141,7 @@ fn refuse(
         allowed_events: env.allowed_events.clone(),
         refusal,
     };
-    let not_recorded = record(&EventInvalid {
+    let recorded = record(&EventInvalid {
         recent_event: invalid.recent_event.to_string(),
         emitted: invalid.emitted.to_string(),
         suggested_roles: invalid.suggested_roles.join(","),
@@ -146,11 +149,11 @@ fn refuse(
         reason: (refusal == Refusal::Reserved).then(|| "reserved".to_owned()),
     });
     let failure = Failure::new(Kind::Refused, invalid.to_string());
-    match not_recorded {
-        None => failure,
-        Some(error) => failure.hint(format!(
+    match recorded {
+        Ok(()) => failure,
+        Err(error) => failure.hint(format!(
             "the refusal itself could not be put on record: {}",
-            terminal::one_line(&error.to_string(), 200)
+            terminal::one_line(error.message(), 200)
         )),
     }
 }

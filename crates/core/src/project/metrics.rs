@@ -125,7 +125,7 @@ impl Metrics {
         let none = self.names.name("");
         let [plain, routed] =
             ["continue", "continue:routed_event"].map(|name| self.names.name(name));
-        let iteration = self.names.name(&record.iteration());
+        let Some(iteration) = self.names.find(&record.iteration()) else { return };
         let Some(row) = self.row(record).filter(|row| row.iteration == iteration) else { return };
         row.elapsed_s = record.field("elapsed_s").and_then(|text| text.parse().ok());
         row.exit_code = record.field("exit_code").and_then(|text| text.parse().ok());
@@ -139,10 +139,15 @@ impl Metrics {
         if Topic::new(topic).class() != TopicClass::Agent {
             return;
         }
+        // Only what a row shows is kept: topics are the agents' own choice, and there may be millions.
+        let iteration = self.names.find(&record.iteration());
+        let is_open = |row: &Row| Some(row.iteration) == iteration && row.exit_code.is_none();
+        if !self.row(record).is_some_and(|row| is_open(row)) {
+            return;
+        }
         let event = self.names.name(topic);
         let undecided = self.names.name("");
-        let iteration = self.names.name(&record.iteration());
-        if let Some(row) = self.row(record).filter(|row| row.iteration == iteration) {
+        if let Some(row) = self.row(record) {
             row.event = event;
             // An accepted event makes good for one that was refused before it.
             row.outcome = undecided;

@@ -38,7 +38,7 @@ pub(super) fn scan(line: &[u8]) -> Option<Scan<'_>> {
     at.expect(b"{")?;
     loop {
         // Two bytes tell the keys apart, and a comparison with a text of known length is a few
-        // instructions: there are eight of each in every record of a gigabyte.
+        // instructions: every record of a gigabyte has seven of them.
         let (slot, value) = match (at.rest.get(1)?, at.rest.get(2)?) {
             (b'r', _) => (&mut run, at.expect(br#""run": "#)?.text()?),
             (b'i', _) => (&mut iteration, at.expect(br#""iteration": "#)?.text()?),

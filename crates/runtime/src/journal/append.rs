@@ -111,12 +111,14 @@ impl Tail<'_> {
                 continue;
             }
             if let Err(failed) = pen.write(entry) {
-                if let Failure::Spool(..) = failed {
+                failure = Some(match failed {
                     // Those before it have nothing to do with it: what they wait for is written.
-                    pen.forget_from(head);
-                    let _ = pen.flush();
-                }
-                failure = Some(failed);
+                    Failure::Spool(..) => {
+                        pen.forget_from(head);
+                        pen.flush().err().unwrap_or(failed)
+                    }
+                    Failure::Write(_) => failed,
+                });
                 break;
             }
             outcomes.push(Ok(pen.head()));
@@ -177,12 +179,17 @@ impl Pen<'_> {
     }
 
     fn write_text(&mut self, spooled: &Spooled) -> Result<(), Failure> {
+        let failed = |error| Failure::Spool(spooled.clone(), error);
         let mut escaper = Escaper::default();
         let mut piece = vec![0; LARGEST_WRITE / 4];
         let mut offset = 0;
+        // As much as there is now: a file that is still written to, this journal for one, would never
+        // come to an end.
+        let end = spooled.text.stat().map_err(failed)?.len;
         loop {
-            let count = read_at(spooled.text.as_ref(), &mut piece, offset)
-                .map_err(|error| Failure::Spool(spooled.clone(), error))?;
+            let left = usize::try_from(end - offset).unwrap_or(usize::MAX).min(piece.len());
+            let count =
+                read_at(spooled.text.as_ref(), &mut piece[..left], offset).map_err(failed)?;
             if count == 0 {
                 escaper.finish(&mut self.buffer);
                 return Ok(());

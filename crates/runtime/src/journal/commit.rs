@@ -9,11 +9,16 @@
 //! groups of one would take turns. Whoever comes last leads, because it is awake already. To wake all
 //! writers of a group takes half as long as a sync, so nobody is ever woken in vain.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The longest time that a group waits for writers that were there before.
 const GATHERING: Duration = Duration::from_micros(500);
+/// How often a waiting writer offers the processor to others before it goes to sleep. A crowd of
+/// writers passes the time of a quick sync with it, and none of them has to be woken; where few wait,
+/// or the disk is slow, it is over in some microseconds.
+const OFFERS: usize = 64;
 
 /// Work of several threads, done in groups.
 #[derive(Debug)]
@@ -37,6 +42,8 @@ struct Queue<Work, Outcome> {
 struct Group<Outcome> {
     news: Mutex<News<Outcome>>,
     told: Condvar,
+    /// Set when there is news, for those who have not gone to sleep yet.
+    has_news: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -45,6 +52,8 @@ struct News<Outcome> {
     outcomes: Vec<Option<Outcome>>,
     /// Whether one of the group is to see to it that somebody leads.
     gather: bool,
+    /// Whether whoever led the group is done with it, well or badly.
+    is_over: bool,
 }
 
 /// What a writer is to do next.
@@ -57,6 +66,8 @@ enum Turn<Outcome> {
     Gather,
     /// Lead the group, which is as large as it is going to be.
     Lead,
+    /// Give up: whoever led the group came to grief, and nobody knows what became of the work.
+    Mourn,
 }
 
 impl<Work, Outcome> Default for Commit<Work, Outcome> {
@@ -68,8 +79,8 @@ impl<Work, Outcome> Default for Commit<Work, Outcome> {
 
 impl<Outcome> Default for Group<Outcome> {
     fn default() -> Self {
-        let news = News { outcomes: Vec::new(), gather: false };
-        Group { news: Mutex::new(news), told: Condvar::new() }
+        let news = News { outcomes: Vec::new(), gather: false, is_over: false };
+        Group { news: Mutex::new(news), told: Condvar::new(), has_news: AtomicBool::new(false) }
     }
 }
 
@@ -89,6 +100,7 @@ impl<Work, Outcome> Commit<Work, Outcome> {
                     self.lead(&commit);
                     Turn::Listen
                 }
+                Turn::Mourn => panic!("the thread that wrote for this one panicked"),
             };
         }
     }
@@ -119,19 +131,36 @@ impl<Work, Outcome> Commit<Work, Outcome> {
         let group = std::mem::take(&mut queue.group);
         drop(queue);
 
-        let size = works.len();
-        let outcomes = commit(works);
+        let mut led = Led { commit: self, group, size: works.len(), outcomes: Vec::new() };
+        led.outcomes = commit(works);
+    }
+}
 
-        let mut queue = lock(&self.queue);
+/// A group under way. Its end is told when this is dropped, so also when its leader panics.
+struct Led<'a, Work, Outcome> {
+    commit: &'a Commit<Work, Outcome>,
+    group: Arc<Group<Outcome>>,
+    size: usize,
+    outcomes: Vec<Outcome>,
+}
+
+impl<Work, Outcome> Drop for Led<'_, Work, Outcome> {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.commit.queue);
         queue.is_led = false;
-        queue.about = size + queue.works.len();
+        queue.about = self.size + queue.works.len();
         if !queue.works.is_empty() {
             lock(&queue.group.news).gather = true;
+            queue.group.has_news.store(true, Ordering::Release);
             queue.group.told.notify_one();
         }
         drop(queue);
-        lock(&group.news).outcomes = outcomes.into_iter().map(Some).collect();
-        group.told.notify_all();
+        let mut news = lock(&self.group.news);
+        news.outcomes = self.outcomes.drain(..).map(Some).collect();
+        news.is_over = true;
+        drop(news);
+        self.group.has_news.store(true, Ordering::Release);
+        self.group.told.notify_all();
     }
 }
 
@@ -144,6 +173,12 @@ impl<Work, Outcome> Queue<Work, Outcome> {
 
 impl<Outcome> Group<Outcome> {
     fn listen(&self, place: usize) -> Turn<Outcome> {
+        for _ in 0..OFFERS {
+            if self.has_news.load(Ordering::Acquire) {
+                break;
+            }
+            std::thread::yield_now();
+        }
         let news = self.told.wait_while(lock(&self.news), |news| !news.concern(place));
         news.unwrap_or_else(PoisonError::into_inner).take(place)
     }
@@ -159,12 +194,13 @@ impl<Outcome> Group<Outcome> {
 
 impl<Outcome> News<Outcome> {
     fn concern(&self, place: usize) -> bool {
-        self.gather || self.outcomes.get(place).is_some()
+        self.gather || self.is_over || self.outcomes.get(place).is_some()
     }
 
     fn take(&mut self, place: usize) -> Turn<Outcome> {
         match self.outcomes.get_mut(place).and_then(Option::take) {
             Some(outcome) => Turn::Return(outcome),
+            None if self.is_over => Turn::Mourn,
             None => {
                 self.gather = false;
                 Turn::Gather
@@ -173,7 +209,7 @@ impl<Outcome> News<Outcome> {
     }
 }
 
-/// A writer that panicked took its group with it; the journal itself is as good as before.
+/// Nothing is left half done under these locks, so a panic elsewhere does not matter here.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -210,6 +246,20 @@ mod tests {
         });
         assert_eq!(works_done.into_inner(), 500 * WRITERS);
         assert!(groups.into_inner() < 500 * WRITERS, "nothing was done in groups");
+    }
+
+    /// Nobody waits for ever for a leader that panicked: its group panics with it, and those who come
+    /// later are served.
+    #[test]
+    fn a_panic_takes_its_group_along_and_nobody_else() {
+        let commit = Commit::default();
+        let panics = |_: Vec<u8>| -> Vec<u8> { panic!("on purpose") };
+        let alone = thread::scope(|scope| scope.spawn(|| commit.run(1, panics)).join());
+        assert!(alone.is_err());
+        assert_eq!(commit.run(2, |works| works), 2);
+        let short = thread::scope(|scope| scope.spawn(|| commit.run(3, |_| Vec::new())).join());
+        assert!(short.is_err());
+        assert_eq!(commit.run(4, |works| works), 4);
     }
 
     #[test]

@@ -5,9 +5,9 @@
 //! 1. Open the file: no links, closed in child processes, made for its owner only when there is none.
 //! 2. Take the exclusive lock, and see that the path still names this file: an editor may have put
 //!    another one there.
-//! 3. If the file is empty, sync its directory *before* the first byte is written. So a journal with
-//!    anything in it has a durable name, no matter which of its writers died when, or did not ask for
-//!    durability.
+//! 3. If the file is empty, sync its directory *before* the first byte is written. So a journal that
+//!    we began has a durable name once anything is in it, no matter which of its writers died when, or
+//!    did not ask for durability.
 //! 4. Look at the last byte. Anything but a newline was left by a writer that died in the middle of a
 //!    record: end its line, and say so in a `journal.repaired` record. Nobody's bytes are ever cut.
 //! 5. Write whole lines, those of several callers in one write. If that fails, cut back what was
@@ -27,7 +27,7 @@ use std::time::Duration;
 use super::append::{Entry, Tail, ending};
 use super::commit::Commit;
 use super::lock::lock;
-use super::reader::{line_start, read_at, read_lines};
+use super::reader::{line_start, line_start_from, read_at, read_lines};
 use super::{
     Append, AppendError, Durability, Journal, NewRecord, Position, ReadError, Unsuitable, Visit,
 };
@@ -286,6 +286,8 @@ impl FileJournal {
         for (distance, dir) in directories(&self.path).enumerate() {
             match self.disk.sync_dir(dir) {
                 Ok(()) => {}
+                // Some file systems cannot sync a directory, and keep its names without it.
+                Err(error) if is_not_for_directories(&error) => break,
                 // A directory that we may not even open was not made by us.
                 Err(error) if distance > 0 && error.kind() == io::ErrorKind::PermissionDenied => {
                     break;
@@ -296,9 +298,28 @@ impl FileJournal {
         Ok(())
     }
 
+    /// The head, given that it does not lie before a position: what has been read need not be searched
+    /// again while a giant record is being written.
+    fn head_behind(&self, after: Position) -> Result<Position, ReadError> {
+        let Some((file, len)) = self.open_to_read()? else { return Ok(Position::START) };
+        let failed = |error| ReadError::io(&self.path, error);
+        if len < after.at {
+            return self.head();
+        }
+        let end = line_start_from(file.as_ref(), after.at..len).map_err(failed)?;
+        self.position(file.as_ref(), end)
+    }
+
     pub(crate) fn not_durable(&self, error: io::Error) -> AppendError {
         AppendError::NotDurable { path: self.path.clone(), source: Arc::new(error) }
     }
+}
+
+/// Whether a sync failed because directories cannot be synced there, and not because it went wrong.
+fn is_not_for_directories(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, ReadOnlyFilesystem, Unsupported};
+
+    matches!(error.kind(), InvalidInput | ReadOnlyFilesystem | Unsupported)
 }
 
 /// The directories on the way to a file, the nearest first. The current directory is `.`.
@@ -355,7 +376,7 @@ impl Journal for FileJournal {
         loop {
             // The watch begins before the look, so nothing can slip in between.
             let mut watch = self.disk.watch(&self.path).map_err(failed)?;
-            let head = self.head()?;
+            let head = self.head_behind(after)?;
             let left = timeout.saturating_sub(self.clock.elapsed().saturating_sub(begin));
             if head != after || left.is_zero() {
                 return Ok(head);

@@ -157,10 +157,16 @@ pub(super) fn read_at(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io
 
 /// The position of the byte behind the last newline before `end`; 0 when there is none.
 pub(super) fn line_start(file: &dyn DiskFile, end: u64) -> io::Result<u64> {
-    let mut end = end;
+    line_start_from(file, 0..end)
+}
+
+/// The position of the byte behind the last newline in a range; the start of the range when there is
+/// none.
+pub(super) fn line_start_from(file: &dyn DiskFile, range: Range<u64>) -> io::Result<u64> {
+    let mut end = range.end;
     let mut size = 4 * 1024;
-    while end > 0 {
-        let begin = end.saturating_sub(size);
+    while end > range.start {
+        let begin = end.saturating_sub(size).max(range.start);
         let mut block = vec![0; usize::try_from(end - begin).unwrap_or(0)];
         let count = read_at(file, &mut block, begin)?;
         if let Some(newline) = memchr::memrchr(b'\n', &block[..count]) {
@@ -169,5 +175,5 @@ pub(super) fn line_start(file: &dyn DiskFile, end: u64) -> io::Result<u64> {
         end = begin;
         size = BLOCK as u64;
     }
-    Ok(0)
+    Ok(range.start)
 }

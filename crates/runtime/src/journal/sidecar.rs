@@ -6,7 +6,7 @@
 //! journal any more is ignored, and the view is folded anew.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use autoloop_core::view::View;
 
@@ -16,10 +16,11 @@ use crate::world::{Access, DiskFile, FileKind};
 
 /// How much has to be folded before it is worth keeping.
 pub(super) const SAVE_AFTER: u64 = 256 * 1024;
-/// How much of the journal before the position is compared: an edit close to the end is noticed.
+/// How much of the journal before the position is compared: an edit close to the end is noticed, and so
+/// is another file, as most editors leave one.
 const ANCHOR: u64 = 16 * 1024;
 /// The first bytes of every sidecar.
-const MAGIC: &[u8; 8] = b"ALVIEW1\n";
+const MAGIC: &[u8; 8] = b"ALVIEW2\n";
 /// Magic, version, position, anchor, checksum.
 const HEADER: usize = 8 + 4 + 12 + 4 + 4;
 /// A view larger than this is not kept.
@@ -98,7 +99,9 @@ impl FileJournal {
 
     /// What was kept of a view, if it can be used.
     pub(super) fn kept<V: View>(&self, file: &dyn DiskFile) -> Option<Kept<V>> {
-        let sidecar = self.disk().open(&self.sidecar::<V>(), Access::Read).ok()?;
+        let path = self.sidecar::<V>();
+        self.is_own(path.parent()?).then_some(())?;
+        let sidecar = self.disk().open(&path, Access::Read).ok()?;
         let stat = sidecar.stat().ok()?;
         if stat.kind != FileKind::Regular || stat.len > LARGEST {
             return None;
@@ -117,8 +120,16 @@ impl FileJournal {
         let path = self.sidecar::<V>();
         let Some(anchor) = anchor(file, position) else { return };
         let Some(dir) = path.parent() else { return };
+        let bytes = pack(view, position, anchor);
         let _ = self.disk().create_dir(dir);
-        let _ = self.disk().replace(&path, &pack(view, position, anchor));
+        if bytes.len() as u64 <= LARGEST && self.is_own(dir) {
+            let _ = self.disk().replace(&path, &bytes);
+        }
+    }
+
+    /// Whether the directory of the sidecars is one, and not a link to somebody else's.
+    fn is_own(&self, dir: &Path) -> bool {
+        self.disk().stat(dir).is_ok_and(|stat| stat.kind == FileKind::Directory)
     }
 }
 
@@ -126,7 +137,12 @@ fn anchor(file: &dyn DiskFile, position: Position) -> Option<u32> {
     let length = position.at.min(ANCHOR);
     let mut bytes = vec![0; usize::try_from(length).ok()?];
     let count = read_at(file, &mut bytes, position.at - length).ok()?;
-    (count as u64 == length).then(|| crc32fast::hash(&bytes))
+    let stat = file.stat().ok()?;
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&stat.device.to_le_bytes());
+    hasher.update(&stat.inode.to_le_bytes());
+    hasher.update(&bytes);
+    (count as u64 == length).then(|| hasher.finalize())
 }
 
 fn pack<V: View>(view: &V, position: Position, anchor: u32) -> Vec<u8> {

@@ -24,12 +24,14 @@ const OPS: [Op; 10] = [
 const EINTR: i32 = 4;
 const EIO: i32 = 5;
 const EACCES: i32 = 13;
+const EROFS: i32 = 30;
 /// `EINTR`, `EIO`, `EAGAIN`, `EACCES`, `EMFILE`, `ENOSPC`, `EROFS`, `ENOLCK`, `ESTALE`, `EDQUOT`.
 const ERRORS: [i32; 10] = [EINTR, EIO, 11, EACCES, 24, 28, 30, 37, 116, 122];
 
 /// A directory that may not be opened was not made by us; it cannot be one whose name must be synced.
+/// And where nothing can be written, there is nothing to sync.
 fn can_fail(op: Op, errno: i32) -> bool {
-    (op, errno) != (Op::SyncDir, EACCES)
+    op != Op::SyncDir || ![EACCES, EROFS].contains(&errno)
 }
 
 fn prepare(is_torn: bool) -> SimDisk {
@@ -266,4 +268,18 @@ fn broken_spool() -> autoloop_runtime::journal::NewRecord {
         spooled.text = Arc::from(file);
     }
     new
+}
+
+/// Not every file system can sync a directory; a journal can be kept there all the same.
+#[test]
+fn directories_that_cannot_be_synced_are_no_obstacle() {
+    const EINVAL: i32 = 22;
+    const ENOTSUP: i32 = 95;
+    for errno in [EINVAL, ENOTSUP, EROFS] {
+        for call in 1..=3 {
+            let disk = new_disk();
+            disk.set_faults(Faults::none().fail_call(Op::SyncDir, call, errno));
+            journal(&disk).append(&news(&["a"]), SYNCED).unwrap();
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use autoloop_core::record::pieces;
 use autoloop_runtime::journal::{Append, AppendError, Durability, Journal, Position, ReadError};
 use autoloop_runtime::world::Disk;
-use autoloop_testkit::{Dice, Faults, Op, SimDisk, simulate};
+use autoloop_testkit::{Dice, Faults, Op, SimDisk, all_seeds_run, simulate};
 
 use super::model::*;
 
@@ -328,7 +328,7 @@ fn others_who_destroy() {
             assert!(!found.records[..index].contains(record), "twice");
         }
     });
-    assert!(firm > 900, "{firm}");
+    assert!(firm > 900 || !all_seeds_run(), "{firm}");
 }
 
 /// The editor saves while we wait for the lock: the record lands in the new file.

@@ -1,6 +1,5 @@
 //! `autoloop inspect metrics`: what each iteration did and cost.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use autoloop_core::config::Config;
@@ -10,6 +9,7 @@ use autoloop_runtime::world::World;
 use super::{named_run, no_such_run};
 use crate::commands::settings;
 use crate::failure::Failure;
+use crate::terminal;
 
 /// What each iteration did and cost.
 #[derive(Debug, clap::Args)]
@@ -45,6 +45,5 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     {
         return Err(no_such_run(&journal, run));
     }
-    io::stdout().write_all(metrics.render(run.as_deref(), args.format).as_bytes())?;
-    Ok(())
+    Ok(terminal::print(&metrics.render(run.as_deref(), args.format))?)
 }

@@ -8,7 +8,7 @@ use autoloop_core::config::Config;
 use autoloop_core::record::{BadLine, parse};
 use autoloop_runtime::journal::file::FragmentKind;
 use autoloop_runtime::journal::{FileJournal, Journal, Line, Position};
-use autoloop_runtime::world::World;
+use autoloop_runtime::world::{Access, World};
 
 use crate::commands::settings;
 use crate::failure::{Failure, Kind};
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         Some(path) => path.clone(),
         None => settings::environment()?.journal_path(),
     };
-    if let Err(error) = world.disk.stat(&path) {
+    if let Err(error) = world.disk.open(&path, Access::Read) {
         return Err(Failure::usage(format!("cannot read {}: {error}", path.display()))
             .hint("name the journal, or run this where .autoloop is"));
     }
