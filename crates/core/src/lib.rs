@@ -8,6 +8,7 @@ pub mod duration;
 pub mod env;
 pub mod pattern;
 pub mod payload;
+pub mod permissions;
 pub mod project;
 pub mod record;
 pub mod routing;
