@@ -1,0 +1,100 @@
+//! The rules, told to the kernel.
+//!
+//! Only writing is restricted. Rights on a directory hold for everything beneath it, and there is no
+//! way to take them back further down; so no right is ever given on the project's directory itself.
+//! `Refer` is given only where anything goes: without it no file can be linked or moved from one
+//! directory into another, so no foreign file gets a name under which it could be written.
+
+use std::fs::File;
+use std::path::Path;
+
+use landlock::{
+    ABI, AccessFs, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope, make_bitflags,
+};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+
+use super::{Rules, SandboxError, Support};
+
+/// Everything that changes files. Newer versions only add requests to devices, which programs need for
+/// their terminal.
+const NEWEST: ABI = ABI::V4;
+
+pub(super) fn probe() -> Support {
+    // The crate tells what the kernel has only to one who binds himself, so a thread does that whose
+    // only purpose it is. No other thread is touched by it.
+    let status = std::thread::spawn(|| {
+        let rights = AccessFs::from_write(NEWEST);
+        let bound = Ruleset::default().handle_access(rights)?.create()?.restrict_self()?;
+        Ok::<_, landlock::RulesetError>(bound.landlock)
+    });
+    match status.join() {
+        Ok(Ok(LandlockStatus::Available { effective_abi, kernel_abi })) => {
+            let newest = effective_abi as u32;
+            Support::Landlock {
+                abi: kernel_abi.and_then(|abi| abi.try_into().ok()).unwrap_or(newest),
+            }
+        }
+        Ok(Ok(LandlockStatus::NotEnabled)) => {
+            Support::None("Landlock is switched off in this kernel; start it with lsm=landlock,…")
+        }
+        Ok(Ok(LandlockStatus::NotImplemented)) => {
+            Support::None("this kernel has no Landlock; Linux 5.13 and later have")
+        }
+        Ok(Err(_)) | Err(_) => Support::None("Landlock is not permitted here"),
+    }
+}
+
+pub(super) fn apply(rules: &Rules) -> Result<(), SandboxError> {
+    let refused = |error: landlock::RulesetError| SandboxError::Refused(error.to_string());
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_write(NEWEST))
+        .and_then(|ruleset| ruleset.scope(Scope::Signal))
+        .and_then(|ruleset| ruleset.scope(Scope::AbstractUnixSocket))
+        .and_then(Ruleset::create)
+        .map_err(refused)?;
+    let in_place = make_bitflags!(AccessFs::{WriteFile | Truncate});
+    let files = in_place | make_bitflags!(AccessFs::{MakeReg | RemoveFile | MakeDir | RemoveDir});
+    let all = AccessFs::from_write(NEWEST);
+    for (paths, rights) in
+        [(&rules.files, in_place), (&rules.directories, files), (&rules.free, all)]
+    {
+        for path in paths {
+            ruleset = allow(ruleset, path, rights).map_err(refused)?;
+        }
+    }
+    let status = ruleset.restrict_self().map_err(refused)?;
+    match status.ruleset {
+        RulesetStatus::NotEnforced => Err(SandboxError::Refused("nothing is enforced".to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// Gives rights on one path. What is not there needs none, and what is a link might lead anywhere.
+fn allow(
+    ruleset: RulesetCreated,
+    path: &Path,
+    rights: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, landlock::RulesetError> {
+    let Some((file, is_directory)) = open(path) else { return Ok(ruleset) };
+    let rights = if is_directory { rights } else { rights & AccessFs::from_file(NEWEST) };
+    ruleset.add_rule(PathBeneath::new(file, rights))
+}
+
+/// Opens a path whose last two parts are no links: those the project's own agents can make. What comes
+/// before them is the user's choice of a place.
+fn open(path: &Path) -> Option<(File, bool)> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let above = path.parent()?;
+    let base = above.parent().unwrap_or(above);
+    let base = rustix::fs::open(base, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let beneath = path.strip_prefix(above.parent().unwrap_or(above)).ok()?;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let fd = rustix::fs::openat2(&base, beneath, flags, Mode::empty(), resolve).ok()?;
+    let mode = rustix::fs::fstat(&fd).ok()?.st_mode;
+    match FileType::from_raw_mode(mode) {
+        FileType::Symlink => None,
+        kind => Some((File::from(fd), kind == FileType::Directory)),
+    }
+}
