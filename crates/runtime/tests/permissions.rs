@@ -448,14 +448,15 @@ fn long_files_are_copied_and_come_back() {
 #[test]
 fn a_second_snapshot_copies_only_what_changed() {
     let scene = Scene::new();
-    let mut vault = scene.vault();
-    Snapshot::take(&mut vault, scene.watched()).unwrap();
+    let snapshot = Snapshot::take(scene.vault(), scene.watched()).unwrap();
+    let (_, vault) = snapshot.compare_and_restore().unwrap();
     let first = vault.len();
     scene.write("src/main.rs", "fn other() {}\n");
-    let snapshot = Snapshot::take(&mut vault, scene.watched()).unwrap();
-    assert_eq!(vault.len() - first, "fn other() {}\n".len() as u64);
+    let snapshot = Snapshot::take(vault, scene.watched()).unwrap();
     fs::write(scene.project.join("src/main.rs"), "evil").unwrap();
-    assert!(snapshot.compare_and_restore(&vault).unwrap().is_clean());
+    let (restored, vault) = snapshot.compare_and_restore().unwrap();
+    assert!(restored.is_clean());
+    assert_eq!(vault.len() - first, "fn other() {}\n".len() as u64);
     assert_eq!(scene.read("src/main.rs"), "fn other() {}\n");
 }
 
@@ -478,16 +479,15 @@ fn a_project_inside_a_repository_guards_the_whole_repository() {
     scene.write("loops/a/autoloops.toml", SETTINGS);
     scene.write("loops/a/topology.toml", TOPOLOGY);
     fs::create_dir(scene.project.join("loops/a/.autoloop")).unwrap();
-    let mut vault = scene.vault();
     let allow = AllowList::metareview(Path::new(".autoloop"));
     let inside = scene.project.join("loops/a");
     let watched =
         autoloop_runtime::permissions::Watched::new(&inside, Path::new(".autoloop"), allow);
-    let snapshot = Snapshot::take(&mut vault, watched).unwrap();
+    let snapshot = Snapshot::take(scene.vault(), watched).unwrap();
     scene.write("src/main.rs", "evil");
     scene.write("autoloops.toml", "evil = 1");
     scene.write("loops/a/harness.md", "good");
-    let restored = snapshot.compare_and_restore(&vault).unwrap();
+    let (restored, _) = snapshot.compare_and_restore().unwrap();
     let told: Vec<_> = restored.violations.iter().map(|violation| violation.path.clone()).collect();
     assert_eq!(told, [scene.project.join("autoloops.toml"), scene.project.join("src/main.rs")]);
     assert_eq!(restored.allowed.len(), 1);

@@ -1,5 +1,6 @@
 //! What was there before, what is there after, and what is to be thought of the difference.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -144,36 +145,50 @@ pub enum Ruling {
 pub fn compare(before: &Tree, after: &Tree, mut differ: impl FnMut(&Path) -> bool) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut add = |path: &Path, what| changes.push(Change { path: path.to_owned(), what });
-    for (path, old) in before {
-        let Some(new) = after.get(path) else {
-            // Whatever was in a directory that is gone is listed as gone itself.
-            add(path, What::Deleted(old.kind.clone()));
-            continue;
+    // Both are sorted, so one pass side by side is enough; paths are slow to compare.
+    let (mut old_ones, mut new_ones) = (before.iter().peekable(), after.iter().peekable());
+    loop {
+        let order = match (old_ones.peek(), new_ones.peek()) {
+            (Some((old, _)), Some((new, _))) => old.cmp(new),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => break,
         };
-        if old.kind != new.kind {
-            add(path, What::Became { from: old.kind.clone(), to: new.kind.clone() });
-            continue;
-        }
-        if matches!(old.kind, Kind::File) && old.stamp != new.stamp && differ(path) {
-            add(path, What::Modified);
-        }
-        if !matches!(old.kind, Kind::Symlink(_)) && old.mode != new.mode {
-            add(path, What::Mode { from: old.mode, to: new.mode });
-        }
-        if old.owner != new.owner {
-            add(path, What::Owner);
-        }
-        if matches!(old.kind, Kind::File) && new.links > old.links {
-            add(path, What::Linked);
+        let old = if order.is_le() { old_ones.next() } else { None };
+        let new = if order.is_ge() { new_ones.next() } else { None };
+        match (old, new) {
+            (Some((path, old)), Some((_, new))) => {
+                for what in differences(old, new, || differ(path)) {
+                    add(path, what);
+                }
+            }
+            (Some((path, old)), None) => add(path, What::Deleted(old.kind.clone())),
+            (None, Some((path, new))) => add(path, What::Added(new.kind.clone())),
+            (None, None) => break,
         }
     }
-    for (path, new) in after {
-        if !before.contains_key(path) {
-            add(path, What::Added(new.kind.clone()));
-        }
-    }
-    changes.sort_by(|a, b| a.path.cmp(&b.path));
     changes
+}
+
+fn differences(old: &Entry, new: &Entry, differ: impl FnOnce() -> bool) -> Vec<What> {
+    if old == new {
+        return Vec::new();
+    }
+    if old.kind != new.kind {
+        return vec![What::Became { from: old.kind.clone(), to: new.kind.clone() }];
+    }
+    let file = old.kind == Kind::File;
+    let link = matches!(old.kind, Kind::Symlink(_));
+    let mode = What::Mode { from: old.mode, to: new.mode };
+    [
+        (file && old.stamp != new.stamp && differ(), What::Modified),
+        (!link && old.mode != new.mode, mode),
+        (old.owner != new.owner, What::Owner),
+        (file && new.links > old.links, What::Linked),
+    ]
+    .into_iter()
+    .filter_map(|(different, what)| different.then_some(what))
+    .collect()
 }
 
 /// The changes of a review, told apart.
@@ -199,10 +214,8 @@ impl AllowList {
         for change in changes {
             broken.retain(|above| change.path.starts_with(above));
             let own = self.rule(&change, after);
-            let replaced = matches!(
-                change.what,
-                What::Added(_) | What::Deleted(_) | What::Became { .. }
-            );
+            let replaced =
+                matches!(change.what, What::Added(_) | What::Deleted(_) | What::Became { .. });
             let beneath = replaced && broken.iter().any(|above| *above != change.path);
             if own == Ruling::Allowed && !beneath {
                 split.allowed.push(change);
@@ -329,12 +342,16 @@ mod tests {
     #[test]
     fn what_went_with_a_directory_comes_back_with_it() {
         let paths = |changes: &[Change]| -> Vec<String> {
-            changes.iter().map(|change| format!("{} {}", change.path.display(), change.what)).collect()
+            changes
+                .iter()
+                .map(|change| format!("{} {}", change.path.display(), change.what))
+                .collect()
         };
         let tree = |entries: &[(&str, Kind)]| -> Tree {
             entries.iter().map(|(path, kind)| (PathBuf::from(path), entry(kind.clone()))).collect()
         };
-        let before = tree(&[("roles", Kind::Directory), ("roles/a.md", Kind::File), ("z", Kind::File)]);
+        let before =
+            tree(&[("roles", Kind::Directory), ("roles/a.md", Kind::File), ("z", Kind::File)]);
         let after = tree(&[("roles", Kind::Symlink("src".into())), ("roles-b", Kind::File)]);
         let changes = compare(&before, &after, |_| true);
         let split = AllowList::metareview(Path::new(".autoloop")).split(changes, &after);

@@ -111,6 +111,12 @@ impl Growing {
         Ok(Growing { seen, path, before })
     }
 
+    /// How many bytes of it are kept.
+    pub(super) fn kept(&self) -> u64 {
+        let blocks = self.before.iter().flat_map(|known| &known.blocks);
+        blocks.filter_map(|block| block.kept).map(|kept| kept.len).sum()
+    }
+
     /// What is wrong with the file now.
     pub(super) fn check(&self) -> io::Result<Option<NotGrown>> {
         let now = look(&self.path)?;

@@ -27,6 +27,7 @@ const TICK: i128 = 20_000_000;
 /// Everything as it was before a review.
 #[derive(Debug)]
 pub struct Snapshot {
+    vault: Vault,
     watched: Watched,
     ground: Ground,
     before: Tree,
@@ -44,15 +45,17 @@ impl Snapshot {
     /// # Errors
     ///
     /// When a tree cannot be walked, or the vault not be written.
-    pub fn take(vault: &mut Vault, watched: Watched) -> io::Result<Snapshot> {
+    pub fn take(mut vault: Vault, watched: Watched) -> io::Result<Snapshot> {
+        vault.tidy()?;
         let project = watched.project_dir.canonicalize()?;
         let repository = Repository::find(&project);
         let ground = ground(&watched, project, repository.as_ref());
         let growing = growing_paths(&watched)
-            .map(|seen| Growing::take(vault, seen.clone(), ground.project.join(&seen)))
+            .map(|seen| Growing::take(&mut vault, seen.clone(), ground.project.join(&seen)))
             .collect::<io::Result<Vec<_>>>()?;
         let before = walk(&ground, Closed::Respect)?;
         let mut snapshot = Snapshot {
+            vault,
             watched,
             ground,
             before,
@@ -61,8 +64,8 @@ impl Snapshot {
             growing,
             placeholders: Vec::new(),
         };
-        snapshot.keep(vault, repository.as_ref())?;
-        let settled = vault.now()? - TICK;
+        snapshot.keep(repository.as_ref())?;
+        let settled = snapshot.vault.now()? - TICK;
         snapshot.racy = snapshot
             .before
             .iter()
@@ -89,7 +92,7 @@ impl Snapshot {
         (self.before.len(), files - self.sources.len())
     }
 
-    fn keep(&mut self, vault: &mut Vault, repository: Option<&Repository>) -> io::Result<()> {
+    fn keep(&mut self, repository: Option<&Repository>) -> io::Result<()> {
         let choice = Choice {
             watched: &self.watched,
             ground: &self.ground,
@@ -98,25 +101,33 @@ impl Snapshot {
         };
         let (kept, from_git) = choice.choose();
         let mut opener = Opener::new(&self.ground);
-        for path in kept {
-            let Some(entry) = self.before.get_mut(&path) else { continue };
-            if let Some(blob) = vault.find(&entry.stamp) {
-                self.sources.insert(path, Source::Kept(blob));
+        let mut kept = kept.into_iter().peekable();
+        let mut sources = Vec::with_capacity(kept.len());
+        for (path, entry) in &mut self.before {
+            if kept.next_if(|next| next == path).is_none() {
+                continue;
+            }
+            if let Some(blob) = self.vault.find(&entry.stamp) {
+                sources.push((path.clone(), Source::Kept(blob)));
                 continue;
             }
             // A file that is closed to us, or is gone already, is watched and no more.
-            let Ok(file) = opener.open(&path, Bits::Respect) else { continue };
-            match vault.keep(&file) {
+            let Ok(file) = opener.open(path, Bits::Respect) else { continue };
+            match self.vault.keep(&file) {
                 Ok((stamp, blob)) => {
                     entry.stamp = stamp;
-                    self.sources.insert(path, Source::Kept(blob));
+                    sources.push((path.clone(), Source::Kept(blob)));
                 }
                 Err(error) if error.kind() == io::ErrorKind::StorageFull => break,
                 Err(_) => {}
             }
         }
+        let len = |source: &Source| if let Source::Kept(blob) = source { blob.len } else { 0 };
+        let needed: u64 = sources.iter().map(|(_, source)| len(source)).sum();
+        self.vault.need(needed + self.growing.iter().map(Growing::kept).sum::<u64>());
+        self.sources = sources.into_iter().collect();
         self.sources.extend(from_git);
-        match vault.flush_when(0) {
+        match self.vault.flush_when(0) {
             Err(error) if error.kind() != io::ErrorKind::StorageFull => Err(error),
             _ => Ok(()),
         }
@@ -127,19 +138,21 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// When the trees cannot be looked at. What cannot be put back is no error, but told.
-    pub fn compare_and_restore(self, vault: &Vault) -> io::Result<Restored> {
+    /// When the trees cannot be looked at. What cannot be put back is no error, but told. The vault
+    /// comes back for the next snapshot.
+    pub fn compare_and_restore(self) -> io::Result<(Restored, Vault)> {
+        let vault = &self.vault;
         // First of all, because it opens what was closed.
         let after = walk(&self.ground, Closed::Force(&self.before))?;
         let mut faults = Vec::new();
         for growing in &self.growing {
             faults.extend(growing.check()?.map(|fault| (growing, fault)));
         }
-        let mut split = self.watched.allow.split(self.changes(vault, &after), &after);
+        let mut split = self.watched.allow.split(self.changes(&after), &after);
         let mut settings = Vec::new();
         let mut left = Vec::new();
         for change in split.allowed.drain(..) {
-            match self.look_inside(vault, &change)? {
+            match self.look_inside(&change)? {
                 Some(Finding::PutBack(why)) => {
                     settings.push((change.path.clone(), Offence::Unreadable(why)));
                     split.violations.push(change);
@@ -173,17 +186,17 @@ impl Snapshot {
             let (path, what) = (growing.seen.clone(), Offence::NotGrown(fault));
             restored.violations.push(Violation { path, what, beneath: 0, restored: done });
         }
-        restored.violations.extend(self.verdict(vault, split.violations, settings)?);
-        restored.allowed = self.describe(vault, left)?;
-        Ok(restored)
+        restored.violations.extend(self.verdict(split.violations, settings)?);
+        restored.allowed = self.describe(left)?;
+        Ok((restored, self.vault))
     }
 
-    fn changes(&self, vault: &Vault, after: &Tree) -> Vec<Change> {
+    fn changes(&self, after: &Tree) -> Vec<Change> {
         let opener = RefCell::new(Opener::new(&self.ground));
         let differ = |path: &Path| {
             let file = opener.borrow_mut().open(path, Bits::Force);
             let same = file.and_then(|file| match self.sources.get(path) {
-                Some(Source::Kept(blob)) => vault.matches(blob, &file),
+                Some(Source::Kept(blob)) => self.vault.matches(blob, &file),
                 Some(Source::Git { top, object }) => git::is_object(top, object, &file),
                 // Without a copy the stamp is all there is to go by.
                 None => Ok(false),
@@ -204,7 +217,7 @@ impl Snapshot {
     }
 
     /// What a changed file of settings says; `None` when it is none.
-    fn look_inside(&self, vault: &Vault, change: &Change) -> io::Result<Option<Finding>> {
+    fn look_inside(&self, change: &Change) -> io::Result<Option<Finding>> {
         let Some(repair) = settings::repair_of(&change.path) else { return Ok(None) };
         if matches!(change.what, What::Deleted(_)) {
             let why = permissions::Unreadable::After("the file is gone".to_owned());
@@ -213,7 +226,7 @@ impl Snapshot {
         let last_good = self.watched.last_good.get(&change.path);
         let old = match last_good {
             Some(text) => text.clone().into_bytes(),
-            None => self.old_bytes(vault, &change.path)?.unwrap_or_default(),
+            None => self.old_bytes(&change.path)?.unwrap_or_default(),
         };
         let new = self.new_bytes(&change.path)?;
         Ok(Some(settings::examine(repair, &old, &new)))
@@ -222,7 +235,6 @@ impl Snapshot {
     /// What became of the violations, seen by looking at everything once more.
     fn verdict(
         &self,
-        vault: &Vault,
         violations: Vec<Change>,
         settings: Vec<(PathBuf, Offence)>,
     ) -> io::Result<Vec<Violation>> {
@@ -230,7 +242,7 @@ impl Snapshot {
             return Ok(Vec::new());
         }
         let now = walk(&self.ground, Closed::Respect)?;
-        let changes = self.changes(vault, &now);
+        let changes = self.changes(&now);
         let different: BTreeSet<PathBuf> =
             changes.iter().map(|change| change.path.clone()).collect();
         let left = self.watched.allow.split(changes, &now).violations;
@@ -272,14 +284,14 @@ impl Snapshot {
         Ok(told)
     }
 
-    fn describe(&self, vault: &Vault, changes: Vec<Change>) -> io::Result<Vec<Allowed>> {
+    fn describe(&self, changes: Vec<Change>) -> io::Result<Vec<Allowed>> {
         let mut allowed = Vec::new();
         for change in changes {
             let (old, new) = match change.what {
                 What::Added(Kind::File) => (None, Some(self.new_bytes(&change.path)?)),
-                What::Deleted(Kind::File) => (self.old_bytes(vault, &change.path)?, None),
+                What::Deleted(Kind::File) => (self.old_bytes(&change.path)?, None),
                 What::Modified => {
-                    (self.old_bytes(vault, &change.path)?, Some(self.new_bytes(&change.path)?))
+                    (self.old_bytes(&change.path)?, Some(self.new_bytes(&change.path)?))
                 }
                 _ => {
                     allowed.push(Allowed { path: change.path, what: change.what, diff: None });
@@ -302,13 +314,13 @@ impl Snapshot {
     }
 
     /// The old bytes of a file; those of a long one only as far as it takes to see that it is long.
-    fn old_bytes(&self, vault: &Vault, seen: &Path) -> io::Result<Option<Vec<u8>>> {
+    fn old_bytes(&self, seen: &Path) -> io::Result<Option<Vec<u8>>> {
         match self.sources.get(seen) {
             Some(Source::Kept(blob)) if blob.len > LONGEST_DIFFED as u64 => Ok(Some(vec![
                     0;
                     usize::try_from(blob.len).map_err(io::Error::other)?.min(64 << 20)
                 ])),
-            Some(Source::Kept(blob)) => vault.read(blob).map(Some),
+            Some(Source::Kept(blob)) => self.vault.read(blob).map(Some),
             Some(Source::Git { .. }) | None => Ok(None),
         }
     }

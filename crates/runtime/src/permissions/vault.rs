@@ -26,10 +26,16 @@ const SHORT: u64 = 1024 * 1024;
 /// Long copies begin at a multiple of this, because only whole blocks can be shared.
 const ALIGNMENT: u64 = 4096;
 
-/// Where the copies are.
+/// So much may be useless before it is thrown away.
+const SLACK: u64 = 64 * 1024 * 1024;
+
+/// Where the copies are. A snapshot takes it, and gives it back in the end.
 #[derive(Debug)]
 pub struct Vault {
+    dir: PathBuf,
     file: File,
+    /// Bytes that the last snapshot needed; the rest is of no use any more.
+    needed: u64,
     /// Bytes in the file.
     end: u64,
     /// Bytes that wait to be written at the end: many small files make one write.
@@ -54,12 +60,27 @@ impl Vault {
     /// When no file can be made there.
     pub fn new(dir: &Path) -> io::Result<Vault> {
         Ok(Vault {
+            dir: dir.to_owned(),
             file: nameless(dir)?,
+            needed: 0,
             end: 0,
             pending: Vec::new(),
             kept: HashMap::new(),
             grown: HashMap::new(),
         })
+    }
+
+    /// Begins anew when most of what is kept is of no use any more.
+    pub(super) fn tidy(&mut self) -> io::Result<()> {
+        if self.len() > 2 * self.needed + SLACK {
+            *self = Vault::new(&self.dir)?;
+        }
+        Ok(())
+    }
+
+    /// Notes how many bytes a snapshot needs.
+    pub(super) fn need(&mut self, bytes: u64) {
+        self.needed = bytes;
     }
 
     /// How many bytes of disk it takes.
@@ -92,7 +113,7 @@ impl Vault {
         // to wait for.
         for _ in 0..3 {
             let blob = if stamp.len <= SHORT {
-                self.keep_short(source)?
+                self.keep_short(source, stamp.len)?
             } else {
                 self.keep_long(source, stamp.len)?
             };
@@ -106,17 +127,19 @@ impl Vault {
         Err(io::Error::other("the file is being written"))
     }
 
-    fn keep_short(&mut self, source: &File) -> io::Result<Blob> {
+    fn keep_short(&mut self, source: &File, len: u64) -> io::Result<Blob> {
         let from = self.pending.len();
         let at = self.end + from as u64;
         let mut offset = 0;
         loop {
             let filled = self.pending.len();
-            self.pending.resize(filled + 64 * 1024, 0);
+            // One byte more than is expected, so that the end shows itself at once.
+            let room = usize::try_from(len.saturating_sub(offset)).unwrap_or_default() + 1;
+            self.pending.resize(filled + room, 0);
             let read = source.read_at(&mut self.pending[filled..], offset)?;
             self.pending.truncate(filled + read);
             offset += read as u64;
-            if read == 0 {
+            if read < room {
                 break;
             }
         }

@@ -57,7 +57,7 @@ pub(super) enum Closed<'t> {
 
 /// Looks at everything.
 pub(super) fn walk(ground: &Ground, closed: Closed<'_>) -> io::Result<Tree> {
-    let mut walker = Walker { ground, closed, tree: Tree::new() };
+    let mut walker = Walker { ground, closed, found: Vec::new() };
     for root in &ground.roots {
         let mode = open_up_root(root, closed);
         let dir = match beneath::open_root(root) {
@@ -71,10 +71,11 @@ pub(super) fn walk(ground: &Ground, closed: Closed<'_>) -> io::Result<Tree> {
         let stat = rustix::fs::fstat(&dir)?;
         let mut entry = beneath::entry(&stat, &dir, OsStr::new("."))?;
         entry.mode = mode.unwrap_or(entry.mode);
-        walker.tree.insert(ground.seen(root), entry);
+        walker.found.push((ground.seen(root), entry));
         walker.enter(dir, root, 0)?;
     }
-    Ok(walker.tree)
+    // Sorted within each root already, so this is one pass.
+    Ok(walker.found.into_iter().collect())
 }
 
 /// Opens a root up that was closed by the reviewer, and tells the bits it had.
@@ -95,17 +96,19 @@ fn open_up_root(root: &Path, closed: Closed<'_>) -> Option<u32> {
 struct Walker<'g> {
     ground: &'g Ground,
     closed: Closed<'g>,
-    tree: Tree,
+    found: Vec<(PathBuf, Entry)>,
 }
 
 impl Walker<'_> {
     fn enter(&mut self, dir: OwnedFd, path: &Path, depth: usize) -> io::Result<()> {
+        let mut names = Vec::new();
         for found in Dir::read_from(&dir)? {
-            let found = found?;
-            let name = OsStr::from_bytes(found.file_name().to_bytes());
-            if name == "." || name == ".." {
-                continue;
-            }
+            names.push(found?.file_name().to_bytes().to_owned());
+        }
+        // The order of paths is that of their parts, so what is sorted here stays so.
+        names.sort_unstable();
+        for name in names.iter().filter(|name| *name != b"." && *name != b"..") {
+            let name = OsStr::from_bytes(name);
             let path = path.join(name);
             let seen = self.ground.seen(&path);
             if self.ground.skips(&seen) {
@@ -125,7 +128,7 @@ impl Walker<'_> {
             if entry.kind == Kind::Directory && inside.is_none() {
                 entry.kind = Kind::Closed;
             }
-            self.tree.insert(seen, entry);
+            self.found.push((seen, entry));
             if let Some(inside) = inside {
                 self.enter(inside, &path, depth + 1)?;
             }

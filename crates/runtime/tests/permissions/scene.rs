@@ -142,9 +142,8 @@ impl Scene {
     }
 
     pub(crate) fn review_with(&self, watched: Watched, script: &str, mode: SandboxMode) -> Outcome {
-        let mut vault = self.vault();
         let allow = watched.allow.clone();
-        let mut snapshot = Snapshot::take(&mut vault, watched).unwrap();
+        let mut snapshot = Snapshot::take(self.vault(), watched).unwrap();
         snapshot.make_placeholders().unwrap();
         let scratch = tempfile::tempdir().unwrap();
         let rules = Rules::new(&self.project, &allow).free_in(scratch.path());
@@ -161,7 +160,7 @@ impl Scene {
         })
         .join()
         .unwrap();
-        let restored = snapshot.compare_and_restore(&vault).unwrap();
+        let (restored, _) = snapshot.compare_and_restore().unwrap();
         Outcome {
             base: self.base().display().to_string(),
             succeeded: output.status.success(),
