@@ -493,3 +493,37 @@ fn a_project_inside_a_repository_guards_the_whole_repository() {
     assert_eq!(restored.allowed.len(), 1);
     assert_eq!(scene.read("autoloops.toml"), SETTINGS);
 }
+
+#[test]
+fn a_sandboxed_reviewer_reaches_nothing_outside_either() {
+    if !has_sandbox() {
+        return;
+    }
+    let scene = Scene::new();
+    let script = format!(
+        "echo x > $OUTSIDE/a; mkdir $OUTSIDE/b; setsid sh -c 'echo x > $OUTSIDE/c'
+         kill -0 {} && echo reached; echo fine > $TMPDIR/d && cat $TMPDIR/d src/main.rs > /dev/null || exit 9",
+        std::process::id()
+    );
+    let outcome = scene.review(&script, SandboxMode::Required);
+    assert!(outcome.succeeded, "{}", outcome.stderr);
+    assert_eq!(fs::read_dir(scene.outside()).unwrap().count(), 0);
+    assert_eq!(outcome.stderr.matches("denied").count(), 3, "{}", outcome.stderr);
+}
+
+#[test]
+fn a_link_planted_among_the_allowed_files_opens_nothing() {
+    if !has_sandbox() {
+        return;
+    }
+    let scene = Scene::new();
+    fs::remove_dir_all(scene.project.join("roles")).unwrap();
+    std::os::unix::fs::symlink("src", scene.project.join("roles")).unwrap();
+    fs::remove_file(scene.project.join("harness.md")).unwrap();
+    std::os::unix::fs::symlink("src/main.rs", scene.project.join("harness.md")).unwrap();
+    let script = "echo x > roles/new.md; echo x > harness.md";
+    let outcome = scene.review(script, SandboxMode::Required);
+    assert!(!outcome.succeeded);
+    assert_eq!(outcome.told(), Vec::<String>::new());
+    assert_eq!(scene.read("src/main.rs"), "fn main() {}\n");
+}

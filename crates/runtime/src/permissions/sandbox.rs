@@ -118,7 +118,7 @@ pub struct Rules {
     /// Directories in which files may be made, written and deleted, but nothing else.
     pub directories: Vec<PathBuf>,
     /// Directories in which anything may be done: a private one for temporary files, and those in
-    /// which the agent keeps its own state.
+    /// which the agent keeps its own state. These may be links; the others may not.
     pub free: Vec<PathBuf>,
 }
 
@@ -126,6 +126,7 @@ impl Rules {
     /// Where an allow list lets a reviewer write. Growing files are not among it: what is added to
     /// them goes through the harness.
     pub fn new(project_dir: &Path, allow: &AllowList) -> Rules {
+        let project_dir = project_dir.canonicalize().unwrap_or_else(|_| project_dir.to_owned());
         let mut rules = Rules::default();
         for place in allow.places() {
             let path = project_dir.join(&place.path);

@@ -5,7 +5,7 @@
 //! `Refer` is given only where anything goes: without it no file can be linked or moved from one
 //! directory into another, so no foreign file gets a name under which it could be written.
 
-use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use landlock::{
@@ -57,12 +57,12 @@ pub(super) fn apply(rules: &Rules) -> Result<(), SandboxError> {
     let in_place = make_bitflags!(AccessFs::{WriteFile | Truncate});
     let files = in_place | make_bitflags!(AccessFs::{MakeReg | RemoveFile | MakeDir | RemoveDir});
     let all = AccessFs::from_write(NEWEST);
-    for (paths, rights) in
-        [(&rules.files, in_place), (&rules.directories, files), (&rules.free, all)]
-    {
-        for path in paths {
-            ruleset = allow(ruleset, path, rights).map_err(refused)?;
-        }
+    let guarded = rules.files.iter().map(|path| (path, in_place));
+    for (path, rights) in guarded.chain(rules.directories.iter().map(|path| (path, files))) {
+        ruleset = allow(ruleset, open(path), rights).map_err(refused)?;
+    }
+    for path in &rules.free {
+        ruleset = allow(ruleset, open_linked(path), all).map_err(refused)?;
     }
     let status = ruleset.restrict_self().map_err(refused)?;
     match status.ruleset {
@@ -71,20 +71,27 @@ pub(super) fn apply(rules: &Rules) -> Result<(), SandboxError> {
     }
 }
 
-/// Gives rights on one path. What is not there needs none, and what is a link might lead anywhere.
+/// Gives rights on what was opened. What is not there needs none.
 fn allow(
     ruleset: RulesetCreated,
-    path: &Path,
+    opened: Option<OwnedFd>,
     rights: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, landlock::RulesetError> {
-    let Some((file, is_directory)) = open(path) else { return Ok(ruleset) };
-    let rights = if is_directory { rights } else { rights & AccessFs::from_file(NEWEST) };
-    ruleset.add_rule(PathBeneath::new(file, rights))
+    let Some(fd) = opened else { return Ok(ruleset) };
+    let directory = rustix::fs::fstat(&fd)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
+    let rights = if directory { rights } else { rights & AccessFs::from_file(NEWEST) };
+    ruleset.add_rule(PathBeneath::new(fd, rights))
+}
+
+/// Opens a directory that the user named; people keep such directories behind links of their own.
+fn open_linked(path: &Path) -> Option<OwnedFd> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
 /// Opens a path whose last two parts are no links: those the project's own agents can make. What comes
 /// before them is the user's choice of a place.
-fn open(path: &Path) -> Option<(File, bool)> {
+fn open(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let above = path.parent()?;
     let base = above.parent().unwrap_or(above);
@@ -92,9 +99,6 @@ fn open(path: &Path) -> Option<(File, bool)> {
     let beneath = path.strip_prefix(above.parent().unwrap_or(above)).ok()?;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let fd = rustix::fs::openat2(&base, beneath, flags, Mode::empty(), resolve).ok()?;
-    let mode = rustix::fs::fstat(&fd).ok()?.st_mode;
-    match FileType::from_raw_mode(mode) {
-        FileType::Symlink => None,
-        kind => Some((File::from(fd), kind == FileType::Directory)),
-    }
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&fd).ok()?.st_mode);
+    (kind != FileType::Symlink).then_some(fd)
 }
