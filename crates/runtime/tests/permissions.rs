@@ -276,6 +276,8 @@ fn every_block_of_a_long_journal_is_looked_at_and_comes_back() {
         ("mv J src/j; cp src/j J; rm src/j", "replaced by another file"),
         ("rm J; ln -s /etc/passwd J", "replaced by another symbolic link to /etc/passwd"),
         ("rm J; mkdir -p J/x", "replaced by another directory"),
+        ("dd if=/dev/zero of=J bs=1 count=9 seek=7 conv=notrunc; rm J", "deleted"),
+        ("truncate -s 9 J; rm J; echo forged > J", "replaced by another file"),
         ("chmod 000 J", "mode changed from 0644 to 0000"),
     ] {
         scene.write(".autoloop/journal.jsonl", &text);
@@ -322,10 +324,12 @@ fn a_repository_that_was_deleted_comes_back_whole() {
 #[test]
 fn a_project_that_was_moved_or_replaced_comes_back() {
     for script in [
+        // The working directory moves along, so its parent is not where the project was.
         "mv ../p $OUTSIDE/away",
-        "mv ../p $OUTSIDE/away; ln -s $OUTSIDE/away ../p",
-        "mv ../p $OUTSIDE/away; mkdir -p ../p/mine",
-        "mv ../p $OUTSIDE/away; echo x > ../p",
+        "mv ../p $OUTSIDE/away; ln -s $OUTSIDE/away $OUTSIDE/../p",
+        "mv ../p $OUTSIDE/away; mkdir -p $OUTSIDE/../p/mine; cp $OUTSIDE/away/harness.md $OUTSIDE/../p",
+        "mv ../p $OUTSIDE/away; echo x > $OUTSIDE/../p",
+        "mv ../p $OUTSIDE/away; mkdir $OUTSIDE/theirs; echo x > $OUTSIDE/theirs/x; ln -s $OUTSIDE/theirs $OUTSIDE/../p",
         "chmod 000 .",
         "chmod 400 . src",
         "echo x > src/new; chmod 100 src .autoloop",
@@ -338,6 +342,9 @@ fn a_project_that_was_moved_or_replaced_comes_back() {
         let outcome = scene.review(script, SandboxMode::Off);
         assert!(outcome.restored.is_clean(), "{script}: {:?}", outcome.told());
         assert_eq!(difference(&before, &inside(&scene)), Vec::<String>::new(), "{script}");
+        if script.contains("theirs") {
+            assert!(scene.outside().join("theirs/x").exists());
+        }
     }
 }
 
@@ -366,6 +373,22 @@ fn a_hard_link_out_of_sight_leads_nowhere_any_more() {
     assert_eq!(outcome.told(), ["src/main.rs: hard link added (put back)"]);
     fs::write(scene.outside().join("later"), "evil").unwrap();
     assert_eq!(scene.read("src/main.rs"), "fn main() {}\n");
+}
+
+#[test]
+fn a_directory_that_was_closed_to_writers_is_closed_again() {
+    let scene = Scene::new();
+    scene.write("vendor/lib.rs", "theirs\n");
+    scene.mode("vendor", 0o555);
+    let before = scene.everything();
+    let script = "chmod u+w vendor; echo x > vendor/lib.rs; echo x > vendor/new; chmod u-w vendor";
+    let outcome = scene.review(script, SandboxMode::Off);
+    assert_eq!(
+        outcome.told(),
+        ["vendor/lib.rs: file modified (put back)", "vendor/new: file added (put back)"]
+    );
+    assert_eq!(difference(&before, &scene.everything()), Vec::<String>::new());
+    scene.mode("vendor", 0o755);
 }
 
 #[test]
@@ -416,12 +439,13 @@ fn what_is_too_much_to_copy_comes_from_git_or_is_reported() {
     scene.write("node_modules/huge.js", &long);
     let mut watched = scene.watched();
     watched.limits = Limits { bytes: 600_000, files: 1000 };
-    let script = "echo x > big.txt; echo x > filtered.bin; echo x > node_modules/huge.js; echo x > src/main.rs; rm -f .git/index";
+    let script = "echo x > big.txt; echo x > filtered.bin; echo x > node_modules/huge.js; echo x > src/main.rs; rm -rf .git";
     let outcome = scene.review_with(watched, script, SandboxMode::Off);
+    // How many objects there are depends on the time of the commits.
+    assert!(outcome.told()[0].starts_with(".git: directory deleted, with "));
     assert_eq!(
-        outcome.told(),
+        outcome.told()[1..],
         [
-            ".git/index: file deleted (put back)",
             "big.txt: file modified (put back)",
             "filtered.bin: file modified; no copy of it was kept (could not be put back)",
             "node_modules/huge.js: file modified; no copy of it was kept (could not be put back)",

@@ -1,7 +1,7 @@
 //! What came of a review, as far as files go.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use autoloop_core::permissions::{Diff, PutBack, Unreadable, What};
 
@@ -49,7 +49,9 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.what)?;
+        let whole = self.path.as_os_str().is_empty();
+        let path = if whole { Path::new(".") } else { &self.path };
+        write!(f, "{}: {}", path.display(), self.what)?;
         if self.beneath > 0 {
             write!(f, ", with {} more inside", self.beneath)?;
         }

@@ -113,15 +113,15 @@ impl<'s> Restorer<'s> {
     }
 
     fn put_back_directory(&mut self, seen: &Path, old: &Entry) {
-        if self.ground.roots.contains(&self.ground.project.join(seen)) {
-            let root = self.ground.project.join(seen);
+        let root = self.ground.project.join(seen);
+        if let Some(root) = self.ground.roots.iter().find(|known| **known == root) {
             // Whatever stands in the way of a root is no directory, or it would have been entered.
-            if beneath::open_root(&root).is_err() {
-                let _ = std::fs::remove_file(&root);
-                let _ = std::fs::create_dir_all(&root);
+            if beneath::open_root(root).is_err() {
+                let _ = std::fs::remove_file(root);
+                let _ = std::fs::create_dir_all(root);
             }
             let mode = Mode::from_raw_mode(old.mode) | Mode::RWXU;
-            let _ = beneath::open_root(&root).map(|dir| rustix::fs::fchmod(&dir, mode));
+            let _ = beneath::open_root(root).map(|dir| rustix::fs::fchmod(&dir, mode));
             return;
         }
         self.attempt(seen, |dir, name| {
