@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{demo, emit, inspect, journal};
+use crate::commands::{config, demo, emit, inspect, journal, memory, run, script};
 
 /// Runs coding agents in loops that can be trusted.
 ///
@@ -21,8 +21,13 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Run(run::Args),
     Emit(emit::Args),
     Inspect(inspect::Args),
     Journal(journal::Args),
+    Config(config::Args),
+    Memory(memory::Args),
     Demo(demo::Args),
+    #[command(name = "__script", hide = true)]
+    Script(script::Args),
 }

@@ -1,11 +1,16 @@
 //! One file a command, with its arguments and what it does.
 
+pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod emit;
 pub(crate) mod inspect;
 pub(crate) mod journal;
 mod listing;
+pub(crate) mod memory;
+pub(crate) mod run;
+pub(crate) mod script;
 mod settings;
+pub(crate) mod shim;
 
 use autoloop_runtime::world::World;
 
@@ -15,9 +20,13 @@ use crate::failure::Failure;
 /// Does what was asked for.
 pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
     match args.command {
+        Command::Run(args) => run::run(&args, world),
         Command::Emit(args) => emit::run(&args, world),
         Command::Inspect(args) => inspect::run(&args, world),
         Command::Journal(args) => journal::run(&args, world),
+        Command::Config(args) => config::run(&args, world),
+        Command::Memory(args) => memory::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
+        Command::Script(args) => script::run(&args, world),
     }
 }

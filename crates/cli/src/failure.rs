@@ -18,6 +18,10 @@ pub(crate) enum Kind {
     Usage,
     /// The protocol does not allow it, and trying the same again will not change that.
     Refused,
+    /// Another process is at it.
+    Busy,
+    /// It was ended by a signal.
+    Interrupted(u8),
     /// This program is wrong.
     Bug,
     /// Whoever reads our output has stopped reading. Nobody is left to be told.
@@ -31,6 +35,8 @@ impl Kind {
             Kind::Failed => 1,
             Kind::Usage => 2,
             Kind::Refused => 3,
+            Kind::Busy => 4,
+            Kind::Interrupted(signal) => 128_u8.saturating_add(signal),
             Kind::Bug => 70,
             // As if ended by SIGPIPE: 128 + 13.
             Kind::Unread => 141,

@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod diagnostic;
 mod failure;
 mod terminal;
 
@@ -14,6 +15,9 @@ use crate::failure::Failure;
 
 fn main() -> ExitCode {
     let run = || {
+        if let Some(done) = commands::shim::run_if_asked(std::env::args_os()) {
+            return done;
+        }
         take_size_limits_as_errors()?;
         commands::run(args::Args::parse(), &World::real())
     };

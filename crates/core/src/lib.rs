@@ -6,10 +6,15 @@
 pub mod config;
 pub mod duration;
 pub mod env;
+pub mod excerpt;
+pub mod memory;
+pub mod nearest;
 pub mod pattern;
 pub mod payload;
 pub mod permissions;
+pub mod plan;
 pub mod project;
+pub mod prompt;
 pub mod record;
 pub mod routing;
 pub mod run;

@@ -13,6 +13,7 @@
 //! - words before the first key are [`Payload::text`], and without any key that is all there is.
 
 use std::fmt;
+use std::ops::Range;
 
 /// The pairs of a payload, in order, and the words in front of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,21 +39,7 @@ impl Payload {
 
     /// Reads a payload, whatever it is.
     pub fn parse(payload: &str) -> Self {
-        let mut pairs: Vec<(String, std::ops::Range<usize>)> = Vec::new();
-        let mut text_end = None;
-        for piece in pieces(payload) {
-            match (key_of(&payload[piece.clone()]), pairs.last_mut()) {
-                (Some((key, value_at)), _) => {
-                    // The `;` before this piece, if there is one, ends the text in front.
-                    text_end.get_or_insert(piece.start.saturating_sub(1));
-                    pairs.push((key.to_owned(), piece.start + value_at..piece.end));
-                }
-                (None, Some((_, value))) if !payload[piece.clone()].trim().is_empty() => {
-                    value.end = piece.end;
-                }
-                (None, _) => {}
-            }
-        }
+        let Found { pairs, text_end } = find(payload);
         let text = match text_end {
             None => Some(payload).filter(|text| !text.is_empty()),
             Some(end) => Some(&payload[..end])
@@ -60,7 +47,10 @@ impl Payload {
         };
         Payload {
             text: text.map(str::to_owned),
-            pairs: pairs.into_iter().map(|(key, at)| (key, unescape(&payload[at]))).collect(),
+            pairs: pairs
+                .into_iter()
+                .map(|pair| (payload[pair.key].to_owned(), unescape(&payload[pair.value])))
+                .collect(),
         }
     }
 
@@ -118,15 +108,55 @@ fn is_key(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
 }
 
-/// The key of a piece and where its value begins.
-fn key_of(piece: &str) -> Option<(&str, usize)> {
-    let (key, _) = piece.split_once('=')?;
-    let value_at = key.len() + 1;
-    Some((key.trim(), value_at)).filter(|(key, _)| is_key(key))
+/// Where a pair stands in a payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PairSpan {
+    /// Its key.
+    pub(crate) key: Range<usize>,
+    /// Its value, as it was written.
+    pub(crate) value: Range<usize>,
+}
+
+/// What a payload is made of.
+pub(crate) struct Found {
+    /// The pairs, in order.
+    pub(crate) pairs: Vec<PairSpan>,
+    /// Where the words before the first pair end; `None` without pairs.
+    text_end: Option<usize>,
+}
+
+/// Looks for pairs.
+pub(crate) fn find(payload: &str) -> Found {
+    let mut found = Found { pairs: Vec::new(), text_end: None };
+    for piece in pieces(payload) {
+        match (key_of(&payload[piece.clone()]), found.pairs.last_mut()) {
+            (Some((key, value_at)), _) => {
+                // The `;` before this piece, if there is one, ends the text in front.
+                found.text_end.get_or_insert(piece.start.saturating_sub(1));
+                found.pairs.push(PairSpan {
+                    key: piece.start + key.start..piece.start + key.end,
+                    value: piece.start + value_at..piece.end,
+                });
+            }
+            (None, Some(pair)) if !payload[piece.clone()].trim().is_empty() => {
+                pair.value.end = piece.end;
+            }
+            (None, _) => {}
+        }
+    }
+    found
+}
+
+/// Where in a piece its key is, and where its value begins.
+fn key_of(piece: &str) -> Option<(Range<usize>, usize)> {
+    let (before, _) = piece.split_once('=')?;
+    let key = before.trim();
+    let start = before.len() - before.trim_start().len();
+    Some((start..start + key.len(), before.len() + 1)).filter(|_| is_key(key))
 }
 
 /// Where the pieces between unescaped `;` lie.
-fn pieces(payload: &str) -> impl Iterator<Item = std::ops::Range<usize>> {
+fn pieces(payload: &str) -> impl Iterator<Item = Range<usize>> {
     let mut start = Some(0);
     std::iter::from_fn(move || {
         let from = start?;
@@ -141,7 +171,8 @@ fn pieces(payload: &str) -> impl Iterator<Item = std::ops::Range<usize>> {
     })
 }
 
-fn unescape(written: &str) -> String {
+/// A value as it was meant.
+pub(crate) fn unescape(written: &str) -> String {
     let mut value = String::with_capacity(written.len());
     let mut characters = written.chars().peekable();
     while let Some(character) = characters.next() {

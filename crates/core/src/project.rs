@@ -1,4 +1,8 @@
 //! Projections: what people ask the journal, each a fold of it.
 
+pub mod coordination;
+pub mod iteration_text;
 pub mod latest_run;
 pub mod metrics;
+pub mod runs;
+pub mod scratchpad;

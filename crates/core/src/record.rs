@@ -11,17 +11,22 @@
 
 mod escape;
 mod event;
+mod extract;
 mod glance;
 mod line;
+mod lossy;
 mod salvage;
 mod scan;
+mod unescaper;
 mod value;
 
 pub use escape::{Escaper, escape, unescape};
 pub use event::*;
+pub use extract::Extract;
 pub use glance::Glance;
 pub use line::{BadLine, Hole, parse, print, print_around};
 pub use salvage::{Piece, pieces};
+pub use unescaper::Unescaper;
 pub use value::{Object, Value};
 
 use crate::stamp::Stamp;

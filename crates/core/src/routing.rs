@@ -81,10 +81,15 @@ impl fmt::Display for InvalidEvent {
             ),
             Refusal::Reserved => {
                 f.write_str("; topics like this are written by the harness alone; ")?;
-                if self.allowed_events.is_empty() {
+                // The list may name reserved topics; they are refused all the same.
+                let is_advice =
+                    |event: &&String| Topic::new(event.as_str()).class() != TopicClass::Reserved;
+                let advice: Vec<_> =
+                    self.allowed_events.iter().filter(is_advice).cloned().collect();
+                if advice.is_empty() {
                     f.write_str("emit a topic of your own, like review.ready")
                 } else {
-                    write!(f, "allowed next events: {}", joined(&self.allowed_events))
+                    write!(f, "allowed next events: {}", joined(&advice))
                 }
             }
         }
@@ -172,6 +177,10 @@ mod tests {
         insta::assert_snapshot!(
             invalid("loop.complete", &["builder"], &["review.ready", "build.blocked"], Reserved),
             @"invalid event 'loop.complete'; topics like this are written by the harness alone; allowed next events: review.ready, build.blocked"
+        );
+        insta::assert_snapshot!(
+            invalid("loop.stop", &[], &["loop.stop", "review.ready"], Reserved),
+            @"invalid event 'loop.stop'; topics like this are written by the harness alone; allowed next events: review.ready"
         );
         insta::assert_snapshot!(
             invalid("loop.complete", &[], &[], Reserved),

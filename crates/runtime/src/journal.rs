@@ -10,7 +10,7 @@
 //! When [`Journal::append`] returns `Ok` for a [synced](Durability::Synced) append, the records
 //! survive the death of the process and a power cut, whole, in order and exactly once. When it returns
 //! an error, earlier records are untouched, and the journal can be appended to as before. The file
-//! keeps that promise by a protocol that is described in [`file`].
+//! keeps that promise by a protocol that is described in [`mod@file`].
 
 use std::fmt;
 use std::ops::ControlFlow;

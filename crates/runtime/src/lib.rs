@@ -1,5 +1,11 @@
 //! The effects of autoloop: everything that touches files, processes or time.
 
+pub mod drive;
 pub mod journal;
+pub mod memory;
 pub mod permissions;
+pub mod process;
+pub mod project;
+pub mod shim;
+pub mod signals;
 pub mod world;

@@ -29,9 +29,7 @@ mod watched;
 
 pub use growing::NotGrown;
 pub use report::{Allowed, Offence, Restored, Violation};
-pub use sandbox::{
-    Enforcement, Rules, SandboxError, SandboxMode, Support, apply_to_self, probe, quiet_git,
-};
+pub use sandbox::{Enforcement, Rules, SandboxError, Support, apply_to_self, probe, quiet_git};
 pub use snapshot::Snapshot;
 pub use vault::Vault;
 pub use watched::{Limits, Watched};

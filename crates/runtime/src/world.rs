@@ -5,17 +5,20 @@
 //! testkit; nothing else is ever faked. The traits are object-safe and know no `async`, so a
 //! simulation can drive the same code from one seed on one thread.
 
-use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use autoloop_core::stamp::Stamp;
 
+mod job;
 mod real;
 
+pub use job::{
+    Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted, Output, Report,
+    Running, Signal, Spool,
+};
 pub use real::{OsEntropy, OsSpawner, RealDisk, SystemClock};
 
 /// Everything outside the program, as one value that is passed down from `main`.
@@ -38,7 +41,7 @@ impl World {
             clock: Arc::new(SystemClock::default()),
             disk: Arc::new(RealDisk),
             entropy: Arc::new(OsEntropy),
-            spawner: Arc::new(OsSpawner),
+            spawner: Arc::new(OsSpawner::default()),
         }
     }
 }
@@ -68,65 +71,9 @@ pub trait Entropy: Send + Sync {
 
 /// Starts processes.
 pub trait Spawner: Send + Sync {
-    /// Starts a job. An error means that nothing was started.
+    /// Starts a job and watches over it to its end: deadline, output, leftovers. An error means that
+    /// nothing was started; a program that is not there may also be told by the report.
     fn spawn(&self, job: Job) -> io::Result<Running>;
-}
-
-/// A process to start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Job {
-    /// The executable: a path, or a name to be looked up in `PATH`.
-    pub program: OsString,
-    /// Its arguments, never interpreted by a shell.
-    pub args: Vec<OsString>,
-    /// Variables set on top of the inherited environment.
-    pub env: Vec<(OsString, OsString)>,
-    /// Variables taken out of the inherited environment.
-    pub env_removed: Vec<OsString>,
-    /// The directory to start in; `None` is the current one.
-    pub dir: Option<PathBuf>,
-    /// What the process reads on standard input, which is closed after it.
-    pub stdin: Vec<u8>,
-}
-
-/// A process under way: only channels, so that a scripted one is as real as a forked one.
-#[derive(Debug)]
-pub struct Running {
-    /// The process id, for messages to people.
-    pub id: u32,
-    /// What it prints and how it ends. `Exited` is always the last message.
-    pub reports: Receiver<Report>,
-    /// Signals to send to it. Sending after the end has no effect.
-    pub signals: Sender<Signal>,
-}
-
-/// Something a running process did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Report {
-    /// Bytes on standard output.
-    Stdout(Vec<u8>),
-    /// Bytes on standard error.
-    Stderr(Vec<u8>),
-    /// It ended, and both outputs are drained.
-    Exited(Exit),
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// With this status.
-    Code(i32),
-    /// By this signal.
-    Signal(i32),
-}
-
-/// What can be sent to a running process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// A request to end.
-    Terminate,
-    /// The end.
-    Kill,
 }
 
 /// How a file is opened.

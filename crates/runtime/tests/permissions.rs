@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use autoloop_core::config::Sandbox;
 use autoloop_core::permissions::AllowList;
-use autoloop_runtime::permissions::{Limits, SandboxMode, Snapshot};
+use autoloop_runtime::permissions::{Limits, Snapshot};
 
 #[path = "permissions/scene.rs"]
 mod scene;
@@ -21,7 +22,7 @@ enum Stopped {
 }
 
 /// Lets a script do its worst, and makes sure that nothing is left of it.
-fn escape(script: &str, mode: SandboxMode) -> Outcome {
+fn escape(script: &str, mode: Sandbox) -> Outcome {
     let scene = Scene::new();
     let before = scene.everything();
     let outcome = scene.review(script, mode);
@@ -40,7 +41,7 @@ macro_rules! escapes {
 
             #[test]
             fn is_put_back() {
-                let outcome = escape($script, SandboxMode::Off);
+                let outcome = escape($script, Sandbox::Off);
                 assert!(outcome.succeeded, "{}", outcome.stderr);
                 assert_eq!(outcome.told(), [$($told),*] as [&str; { [$($told),*].len() }]);
             }
@@ -50,7 +51,7 @@ macro_rules! escapes {
                 if !has_sandbox() {
                     return;
                 }
-                let outcome = escape($script, SandboxMode::Required);
+                let outcome = escape($script, Sandbox::Required);
                 match $stopped {
                     Stopped::BySandbox => {
                         assert!(!outcome.succeeded, "nothing was refused");
@@ -169,7 +170,7 @@ escapes! {
 
 #[test]
 fn allowed_edits_stay_and_are_shown() {
-    for mode in [SandboxMode::Off, SandboxMode::Auto] {
+    for mode in [Sandbox::Off, Sandbox::Auto] {
         let scene = Scene::new();
         let script = "set -e
             printf 'be kind\\nbe brief\\n' > harness.md
@@ -202,7 +203,7 @@ fn allowed_edits_stay_and_are_shown() {
 #[test]
 fn files_that_were_not_there_can_be_made_in_the_sandbox_and_leave_no_trace_otherwise() {
     let scene = Scene::new();
-    let outcome = scene.review("echo notes > .autoloop/context.md", SandboxMode::Auto);
+    let outcome = scene.review("echo notes > .autoloop/context.md", Sandbox::Auto);
     assert!(outcome.succeeded, "{}", outcome.stderr);
     assert_eq!(outcome.kept(), [".autoloop/context.md"]);
     assert!(!scene.project.join(".autoloop/progress.md").exists());
@@ -212,7 +213,7 @@ fn files_that_were_not_there_can_be_made_in_the_sandbox_and_leave_no_trace_other
 #[test]
 fn a_directory_of_allowed_files_lets_editors_rename() {
     let scene = Scene::new();
-    let outcome = scene.review("sed -i s/criticise/praise/ roles/critic.md", SandboxMode::Auto);
+    let outcome = scene.review("sed -i s/criticise/praise/ roles/critic.md", Sandbox::Auto);
     assert!(outcome.succeeded, "{}", outcome.stderr);
     assert_eq!((outcome.kept(), outcome.told()), (vec!["roles/critic.md".to_owned()], vec![]));
     assert_eq!(scene.read("roles/critic.md"), "praise\n");
@@ -222,7 +223,7 @@ fn a_directory_of_allowed_files_lets_editors_rename() {
 fn good_edits_of_settings_outlive_the_bad_ones_beside_them() {
     let scene = Scene::new();
     let script = r#"printf 'backend.command = "sh" # dear\nevent_loop.max_iterations = 5\n' > autoloops.toml"#;
-    let outcome = scene.review(script, SandboxMode::Off);
+    let outcome = scene.review(script, Sandbox::Off);
     assert_eq!(outcome.kept(), ["autoloops.toml"]);
     assert_eq!(
         scene.read("autoloops.toml"),
@@ -237,7 +238,7 @@ fn the_last_good_settings_count_when_those_on_disk_were_broken() {
     let mut watched = scene.watched();
     watched.last_good.insert(PathBuf::from("autoloops.toml"), SETTINGS.to_owned());
     let script = r#"printf 'backend.command = "sh"\nx.y = 1\n' > autoloops.toml"#;
-    let outcome = scene.review_with(watched, script, SandboxMode::Off);
+    let outcome = scene.review_with(watched, script, Sandbox::Off);
     assert_eq!(outcome.kept(), ["autoloops.toml"]);
     assert_eq!(scene.read("autoloops.toml"), "backend.command = \"pi\"\nx.y = 1\n");
 }
@@ -246,7 +247,7 @@ fn the_last_good_settings_count_when_those_on_disk_were_broken() {
 fn a_journal_may_grow() {
     let scene = Scene::new();
     let script = "echo more >> .autoloop/journal.jsonl; echo more >> .autoloop/memory.jsonl";
-    let outcome = scene.review(script, SandboxMode::Off);
+    let outcome = scene.review(script, Sandbox::Off);
     assert_eq!((outcome.kept(), outcome.told()), (vec![], vec![]));
     assert!(scene.read(".autoloop/journal.jsonl").ends_with("x.y\"}\nmore\n"));
 }
@@ -282,7 +283,7 @@ fn every_block_of_a_long_journal_is_looked_at_and_comes_back() {
     ] {
         scene.write(".autoloop/journal.jsonl", &text);
         let script = script.replace('J', ".autoloop/journal.jsonl").replace('K', ".autoloop/copy");
-        let outcome = scene.review(&script, SandboxMode::Off);
+        let outcome = scene.review(&script, Sandbox::Off);
         assert!(outcome.succeeded, "{}", outcome.stderr);
         assert_eq!(outcome.told()[0], format!(".autoloop/journal.jsonl: {fault} (put back)"));
         assert!(scene.read(".autoloop/journal.jsonl").starts_with(&text), "{script}");
@@ -293,19 +294,19 @@ fn every_block_of_a_long_journal_is_looked_at_and_comes_back() {
 fn what_is_added_behind_an_altered_journal_stays() {
     let scene = Scene::new();
     let script = "printf X | dd of=.autoloop/journal.jsonl bs=1 seek=5 conv=notrunc; echo more >> .autoloop/journal.jsonl";
-    scene.review(script, SandboxMode::Off);
+    scene.review(script, Sandbox::Off);
     assert_eq!(scene.read(".autoloop/journal.jsonl"), format!("{}more\n", scene::JOURNAL));
 }
 
 #[test]
 fn a_reader_may_not_even_touch_the_files_of_the_loop() {
-    for mode in [SandboxMode::Off, SandboxMode::Auto] {
+    for mode in [Sandbox::Off, Sandbox::Auto] {
         let scene = Scene::new();
         let mut watched = scene.watched();
         watched.allow = AllowList::read_only().growing(Path::new(".autoloop/journal.jsonl"));
         let outcome = scene.review_with(watched, "echo x > harness.md; echo x > new", mode);
         let put_back = ["harness.md: file modified (put back)", "new: file added (put back)"];
-        let expected = if mode == SandboxMode::Auto && has_sandbox() { &[][..] } else { &put_back };
+        let expected = if mode == Sandbox::Auto && has_sandbox() { &[][..] } else { &put_back };
         assert_eq!(outcome.told(), expected);
         assert_eq!(scene.read("harness.md"), "be kind\n");
     }
@@ -315,7 +316,7 @@ fn a_reader_may_not_even_touch_the_files_of_the_loop() {
 fn a_repository_that_was_deleted_comes_back_whole() {
     let scene = Scene::new();
     let before = scene.everything();
-    let outcome = scene.review("rm -rf .git src ../sibling", SandboxMode::Off);
+    let outcome = scene.review("rm -rf .git src ../sibling", Sandbox::Off);
     assert!(outcome.restored.is_clean(), "{:?}", outcome.told());
     assert_eq!(difference(&before, &scene.everything()), Vec::<String>::new());
     scene.git(&["fsck", "--strict"]);
@@ -339,7 +340,7 @@ fn a_project_that_was_moved_or_replaced_comes_back() {
             scene.everything().into_iter().filter(|line| !line.contains("/outside/")).collect()
         };
         let before = inside(&scene);
-        let outcome = scene.review(script, SandboxMode::Off);
+        let outcome = scene.review(script, Sandbox::Off);
         assert!(outcome.restored.is_clean(), "{script}: {:?}", outcome.told());
         assert_eq!(difference(&before, &inside(&scene)), Vec::<String>::new(), "{script}");
         if script.contains("theirs") {
@@ -353,8 +354,7 @@ fn what_was_moved_into_the_project_is_put_aside_and_not_deleted() {
     let scene = Scene::new();
     fs::create_dir_all(scene.outside().join("precious")).unwrap();
     fs::write(scene.outside().join("precious/thesis"), "years").unwrap();
-    let outcome =
-        scene.review("mv $OUTSIDE/precious src/; echo mine > src/main.rs", SandboxMode::Off);
+    let outcome = scene.review("mv $OUTSIDE/precious src/; echo mine > src/main.rs", Sandbox::Off);
     assert_eq!(
         outcome.told(),
         [
@@ -369,7 +369,7 @@ fn what_was_moved_into_the_project_is_put_aside_and_not_deleted() {
 #[test]
 fn a_hard_link_out_of_sight_leads_nowhere_any_more() {
     let scene = Scene::new();
-    let outcome = scene.review("ln src/main.rs $OUTSIDE/later", SandboxMode::Off);
+    let outcome = scene.review("ln src/main.rs $OUTSIDE/later", Sandbox::Off);
     assert_eq!(outcome.told(), ["src/main.rs: hard link added (put back)"]);
     fs::write(scene.outside().join("later"), "evil").unwrap();
     assert_eq!(scene.read("src/main.rs"), "fn main() {}\n");
@@ -382,7 +382,7 @@ fn a_directory_that_was_closed_to_writers_is_closed_again() {
     scene.mode("vendor", 0o555);
     let before = scene.everything();
     let script = "chmod u+w vendor; echo x > vendor/lib.rs; echo x > vendor/new; chmod u-w vendor";
-    let outcome = scene.review(script, SandboxMode::Off);
+    let outcome = scene.review(script, Sandbox::Off);
     assert_eq!(
         outcome.told(),
         ["vendor/lib.rs: file modified (put back)", "vendor/new: file added (put back)"]
@@ -395,7 +395,7 @@ fn a_directory_that_was_closed_to_writers_is_closed_again() {
 fn a_file_that_was_only_touched_is_no_violation() {
     let scene = Scene::new();
     let script = "touch src/main.rs; cp src/dirty.rs $TMPDIR/d; cp $TMPDIR/d src/dirty.rs";
-    assert_eq!(scene.review(script, SandboxMode::Off).told(), Vec::<String>::new());
+    assert_eq!(scene.review(script, Sandbox::Off).told(), Vec::<String>::new());
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn a_very_deep_directory_is_removed() {
     watched.put_aside = None;
     let script =
         "i=0; cd src; while [ $i -lt 300 ]; do mkdir d && cd d; i=$((i+1)); done; echo x > x";
-    let outcome = scene.review_with(watched, script, SandboxMode::Off);
+    let outcome = scene.review_with(watched, script, Sandbox::Off);
     assert_eq!(outcome.told().len(), 1);
     assert!(outcome.restored.is_clean(), "{:?}", outcome.told());
     assert!(!scene.project.join("src/d").exists());
@@ -415,7 +415,7 @@ fn a_very_deep_directory_is_removed() {
 fn a_project_without_git_is_put_back_as_well() {
     let scene = Scene::without_git();
     let before = scene.everything();
-    let outcome = scene.review("rm -r src node_modules; echo x > new", SandboxMode::Off);
+    let outcome = scene.review("rm -r src node_modules; echo x > new", Sandbox::Off);
     assert_eq!(
         outcome.told(),
         [
@@ -440,7 +440,7 @@ fn what_is_too_much_to_copy_comes_from_git_or_is_reported() {
     let mut watched = scene.watched();
     watched.limits = Limits { bytes: 600_000, files: 1000 };
     let script = "echo x > big.txt; echo x > filtered.bin; echo x > node_modules/huge.js; echo x > src/main.rs; rm -rf .git";
-    let outcome = scene.review_with(watched, script, SandboxMode::Off);
+    let outcome = scene.review_with(watched, script, Sandbox::Off);
     // How many objects there are depends on the time of the commits.
     assert!(outcome.told()[0].starts_with(".git: directory deleted, with "));
     assert_eq!(
@@ -461,10 +461,8 @@ fn long_files_are_copied_and_come_back() {
     let scene = Scene::new();
     let long = "0123456789abcdef\n".repeat(200_000);
     scene.write("node_modules/huge.js", &long);
-    let outcome = scene.review(
-        "printf x | dd of=node_modules/huge.js bs=1 seek=9999 conv=notrunc",
-        SandboxMode::Off,
-    );
+    let outcome = scene
+        .review("printf x | dd of=node_modules/huge.js bs=1 seek=9999 conv=notrunc", Sandbox::Off);
     assert_eq!(outcome.told(), ["node_modules/huge.js: file modified (put back)"]);
     assert_eq!(scene.read("node_modules/huge.js"), long);
 }
@@ -491,7 +489,7 @@ fn a_working_tree_in_which_others_work_is_left_alone() {
     watched.busy_worktrees = vec![scene.project.with_file_name("sibling")];
     let script = "set -e; cd ../sibling; echo work > src/work.rs; git add -A
         git -c user.name=a -c user.email=a@b.example commit -qm work; echo evil > ../p/.git/hooks/pre-push";
-    let outcome = scene.review_with(watched, script, SandboxMode::Off);
+    let outcome = scene.review_with(watched, script, Sandbox::Off);
     assert!(outcome.succeeded, "{}", outcome.stderr);
     assert_eq!(outcome.told(), [".git/hooks/pre-push: file added (put back)"]);
     assert!(scene.project.with_file_name("sibling").join("src/work.rs").exists());
@@ -529,7 +527,7 @@ fn a_sandboxed_reviewer_reaches_nothing_outside_either() {
          kill -0 {} && echo reached; echo fine > $TMPDIR/d && cat $TMPDIR/d src/main.rs > /dev/null || exit 9",
         std::process::id()
     );
-    let outcome = scene.review(&script, SandboxMode::Required);
+    let outcome = scene.review(&script, Sandbox::Required);
     assert!(outcome.succeeded, "{}", outcome.stderr);
     assert_eq!(fs::read_dir(scene.outside()).unwrap().count(), 0);
     assert_eq!(outcome.stderr.matches("denied").count(), 3, "{}", outcome.stderr);
@@ -546,7 +544,7 @@ fn a_link_planted_among_the_allowed_files_opens_nothing() {
     fs::remove_file(scene.project.join("harness.md")).unwrap();
     std::os::unix::fs::symlink("src/main.rs", scene.project.join("harness.md")).unwrap();
     let script = "echo x > roles/new.md; echo x > harness.md";
-    let outcome = scene.review(script, SandboxMode::Required);
+    let outcome = scene.review(script, Sandbox::Required);
     assert!(!outcome.succeeded);
     assert_eq!(outcome.told(), Vec::<String>::new());
     assert_eq!(scene.read("src/main.rs"), "fn main() {}\n");

@@ -27,6 +27,8 @@
 pub mod clock;
 pub mod disk;
 pub mod entropy;
+pub mod records;
+pub mod sandbox;
 pub mod seed;
 pub mod spawner;
 pub mod world;
@@ -34,6 +36,7 @@ pub mod world;
 pub use clock::SimClock;
 pub use disk::{Calls, Faults, Moment, Op, SimDisk};
 pub use entropy::SimEntropy;
+pub use sandbox::Sandbox;
 pub use seed::{Dice, Seed, simulate};
 pub use spawner::{Script, SimSpawner};
 pub use world::SimWorld;

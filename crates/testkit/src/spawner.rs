@@ -1,11 +1,19 @@
 //! Processes that play a script.
 
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
-use autoloop_runtime::world::{Exit, Job, Report, Running, Signal, Spawner};
+use autoloop_runtime::world::{
+    Cause, Clock, Disk, Ending, Exit, Finished, Job, Left, Limits, Output, Report, Running, Signal,
+    Spawner,
+};
+
+use crate::clock::SimClock;
+use crate::disk::SimDisk;
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
@@ -15,72 +23,107 @@ const FIRST_ID: u32 = 1000;
 /// What a scripted process does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// What it prints before anything else.
-    pub reports: Vec<Report>,
+    /// What it prints on standard output before anything else.
+    pub stdout: Vec<u8>,
+    /// What it prints on standard error.
+    pub stderr: Vec<u8>,
+    /// How long that takes.
+    pub takes: Duration,
     /// How it ends.
-    pub ending: Ending,
+    pub ending: Plot,
+    /// What it leaves behind.
+    pub left: Left,
 }
 
 /// How a scripted process ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// By itself, at once.
+pub enum Plot {
+    /// By itself.
     Exits(Exit),
-    /// Not before a signal comes.
+    /// Not before a signal comes, or its deadline.
     Hangs(OnTerminate),
     /// It never begins: the spawn fails with an error of this kind.
     NeverStarts(io::ErrorKind),
+    /// The process that watches over it dies.
+    IsLost,
 }
 
 /// What a hanging process does when it is asked to end. A kill ends it in any case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnTerminate {
     /// It prints something more and ends.
-    Ends(Vec<Report>, Exit),
+    Ends(Vec<u8>, Exit),
     /// Nothing.
     Ignores,
 }
 
 impl Script {
+    fn new(ending: Plot) -> Self {
+        Script {
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            takes: Duration::ZERO,
+            ending,
+            left: Left::default(),
+        }
+    }
+
     /// Ends by itself with this status.
     pub fn exits(code: i32) -> Self {
-        Script { reports: Vec::new(), ending: Ending::Exits(Exit::Code(code)) }
+        Script::new(Plot::Exits(Exit::Code(code)))
     }
 
     /// Hangs, and ends by the first signal.
     pub fn hangs() -> Self {
-        Script::exits(0).on_terminate(Vec::new(), Exit::Signal(SIGTERM))
+        Script::exits(0).on_terminate("", Exit::Signal(SIGTERM))
     }
 
     /// Cannot be started.
     pub fn never_starts(kind: io::ErrorKind) -> Self {
-        Script { reports: Vec::new(), ending: Ending::NeverStarts(kind) }
+        Script::new(Plot::NeverStarts(kind))
+    }
+
+    /// Loses the process that watches over it.
+    pub fn is_lost() -> Self {
+        Script::new(Plot::IsLost)
     }
 
     /// Prints something on standard output first.
     #[must_use]
-    pub fn stdout(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.reports.push(Report::Stdout(bytes.into()));
+    pub fn stdout(mut self, bytes: impl AsRef<[u8]>) -> Self {
+        self.stdout.extend(bytes.as_ref());
         self
     }
 
     /// Prints something on standard error first.
     #[must_use]
-    pub fn stderr(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.reports.push(Report::Stderr(bytes.into()));
+    pub fn stderr(mut self, bytes: impl AsRef<[u8]>) -> Self {
+        self.stderr.extend(bytes.as_ref());
         self
+    }
+
+    /// Takes some time, which passes on the virtual clock while it is started.
+    #[must_use]
+    pub fn taking(self, takes: Duration) -> Self {
+        Script { takes, ..self }
+    }
+
+    /// Leaves processes behind.
+    #[must_use]
+    pub fn leaving(self, left: Left) -> Self {
+        Script { left, ..self }
     }
 
     /// Hangs, and when asked to end prints these last words and ends so.
     #[must_use]
-    pub fn on_terminate(self, last_words: Vec<Report>, exit: Exit) -> Self {
-        Script { ending: Ending::Hangs(OnTerminate::Ends(last_words, exit)), ..self }
+    pub fn on_terminate(self, last_words: impl Into<Vec<u8>>, exit: Exit) -> Self {
+        Script { ending: Plot::Hangs(OnTerminate::Ends(last_words.into(), exit)), ..self }
     }
 
     /// Hangs, and only a kill ends it.
     #[must_use]
     pub fn ignoring_terminate(self) -> Self {
-        Script { ending: Ending::Hangs(OnTerminate::Ignores), ..self }
+        Script { ending: Plot::Hangs(OnTerminate::Ignores), ..self }
     }
 }
 
@@ -89,13 +132,20 @@ impl Script {
 pub struct SimSpawner {
     script: Arc<dyn Fn(&Job) -> Script + Send + Sync>,
     jobs: Arc<Mutex<Vec<Job>>>,
+    stage: Option<(SimClock, SimDisk)>,
 }
 
 impl SimSpawner {
     /// Asks `script` what each job does. It runs within `spawn`, so that whatever it does to the
     /// simulated disk has happened by the time that the process is seen to have started.
     pub fn new(script: impl Fn(&Job) -> Script + Send + Sync + 'static) -> Self {
-        SimSpawner { script: Arc::new(script), jobs: Arc::default() }
+        SimSpawner { script: Arc::new(script), jobs: Arc::default(), stage: None }
+    }
+
+    /// Lets the time of its processes pass on this clock, and their output be spooled on this disk.
+    #[must_use]
+    pub fn on_stage(self, clock: SimClock, disk: SimDisk) -> Self {
+        SimSpawner { stage: Some((clock, disk)), ..self }
     }
 
     /// All jobs so far, in the order in which they were to be started.
@@ -109,6 +159,13 @@ impl SimSpawner {
         jobs.push(job);
         u32::try_from(jobs.len()).map_or(u32::MAX, |count| FIRST_ID.saturating_add(count - 1))
     }
+
+    /// Lets time pass.
+    fn pass(&self, time: Duration) {
+        if let Some((clock, _)) = &self.stage {
+            clock.sleep(time);
+        }
+    }
 }
 
 impl Default for SimSpawner {
@@ -121,97 +178,245 @@ impl Default for SimSpawner {
 impl Spawner for SimSpawner {
     fn spawn(&self, job: Job) -> io::Result<Running> {
         let script = (self.script)(&job);
-        let id = self.note(job);
+        let id = self.note(job.clone());
+        if let Plot::NeverStarts(kind) = script.ending {
+            return Err(kind.into());
+        }
         let (report, reports) = channel();
         let (signals, signalled) = channel();
-        send_all(&report, script.reports);
-        match script.ending {
-            Ending::Exits(exit) => send_all(&report, vec![Report::Exited(exit)]),
-            Ending::Hangs(on_terminate) => {
-                thread::spawn(move || hang(on_terminate, &signalled, &report));
+        let _ = report.send(Report::Started(id));
+        let play = Play { job, script, spawner: self.clone() };
+        match play.script.ending.clone() {
+            Plot::Hangs(on_terminate) if play.job.limits.deadline.is_none() => {
+                thread::spawn(move || {
+                    if let Some(finished) = play.hang(on_terminate, &signalled) {
+                        let _ = report.send(Report::Finished(Box::new(finished)));
+                    }
+                });
             }
-            Ending::NeverStarts(kind) => return Err(kind.into()),
+            _ => drop(report.send(Report::Finished(Box::new(play.play_out())))),
         }
         Ok(Running { id, reports, signals })
     }
 }
 
-/// Waits for the signal that ends the process. When nobody can send one any more it would hang for
-/// ever; its reports then stop without an exit, so that a test fails and does not hang too.
-fn hang(on_terminate: OnTerminate, signals: &Receiver<Signal>, report: &Sender<Report>) {
-    for signal in signals {
-        match (signal, on_terminate.clone()) {
-            (Signal::Kill, _) => {
-                return send_all(report, vec![Report::Exited(Exit::Signal(SIGKILL))]);
-            }
-            (Signal::Terminate, OnTerminate::Ends(mut last, exit)) => {
-                last.push(Report::Exited(exit));
-                return send_all(report, last);
-            }
-            (Signal::Terminate, OnTerminate::Ignores) => {}
-        }
-    }
+/// A script being played.
+struct Play {
+    job: Job,
+    script: Script,
+    spawner: SimSpawner,
 }
 
-fn send_all(report: &Sender<Report>, reports: Vec<Report>) {
-    for one in reports {
-        // A process does not stop because nobody listens.
-        let _ = report.send(one);
+impl Play {
+    /// Plays a script that needs nobody to end it. Virtual time passes here and now, so a deadline is
+    /// as sure as an exit.
+    fn play_out(self) -> Finished {
+        let Limits { deadline, grace, .. } = self.job.limits;
+        let in_time = deadline.is_none_or(|deadline| self.script.takes < deadline);
+        match (self.script.ending.clone(), deadline) {
+            (Plot::Exits(exit), _) if in_time => {
+                let takes = self.script.takes;
+                self.end(Ending::Exited(exit), Cause::Itself, takes)
+            }
+            (Plot::IsLost, _) => {
+                let takes = self.script.takes;
+                let why = "the process that watched over it was killed by signal 9".to_owned();
+                self.end(Ending::Lost(why), Cause::Itself, takes)
+            }
+            (Plot::Hangs(OnTerminate::Ends(last_words, exit)), Some(deadline)) => {
+                self.saying(&last_words).end(Ending::Exited(exit), Cause::Deadline, deadline)
+            }
+            (Plot::Hangs(OnTerminate::Ignores), Some(deadline)) => {
+                let exit = Ending::Exited(Exit::Signal(SIGKILL));
+                self.end(exit, Cause::Deadline, deadline + grace)
+            }
+            (_, deadline) => {
+                let exit = Ending::Exited(Exit::Signal(SIGTERM));
+                self.end(exit, Cause::Deadline, deadline.unwrap_or_default())
+            }
+        }
+    }
+
+    /// Waits for the signal that ends the process. When nobody can send one any more it would hang for
+    /// ever; its reports then stop without an end, so that a test fails and does not hang too.
+    fn hang(self, on_terminate: OnTerminate, signals: &Receiver<Signal>) -> Option<Finished> {
+        let takes = self.script.takes;
+        for signal in signals {
+            match (signal, &on_terminate) {
+                (Signal::Kill, _) => {
+                    let exit = Ending::Exited(Exit::Signal(SIGKILL));
+                    return Some(self.end(exit, Cause::Interrupt, takes));
+                }
+                (Signal::Terminate, OnTerminate::Ends(last_words, exit)) => {
+                    let ending = Ending::Exited(*exit);
+                    return Some(self.saying(last_words).end(ending, Cause::Interrupt, takes));
+                }
+                (Signal::Terminate, OnTerminate::Ignores) => {}
+            }
+        }
+        None
+    }
+
+    fn saying(mut self, last_words: &[u8]) -> Self {
+        self.script.stdout.extend(last_words);
+        self
+    }
+
+    /// Lets the time pass, spools, and tells the story.
+    fn end(self, ending: Ending, cause: Cause, elapsed: Duration) -> Finished {
+        self.spawner.pass(elapsed);
+        let spool = self.job.spool.as_ref();
+        let found = !self.job.look_for.is_empty()
+            && self
+                .script
+                .stdout
+                .windows(self.job.look_for.len())
+                .any(|at| at == self.job.look_for);
+        Finished {
+            ending,
+            cause,
+            elapsed,
+            stdout: self.output(&self.script.stdout, spool.map(|spool| &*spool.stdout)),
+            stderr: self.output(&self.script.stderr, spool.map(|spool| &*spool.stderr)),
+            found,
+            left: self.script.left,
+        }
+    }
+
+    fn output(&self, bytes: &[u8], spool: Option<&Path>) -> Output {
+        let Limits { kept, spooled, .. } = self.job.limits;
+        let (head, rest) = bytes.split_at(bytes.len().min(kept));
+        let stored = &bytes[..bytes.len().min(usize::try_from(spooled).unwrap_or(usize::MAX))];
+        let spooled = match (&self.spawner.stage, spool) {
+            (Some((_, disk)), Some(path)) if disk.replace(path, stored).is_ok() => stored.len(),
+            _ => 0,
+        };
+        Output {
+            head: head.to_vec(),
+            tail: rest[rest.len().saturating_sub(kept)..].to_vec(),
+            bytes: bytes.len() as u64,
+            spooled: spooled as u64,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use autoloop_runtime::process::{Interrupts, run};
+    use autoloop_runtime::world::Spool;
+
     use super::*;
+    use crate::{Seed, SimWorld};
 
     fn start(script: Script) -> Running {
         SimSpawner::new(move |_| script.clone()).spawn(Job::default()).unwrap()
     }
 
-    /// All reports until the last sender is gone.
-    fn all(running: &Running) -> Vec<Report> {
-        running.reports.iter().collect()
+    /// How it ended, if it did.
+    fn end(running: &Running) -> Option<Finished> {
+        running.reports.iter().find_map(|report| match report {
+            Report::Started(_) => None,
+            Report::Finished(finished) => Some(*finished),
+        })
+    }
+
+    /// Runs a job in a world where programs play this script; the time it took there.
+    fn play(script: Script, job: Job) -> (Finished, SimWorld) {
+        let sim = SimWorld::new(Seed(1)).with_script(move |_| script.clone());
+        (run(job, &sim.world(), &Interrupts::default()), sim)
+    }
+
+    fn until(deadline: u64) -> Job {
+        let limits = Limits { deadline: Some(Duration::from_secs(deadline)), ..Limits::default() };
+        Job { limits, ..Job::default() }
     }
 
     #[test]
     fn a_process_prints_and_then_exits() {
         let running = start(Script::exits(3).stdout("out").stderr("err"));
-        assert_eq!(
-            all(&running),
-            [
-                Report::Stdout(b"out".to_vec()),
-                Report::Stderr(b"err".to_vec()),
-                Report::Exited(Exit::Code(3))
-            ]
-        );
+        assert_eq!(running.reports.recv(), Ok(Report::Started(FIRST_ID)));
+        let finished = end(&running).unwrap();
+        assert_eq!(finished.ending, Ending::Exited(Exit::Code(3)));
+        assert_eq!((finished.stdout.text(), finished.stderr.text()), ("out".into(), "err".into()));
     }
 
     #[test]
     fn a_hanging_process_ends_by_a_signal() {
         let running = start(Script::hangs().stdout("out"));
-        assert_eq!(running.reports.recv(), Ok(Report::Stdout(b"out".to_vec())));
         running.signals.send(Signal::Terminate).unwrap();
-        assert_eq!(all(&running), [Report::Exited(Exit::Signal(SIGTERM))]);
+        let finished = end(&running).unwrap();
+        assert_eq!(finished.ending, Ending::Exited(Exit::Signal(SIGTERM)));
+        assert_eq!(finished.cause, Cause::Interrupt);
     }
 
     #[test]
     fn a_process_may_have_last_words_or_turn_a_deaf_ear() {
-        let bye = Report::Stdout(b"bye".to_vec());
-        let running = start(Script::hangs().on_terminate(vec![bye.clone()], Exit::Code(0)));
+        let running = start(Script::hangs().stdout("hi, ").on_terminate("bye", Exit::Code(0)));
         running.signals.send(Signal::Terminate).unwrap();
-        assert_eq!(all(&running), [bye, Report::Exited(Exit::Code(0))]);
+        let finished = end(&running).unwrap();
+        assert_eq!((finished.exit_code(), finished.stdout.text()), (0, "hi, bye".into()));
 
         let running = start(Script::hangs().ignoring_terminate());
         running.signals.send(Signal::Terminate).unwrap();
         running.signals.send(Signal::Kill).unwrap();
-        assert_eq!(all(&running), [Report::Exited(Exit::Signal(SIGKILL))]);
+        assert_eq!(end(&running).unwrap().exit_code(), 128 + SIGKILL);
     }
 
     #[test]
     fn a_hanging_process_that_nobody_can_signal_never_exits() {
-        let Running { reports, signals, .. } = start(Script::hangs());
+        let Running { reports, signals, id } = start(Script::hangs());
         drop(signals);
-        assert_eq!(reports.iter().next(), None);
+        assert_eq!(reports.iter().collect::<Vec<_>>(), [Report::Started(id)]);
+    }
+
+    #[test]
+    fn a_deadline_ends_what_hangs_or_takes_too_long_in_virtual_time() {
+        let cases = [
+            (Script::hangs(), SIGTERM, 10),
+            (Script::hangs().ignoring_terminate(), SIGKILL, 15),
+            (Script::exits(0).taking(Duration::from_secs(60)), SIGTERM, 10),
+        ];
+        for (script, signal, seconds) in cases {
+            let (finished, sim) = play(script, until(10));
+            assert!(finished.timed_out());
+            assert_eq!(finished.ending, Ending::Exited(Exit::Signal(signal)));
+            assert_eq!(sim.clock.elapsed(), Duration::from_secs(seconds));
+        }
+        let (finished, sim) = play(Script::exits(0).taking(Duration::from_secs(9)), until(10));
+        assert!(!finished.timed_out());
+        assert_eq!(sim.clock.elapsed(), Duration::from_secs(9));
+    }
+
+    #[test]
+    fn output_is_spooled_kept_and_searched_as_in_the_real_world() {
+        let spool = Spool { stdout: "/out".into(), stderr: "/err".into() };
+        let limits = Limits { kept: 2, spooled: 5, ..Limits::default() };
+        let job = Job { spool: Some(spool), limits, look_for: b"DONE".to_vec(), ..Job::default() };
+        let (finished, sim) = play(Script::exits(0).stdout("abcDONExyz"), job);
+        assert!(finished.found);
+        assert_eq!(finished.stdout.text(), "ab\n[... 6 bytes left out ...]\nyz");
+        assert_eq!(finished.stdout.spooled, 5);
+        assert_eq!(sim.disk.contents("/out"), b"abcDO");
+        assert_eq!(sim.disk.contents("/err"), b"");
+    }
+
+    #[test]
+    fn a_job_may_never_start_or_be_lost() {
+        let (finished, _) = play(Script::never_starts(io::ErrorKind::NotFound), Job::default());
+        assert_eq!(finished.exit_code(), 127);
+        let (finished, _) = play(Script::is_lost(), Job::default());
+        assert_eq!(finished.exit_code(), 125);
+    }
+
+    #[test]
+    fn interrupts_reach_a_job_also_from_before_its_start() {
+        let sim = SimWorld::new(Seed(1)).with_script(|_| Script::hangs().ignoring_terminate());
+        let interrupts = Interrupts::default();
+        interrupts.raise(2);
+        interrupts.raise(2);
+        let finished = run(Job::default(), &sim.world(), &interrupts);
+        assert_eq!(finished.ending, Ending::Exited(Exit::Signal(SIGKILL)));
+        assert_eq!(finished.cause, Cause::Interrupt);
     }
 
     #[test]

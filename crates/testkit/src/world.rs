@@ -44,11 +44,12 @@ impl SimWorld {
 
     /// The world as the code under test gets it.
     pub fn world(&self) -> World {
+        let spawner = self.spawner.clone().on_stage(self.clock.clone(), self.disk.clone());
         World {
             clock: Arc::new(self.clock.clone()),
             disk: Arc::new(self.disk.clone()),
             entropy: Arc::new(self.entropy.clone()),
-            spawner: Arc::new(self.spawner.clone()),
+            spawner: Arc::new(spawner),
         }
     }
 }
@@ -59,7 +60,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use autoloop_runtime::world::{Access, Exit, Report};
+    use autoloop_runtime::world::{Access, Ending, Exit, Finished, Report};
 
     #[test]
     fn the_code_and_the_test_see_one_world() {
@@ -68,7 +69,8 @@ mod tests {
         world.clock.sleep(Duration::from_secs(2));
         world.disk.open(Path::new("/f"), Access::Append).unwrap().append(b"x").unwrap();
         let running = world.spawner.spawn(Job::default()).unwrap();
-        assert_eq!(running.reports.recv(), Ok(Report::Exited(Exit::Code(0))));
+        let finished = Finished::new(Ending::Exited(Exit::Code(0)));
+        assert_eq!(running.reports.iter().last(), Some(Report::Finished(Box::new(finished))));
         assert_eq!(sim.world().clock.elapsed(), Duration::from_secs(2));
         assert_eq!(sim.disk.contents("/f"), b"x");
         assert_eq!(sim.spawner.jobs().len(), 1);

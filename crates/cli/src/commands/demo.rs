@@ -13,7 +13,7 @@ use autoloop_core::project::metrics::{self, Metrics};
 use autoloop_core::record::{Heading, Record};
 use autoloop_core::run_id::{RunIdFormat, RunIdSeed};
 use autoloop_runtime::journal::{Append, FileJournal, Journal, NewRecord, Position};
-use autoloop_runtime::world::{Exit, Job, Report, Running, World};
+use autoloop_runtime::world::{Ending, Exit, Job, Report, Running, World};
 
 use super::listing::{Filter, Format, Listing};
 use super::settings;
@@ -141,15 +141,14 @@ impl<'a> Stage<'a> {
 
 /// Waits for a process to end; what it printed on standard error, and how it ended.
 fn finish(agent: &Running) -> (String, Exit) {
-    let mut said = Vec::new();
-    for report in &agent.reports {
-        match report {
-            Report::Stdout(_) => {}
-            Report::Stderr(bytes) => said.extend(bytes),
-            Report::Exited(exit) => {
-                return (String::from_utf8_lossy(&said).trim().to_owned(), exit);
-            }
-        }
+    let finished = agent.reports.iter().find_map(|report| match report {
+        Report::Started(_) => None,
+        Report::Finished(finished) => Some(finished),
+    });
+    match finished.map(|finished| (finished.stderr.text(), finished.ending)) {
+        Some((said, Ending::Exited(exit))) => (said.trim().to_owned(), exit),
+        Some((_, Ending::NeverStarted(why))) => (why.to_string(), Exit::Code(-1)),
+        Some((_, Ending::Lost(why))) => (why, Exit::Code(-1)),
+        None => (String::new(), Exit::Code(-1)),
     }
-    (String::from_utf8_lossy(&said).trim().to_owned(), Exit::Code(-1))
 }

@@ -47,7 +47,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let topic = topic(&args.topic)?;
     let env = settings::environment()?;
-    let config = settings::config_or_default(&env.project_dir_or_here());
+    let config = settings::config_or_default(&env.project_dir_or_here(), world);
     let journal = settings::journal(env.journal_path(), world, &config);
     let how = Append { expect: None, durability: settings::durability_of_events(&config) };
 
@@ -66,7 +66,8 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         Admission::Accepted | Admission::Coordination => {
             let record = heading.agent(topic.clone(), payload);
             journal.append(&[NewRecord { record, spooled }], how)?;
-            writeln!(io::stdout(), "emitted {topic}")?;
+            // The event is stored, and the exit code says so, whether or not anybody reads this.
+            let _ = writeln!(io::stdout(), "emitted {topic}");
             Ok(())
         }
         Admission::Refused(refusal) => Err(refuse(&env, topic, refusal, &|invalid| {

@@ -1,17 +1,24 @@
-//! `autoloop inspect`: what a journal says.
+//! `autoloop inspect`: what a journal says, one file a view.
+
+mod coordination;
+mod found;
+mod journal;
+mod memory;
+mod metrics;
+mod scratchpad;
+mod text;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::ops::ControlFlow;
 
-use autoloop_core::config::Config;
-use autoloop_core::project::metrics::{self, Metrics};
+use autoloop_core::project::iteration_text::IterationText;
+use autoloop_core::record::Glance;
 use autoloop_runtime::journal::{FileJournal, Journal, Position};
 use autoloop_runtime::world::World;
 use clap::Subcommand;
 
-use super::listing::{Filter, Format, Listing};
-use super::settings;
 use crate::failure::Failure;
+use crate::terminal;
 
 /// Show what happened.
 ///
@@ -25,106 +32,56 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    Journal(JournalArgs),
-    Metrics(MetricsArgs),
-}
-
-/// The records themselves.
-///
-/// With `--format json`, the lines of the journal as they stand, of all runs unless one is named.
-/// Lines that are not records are passed over; `autoloop journal verify` names them.
-#[derive(Debug, clap::Args)]
-struct JournalArgs {
-    /// The project whose journal is shown [default: the one of the environment, or this directory].
-    project_dir: Option<PathBuf>,
-    /// Only the records of this run; `latest` is the one that began last.
-    #[arg(long)]
-    run: Option<String>,
-    /// Only records with this topic. Can be given more than once.
-    #[arg(long, value_name = "TOPIC")]
-    topic: Vec<String>,
-    /// How to print them.
-    #[arg(long, value_enum, default_value = "text")]
-    format: Format,
-}
-
-/// What each iteration did and cost.
-#[derive(Debug, clap::Args)]
-struct MetricsArgs {
-    /// The project whose journal is read [default: the one of the environment, or this directory].
-    project_dir: Option<PathBuf>,
-    /// The run [default: the one that began last].
-    #[arg(long, conflicts_with = "all_runs")]
-    run: Option<String>,
-    /// All runs in the journal.
-    #[arg(long)]
-    all_runs: bool,
-    /// How to print it: md, csv or json.
-    #[arg(long, default_value = "md", value_parser = parse_format)]
-    format: metrics::Format,
-}
-
-fn parse_format(text: &str) -> Result<metrics::Format, &'static str> {
-    text.parse()
+    Journal(journal::Args),
+    Metrics(metrics::Args),
+    Scratchpad(scratchpad::Args),
+    Coordination(coordination::Args),
+    Memory(memory::Args),
+    /// What the agent was told in an iteration, to the letter.
+    Prompt(text::Args),
+    /// What the agent printed in an iteration, to the letter.
+    Output(text::Args),
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     match &args.what {
-        What::Journal(args) => show_journal(args, world),
-        What::Metrics(args) => show_metrics(args, world),
+        What::Journal(args) => journal::run(args, world),
+        What::Metrics(args) => metrics::run(args, world),
+        What::Scratchpad(args) => scratchpad::run(args, world),
+        What::Coordination(args) => coordination::run(args, world),
+        What::Memory(args) => memory::run(args, world),
+        What::Prompt(args) => text::run(args, IterationText::Prompt, world),
+        What::Output(args) => text::run(args, IterationText::Output, world),
     }
-}
-
-fn show_journal(args: &JournalArgs, world: &World) -> Result<(), Failure> {
-    let path = settings::journal_path(args.project_dir.as_deref())?;
-    let journal = settings::journal(path, world, &Config::default());
-    let run = named_run(&journal, args.run.as_deref())?;
-    let filter = Filter { run: run.clone(), topics: args.topic.clone() };
-    let mut listing = Listing::new(&journal, args.format, filter);
-    let head = journal.read(Position::START, &mut |line| listing.show(line))?;
-    listing.flush()?;
-
-    if head == Position::START {
-        note(&format!("there is nothing in {}", journal.path().display()));
-    }
-    if listing.bad > 0 {
-        let bad = listing.bad;
-        note(&format!(
-            "{bad} {} not a record and passed over; `autoloop journal verify` names each",
-            if bad == 1 { "piece is" } else { "pieces are" }
-        ));
-    }
-    match run {
-        Some(run) if listing.printed == 0 && args.topic.is_empty() => {
-            Err(no_such_run(&journal, &run))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn show_metrics(args: &MetricsArgs, world: &World) -> Result<(), Failure> {
-    let path = settings::journal_path(args.project_dir.as_deref())?;
-    let journal = settings::journal(path, world, &Config::default());
-    let metrics = journal.fold::<Metrics>()?.view;
-    let run = match &args.run {
-        _ if args.all_runs => None,
-        None => Some(journal.latest_run()?.0),
-        named => named_run(&journal, named.as_deref())?,
-    };
-    if let (Some(run), Some(_)) = (&run, &args.run)
-        && metrics.iterations(Some(run)).next().is_none()
-    {
-        return Err(no_such_run(&journal, run));
-    }
-    io::stdout().write_all(metrics.render(run.as_deref(), args.format).as_bytes())?;
-    Ok(())
 }
 
 /// The run that `--run` means.
 fn named_run(journal: &FileJournal, name: Option<&str>) -> Result<Option<String>, Failure> {
     match name {
-        Some("latest") => Ok(Some(journal.latest_run()?.0)),
+        Some("latest") => match journal.latest_run()?.0 {
+            none if none.is_empty() => Err(Failure::failed(format!(
+                "no run has begun in {} yet",
+                journal.path().display()
+            ))),
+            run => Ok(Some(run)),
+        },
         name => Ok(name.map(str::to_owned)),
+    }
+}
+
+/// The run that is asked about: the one that is named, which has to exist, or the latest.
+fn one_run(journal: &FileJournal, name: Option<&str>) -> Result<String, Failure> {
+    match named_run(journal, name)? {
+        None => Ok(journal.latest_run()?.0),
+        Some(run) if name == Some("latest") => Ok(run),
+        Some(run) => {
+            let mut exists = false;
+            journal.read(Position::START, &mut |line| {
+                line.records(|record| exists |= record.run() == run);
+                if exists { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            if exists { Ok(run) } else { Err(no_such_run(journal, &run)) }
+        }
     }
 }
 
@@ -139,8 +96,25 @@ fn no_such_run(journal: &FileJournal, run: &str) -> Failure {
     }
 }
 
+/// Shows every record of one run.
+fn for_run(
+    journal: &FileJournal,
+    run: &str,
+    mut visit: impl FnMut(&Glance<'_>),
+) -> Result<(), Failure> {
+    journal.read(Position::START, &mut |line| {
+        line.records(|record| {
+            if record.run() == run {
+                visit(record);
+            }
+        });
+        ControlFlow::Continue(())
+    })?;
+    Ok(())
+}
+
 /// Something that belongs beside the output, not in it.
 fn note(text: &str) {
     // Where standard error is closed, nobody wanted to know.
-    let _ = writeln!(io::stderr(), "autoloop: {text}");
+    let _ = writeln!(io::stderr(), "autoloop: {}", terminal::harmless(text));
 }

@@ -101,9 +101,22 @@ impl<'a> Listing<'a> {
             }
             // Only the beginning of a giant line is at hand: it is copied from the file.
             Format::Json => {
-                let begin = line.offset() + piece.at as u64;
-                let end = line.offset() + line.length();
-                self.journal.copy(begin..end, &mut |bytes| self.out.write_all(bytes))?;
+                let begin = line.offset_of(piece.at);
+                let end = line.offset_of(piece.at + piece.bytes.len());
+                let mut unwritten = None;
+                let copied = self.journal.copy(begin..end, &mut |bytes| {
+                    self.out.write_all(bytes).map_err(|error| {
+                        let kind = error.kind();
+                        unwritten = Some(error);
+                        kind.into()
+                    })
+                });
+                // Whose fault it was decides what is said.
+                match unwritten {
+                    Some(error) => return Err(error.into()),
+                    None => copied?,
+                }
+                self.out.write_all(b"\n")?;
             }
         }
         Ok(())

@@ -1,12 +1,12 @@
 //! Where the journal is and how it is to be written, from the environment and `autoloops.toml`.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use autoloop_core::config::{self, Config, SyncPolicy};
+use autoloop_core::config::{self, Config, Layer, Origin, Problem, Reading, Settings, SyncPolicy};
 use autoloop_core::env::Env;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
+use autoloop_runtime::project::read_text;
 use autoloop_runtime::world::World;
 
 use crate::failure::Failure;
@@ -43,34 +43,26 @@ pub(crate) fn durability_of_events(config: &Config) -> Durability {
     }
 }
 
-/// The settings of a project. A file that cannot be understood is told of and otherwise ignored: an
-/// event is worth more than a setting.
-pub(crate) fn config_or_default(project: &Path) -> Config {
+/// The settings of a project, as far as a command needs them that has more urgent things to do than
+/// to look everywhere: only `autoloops.toml` is read, and what cannot be understood in it is told of
+/// and otherwise ignored. An event is worth more than a setting.
+pub(crate) fn config_or_default(project: &Path, world: &World) -> Config {
     let path = project.join("autoloops.toml");
-    match read_config(&path) {
-        Ok(config) => config,
-        Err(problem) => {
-            let warning = format!(
-                "autoloop: warning: {}: {problem}; going on with the defaults\n",
-                path.display()
-            );
-            // A warning that cannot be shown is no reason to lose the event.
-            let _ = io::stderr().write_all(terminal::harmless(&warning).as_bytes());
-            Config::default()
+    let (config, problem) = match read_text(&*world.disk, &path, config::LONGEST as u64) {
+        Ok(None) => return Config::default(),
+        Ok(Some(text)) => {
+            let layer = Layer::file(Origin::Project, path.display().to_string(), text);
+            let Reading { settings, problems } = Settings::resolve(&[layer]);
+            let error = problems.iter().find(|problem| problem.is_error());
+            (Config::from(&settings), error.map(Problem::in_short))
         }
-    }
-}
-
-fn read_config(path: &Path) -> Result<Config, String> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Config::default()),
-        Err(error) => return Err(error.to_string()),
+        Err(why) => (Config::default(), Some(why.to_string())),
     };
-    let mut text = String::new();
-    // One byte more than is read, so that the parser can tell that there was more.
-    file.take(config::LONGEST as u64 + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| error.to_string())?;
-    Config::parse(&text).map_err(|error| error.to_string())
+    if let Some(problem) = problem {
+        let path = path.display();
+        let warning = format!("autoloop: warning: {path}: {problem}; going on with the defaults\n");
+        // A warning that cannot be shown is no reason to lose the event.
+        let _ = io::stderr().write_all(terminal::harmless(&warning).as_bytes());
+    }
+    config
 }

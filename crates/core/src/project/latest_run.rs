@@ -15,7 +15,7 @@ impl LatestRun {
     /// The run that this record begins, if it begins one. An agent can emit no such record, and one
     /// written by hand in an agent's shape does not count.
     pub fn begun_by(record: &Glance<'_>) -> Option<LatestRun> {
-        let begins = record.topic() == LoopStart::TOPIC && record.payload().is_none();
+        let begins = record.topic() == LoopStart::TOPIC && !record.has_payload();
         begins.then(|| LatestRun(record.run().into_owned()))
     }
 }

@@ -104,8 +104,13 @@ impl Metrics {
 
     /// The row that a record belongs to: the last one of its run.
     fn row(&mut self, record: &Glance<'_>) -> Option<&mut Row> {
-        let run = self.names.find(&record.run())?;
-        let row = *self.open.get(&run)?;
+        let run = record.run();
+        // Runs seldom overlap, so it is nearly always the last row of all.
+        let is_last = self.rows.last().is_some_and(|last| self.names.text(last.run) == run);
+        if is_last {
+            return self.rows.last_mut();
+        }
+        let row = *self.open.get(&self.names.find(&run)?)?;
         self.rows.get_mut(row)
     }
 
@@ -131,8 +136,7 @@ impl Metrics {
     }
 
     fn note_event(&mut self, record: &Glance<'_>, topic: &str) {
-        let routes = Topic::new(topic).class() == TopicClass::Agent;
-        if !routes || record.payload().is_none() {
+        if Topic::new(topic).class() != TopicClass::Agent {
             return;
         }
         let event = self.names.name(topic);
@@ -148,11 +152,13 @@ impl Metrics {
 
 impl View for Metrics {
     const NAME: &'static str = "metrics";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let topic = record.topic();
         match topic.as_ref() {
+            // Only the harness says how an iteration went, and it never writes a payload.
+            topic if record.has_payload() => self.note_event(record, topic),
             IterationStart::TOPIC => self.begin(record),
             IterationFinish::TOPIC => self.finish(record),
             EventInvalid::TOPIC => self.set_outcome(record, "rejected:event.invalid"),
@@ -161,7 +167,7 @@ impl View for Metrics {
                 let reason = record.field("reason").unwrap_or_default();
                 self.set_outcome(record, &format!("{ending}:{reason}"));
             }
-            topic => self.note_event(record, topic),
+            _ => {}
         }
     }
 
@@ -175,8 +181,10 @@ impl View for Metrics {
             for name in [row.run, row.iteration, row.role, row.event, row.outcome] {
                 put_number(name.0.into(), out);
             }
+            // Any number of seconds can stand in a record, so no number can mean that there is none.
+            put_number(row.elapsed_s.is_some().into(), out);
+            put_number(row.elapsed_s.unwrap_or_default(), out);
             // Absent is 0, present is one more than the value.
-            put_number(row.elapsed_s.map_or(0, |seconds| seconds.saturating_add(1)), out);
             let code = |code: i32| u64::from(code.cast_unsigned()) + 1;
             put_number(row.exit_code.map_or(0, code), out);
             put_number(row.timed_out.map_or(0, |flag| u64::from(flag) + 1), out);
@@ -202,7 +210,10 @@ impl View for Metrics {
                 role,
                 event,
                 outcome,
-                elapsed_s: taker.number()?.checked_sub(1),
+                elapsed_s: {
+                    let (is_there, seconds) = (taker.number()?, taker.number()?);
+                    (is_there != 0).then_some(seconds)
+                },
                 exit_code: match taker.number()?.checked_sub(1) {
                     Some(code) => Some(u32::try_from(code).ok()?.cast_signed()),
                     None => None,

@@ -11,6 +11,8 @@
 
 use std::borrow::Cow;
 
+use super::lossy::Lossy;
+
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// Whether the rule asks for an escape.
@@ -40,54 +42,19 @@ pub fn escape(text: &str, out: &mut Vec<u8>) {
 /// that straddles two pieces is held back until its end arrives.
 #[derive(Debug, Default)]
 pub struct Escaper {
-    /// The beginning of a character whose end has not arrived: at most three bytes.
-    held: Vec<u8>,
+    text: Lossy,
 }
 
 impl Escaper {
     /// Takes the next piece.
     pub fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
-        let mut rest = piece;
-        while !self.held.is_empty() {
-            let Some((&first, after)) = rest.split_first() else { return };
-            self.held.push(first);
-            match std::str::from_utf8(&self.held) {
-                Ok(character) => {
-                    escape(character, out);
-                    self.held.clear();
-                    rest = after;
-                }
-                Err(error) if error.error_len().is_none() => rest = after,
-                Err(_) => {
-                    // The new byte does not belong to the held ones: it is looked at afresh below.
-                    self.held.clear();
-                    escape("\u{fffd}", out);
-                }
-            }
-        }
-        for chunk in rest.utf8_chunks() {
-            escape(chunk.valid(), out);
-            let invalid = chunk.invalid();
-            let at_the_end = std::ptr::eq(invalid.as_ptr_range().end, rest.as_ptr_range().end);
-            if at_the_end && is_unfinished(invalid) {
-                self.held.extend_from_slice(invalid);
-            } else if !invalid.is_empty() {
-                escape("\u{fffd}", out);
-            }
-        }
+        self.text.push(piece, &mut |text| escape(text, out));
     }
 
     /// Says that nothing more comes.
     pub fn finish(self, out: &mut Vec<u8>) {
-        if !self.held.is_empty() {
-            escape("\u{fffd}", out);
-        }
+        self.text.finish(&mut |text| escape(text, out));
     }
-}
-
-/// Whether more bytes could make a character of these.
-fn is_unfinished(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
 /// The text that stands between the quotes of a JSON string, by whoever it was written.
@@ -119,7 +86,7 @@ pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
 }
 
 /// The character that an escape stands for, and how many bytes after the backslash it takes.
-fn escaped_character(after: &[u8]) -> (char, usize) {
+pub(super) fn escaped_character(after: &[u8]) -> (char, usize) {
     match after.first() {
         Some(b'u') => match hex4(after, 1) {
             Some(high @ 0xd800..=0xdbff) => match (after.get(5..7), hex4(after, 7)) {

@@ -229,6 +229,8 @@ system_events! {
         prompt_mode: String,
         /// How long it may take.
         timeout_ms: u64,
+        /// Why it does not get its prompt in the way that was asked for, where it does not.
+        prompt_detour: Option<String>,
     }
 
     /// The backend returned.

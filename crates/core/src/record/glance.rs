@@ -71,6 +71,14 @@ impl<'a> Glance<'a> {
         }
     }
 
+    /// Whether it is an agent's record: the payload itself may be long, and is left alone.
+    pub fn has_payload(&self) -> bool {
+        match &self.0 {
+            Seen::Scanned(scan) => scan.payload.is_some(),
+            Seen::Parsed(record) => matches!(record.body, Body::Agent { .. }),
+        }
+    }
+
     /// The payload of an agent's record.
     pub fn payload(&self) -> Option<Cow<'_, str>> {
         match &self.0 {
@@ -141,6 +149,7 @@ mod tests {
             assert_eq!(glance.field("output").unwrap(), "a\"b\n");
             assert_eq!(glance.field("prompt"), None);
             assert_eq!(glance.payload(), None);
+            assert!(!glance.has_payload());
         }
     }
 
@@ -163,6 +172,7 @@ mod tests {
         let line = b"{\"run\": \"a\", \"iteration\": \"\", \"topic\": \"t\", \"payload\": \"\xff \\ud800\", \"source\": \"agent\", \"mood\": 1}";
         let glance = Glance::read(line).unwrap();
         assert_eq!(glance.payload().unwrap(), "\u{fffd} \u{fffd}");
+        assert!(glance.has_payload());
         assert_eq!(parse(line), Err(BadLine::NotUtf8 { at: 56 }));
     }
 }

@@ -1,6 +1,5 @@
 //! A record as one JSON line, both ways.
 
-use super::escape::escape;
 use super::value::{Value, print_text};
 use super::{Body, Object, Record};
 use crate::topic::Topic;
@@ -153,18 +152,23 @@ pub fn print_around(record: &Record, hole: Hole) -> (Vec<u8>, Vec<u8>) {
 /// Returns where the text of the hole ends.
 fn print_with(record: &Record, hole: Option<Hole>, out: &mut Vec<u8>) -> Option<usize> {
     let mut end_of_text = None;
-    out.extend_from_slice(b"{\"run\": \"");
-    escape(&record.run, out);
-    out.extend_from_slice(b"\", \"iteration\": \"");
-    escape(&record.iteration, out);
-    out.extend_from_slice(b"\", \"topic\": \"");
-    escape(record.topic.as_str(), out);
+    // A known key of an unexpected type is among the extra ones; it must not stand there twice.
+    let is_extra = |name: &str| record.extra.iter().any(|(key, _)| key == name);
+    out.extend_from_slice(b"{\"run\": ");
+    print_text(&record.run, out);
+    if !is_extra("iteration") {
+        out.extend_from_slice(b", \"iteration\": ");
+        print_text(&record.iteration, out);
+    }
+    out.extend_from_slice(b", \"topic\": ");
+    print_text(record.topic.as_str(), out);
     match &record.body {
+        Body::System(_) if is_extra("fields") => {}
         Body::System(fields) => {
-            out.extend_from_slice(b"\", \"fields\": {");
+            out.extend_from_slice(b", \"fields\": {");
             for (index, (key, value)) in fields.iter().enumerate() {
                 separate(index, out);
-                print_pair(key, value, out);
+                print_field(index, key, value, out);
                 let is_hole = hole.and_then(Hole::field) == Some(key.as_str());
                 if is_hole && matches!(value, Value::Text(_)) {
                     end_of_text = Some(out.len() - 1);
@@ -173,13 +177,15 @@ fn print_with(record: &Record, hole: Option<Hole>, out: &mut Vec<u8>) -> Option<
             out.push(b'}');
         }
         Body::Agent { payload, source } => {
-            out.extend_from_slice(b"\", \"payload\": \"");
-            escape(payload, out);
+            out.extend_from_slice(b", \"payload\": ");
+            print_text(payload, out);
             if hole == Some(Hole::Payload) {
-                end_of_text = Some(out.len());
+                end_of_text = Some(out.len() - 1);
             }
-            out.extend_from_slice(b"\", \"source\": ");
-            print_text(source, out);
+            if !is_extra("source") {
+                out.extend_from_slice(b", \"source\": ");
+                print_text(source, out);
+            }
         }
     }
     for (key, value) in &record.extra {
@@ -200,6 +206,17 @@ fn print_with(record: &Record, hole: Option<Hole>, out: &mut Vec<u8>) -> Option<
 fn separate(index: usize, out: &mut Vec<u8>) {
     if index > 0 {
         out.extend_from_slice(b", ");
+    }
+}
+
+/// Prints a field. One that is called `run` and comes first has no space behind its key, so that
+/// `{"run": "` begins a record and nothing else.
+fn print_field(index: usize, key: &str, value: &Value, out: &mut Vec<u8>) {
+    if index == 0 && key == "run" {
+        out.extend_from_slice(b"\"run\":");
+        value.print(out);
+    } else {
+        print_pair(key, value, out);
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) enum Part {
 }
 
 impl Entry {
-    pub(super) fn new(records: &[NewRecord], how: Append) -> Self {
+    pub(super) fn new(records: &[NewRecord], how: Append) -> Result<Self, AppendError> {
         let mut parts = Vec::new();
         let mut bytes = Vec::new();
         for new in records {
@@ -44,6 +44,9 @@ impl Entry {
                 None => print(&new.record, &mut bytes),
                 Some(spooled) => {
                     let (before, after) = print_around(&new.record, spooled.hole);
+                    if after.is_empty() {
+                        return Err(AppendError::no_place(spooled));
+                    }
                     bytes.extend_from_slice(&before);
                     parts.push(Part::Bytes(std::mem::take(&mut bytes)));
                     parts.push(Part::Text(spooled.clone()));
@@ -52,7 +55,7 @@ impl Entry {
             }
         }
         parts.push(Part::Bytes(bytes));
-        Entry { parts, how }
+        Ok(Entry { parts, how })
     }
 }
 
@@ -85,7 +88,7 @@ impl Tail<'_> {
         let failed = |error| AppendError::io(self.path, "look at the end of", error);
         let len = self.file.stat().map_err(failed)?.len;
         let ending = ending(self.file, len).map_err(failed)?;
-        let mut pen = Pen { file: self.file, begin: len, written: len, ending, buffer: Vec::new() };
+        let mut pen = Pen { file: self.file, written: len, whole: len, ending, buffer: Vec::new() };
         if len > 0 && pen.ending.last() != Some(&b'\n') {
             let offset = line_start(self.file, len).map_err(failed)?;
             let heading = Heading { run: String::new(), iteration: String::new(), now: self.now };
@@ -108,6 +111,11 @@ impl Tail<'_> {
                 continue;
             }
             if let Err(failed) = pen.write(entry) {
+                if let Failure::Spool(..) = failed {
+                    // Those before it have nothing to do with it: what they wait for is written.
+                    pen.forget_from(head);
+                    let _ = pen.flush();
+                }
                 failure = Some(failed);
                 break;
             }
@@ -115,14 +123,7 @@ impl Tail<'_> {
         }
         let Some(failure) = failure.or_else(|| pen.flush().err()) else { return outcomes };
 
-        let stored = match pen.cut_back() {
-            Ok(stored) => stored,
-            // What is stored cannot be told, so nothing may be tried again: it could be there twice.
-            Err(error) => {
-                let error = AppendError::io(self.path, "look at the end of", error);
-                return entries.iter().map(|_| Err(error.clone())).collect();
-            }
-        };
+        let stored = pen.cut_back();
         let is_lost = |outcome: &Outcome| outcome.as_ref().is_ok_and(|head| head.at > stored);
         let lost = outcomes.iter().position(is_lost).unwrap_or(outcomes.len());
         outcomes.truncate(lost);
@@ -139,10 +140,10 @@ impl Tail<'_> {
 /// Writes at the end of a file and knows what is there.
 struct Pen<'a> {
     file: &'a dyn DiskFile,
-    /// Where this pen began to write.
-    begin: u64,
     /// Where the file ends.
     written: u64,
+    /// Where the last whole line that was written here ends; the beginning when there is none.
+    whole: u64,
     /// The last bytes before that.
     ending: Vec<u8>,
     /// What is to be written next.
@@ -163,10 +164,6 @@ impl Pen<'_> {
     }
 
     fn write(&mut self, entry: &Entry) -> Result<(), Failure> {
-        // Reading a spooled text can fail, and those before it must not suffer for it.
-        if entry.parts.iter().any(|part| matches!(part, Part::Text(_))) {
-            self.flush()?;
-        }
         for part in &entry.parts {
             match part {
                 Part::Bytes(bytes) => self.buffer.extend_from_slice(bytes),
@@ -198,6 +195,12 @@ impl Pen<'_> {
         }
     }
 
+    /// Drops what is to be written behind a place.
+    fn forget_from(&mut self, place: Position) {
+        let kept = usize::try_from(place.at.saturating_sub(self.written)).unwrap_or(usize::MAX);
+        self.buffer.truncate(kept);
+    }
+
     fn flush(&mut self) -> Result<(), Failure> {
         let mut done = 0;
         let result = loop {
@@ -211,6 +214,9 @@ impl Pen<'_> {
                 Err(error) => break Err(Failure::Write(error)),
             }
         };
+        if let Some(newline) = memchr::memrchr(b'\n', &self.buffer[..done]) {
+            self.whole = self.written + newline as u64 + 1;
+        }
         self.written += done as u64;
         self.ending.extend_from_slice(&self.buffer[done.saturating_sub(MARKED)..done]);
         self.ending.drain(..self.ending.len().saturating_sub(MARKED));
@@ -221,15 +227,13 @@ impl Pen<'_> {
     /// Takes away the unfinished line that a failed write left, and returns where the last whole line
     /// ends. Never goes below a byte that somebody else wrote, or below a line that a reader may have
     /// seen.
-    fn cut_back(&self) -> io::Result<u64> {
-        let whole = line_start(self.file, self.written)?.max(self.begin);
-        // Somebody who does not ask for the lock may have written behind us.
-        let is_ours = self.file.stat()?.len == self.written;
-        if is_ours && self.written > whole {
+    fn cut_back(&self) -> u64 {
+        let is_ours = |len: u64| len == self.written;
+        if self.written > self.whole && self.file.stat().is_ok_and(|stat| is_ours(stat.len)) {
             // If this fails too, the line stays torn, and the next writer ends it.
-            let _ = self.file.cut(whole);
+            let _ = self.file.cut(self.whole);
         }
-        Ok(whole)
+        self.whole
     }
 }
 

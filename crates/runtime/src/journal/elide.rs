@@ -21,6 +21,27 @@ pub(super) struct Elider {
     is_cut: bool,
     /// The end of what was left out, none of it from an escape.
     tail: Vec<u8>,
+    /// How many bytes came in.
+    taken: u64,
+    elisions: Vec<Elision>,
+}
+
+/// A place where something was left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Elision {
+    /// The bytes kept of the end of the string, as a range of what is kept.
+    tail: std::ops::Range<usize>,
+    /// Where in the line that range ends.
+    end: u64,
+}
+
+/// Where in the line a place in what is kept of it lies.
+pub(super) fn place_in_line(elisions: &[Elision], kept: usize) -> u64 {
+    match elisions.iter().rev().find(|elision| elision.tail.start <= kept) {
+        None => kept as u64,
+        Some(Elision { tail, end }) if kept < tail.end => end - (tail.end - kept) as u64,
+        Some(Elision { tail, end }) => end + (kept - tail.end) as u64,
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +63,7 @@ impl Elider {
                 State::Escape => self.escape(piece),
             };
             piece = &piece[taken..];
+            self.taken += taken as u64;
         }
     }
 
@@ -50,10 +72,10 @@ impl Elider {
         self.kept.len()
     }
 
-    /// What is kept of the line.
-    pub(super) fn finish(mut self) -> Vec<u8> {
-        self.end_string();
-        self.kept
+    /// What is kept of the line, and where something was left out.
+    pub(super) fn finish(mut self) -> (Vec<u8>, Vec<Elision>) {
+        self.end_string(self.taken);
+        (self.kept, self.elisions)
     }
 
     fn outside(&mut self, piece: &[u8]) -> usize {
@@ -73,7 +95,7 @@ impl Elider {
         self.keep_plain(&piece[..plain]);
         match end.map(|at| piece[at]) {
             Some(b'"') => {
-                self.end_string();
+                self.end_string(self.taken + plain as u64);
                 self.kept.push(b'"');
                 self.state = State::Outside;
                 plain + 1
@@ -112,12 +134,16 @@ impl Elider {
         self.tail.drain(..excess);
     }
 
-    fn end_string(&mut self) {
+    /// Ends a string whose last byte lies before `end` in the line.
+    fn end_string(&mut self, end: u64) {
         if self.is_cut {
             trim_to_character(&mut self.kept);
             self.kept.extend_from_slice(" […] ".as_bytes());
             let whole = self.tail.iter().position(|byte| byte & 0xc0 != 0x80);
+            let begin = self.kept.len();
             self.kept.extend_from_slice(&self.tail[whole.unwrap_or(self.tail.len())..]);
+            let tail = begin..self.kept.len();
+            self.elisions.push(Elision { tail, end });
         }
         self.tail.clear();
         self.is_cut = false;
@@ -145,7 +171,7 @@ mod tests {
         for piece in line.chunks(step) {
             elider.push(piece);
         }
-        elider.finish()
+        elider.finish().0
     }
 
     fn record(output: &str) -> String {
@@ -185,5 +211,22 @@ mod tests {
         let found = pieces(&kept);
         assert_eq!(found.len(), 2);
         assert_eq!(found[1].content.as_ref().unwrap().field("output").unwrap(), "short");
+    }
+
+    #[test]
+    fn places_in_the_line_are_known_behind_what_was_left_out() {
+        let long = "ä\\u000a".repeat(20_000);
+        let line = format!("{}, {}, {}", record(&long), record(&long), record("short"));
+        for step in [997, 65_536] {
+            let mut elider = Elider::default();
+            line.as_bytes().chunks(step).for_each(|piece| elider.push(piece));
+            let (kept, elisions) = elider.finish();
+            assert!(kept.len() < line.len());
+            for begin in memchr::memmem::find_iter(&kept, b"\"more\"") {
+                let place = usize::try_from(place_in_line(&elisions, begin)).unwrap();
+                assert_eq!(&line[place..place + 6], "\"more\"");
+            }
+            assert_eq!(place_in_line(&elisions, kept.len()), line.len() as u64);
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use autoloop_core::duration;
 
-use super::Position;
+use super::{Position, Spooled};
 use crate::world::FileKind;
 
 /// Why records were not stored.
@@ -79,8 +79,17 @@ pub enum AppendError {
 }
 
 impl AppendError {
-    pub(super) fn io(path: &Path, doing: &'static str, source: io::Error) -> Self {
+    pub(crate) fn io(path: &Path, doing: &'static str, source: io::Error) -> Self {
         AppendError::Io { path: path.to_owned(), doing, source: Arc::new(source) }
+    }
+
+    /// The record has no text that the spooled one could be added to.
+    pub(super) fn no_place(spooled: &Spooled) -> Self {
+        let source = io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the record has no text that it could be added to",
+        );
+        AppendError::Spool { path: spooled.path.clone(), source: Arc::new(source) }
     }
 }
 

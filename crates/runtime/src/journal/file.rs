@@ -174,6 +174,10 @@ impl FileJournal {
 
     /// Commits what several callers want to have appended.
     fn commit(&self, entries: &[Entry]) -> Vec<Result<Position, AppendError>> {
+        // Those who were waiting while a sync failed.
+        if let Some(error) = self.broken.get() {
+            return entries.iter().map(|_| Err(error.clone())).collect();
+        }
         match self.write(entries) {
             Ok((file, mut outcomes)) => {
                 let is_synced = |entry: &Entry| entry.how.durability == Durability::Synced;
@@ -196,6 +200,7 @@ impl FileJournal {
     /// The part that happens under the lock.
     fn write(&self, entries: &[Entry]) -> Result<Written, AppendError> {
         let (file, stat) = self.open_locked()?;
+        // Also before a cached append: the synced one that follows finds a file that is not empty.
         if stat.len == 0 {
             self.sync_name()?;
         }
@@ -207,7 +212,7 @@ impl FileJournal {
         Ok((file, outcomes))
     }
 
-    fn open_locked(&self) -> Result<(Box<dyn DiskFile>, FileStat), AppendError> {
+    pub(crate) fn open_locked(&self) -> Result<(Box<dyn DiskFile>, FileStat), AppendError> {
         let failed = |doing| move |error| AppendError::io(&self.path, doing, error);
         for _ in 0..MOST_ATTEMPTS {
             let file = match self.disk.open(&self.path, Access::Append) {
@@ -277,7 +282,7 @@ impl FileJournal {
 
     /// Makes the name of the journal durable, and the names of the directories on the way to it, which
     /// another writer may have made just before it died.
-    fn sync_name(&self) -> Result<(), AppendError> {
+    pub(crate) fn sync_name(&self) -> Result<(), AppendError> {
         for (distance, dir) in directories(&self.path).enumerate() {
             match self.disk.sync_dir(dir) {
                 Ok(()) => {}
@@ -291,7 +296,7 @@ impl FileJournal {
         Ok(())
     }
 
-    fn not_durable(&self, error: io::Error) -> AppendError {
+    pub(crate) fn not_durable(&self, error: io::Error) -> AppendError {
         AppendError::NotDurable { path: self.path.clone(), source: Arc::new(error) }
     }
 }
@@ -309,15 +314,19 @@ impl Journal for FileJournal {
             return Err(error.clone());
         }
         if records.is_empty() {
-            return self.head().map_err(|error| match error {
+            let head = self.head().map_err(|error| match error {
                 ReadError::Io { path, source } => AppendError::io(&path, "read", source),
                 ReadError::Unsuitable { path, why } => AppendError::Unsuitable { path, why },
                 ReadError::Changed { path } => {
                     AppendError::io(&path, "read", io::Error::other("it was replaced"))
                 }
-            });
+            })?;
+            return match how.expect {
+                Some(expected) if expected != head => Err(AppendError::Conflict { head }),
+                _ => Ok(head),
+            };
         }
-        self.commit.run(Entry::new(records, how), |entries| self.commit(&entries))
+        self.commit.run(Entry::new(records, how)?, |entries| self.commit(&entries))
     }
 
     fn read(&self, from: Position, visit: &mut Visit<'_>) -> Result<Position, ReadError> {

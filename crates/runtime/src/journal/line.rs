@@ -3,6 +3,7 @@
 use autoloop_core::record::{BadLine, Glance, Piece, pieces};
 
 use super::Position;
+use super::elide::{Elision, place_in_line};
 
 /// One complete line of a journal.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +14,8 @@ pub struct Line<'a> {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) wholeness: Wholeness,
+    /// What is missing from the bytes.
+    pub(super) elisions: &'a [Elision],
 }
 
 /// How much of a line is at hand.
@@ -46,6 +49,11 @@ impl<'a> Line<'a> {
         self.start
     }
 
+    /// Where in the file a place in [`bytes`](Self::bytes) lies.
+    pub fn offset_of(&self, place: usize) -> u64 {
+        self.start + place_in_line(self.elisions, place)
+    }
+
     /// How many bytes it takes in the file, its newline included.
     pub fn length(&self) -> u64 {
         self.end - self.start
@@ -68,8 +76,10 @@ impl<'a> Line<'a> {
 
     /// Shows the records in it and passes over what is not one.
     pub fn records(&self, mut visit: impl FnMut(&Glance<'a>)) {
-        // The way of nearly every line, without a list in between.
-        if let Ok(record) = Glance::read(self.bytes) {
+        // The way of nearly every line, without a list in between. The beginning of a line could look
+        // like a record that the whole line is not.
+        let is_complete = !matches!(self.wholeness, Wholeness::TooLarge { .. });
+        if is_complete && let Ok(record) = Glance::read(self.bytes) {
             return visit(&record);
         }
         for piece in self.pieces() {

@@ -6,7 +6,10 @@ use std::time::Duration;
 use super::AppendError;
 use crate::world::{Clock, DiskFile};
 
-/// The first pause. A lock is held for some tens of microseconds, unless a giant record is written.
+/// How often the processor is offered to others before the first pause. A lock is held for some tens
+/// of microseconds, unless a giant record is written, and a pause takes longer than it says.
+const OFFERS: usize = 8;
+/// The first pause.
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
@@ -21,6 +24,7 @@ pub(super) fn lock(
 ) -> Result<(), AppendError> {
     let begin = clock.elapsed();
     let mut pause = FIRST_PAUSE;
+    let mut offers = OFFERS;
     loop {
         if file.try_lock().map_err(|error| AppendError::io(path, "lock", error))? {
             return Ok(());
@@ -29,6 +33,11 @@ pub(super) fn lock(
         if waited >= timeout {
             let holder = file.lock_holder();
             return Err(AppendError::Locked { path: path.to_owned(), waited, holder });
+        }
+        if offers > 0 {
+            offers -= 1;
+            std::thread::yield_now();
+            continue;
         }
         clock.sleep(pause.min(timeout - waited));
         pause = (pause * 2).min(LONGEST_PAUSE);

@@ -54,6 +54,7 @@ impl Journal for MemoryJournal {
                 start: at,
                 end: at + 1,
                 wholeness: Wholeness::Whole,
+                elisions: &[],
             };
             at += 1;
             if visit(&shown) == ControlFlow::Break(()) {
@@ -81,6 +82,9 @@ fn encode(new: &NewRecord) -> Result<Arc<[u8]>, AppendError> {
         return Ok(line.into());
     };
     let (mut line, after) = print_around(&new.record, spooled.hole);
+    if after.is_empty() {
+        return Err(AppendError::no_place(spooled));
+    }
     escape_whole(spooled, &mut line).map_err(|error| AppendError::Spool {
         path: spooled.path.clone(),
         source: Arc::new(error),

@@ -59,6 +59,7 @@ impl Reader<'_> {
                 start: self.range.start,
                 end: self.range.start + (end - begin) as u64,
                 wholeness: Wholeness::Whole,
+                elisions: &[],
             };
             let flow = visit(&line);
             self.range.start = line.end;
@@ -119,8 +120,15 @@ impl Reader<'_> {
             LONGEST.. => Wholeness::TooLarge { limit: LONGEST },
             _ => Wholeness::Elided,
         };
-        let bytes = elider.finish();
-        let line = Line { bytes: &bytes, ending: &ending, start, end: self.range.start, wholeness };
+        let (bytes, elisions) = elider.finish();
+        let line = Line {
+            bytes: &bytes,
+            ending: &ending,
+            start,
+            end: self.range.start,
+            wholeness,
+            elisions: &elisions,
+        };
         match visit(&line) {
             ControlFlow::Break(()) => Ok(Progress::Over),
             ControlFlow::Continue(()) => {

@@ -26,7 +26,7 @@ const HEADER: usize = 8 + 4 + 12 + 4 + 4;
 const LARGEST: u64 = 256 * 1024 * 1024;
 
 /// A view and how far it was folded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept<V> {
     /// The view.
     pub view: V,
@@ -49,10 +49,9 @@ impl FileJournal {
     /// Folds a view over the whole journal, reading only what came since it was last kept.
     pub fn fold<V: View>(&self) -> Result<Kept<V>, ReadError> {
         let Some((file, _)) = self.open_to_read()? else {
-            return Ok(Kept { view: V::default(), position: Position::START });
+            return Ok(Kept::default());
         };
-        let start = Kept { view: V::default(), position: Position::START };
-        let kept = self.kept(file.as_ref()).unwrap_or(start);
+        let kept: Kept<V> = self.kept(file.as_ref()).unwrap_or_default();
         let from = kept.position.at;
         let kept = self.fold_on(kept)?;
         if kept.position.at.saturating_sub(from) >= SAVE_AFTER {

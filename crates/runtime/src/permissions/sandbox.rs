@@ -3,52 +3,12 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
+use autoloop_core::config::Sandbox;
 use autoloop_core::permissions::{AllowList, Shape};
 
 #[cfg(target_os = "linux")]
 mod landlock;
-
-/// `review.sandbox`: what is done about the sandbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SandboxMode {
-    /// Use one where there is one.
-    #[default]
-    Auto,
-    /// Do not start a reviewer without one.
-    Required,
-    /// Use none; what should not have been changed is put back.
-    Off,
-}
-
-impl SandboxMode {
-    /// The word for it in settings.
-    pub fn name(self) -> &'static str {
-        match self {
-            SandboxMode::Auto => "auto",
-            SandboxMode::Required => "required",
-            SandboxMode::Off => "off",
-        }
-    }
-}
-
-impl fmt::Display for SandboxMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for SandboxMode {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        [SandboxMode::Auto, SandboxMode::Required, SandboxMode::Off]
-            .into_iter()
-            .find(|mode| mode.name() == word)
-            .ok_or_else(|| format!(r#"'{word}' is none of "auto", "required" and "off""#))
-    }
-}
 
 /// What the kernel offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,17 +173,17 @@ pub fn probe() -> Support {
 }
 
 /// Binds the calling thread, and every process it starts from now on, to the rules. There is no way
-/// back. With [`SandboxMode::Off`] nothing is done.
+/// back. With [`Sandbox::Off`] nothing is done.
 ///
 /// # Errors
 ///
 /// When there is no sandbox although one is required, or the kernel refuses the rules.
-pub fn apply_to_self(rules: &Rules, mode: SandboxMode) -> Result<Enforcement, SandboxError> {
+pub fn apply_to_self(rules: &Rules, mode: Sandbox) -> Result<Enforcement, SandboxError> {
     match (mode, probe()) {
-        (SandboxMode::Off, _) => Ok(Enforcement::with(None)),
-        (SandboxMode::Required, Support::None(why)) => Err(SandboxError::Unsupported(why)),
-        (SandboxMode::Auto, Support::None(_)) => Ok(Enforcement::with(None)),
-        (SandboxMode::Auto | SandboxMode::Required, support) => {
+        (Sandbox::Off, _) => Ok(Enforcement::with(None)),
+        (Sandbox::Required, Support::None(why)) => Err(SandboxError::Unsupported(why)),
+        (Sandbox::Auto, Support::None(_)) => Ok(Enforcement::with(None)),
+        (Sandbox::Auto | Sandbox::Required, support) => {
             #[cfg(target_os = "linux")]
             landlock::apply(rules)?;
             #[cfg(not(target_os = "linux"))]
@@ -250,17 +210,6 @@ mod tests {
             .with_agent_state(Path::new("/home/me"));
         assert_eq!(Rules::from_args(rules.to_args()), Ok(rules));
         assert_eq!(Rules::from_args(["--else".into()]), Err("--else".into()));
-    }
-
-    #[test]
-    fn modes_have_words() {
-        for mode in [SandboxMode::Auto, SandboxMode::Required, SandboxMode::Off] {
-            assert_eq!(mode.name().parse(), Ok(mode));
-        }
-        assert_eq!(
-            "on".parse::<SandboxMode>(),
-            Err(r#"'on' is none of "auto", "required" and "off""#.to_owned())
-        );
     }
 
     #[test]

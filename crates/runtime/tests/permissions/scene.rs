@@ -7,10 +7,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use autoloop_core::config::Sandbox;
 use autoloop_core::permissions::AllowList;
 use autoloop_runtime::permissions::{
-    Restored, Rules, SandboxMode, Snapshot, Support, Vault, Violation, Watched, apply_to_self,
-    probe,
+    Restored, Rules, Snapshot, Support, Vault, Violation, Watched, apply_to_self, probe,
 };
 use tempfile::TempDir;
 
@@ -137,11 +137,11 @@ impl Scene {
     }
 
     /// Lets a shell script be the reviewer.
-    pub(crate) fn review(&self, script: &str, mode: SandboxMode) -> Outcome {
+    pub(crate) fn review(&self, script: &str, mode: Sandbox) -> Outcome {
         self.review_with(self.watched(), script, mode)
     }
 
-    pub(crate) fn review_with(&self, watched: Watched, script: &str, mode: SandboxMode) -> Outcome {
+    pub(crate) fn review_with(&self, watched: Watched, script: &str, mode: Sandbox) -> Outcome {
         let allow = watched.allow.clone();
         let mut snapshot = Snapshot::take(self.vault(), watched).unwrap();
         snapshot.make_placeholders().unwrap();

@@ -11,6 +11,7 @@ use autoloop_runtime::world::World;
 use crate::commands::listing::{Filter, Format, Listing};
 use crate::commands::settings;
 use crate::failure::Failure;
+use crate::terminal;
 
 /// How long a single wait lasts; the journal itself wakes us when it grows.
 const WAIT: Duration = Duration::from_secs(60);
@@ -61,11 +62,11 @@ fn read_on(
     match journal.read(from, &mut |line| listing.show(line)) {
         Err(ReadError::Changed { path }) => {
             // Whoever reads along has to know that what follows is another journal.
-            let _ = writeln!(
-                io::stderr(),
-                "autoloop: {} was cut, replaced or edited; following it from its beginning",
+            let note = format!(
+                "autoloop: {} was cut, replaced or edited; following it from its beginning\n",
                 path.display()
             );
+            let _ = io::stderr().write_all(terminal::harmless(&note).as_bytes());
             Ok(journal.read(Position::START, &mut |line| listing.show(line))?)
         }
         result => Ok(result?),

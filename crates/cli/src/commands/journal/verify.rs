@@ -57,15 +57,15 @@ impl<W: Write> Report<W> {
     fn check(&mut self, line: &Line<'_>) -> io::Result<()> {
         self.lines += 1;
         let pieces = line.pieces();
-        let is_alone = pieces.len() <= 1;
-        for piece in &pieces {
+        for (index, piece) in pieces.iter().enumerate() {
+            let is_followed = pieces.get(index + 1).is_some_and(|next| next.content.is_ok());
             // A glance forgives what is reported here; of a giant line only the glance is to be had.
             let strict = || if line.is_whole() { parse(piece.bytes).err() } else { None };
             match piece.content.as_ref().err().cloned().or_else(strict) {
                 None => self.records += 1,
                 Some(bad) => {
-                    let rest = if is_alone { "" } else { "; the record behind it was found" };
-                    self.complain(line.offset() + piece.at as u64, &bad, rest)?;
+                    let rest = if is_followed { "; the record behind it was found" } else { "" };
+                    self.complain(line.offset_of(piece.at), &bad, rest)?;
                 }
             }
         }
@@ -95,7 +95,8 @@ impl<W: Write> Report<W> {
         let Report { lines, records, bad, .. } = self;
         let path = journal.path().display();
         if bad == 0 {
-            writeln!(self.out, "{path}: {records} records in {lines} lines, all is well")?;
+            let verdict = format!("{path}: {records} records in {lines} lines, all is well\n");
+            self.out.write_all(terminal::harmless(&verdict).as_bytes())?;
         }
         self.out.flush()?;
         match bad {

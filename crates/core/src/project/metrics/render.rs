@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use super::{Iteration, Metrics};
 
-/// The columns, in every format.
-const COLUMNS: [&str; 7] =
-    ["iteration", "role", "event", "elapsed_s", "exit_code", "timed_out", "outcome"];
+/// The columns, in every format. Where several runs are shown, the run comes first.
+const COLUMNS: [&str; 8] =
+    ["run", "iteration", "role", "event", "elapsed_s", "exit_code", "timed_out", "outcome"];
 
 /// How a table of metrics is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,18 +37,20 @@ impl Metrics {
     /// The table of one run, or of all.
     pub fn render(&self, run: Option<&str>, format: Format) -> String {
         let rows: Vec<_> = self.iterations(run).collect();
+        let first = if run.is_some() { 1 } else { 0 };
         match format {
-            Format::Markdown => markdown(&rows),
-            Format::Csv => csv(&rows),
-            Format::Json => json(&rows),
+            Format::Markdown => markdown(&rows, first),
+            Format::Csv => csv(&rows, first),
+            Format::Json => json(&rows, first),
         }
     }
 }
 
 /// The cells of one row, as text.
-fn cells(row: &Iteration<'_>) -> [String; 7] {
+fn cells(row: &Iteration<'_>) -> [String; 8] {
     let shown = |value: Option<&dyn ToString>| value.map(ToString::to_string).unwrap_or_default();
     [
+        row.run.to_owned(),
         row.number.to_owned(),
         row.role.to_owned(),
         row.event.to_owned(),
@@ -59,32 +61,33 @@ fn cells(row: &Iteration<'_>) -> [String; 7] {
     ]
 }
 
-fn markdown(rows: &[Iteration<'_>]) -> String {
+fn markdown(rows: &[Iteration<'_>], first: usize) -> String {
     if rows.is_empty() {
         return "No metrics data available.\n".to_owned();
     }
-    let mut out = format!("| {} |\n", COLUMNS.join(" | "));
-    out.push_str(&"|---".repeat(COLUMNS.len()));
+    let mut out = format!("| {} |\n", COLUMNS[first..].join(" | "));
+    out.push_str(&"|---".repeat(COLUMNS[first..].len()));
     out.push_str("|\n");
     for row in rows {
         let cells = cells(row).map(|cell| cell.replace('|', "\\|").replace(['\n', '\r'], " "));
-        let _ = writeln!(out, "| {} |", cells.join(" | "));
+        let _ = writeln!(out, "| {} |", cells[first..].join(" | "));
     }
-    let seconds: u64 = rows.iter().filter_map(|row| row.elapsed_s).sum();
+    let seconds = rows.iter().filter_map(|row| row.elapsed_s).fold(0, u64::saturating_add);
     let failed = rows.iter().filter(|row| row.exit_code.is_some_and(|code| code != 0)).count();
     let timed_out = rows.iter().filter(|row| row.timed_out == Some(true)).count();
     let _ = writeln!(
         out,
-        "\nSummary: {} iterations, {seconds} s, {failed} with a failing exit, {timed_out} timed out",
-        rows.len()
+        "\nSummary: {} {}, {seconds} s, {failed} with a failing exit, {timed_out} timed out",
+        rows.len(),
+        if rows.len() == 1 { "iteration" } else { "iterations" },
     );
     out
 }
 
-fn csv(rows: &[Iteration<'_>]) -> String {
-    let mut out = COLUMNS.join(",") + "\r\n";
+fn csv(rows: &[Iteration<'_>], first: usize) -> String {
+    let mut out = COLUMNS[first..].join(",") + "\r\n";
     for row in rows {
-        out.push_str(&cells(row).map(|cell| csv_cell(&cell)).join(","));
+        out.push_str(&cells(row).map(|cell| csv_cell(&cell))[first..].join(","));
         out.push_str("\r\n");
     }
     out
@@ -98,23 +101,34 @@ fn csv_cell(text: &str) -> String {
     }
 }
 
-fn json(rows: &[Iteration<'_>]) -> String {
-    let rows: Vec<_> = rows.iter().map(json_row).collect();
+fn json(rows: &[Iteration<'_>], first: usize) -> String {
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let mut cells = json_row(row);
+            cells.retain(|column, _| COLUMNS[first..].contains(&column.as_str()));
+            cells
+        })
+        .collect();
     serde_json::to_string_pretty(&rows).unwrap_or_default() + "\n"
 }
 
-fn json_row(row: &Iteration<'_>) -> serde_json::Value {
+fn json_row(row: &Iteration<'_>) -> serde_json::Map<String, serde_json::Value> {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     // A number where it is one: journals of other writers may number their iterations differently.
     let number: serde_json::Value =
         row.number.parse::<u64>().map_or_else(|_| row.number.into(), Into::into);
-    serde_json::json!({
-        "iteration": number,
-        "role": text(row.role),
-        "event": text(row.event),
-        "elapsed_s": row.elapsed_s,
-        "exit_code": row.exit_code,
-        "timed_out": row.timed_out,
-        "outcome": text(row.outcome),
-    })
+    [
+        ("run", row.run.into()),
+        ("iteration", number),
+        ("role", text(row.role).into()),
+        ("event", text(row.event).into()),
+        ("elapsed_s", row.elapsed_s.into()),
+        ("exit_code", row.exit_code.into()),
+        ("timed_out", row.timed_out.into()),
+        ("outcome", text(row.outcome).into()),
+    ]
+    .map(|(column, value)| (column.to_owned(), value))
+    .into_iter()
+    .collect()
 }

@@ -70,18 +70,24 @@ fn one_row_an_iteration() {
       }
     ]
     "#);
-    assert_eq!(metrics.iterations(None).count(), 4);
+    insta::assert_snapshot!(metrics.render(None, Format::Csv).replace("\r\n", "\n"), @r#"
+    run,iteration,role,event,elapsed_s,exit_code,timed_out,outcome
+    one,1,planner,tasks.ready,4,0,false,continue:routed_event
+    other,1,builder,,,,,
+    one,2,"builder,critic",,4,7,false,rejected:event.invalid
+    one,3,critic,"odd,""one",4,0,false,complete:completion_event
+    "#);
 }
 
 #[test]
 fn nothing_is_said_of_nothing() {
     let metrics = Metrics::default();
-    assert_eq!(metrics.render(None, Format::Markdown), "No metrics data available.\n");
+    assert_eq!(metrics.render(Some(""), Format::Markdown), "No metrics data available.\n");
     assert_eq!(
-        metrics.render(None, Format::Csv),
+        metrics.render(Some(""), Format::Csv),
         "iteration,role,event,elapsed_s,exit_code,timed_out,outcome\r\n"
     );
-    assert_eq!(metrics.render(None, Format::Json), "[]\n");
+    assert_eq!(metrics.render(Some(""), Format::Json), "[]\n");
 }
 
 #[test]

@@ -1,114 +1,137 @@
-//! Real processes, watched by plain threads that only report.
+//! Real processes, each below a shim of its own.
 
-use std::io::{self, Read, Write};
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process, waitid};
+use crate::process::{Note, kill_marked};
+use crate::shim::wire::{self, Order};
+use crate::shim::{TOKEN, shim_command, this_program};
+use crate::world::{Ending, Finished, Job, Report, Running, Signal, Spawner};
 
-use crate::world::{Exit, Job, Report, Running, Signal, Spawner};
+/// Starts processes of the operating system through `autoloop __shim`.
+#[derive(Clone, Debug, Default)]
+pub struct OsSpawner {
+    /// `None`: this very program.
+    shim: Option<PathBuf>,
+}
 
-/// Starts processes of the operating system.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OsSpawner;
+impl OsSpawner {
+    /// Has the shims of another executable, for programs that are not `autoloop` themselves.
+    pub fn through(shim: impl Into<PathBuf>) -> Self {
+        OsSpawner { shim: Some(shim.into()) }
+    }
+}
 
 impl Spawner for OsSpawner {
     fn spawn(&self, job: Job) -> io::Result<Running> {
-        let mut command = Command::new(&job.program);
-        command
-            .args(&job.args)
-            .envs(job.env.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        for name in &job.env_removed {
-            command.env_remove(name);
-        }
-        if let Some(dir) = &job.dir {
-            command.current_dir(dir);
-        }
-        let mut child = command.spawn()?;
-        let id = child.id();
-
-        if let Some(mut stdin) = child.stdin.take() {
-            // A process that does not read its input is no error; it simply did not want it.
-            thread::spawn(move || drop(stdin.write_all(&job.stdin)));
-        }
+        let program = self.shim.clone().map_or_else(this_program, Ok)?;
         let (reports, received) = channel();
-        let drains = [
-            child.stdout.take().map(|pipe| drain(pipe, reports.clone(), Report::Stdout)),
-            child.stderr.take().map(|pipe| drain(pipe, reports.clone(), Report::Stderr)),
-        ];
-        let child = Arc::new(Mutex::new(child));
         let (signals, to_send) = channel();
-        thread::spawn({
-            let child = Arc::clone(&child);
-            move || deliver(&child, &to_send)
-        });
-        thread::spawn(move || {
-            let exit = wait(id, &child);
-            for drain in drains.into_iter().flatten() {
-                // A panic in a drain has nowhere to go; the exit is reported all the same.
-                let _ = drain.join();
+        let (began, begun) = channel();
+        // The thread that starts the shim stays until its end, because a parent's death signal is
+        // really about the thread.
+        thread::Builder::new().name("shim".to_owned()).spawn(move || {
+            let note = job.notes.as_deref().map(|notes| Note::leave(notes, &job.token));
+            let started = note.transpose().and_then(|note| {
+                start(&program, &job).map(|(shim, control)| (shim, control, note))
+            });
+            match started {
+                Ok((shim, control, note)) => {
+                    let _ = began.send(Ok(shim.id()));
+                    attend(Attended { shim, job, note }, control, to_send, &reports);
+                }
+                Err(error) => drop(began.send(Err(error))),
             }
-            let _ = reports.send(Report::Exited(exit));
-        });
+        })?;
+        let id = begun.recv().map_err(io::Error::other)??;
         Ok(Running { id, reports: received, signals })
     }
 }
 
-fn drain(
-    mut pipe: impl Read + Send + 'static,
-    reports: Sender<Report>,
-    wrap: fn(Vec<u8>) -> Report,
-) -> thread::JoinHandle<()> {
-    thread::spawn(move || {
-        let mut buffer = vec![0; 64 * 1024];
-        // Reading goes on when nobody listens any more: a full pipe would stop the process.
-        while let Ok(count @ 1..) = pipe.read(&mut buffer) {
-            let _ = reports.send(wrap(buffer[..count].to_vec()));
-        }
-    })
+/// Starts a shim, which then waits for its order. Its group is not ours: the terminal's Ctrl-C is for
+/// the harness, which knows what to do about it.
+fn start(program: &Path, job: &Job) -> io::Result<(Child, io::PipeWriter)> {
+    let (control, ours) = io::pipe()?;
+    let mut command = shim_command(program);
+    command.stdin(control).stdout(Stdio::piped()).process_group(0);
+    if !job.token.is_empty() {
+        command.env(TOKEN, &job.token);
+    }
+    Ok((command.spawn()?, ours))
 }
 
-/// Waits without reaping, so that the process id stays ours until the lock is held and no signal
-/// can hit a stranger who got the same id.
-fn wait(id: u32, child: &Mutex<Child>) -> Exit {
-    if let Some(pid) = pid(id) {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
-    }
-    match child.lock().unwrap_or_else(PoisonError::into_inner).wait() {
-        Ok(status) => exit(status),
-        Err(_) => Exit::Code(-1),
-    }
+/// A shim at work.
+struct Attended {
+    shim: Child,
+    job: Job,
+    note: Option<Note>,
 }
 
-fn deliver(child: &Mutex<Child>, signals: &Receiver<Signal>) {
-    for signal in signals {
-        let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
-        let Ok(None) = child.try_wait() else { return };
-        // The process is there, unreaped, while we hold it; a failing signal has no remedy.
-        let _ = match (signal, pid(child.id())) {
-            (Signal::Terminate, Some(pid)) => {
-                kill_process(pid, rustix::process::Signal::TERM).map_err(io::Error::from)
-            }
-            _ => child.kill(),
+/// Gives the order, and passes on what the shim says until it has nothing more to say.
+fn attend(
+    mut attended: Attended,
+    mut control: io::PipeWriter,
+    signals: Receiver<Signal>,
+    reports: &Sender<Report>,
+) {
+    let order = Order { harness: std::process::id(), job: attended.job };
+    // An order that does not arrive whole shows in the reports.
+    let given = wire::write_order(&mut control, &order);
+    let token = order.job.token;
+    // Kept open until the end, also when nobody can send signals any more: its end would mean ours.
+    let control = Arc::new(Mutex::new(Some(control)));
+    thread::spawn({
+        let control = Arc::clone(&control);
+        move || deliver(&signals, &control)
+    });
+    let finished = listen(&mut attended.shim, reports);
+    drop(control.lock().unwrap_or_else(PoisonError::into_inner).take());
+    let status = attended.shim.wait();
+    let finished = finished.unwrap_or_else(|error| {
+        let ended = match (error.or(given.err()), status) {
+            (Some(error), _) => format!("could not be understood: {error}"),
+            (None, Ok(status)) => match (status.code(), status.signal()) {
+                (_, Some(signal)) => format!("was killed by signal {signal}"),
+                (code, None) => format!("ended with status {}", code.unwrap_or_default()),
+            },
+            (None, Err(error)) => format!("cannot be waited for: {error}"),
         };
+        let swept = kill_marked(&token).len();
+        let lost = format!(
+            "the process that watched over it {ended}; {swept} processes of the job were killed"
+        );
+        Box::new(Finished::new(Ending::Lost(lost)))
+    });
+    if let Some(note) = attended.note {
+        note.remove();
+    }
+    let _ = reports.send(Report::Finished(finished));
+}
+
+/// Passes on the reports of a shim up to the last one. Without a last one the shim has failed us; the
+/// error is there when something could be read and not be understood.
+fn listen(shim: &mut Child, reports: &Sender<Report>) -> Result<Box<Finished>, Option<io::Error>> {
+    let Some(mut pipe) = shim.stdout.take() else { return Err(None) };
+    loop {
+        match wire::read_report(&mut pipe) {
+            Ok(Some(Report::Finished(finished))) => return Ok(finished),
+            Ok(Some(report)) => drop(reports.send(report)),
+            Ok(None) => return Err(None),
+            Err(error) => return Err(Some(error)),
+        }
     }
 }
 
-fn pid(id: u32) -> Option<Pid> {
-    i32::try_from(id).ok().and_then(Pid::from_raw)
-}
-
-fn exit(status: ExitStatus) -> Exit {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => Exit::Code(code),
-        (None, Some(signal)) => Exit::Signal(signal),
-        (None, None) => Exit::Code(-1),
+fn deliver(signals: &Receiver<Signal>, control: &Mutex<Option<io::PipeWriter>>) {
+    for signal in signals {
+        let mut control = control.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(pipe) = control.as_mut() else { return };
+        // A shim that is gone needs no signal.
+        let _ = wire::write_signal(pipe, signal);
     }
 }

@@ -1,0 +1,69 @@
+//! How fast the journal is, each figure against the least that the same machine could do.
+//!
+//! `cargo bench` measures everything and prints one table; `cargo bench -- NAME` only the rows whose
+//! name contains `NAME`. It is a program to look at figures with, not a test: it ends well even when a
+//! figure is missed, and says so in the table. `docs/performance.md` explains the rows.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what is measured here is the time of the machine, not that of a simulated world"
+)]
+
+mod bench;
+mod corpus;
+mod emit;
+mod machine;
+mod options;
+mod peak;
+mod place;
+mod prose;
+mod table;
+mod timing;
+mod view;
+mod writers;
+
+use std::error::Error;
+use std::io::{self, Write};
+
+use bench::{Bench, Case};
+use options::{Options, Wish};
+
+type Fallible<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> Fallible<()> {
+    match Wish::parse(std::env::args().skip(1))? {
+        Wish::Measure(options) => measure(&options),
+        Wish::List => list(),
+        Wish::Write(writer) => writers::write(&writer),
+        Wish::Nothing(why) => Ok(writeln!(io::stderr(), "{why}")?),
+    }
+}
+
+/// Every row, in the order of the table.
+fn cases() -> impl Iterator<Item = &'static Case> {
+    emit::CASES.iter().chain(writers::CASES).chain(view::CASES)
+}
+
+fn list() -> Fallible<()> {
+    for case in cases() {
+        writeln!(io::stdout(), "{:16} {}", case.name, case.what)?;
+    }
+    Ok(())
+}
+
+fn measure(options: &Options) -> Fallible<()> {
+    let chosen: Vec<_> = cases().filter(|case| options.wants(case.name)).collect();
+    if chosen.is_empty() {
+        return Ok(writeln!(io::stderr(), "no row has such a name; `--list` shows them all")?);
+    }
+    let bench = Bench::new(options)?;
+    let mut rows = Vec::new();
+    for case in chosen {
+        writeln!(io::stderr(), "measuring {} …", case.name)?;
+        rows.push(table::Row { case, finding: (case.measure)(&bench) });
+    }
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", machine::facts(bench.place.path()))?;
+    writeln!(out, "{}", table::render(&rows))?;
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! The directory that everything is written to, for as long as the program runs.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Fallible;
+
+const PREFIX: &str = "journal-bench-";
+
+/// A directory that goes away with the value.
+pub(crate) struct Place {
+    path: PathBuf,
+}
+
+impl Place {
+    /// Makes a directory where `AUTOLOOP_BENCH_DIR` says, else in the build directory. The temporary
+    /// directory of the system would often be memory, where a sync costs nothing.
+    pub(crate) fn new() -> Fallible<Place> {
+        let base = env::var_os("AUTOLOOP_BENCH_DIR")
+            .map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
+        fs::create_dir_all(&base)?;
+        let base = base.canonicalize()?;
+        remove_leftovers(&base)?;
+        let path = base.join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir(&path)?;
+        Ok(Place { path })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What stays behind is removed by the next run.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes what an interrupted run left: gigabytes, possibly.
+fn remove_leftovers(base: &Path) -> Fallible<()> {
+    for entry in fs::read_dir(base)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(process) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
+            continue;
+        };
+        let is_process = process.bytes().all(|byte| byte.is_ascii_digit());
+        if is_process
+            && Path::new("/proc/self").exists()
+            && !Path::new("/proc").join(process).exists()
+        {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}

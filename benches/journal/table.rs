@@ -1,0 +1,145 @@
+//! The table that is printed.
+
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+use crate::Fallible;
+use crate::bench::Case;
+
+/// What a row should reach.
+#[derive(Clone, Copy)]
+pub(crate) enum Reach {
+    /// At most so many times what it is compared with.
+    AtMost(f64),
+    /// At least so many times what it is compared with.
+    AtLeast(f64),
+    /// At most this time.
+    Within(Duration),
+    /// At most so many bytes.
+    Inside(u64),
+    /// Nothing: it is good to know.
+    Nothing,
+}
+
+/// What was measured.
+#[derive(Clone, Copy)]
+pub(crate) struct Finding {
+    pub(crate) ours: Quantity,
+    pub(crate) theirs: Option<Quantity>,
+}
+
+/// A measured amount.
+#[derive(Clone, Copy)]
+pub(crate) enum Quantity {
+    Time(Duration),
+    /// Records a second.
+    Rate(f64),
+    Bytes(u64),
+}
+
+/// A row, measured or not.
+pub(crate) struct Row {
+    pub(crate) case: &'static Case,
+    pub(crate) finding: Fallible<Finding>,
+}
+
+impl Quantity {
+    #[expect(clippy::cast_precision_loss, reason = "a ratio of sizes needs no more than 53 bits")]
+    fn number(self) -> f64 {
+        match self {
+            Quantity::Time(time) => time.as_secs_f64(),
+            Quantity::Rate(rate) => rate,
+            Quantity::Bytes(bytes) => bytes as f64,
+        }
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Quantity::Time(time) => write!(f, "{:.3} ms", time.as_secs_f64() * 1e3),
+            Quantity::Rate(rate) => write!(f, "{rate:.0}/s"),
+            Quantity::Bytes(_) => write!(f, "{:.1} MB", self.number() / 1e6),
+        }
+    }
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reach::AtMost(times) => write!(f, "≤ {times} ×"),
+            Reach::AtLeast(times) => write!(f, "≥ {times} ×"),
+            Reach::Within(time) => write!(f, "≤ {} ms", time.as_millis()),
+            Reach::Inside(bytes) => write!(f, "≤ {} MB", bytes / 1_000_000),
+            Reach::Nothing => write!(f, "–"),
+        }
+    }
+}
+
+impl Finding {
+    fn ratio(&self) -> Option<f64> {
+        self.theirs.map(|theirs| self.ours.number() / theirs.number())
+    }
+
+    fn verdict(&self, reach: Reach) -> &'static str {
+        let is_reached = match (reach, self.ratio(), self.ours) {
+            (Reach::AtMost(times), Some(ratio), _) => ratio <= times,
+            (Reach::AtLeast(times), Some(ratio), _) => ratio >= times,
+            (Reach::Within(most), _, Quantity::Time(time)) => time <= most,
+            (Reach::Inside(most), _, Quantity::Bytes(bytes)) => bytes <= most,
+            _ => return "–",
+        };
+        if is_reached { "ok" } else { "missed" }
+    }
+}
+
+const HEADINGS: [&str; 7] = ["row", "what", "against", "measured", "ratio", "reach", ""];
+
+impl Row {
+    fn cells(&self) -> [String; 7] {
+        let Case { name, what, against, reach, .. } = self.case;
+        let (measured, ratio, verdict) = match &self.finding {
+            Ok(finding) => (
+                match finding.theirs {
+                    Some(theirs) => format!("{} : {theirs}", finding.ours),
+                    None => finding.ours.to_string(),
+                },
+                finding.ratio().map_or("–".to_owned(), |ratio| format!("{ratio:.2} ×")),
+                finding.verdict(*reach).to_owned(),
+            ),
+            Err(error) => (format!("not measured: {error}"), "–".to_owned(), "–".to_owned()),
+        };
+        [
+            (*name).to_owned(),
+            (*what).to_owned(),
+            (*against).to_owned(),
+            measured,
+            ratio,
+            reach.to_string(),
+            verdict,
+        ]
+    }
+}
+
+/// The rows as a Markdown table that can be read as it is.
+pub(crate) fn render(rows: &[Row]) -> String {
+    let mut lines = vec![HEADINGS.map(str::to_owned)];
+    lines.extend(rows.iter().map(Row::cells));
+    let width =
+        |column: usize| lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 7] = std::array::from_fn(width);
+    let mut text = String::new();
+    for (number, cells) in lines.iter().enumerate() {
+        for (cell, width) in cells.iter().zip(widths) {
+            let _ = write!(text, "| {cell:width$} ");
+        }
+        text.push_str("|\n");
+        if number == 0 {
+            for width in widths {
+                let _ = write!(text, "|{}", "-".repeat(width + 2));
+            }
+            text.push_str("|\n");
+        }
+    }
+    text
+}

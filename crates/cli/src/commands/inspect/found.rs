@@ -1,0 +1,126 @@
+//! Where a long text of a record is, and how it gets out.
+
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::ops::Range;
+
+use autoloop_core::record::{Extract, Glance, Piece, escape};
+use autoloop_runtime::journal::{FileJournal, Line};
+
+use super::note;
+use crate::failure::Failure;
+use crate::terminal;
+
+/// Where the text of a field is.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// In the record that these bytes of the journal are.
+    At(Range<u64>),
+    /// In a giant record that shares its line with a torn one: only its ends are at hand.
+    Ends(String),
+}
+
+impl Found {
+    /// Remembers where a record is.
+    pub(super) fn new(line: &Line<'_>, piece: &Piece<'_>, text: Option<&str>) -> Found {
+        let begin = line.offset() + piece.at as u64;
+        if line.is_whole() {
+            return Found::At(begin..begin + piece.bytes.len() as u64);
+        }
+        match line.pieces().first() {
+            Some(first) if first.at == piece.at => Found::At(begin..line.offset() + line.length()),
+            _ => Found::Ends(text.unwrap_or_default().to_owned()),
+        }
+    }
+
+    /// Shows the text of a field, piece by piece.
+    pub(super) fn show(
+        &self,
+        journal: &FileJournal,
+        field: &'static str,
+        show: &mut dyn FnMut(&str) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        let range = match self {
+            Found::At(range) => range.clone(),
+            Found::Ends(text) => {
+                note("this record is glued to a torn one; the middle of its text is left out");
+                return Ok(show(text)?);
+            }
+        };
+        let mut extract = Extract::field(field);
+        let mut text = String::new();
+        let mut shown = Ok(());
+        let read = journal.copy(range, &mut |bytes| {
+            let more = extract.push(bytes, &mut text);
+            shown = show(&text);
+            text.clear();
+            // Nothing that matters follows, or nobody wants it: the rest need not be read.
+            if more && shown.is_ok() { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+        });
+        shown?;
+        match read {
+            Err(autoloop_runtime::journal::ReadError::Io { source, .. })
+                if source.kind() == io::ErrorKind::Interrupted => {}
+            read => read?,
+        }
+        extract.finish(&mut text);
+        Ok(show(&text)?)
+    }
+}
+
+/// The records of a line that are wanted, each with its place.
+pub(super) fn each_record(line: &Line<'_>, mut visit: impl FnMut(&Glance<'_>, &Piece<'_>)) {
+    for piece in line.pieces() {
+        if let Ok(record) = &piece.content {
+            visit(record, &piece);
+        }
+    }
+}
+
+/// Standard output, which obeys no control characters when it is a terminal.
+pub(super) struct Out {
+    out: BufWriter<StdoutLock<'static>>,
+    to_terminal: bool,
+    ended: bool,
+}
+
+impl Out {
+    pub(super) fn new() -> Self {
+        let stdout = io::stdout();
+        let to_terminal = stdout.is_terminal();
+        Out { out: BufWriter::with_capacity(64 * 1024, stdout.lock()), to_terminal, ended: true }
+    }
+
+    /// Text as it is; harmless where it could do harm.
+    pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
+        if let Some(last) = text.chars().next_back() {
+            self.ended = last == '\n';
+        }
+        match self.to_terminal {
+            true => self.out.write_all(terminal::harmless(text).as_bytes()),
+            false => self.out.write_all(text.as_bytes()),
+        }
+    }
+
+    /// Text inside a JSON string.
+    pub(super) fn escaped(&mut self, text: &str) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(text.len());
+        escape(text, &mut bytes);
+        let text = String::from_utf8_lossy(&bytes);
+        self.text(&text)
+    }
+
+    /// A whole JSON string.
+    pub(super) fn quoted(&mut self, text: &str) -> io::Result<()> {
+        self.text("\"")?;
+        self.escaped(text)?;
+        self.text("\"")
+    }
+
+    /// Sees that everything can be seen. A terminal gets the newline that the text may lack.
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        if self.to_terminal && !self.ended {
+            self.text("\n")?;
+        }
+        Ok(self.out.flush()?)
+    }
+}

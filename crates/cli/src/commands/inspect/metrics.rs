@@ -1,0 +1,50 @@
+//! `autoloop inspect metrics`: what each iteration did and cost.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use autoloop_core::config::Config;
+use autoloop_core::project::metrics::{Format, Metrics};
+use autoloop_runtime::world::World;
+
+use super::{named_run, no_such_run};
+use crate::commands::settings;
+use crate::failure::Failure;
+
+/// What each iteration did and cost.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The project whose journal is read [default: the one of the environment, or this directory].
+    project_dir: Option<PathBuf>,
+    /// The run [default: the one that began last].
+    #[arg(long, conflicts_with = "all_runs")]
+    run: Option<String>,
+    /// All runs in the journal.
+    #[arg(long)]
+    all_runs: bool,
+    /// How to print it: md, csv or json.
+    #[arg(long, default_value = "md", value_parser = parse_format)]
+    format: Format,
+}
+
+fn parse_format(text: &str) -> Result<Format, &'static str> {
+    text.parse()
+}
+
+pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
+    let path = settings::journal_path(args.project_dir.as_deref())?;
+    let journal = settings::journal(path, world, &Config::default());
+    let metrics = journal.fold::<Metrics>()?.view;
+    let run = match &args.run {
+        _ if args.all_runs => None,
+        None => Some(journal.latest_run()?.0),
+        named => named_run(&journal, named.as_deref())?,
+    };
+    if let (Some(run), Some(_)) = (&run, &args.run)
+        && metrics.iterations(Some(run)).next().is_none()
+    {
+        return Err(no_such_run(&journal, run));
+    }
+    io::stdout().write_all(metrics.render(run.as_deref(), args.format).as_bytes())?;
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! `autoloop inspect scratchpad`: what each iteration printed.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use autoloop_core::config::Config;
+use autoloop_core::project::iteration_text::IterationText;
+use autoloop_core::project::scratchpad::{Scratchpad, Scratchpads, rich_heading};
+use autoloop_runtime::journal::{FileJournal, Journal, Position};
+use autoloop_runtime::world::World;
+use clap::ValueEnum;
+
+use super::found::{Found, Out, each_record};
+use super::{for_run, one_run};
+use crate::commands::settings;
+use crate::failure::Failure;
+
+/// How much of the short form is shown, in characters.
+const TERMINAL_BUDGET: usize = 24_000;
+
+/// What each iteration printed.
+///
+/// The md format holds every output whole; the terminal format is the short form that prompts carry.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The project whose journal is read [default: the one of the environment, or this directory].
+    project_dir: Option<PathBuf>,
+    /// The run [default: the one that began last].
+    #[arg(long, conflicts_with = "all_runs")]
+    run: Option<String>,
+    /// All runs in the journal.
+    #[arg(long)]
+    all_runs: bool,
+    /// How to print it.
+    #[arg(long, value_enum, default_value = "md")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Md,
+    #[value(alias = "text")]
+    Terminal,
+    Json,
+}
+
+pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
+    let path = settings::journal_path(args.project_dir.as_deref())?;
+    let journal = settings::journal(path, world, &Config::default());
+    let run = match args.all_runs {
+        true => None,
+        false => Some(one_run(&journal, args.run.as_deref())?),
+    };
+    let mut out = Out::new();
+    match args.format {
+        Format::Md => markdown(&journal, run.as_deref(), &mut out)?,
+        Format::Terminal => terminal(&journal, run.as_deref(), &mut out)?,
+        Format::Json => json(&journal, run.as_deref(), &mut out)?,
+    }
+    out.finish()
+}
+
+/// One iteration that ended: where its output is.
+struct Ended {
+    run: String,
+    iteration: String,
+    exit_code: String,
+    output: Found,
+}
+
+/// Every iteration that ended, run by run. A later end of an iteration takes the place of the earlier.
+fn ended(journal: &FileJournal, run: Option<&str>) -> Result<Vec<Ended>, Failure> {
+    let mut places: HashMap<(String, String), usize> = HashMap::new();
+    let mut list: Vec<Ended> = Vec::new();
+    journal.read(Position::START, &mut |line| {
+        each_record(line, |record, piece| {
+            let Some(iteration) = IterationText::Output.held_by(record) else { return };
+            if run.is_some_and(|run| record.run() != run) {
+                return;
+            }
+            let text = record.field("output");
+            let ended = Ended {
+                run: record.run().into_owned(),
+                iteration,
+                exit_code: record.field("exit_code").unwrap_or_default().into_owned(),
+                output: Found::new(line, piece, text.as_deref()),
+            };
+            let key = (ended.run.clone(), ended.iteration.clone());
+            match places.get(&key) {
+                Some(&place) => list[place] = ended,
+                None => {
+                    places.insert(key, list.len());
+                    list.push(ended);
+                }
+            }
+        });
+        ControlFlow::Continue(())
+    })?;
+    let mut begun: HashMap<String, usize> = HashMap::new();
+    for ended in &list {
+        let next = begun.len();
+        begun.entry(ended.run.clone()).or_insert(next);
+    }
+    list.sort_by_key(|ended| begun.get(&ended.run).copied());
+    Ok(list)
+}
+
+fn markdown(journal: &FileJournal, run: Option<&str>, out: &mut Out) -> Result<(), Failure> {
+    let list = ended(journal, run)?;
+    if list.is_empty() {
+        return Ok(out.text("(empty)\n")?);
+    }
+    let mut shown: Option<&str> = None;
+    for ended in &list {
+        if run.is_none() && shown != Some(&ended.run) {
+            out.text(&format!("# Run {}\n\n", ended.run))?;
+            shown = Some(&ended.run);
+        }
+        out.text(&rich_heading(&ended.iteration, &ended.exit_code))?;
+        ended.output.show(journal, "output", &mut |text| out.text(text))?;
+        out.text("\n")?;
+    }
+    Ok(())
+}
+
+fn json(journal: &FileJournal, run: Option<&str>, out: &mut Out) -> Result<(), Failure> {
+    let list = ended(journal, run)?;
+    if list.is_empty() {
+        return Ok(out.text("[]\n")?);
+    }
+    out.text("[")?;
+    for (index, ended) in list.iter().enumerate() {
+        out.text(if index == 0 { "\n  {\"run\": " } else { ",\n  {\"run\": " })?;
+        out.quoted(&ended.run)?;
+        for (key, value) in [("iteration", &ended.iteration), ("exit_code", &ended.exit_code)] {
+            out.text(&format!(", \"{key}\": "))?;
+            match value.parse::<i64>() {
+                Ok(number) => out.text(&number.to_string())?,
+                Err(_) => out.quoted(value)?,
+            }
+        }
+        out.text(", \"output\": \"")?;
+        ended.output.show(journal, "output", &mut |text| out.escaped(text))?;
+        out.text("\"}")?;
+    }
+    Ok(out.text("\n]\n")?)
+}
+
+fn terminal(journal: &FileJournal, run: Option<&str>, out: &mut Out) -> Result<(), Failure> {
+    let kept = journal.fold::<Scratchpads>()?.view;
+    let runs: Vec<String> = match run {
+        Some(run) => vec![run.to_owned()],
+        None => {
+            let mut runs: Vec<String> = Vec::new();
+            for ended in ended(journal, None)? {
+                if runs.last() != Some(&ended.run) {
+                    runs.push(ended.run);
+                }
+            }
+            runs
+        }
+    };
+    for name in &runs {
+        if run.is_none() {
+            out.text(&format!("# Run {name}\n\n"))?;
+        }
+        let text = match kept.of(name) {
+            Some(scratchpad) => scratchpad.compact(TERMINAL_BUDGET),
+            // A run from long ago: its records are looked for again.
+            None => {
+                let mut scratchpad = Scratchpad::default();
+                for_run(journal, name, |record| scratchpad.apply(record))?;
+                scratchpad.compact(TERMINAL_BUDGET)
+            }
+        };
+        out.text(&text)?;
+    }
+    if runs.is_empty() {
+        out.text("(empty)\n")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! `autoloop memory list` and `find`: what is remembered.
+
+use std::io::{self, IsTerminal, Write};
+
+use autoloop_core::memory::{Block, Entry, Memory, Said};
+use autoloop_core::record::escape;
+use autoloop_runtime::world::World;
+use clap::ValueEnum;
+
+use super::{Tier, Tiers};
+use crate::failure::Failure;
+use crate::terminal;
+
+/// How entries are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// As a prompt carries them, without a budget.
+    Md,
+    /// A line each.
+    #[value(alias = "terminal")]
+    Text,
+    /// An array of objects.
+    Json,
+}
+
+/// Show what is remembered, the newest first.
+#[derive(Debug, clap::Args)]
+pub(super) struct ListArgs {
+    /// The run whose memory is shown beside the project's [default: that of the environment, or the
+    /// latest].
+    #[arg(long)]
+    run: Option<String>,
+    /// Only one tier.
+    #[arg(long, value_enum)]
+    tier: Option<Tier>,
+    /// How to print it.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+/// Show entries that hold all of these words, in any case.
+#[derive(Debug, clap::Args)]
+pub(super) struct FindArgs {
+    /// The run whose memory is searched beside the project's [default: that of the environment, or
+    /// the latest].
+    #[arg(long)]
+    run: Option<String>,
+    /// How to print them.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// What to look for.
+    #[arg(required = true)]
+    words: Vec<String>,
+}
+
+pub(super) fn list(args: &ListArgs, world: &World) -> Result<(), Failure> {
+    let tiers = Tiers::to_look_at(None, args.run.as_deref(), world)?;
+    show(&tiers, args.tier, args.format)
+}
+
+/// Prints what is live in one tier, or in both.
+pub(crate) fn show(tiers: &Tiers, only: Option<Tier>, format: Format) -> Result<(), Failure> {
+    let read = |tier: Tier| match only {
+        Some(only) if only != tier => Ok(Memory::default()),
+        _ => tiers.read(tier),
+    };
+    let (project, run) = (read(Tier::Project)?, read(Tier::Run)?);
+    let bad = project.bad() + run.bad();
+    if bad > 0 {
+        // Where standard error is closed, nobody wanted to know.
+        let _ = writeln!(
+            io::stderr(),
+            "autoloop: {bad} lines of memory cannot be understood and are passed over"
+        );
+    }
+    if format == Format::Md {
+        let block = Block::new(&project, &run, 0);
+        let text = if block.text.is_empty() { "(empty)\n" } else { &block.text };
+        return print(&format!("Loop memory:\n{text}"));
+    }
+    let mut entries: Vec<(Tier, &Entry)> = Vec::new();
+    entries.extend(project.live().into_iter().map(|entry| (Tier::Project, entry)));
+    entries.extend(run.live().into_iter().map(|entry| (Tier::Run, entry)));
+    print_entries(&entries, format)
+}
+
+pub(super) fn find(args: &FindArgs, world: &World) -> Result<(), Failure> {
+    let tiers = Tiers::to_look_at(None, args.run.as_deref(), world)?;
+    let (project, run) = (tiers.read(Tier::Project)?, tiers.read(Tier::Run)?);
+    let mut entries: Vec<(Tier, &Entry)> = Vec::new();
+    entries.extend(project.find(&args.words).into_iter().map(|entry| (Tier::Project, entry)));
+    entries.extend(run.find(&args.words).into_iter().map(|entry| (Tier::Run, entry)));
+    print_entries(&entries, args.format)
+}
+
+fn print_entries(entries: &[(Tier, &Entry)], format: Format) -> Result<(), Failure> {
+    if format == Format::Json {
+        let objects: Vec<String> =
+            entries.iter().map(|(tier, entry)| format!("  {}", object(*tier, entry))).collect();
+        let inside =
+            if objects.is_empty() { String::new() } else { format!("\n{}\n", objects.join(",\n")) };
+        return print(&format!("[{inside}]\n"));
+    }
+    if entries.is_empty() {
+        return print("(empty)\n");
+    }
+    let mut out = String::new();
+    for (tier, entry) in entries {
+        let kind = entry.said.kind().map(|kind| kind.to_string()).unwrap_or_default();
+        let created = if entry.created.is_empty() { "unknown" } else { &entry.created };
+        out.push_str(&format!(
+            "{:<8} {tier:<7} {kind:<10} {} (created: {created})\n",
+            entry.id, entry.said
+        ));
+    }
+    print(&out)
+}
+
+fn object(tier: Tier, entry: &Entry) -> String {
+    let kind = entry.said.kind().map(|kind| kind.to_string()).unwrap_or_default();
+    let tier = tier.to_string();
+    let mut pairs = vec![("id", entry.id.as_str()), ("tier", &tier), ("type", &kind)];
+    match &entry.said {
+        Said::Learning { text } => pairs.push(("text", text)),
+        Said::Preference { category, text } => {
+            pairs.extend([("category", category.as_str()), ("text", text)]);
+        }
+        Said::Meta { key, value } => pairs.extend([("key", key.as_str()), ("value", value)]),
+        Said::Tombstone { target, reason } => {
+            pairs.extend([("target_id", target.as_str()), ("reason", reason)]);
+        }
+    }
+    pairs.extend([("source", entry.source.as_str()), ("created", &entry.created)]);
+    let pairs: Vec<String> = pairs
+        .into_iter()
+        .map(|(key, value)| {
+            let mut text = Vec::new();
+            escape(value, &mut text);
+            format!("\"{key}\": \"{}\"", String::from_utf8_lossy(&text))
+        })
+        .collect();
+    format!("{{{}}}", pairs.join(", "))
+}
+
+/// Agents write memory, and a terminal obeys what it is sent.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout();
+    if stdout.is_terminal() {
+        stdout.write_all(terminal::harmless(text).as_bytes())?;
+    } else {
+        stdout.write_all(text.as_bytes())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! What a person sees of a run while it goes on, and at its end.
+
+use std::io::{self, Write};
+
+use autoloop_core::run::{Ending, Run, Stage};
+use autoloop_runtime::drive::Progress;
+use autoloop_runtime::journal::FileJournal;
+
+use crate::failure::Failure;
+use crate::terminal;
+
+/// Tells on standard error how a run goes.
+pub(super) struct Reporter {
+    is_verbose: bool,
+}
+
+impl Reporter {
+    pub(super) fn new(is_verbose: bool) -> Self {
+        Reporter { is_verbose }
+    }
+
+    pub(super) fn tell(&mut self, progress: Progress<'_>) {
+        let line = match progress {
+            Progress::Began(run) => format!("run {} {}", run.id, began(run)),
+            Progress::Iteration { number, of, roles, event } => {
+                format!("iteration {number}/{of}  {}  after {event}", listed(roles))
+            }
+            Progress::Iterated(run) => match iterated(run) {
+                Some(line) => line,
+                None if self.is_verbose => "  nothing was emitted".to_owned(),
+                None => return,
+            },
+            Progress::Review { before } => format!("metareview before iteration {before}"),
+            Progress::Note(note) => format!("note: {note}"),
+        };
+        // A run goes on whether or not anybody watches.
+        let _ = writeln!(io::stderr(), "{}", terminal::harmless(&line));
+    }
+}
+
+fn began(run: &Run) -> &'static str {
+    if run.done == 0 { "begins" } else { "goes on" }
+}
+
+fn listed(roles: &[String]) -> String {
+    if roles.is_empty() { "no roles".to_owned() } else { roles.join(", ") }
+}
+
+/// What came of an iteration, if it is worth a line.
+fn iterated(run: &Run) -> Option<String> {
+    let refused =
+        run.backpressure.as_ref().map(|invalid| format!("  refused: {}", invalid.emitted));
+    let emitted = run.turn.events.last().map(|event| format!("  emitted: {event}"));
+    let failed = run.turn.exit.filter(|exit| exit.code != 0 || exit.timed_out).map(|exit| {
+        let how = if exit.timed_out { "timed out" } else { "failed" };
+        format!("  the agent {how} (exit code {})", exit.code)
+    });
+    failed.or(refused).or(emitted)
+}
+
+/// Says how a run ended.
+pub(super) fn conclude(run: &Run, journal: &FileJournal, as_json: bool) -> Result<(), Failure> {
+    let (outcome, reason) = match &run.stage {
+        Stage::Ended(Ending::Complete { reason }) => ("complete", reason.as_str()),
+        Stage::Ended(Ending::Stop { reason }) => ("stopped", reason.as_str()),
+        _ => ("unfinished", ""),
+    };
+    let text = match as_json {
+        true => {
+            let path = journal.path().display().to_string();
+            let fields = [
+                ("run", quoted(&run.id)),
+                ("outcome", quoted(outcome)),
+                ("reason", quoted(reason)),
+                ("iterations", run.done.to_string()),
+                ("journal", quoted(&path)),
+            ];
+            let pairs = fields.map(|(name, value)| format!("\"{name}\": {value}"));
+            format!("{{{}}}\n", pairs.join(", "))
+        }
+        false => format!(
+            "run {}: {outcome} ({reason}) after {} {}\n",
+            run.id,
+            run.done,
+            if run.done == 1 { "iteration" } else { "iterations" }
+        ),
+    };
+    io::stdout().write_all(terminal::harmless(&text).as_bytes())?;
+    Ok(())
+}
+
+fn quoted(text: &str) -> String {
+    let mut escaped = Vec::new();
+    autoloop_core::record::escape(text, &mut escaped);
+    format!("\"{}\"", String::from_utf8_lossy(&escaped))
+}

@@ -1,0 +1,68 @@
+//! The program that agents call: a small script in the state directory.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use autoloop_core::plan::Files;
+
+use crate::failure::Failure;
+
+/// Puts the tool in its place. It finds the project by itself, so it works from any directory, and
+/// what the harness set for an agent comes first.
+pub(super) fn install(files: &Files, project: &Path, program: &Path) -> Result<(), Failure> {
+    let path = files.tool();
+    let text = script(files, project, program);
+    write(&files.state_dir, &path, &text).map_err(|error| {
+        Failure::failed(format!("cannot write {}: {error}", path.display()))
+            .hint("agents call it; the state directory has to be writable")
+    })
+}
+
+fn write(state_dir: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).recursive(true).create(state_dir)?;
+    if fs::read(path).is_ok_and(|there| there == text) {
+        return Ok(());
+    }
+    // Beside it and then in its place: another run may be calling it at this moment.
+    let beside = path.with_extension(format!("{}.tmp", std::process::id()));
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o755).open(&beside)?;
+    file.write_all(text)?;
+    drop(file);
+    fs::rename(&beside, path)
+}
+
+fn script(files: &Files, project: &Path, program: &Path) -> Vec<u8> {
+    let mut text = b"#!/bin/sh\n# Written by autoloop: the command that agents call.\n".to_vec();
+    for (name, value) in [
+        ("AUTOLOOP_PROJECT_DIR", project),
+        ("AUTOLOOP_STATE_DIR", files.state_dir.as_path()),
+        ("AUTOLOOP_JOURNAL_FILE", files.journal.as_path()),
+    ] {
+        text.extend_from_slice(format!(": \"${{{name}:=").as_bytes());
+        text.extend_from_slice(&in_double_quotes(value.as_os_str().as_bytes()));
+        text.extend_from_slice(format!("}}\"; export {name}\n").as_bytes());
+    }
+    text.extend_from_slice(b"exec '");
+    text.extend_from_slice(&in_single_quotes(program.as_os_str().as_bytes()));
+    text.extend_from_slice(b"' \"$@\"\n");
+    text
+}
+
+/// Bytes that stand for themselves between single quotes.
+fn in_single_quotes(bytes: &[u8]) -> Vec<u8> {
+    bytes.split(|byte| *byte == b'\'').collect::<Vec<_>>().join(&b"'\\''"[..])
+}
+
+/// Bytes that stand for themselves between double quotes, inside of `${…:=…}`.
+fn in_double_quotes(bytes: &[u8]) -> Vec<u8> {
+    bytes
+        .iter()
+        .flat_map(|&byte| match byte {
+            b'"' | b'\\' | b'$' | b'`' | b'}' => vec![b'\\', byte],
+            _ => vec![byte],
+        })
+        .collect()
+}

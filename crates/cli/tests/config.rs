@@ -1,0 +1,508 @@
+//! `autoloop config` from outside: what it prints, what it says about mistakes, and how it exits.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use autoloop_core::config::{Detail, Key, Preset, Settings, as_toml};
+use insta::assert_snapshot;
+
+/// A home, a repository and a loop in it, all thrown away.
+struct Stage(tempfile::TempDir);
+
+impl Stage {
+    fn new(files: &[(&str, &str)]) -> Stage {
+        let stage = Stage(tempfile::tempdir().unwrap());
+        fs::create_dir_all(stage.path("repo/autofix")).unwrap();
+        fs::create_dir_all(stage.path("repo/.git")).unwrap();
+        for (name, text) in files {
+            stage.write(name, text);
+        }
+        stage
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    /// `autoloop config`, in the directory of the loop.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_autoloop"));
+        command.arg("config").args(args).env_clear();
+        command.env("HOME", self.path("home")).current_dir(self.path("repo/autofix"));
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> String {
+        self.told(self.command(args).output().unwrap())
+    }
+
+    fn told(&self, output: Output) -> String {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let mut told = format!("exit {}\n", output.status.code().unwrap());
+        for (name, bytes) in [("stdout", output.stdout), ("stderr", output.stderr)] {
+            if !bytes.is_empty() {
+                told += &format!("--- {name}\n{}", text(bytes));
+            }
+        }
+        // The directory may be reached through a link.
+        let real = self.0.path().canonicalize().unwrap();
+        let shown = |path: &Path| path.display().to_string();
+        told.replace(&shown(self.0.path()), "ROOT").replace(&shown(&real), "ROOT")
+    }
+
+    /// The lines of `config show --explain` that are not defaults.
+    fn explained(&self, command: &mut Command) -> String {
+        let told = self.told(command.output().unwrap());
+        let is_set = |line: &&str| !line.is_empty() && !line.ends_with("# default");
+        let set = told.lines().filter(|line| is_set(line) && !line.starts_with('#'));
+        set.collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[test]
+fn shows_every_setting() {
+    assert_snapshot!(Stage::new(&[]).run(&["show"]), @r#"
+    exit 0
+    --- stdout
+    event_loop.max_iterations = 3
+    event_loop.completion_event = "task.complete"
+    event_loop.completion_promise = "LOOP_COMPLETE"
+    event_loop.required_events = []
+    # event_loop.prompt is not set: event_loop.prompt_file is looked at
+    # event_loop.prompt_file is not set: the command line says what to do
+
+    # backend.kind is not set: told by the name of the command
+    backend.command = "claude"
+    backend.args = []
+    backend.prompt_mode = "arg"
+    backend.timeout_ms = 300000
+    backend.grace_ms = 5000
+    backend.leftovers = "kill"
+    backend.output_cap = 256000000
+
+    review.enabled = true
+    review.every_iterations = 0
+    # review.kind is not set: as backend.kind
+    # review.command is not set: as backend.command
+    # review.args is not set: as backend.args
+    # review.prompt_mode is not set: as backend.prompt_mode
+    review.timeout_ms = 300000
+    # review.prompt is not set: review.prompt_file is looked at
+    review.prompt_file = "metareview.md"
+    review.sandbox = "auto"
+
+    memory.prompt_budget_chars = 8000
+
+    harness.instructions_file = "harness.md"
+
+    parallel.enabled = false
+    parallel.max_branches = 3
+    parallel.branch_timeout_ms = 180000
+
+    core.state_dir = ".autoloop"
+    # core.journal_file is not set: journal.jsonl in core.state_dir
+    # core.memory_file is not set: memory.jsonl in core.state_dir
+    core.run_id_format = "human"
+    core.log_level = "info"
+
+    journal.sync = "always"
+    journal.lock_timeout = "30s"
+    "#);
+}
+
+#[test]
+fn explains_where_each_value_came_from() {
+    let stage = Stage::new(&[
+        (
+            "home/.config/autoloop/config.toml",
+            "backend.command = \"pi\"\ncore.log_level = \"debug\"\n",
+        ),
+        ("repo/autofix/autoloops.toml", "[event_loop]\nmax_iterations = 9\nprompt = \"fix it\"\n"),
+        ("repo/autofix/topology.toml", "completion = \"bug.closed\"\n"),
+        ("home/.config/autoloop/overrides/autofix.toml", "\nreview.every_iterations = 2\n"),
+        ("home/.config/autoloop/overrides/autodoc.toml", "review.every_iterations = 99\n"),
+        ("repo/.autoloop/overrides/autofix.toml", "review.timeout_ms = \"90s\"\n"),
+    ]);
+    let args = ["show", "--explain", "--set", "journal.sync=never"];
+    let mut command = stage.command(&args);
+    command.env("AUTOLOOP_SET", "memory.prompt_budget_chars=0;");
+    assert_snapshot!(stage.explained(&mut command), @r#"
+    exit 0
+    --- stdout
+    event_loop.max_iterations = 9                    # project: autoloops.toml, line 2
+    event_loop.completion_event = "bug.closed"       # topology: topology.toml
+    event_loop.prompt = "fix it"                     # project: autoloops.toml, line 3
+    backend.command = "pi"                           # user: ROOT/home/.config/autoloop/config.toml, line 1
+    review.every_iterations = 2                      # user override: ROOT/home/.config/autoloop/overrides/autofix.toml, line 2
+    review.timeout_ms = 90000                        # repo override: ROOT/repo/.autoloop/overrides/autofix.toml, line 1
+    memory.prompt_budget_chars = 0                   # environment: AUTOLOOP_SET
+    core.log_level = "debug"                         # user: ROOT/home/.config/autoloop/config.toml, line 2
+    journal.sync = "never"                           # flag: --set
+    "#);
+    let mut other = stage.command(&["show", "--explain", "--preset", "autodoc"]);
+    other.env("XDG_CONFIG_HOME", stage.path("home/.config"));
+    assert_snapshot!(stage.explained(&mut other), @r#"
+    exit 0
+    --- stdout
+    event_loop.max_iterations = 9                    # project: autoloops.toml, line 2
+    event_loop.completion_event = "bug.closed"       # topology: topology.toml
+    event_loop.prompt = "fix it"                     # project: autoloops.toml, line 3
+    backend.command = "pi"                           # user: ROOT/home/.config/autoloop/config.toml, line 1
+    review.every_iterations = 99                     # user override: ROOT/home/.config/autoloop/overrides/autodoc.toml, line 1
+    core.log_level = "debug"                         # user: ROOT/home/.config/autoloop/config.toml, line 2
+    "#);
+}
+
+#[test]
+fn what_is_shown_is_a_settings_file() {
+    let stage = Stage::new(&[(
+        "repo/autofix/autoloops.toml",
+        "backend.args = [\"a,b\", \"\\u001b\"]\nevent_loop.prompt = \"one\\ntwo\"",
+    )]);
+    let first = stage.command(&["show"]).output().unwrap().stdout;
+    stage.write("repo/autofix/autoloops.toml", std::str::from_utf8(&first).unwrap());
+    let second = stage.command(&["show"]).output().unwrap();
+    assert_eq!((second.stdout, second.stderr), (first, vec![]));
+}
+
+#[test]
+fn prints_json() {
+    let stage = Stage::new(&[("repo/autofix/autoloops.toml", "backend.args = [\"a,b\"]")]);
+    let json = |args: &[&str]| -> serde_json::Value {
+        let output = stage.command(args).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let plain = json(&["show", "--json"]);
+    assert_eq!(plain["backend.args"], serde_json::json!(["a,b"]));
+    assert_eq!(plain["review.command"], serde_json::Value::Null);
+    let explained = json(&["show", "--json", "--explain"]);
+    assert_snapshot!(explained["backend.args"], @r#"{"column":16,"from":"autoloops.toml","layer":"project","line":1,"value":["a,b"]}"#);
+    assert_snapshot!(explained["review.timeout_ms"], @r#"{"layer":"default","value":300000}"#);
+    assert_eq!(plain.as_object().unwrap().len(), explained.as_object().unwrap().len());
+}
+
+#[test]
+fn oddities_are_told_and_the_settings_shown_all_the_same() {
+    let stage = Stage::new(&[
+        ("repo/autofix/autoloops.toml", "[event_loop]\nmax_iteration = 9\n"),
+        ("repo/autofix/harness.md", "see {{STATEDIR}}\n"),
+    ]);
+    let output = stage.command(&["show"]).output().unwrap();
+    assert!(!output.stdout.is_empty());
+    assert_snapshot!(stage.told(Output { stdout: vec![], ..output }), @"
+    exit 0
+    --- stderr
+    warning: unknown key event_loop.max_iteration
+     --> autoloops.toml:2:1
+      |
+    2 | max_iteration = 9
+      | ^^^^^^^^^^^^^ did you mean event_loop.max_iterations?
+
+    warning: unknown placeholder STATEDIR
+     --> harness.md:1:5
+      |
+    1 | see {{STATEDIR}}
+      |     ^^^^^^^^^^^^ left as it is
+      |
+      = help: the placeholders are STATE_DIR, TOOL_PATH and PRESET_DIR
+    ");
+}
+
+#[test]
+fn mistakes_are_underlined_and_nothing_is_shown() {
+    let stage = Stage::new(&[(
+        "repo/autofix/autoloops.toml",
+        "[backend]\ncommnad = \"pi\"\ntimeout_ms = -5\n[review]\nenabled = \"maybe\"\n",
+    )]);
+    assert_snapshot!(stage.run(&["show"]), @r#"
+    exit 2
+    --- stderr
+    warning: unknown key backend.commnad
+     --> autoloops.toml:2:1
+      |
+    2 | commnad = "pi"
+      | ^^^^^^^ did you mean backend.command?
+
+    error: backend.timeout_ms is -5
+     --> autoloops.toml:3:14
+      |
+    3 | timeout_ms = -5
+      |              ^^ accepted is a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h"
+
+    error: review.enabled is "maybe"
+     --> autoloops.toml:5:11
+      |
+    5 | enabled = "maybe"
+      |           ^^^^^^^ accepted is true or false
+
+    autoloop: the settings cannot be used because of these 2 errors
+    "#);
+    stage.write("repo/autofix/autoloops.toml", "[backend\n");
+    assert_snapshot!(stage.run(&["show"]), @"
+    exit 2
+    --- stderr
+    error: this is not TOML: unclosed table, expected `]`
+     --> autoloops.toml:1:9
+      |
+    1 | [backend
+      |         ^
+
+    autoloop: the settings cannot be used because of this error
+    ");
+    stage.write("repo/autofix/autoloops.toml", "");
+    assert_snapshot!(stage.run(&["show", "--set", "event_loop.max_iterations=abc"]), @r#"
+    exit 2
+    --- stderr
+    error: event_loop.max_iterations is "abc"
+     --> --set:1:27
+      |
+    1 | event_loop.max_iterations=abc
+      |                           ^^^ accepted is a whole number from 1 to 1000000
+
+    autoloop: the settings cannot be used because of this error
+    "#);
+    assert_snapshot!(stage.run(&["show", "--set", "nonsense"]), @"
+    exit 2
+    --- stderr
+    error: this sets nothing
+     --> --set:1:1
+      |
+    1 | nonsense
+      | ^^^^^^^^ accepted is key=value
+
+    autoloop: the settings cannot be used because of this error
+    ");
+    stage.write(
+        "repo/autofix/topology.toml",
+        "[[role]]\nid = \"fixer\"\nprompt_file = \"roles/fixer.md\"\n",
+    );
+    assert_snapshot!(stage.run(&["show"]), @r#"
+    exit 2
+    --- stderr
+    error: prompt_file of role 'fixer' is 'roles/fixer.md'
+     --> topology.toml:3:15
+      |
+    3 | prompt_file = "roles/fixer.md"
+      |               ^^^^^^^^^^^^^^^^ there is no roles/fixer.md
+
+    autoloop: the settings cannot be used because of this error
+    "#);
+    stage.write(
+        "repo/autofix/topology.toml",
+        "[[role]]\nid = \"fixer\"\nbackend_kind = \"comand\"\n",
+    );
+    assert_snapshot!(stage.run(&["show"]), @r#"
+    exit 2
+    --- stderr
+    error: backend_kind of role 'fixer' is "comand"
+     --> topology.toml:3:16
+      |
+    3 | backend_kind = "comand"
+      |                ^^^^^^^^ accepted is "command", "pi", "script" or "replay"
+      |
+      = help: write "command"
+
+    autoloop: the settings cannot be used because of this error
+    "#);
+    stage.write("repo/autofix/topology.toml", "[handoff]\n\"x\" = \"nobody\"\n");
+    assert_snapshot!(stage.run(&["show"]), @r#"
+    exit 2
+    --- stderr
+    error: there is no role 'nobody'; the roles are 
+     --> topology.toml:2:7
+      |
+    2 | "x" = "nobody"
+      |       ^^^^^^^^
+
+    autoloop: the settings cannot be used because of this error
+    "#);
+}
+
+#[test]
+fn what_cannot_be_read_is_told() {
+    let stage = Stage::new(&[("repo/autofix/autoloops.toml/x", "")]);
+    assert_snapshot!(stage.run(&["show"]), @"
+    exit 2
+    --- stderr
+    autoloop: cannot read autoloops.toml: it is not a file
+    ");
+    assert_snapshot!(stage.run(&["show", "nowhere"]), @"
+    exit 2
+    --- stderr
+    autoloop: there is no directory nowhere
+      hint: name the directory that holds autoloops.toml
+    ");
+    assert_snapshot!(stage.run(&["show", "--preset", "../x"]), @"
+    exit 2
+    --- stderr
+    autoloop: '../x' cannot be the name of a preset; it is part of the path of a file
+    ");
+    let mut named = stage.command(&["show", ".."]);
+    assert_snapshot!(stage.told(named.env("AUTOLOOP_CONFIG", "mine.toml").output().unwrap()), @"
+    exit 2
+    --- stderr
+    autoloop: AUTOLOOP_CONFIG names mine.toml, and there is no such file
+      hint: write the file, or take its name out
+    ");
+    use std::os::unix::ffi::OsStrExt;
+    let mut bytes = stage.command(&["show", ".."]);
+    bytes.env("AUTOLOOP_SET", std::ffi::OsStr::from_bytes(b"\xff"));
+    assert_snapshot!(stage.told(bytes.output().unwrap()), @"
+    exit 2
+    --- stderr
+    autoloop: AUTOLOOP_SET is not valid UTF-8 (it reads '�')
+      hint: set it to plain text, or unset it
+    ");
+}
+
+#[test]
+fn no_escape_sequence_reaches_the_terminal() {
+    let stage = Stage::new(&[(
+        "repo/autofix/autoloops.toml",
+        "# \u{9b}31m\n\"zz\u{9b}31m\" = 1 # \u{85}\nbackend.args = [\"\\u001b[2J\", \"\u{9b}\"]\n",
+    )]);
+    let output = stage.command(&["show", "--explain"]).output().unwrap();
+    for bytes in [output.stdout, output.stderr] {
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(!text.is_empty());
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    }
+}
+
+#[test]
+fn names_the_files() {
+    let stage = Stage::new(&[
+        ("home/.config/autoloop/config.toml", ""),
+        ("repo/autofix/autoloops.conf", ""),
+    ]);
+    assert_snapshot!(stage.run(&["path"]), @"
+    exit 0
+    --- stdout
+    user           ROOT/home/.config/autoloop/config.toml
+    project        autoloops.conf
+    user override  ROOT/home/.config/autoloop/overrides/autofix.toml  (not there)
+    repo override  ROOT/repo/.autoloop/overrides/autofix.toml  (not there)
+    ");
+    let mut outside = stage.command(&["path", "."]);
+    outside.current_dir(stage.path("home")).env("AUTOLOOP_CONFIG", "/dev/null");
+    assert_snapshot!(stage.told(outside.output().unwrap()), @"
+    exit 0
+    --- stdout
+    project        autoloops.toml  (not there)
+    ");
+}
+
+#[test]
+fn the_project_is_that_of_the_environment() {
+    let stage = Stage::new(&[("elsewhere/autoloops.toml", "event_loop.max_iterations = 77")]);
+    let mut command = stage.command(&["show", "--explain"]);
+    command.env("AUTOLOOP_PROJECT_DIR", stage.path("elsewhere"));
+    assert_snapshot!(stage.explained(&mut command), @"
+    exit 0
+    --- stdout
+    event_loop.max_iterations = 77                   # project: ROOT/elsewhere/autoloops.toml, line 1
+    ");
+}
+
+#[test]
+fn the_help_is_written_for_people() {
+    let stage = Stage::new(&[]);
+    assert_snapshot!(stage.run(&["--help"]), @"
+    exit 0
+    --- stdout
+    Show the settings of a loop.
+
+    Settings come in layers, and the later one wins: the defaults, your own settings, the project's autoloops.toml, your overrides for this preset, the repository's overrides for it, the variable AUTOLOOP_SET, and the command line.
+
+    Usage: autoloop config <COMMAND>
+
+    Commands:
+      show  Print every setting with its value
+      path  Print the files that settings are read from
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+    ");
+    assert_snapshot!(stage.run(&["show", "--help"]), @"
+    exit 0
+    --- stdout
+    Print every setting with its value.
+
+    What is printed is a settings file that says the same. Unknown keys and other oddities are told of on standard error; when the settings cannot be used, nothing is printed and the exit code is 2.
+
+    Usage: autoloop config show [OPTIONS] [DIR]
+
+    Arguments:
+      [DIR]
+              The directory of the loop [default: the one of the environment, or this directory]
+
+    Options:
+      -p, --preset <NAME>
+              The name that the overrides go by [default: that of the directory]
+
+          --explain
+              Say behind each value which layer it came from, and where it stands there
+
+          --json
+              Print one JSON object, with null for what is not set
+
+          --set <KEY=VALUE>
+              Show what the settings would be with this one. Can be given more than once
+
+      -h, --help
+              Print help (see a summary with '-h')
+    ");
+    assert_snapshot!(stage.run(&["path", "--help"]), @"
+    exit 0
+    --- stdout
+    Print the files that settings are read from.
+
+    One a line, in the order of the layers, with those that are not there marked. A file further down comes before one further up.
+
+    Usage: autoloop config path [OPTIONS] [DIR]
+
+    Arguments:
+      [DIR]
+              The directory of the loop [default: the one of the environment, or this directory]
+
+    Options:
+      -p, --preset <NAME>
+              The name that the overrides go by [default: that of the directory]
+
+      -h, --help
+              Print help (see a summary with '-h')
+    ");
+}
+
+/// The rows of the tables in `docs/configuration.md` are those of the table that the program uses.
+#[test]
+fn the_page_about_settings_tells_the_truth() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let page = fs::read_to_string(page).unwrap();
+    let defaults = as_toml(&Settings::default(), Detail::Value);
+    let missing: Vec<String> = Key::ALL
+        .iter()
+        .map(|key| {
+            let default = match key.preset() {
+                Preset::Value(_) => {
+                    let prefix = format!("{key} = ");
+                    let value = defaults.lines().find_map(|line| line.strip_prefix(&prefix));
+                    format!("`{}`", value.unwrap())
+                }
+                Preset::Like(other) => format!("as `{other}`"),
+                Preset::Nothing(then) => format!("not set: {then}"),
+            };
+            format!("| `{key}` | {default} | {} |", key.about())
+        })
+        .filter(|row| !page.lines().any(|line| line == row))
+        .collect();
+    assert!(missing.is_empty(), "docs/configuration.md lacks:\n{}", missing.join("\n"));
+}

@@ -1,0 +1,193 @@
+//! What the documentation shows is what the program does.
+//!
+//! Every ```` ```console ```` block of the README and of `docs/` is run against the real binary. The
+//! blocks of one page run from top to bottom in one directory of their own, which is thrown away
+//! afterwards; some small projects ([`PROJECTS`]) are there already. `[..]` stands for whatever changes
+//! from run to run, and `? 3` for the exit code, where it is not 0.
+//!
+//! `TRYCMD=overwrite cargo test -p autoloop --test docs` writes what the program prints now into the
+//! pages; look at the difference before you believe it.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use trycmd::TestCases;
+use trycmd::schema::Bin;
+
+/// A run of two iterations that reached its goal.
+const FINISHED: &str = r#"{"run": "swift-otter", "iteration": "", "topic": "loop.start", "fields": {"max_iterations": "10", "completion_promise": "", "completion_event": "task.complete", "review_every": "0", "objective": "write a parser"}, "ts": "2026-11-15T21:12:06.031Z", "v": 1}
+{"run": "swift-otter", "iteration": "1", "topic": "iteration.start", "fields": {"recent_event": "loop.start", "suggested_roles": "planner", "allowed_events": "tasks.ready", "backpressure": "", "prompt": "Plan it."}, "ts": "2026-11-15T21:12:06.040Z", "v": 1}
+{"run": "swift-otter", "iteration": "1", "topic": "tasks.ready", "payload": "three slices", "source": "agent", "ts": "2026-11-15T21:12:19.418Z", "v": 1}
+{"run": "swift-otter", "iteration": "1", "topic": "iteration.finish", "fields": {"exit_code": "0", "timed_out": false, "elapsed_s": 14, "output": "I planned\u000athree slices."}, "ts": "2026-11-15T21:12:20.102Z", "v": 1}
+{"run": "swift-otter", "iteration": "2", "topic": "iteration.start", "fields": {"recent_event": "tasks.ready", "suggested_roles": "builder", "allowed_events": "task.complete", "backpressure": "", "prompt": "Build it."}, "ts": "2026-11-15T21:12:20.110Z", "v": 1}
+{"run": "swift-otter", "iteration": "2", "topic": "issue.discovered", "payload": "id=issue-1; summary=no test for empty input; disposition=open; owner=builder;", "source": "agent", "ts": "2026-11-15T21:13:02.500Z", "v": 1}
+{"run": "swift-otter", "iteration": "2", "topic": "task.complete", "payload": "the parser parses", "source": "agent", "ts": "2026-11-15T21:14:31.007Z", "v": 1}
+{"run": "swift-otter", "iteration": "2", "topic": "iteration.finish", "fields": {"exit_code": "0", "timed_out": false, "elapsed_s": 131, "output": "done"}, "ts": "2026-11-15T21:14:31.950Z", "v": 1}
+{"run": "swift-otter", "iteration": "2", "topic": "loop.complete", "fields": {"reason": "completion_event"}, "ts": "2026-11-15T21:14:31.951Z", "v": 1}
+"#;
+
+/// A journal that had bad days: a program without a lock wrote behind a torn record, somebody edited
+/// it, and the last writer was killed.
+const DAMAGED: &str = r#"{"run": "calm-heron", "iteration": "1", "topic": "tasks.ready", "payload": "go", "source": "agent"}
+{"run": "calm-heron", "iteration": "1", "topic": "iteration.fin{"run": "calm-heron", "iteration": "1", "topic": "build.done", "payload": "ok", "source": "agent"}
+{"run": "calm-heron", "run": "loud-crow", "topic": "review.passed", "payload": ""}
+notes to self
+{"run": "calm-heron", "iteration": "2", "topic": "rev"#;
+
+/// Settings that cannot be meant.
+const MISTAKEN: &str = "[journal]\nsync = \"sometimes\"\n";
+
+/// What there is before the first block of a page: projects, each with one file.
+const PROJECTS: [(&str, &str, &str); 3] = [
+    ("finished", ".autoloop/journal.jsonl", FINISHED),
+    ("damaged", ".autoloop/journal.jsonl", DAMAGED),
+    ("mistaken", "autoloops.toml", MISTAKEN),
+];
+
+/// What a block may run besides `autoloop`. A line with a program that is not installed is passed over.
+const PROGRAMS: [&str; 4] = ["cat", "jq", "python3", "timeout"];
+
+#[test]
+fn every_console_block_runs_as_shown() {
+    if run_again_without_variables() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let autoloop = Path::new(env!("CARGO_BIN_EXE_autoloop"));
+    let cases = TestCases::new();
+    cases.register_bin("autoloop", autoloop);
+    for program in PROGRAMS {
+        cases.register_bin(program, find(program).map_or(Bin::Ignore, Bin::Path));
+    }
+    // For programs that start `autoloop` themselves.
+    let beside = autoloop.parent().map(Path::to_owned).into_iter();
+    let path = env::join_paths(beside.chain(search_path())).unwrap();
+    cases.env("PATH", path.into_string().unwrap());
+    cases.timeout(Duration::from_secs(60));
+    for page in pages() {
+        cases.case(set_stage(place.path(), &page));
+    }
+    cases.run();
+}
+
+/// A block with a program that is not known would be passed over in silence, and prove nothing.
+#[test]
+fn every_program_in_a_block_is_known() {
+    for page in pages() {
+        for command in commands(&fs::read_to_string(&page).unwrap()) {
+            let program = command.split_whitespace().find(|word| !word.contains('='));
+            let is_known = program.is_some_and(|it| it == "autoloop" || PROGRAMS.contains(&it));
+            assert!(
+                is_known,
+                "{}: `{command}` cannot be tested; a block that is not to be run is ```sh",
+                page.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_pages_have_blocks_at_all() {
+    let count = |page: &str| commands(&fs::read_to_string(root().join(page)).unwrap()).len();
+    assert!(count("README.md") >= 4);
+    assert!(count("docs/commands.md") >= 10);
+}
+
+#[test]
+fn every_link_leads_to_a_file() {
+    let others = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|it| root().join(it));
+    for page in pages().into_iter().chain(others) {
+        let text = fs::read_to_string(&page).unwrap();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = target.split('#').next().unwrap_or_default();
+            if !path.is_empty() && !target.contains("://") {
+                let is_there = page.parent().unwrap().join(path).exists();
+                assert!(is_there, "{} links to {target}, which is not there", page.display());
+            }
+        }
+    }
+}
+
+/// The README's two commands, each alone on its line, and the gate runs both as they stand there.
+#[test]
+fn the_readme_and_the_gate_name_the_same_commands() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let gate = fs::read_to_string(root().join(".ci/run")).unwrap();
+    for command in ["cargo run --release -- demo", "cargo test --workspace"] {
+        assert!(readme.lines().any(|line| line == command), "README.md lacks `{command}`");
+        let step = format!("run {command}");
+        assert!(gate.lines().any(|line| line == step), ".ci/run lacks `{step}`");
+    }
+}
+
+/// Variables of a loop that runs these tests would lead the blocks astray. They cannot be taken out of
+/// a running process safely, so the test is run again in one that never had them.
+fn run_again_without_variables() -> bool {
+    let is_ours = |name: &OsString| name.to_string_lossy().starts_with("AUTOLOOP_");
+    let names: Vec<_> = env::vars_os().map(|(name, _)| name).filter(is_ours).collect();
+    if names.is_empty() {
+        return false;
+    }
+    let mut again = Command::new(env::current_exe().unwrap());
+    again.args(["--exact", "every_console_block_runs_as_shown", "--nocapture"]);
+    for name in names {
+        again.env_remove(name);
+    }
+    assert!(again.status().unwrap().success(), "the blocks do not run as shown, see above");
+    true
+}
+
+/// Puts a page where it may run: beside it a directory to begin with (`.in`), and one whose being
+/// there (`.out`) makes every run work on a copy.
+fn set_stage(place: &Path, page: &Path) -> PathBuf {
+    let staged = place.join(page.file_name().unwrap());
+    symlink(page, &staged).unwrap();
+    fs::create_dir(staged.with_extension("out")).unwrap();
+    for (project, file, content) in PROJECTS {
+        let file = staged.with_extension("in").join(project).join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, content).unwrap();
+    }
+    staged
+}
+
+/// The commands in the `console` blocks of a page.
+fn commands(page: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    let mut fence = None;
+    for line in page.lines() {
+        match (line.strip_prefix("```"), fence) {
+            (Some(info), None) => fence = Some(info == "console"),
+            (Some(_), Some(_)) => fence = None,
+            (None, Some(true)) => commands.extend(line.strip_prefix("$ ").map(str::to_owned)),
+            (None, _) => {}
+        }
+    }
+    commands
+}
+
+fn pages() -> Vec<PathBuf> {
+    let docs = fs::read_dir(root().join("docs")).unwrap();
+    let mut pages: Vec<_> = docs.map(|entry| entry.unwrap().path()).collect();
+    pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    pages.push(root().join("README.md"));
+    pages
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn search_path() -> Vec<PathBuf> {
+    env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect()
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    search_path().into_iter().map(|dir| dir.join(program)).find(|path| path.is_file())
+}

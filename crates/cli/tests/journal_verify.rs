@@ -1,0 +1,392 @@
+//! `autoloop journal verify` from outside: each bad line by number, byte and what is wrong.
+
+use std::fs;
+
+use autoloop_testkit::Sandbox;
+use insta::assert_snapshot;
+
+fn sandbox() -> Sandbox {
+    Sandbox::new(env!("CARGO_BIN_EXE_autoloop"))
+}
+
+fn verify(journal: &[u8]) -> String {
+    let sandbox = sandbox();
+    sandbox.write_journal(journal);
+    let output = sandbox.run(&["journal", "verify"]);
+    assert_eq!(sandbox.read(".autoloop/journal.jsonl"), journal, "nothing is changed");
+    output.to_string()
+}
+
+/// A record of 31 bytes and its newline.
+const GOOD: &str = "{\"run\": \"r\", \"topic\": \"a topic\"}\n";
+
+/// A bad line between two good ones.
+fn between(bad: &[u8]) -> String {
+    verify(&[GOOD.as_bytes(), bad, GOOD.as_bytes()].concat())
+}
+
+#[test]
+fn a_good_journal_is_well() {
+    assert_snapshot!(verify(GOOD.repeat(3).as_bytes()), @"
+    exit 0
+    --- stdout
+    .autoloop/journal.jsonl: 3 records in 3 lines, all is well
+    ");
+}
+
+#[test]
+fn what_we_wrote_is_well() {
+    let sandbox = sandbox();
+    sandbox.emit(&["a", "\\ \" \n \u{0}".trim_end_matches('\0')]);
+    sandbox.emit(&["loop.start"]);
+    assert_snapshot!(sandbox.run(&["journal", "verify"]), @"
+    exit 0
+    --- stdout
+    .autoloop/journal.jsonl: 2 records in 2 lines, all is well
+    ");
+}
+
+#[test]
+fn an_empty_journal_is_well() {
+    assert_snapshot!(verify(b""), @"
+    exit 0
+    --- stdout
+    .autoloop/journal.jsonl: 0 records in 0 lines, all is well
+    ");
+}
+
+#[test]
+fn blank_lines_carriage_returns_marks_and_padding_do_no_harm() {
+    assert_snapshot!(verify(format!("\n\n{GOOD}  \t\n\r\n{GOOD}\n").as_bytes()), @"
+    exit 0
+    --- stdout
+    .autoloop/journal.jsonl: 2 records in 7 lines, all is well
+    ");
+    assert_snapshot!(verify(GOOD.replace('\n', "\r\n").repeat(2).as_bytes()), @"
+    exit 0
+    --- stdout
+    .autoloop/journal.jsonl: 2 records in 2 lines, all is well
+    ");
+    assert_snapshot!(verify(format!("\u{feff}{GOOD}{GOOD}").as_bytes()), @"
+    exit 0
+    --- stdout
+    .autoloop/journal.jsonl: 2 records in 2 lines, all is well
+    ");
+    assert_snapshot!(verify(format!("{GOOD}\0\0\0\0{GOOD}").as_bytes()), @"
+    exit 0
+    --- stdout
+    .autoloop/journal.jsonl: 2 records in 2 lines, all is well
+    ");
+}
+
+#[test]
+fn a_line_that_was_torn_in_the_middle() {
+    assert_snapshot!(between(b"{\"run\": \"r\", \"iteration\": \"1\", \"topic\": \"x\", \"payl\n"), @"
+    exit 1
+    --- stdout
+    line 2, byte 33: torn: the line ends in the middle of a record
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    ");
+}
+
+#[test]
+fn a_tail_that_was_torn() {
+    assert_snapshot!(verify([GOOD, "{\"run\": \"r\", \"top"].concat().as_bytes()), @"
+    exit 1
+    --- stdout
+    line 2, byte 33: torn: the last line has no end; the next writer ends it and goes on
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 1 records in 1 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    ");
+    // Even if only the newline is missing.
+    assert_snapshot!(verify(GOOD.trim_end().as_bytes()), @"
+    exit 1
+    --- stdout
+    line 1, byte 0: torn: the last line has no end; the next writer ends it and goes on
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 0 records in 0 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    ");
+}
+
+#[test]
+fn a_record_that_is_glued_to_a_fragment() {
+    assert_snapshot!(between(format!("{{\"run\": \"r\", \"topic\": \"to{GOOD}").as_bytes()), @"
+    exit 1
+    --- stdout
+    line 2, byte 33: torn: the line ends in the middle of a record; the record behind it was found
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 3 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    ");
+}
+
+#[test]
+fn a_fragment_that_is_glued_to_a_record() {
+    let glued = format!("{}{{\"run\": \"r\", \"top\n", GOOD.trim_end());
+    assert_snapshot!(between(glued.as_bytes()), @"
+    exit 1
+    --- stdout
+    line 2, byte 65: torn: the line ends in the middle of a record
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 3 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    ");
+}
+
+#[test]
+fn a_fragment_that_is_glued_to_a_fragment() {
+    assert_snapshot!(between(b"{\"run\": \"r\", \"to{\"run\": \"r\", \"top\n"), @"
+    exit 1
+    --- stdout
+    line 2, byte 33: torn: the line ends in the middle of a record
+    line 2, byte 49: torn: the line ends in the middle of a record
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 2 pieces that are not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    ");
+}
+
+#[test]
+fn bytes_that_are_no_text() {
+    assert_snapshot!(between(b"{\"run\": \"r\", \"topic\": \"\xff\"}\n"), @"
+    exit 1
+    --- stdout
+    line 2, byte 33: not UTF-8 at byte 23 of the line
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    ");
+}
+
+#[test]
+fn half_a_pair_of_surrogates() {
+    assert_snapshot!(between(b"{\"run\": \"r\", \"topic\": \"t\", \"payload\": \"\\ud800\"}\n"), @"
+    exit 1
+    --- stdout
+    line 2, byte 33: not JSON: unexpected end of hex escape at byte 46 of the line
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    ");
+}
+
+#[test]
+fn a_key_that_stands_there_twice() {
+    assert_snapshot!(between(b"{\"run\": \"r\", \"topic\": \"t\", \"run\": \"s\"}\n"), @r#"
+    exit 1
+    --- stdout
+    line 2, byte 33: ambiguous: the key "run" stands there twice
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    "#);
+    assert_snapshot!(
+        between(b"{\"run\": \"r\", \"topic\": \"t\", \"fields\": {\"a\": \"1\", \"a\": \"2\"}}\n"),
+        @r#"
+    exit 1
+    --- stdout
+    line 2, byte 33: ambiguous: the key "a" stands there twice
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    "#
+    );
+}
+
+#[test]
+fn json_that_is_no_record() {
+    let said: Vec<_> = [
+        &b"null\n"[..],
+        b"[1]\n",
+        b"\"text\"\n",
+        b"{}\n",
+        b"{\"topic\": \"t\"}\n",
+        b"{\"run\": \"r\"}\n",
+        b"{\"run\": 3, \"topic\": \"t\"}\n",
+        b"{\"run\": \"r\", \"topic\": \"t\"} and more\n",
+    ]
+    .iter()
+    .map(|bad| between(bad))
+    .collect();
+    assert_snapshot!(said.join("\n"), @r#"
+    exit 1
+    --- stdout
+    line 2, byte 33: not a record: the line holds null, and a record is an object
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    exit 1
+    --- stdout
+    line 2, byte 33: not a record: the line holds a list, and a record is an object
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    exit 1
+    --- stdout
+    line 2, byte 33: not a record: the line holds a string, and a record is an object
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    exit 1
+    --- stdout
+    line 2, byte 33: not a record: "run" is missing
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    exit 1
+    --- stdout
+    line 2, byte 33: not a record: "run" is missing
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    exit 1
+    --- stdout
+    line 2, byte 33: not a record: "topic" is missing
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    exit 1
+    --- stdout
+    line 2, byte 33: not a record: "run" is not a string
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    exit 1
+    --- stdout
+    line 2, byte 33: not JSON: trailing characters at byte 28 of the line
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    "#);
+}
+
+#[test]
+fn nuls_where_text_should_be() {
+    assert_snapshot!(between(b"{\"run\": \"r\", \0\0\0\0\0\0\0\n"), @"
+    exit 1
+    --- stdout
+    line 2, byte 33: torn: the line ends in the middle of a record
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    ");
+}
+
+#[test]
+fn every_bad_line_is_named() {
+    let journal = format!("x\n{GOOD}\n{{\n{GOOD}y");
+    assert_snapshot!(verify(journal.as_bytes()), @"
+    exit 1
+    --- stdout
+    line 1, byte 0: not JSON: expected value at byte 1 of the line
+    line 4, byte 36: torn: the line ends in the middle of a record
+    line 6, byte 71: torn: the last line has no end; the next writer ends it and goes on
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 2 records in 5 lines, and 3 pieces that are not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    ");
+}
+
+#[test]
+fn a_complaint_is_harmless_to_a_terminal() {
+    let said = between(b"{\"run\": \"r\", \"topic\": \"t\", \"\x1b[2J\": 1, \"\x1b[2J\": 2}\n");
+    assert!(!said.contains('\u{1b}'), "{said:?}");
+    let said = between(
+        "{\"run\": \"r\", \"topic\": \"t\", \"\u{9b}2J\": 1, \"\u{9b}2J\": 2}\n".as_bytes(),
+    );
+    assert!(!said.contains('\u{9b}'), "{said:?}");
+}
+
+#[test]
+fn the_journal_can_be_named() {
+    let sandbox = sandbox();
+    sandbox.write("other.jsonl", "x\n").write_journal(GOOD);
+    assert_snapshot!(sandbox.run(&["journal", "verify", "other.jsonl"]), @"
+    exit 1
+    --- stdout
+    line 1, byte 0: not JSON: expected value at byte 1 of the line
+    --- stderr
+    autoloop: other.jsonl: 0 records in 1 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    ");
+    let sandbox = sandbox.env("AUTOLOOP_JOURNAL_FILE", "other.jsonl");
+    assert_eq!(sandbox.run(&["journal", "verify"]).code, Some(1));
+    assert_eq!(sandbox.run(&["journal", "verify", ".autoloop/journal.jsonl"]).code, Some(0));
+}
+
+#[test]
+fn what_cannot_be_verified_is_explained() {
+    let sandbox = sandbox();
+    fs::create_dir(sandbox.path("dir")).unwrap();
+    assert!(sandbox.at_home("mkfifo").arg("pipe").status().unwrap().success());
+    let said: Vec<_> = [
+        &["journal", "verify"][..],
+        &["journal", "verify", "missing"],
+        &["journal", "verify", "dir"],
+        &["journal", "verify", "pipe"],
+        &["journal", "verify", "--fix"],
+        &["journal"],
+    ]
+    .iter()
+    .map(|args| sandbox.run(args).to_string())
+    .collect();
+    assert_snapshot!(said.join("\n"), @"
+    exit 2
+    --- stderr
+    autoloop: cannot read .autoloop/journal.jsonl: No such file or directory (os error 2)
+      hint: name the journal, or run this where .autoloop is
+    exit 2
+    --- stderr
+    autoloop: cannot read missing: No such file or directory (os error 2)
+      hint: name the journal, or run this where .autoloop is
+    exit 1
+    --- stderr
+    autoloop: dir is a directory, not a journal
+      hint: move it away, or name another journal in AUTOLOOP_JOURNAL_FILE
+    exit 1
+    --- stderr
+    autoloop: pipe is a pipe, a socket or a device, not a journal
+      hint: move it away, or name another journal in AUTOLOOP_JOURNAL_FILE
+    exit 2
+    --- stderr
+    error: unexpected argument '--fix' found
+
+      tip: to pass '--fix' as a value, use '-- --fix'
+
+    Usage: autoloop journal verify [FILE]
+
+    For more information, try '--help'.
+    exit 2
+    --- stderr
+    Look after the journal file
+
+    Usage: autoloop journal <COMMAND>
+
+    Commands:
+      verify  Read the whole journal and name every line that is not a record
+      follow  Print records as they come, from whichever process
+
+    Options:
+      -h, --help  Print help
+    ");
+}
+
+#[test]
+fn a_line_that_is_being_written_is_not_called_torn() {
+    let sandbox = sandbox();
+    sandbox.write_journal([GOOD, "{\"run\": \"r\", \"top"].concat());
+    let writer = fs::File::open(sandbox.journal_path()).unwrap();
+    writer.lock().unwrap();
+    assert_snapshot!(sandbox.run(&["journal", "verify"]), @"
+    exit 1
+    --- stdout
+    line 2, byte 33: unfinished: the last line is being written
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 1 records in 1 lines, and 1 piece that is not a record
+      hint: nothing has to be done: readers pass over them, and every record is intact
+    ");
+}

@@ -1,0 +1,722 @@
+//! Agents that misbehave, each as a real process below a real shim.
+//!
+//! After every one of them nobody may be left who carries the job's token. That is asked of the
+//! kernel's list of processes right after the job, without waiting: the shim promises it.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "all of this is a test")]
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoloop_runtime::process::{self, Interrupts, notes_dir, sweep, token};
+use autoloop_runtime::shim::TOKEN;
+use autoloop_runtime::signals;
+use autoloop_runtime::world::{
+    Cause, Clock, Disk, Ending, Exit, Finished, Job, Leftovers, Limits, OsEntropy, OsSpawner,
+    RealDisk, Report, Running, Signal, Spool, SystemClock, World,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal as Unix, WaitId, WaitIdOptions, kill_process,
+    pidfd_open, prlimit, waitid,
+};
+use tempfile::TempDir;
+
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
+const SIGPIPE: i32 = 13;
+/// Nothing of a job may be there so long after its deadline.
+const SOON: Duration = Duration::from_secs(2);
+
+fn world() -> World {
+    let spawner = OsSpawner::through(env!("CARGO_BIN_EXE_autoloop"));
+    World { spawner: Arc::new(spawner), ..World::real() }
+}
+
+/// A directory for one job, and how its job is put together.
+struct Trial {
+    dir: TempDir,
+    token: String,
+}
+
+impl Trial {
+    fn new() -> Self {
+        Trial { dir: tempfile::tempdir().unwrap(), token: token(&OsEntropy) }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn job(&self, program: impl AsRef<Path>) -> Job {
+        Job {
+            program: program.as_ref().into(),
+            dir: Some(self.dir.path().to_owned()),
+            token: self.token.clone(),
+            notes: Some(notes_dir(self.dir.path())),
+            spool: Some(Spool { stdout: self.path("out"), stderr: self.path("err") }),
+            limits: Limits {
+                deadline: Some(Duration::from_secs(60)),
+                grace: Duration::from_millis(300),
+                ..Limits::default()
+            },
+            ..Job::default()
+        }
+    }
+
+    fn sh(&self, script: &str) -> Job {
+        Job { args: vec!["-c".into(), script.into()], ..self.job("/bin/sh") }
+    }
+
+    /// Runs a job to its end, after which nobody may be left.
+    fn run(&self, job: Job) -> Finished {
+        let finished = process::run(job, &world(), &Interrupts::default());
+        self.nobody_is_left();
+        finished
+    }
+
+    fn start(&self, job: Job) -> Running {
+        world().spawner.spawn(job).unwrap()
+    }
+
+    fn nobody_is_left(&self) {
+        assert_eq!(self.marked(), [], "still there: {}", self.names());
+        let notes = fs::read_dir(notes_dir(self.dir.path())).into_iter().flatten().count();
+        assert_eq!(notes, 0, "a note is left");
+    }
+
+    /// All processes that carry the token, also shims.
+    fn marked(&self) -> Vec<Pid> {
+        let mark = format!("{TOKEN}={}", self.token).into_bytes();
+        let ids = fs::read_dir("/proc").unwrap().flatten();
+        let ids = ids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        ids.filter(|id: &i32| {
+            fs::read(format!("/proc/{id}/environ"))
+                .is_ok_and(|vars| vars.split(|byte| *byte == 0).any(|var| var == mark))
+        })
+        .filter_map(Pid::from_raw)
+        .collect()
+    }
+
+    fn names(&self) -> String {
+        let line = |pid: Pid| fs::read_to_string(format!("/proc/{}/cmdline", pid.as_raw_nonzero()));
+        self.marked().into_iter().filter_map(|pid| line(pid).ok()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Waits until a file is there.
+    fn wait_for(&self, name: &str) {
+        let path = self.path(name);
+        let mut watch = RealDisk.watch(&path).unwrap();
+        let clock = SystemClock::default();
+        while !path.exists() {
+            assert!(clock.elapsed() < Duration::from_secs(30), "{name} never came");
+            watch.changed(Duration::from_secs(1)).unwrap();
+        }
+    }
+}
+
+fn end(running: &Running) -> Finished {
+    match running.reports.iter().last() {
+        Some(Report::Finished(finished)) => *finished,
+        other => panic!("the last report is {other:?}"),
+    }
+}
+
+fn code(finished: &Finished) -> i32 {
+    match finished.ending {
+        Ending::Exited(Exit::Code(code)) => code,
+        ref other => panic!("ended by {other:?}, said {}", finished.stderr.text()),
+    }
+}
+
+fn ended_by(signal: i32) -> Ending {
+    Ending::Exited(Exit::Signal(signal))
+}
+
+fn never_started(finished: &Finished) -> &str {
+    match &finished.ending {
+        Ending::NeverStarted(why) => &why.message,
+        other => panic!("ended by {other:?}"),
+    }
+}
+
+/// Whether a program is there; a test that needs it says so loudly and does nothing.
+fn has(program: &str) -> bool {
+    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+        .any(|dir| dir.join(program).exists());
+    if !found {
+        eprintln!("SKIPPED: this machine has no {program}");
+    }
+    found
+}
+
+fn deadline(job: Job, millis: u64) -> Job {
+    let limits = Limits { deadline: Some(Duration::from_millis(millis)), ..job.limits };
+    Job { limits, ..job }
+}
+
+// How jobs end.
+
+#[test]
+fn a_quick_success_is_always_a_success() {
+    let trial = Trial::new();
+    for _ in 0..200 {
+        let finished = trial.run(trial.job("true"));
+        assert_eq!(code(&finished), 0);
+        assert_eq!(finished.cause, Cause::Itself);
+    }
+}
+
+#[test]
+fn a_status_and_both_outputs_are_told() {
+    let trial = Trial::new();
+    let finished = trial.run(trial.sh("echo out; echo err >&2; exit 3"));
+    assert_eq!(code(&finished), 3);
+    assert_eq!((finished.stdout.text(), finished.stderr.text()), ("out\n".into(), "err\n".into()));
+    assert_eq!(fs::read(trial.path("out")).unwrap(), b"out\n");
+    assert_eq!(fs::read(trial.path("err")).unwrap(), b"err\n");
+    assert_eq!(finished.left, Default::default());
+}
+
+#[test]
+fn the_job_gets_its_directory_its_environment_and_its_token() {
+    let trial = Trial::new();
+    let job = Job {
+        env: vec![("SAID".into(), "hello".into())],
+        env_removed: vec!["CARGO_MANIFEST_DIR".into()],
+        ..trial
+            .sh("pwd -P; echo $SAID; echo ${CARGO_MANIFEST_DIR-unset}; echo $AUTOLOOP_SLOT_TOKEN")
+    };
+    let finished = trial.run(job);
+    let dir = trial.dir.path().canonicalize().unwrap();
+    let expected = format!("{}\nhello\nunset\n{}\n", dir.display(), trial.token);
+    assert_eq!(finished.stdout.text(), expected);
+}
+
+#[test]
+fn the_agent_leads_its_own_group_and_has_nothing_of_ours() {
+    let trial = Trial::new();
+    let script =
+        "cut -d' ' -f5 /proc/$$/stat; echo $$; grep SigIgn /proc/$$/status; ls /proc/$$/fd";
+    let finished = trial.run(trial.sh(script));
+    let text = finished.stdout.text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], lines[1], "the group is the agent's own");
+    let ignored = u64::from_str_radix(lines[2].trim_start_matches("SigIgn:\t"), 16).unwrap();
+    assert_eq!(ignored & (1 << (SIGPIPE - 1)), 0, "a closed pipe ends it, as everywhere");
+    assert!(!lines[3..].iter().any(|fd| ["3", "4", "5"].contains(fd)), "only three pipes: {text}");
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_told_clearly() {
+    let trial = Trial::new();
+    fs::write(trial.path("plain"), "not a program").unwrap();
+    fs::write(trial.path("orphan"), "#!/no/such/interpreter\n").unwrap();
+    fs::set_permissions(trial.path("orphan"), fs::Permissions::from_mode(0o755)).unwrap();
+    let cases = [
+        ("no-such-program".into(), 127, "cannot start 'no-such-program': not found in PATH".into()),
+        (
+            trial.path("gone"),
+            127,
+            "there is no such file, or its interpreter is missing".to_owned(),
+        ),
+        (trial.path("orphan"), 127, "there is no such file, or its interpreter is missing".into()),
+        (trial.path("plain"), 126, "it is not an executable file, or not for us".into()),
+        (trial.dir.path().to_owned(), 126, "it is not an executable file, or not for us".into()),
+    ];
+    for (program, exit_code, message) in cases {
+        let finished = trial.run(trial.job(&program));
+        assert!(never_started(&finished).contains(&message), "{finished:?}");
+        assert_eq!(finished.exit_code(), exit_code, "{}", program.display());
+    }
+    let finished = trial.run(Job { dir: Some(trial.path("nowhere")), ..trial.job("true") });
+    assert!(never_started(&finished).contains("cannot start in "), "{finished:?}");
+    let spool = Spool { stdout: "/no/such/dir/out".into(), stderr: trial.path("err") };
+    let finished = trial.run(Job { spool: Some(spool), ..trial.job("true") });
+    assert!(never_started(&finished).contains("cannot write the output to /no/such/dir/out"));
+}
+
+#[test]
+fn an_argument_that_is_too_long_is_told_clearly() {
+    let trial = Trial::new();
+    let finished = trial.run(Job { args: vec!["x".repeat(200_000).into()], ..trial.job("true") });
+    assert!(never_started(&finished).contains("too long for the system"), "{finished:?}");
+}
+
+// Deadlines and signals.
+
+#[test]
+fn a_deadline_ends_a_job_without_waiting_for_its_grace() {
+    let trial = Trial::new();
+    let job = deadline(trial.sh("echo begun; sleep 300; echo never"), 200);
+    let limits = Limits { grace: Duration::from_secs(60), ..job.limits };
+    let finished = trial.run(Job { limits, ..job });
+    assert_eq!(finished.ending, ended_by(SIGTERM));
+    assert!(finished.timed_out());
+    assert!(finished.elapsed < SOON, "{:?}", finished.elapsed);
+    assert_eq!(finished.stdout.text(), "begun\n");
+}
+
+#[test]
+fn one_that_ignores_the_request_is_killed() {
+    let trial = Trial::new();
+    let finished = trial.run(deadline(trial.sh("trap '' TERM; while :; do sleep 0.05; done"), 200));
+    assert_eq!(finished.ending, ended_by(SIGKILL));
+    assert!(finished.timed_out());
+    assert!(finished.elapsed >= Duration::from_millis(500), "it had its grace");
+    assert!(finished.elapsed < SOON, "{:?}", finished.elapsed);
+}
+
+#[test]
+fn last_words_are_kept() {
+    let trial = Trial::new();
+    let script = "trap 'echo bye; exit 9' TERM; echo > ready; while :; do sleep 0.02; done";
+    let running = trial.start(trial.sh(script));
+    trial.wait_for("ready");
+    running.signals.send(Signal::Terminate).unwrap();
+    let finished = end(&running);
+    assert_eq!((code(&finished), finished.stdout.text()), (9, "bye\n".into()));
+    assert_eq!(finished.cause, Cause::Interrupt);
+    trial.nobody_is_left();
+}
+
+#[test]
+fn a_child_of_a_wrapper_has_its_grace_although_the_wrapper_is_gone() {
+    let trial = Trial::new();
+    let child = "trap 'sleep 0.1; echo saved > saved; exit' TERM; echo > ready; while :; do sleep 0.02; done";
+    fs::write(trial.path("child"), child).unwrap();
+    let running = trial.start(trial.sh("sh child & wait"));
+    trial.wait_for("ready");
+    running.signals.send(Signal::Terminate).unwrap();
+    end(&running);
+    trial.nobody_is_left();
+    assert!(trial.path("saved").exists());
+}
+
+#[test]
+fn the_second_interrupt_kills_at_once() {
+    let trial = Trial::new();
+    let job = trial.sh("trap '' TERM; echo > ready; while :; do sleep 0.05; done");
+    let limits = Limits { grace: Duration::from_secs(600), ..job.limits };
+    let interrupts = Interrupts::default();
+    let finished = std::thread::scope(|scope| {
+        let job = Job { limits, ..job };
+        let run = scope.spawn(|| process::run(job, &world(), &interrupts));
+        trial.wait_for("ready");
+        interrupts.raise(2);
+        interrupts.raise(2);
+        run.join().unwrap()
+    });
+    assert_eq!(finished.ending, ended_by(SIGKILL));
+    assert_eq!(finished.cause, Cause::Interrupt);
+    assert!(finished.elapsed < Duration::from_secs(10));
+    trial.nobody_is_left();
+}
+
+#[test]
+fn a_shim_that_is_asked_to_end_ends_its_job() {
+    let trial = Trial::new();
+    let running = trial.start(trial.sh("echo > ready; exec sleep 300"));
+    trial.wait_for("ready");
+    kill(running.id, Unix::TERM);
+    let finished = end(&running);
+    assert_eq!(finished.ending, ended_by(SIGTERM));
+    assert_eq!(finished.cause, Cause::Interrupt);
+    trial.nobody_is_left();
+}
+
+// Processes that get away.
+
+#[test]
+fn a_grandchild_in_its_own_session_dies() {
+    if !has("setsid") {
+        return;
+    }
+    let trial = Trial::new();
+    let escape = "setsid sh -c 'echo > ready; exec sleep 300' & while ! [ -e ready ]; do :; done;";
+    let finished = trial.run(trial.sh(&format!("{escape} exit 0")));
+    assert_eq!(code(&finished), 0);
+    assert_eq!(finished.left.ended, 1);
+
+    let trial = Trial::new();
+    let finished = trial.run(deadline(trial.sh(&format!("{escape} sleep 300")), 300));
+    assert!(finished.timed_out());
+}
+
+#[test]
+fn a_daemon_dies_also_when_it_ignores_requests() {
+    if !has("setsid") {
+        return;
+    }
+    let trial = Trial::new();
+    fs::write(trial.path("daemon"), "trap '' TERM; echo > ready; while :; do sleep 0.05; done")
+        .unwrap();
+    let script = "(setsid sh -c 'sh daemon & exit' &); while ! [ -e ready ]; do :; done";
+    let finished = trial.run(trial.sh(script));
+    assert_eq!(code(&finished), 0);
+    assert!(finished.left.ended >= 1);
+    assert_eq!(finished.left.survivors, Vec::<u32>::new());
+}
+
+#[test]
+fn a_pipe_that_is_held_open_holds_nobody_up() {
+    let trial = Trial::new();
+    let clock = SystemClock::default();
+    let finished = trial.run(trial.sh("sleep 300 & echo done"));
+    assert_eq!((code(&finished), finished.stdout.text()), (0, "done\n".into()));
+    if has("setsid") {
+        let finished = trial.run(trial.sh("setsid sleep 300 & echo done"));
+        assert_eq!((code(&finished), finished.stdout.text()), (0, "done\n".into()));
+    }
+    assert!(clock.elapsed() < SOON, "{:?}", clock.elapsed());
+}
+
+#[test]
+fn leftovers_may_be_kept_and_are_told_of() {
+    for leftovers in [Leftovers::Keep, Leftovers::Warn] {
+        let trial = Trial::new();
+        let clock = SystemClock::default();
+        let job = Job { leftovers, ..trial.sh("sleep 300 & echo $!") };
+        let finished = process::run(job, &world(), &Interrupts::default());
+        assert!(clock.elapsed() < SOON);
+        assert_eq!(code(&finished), 0);
+        let kept: u32 = finished.stdout.text().trim().parse().unwrap();
+        assert_eq!(finished.left.kept, [kept]);
+        assert_eq!(trial.marked(), [pid(kept)]);
+        // Nobody's sweep takes what was to be kept.
+        assert_eq!(sweep(&notes_dir(trial.dir.path())).unwrap(), Default::default());
+        assert_eq!(trial.marked(), [pid(kept)]);
+        kill(kept, Unix::KILL);
+    }
+}
+
+#[test]
+fn leftovers_do_not_outlive_a_deadline_whatever_the_policy() {
+    let trial = Trial::new();
+    let job = trial.sh("sleep 300 & trap '' TERM; while :; do sleep 0.05; done");
+    let finished = trial.run(Job { leftovers: Leftovers::Keep, ..deadline(job, 200) });
+    assert!(finished.timed_out());
+}
+
+#[test]
+fn a_chain_of_forks_is_caught() {
+    if !has("setsid") {
+        return;
+    }
+    let link = "[ $1 = 0 ] && echo > end && exit; echo > ready; sleep 0.02; setsid sh link $(($1 - 1)) & exit";
+    let wait = "while ! [ -e ready ]; do :; done";
+    for script in [format!("sh link 50 & {wait}"), format!("sh link 50 & {wait}; sleep 300")] {
+        let trial = Trial::new();
+        fs::write(trial.path("link"), link).unwrap();
+        let finished = trial.run(deadline(trial.sh(&script), 200));
+        assert_eq!(finished.left.survivors, Vec::<u32>::new());
+        assert!(!trial.path("end").exists(), "the chain ended by itself");
+    }
+}
+
+#[test]
+fn the_dead_of_others_are_not_leftovers() {
+    let trial = Trial::new();
+    // A grandchild that dies first and is never waited for.
+    let finished = trial.run(trial.sh("(sh -c 'exit 1' &); sleep 0.1"));
+    assert_eq!(finished.left, Default::default());
+}
+
+// Output and input.
+
+#[test]
+fn a_gigabyte_is_drained_in_little_memory() {
+    const GIGABYTE: u64 = 1_000_000_000;
+    let trial = Trial::new();
+    let script =
+        "head -c 1000000000 /dev/zero; echo > written; while ! [ -e go ]; do sleep 0.02; done";
+    let job = trial.sh(script);
+    let limits = Limits { spooled: 10_000_000, ..job.limits };
+    let running = trial.start(Job { limits, ..job });
+    trial.wait_for("written");
+    let peak = peak_of_memory(running.id);
+    fs::write(trial.path("go"), "").unwrap();
+    let finished = end(&running);
+    assert_eq!(code(&finished), 0);
+    assert_eq!((finished.stdout.bytes, finished.stdout.spooled), (GIGABYTE, 10_000_000));
+    assert_eq!(fs::metadata(trial.path("out")).unwrap().len(), 10_000_000);
+    assert_eq!(finished.stdout.left_out(), GIGABYTE - 2 * 1024 * 1024);
+    eprintln!("1 GB in {:?}, {peak} kB at most", finished.elapsed);
+    assert!(peak <= 32 * 1024, "{peak} kB");
+    trial.nobody_is_left();
+}
+
+#[test]
+fn bytes_are_spooled_exactly_and_decoded_as_a_whole() {
+    let trial = Trial::new();
+    // The character lies across the border of a full pipe.
+    let script = "head -c 65535 /dev/zero | tr '\\0' a; printf '\\303\\251\\377\\000'";
+    let finished = trial.run(trial.sh(script));
+    let exact = [&vec![b'a'; 65535][..], b"\xC3\xA9\xFF\0"].concat();
+    assert_eq!(fs::read(trial.path("out")).unwrap(), exact);
+    assert!(finished.stdout.text().ends_with("aaa\u{e9}\u{fffd}\0"));
+}
+
+#[test]
+fn a_promise_is_found_wherever_it_is() {
+    let trial = Trial::new();
+    let look = |script: &str| {
+        let job = Job { look_for: b"LOOP_COMPLETE".to_vec(), ..trial.sh(script) };
+        trial.run(job).found
+    };
+    assert!(look("printf LOOP_; sleep 0.1; printf COMPLETE"));
+    assert!(look("head -c 3000000 /dev/zero; echo LOOP_COMPLETE; head -c 3000000 /dev/zero"));
+    assert!(!look("echo LOOP_COMPLET"));
+    assert!(!look("echo LOOP_COMPLETE >&2"));
+}
+
+#[test]
+fn input_that_nobody_reads_holds_nobody_up() {
+    let trial = Trial::new();
+    let stdin = vec![b'x'; 5_000_000];
+    let finished = trial.run(Job { stdin: stdin.clone(), ..trial.sh("exit 7") });
+    assert_eq!(code(&finished), 7);
+    let finished = trial.run(Job { stdin: stdin.clone(), ..trial.sh("head -c 5000000 /dev/zero") });
+    assert_eq!((code(&finished), finished.stdout.bytes), (0, 5_000_000));
+    let finished = trial.run(Job { stdin: stdin.clone(), ..trial.job("cat") });
+    assert_eq!(finished.stdout.bytes, 5_000_000);
+    assert_eq!(fs::read(trial.path("out")).unwrap(), stdin);
+    let finished = trial.run(trial.job("cat"));
+    assert_eq!((code(&finished), finished.stdout.bytes), (0, 0), "no input is an end at once");
+}
+
+#[test]
+fn a_job_may_close_its_outputs_and_go_on() {
+    let trial = Trial::new();
+    let finished = trial.run(trial.sh("echo hi; exec >&- 2>&-; sleep 0.2; exit 5"));
+    assert_eq!((code(&finished), finished.stdout.text()), (5, "hi\n".into()));
+    assert!(finished.elapsed >= Duration::from_millis(200));
+}
+
+#[test]
+fn a_job_may_delete_the_state_dir() {
+    let trial = Trial::new();
+    let finished = trial.run(trial.sh("rm -rf shims out err; echo gone"));
+    assert_eq!((code(&finished), finished.stdout.text()), (0, "gone\n".into()));
+}
+
+#[test]
+fn a_limit_on_file_sizes_stops_the_spooling_only() {
+    let trial = Trial::new();
+    let script = "echo > ready; while ! [ -e go ]; do sleep 0.02; done; head -c 5000 /dev/zero";
+    let running = trial.start(trial.sh(script));
+    trial.wait_for("ready");
+    let limit = Rlimit { current: Some(1000), maximum: Some(1000) };
+    prlimit(Some(pid(running.id)), Resource::Fsize, limit).unwrap();
+    fs::write(trial.path("go"), "").unwrap();
+    let finished = end(&running);
+    assert_eq!(code(&finished), 0);
+    assert_eq!((finished.stdout.bytes, finished.stdout.spooled), (5000, 1000));
+    trial.nobody_is_left();
+}
+
+// Our own deaths.
+
+/// Not a test of its own: another test runs it in another process, which is then the harness. It
+/// writes down how its job ended, and then stays until its input ends.
+#[test]
+fn harness_for_another_test() {
+    let Some(dir) = std::env::var_os("NASTY_DIR").map(PathBuf::from) else { return };
+    let job = Job {
+        program: "/bin/sh".into(),
+        args: vec!["-c".into(), std::env::var_os("NASTY_SCRIPT").unwrap()],
+        dir: Some(dir.clone()),
+        notes: Some(notes_dir(&dir)),
+        token: std::env::var("NASTY_TOKEN").unwrap(),
+        limits: Limits { grace: Duration::from_secs(60), ..Limits::default() },
+        ..Job::default()
+    };
+    let interrupts = Interrupts::default();
+    signals::listen(&interrupts).unwrap();
+    let finished = process::run(job, &world(), &interrupts);
+    let told = format!("{:?} by {:?} {:?}", finished.ending, finished.cause, interrupts.first());
+    fs::write(dir.join("told.new"), told).unwrap();
+    fs::rename(dir.join("told.new"), dir.join("told")).unwrap();
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// Starts a harness in another process, and waits until its job says that it is ready.
+fn start_harness(trial: &Trial, script: &str) -> std::process::Child {
+    let harness = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "harness_for_another_test"])
+        .env("NASTY_DIR", trial.dir.path())
+        .env("NASTY_TOKEN", &trial.token)
+        .env("NASTY_SCRIPT", script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    trial.wait_for("ready");
+    harness
+}
+
+/// An agent with a child and with another that has escaped. None of them can be asked to end.
+const ESCAPE: &str =
+    "trap '' TERM HUP; setsid sh -c 'echo > ready; exec sleep 300' & sleep 300 & wait";
+
+#[test]
+fn signals_to_the_harness_reach_the_job() {
+    let trial = Trial::new();
+    let script = "trap 'echo > asked' TERM; echo > ready; while :; do sleep 0.02; done";
+    let mut harness = start_harness(&trial, script);
+    kill(harness.id(), Unix::INT);
+    trial.wait_for("asked");
+    kill(harness.id(), Unix::TERM);
+    trial.wait_for("told");
+    let told = fs::read_to_string(trial.path("told")).unwrap();
+    assert_eq!(told, "Exited(Signal(9)) by Interrupt Some(2)");
+    // It is still there and does not listen: the third ends it where it stands.
+    // `wait` would close its input, and that would end it too.
+    let _open = harness.stdin.take();
+    kill(harness.id(), Unix::HUP);
+    assert_eq!(harness.wait().unwrap().signal(), Some(1));
+    trial.nobody_is_left();
+}
+
+#[test]
+fn a_killed_harness_takes_its_agents_with_it() {
+    if !has("setsid") {
+        return;
+    }
+    let trial = Trial::new();
+    let mut harness = start_harness(&trial, ESCAPE);
+    let all = trial.marked();
+    assert!(all.len() >= 3, "the shim, the agent and its child: {}", trial.names());
+    let clock = SystemClock::default();
+    kill(harness.id(), Unix::KILL);
+    all_die(&all, Duration::from_secs(1));
+    eprintln!("all gone {:?} after the harness", clock.elapsed());
+    harness.wait().unwrap();
+    assert_eq!(trial.marked(), []);
+    // The note is still there, and now says nothing.
+    let swept = sweep(&notes_dir(trial.dir.path())).unwrap();
+    assert_eq!((swept.jobs, swept.killed), (1, Vec::new()));
+    trial.nobody_is_left();
+}
+
+#[test]
+fn a_killed_shim_is_noticed_and_its_job_swept_at_once() {
+    if !has("setsid") {
+        return;
+    }
+    let trial = Trial::new();
+    let script = "setsid sh -c 'echo > ready; exec sleep 300' & while :; do sleep 0.05; done";
+    let running = trial.start(trial.sh(script));
+    trial.wait_for("ready");
+    kill(running.id, Unix::KILL);
+    let finished = end(&running);
+    let Ending::Lost(why) = &finished.ending else { panic!("{finished:?}") };
+    assert!(why.contains("the process that watched over it was killed by signal 9"), "{why}");
+    assert_eq!(finished.exit_code(), 125);
+    trial.nobody_is_left();
+}
+
+#[test]
+fn what_outlives_harness_and_shim_is_swept_at_the_next_start() {
+    if !has("setsid") {
+        return;
+    }
+    let trial = Trial::new();
+    let mut harness = start_harness(&trial, ESCAPE);
+    let shim = parent_of(parent_of_escaped(&trial));
+    // Stopped, the harness cannot sweep when it sees the shim die.
+    kill(harness.id(), Unix::STOP);
+    waitid(WaitId::Pid(pid(harness.id())), WaitIdOptions::STOPPED).unwrap();
+    let agent: Vec<Pid> = trial.marked().into_iter().filter(|pid| leads(*pid, shim)).collect();
+    assert_eq!(agent.len(), 1, "{}", trial.names());
+    kill(shim, Unix::KILL);
+    kill(harness.id(), Unix::KILL);
+    harness.wait().unwrap();
+    all_die(&agent, Duration::from_secs(1));
+    assert!(!trial.marked().is_empty(), "somebody is left to be swept");
+    // A sweep with the notes of somebody else leaves them alone.
+    let other = Trial::new();
+    assert_eq!(sweep(&notes_dir(other.dir.path())).unwrap(), Default::default());
+    assert!(!trial.marked().is_empty());
+
+    let swept = sweep(&notes_dir(trial.dir.path())).unwrap();
+    assert_eq!(swept.jobs, 1);
+    assert!(!swept.killed.is_empty());
+    trial.nobody_is_left();
+}
+
+#[test]
+fn a_sweep_leaves_the_jobs_of_a_living_harness_alone() {
+    let trial = Trial::new();
+    let running = trial.start(trial.sh("echo > ready; exec sleep 300"));
+    trial.wait_for("ready");
+    let before = trial.marked();
+    assert_eq!(sweep(&notes_dir(trial.dir.path())).unwrap(), Default::default());
+    assert_eq!(trial.marked(), before);
+    running.signals.send(Signal::Kill).unwrap();
+    assert_eq!(end(&running).ending, ended_by(SIGKILL));
+    trial.nobody_is_left();
+}
+
+#[test]
+fn a_shim_typed_by_hand_without_an_order_just_ends() {
+    let status = Command::new(env!("CARGO_BIN_EXE_autoloop"))
+        .arg("__shim")
+        .stdin(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+fn pid(id: u32) -> Pid {
+    Pid::from_raw(i32::try_from(id).unwrap()).unwrap()
+}
+
+fn kill(id: u32, signal: Unix) {
+    kill_process(pid(id), signal).unwrap();
+}
+
+/// Waits for processes to end.
+fn all_die(all: &[Pid], within: Duration) {
+    let within = Timespec::try_from(within).unwrap();
+    for one in all {
+        let Ok(held) = pidfd_open(*one, PidfdFlags::empty()) else { continue };
+        let ended = poll(&mut [PollFd::new(&held, PollFlags::IN)], Some(&within)).unwrap();
+        assert_eq!(ended, 1, "process {one:?} is still there");
+    }
+}
+
+/// One field of `/proc/<pid>/stat`, behind the name.
+fn stat(pid: Pid, field: usize) -> u32 {
+    let text = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
+    let (_, fields) = text.rsplit_once(')').unwrap();
+    fields.split_whitespace().nth(field).unwrap().parse().unwrap()
+}
+
+fn parent_of(child: Pid) -> u32 {
+    stat(child, 1)
+}
+
+/// Whether a process is a child of the shim and leads a group.
+fn leads(candidate: Pid, shim: u32) -> bool {
+    parent_of(candidate) == shim && pid(stat(candidate, 2)) == candidate
+}
+
+/// The agent: the parent of the process that leads its own session.
+fn parent_of_escaped(trial: &Trial) -> Pid {
+    let escaped = |one: &Pid| pid(stat(*one, 3)) == *one;
+    let escaped = trial.marked().into_iter().find(escaped).expect("somebody has escaped");
+    pid(parent_of(escaped))
+}
+
+fn peak_of_memory(id: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}

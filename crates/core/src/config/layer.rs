@@ -1,0 +1,418 @@
+//! One place that settings come from, and what it says.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::LONGEST;
+use super::key::Key;
+use super::problem::{Problem, Severity};
+use super::value::{Refusal, Value, found, read, read_text};
+use super::words;
+use crate::nearest::nearest;
+use crate::payload;
+
+/// Where settings come from. Later ones win.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// Nobody set it.
+    Default,
+    /// The `topology.toml` of the loop.
+    Topology,
+    /// The settings of the person.
+    User,
+    /// The `autoloops.toml` of a preset that lies somewhere else than the project.
+    Preset,
+    /// The `autoloops.toml` of the project.
+    Project,
+    /// What the person prefers for this preset.
+    UserOverride,
+    /// What the repository prefers for this preset.
+    RepoOverride,
+    /// The variable AUTOLOOP_SET.
+    Environment,
+    /// The command line.
+    Flag,
+}
+
+impl Origin {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Origin::Default => "default",
+            Origin::Topology => "topology",
+            Origin::User => "user",
+            Origin::Preset => "preset",
+            Origin::Project => "project",
+            Origin::UserOverride => "user override",
+            Origin::RepoOverride => "repo override",
+            Origin::Environment => "environment",
+            Origin::Flag => "flag",
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The variable that holds settings.
+pub const VARIABLE: &str = "AUTOLOOP_SET";
+
+/// One place that settings come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// What sort of place it is.
+    pub origin: Origin,
+    /// What it is called: a file, a variable or a flag.
+    pub name: String,
+    /// What is written there.
+    pub text: Arc<str>,
+    syntax: Syntax,
+    /// The only tables that count, if not all do.
+    tables: Option<&'static [&'static str]>,
+}
+
+/// How a layer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Syntax {
+    /// A file.
+    Toml,
+    /// `key=value; key=value;`
+    Pairs,
+    /// `key=value`
+    Assignment,
+    /// The value of a key.
+    Value(Key),
+    /// A command line for the backend.
+    Backend,
+    /// Words behind those that the backend has already.
+    MoreArgs,
+}
+
+impl Layer {
+    /// The text of a settings file.
+    pub fn file(origin: Origin, name: impl Into<String>, text: impl Into<Arc<str>>) -> Layer {
+        Layer { origin, name: name.into(), text: text.into(), syntax: Syntax::Toml, tables: None }
+    }
+
+    /// The same, with only some of its tables.
+    pub fn only(self, tables: &'static [&'static str]) -> Layer {
+        Layer { tables: Some(tables), ..self }
+    }
+
+    /// What AUTOLOOP_SET holds.
+    pub fn variable(text: &str) -> Layer {
+        Layer { syntax: Syntax::Pairs, ..Layer::file(Origin::Environment, VARIABLE, text) }
+    }
+
+    /// `--set key=value`
+    pub fn set(text: &str) -> Layer {
+        Layer::flag("--set", text, Syntax::Assignment)
+    }
+
+    /// `--backend`: a command line, which takes the place of `backend.command` and `backend.args`. What
+    /// `backend.kind` said of another command does not hold for it.
+    pub fn backend(text: &str) -> Layer {
+        Layer::flag("--backend", text, Syntax::Backend)
+    }
+
+    /// `--max-iterations`
+    pub fn max_iterations(text: &str) -> Layer {
+        Layer::flag("--max-iterations", text, Syntax::Value(Key::MaxIterations))
+    }
+
+    /// The words behind `--`, which come behind `backend.args`.
+    pub fn more_args<'a>(args: impl IntoIterator<Item = &'a str>) -> Layer {
+        Layer::flag("--", &words::join(args), Syntax::MoreArgs)
+    }
+
+    fn flag(name: &str, text: &str, syntax: Syntax) -> Layer {
+        Layer { syntax, ..Layer::file(Origin::Flag, name, text) }
+    }
+
+    /// What the layer says, and what is wrong with it.
+    pub(crate) fn read(&self) -> Found {
+        let mut reader = Reader { layer: self, found: Found::default(), unknown: 0 };
+        let text = &*self.text;
+        if text.len() > LONGEST {
+            let bytes = text.len();
+            let message = format!(
+                "the settings are {bytes} bytes long; {LONGEST} bytes (1 MiB) are the most"
+            );
+            reader.error(Fault { message, ..Fault::default() });
+            return reader.found;
+        }
+        match self.syntax {
+            Syntax::Toml => reader.toml(text),
+            Syntax::Pairs => reader.pairs(text),
+            Syntax::Assignment => reader.assignment(text),
+            Syntax::Value(key) => reader.text(key, text, 0..text.len()),
+            Syntax::Backend => reader.backend(text),
+            Syntax::MoreArgs => {
+                if let Some(args) = reader.words(text) {
+                    reader.add(Key::BackendArgs, Change::Append(args), 0..text.len());
+                }
+            }
+        }
+        reader.told_enough();
+        // The parser sorts keys by name; people read from top to bottom.
+        reader.found.problems.sort_by_key(|problem| problem.span.start);
+        reader.found.entries.sort_by_key(|entry| entry.span.start);
+        reader.found
+    }
+}
+
+/// What a layer says.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// A setting in a layer.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: Key,
+    pub(crate) change: Change,
+    /// Where its value stands.
+    pub(crate) span: Range<usize>,
+}
+
+/// What a layer does to a setting.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// It puts this in the place of what was there.
+    Replace(Value),
+    /// It puts these behind what was there.
+    Append(Vec<String>),
+}
+
+/// Unknown keys of one layer that are named one by one.
+const NAMED: usize = 20;
+
+/// A problem without what all problems of a layer have in common.
+#[derive(Default)]
+struct Fault {
+    span: Range<usize>,
+    message: String,
+    label: String,
+    hint: Option<String>,
+}
+
+struct Reader<'l> {
+    layer: &'l Layer,
+    found: Found,
+    unknown: usize,
+}
+
+impl Reader<'_> {
+    fn toml(&mut self, text: &str) {
+        match DeTable::parse(text) {
+            Ok(root) => self.table("", root.get_ref()),
+            Err(error) => {
+                // The parser writes one thought a line, and may quote what it stumbled over.
+                let lines: Vec<_> = error.message().lines().collect();
+                let problem: String = lines.join("; ").chars().map(visible).collect();
+                let message = format!("this is not TOML: {problem}");
+                let span = error.span().unwrap_or_default();
+                self.error(Fault { span, message, ..Fault::default() });
+            }
+        }
+    }
+
+    fn table(&mut self, prefix: &str, table: &DeTable<'_>) {
+        for (name, value) in table {
+            let path = match prefix {
+                "" => name.get_ref().to_string(),
+                _ => format!("{prefix}.{}", name.get_ref()),
+            };
+            if prefix.is_empty() && !self.counts(&path) {
+                continue;
+            }
+            if let Some(key) = Key::named(&path) {
+                self.value(key, value);
+            } else if let Some(known) = Key::ALL.iter().find(|key| key.table() == path) {
+                match value.get_ref() {
+                    DeValue::Table(entries) => self.table(known.table(), entries),
+                    other => {
+                        self.error(Fault {
+                            span: value.span(),
+                            message: format!("{path} is {}", found(other)),
+                            label: format!("accepted is a table: [{path}]"),
+                            hint: None,
+                        });
+                    }
+                }
+            } else {
+                let is_table = prefix.is_empty() && value.get_ref().is_table();
+                self.unknown(&path, name.span(), if is_table { "table" } else { "key" });
+            }
+        }
+    }
+
+    fn counts(&self, name: &str) -> bool {
+        let table = name.split('.').next().unwrap_or_default();
+        self.layer.tables.is_none_or(|tables| tables.contains(&table))
+    }
+
+    fn value(&mut self, key: Key, written: &Spanned<DeValue<'_>>) {
+        match read(key.kind(), written) {
+            Ok(value) => self.add(key, Change::Replace(value), written.span()),
+            Err(refusal) => self.refuse(key, refusal, written.span()),
+        }
+    }
+
+    fn pairs(&mut self, text: &str) {
+        let pairs = payload::find(text).pairs;
+        let before = pairs.first().map_or(text.len(), |pair| pair.key.start);
+        let is_filler = |c: char| c == ';' || c.is_whitespace();
+        let words = text[..before].trim_end_matches(is_filler);
+        let start = words.len() - words.trim_start_matches(is_filler).len();
+        if start < words.len() {
+            self.error(Fault {
+                span: start..words.len(),
+                message: "this is not a setting".to_owned(),
+                label: "accepted is key=value; key=value;".to_owned(),
+                hint: None,
+            });
+        }
+        for pair in pairs {
+            let value = payload::unescape(&text[pair.value.clone()]);
+            match Key::named(&text[pair.key.clone()]) {
+                Some(key) => self.text(key, &value, pair.value),
+                None => self.unknown(&text[pair.key.clone()], pair.key, "key"),
+            }
+        }
+    }
+
+    fn assignment(&mut self, text: &str) {
+        let Some((name, value)) = text.split_once('=') else {
+            return self.error(Fault {
+                span: 0..text.len(),
+                message: "this sets nothing".to_owned(),
+                label: "accepted is key=value".to_owned(),
+                hint: None,
+            });
+        };
+        match Key::named(name.trim()) {
+            Some(key) => self.text(key, value, name.len() + 1..text.len()),
+            None => self.unknown(name.trim(), 0..name.len(), "key"),
+        }
+    }
+
+    fn text(&mut self, key: Key, text: &str, span: Range<usize>) {
+        match read_text(key.kind(), text) {
+            Ok(value) => self.add(key, Change::Replace(value), span),
+            Err(refusal) => self.refuse(key, refusal, span),
+        }
+    }
+
+    fn backend(&mut self, text: &str) {
+        let Some(mut words) = self.words(text) else { return };
+        let span = 0..text.len();
+        let args = words.split_off(words.len().min(1));
+        let command = words.concat();
+        if command.trim().is_empty() {
+            return self.error(Fault {
+                span,
+                message: "this names no command".to_owned(),
+                label: "accepted is a command line like 'claude -p'".to_owned(),
+                hint: None,
+            });
+        }
+        self.text(Key::BackendCommand, &command, span.clone());
+        self.add(Key::BackendArgs, Change::Replace(Value::List(args)), span.clone());
+        self.add(Key::BackendKind, Change::Replace(Value::Unset), span);
+    }
+
+    fn words(&mut self, text: &str) -> Option<Vec<String>> {
+        words::split(text)
+            .map_err(|bad| {
+                self.error(Fault {
+                    span: bad.at()..bad.at() + 1,
+                    message: "this is not a command line".to_owned(),
+                    label: bad.to_string(),
+                    hint: None,
+                });
+            })
+            .ok()
+    }
+
+    fn add(&mut self, key: Key, change: Change, span: Range<usize>) {
+        self.found.entries.push(Entry { key, change, span });
+    }
+
+    fn refuse(&mut self, key: Key, refusal: Refusal, span: Range<usize>) {
+        let Refusal { span: part, found, label, hint } = refusal;
+        let message = format!("{key} is {found}");
+        self.error(Fault { span: part.unwrap_or(span), message, label, hint });
+    }
+
+    fn unknown(&mut self, path: &str, span: Range<usize>, what: &str) {
+        self.unknown += 1;
+        if self.unknown > NAMED {
+            return;
+        }
+        let near = match what {
+            "table" => nearest(path, Key::ALL.iter().map(|key| key.table())),
+            _ => nearest(path, Key::ALL.iter().map(|key| key.name())),
+        };
+        let shown: String = path.chars().take(60).flat_map(char::escape_debug).collect();
+        let message = format!("unknown {what} {shown}");
+        self.problem(
+            Severity::Warning,
+            match near {
+                Some(near) => {
+                    Fault { span, message, label: format!("did you mean {near}?"), hint: None }
+                }
+                None => Fault {
+                    span,
+                    message,
+                    label: "nothing is known by this name".to_owned(),
+                    hint: Some("`autoloop config show` lists every key that there is".to_owned()),
+                },
+            },
+        );
+    }
+
+    /// Says how many unknown keys were not named.
+    fn told_enough(&mut self) {
+        if let Some(more @ 1..) = self.unknown.checked_sub(NAMED) {
+            let end = self.layer.text.len();
+            let message = format!("{more} more unknown keys");
+            self.problem(Severity::Warning, Fault { span: end..end, message, ..Fault::default() });
+        }
+    }
+
+    fn error(&mut self, fault: Fault) {
+        self.problem(Severity::Error, fault);
+    }
+
+    fn problem(&mut self, severity: Severity, fault: Fault) {
+        let Layer { name, text, .. } = self.layer;
+        let Fault { span, message, label, hint } = fault;
+        self.found.problems.push(Problem {
+            severity,
+            name: name.clone(),
+            text: Arc::clone(text),
+            span: span.start.min(text.len())..span.end.min(text.len()),
+            message,
+            label,
+            hint,
+        });
+    }
+}
+
+/// The character, or its escape if a terminal would obey it.
+fn visible(character: char) -> String {
+    match character {
+        '\'' | '"' | '\\' => character.to_string(),
+        _ => character.escape_debug().to_string(),
+    }
+}

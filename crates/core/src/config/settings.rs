@@ -1,0 +1,222 @@
+//! Every setting with its value, and where the value came from.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::key::{Key, Preset};
+use super::layer::{Change, Layer, Origin};
+use super::problem::{Place, Problem, Severity};
+use super::value::{Value, read_text};
+use crate::topology::Topology;
+
+/// Every setting with its value, and where the value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    sources: Vec<Source>,
+    /// By the number of the key.
+    held: Vec<Held>,
+}
+
+/// A text that settings were read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Source {
+    origin: Origin,
+    name: String,
+    text: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Held {
+    value: Value,
+    /// The number of the source and the bytes in it; `None` for what nobody set.
+    from: Option<(usize, Range<usize>)>,
+}
+
+/// Where a value came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Provenance<'s> {
+    /// The sort of place.
+    pub origin: Origin,
+    /// The file, variable or flag; `None` for what nobody set.
+    pub name: Option<&'s str>,
+    /// Where in the file.
+    pub place: Option<Place>,
+}
+
+/// Settings, and what was wrong with what they were read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The settings. Where something was wrong, the value of the layer below.
+    pub settings: Settings,
+    /// What was wrong, layer by layer.
+    pub problems: Vec<Problem>,
+}
+
+impl Reading {
+    /// The settings with the warnings about them.
+    ///
+    /// # Errors
+    ///
+    /// With all problems, when one of them is an error.
+    pub fn checked(self) -> Result<(Settings, Vec<Problem>), Vec<Problem>> {
+        if self.problems.iter().any(Problem::is_error) {
+            Err(self.problems)
+        } else {
+            Ok((self.settings, self.problems))
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let held = Key::ALL.iter().map(|key| Held {
+            value: match key.preset() {
+                Preset::Value(text) => read_text(key.kind(), text).unwrap_or(Value::Unset),
+                Preset::Like(_) | Preset::Nothing(_) => Value::Unset,
+            },
+            from: None,
+        });
+        Settings { sources: Vec::new(), held: held.collect() }
+    }
+}
+
+impl Settings {
+    /// Puts layers on top of the defaults. They need not be in order: a later [`Origin`] wins, and
+    /// of two with the same origin the one that stands behind.
+    pub fn resolve(layers: &[Layer]) -> Reading {
+        let mut settings = Settings::default();
+        let mut problems = Vec::new();
+        let mut layers: Vec<&Layer> = layers.iter().collect();
+        layers.sort_by_key(|layer| layer.origin);
+        for layer in layers {
+            let found = layer.read();
+            let source = settings.sources.len();
+            settings.sources.push(Source {
+                origin: layer.origin,
+                name: layer.name.clone(),
+                text: Arc::clone(&layer.text),
+            });
+            for entry in found.entries {
+                let held = &mut settings.held[entry.key as usize];
+                held.value = match (entry.change, &held.value) {
+                    (Change::Replace(value), _) => value,
+                    (Change::Append(more), Value::List(list)) => {
+                        Value::List(list.iter().cloned().chain(more).collect())
+                    }
+                    (Change::Append(more), _) => Value::List(more),
+                };
+                held.from = Some((source, entry.span));
+            }
+            problems.extend(found.problems);
+        }
+        Reading { settings, problems }
+    }
+
+    /// Takes the completing event from the topology, unless somebody set another one.
+    #[must_use]
+    pub fn with_topology(mut self, topology: &Topology, name: &str) -> Settings {
+        if let Some(event) = &topology.completion
+            && self.origin(Key::CompletionEvent) == Origin::Default
+        {
+            let held = &mut self.held[Key::CompletionEvent as usize];
+            held.value = Value::Text(event.clone());
+            held.from = Some((self.sources.len(), 0..0));
+            let source =
+                Source { origin: Origin::Topology, name: name.to_owned(), text: Arc::from("") };
+            self.sources.push(source);
+        }
+        self
+    }
+
+    /// What a setting is.
+    pub fn value(&self, key: Key) -> &Value {
+        &self.held[key as usize].value
+    }
+
+    /// The sort of place that a value came from.
+    pub fn origin(&self, key: Key) -> Origin {
+        self.provenance(key).origin
+    }
+
+    /// Where a value came from.
+    pub fn provenance(&self, key: Key) -> Provenance<'_> {
+        match &self.held[key as usize].from {
+            None => Provenance { origin: Origin::Default, name: None, place: None },
+            Some((source, span)) => {
+                let Source { origin, name, text } = &self.sources[*source];
+                let in_file =
+                    !matches!(origin, Origin::Topology | Origin::Environment | Origin::Flag);
+                Provenance {
+                    origin: *origin,
+                    name: Some(name),
+                    place: in_file.then(|| Place::of(text, span.start)),
+                }
+            }
+        }
+    }
+
+    /// A problem with a value that somebody set, shown where they set it. `None` if nobody did.
+    pub fn problem(&self, key: Key, severity: Severity, message: String) -> Option<Problem> {
+        let (source, span) = self.held[key as usize].from.clone()?;
+        let Source { name, text, .. } = &self.sources[source];
+        Some(Problem {
+            severity,
+            name: name.clone(),
+            text: Arc::clone(text),
+            span,
+            message,
+            label: String::new(),
+            hint: None,
+        })
+    }
+
+    pub(crate) fn text(&self, key: Key) -> Option<&str> {
+        match self.value(key) {
+            Value::Text(text) => Some(text),
+            Value::Unset => None,
+            other => mismatch(key, other),
+        }
+    }
+
+    pub(crate) fn list(&self, key: Key) -> Option<&[String]> {
+        match self.value(key) {
+            Value::List(list) => Some(list),
+            Value::Unset => None,
+            other => mismatch(key, other),
+        }
+    }
+
+    pub(crate) fn flag(&self, key: Key) -> bool {
+        match self.value(key) {
+            Value::Flag(flag) => *flag,
+            other => mismatch(key, other),
+        }
+    }
+
+    pub(crate) fn number(&self, key: Key) -> i64 {
+        match self.value(key) {
+            Value::Number(number) => *number,
+            other => mismatch(key, other),
+        }
+    }
+
+    pub(crate) fn time(&self, key: Key) -> Duration {
+        match self.value(key) {
+            Value::Time(time) => *time,
+            other => mismatch(key, other),
+        }
+    }
+
+    /// The word of a choice, as what it means. The reader of values lets no other word pass.
+    pub(crate) fn choice<T>(&self, key: Key, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let word = self.text(key)?;
+        Some(meaning(word).unwrap_or_else(|| mismatch(key, self.value(key))))
+    }
+}
+
+/// Cannot happen: values are read as the table says, and the plan, which every test of it makes,
+/// asks for each key as the table says.
+fn mismatch(key: Key, value: &Value) -> ! {
+    unreachable!("{key} is {value:?}, which is not what its kind allows")
+}

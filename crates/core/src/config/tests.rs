@@ -1,0 +1,429 @@
+//! Layers, what becomes of them, and what is said about them.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn project(text: &str) -> Layer {
+    Layer::file(Origin::Project, "autoloops.toml", text)
+}
+
+fn resolve(text: &str) -> Reading {
+    Settings::resolve(&[project(text)])
+}
+
+/// Every problem in one line, with the bytes that are meant.
+fn problems(layers: &[Layer]) -> String {
+    let lines = Settings::resolve(layers).problems.into_iter().map(|problem| {
+        let word = if problem.is_error() { "error" } else { "warning" };
+        format!("{word}: {problem} <- {:?}", &problem.text[problem.span.clone()])
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn said(text: &str) -> String {
+    problems(&[project(text)])
+}
+
+/// A value as `config show` prints it.
+fn shown(settings: &Settings, key: Key) -> String {
+    let all = as_toml(settings, Detail::Value);
+    let prefix = format!("{key} = ");
+    all.lines().find_map(|line| line.strip_prefix(&prefix)).unwrap_or("not set").to_owned()
+}
+
+#[test]
+fn every_default_is_read_as_its_key_says() {
+    let settings = Settings::default();
+    for key in Key::ALL {
+        if let Preset::Value(text) = key.preset() {
+            assert!(read_text(key.kind(), text).is_ok(), "{key}");
+            assert_ne!(settings.value(*key), &Value::Unset, "{key}");
+        }
+        if let Preset::Like(other) = key.preset() {
+            assert_eq!(key.kind() == Kind::Text, other.kind() == Kind::NeededText, "{key}");
+        }
+    }
+    assert_eq!(Settings::resolve(&[]), Reading { settings, problems: vec![] });
+}
+
+#[test]
+fn what_is_shown_says_the_same_again() {
+    let text = r#"
+        event_loop.required_events = ["a", "b"]
+        event_loop.prompt = "one \"two\"\n\tthree\\ \u0085 é"
+        backend.args = ["a,b", ""]
+        backend.timeout_ms = "90s"
+        backend.output_cap = "1MiB"
+        review.prompt_file = ""
+        memory.prompt_budget_chars = -1
+        journal.lock_timeout = "1m30s"
+    "#;
+    let settings = resolve(text).settings;
+    let again = resolve(&as_toml(&settings, Detail::Provenance));
+    assert_eq!(again.problems, []);
+    for key in Key::ALL {
+        assert_eq!(again.settings.value(*key), settings.value(*key), "{key}");
+    }
+}
+
+#[test]
+fn tables_dotted_keys_and_inline_tables_mean_the_same() {
+    for text in [
+        "backend.command = 'x'\nbackend.args = ['a']",
+        "[backend]\ncommand = 'x'\nargs = ['a']",
+        "backend = { command = 'x', args = 'a' }",
+        "[backend]\r\ncommand = 'x'\r\nargs = ['a']\r\n",
+    ] {
+        let Reading { settings, problems } = resolve(text);
+        assert_eq!(problems, [], "{text}");
+        assert_eq!(shown(&settings, Key::BackendCommand), "\"x\"", "{text}");
+        assert_eq!(shown(&settings, Key::BackendArgs), "[\"a\"]", "{text}");
+    }
+}
+
+#[test]
+fn a_key_in_quotes_means_the_same_and_the_lower_line_holds() {
+    let text = "'backend.command' = 'a'\n[backend]\ncommand = 'b'";
+    let Reading { settings, problems } = resolve(text);
+    assert_eq!((problems.len(), &shown(&settings, Key::BackendCommand)[..]), (0, "\"b\""));
+}
+
+#[test]
+fn wrong_values_are_errors_and_the_layer_below_holds() {
+    let layers = [
+        Layer::file(Origin::User, "config.toml", "journal.sync = 'never'\nreview.enabled = false"),
+        project(
+            "review.enabled = 'maybe'\njournal.sync = 'sometimes'\nbackend = 'x'\nparallel.max_branches = 0",
+        ),
+    ];
+    insta::assert_snapshot!(problems(&layers), @r#"
+    error: autoloops.toml: line 1, column 18: review.enabled is "maybe"; accepted is true or false <- "'maybe'"
+    error: autoloops.toml: line 2, column 16: journal.sync is "sometimes"; accepted is "always", "iteration" or "never" <- "'sometimes'"
+    error: autoloops.toml: line 3, column 11: backend is "x"; accepted is a table: [backend] <- "'x'"
+    error: autoloops.toml: line 4, column 25: parallel.max_branches is 0; accepted is a whole number from 1 to 1000 <- "0"
+    "#);
+    let Reading { settings, .. } = Settings::resolve(&layers);
+    assert_eq!(shown(&settings, Key::JournalSync), "\"never\"");
+    assert_eq!(settings.origin(Key::ReviewEnabled), Origin::User);
+    assert!(Settings::resolve(&layers).checked().is_err());
+}
+
+#[test]
+fn the_key_that_was_probably_meant_is_named() {
+    insta::assert_snapshot!(said("event_loop.max_iteration = 5"), @r#"warning: autoloops.toml: line 1, column 12: unknown key event_loop.max_iteration; did you mean event_loop.max_iterations? <- "max_iteration""#);
+    insta::assert_snapshot!(said("max_iterations = 5"), @r#"warning: autoloops.toml: line 1, column 1: unknown key max_iterations; did you mean event_loop.max_iterations? <- "max_iterations""#);
+    insta::assert_snapshot!(said("[bakend]\ncommand = 'x'\nargs = []"), @r#"warning: autoloops.toml: line 1, column 2: unknown table bakend; did you mean backend? <- "bakend""#);
+    insta::assert_snapshot!(said("worktree.enabled = true\n[[hook]]\nphase = 'x'"), @r#"
+    warning: autoloops.toml: line 1, column 1: unknown table worktree; nothing is known by this name (`autoloop config show` lists every key that there is) <- "worktree"
+    warning: autoloops.toml: line 2, column 3: unknown key hook; nothing is known by this name (`autoloop config show` lists every key that there is) <- "hook"
+    "#);
+    insta::assert_snapshot!(said("backend.\"a\\u001bb\" = 1"), @r#"warning: autoloops.toml: line 1, column 9: unknown key backend.a\u{1b}b; nothing is known by this name (`autoloop config show` lists every key that there is) <- "\"a\\u001bb\"""#);
+    assert!(resolve("zzz = 1").checked().is_ok(), "a warning is no error");
+}
+
+#[test]
+fn a_flood_of_unknown_keys_is_counted() {
+    let text: String = (0..1_000).map(|n| format!("zz{n} = 1\n")).collect();
+    let problems = resolve(&text).problems;
+    assert_eq!(problems.len(), 21);
+    insta::assert_snapshot!(problems[20], @"autoloops.toml: line 1001, column 1: 980 more unknown keys");
+}
+
+#[test]
+fn what_is_not_toml_is_an_error() {
+    insta::assert_snapshot!(said("[journal]\nsync always"), @r#"error: autoloops.toml: line 2, column 6: this is not TOML: key with no value, expected `=` <- """#);
+    insta::assert_snapshot!(said("[journal\nsync = 1"), @r#"error: autoloops.toml: line 1, column 9: this is not TOML: unclosed table, expected `]` <- """#);
+    insta::assert_snapshot!(said("sync = \"no end"), @r#"error: autoloops.toml: line 1, column 15: this is not TOML: invalid basic string, expected `"` <- """#);
+    insta::assert_snapshot!(said("a = 1\na = 2"), @r#"error: autoloops.toml: line 2, column 1: this is not TOML: duplicate key <- "a""#);
+    insta::assert_snapshot!(said("a = \u{1b}[31m"), @r#"error: autoloops.toml: line 1, column 6: this is not TOML: unexpected key or value, expected newline, `#` <- """#);
+    insta::assert_snapshot!(said("journal.sync = always"), @r#"error: autoloops.toml: line 1, column 16: this is not TOML: string values must be quoted, expected literal string <- "always""#);
+    insta::assert_snapshot!(said(&format!("a = {}", "[".repeat(1_000))).replace(&"[".repeat(80), ""), @r#"error: autoloops.toml: line 1, column 85: this is not TOML: cannot recurse further; max recursion depth met <- "[""#);
+}
+
+#[test]
+fn a_text_that_is_too_long_is_refused() {
+    let padding = "#".repeat(LONGEST);
+    assert_eq!(resolve(&padding).problems, []);
+    insta::assert_snapshot!(said(&(padding + "#")), @r#"error: autoloops.toml: line 1, column 1: the settings are 1048577 bytes long; 1048576 bytes (1 MiB) are the most <- """#);
+}
+
+#[test]
+fn a_variable_holds_pairs() {
+    let layer = |text: &str| [Layer::variable(text)];
+    let Reading { settings, problems: none } = Settings::resolve(&layer(
+        "event_loop.max_iterations=5; event_loop.prompt=a\\; b; backend.args=[\"x,y\"]; event_loop.max_iterations= 6",
+    ));
+    assert_eq!(none, []);
+    assert_eq!(shown(&settings, Key::MaxIterations), "6", "the last one holds");
+    assert_eq!(shown(&settings, Key::Prompt), "\"a; b\"");
+    assert_eq!(shown(&settings, Key::BackendArgs), "[\"x,y\"]");
+    assert_eq!(settings.provenance(Key::Prompt).name, Some("AUTOLOOP_SET"));
+    insta::assert_snapshot!(problems(&layer("hello; review.enabled=maybe; revew.kind=pi")), @r#"
+    error: AUTOLOOP_SET: line 1, column 1: this is not a setting; accepted is key=value; key=value; <- "hello"
+    error: AUTOLOOP_SET: line 1, column 23: review.enabled is "maybe"; accepted is true or false <- "maybe"
+    warning: AUTOLOOP_SET: line 1, column 30: unknown key revew.kind; did you mean review.kind? <- "revew.kind"
+    "#);
+    insta::assert_snapshot!(problems(&layer("hello")), @r#"error: AUTOLOOP_SET: line 1, column 1: this is not a setting; accepted is key=value; key=value; <- "hello""#);
+    assert_eq!(problems(&layer(" ; ")), "");
+}
+
+#[test]
+fn flags_set_keys() {
+    let layers = [
+        Layer::set("event_loop.max_iterations=4"),
+        Layer::set("backend.prompt_mode = stdin"),
+        Layer::max_iterations("9"),
+        Layer::set("event_loop.completion_promise=a=b"),
+    ];
+    let Reading { settings, problems: none } = Settings::resolve(&layers);
+    assert_eq!(none, []);
+    assert_eq!(shown(&settings, Key::MaxIterations), "9");
+    assert_eq!(shown(&settings, Key::BackendPromptMode), "\"stdin\"");
+    assert_eq!(shown(&settings, Key::CompletionPromise), "\"a=b\"");
+    insta::assert_snapshot!(problems(&[Layer::set("backend.kind")]), @r#"error: --set: line 1, column 1: this sets nothing; accepted is key=value <- "backend.kind""#);
+    insta::assert_snapshot!(problems(&[Layer::set("backend.knid=pi")]), @r#"warning: --set: line 1, column 1: unknown key backend.knid; did you mean backend.kind? <- "backend.knid""#);
+    insta::assert_snapshot!(problems(&[Layer::set("backend.kind=pie")]), @r#"error: --set: line 1, column 14: backend.kind is "pie"; accepted is "command", "pi", "script" or "replay" (write "pi") <- "pie""#);
+    insta::assert_snapshot!(problems(&[Layer::max_iterations("abc")]), @r#"error: --max-iterations: line 1, column 1: event_loop.max_iterations is "abc"; accepted is a whole number from 1 to 1000000 <- "abc""#);
+}
+
+#[test]
+fn a_backend_on_the_command_line_takes_the_place_of_the_whole_backend() {
+    let layers = [
+        project(
+            "backend = { kind = 'command', command = 'claude', args = ['-p'], timeout_ms = 7 }",
+        ),
+        Layer::backend("pi --model 'a b'"),
+        Layer::more_args(["--x", "it's", "$HOME"]),
+    ];
+    let Reading { settings, problems: none } = Settings::resolve(&layers);
+    assert_eq!(none, []);
+    assert_eq!(shown(&settings, Key::BackendCommand), "\"pi\"");
+    assert_eq!(shown(&settings, Key::BackendArgs), r#"["--model", "a b", "--x", "it's", "$HOME"]"#);
+    assert_eq!(settings.value(Key::BackendKind), &Value::Unset);
+    assert_eq!(shown(&settings, Key::BackendTimeout), "7", "the rest stays");
+    let more = Settings::resolve(&[project("backend.args = '-p'"), Layer::more_args(["-q"])]);
+    assert_eq!(shown(&more.settings, Key::BackendArgs), r#"["-p", "-q"]"#);
+    insta::assert_snapshot!(problems(&[Layer::backend("pi 'x")]), @r#"error: --backend: line 1, column 4: this is not a command line; this quote is never closed <- "'""#);
+    insta::assert_snapshot!(problems(&[Layer::backend(" ")]), @r#"error: --backend: line 1, column 1: this names no command; accepted is a command line like 'claude -p' <- " ""#);
+    insta::assert_snapshot!(problems(&[Layer::backend("''")]), @r#"error: --backend: line 1, column 1: this names no command; accepted is a command line like 'claude -p' <- "''""#);
+}
+
+#[test]
+fn a_layer_can_count_in_part() {
+    let text = "zz = 1\nbackend.command = 'x'\nevent_loop.max_iterations = 9";
+    let Reading { settings, problems } = Settings::resolve(&[project(text).only(&["backend"])]);
+    assert_eq!(problems, []);
+    assert_eq!(shown(&settings, Key::BackendCommand), "\"x\"");
+    assert_eq!(settings.origin(Key::MaxIterations), Origin::Default);
+}
+
+#[test]
+fn the_topology_names_the_completing_event_unless_somebody_does() {
+    let topology = crate::topology::Topology::parse("completion = 'all.done'").unwrap();
+    let adopted = Settings::default().with_topology(&topology, "topology.toml");
+    assert_eq!(shown(&adopted, Key::CompletionEvent), "\"all.done\"");
+    assert_eq!(adopted.origin(Key::CompletionEvent), Origin::Topology);
+    let set = resolve("event_loop.completion_event = 'x'").settings;
+    assert_eq!(set.clone().with_topology(&topology, "topology.toml"), set);
+}
+
+#[test]
+fn each_value_tells_where_it_came_from() {
+    let layers = [
+        Layer::file(Origin::User, "/home/a/.config/autoloop/config.toml", "backend.command = 'pi'"),
+        project("[event_loop]\nmax_iterations = 9\n"),
+        Layer::file(Origin::UserOverride, "/home/a/o.toml", "review.every_iterations = 2"),
+        Layer::file(Origin::RepoOverride, "/r/o.toml", "review.timeout_ms = 2"),
+        Layer::variable("core.log_level=debug"),
+        Layer::set("journal.sync=never"),
+    ];
+    let settings = Settings::resolve(&layers).settings;
+    insta::assert_snapshot!(as_toml(&settings, Detail::Provenance), @r#"
+    event_loop.max_iterations = 9                    # project: autoloops.toml, line 2
+    event_loop.completion_event = "task.complete"    # default
+    event_loop.completion_promise = "LOOP_COMPLETE"  # default
+    event_loop.required_events = []                  # default
+    # event_loop.prompt is not set: event_loop.prompt_file is looked at
+    # event_loop.prompt_file is not set: the command line says what to do
+
+    # backend.kind is not set: told by the name of the command
+    backend.command = "pi"                           # user: /home/a/.config/autoloop/config.toml, line 1
+    backend.args = []                                # default
+    backend.prompt_mode = "arg"                      # default
+    backend.timeout_ms = 300000                      # default
+    backend.grace_ms = 5000                          # default
+    backend.leftovers = "kill"                       # default
+    backend.output_cap = 256000000                   # default
+
+    review.enabled = true                            # default
+    review.every_iterations = 2                      # user override: /home/a/o.toml, line 1
+    # review.kind is not set: as backend.kind
+    # review.command is not set: as backend.command
+    # review.args is not set: as backend.args
+    # review.prompt_mode is not set: as backend.prompt_mode
+    review.timeout_ms = 2                            # repo override: /r/o.toml, line 1
+    # review.prompt is not set: review.prompt_file is looked at
+    review.prompt_file = "metareview.md"             # default
+    review.sandbox = "auto"                          # default
+
+    memory.prompt_budget_chars = 8000                # default
+
+    harness.instructions_file = "harness.md"         # default
+
+    parallel.enabled = false                         # default
+    parallel.max_branches = 3                        # default
+    parallel.branch_timeout_ms = 180000              # default
+
+    core.state_dir = ".autoloop"                     # default
+    # core.journal_file is not set: journal.jsonl in core.state_dir
+    # core.memory_file is not set: memory.jsonl in core.state_dir
+    core.run_id_format = "human"                     # default
+    core.log_level = "debug"                         # environment: AUTOLOOP_SET
+
+    journal.sync = "never"                           # flag: --set
+    journal.lock_timeout = "30s"                     # default
+    "#);
+    insta::assert_snapshot!(as_json(&settings, Detail::Value), @r#"
+    {
+      "event_loop.max_iterations": 9,
+      "event_loop.completion_event": "task.complete",
+      "event_loop.completion_promise": "LOOP_COMPLETE",
+      "event_loop.required_events": [],
+      "event_loop.prompt": null,
+      "event_loop.prompt_file": null,
+      "backend.kind": null,
+      "backend.command": "pi",
+      "backend.args": [],
+      "backend.prompt_mode": "arg",
+      "backend.timeout_ms": 300000,
+      "backend.grace_ms": 5000,
+      "backend.leftovers": "kill",
+      "backend.output_cap": 256000000,
+      "review.enabled": true,
+      "review.every_iterations": 2,
+      "review.kind": null,
+      "review.command": null,
+      "review.args": null,
+      "review.prompt_mode": null,
+      "review.timeout_ms": 2,
+      "review.prompt": null,
+      "review.prompt_file": "metareview.md",
+      "review.sandbox": "auto",
+      "memory.prompt_budget_chars": 8000,
+      "harness.instructions_file": "harness.md",
+      "parallel.enabled": false,
+      "parallel.max_branches": 3,
+      "parallel.branch_timeout_ms": 180000,
+      "core.state_dir": ".autoloop",
+      "core.journal_file": null,
+      "core.memory_file": null,
+      "core.run_id_format": "human",
+      "core.log_level": "debug",
+      "journal.sync": "never",
+      "journal.lock_timeout": "30s"
+    }
+    "#);
+    let explained = as_json(&settings, Detail::Provenance);
+    insta::assert_snapshot!(explained.lines().take(8).collect::<Vec<_>>().join("\n"), @r#"
+    {
+      "event_loop.max_iterations": {
+        "value": 9,
+        "layer": "project",
+        "from": "autoloops.toml",
+        "line": 2,
+        "column": 18
+      },
+    "#);
+    // A problem with a value is shown where the value stands.
+    let problem = settings.problem(Key::MaxIterations, Severity::Warning, "odd".into()).unwrap();
+    insta::assert_snapshot!(problem, @"autoloops.toml: line 2, column 18: odd");
+    assert_eq!(settings.problem(Key::HarnessFile, Severity::Warning, "odd".into()), None);
+}
+
+/// A key with a value that it can have, as a file writes it.
+fn assignment() -> impl Strategy<Value = (Key, String)> {
+    prop::sample::select(Key::ALL.to_vec()).prop_flat_map(|key| {
+        let value = match key.kind() {
+            Kind::Text | Kind::NeededText | Kind::File | Kind::NeededPath => {
+                "'[a-z][a-z .]{0,8}'".boxed()
+            }
+            Kind::Event => "'x[a-z.]{0,8}'".boxed(),
+            Kind::Events => "\\['x[a-z]{1,4}'\\]".boxed(),
+            Kind::List => "\\['[a-z,]{1,4}', '[a-z ,]{0,4}'\\]".boxed(),
+            Kind::Flag => "true|false|'yes'|'off'".boxed(),
+            Kind::Count { .. } | Kind::Limit | Kind::Bytes => "[1-9][0-9]{0,2}".boxed(),
+            Kind::Millis { .. } | Kind::Time => "[1-9][0-9]{0,2}|'[1-9][0-9]{0,2}s'".boxed(),
+            Kind::Choice(words) | Kind::MaybeChoice(words) => {
+                prop::sample::select(words.to_vec()).prop_map(|word| format!("'{word}'")).boxed()
+            }
+        };
+        value.prop_map(move |value| (key, value))
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_last_layer_wins_and_explain_tells_the_truth(
+        files in prop::collection::vec((0..4_usize, prop::collection::vec(assignment(), 0..6)), 0..6),
+    ) {
+        const ORIGINS: [Origin; 4] =
+            [Origin::User, Origin::Project, Origin::UserOverride, Origin::RepoOverride];
+        let layers: Vec<Layer> = files.iter().enumerate().map(|(number, (origin, lines))| {
+            let mut seen = Vec::new();
+            let text: String = lines
+                .iter()
+                .filter(|(key, _)| !seen.contains(key) && { seen.push(*key); true })
+                .map(|(key, value)| format!("{key} = {value}\n"))
+                .collect();
+            Layer::file(ORIGINS[*origin], number.to_string(), text)
+        }).collect();
+        let Reading { settings, problems } = Settings::resolve(&layers);
+        prop_assert_eq!(problems, vec![]);
+        let defaults = Settings::default();
+        for key in Key::ALL {
+            // The last of the highest origin, found in another way than by stacking.
+            let prefix = format!("{key} = ");
+            let winner = layers
+                .iter()
+                .filter(|layer| layer.text.lines().any(|line| line.starts_with(&prefix)))
+                .max_by_key(|layer| layer.origin);
+            let from = settings.provenance(*key);
+            match winner {
+                None => {
+                    prop_assert_eq!(from.origin, Origin::Default);
+                    prop_assert_eq!(settings.value(*key), defaults.value(*key));
+                }
+                Some(layer) => {
+                    prop_assert_eq!((from.origin, from.name), (layer.origin, Some(&layer.name[..])));
+                    let place = from.place.unwrap();
+                    let line = layer.text.lines().nth(place.line - 1).unwrap();
+                    let written = line.strip_prefix(&prefix);
+                    prop_assert_eq!(written, line.get(place.column - 1..));
+                    let alone = resolve(line).settings;
+                    prop_assert_eq!(settings.value(*key), alone.value(*key));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_answered(
+        text in "(\\[?(journal|core|backend)\\]?|\\.|sync|args|lock_timeout|=| |\n|'|\"|\\{|\\}|\\[|,|;|\\\\|[0-9]|\u{1b}|\u{85}|é){0,20}|\\PC{0,40}",
+    ) {
+        let layers = [
+            project(&text), Layer::variable(&text), Layer::set(&text), Layer::backend(&text),
+            Layer::max_iterations(&text), Layer::more_args([&text[..]]),
+        ];
+        for layer in layers {
+            let reading = Settings::resolve(&[layer]);
+            for problem in &reading.problems {
+                prop_assert!(!problem.to_string().contains(char::is_control), "{problem:?}");
+                prop_assert!(text.get(problem.span.clone()).is_some() || problem.name == "--", "{problem:?}");
+            }
+            // Whatever was wrong, a plan can be made of what is left.
+            let plan = crate::plan::Plan::resolve(&reading.settings, &Default::default());
+            prop_assert!(plan.is_ok());
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! What is written for a setting, read as what the setting may be.
+//!
+//! TOML has numbers, flags and lists of its own; flags of the command line and variables are only
+//! text. Both mean the same: a text is read as the setting needs it.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::key::Kind;
+use crate::duration;
+use crate::nearest::nearest;
+use crate::topic::{Topic, TopicClass};
+
+/// What a setting is set to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Nothing.
+    Unset,
+    /// A text, a path, an event or a word.
+    Text(String),
+    /// Several texts.
+    List(Vec<String>),
+    /// Yes or no.
+    Flag(bool),
+    /// A whole number.
+    Number(i64),
+    /// A span of time.
+    Time(Duration),
+}
+
+/// Why something cannot be the value of a setting.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The part of the value that is meant, if not all of it.
+    pub(crate) span: Option<Range<usize>>,
+    /// What stands there.
+    pub(crate) found: String,
+    /// What is to be said about it.
+    pub(crate) label: String,
+    /// What was probably meant.
+    pub(crate) hint: Option<String>,
+}
+
+/// Reads what stands in a file.
+pub(crate) fn read(kind: Kind, written: &Spanned<DeValue<'_>>) -> Result<Value, Refusal> {
+    let value = written.get_ref();
+    match (kind, value) {
+        (_, DeValue::String(text)) => read_text(kind, text),
+        (Kind::Flag, DeValue::Boolean(flag)) => Ok(Value::Flag(*flag)),
+        (Kind::Flag, DeValue::Integer(number)) => read_text(kind, number.as_str())
+            .map_err(|refusal| Refusal { found: found(value), ..refusal }),
+        (
+            Kind::Count { .. } | Kind::Limit | Kind::Millis { .. } | Kind::Time | Kind::Bytes,
+            DeValue::Integer(number),
+        ) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => in_range(kind, number),
+            Err(_) => Err(refuse(kind, found(value))),
+        },
+        (Kind::List | Kind::Events, DeValue::Array(elements)) => {
+            let texts = elements.iter().map(|element| match element.get_ref().as_str() {
+                Some(text) => checked_element(kind, text)
+                    .map_err(|refusal| Refusal { span: Some(element.span()), ..refusal }),
+                None => Err(Refusal {
+                    span: Some(element.span()),
+                    found: format!("a list with {} in it", found(element.get_ref())),
+                    label: format!("accepted is {}", accepted(kind)),
+                    hint: None,
+                }),
+            });
+            texts.collect::<Result<_, _>>().map(Value::List)
+        }
+        _ => Err(refuse(kind, found(value))),
+    }
+}
+
+/// Reads a text, wherever it comes from.
+pub(crate) fn read_text(kind: Kind, text: &str) -> Result<Value, Refusal> {
+    if text.contains('\0') {
+        return Err(Refusal {
+            label: "no program can be given a text with a NUL character".to_owned(),
+            ..refuse(kind, shown(text))
+        });
+    }
+    let word = text.trim();
+    match kind {
+        Kind::Text | Kind::File | Kind::MaybeChoice(_) | Kind::List | Kind::Events
+            if word.is_empty() =>
+        {
+            Ok(Value::Unset)
+        }
+        Kind::Text | Kind::File => Ok(Value::Text(text.to_owned())),
+        Kind::NeededText | Kind::NeededPath if word.is_empty() => Err(refuse(kind, shown(text))),
+        Kind::NeededText | Kind::NeededPath => Ok(Value::Text(text.to_owned())),
+        Kind::Event => event(word).map(Value::Text),
+        Kind::List | Kind::Events => list(kind, word),
+        Kind::Flag => match word.to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" => Ok(Value::Flag(true)),
+            "false" | "0" | "no" | "off" => Ok(Value::Flag(false)),
+            _ => Err(refuse(kind, shown(text))),
+        },
+        Kind::Count { .. } | Kind::Limit => match word.parse() {
+            Ok(number) => in_range(kind, number),
+            Err(_) => Err(refuse(kind, shown(text))),
+        },
+        Kind::Millis { .. } | Kind::Time => match word.parse() {
+            Ok(millis) => in_range(kind, millis),
+            Err(_) => time(kind, word),
+        },
+        Kind::Bytes => match bytes(word) {
+            Some(bytes) => in_range(kind, bytes),
+            None => Err(refuse(kind, shown(text))),
+        },
+        Kind::Choice(words) | Kind::MaybeChoice(words) if words.contains(&word) => {
+            Ok(Value::Text(word.to_owned()))
+        }
+        Kind::Choice(words) | Kind::MaybeChoice(words) => Err(Refusal {
+            hint: nearest(word, words.iter().copied()).map(|near| format!("write \"{near}\"")),
+            ..refuse(kind, shown(text))
+        }),
+    }
+}
+
+/// A list in a text: an array as TOML writes it, or words with commas between them.
+fn list(kind: Kind, text: &str) -> Result<Value, Refusal> {
+    if text.starts_with('[') {
+        let written = format!("x={text}");
+        return match DeTable::parse(&written) {
+            Ok(table) => match table.get_ref().get("x") {
+                // The places of this text are not those of the text around it.
+                Some(array) => {
+                    read(kind, array).map_err(|refusal| Refusal { span: None, ..refusal })
+                }
+                None => Err(refuse(kind, shown(text))),
+            },
+            Err(_) => Err(refuse(kind, shown(text))),
+        };
+    }
+    let elements = text.split(',').map(str::trim).filter(|element| !element.is_empty());
+    elements
+        .map(|element| checked_element(kind, element))
+        .collect::<Result<_, _>>()
+        .map(Value::List)
+}
+
+fn checked_element(kind: Kind, text: &str) -> Result<String, Refusal> {
+    match kind {
+        Kind::Events => event(text),
+        _ => match read_text(Kind::Text, text)? {
+            Value::Text(text) => Ok(text),
+            // A blank argument is an argument.
+            _ => Ok(text.to_owned()),
+        },
+    }
+}
+
+/// An event that an agent can emit.
+fn event(text: &str) -> Result<String, Refusal> {
+    let refusal = |label: String| Refusal { label, ..refuse(Kind::Event, shown(text)) };
+    let topic = Topic::check(text).map_err(|error| refusal(error.to_string()))?;
+    if topic.class() == TopicClass::Reserved {
+        return Err(refusal("only the harness writes this event".to_owned()));
+    }
+    Ok(text.to_owned())
+}
+
+fn time(kind: Kind, text: &str) -> Result<Value, Refusal> {
+    let time = duration::parse(text)
+        .map_err(|error| Refusal { label: error.to_string(), ..refuse(kind, shown(text)) })?;
+    match kind {
+        Kind::Millis { least } if time < Duration::from_millis(least) => {
+            Err(refuse(kind, shown(text)))
+        }
+        _ => Ok(Value::Time(time)),
+    }
+}
+
+/// A number of bytes, with a unit or without.
+fn bytes(text: &str) -> Option<i64> {
+    const UNITS: [(&str, i64); 9] = [
+        ("kib", 1 << 10),
+        ("mib", 1 << 20),
+        ("gib", 1 << 30),
+        ("kb", 1_000),
+        ("mb", 1_000_000),
+        ("gb", 1_000_000_000),
+        ("k", 1_000),
+        ("b", 1),
+        ("", 1),
+    ];
+    let text = text.to_ascii_lowercase();
+    let (number, scale) =
+        UNITS.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))?;
+    number.trim_end().parse::<i64>().ok()?.checked_mul(scale)
+}
+
+/// A number, if it is not absurd.
+fn in_range(kind: Kind, number: i64) -> Result<Value, Refusal> {
+    let refused = || Err(refuse(kind, number.to_string()));
+    match kind {
+        Kind::Count { least, most } if !(least..=most).contains(&number) => refused(),
+        Kind::Bytes if number < 1 => refused(),
+        Kind::Millis { .. } | Kind::Time => match u64::try_from(number) {
+            Ok(millis) => time(kind, &format!("{millis}ms"))
+                .map_err(|refusal| Refusal { found: number.to_string(), ..refusal }),
+            Err(_) => refused(),
+        },
+        _ => Ok(Value::Number(number)),
+    }
+}
+
+fn refuse(kind: Kind, found: String) -> Refusal {
+    Refusal { span: None, found, label: format!("accepted is {}", accepted(kind)), hint: None }
+}
+
+/// What a setting may be, in words.
+pub(crate) fn accepted(kind: Kind) -> String {
+    match kind {
+        Kind::Text => "a text in quotes".to_owned(),
+        Kind::NeededText => "a text that is not blank".to_owned(),
+        Kind::File => "the path of a file, in quotes".to_owned(),
+        Kind::NeededPath => "a path that is not blank".to_owned(),
+        Kind::Event => "an event like \"task.complete\"".to_owned(),
+        Kind::Events => {
+            "a list of events: [\"review.passed\", \"tests.passed\"] or \"review.passed,tests.passed\""
+                .to_owned()
+        }
+        Kind::List => "a list of texts: [\"--verbose\", \"a,b\"] or \"--verbose,a\"".to_owned(),
+        Kind::Flag => "true or false".to_owned(),
+        Kind::Count { least, most } => format!("a whole number from {least} to {most}"),
+        Kind::Limit => "a whole number; 0 or less is no limit".to_owned(),
+        Kind::Millis { least: 0 } | Kind::Time => {
+            "a duration like \"30s\", \"1m30s\", \"500ms\" or \"1.5h\", or a whole number of milliseconds"
+                .to_owned()
+        }
+        Kind::Millis { least } => format!(
+            "a whole number of milliseconds, at least {least}, or a duration like \"90s\" or \"1.5h\""
+        ),
+        Kind::Bytes => {
+            "a whole number of bytes, at least 1, or a size like \"512KB\", \"64MB\" or \"2GiB\""
+                .to_owned()
+        }
+        Kind::Choice(words) | Kind::MaybeChoice(words) => one_of(words),
+    }
+}
+
+/// `"a", "b" or "c"`
+fn one_of(words: &[&str]) -> String {
+    let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => quoted.concat(),
+    }
+}
+
+/// A value as a message may show it.
+pub(crate) fn found(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => shown(text),
+        DeValue::Integer(number) if number.as_str().len() <= ENOUGH => number.to_string(),
+        DeValue::Integer(_) => "a very long integer".to_owned(),
+        DeValue::Float(_) => "a number with decimals".to_owned(),
+        DeValue::Boolean(value) => value.to_string(),
+        DeValue::Datetime(_) => "a date or time".to_owned(),
+        DeValue::Array(_) => "an array".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}
+
+/// As much of a text as a message may show.
+const ENOUGH: usize = 40;
+
+fn shown(text: &str) -> String {
+    let start: String = text.chars().take(ENOUGH).flat_map(char::escape_debug).collect();
+    let more = if text.chars().nth(ENOUGH).is_some() { "…" } else { "" };
+    format!("\"{start}{more}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const CHOICE: Kind = Kind::Choice(&["arg", "stdin", "file"]);
+    const COUNT: Kind = Kind::Count { least: 1, most: 100 };
+    const MILLIS: Kind = Kind::Millis { least: 1 };
+
+    /// As in a file.
+    fn toml(kind: Kind, written: &str) -> Result<Value, Refusal> {
+        let text = format!("x = {written}");
+        let table = DeTable::parse(&text).unwrap();
+        read(kind, table.get_ref().get("x").unwrap())
+    }
+
+    fn texts(texts: &[&str]) -> Value {
+        Value::List(texts.iter().map(|text| (*text).to_owned()).collect())
+    }
+
+    #[test]
+    fn native_values_and_texts_mean_the_same() {
+        let time = |millis| Value::Time(Duration::from_millis(millis));
+        for (kind, written, value) in [
+            (Kind::Flag, "true", Value::Flag(true)),
+            (Kind::Flag, "'no'", Value::Flag(false)),
+            (Kind::Flag, "1", Value::Flag(true)),
+            (Kind::Flag, "0", Value::Flag(false)),
+            (Kind::Flag, "' YES '", Value::Flag(true)),
+            (COUNT, "7", Value::Number(7)),
+            (COUNT, "'7'", Value::Number(7)),
+            (COUNT, "0x10", Value::Number(16)),
+            (Kind::Limit, "-5", Value::Number(-5)),
+            (Kind::Limit, "'-5'", Value::Number(-5)),
+            (MILLIS, "1_500", time(1_500)),
+            (MILLIS, "'1500'", time(1_500)),
+            (MILLIS, "'1.5s'", time(1_500)),
+            (Kind::Time, "'0s'", time(0)),
+            (Kind::Time, "0", time(0)),
+            (Kind::Bytes, "1024", Value::Number(1024)),
+            (Kind::Bytes, "'2 MiB'", Value::Number(2 << 20)),
+            (Kind::Bytes, "'3kb'", Value::Number(3_000)),
+            (Kind::Bytes, "'3K'", Value::Number(3_000)),
+            (CHOICE, "' stdin '", Value::Text("stdin".into())),
+            (Kind::MaybeChoice(&["pi"]), "''", Value::Unset),
+            (Kind::Text, "' a '", Value::Text(" a ".into())),
+            (Kind::Text, "'  '", Value::Unset),
+            (Kind::List, "['a,b', '', ' c ']", texts(&["a,b", "", " c "])),
+            (Kind::List, "'a, b ,,c'", texts(&["a", "b", "c"])),
+            (Kind::List, "'[\"a,b\", \"c\"]'", texts(&["a,b", "c"])),
+            (Kind::List, "[]", texts(&[])),
+            (Kind::List, "''", Value::Unset),
+            (Kind::Events, "'review.passed'", texts(&["review.passed"])),
+            (Kind::Event, "'task.complete'", Value::Text("task.complete".into())),
+        ] {
+            assert_eq!(toml(kind, written), Ok(value), "{kind:?} {written}");
+        }
+    }
+
+    fn refusal(kind: Kind, written: &str) -> String {
+        let Refusal { found, label, hint, .. } = toml(kind, written).unwrap_err();
+        let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+        format!("{found}: {label}{hint}")
+    }
+
+    #[test]
+    fn what_is_refused_is_told_what_to_write() {
+        insta::assert_snapshot!(refusal(Kind::Flag, "'maybe'"), @r#""maybe": accepted is true or false"#);
+        insta::assert_snapshot!(refusal(Kind::Flag, "2"), @"2: accepted is true or false");
+        insta::assert_snapshot!(refusal(COUNT, "0"), @"0: accepted is a whole number from 1 to 100");
+        insta::assert_snapshot!(refusal(COUNT, "-5"), @"-5: accepted is a whole number from 1 to 100");
+        insta::assert_snapshot!(refusal(COUNT, "'many'"), @r#""many": accepted is a whole number from 1 to 100"#);
+        insta::assert_snapshot!(refusal(COUNT, "2.5"), @"a number with decimals: accepted is a whole number from 1 to 100");
+        insta::assert_snapshot!(refusal(COUNT, "99999999999999999999"), @"99999999999999999999: accepted is a whole number from 1 to 100");
+        insta::assert_snapshot!(refusal(Kind::Limit, "'all'"), @r#""all": accepted is a whole number; 0 or less is no limit"#);
+        insta::assert_snapshot!(refusal(MILLIS, "0"), @r#"0: accepted is a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h""#);
+        insta::assert_snapshot!(refusal(MILLIS, "-1"), @r#"-1: accepted is a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h""#);
+        insta::assert_snapshot!(refusal(MILLIS, "'soon'"), @r#""soon": 'soon' is not a duration; write one like 30s, 1m30s, 500ms or 1.5h"#);
+        insta::assert_snapshot!(refusal(MILLIS, "3153600000001"), @"3153600000001: '3153600000001ms' is too long; a hundred years (36500d) is the most");
+        insta::assert_snapshot!(refusal(Kind::Time, "[]"), @r#"an array: accepted is a duration like "30s", "1m30s", "500ms" or "1.5h", or a whole number of milliseconds"#);
+        insta::assert_snapshot!(refusal(Kind::Bytes, "'2 TB'"), @r#""2 TB": accepted is a whole number of bytes, at least 1, or a size like "512KB", "64MB" or "2GiB""#);
+        insta::assert_snapshot!(refusal(Kind::Bytes, "0"), @r#"0: accepted is a whole number of bytes, at least 1, or a size like "512KB", "64MB" or "2GiB""#);
+        insta::assert_snapshot!(refusal(CHOICE, "'studin'"), @r#""studin": accepted is "arg", "stdin" or "file" (write "stdin")"#);
+        insta::assert_snapshot!(refusal(CHOICE, "''"), @r#""": accepted is "arg", "stdin" or "file""#);
+        insta::assert_snapshot!(refusal(Kind::NeededText, "' '"), @r#"" ": accepted is a text that is not blank"#);
+        insta::assert_snapshot!(refusal(Kind::NeededPath, "7"), @"7: accepted is a path that is not blank");
+        insta::assert_snapshot!(refusal(Kind::Text, "2026-01-01"), @"a date or time: accepted is a text in quotes");
+        insta::assert_snapshot!(refusal(Kind::File, "{}"), @"a table: accepted is the path of a file, in quotes");
+        insta::assert_snapshot!(refusal(Kind::Text, r#""a\u0000b""#), @r#""a\0b": no program can be given a text with a NUL character"#);
+        insta::assert_snapshot!(refusal(Kind::List, "['a', 5]"), @r#"a list with 5 in it: accepted is a list of texts: ["--verbose", "a,b"] or "--verbose,a""#);
+        insta::assert_snapshot!(refusal(Kind::List, "'[a'"), @r#""[a": accepted is a list of texts: ["--verbose", "a,b"] or "--verbose,a""#);
+        insta::assert_snapshot!(refusal(Kind::List, "3"), @r#"3: accepted is a list of texts: ["--verbose", "a,b"] or "--verbose,a""#);
+        insta::assert_snapshot!(refusal(Kind::Events, "['loop.start']"), @r#""loop.start": only the harness writes this event"#);
+        insta::assert_snapshot!(refusal(Kind::Events, "true"), @r#"true: accepted is a list of events: ["review.passed", "tests.passed"] or "review.passed,tests.passed""#);
+        insta::assert_snapshot!(refusal(Kind::Event, "'a b'"), @r#""a b": topic 'a b' holds whitespace (' '); a topic is a word like review.ready"#);
+        insta::assert_snapshot!(refusal(Kind::Event, "7"), @r#"7: accepted is an event like "task.complete""#);
+        insta::assert_snapshot!(refusal(Kind::Flag, &format!("'{}'", "x".repeat(99))), @r#""xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…": accepted is true or false"#);
+    }
+
+    #[test]
+    fn the_element_that_is_wrong_is_the_one_that_is_meant() {
+        let text = "x = ['a', 5]";
+        let table = DeTable::parse(text).unwrap();
+        let refusal = read(Kind::List, table.get_ref().get("x").unwrap()).unwrap_err();
+        assert_eq!(&text[refusal.span.unwrap()], "5");
+    }
+
+    #[test]
+    fn only_words_for_yes_enable_anything() {
+        for (word, flag) in [("true", true), ("1", true), ("yes", true), ("on", true)]
+            .into_iter()
+            .chain([("false", false), ("0", false), ("no", false), ("off", false)])
+        {
+            assert_eq!(read_text(Kind::Flag, word), Ok(Value::Flag(flag)), "{word}");
+        }
+        for word in ["y", "n", "enabled", "2", "", "tru"] {
+            assert!(read_text(Kind::Flag, word).is_err(), "{word}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_answered_in_one_visible_line(text in "\\PC{0,60}|[0-9a-zA-Z.\\[\\]\"', \u{0}\u{1b}\n-]{0,20}") {
+            for key in super::super::key::Key::ALL {
+                if let Err(refusal) = read_text(key.kind(), &text) {
+                    for said in [&refusal.found, &refusal.label] {
+                        prop_assert!(!said.contains(char::is_control), "{said:?}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Where the memory files of a process are.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::env::Env;
+
+/// The name of a memory file.
+const NAME: &str = "memory.jsonl";
+/// Where the state of a project lies, unless something else was said.
+const STATE_DIR_NAME: &str = ".autoloop";
+
+/// The files of the two tiers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Read by every run of the project.
+    pub project: PathBuf,
+    /// Of the run that this process belongs to, if it belongs to one.
+    pub run: Option<PathBuf>,
+}
+
+impl Places {
+    /// What the environment says. The project tier is `memory.jsonl` in the state directory. The run
+    /// tier is what `AUTOLOOP_MEMORY_FILE` names, or `runs/<run>/memory.jsonl` where the environment
+    /// names a state directory and a run.
+    pub fn of(env: &Env) -> Places {
+        let state = match &env.state_dir {
+            Some(dir) => dir.clone(),
+            None => in_project(env.project_dir.as_deref()),
+        };
+        let project = state.join(NAME);
+        let named_by_run = || {
+            let run = env.run_id.as_deref().filter(|_| env.state_dir.is_some())?;
+            Places::run_file(&state, run)
+        };
+        let run = env.memory_file.clone().or_else(named_by_run).filter(|file| *file != project);
+        Places { project, run }
+    }
+
+    /// The files of a project, with the run tier of one of its runs.
+    pub fn of_run(state_dir: &Path, run: &str) -> Places {
+        Places { project: state_dir.join(NAME), run: Places::run_file(state_dir, run) }
+    }
+
+    /// The run tier of a run. A name that would lead out of the directory of runs has none.
+    fn run_file(state_dir: &Path, run: &str) -> Option<PathBuf> {
+        let mut parts = Path::new(run).components();
+        let is_plain = matches!(parts.next(), Some(Component::Normal(part)) if part == run)
+            && parts.next().is_none();
+        is_plain.then(|| state_dir.join("runs").join(run).join(NAME))
+    }
+}
+
+fn in_project(dir: Option<&Path>) -> PathBuf {
+    dir.map_or_else(|| PathBuf::from(STATE_DIR_NAME), |dir| dir.join(STATE_DIR_NAME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_says_where_memory_is() {
+        let places = |memory: &str, state: &str, project: &str, run: &str| {
+            let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
+            let env = Env {
+                memory_file: path(memory),
+                state_dir: path(state),
+                project_dir: path(project),
+                run_id: (!run.is_empty()).then(|| run.to_owned()),
+                ..Env::default()
+            };
+            let Places { project, run } = Places::of(&env);
+            (project.display().to_string(), run.map(|run| run.display().to_string()))
+        };
+        for (memory, state, project, run, expected) in [
+            ("", "", "", "", (".autoloop/memory.jsonl", None)),
+            ("", "", "/p", "", ("/p/.autoloop/memory.jsonl", None)),
+            ("", "", "/p", "r", ("/p/.autoloop/memory.jsonl", None)),
+            ("", "/s", "/p", "r", ("/s/memory.jsonl", Some("/s/runs/r/memory.jsonl"))),
+            ("/m", "/s", "/p", "r", ("/s/memory.jsonl", Some("/m"))),
+            ("/s/memory.jsonl", "/s", "/p", "r", ("/s/memory.jsonl", None)),
+            ("", "/s", "", "../../etc", ("/s/memory.jsonl", None)),
+            ("", "/s", "", "a/b", ("/s/memory.jsonl", None)),
+            ("", "/s", "", "..", ("/s/memory.jsonl", None)),
+            ("", "/s", "", "/etc", ("/s/memory.jsonl", None)),
+        ] {
+            let expected = (expected.0.to_owned(), expected.1.map(str::to_owned));
+            assert_eq!(places(memory, state, project, run), expected);
+        }
+    }
+}

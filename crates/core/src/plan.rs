@@ -1,0 +1,371 @@
+//! What a loop goes by: settings and topology, resolved, with no default left open.
+
+mod backend;
+
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::config::{Config, JournalConfig, Key, LogLevel, Origin, Sandbox, Settings};
+use crate::run_id::RunIdFormat;
+use crate::step::Rules;
+use crate::topology::{Role, Topology};
+
+pub use backend::{BackendPlan, BadRole};
+
+/// What a loop goes by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// When the run is done.
+    pub completion: Completion,
+    /// The most iterations.
+    pub max_iterations: u64,
+    /// Where it is written what the run is for.
+    pub objective: PromptSource,
+    /// The agent of every role that has none of its own.
+    pub backend: BackendPlan,
+    /// The metareviews; `None` when there are none.
+    pub review: Option<ReviewPlan>,
+    /// The most characters of memory in a prompt; `None` is no limit.
+    pub memory_budget: Option<usize>,
+    /// The instructions for every iteration, relative to the directory of the loop.
+    pub harness: Option<PathBuf>,
+    /// Where things are kept.
+    pub files: Files,
+    /// Parallel branches; `None` when there are none.
+    pub parallel: Option<ParallelPlan>,
+    /// How the journal is written.
+    pub journal: JournalConfig,
+    /// How the ids of new runs are chosen.
+    pub run_id_format: RunIdFormat,
+    /// How much is logged.
+    pub log_level: LogLevel,
+    /// The roles whose agent differs, by their names.
+    role_backends: Vec<(String, BackendPlan)>,
+}
+
+/// When a run is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The event that says so.
+    pub event: String,
+    /// The text in an agent's output that says so; `None` when none does.
+    pub promise: Option<String>,
+    /// The events that must have been seen before either counts.
+    pub required: Vec<String>,
+}
+
+/// Where a prompt is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PromptSource {
+    /// In the settings.
+    Inline(String),
+    /// In a file, relative to the directory of the loop.
+    File(PathBuf),
+    /// Nowhere.
+    None,
+}
+
+/// How metareviews go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReviewPlan {
+    /// Iterations from one to the next.
+    pub every: NonZeroU64,
+    /// The reviewer.
+    pub backend: BackendPlan,
+    /// More instructions for it.
+    pub prompt: PromptSource,
+    /// How it is kept from changing what it may not.
+    pub sandbox: Sandbox,
+}
+
+/// How parallel branches go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParallelPlan {
+    /// The most branches of a wave.
+    pub max_branches: u64,
+    /// How long one may take.
+    pub branch_timeout: Duration,
+}
+
+/// Where things are kept, relative to the project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// Everything that a run leaves behind.
+    pub state_dir: PathBuf,
+    /// The journal.
+    pub journal: PathBuf,
+    /// The memory.
+    pub memory: PathBuf,
+}
+
+impl Files {
+    /// The same places, seen from where the project is.
+    pub fn under(&self, project: &Path) -> Files {
+        Files {
+            state_dir: project.join(&self.state_dir),
+            journal: project.join(&self.journal),
+            memory: project.join(&self.memory),
+        }
+    }
+
+    /// The program that agents call.
+    pub fn tool(&self) -> PathBuf {
+        self.state_dir.join("autoloops")
+    }
+}
+
+impl Plan {
+    /// Makes a plan.
+    ///
+    /// # Errors
+    ///
+    /// When a role asks for a backend that there is not; every such mistake is named.
+    pub fn resolve(settings: &Settings, topology: &Topology) -> Result<Plan, Vec<BadRole>> {
+        let backend = BackendPlan::of_loop(settings);
+        let role_backends = role_backends(settings, &backend, topology)?;
+        let Config { run_id_format, journal } = Config::from(settings);
+        let limit = settings.number(Key::MemoryBudget);
+        Ok(Plan {
+            completion: completion(settings, topology),
+            max_iterations: count(settings, Key::MaxIterations),
+            objective: prompt(settings, Key::Prompt, Key::PromptFile),
+            review: settings.flag(Key::ReviewEnabled).then(|| review(settings, &backend, topology)),
+            backend,
+            memory_budget: usize::try_from(limit).ok().filter(|limit| *limit > 0),
+            harness: settings.text(Key::HarnessFile).map(PathBuf::from),
+            files: files(settings),
+            parallel: settings.flag(Key::ParallelEnabled).then(|| ParallelPlan {
+                max_branches: count(settings, Key::ParallelBranches),
+                branch_timeout: settings.time(Key::ParallelTimeout),
+            }),
+            journal,
+            run_id_format,
+            log_level: settings
+                .choice(Key::LogLevel, LogLevel::from_word)
+                .unwrap_or(LogLevel::Info),
+            role_backends,
+        })
+    }
+
+    /// The agent that plays a role.
+    pub fn backend_for(&self, role: &Role) -> &BackendPlan {
+        let own = self.role_backends.iter().find(|(id, _)| *id == role.id);
+        own.map_or(&self.backend, |(_, backend)| backend)
+    }
+
+    /// What the decisions of a run depend on.
+    pub fn rules(&self) -> Rules {
+        Rules {
+            max_iterations: self.max_iterations,
+            completion_event: self.completion.event.clone(),
+            required_events: self.completion.required.clone(),
+            review_every: self.review.as_ref().map(|review| review.every.get()),
+        }
+    }
+
+    /// Whether there is a metareview before an iteration.
+    pub fn review_due(&self, next_iteration: u64) -> bool {
+        self.rules().review_due(next_iteration)
+    }
+}
+
+fn role_backends(
+    settings: &Settings,
+    backend: &BackendPlan,
+    topology: &Topology,
+) -> Result<Vec<(String, BackendPlan)>, Vec<BadRole>> {
+    let mut backends = Vec::new();
+    let mut bad = Vec::new();
+    for role in &topology.roles {
+        match backend.for_role(settings, role) {
+            Ok(own) if own == *backend => {}
+            Ok(own) => backends.push((role.id.clone(), own)),
+            Err(mistakes) => bad.extend(mistakes),
+        }
+    }
+    if bad.is_empty() { Ok(backends) } else { Err(bad) }
+}
+
+fn completion(settings: &Settings, topology: &Topology) -> Completion {
+    let set = settings.text(Key::CompletionEvent).unwrap_or_default();
+    let event = match (settings.origin(Key::CompletionEvent), &topology.completion) {
+        (Origin::Default, Some(event)) => event,
+        _ => set,
+    };
+    Completion {
+        event: event.to_owned(),
+        promise: settings.text(Key::CompletionPromise).map(str::to_owned),
+        required: settings.list(Key::RequiredEvents).unwrap_or_default().to_vec(),
+    }
+}
+
+fn review(settings: &Settings, backend: &BackendPlan, topology: &Topology) -> ReviewPlan {
+    let roles = u64::try_from(topology.roles.len()).unwrap_or(u64::MAX);
+    let every = NonZeroU64::new(count(settings, Key::ReviewEvery))
+        // One review for each full turn of the roles.
+        .or_else(|| NonZeroU64::new(roles))
+        .unwrap_or(NonZeroU64::MIN);
+    ReviewPlan {
+        every,
+        backend: backend.for_review(settings),
+        prompt: prompt(settings, Key::ReviewPrompt, Key::ReviewPromptFile),
+        sandbox: settings.choice(Key::ReviewSandbox, Sandbox::from_word).unwrap_or(Sandbox::Auto),
+    }
+}
+
+fn prompt(settings: &Settings, inline: Key, file: Key) -> PromptSource {
+    match (settings.text(inline), settings.text(file)) {
+        (Some(text), _) => PromptSource::Inline(text.to_owned()),
+        (None, Some(file)) => PromptSource::File(PathBuf::from(file)),
+        (None, None) => PromptSource::None,
+    }
+}
+
+fn files(settings: &Settings) -> Files {
+    let state_dir = PathBuf::from(settings.text(Key::StateDir).unwrap_or_default());
+    let file = |key, name| match settings.text(key) {
+        Some(path) => PathBuf::from(path),
+        None => state_dir.join(name),
+    };
+    Files {
+        journal: file(Key::JournalFile, "journal.jsonl"),
+        memory: file(Key::MemoryFile, "memory.jsonl"),
+        state_dir,
+    }
+}
+
+/// A number that the table of keys keeps from being negative.
+fn count(settings: &Settings, key: Key) -> u64 {
+    settings.number(key).unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{BackendKind, Layer, Leftovers, PromptMode, SyncPolicy};
+    use proptest::prelude::*;
+
+    fn settings(text: &str) -> Settings {
+        let reading = Settings::resolve(&[Layer::file(Origin::Project, "autoloops.toml", text)]);
+        assert_eq!(reading.problems, []);
+        reading.settings
+    }
+
+    fn plan_of(text: &str, topology: &str) -> Plan {
+        Plan::resolve(&settings(text), &Topology::parse(topology).unwrap()).unwrap()
+    }
+
+    fn plan(text: &str) -> Plan {
+        plan_of(text, "")
+    }
+
+    const THREE: &str =
+        "completion = 'all.done'\n[[role]]\nid = 'a'\n[[role]]\nid = 'b'\n[[role]]\nid = 'c'";
+
+    #[test]
+    fn without_settings_everything_is_as_documented() {
+        let plan = plan("");
+        assert_eq!(
+            plan.completion,
+            Completion {
+                event: "task.complete".into(),
+                promise: Some("LOOP_COMPLETE".into()),
+                required: vec![],
+            }
+        );
+        assert_eq!(plan.max_iterations, 3);
+        assert_eq!(plan.objective, PromptSource::None);
+        let backend = BackendPlan {
+            kind: BackendKind::Command,
+            command: "claude".into(),
+            args: vec![],
+            prompt_mode: PromptMode::Arg,
+            timeout: Duration::from_secs(300),
+            grace: Duration::from_secs(5),
+            leftovers: Leftovers::Kill,
+            output_cap: 256_000_000,
+        };
+        assert_eq!(plan.backend, backend);
+        let review = plan.review.unwrap();
+        assert_eq!(review.every.get(), 1);
+        assert_eq!(review.backend, backend);
+        assert_eq!(review.prompt, PromptSource::File("metareview.md".into()));
+        assert_eq!(review.sandbox, Sandbox::Auto);
+        assert_eq!(plan.memory_budget, Some(8_000));
+        assert_eq!(plan.harness, Some("harness.md".into()));
+        assert_eq!(plan.parallel, None);
+        assert_eq!(plan.journal.sync, SyncPolicy::Always);
+        assert_eq!(plan.journal.lock_timeout, Duration::from_secs(30));
+        assert_eq!(plan.run_id_format, RunIdFormat::Human);
+        assert_eq!(plan.log_level, LogLevel::Info);
+        let files = plan.files.under(Path::new("/p"));
+        assert_eq!(files.state_dir, Path::new("/p/.autoloop"));
+        assert_eq!(files.journal, Path::new("/p/.autoloop/journal.jsonl"));
+        assert_eq!(files.memory, Path::new("/p/.autoloop/memory.jsonl"));
+        assert_eq!(files.tool(), Path::new("/p/.autoloop/autoloops"));
+    }
+
+    #[test]
+    fn the_completing_event_is_the_configured_one_then_that_of_the_topology() {
+        let event = |text, topology| plan_of(text, topology).completion.event;
+        assert_eq!(event("", ""), "task.complete");
+        assert_eq!(event("", THREE), "all.done");
+        assert_eq!(event("event_loop.completion_event = 'mine'", THREE), "mine");
+        // Setting the default is setting it.
+        assert_eq!(event("event_loop.completion_event = 'task.complete'", THREE), "task.complete");
+    }
+
+    #[test]
+    fn a_blank_promise_is_none() {
+        assert_eq!(plan("event_loop.completion_promise = ''").completion.promise, None);
+    }
+
+    #[test]
+    fn reviews_come_once_a_turn_unless_told_otherwise() {
+        let due = |text, topology| {
+            let plan = plan_of(text, topology);
+            (0..=8).filter(|next| plan.review_due(*next)).collect::<Vec<_>>()
+        };
+        assert_eq!(due("", ""), [2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(due("", THREE), [4, 7]);
+        assert_eq!(due("review.every_iterations = 0", THREE), [4, 7]);
+        assert_eq!(due("review.every_iterations = 2", THREE), [3, 5, 7]);
+        assert_eq!(due("review.every_iterations = 1", THREE), [2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(due("review.enabled = 'no'", THREE), [0; 0]);
+    }
+
+    #[test]
+    fn a_prompt_in_the_settings_comes_before_one_in_a_file() {
+        let plan = plan("event_loop = { prompt = 'a', prompt_file = 'b' }\nreview.prompt = 'c'");
+        assert_eq!(plan.objective, PromptSource::Inline("a".into()));
+        assert_eq!(plan.review.unwrap().prompt, PromptSource::Inline("c".into()));
+        let off = super::tests::plan("review.prompt_file = ''\nharness.instructions_file = ' '");
+        assert_eq!(off.review.unwrap().prompt, PromptSource::None);
+        assert_eq!(off.harness, None);
+    }
+
+    #[test]
+    fn files_follow_the_state_dir_unless_named() {
+        let files = plan("core = { state_dir = 'state', memory_file = '/m' }").files;
+        let files = files.under(Path::new("/p"));
+        assert_eq!(files.journal, Path::new("/p/state/journal.jsonl"));
+        assert_eq!(files.memory, Path::new("/m"));
+    }
+
+    #[test]
+    fn a_budget_of_nothing_is_no_limit() {
+        for (text, budget) in [("0", None), ("-1", None), ("1", Some(1)), ("8000", Some(8_000))] {
+            let text = format!("memory.prompt_budget_chars = {text}");
+            assert_eq!(plan(&text).memory_budget, budget, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn reviews_fall_exactly_on_the_formula(every in 1..20_u64, next in 0..200_u64) {
+            let plan = plan(&format!("review.every_iterations = {every}"));
+            prop_assert_eq!(plan.review_due(next), next > 1 && (next - 1) % every == 0);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The agent of a loop, of a role and of a review.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::config::{
+    BackendKind, Key, Leftovers, Problem, PromptMode, Refusal, Settings, Severity, Value, read_text,
+};
+use crate::topology::Role;
+
+/// An agent: what is started, and what it may cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendPlan {
+    /// What sort of agent it is.
+    pub kind: BackendKind,
+    /// What is started; for a script or a replay, the file that is played.
+    pub command: String,
+    /// Its arguments, in front of the prompt.
+    pub args: Vec<String>,
+    /// How the prompt reaches it.
+    pub prompt_mode: PromptMode,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// How long it has to end when it is told to.
+    pub grace: Duration,
+    /// What becomes of processes that it leaves behind.
+    pub leftovers: Leftovers,
+    /// How many bytes of its output are kept.
+    pub output_cap: u64,
+}
+
+/// A role that asks for something that there is not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} of role '{}' is {found}; {label}", .role.escape_debug())]
+pub struct BadRole {
+    /// The name of the role.
+    pub role: String,
+    /// The key in `topology.toml`.
+    pub key: &'static str,
+    /// What stands there.
+    pub found: String,
+    /// What is to be said about it.
+    pub label: String,
+    /// What was probably meant.
+    pub hint: Option<String>,
+}
+
+impl BackendPlan {
+    /// `backend.*`
+    pub(super) fn of_loop(settings: &Settings) -> BackendPlan {
+        let command = settings.text(Key::BackendCommand).unwrap_or_default();
+        BackendPlan {
+            kind: kind_of_loop(settings).unwrap_or_else(|| kind_by_name(command)),
+            command: command.to_owned(),
+            args: settings.list(Key::BackendArgs).unwrap_or_default().to_vec(),
+            prompt_mode: settings
+                .choice(Key::BackendPromptMode, PromptMode::from_word)
+                .unwrap_or(PromptMode::Arg),
+            timeout: settings.time(Key::BackendTimeout),
+            grace: settings.time(Key::BackendGrace),
+            leftovers: settings
+                .choice(Key::BackendLeftovers, Leftovers::from_word)
+                .unwrap_or(Leftovers::Kill),
+            output_cap: settings.number(Key::BackendOutputCap).unsigned_abs(),
+        }
+    }
+
+    /// The reviewer: `review.*`, and where that says nothing, this one. Only the time is its own: a
+    /// long task is no reason to let a review hang.
+    pub(super) fn for_review(&self, settings: &Settings) -> BackendPlan {
+        let command = settings.text(Key::ReviewCommand).unwrap_or(&self.command);
+        BackendPlan {
+            kind: settings
+                .choice(Key::ReviewKind, BackendKind::from_word)
+                .or_else(|| kind_of_loop(settings))
+                .unwrap_or_else(|| kind_by_name(command)),
+            command: command.to_owned(),
+            args: settings.list(Key::ReviewArgs).unwrap_or(&self.args).to_vec(),
+            prompt_mode: settings
+                .choice(Key::ReviewPromptMode, PromptMode::from_word)
+                .unwrap_or(self.prompt_mode),
+            timeout: settings.time(Key::ReviewTimeout),
+            ..self.clone()
+        }
+    }
+
+    /// The agent of a role: what the role says, and where it says nothing, this one.
+    pub(super) fn for_role(
+        &self,
+        settings: &Settings,
+        role: &Role,
+    ) -> Result<BackendPlan, Vec<BadRole>> {
+        let own = &role.backend;
+        let mut bad = Vec::new();
+        let mut read = |key: Key, name: &'static str, written: Option<&str>| {
+            let value = written.map(|text| read_text(key.kind(), text)).transpose();
+            value.unwrap_or_else(|Refusal { found, label, hint, .. }| {
+                bad.push(BadRole { role: role.id.clone(), key: name, found, label, hint });
+                None
+            })
+        };
+        let word = |value: Option<Value>| match value {
+            Some(Value::Text(word)) => Some(word),
+            _ => None,
+        };
+        let kind = word(read(Key::BackendKind, "backend_kind", own.kind.as_deref()));
+        // A blank one is none, as everywhere.
+        let command = word(read(Key::ReviewCommand, "backend_command", own.command.as_deref()));
+        let mode = own.prompt_mode.as_deref();
+        let mode = word(read(Key::ReviewPromptMode, "backend_prompt_mode", mode));
+        let millis = own.timeout_ms.map(|millis| millis.to_string());
+        let timeout = read(Key::BackendTimeout, "backend_timeout_ms", millis.as_deref());
+        if own.args.iter().flatten().any(|arg| arg.contains('\0')) {
+            read(Key::BackendArgs, "backend_args", Some("\0"));
+        }
+        if !bad.is_empty() {
+            return Err(bad);
+        }
+        let command = command.unwrap_or_else(|| self.command.clone());
+        Ok(BackendPlan {
+            kind: kind
+                .and_then(|kind| BackendKind::from_word(&kind))
+                .or_else(|| kind_of_loop(settings))
+                .unwrap_or_else(|| kind_by_name(&command)),
+            command,
+            args: own.args.clone().unwrap_or_else(|| self.args.clone()),
+            prompt_mode: mode
+                .and_then(|mode| PromptMode::from_word(&mode))
+                .unwrap_or(self.prompt_mode),
+            timeout: match timeout {
+                Some(Value::Time(timeout)) => timeout,
+                _ => self.timeout,
+            },
+            ..self.clone()
+        })
+    }
+}
+
+fn kind_of_loop(settings: &Settings) -> Option<BackendKind> {
+    settings.choice(Key::BackendKind, BackendKind::from_word)
+}
+
+/// What a command is when nobody says it.
+fn kind_by_name(command: &str) -> BackendKind {
+    match Path::new(command).file_name().and_then(|name| name.to_str()) {
+        Some("pi") => BackendKind::Pi,
+        _ => BackendKind::Command,
+    }
+}
+
+impl BadRole {
+    /// The problem, shown in the text of the topology.
+    pub fn problem(&self, name: &str, text: &Arc<str>) -> Problem {
+        Problem {
+            severity: Severity::Error,
+            name: name.to_owned(),
+            text: Arc::clone(text),
+            span: self.find(text).unwrap_or_default(),
+            message: format!(
+                "{} of role '{}' is {}",
+                self.key,
+                self.role.escape_debug(),
+                self.found
+            ),
+            label: self.label.clone(),
+            hint: self.hint.clone(),
+        }
+    }
+
+    fn find(&self, text: &str) -> Option<std::ops::Range<usize>> {
+        let root = DeTable::parse(text).ok()?;
+        let roles = root.get_ref().get("role")?.get_ref().as_array()?;
+        let mut tables = roles.iter().filter_map(|role| role.get_ref().as_table());
+        let is_named = |id: &Spanned<DeValue<'_>>| id.get_ref().as_str() == Some(&self.role);
+        let role = tables.find(|role| role.get("id").is_some_and(is_named))?;
+        Some(role.get(self.key)?.span())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Layer, Origin};
+    use crate::plan::Plan;
+    use crate::topology::Topology;
+
+    fn plan(text: &str, topology: &str) -> Result<Plan, Vec<BadRole>> {
+        let reading = Settings::resolve(&[Layer::file(Origin::Project, "autoloops.toml", text)]);
+        assert_eq!(reading.problems, []);
+        Plan::resolve(&reading.settings, &Topology::parse(topology).unwrap())
+    }
+
+    fn review(text: &str) -> BackendPlan {
+        plan(text, "").unwrap().review.unwrap().backend
+    }
+
+    fn role(text: &str, role: &str) -> BackendPlan {
+        let topology = format!("[[role]]\nid = 'a'\n{role}");
+        let plan = plan(text, &topology).unwrap();
+        let topology = Topology::parse(&topology).unwrap();
+        plan.backend_for(topology.role("a").unwrap()).clone()
+    }
+
+    #[test]
+    fn the_kind_is_told_by_the_name_of_the_command() {
+        for (text, kind) in [
+            ("", BackendKind::Command),
+            ("backend.command = 'pi'", BackendKind::Pi),
+            ("backend.command = '/opt/bin/pi'", BackendKind::Pi),
+            ("backend.command = 'pi2'", BackendKind::Command),
+            ("backend = { command = 'pi', kind = '' }", BackendKind::Pi),
+            ("backend = { command = 'pi', kind = 'command' }", BackendKind::Command),
+            ("backend = { command = 'a.toml', kind = 'script' }", BackendKind::Script),
+            ("backend = { command = 'j.jsonl', kind = 'replay' }", BackendKind::Replay),
+        ] {
+            assert_eq!(plan(text, "").unwrap().backend.kind, kind, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_review_is_like_the_loop_but_for_its_time() {
+        let all = "backend = { kind = 'command', command = 'x', args = ['-a'], prompt_mode = 'stdin', timeout_ms = 7, grace_ms = 8, leftovers = 'warn', output_cap = 9 }\n";
+        let like = review(all);
+        assert_eq!(like.timeout, Duration::from_secs(300), "not that of the backend");
+        let loops = plan(all, "").unwrap().backend;
+        assert_eq!(BackendPlan { timeout: loops.timeout, ..like }, loops);
+
+        let own = review(&format!(
+            "{all}review = {{ kind = 'pi', command = 'y', args = [], prompt_mode = 'file', timeout_ms = '90s' }}"
+        ));
+        assert_eq!(own.kind, BackendKind::Pi);
+        assert_eq!((&own.command[..], own.args.len()), ("y", 0));
+        assert_eq!((own.prompt_mode, own.timeout), (PromptMode::File, Duration::from_secs(90)));
+        assert_eq!((own.grace, own.leftovers, own.output_cap), (loops.grace, loops.leftovers, 9));
+
+        // The kind that was told by a name follows the name; blank is not set.
+        assert_eq!(review("review.command = 'pi'").kind, BackendKind::Pi);
+        assert_eq!(
+            review("backend.command = 'pi'\nreview.command = 'z'").kind,
+            BackendKind::Command
+        );
+        assert_eq!(review("review = { command = '', args = '', kind = '' }").command, "claude");
+        assert_eq!(review("backend.args = ['-p']\nreview.args = ''").args, ["-p"]);
+    }
+
+    #[test]
+    fn a_role_is_like_the_loop_but_for_what_it_says() {
+        let text = "backend = { args = ['-p'], timeout_ms = 7 }";
+        assert_eq!(role(text, ""), plan(text, "").unwrap().backend);
+        assert_eq!(role(text, "backend_command = ''"), plan(text, "").unwrap().backend);
+        let own = role(text, "backend_command = 'pi'\nbackend_timeout_ms = 9\nbackend_args = []");
+        assert_eq!((own.kind, &own.command[..]), (BackendKind::Pi, "pi"));
+        assert_eq!((own.args.len(), own.timeout), (0, Duration::from_millis(9)));
+        let own = role(text, "backend_prompt_mode = 'stdin'\nbackend_kind = 'script'");
+        assert_eq!((own.prompt_mode, own.kind), (PromptMode::Stdin, BackendKind::Script));
+        assert_eq!((&own.command[..], &own.args[..]), ("claude", &["-p".to_owned()][..]));
+    }
+
+    #[test]
+    fn a_role_that_cannot_be_is_shown_where_it_stands() {
+        let text: Arc<str> = "[[role]]\nid = 'fine'\nbackend_kind = 'pi'\n[[role]]\nid = 'odd'\nbackend_kind = 'comand'\nbackend_prompt_mode = 'mail'\nbackend_timeout_ms = 0\nbackend_args = [\"\\u0000\"]\n".into();
+        let bad = plan("", &text).unwrap_err();
+        let shown: Vec<_> = bad
+            .iter()
+            .map(|bad| {
+                let problem = bad.problem("topology.toml", &text);
+                format!("{problem} <- {}", &text[problem.span.clone()])
+            })
+            .collect();
+        insta::assert_snapshot!(shown.join("\n"), @r#"
+        topology.toml: line 6, column 16: backend_kind of role 'odd' is "comand"; accepted is "command", "pi", "script" or "replay" (write "command") <- 'comand'
+        topology.toml: line 7, column 23: backend_prompt_mode of role 'odd' is "mail"; accepted is "arg", "stdin" or "file" <- 'mail'
+        topology.toml: line 8, column 22: backend_timeout_ms of role 'odd' is 0; accepted is a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h" <- 0
+        topology.toml: line 9, column 16: backend_args of role 'odd' is "\0"; no program can be given a text with a NUL character <- ["\u0000"]
+        "#);
+        insta::assert_snapshot!(bad[0], @r#"backend_kind of role 'odd' is "comand"; accepted is "command", "pi", "script" or "replay""#);
+        assert_eq!(bad[0].problem("x", &"not = [".into()).span, 0..0);
+    }
+}

@@ -1,0 +1,265 @@
+//! What agents said about their work: issues, slices, commits, archives and chains.
+//!
+//! All of it is claims. Nothing here is evidence of anything but that somebody said so.
+
+mod render;
+
+use super::runs::Runs;
+use crate::excerpt;
+use crate::payload::Payload;
+use crate::record::Glance;
+use crate::view::View;
+use crate::view::bytes::{Taker, put_number, put_text};
+
+pub use render::Format;
+
+/// How many entries of a sort are kept of a run; the oldest go first.
+pub const ENTRIES_KEPT: usize = 2_000;
+/// How much of a text is kept, in characters.
+pub const TEXT_KEPT: usize = 1_000;
+
+/// The coordination of the runs that were heard of last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coordinations {
+    runs: Runs<Coordination>,
+}
+
+/// The coordination of one run, in the order in which things were first heard of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coordination {
+    issues: Entries<Issue>,
+    slices: Entries<Slice>,
+    commits: Entries<Commit>,
+    archives: Entries<Archive>,
+    chains: Entries<Chain>,
+}
+
+/// Entries of one sort, and how many older ones were dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entries<T> {
+    dropped: u64,
+    list: Vec<T>,
+}
+
+impl<T> Default for Entries<T> {
+    fn default() -> Self {
+        Entries { dropped: 0, list: Vec::new() }
+    }
+}
+
+/// Declares the sorts of entries: structs of texts that can be saved.
+macro_rules! entries {
+    ($( $(#[$doc:meta])* $name:ident { $( $field:ident, )* } )*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        struct $name { $( $field: String, )* }
+
+        impl Saved for $name {
+            fn save(&self, out: &mut Vec<u8>) {
+                $( put_text(&self.$field, out); )*
+            }
+
+            fn load(taker: &mut Taker<'_>) -> Option<Self> {
+                Some($name { $( $field: taker.text()?.to_owned(), )* })
+            }
+        }
+    )* };
+}
+
+trait Saved: Sized {
+    fn save(&self, out: &mut Vec<u8>);
+    fn load(taker: &mut Taker<'_>) -> Option<Self>;
+}
+
+entries! {
+    /// Something that is to be seen to.
+    Issue { id, summary, disposition, owner, resolution, }
+    /// A unit of work.
+    Slice { id, description, status, }
+    /// Where a unit of work went.
+    Commit { slice, hash, }
+    /// Context that was moved out of the way.
+    Archive { source, dest, reason, }
+    /// A chain that was started from within the loop.
+    Chain { id, parent, steps, justification, }
+}
+
+impl<T: Saved> Entries<T> {
+    fn push(&mut self, entry: T) {
+        if self.list.len() == ENTRIES_KEPT {
+            self.list.remove(0);
+            self.dropped += 1;
+        }
+        self.list.push(entry);
+    }
+
+    /// The entry of this name, made when there is none. Without a name it is always a new one.
+    fn named(&mut self, id: &str, id_of: fn(&T) -> &str, new: fn(String) -> T) -> &mut T {
+        let known = self.list.iter().rposition(|entry| !id.is_empty() && id_of(entry) == id);
+        let at = known.unwrap_or_else(|| {
+            self.push(new(id.to_owned()));
+            self.list.len() - 1
+        });
+        &mut self.list[at]
+    }
+
+    fn save(&self, out: &mut Vec<u8>) {
+        put_number(self.dropped, out);
+        put_number(self.list.len() as u64, out);
+        for entry in &self.list {
+            entry.save(out);
+        }
+    }
+
+    fn load(taker: &mut Taker<'_>) -> Option<Self> {
+        let dropped = taker.number()?;
+        let count = taker.count().filter(|count| *count <= ENTRIES_KEPT)?;
+        let list = (0..count).map(|_| T::load(taker)).collect::<Option<Vec<T>>>()?;
+        Some(Entries { dropped, list })
+    }
+}
+
+impl Coordination {
+    /// Takes in a record of the run; says whether it was one of the seven sorts.
+    pub fn apply(&mut self, record: &Glance<'_>) -> bool {
+        let topic = record.topic();
+        if !is_coordination(&topic) {
+            return false;
+        }
+        let said = record.payload().map(|payload| Payload::parse(&payload));
+        let text = |key: &str| {
+            let value = match &said {
+                Some(payload) => payload.get(key).unwrap_or_default().to_owned(),
+                None => record.field(key).unwrap_or_default().into_owned(),
+            };
+            excerpt::clip(&value, TEXT_KEPT).into_owned()
+        };
+        // Words without a key are what there is to say, whatever key was meant.
+        let words = said.as_ref().and_then(Payload::text).unwrap_or_default().trim();
+        let or_words = |value: String| match value.is_empty() {
+            true => excerpt::clip(words, TEXT_KEPT).into_owned(),
+            false => value,
+        };
+        match topic.as_ref() {
+            "issue.discovered" => {
+                let issue = self.issue(&text("id"));
+                issue.summary = or_words(text("summary"));
+                issue.disposition = or_else(text("disposition"), "open");
+                issue.owner = text("owner");
+                issue.resolution = String::new();
+            }
+            "issue.resolved" => {
+                let issue = self.issue(&text("id"));
+                issue.disposition = "resolved".to_owned();
+                issue.resolution = or_words(text("resolution"));
+            }
+            "slice.started" => {
+                let slice = self.slice(&text("id"));
+                slice.description = or_words(text("description"));
+                slice.status = "in-progress".to_owned();
+            }
+            "slice.verified" => self.slice(&text("id")).status = "verified".to_owned(),
+            "slice.committed" => {
+                self.slice(&text("id")).status = "committed".to_owned();
+                self.commits
+                    .push(Commit { slice: text("id"), hash: or_words(text("commit_hash")) });
+            }
+            "context.archived" => self.archives.push(Archive {
+                source: or_words(text("source_file")),
+                dest: text("dest_file"),
+                reason: text("reason"),
+            }),
+            _ => self.chains.push(Chain {
+                id: text("chain_id"),
+                parent: text("parent_id"),
+                steps: text("steps"),
+                justification: or_words(text("justification")),
+            }),
+        }
+        true
+    }
+
+    fn issue(&mut self, id: &str) -> &mut Issue {
+        self.issues.named(id, |issue| &issue.id, |id| Issue { id, ..Issue::default() })
+    }
+
+    fn slice(&mut self, id: &str) -> &mut Slice {
+        self.slices.named(id, |slice| &slice.id, |id| Slice { id, ..Slice::default() })
+    }
+
+    /// Whether nothing was said.
+    pub fn is_empty(&self) -> bool {
+        *self == Coordination::default()
+    }
+
+    fn save(&self, out: &mut Vec<u8>) {
+        self.issues.save(out);
+        self.slices.save(out);
+        self.commits.save(out);
+        self.archives.save(out);
+        self.chains.save(out);
+    }
+
+    fn load(taker: &mut Taker<'_>) -> Option<Self> {
+        Some(Coordination {
+            issues: Entries::load(taker)?,
+            slices: Entries::load(taker)?,
+            commits: Entries::load(taker)?,
+            archives: Entries::load(taker)?,
+            chains: Entries::load(taker)?,
+        })
+    }
+}
+
+fn is_coordination(topic: &str) -> bool {
+    matches!(
+        topic,
+        "issue.discovered"
+            | "issue.resolved"
+            | "slice.started"
+            | "slice.verified"
+            | "slice.committed"
+            | "context.archived"
+            | "chain.spawn"
+    )
+}
+
+fn or_else(text: String, default: &str) -> String {
+    if text.is_empty() { default.to_owned() } else { text }
+}
+
+impl Coordinations {
+    /// The coordination of a run, if it is one of those heard of last.
+    pub fn of(&self, run: &str) -> Option<&Coordination> {
+        self.runs.get(run)
+    }
+
+    /// Every run that is remembered.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Coordination)> {
+        self.runs.iter()
+    }
+}
+
+impl View for Coordinations {
+    const NAME: &'static str = "coordination";
+    const VERSION: u32 = 1;
+
+    fn apply(&mut self, record: &Glance<'_>) {
+        if is_coordination(&record.topic()) {
+            self.runs.heard(&record.run()).apply(record);
+        }
+    }
+
+    fn save(&self, out: &mut Vec<u8>) {
+        self.runs.save(out, Coordination::save);
+    }
+
+    fn load(bytes: &[u8]) -> Option<Self> {
+        let mut taker = Taker::new(bytes);
+        let runs = Runs::load(&mut taker, Coordination::load)?;
+        taker.is_done().then_some(Coordinations { runs })
+    }
+}
+
+#[cfg(test)]
+mod tests;

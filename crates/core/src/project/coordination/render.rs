@@ -1,0 +1,181 @@
+//! Coordination for people and programs.
+
+use std::fmt::Write;
+use std::str::FromStr;
+
+use serde_json::{Value, json};
+
+use super::{Archive, Chain, Commit, Coordination, Coordinations, Entries, Issue, Slice};
+use crate::excerpt::{self, one_line};
+
+/// How coordination is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Markdown.
+    Markdown,
+    /// Lines short enough for a terminal.
+    Terminal,
+    /// One object.
+    Json,
+}
+
+impl FromStr for Format {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "md" => Ok(Format::Markdown),
+            "terminal" | "text" => Ok(Format::Terminal),
+            "json" => Ok(Format::Json),
+            _ => Err("the formats are md, terminal and json"),
+        }
+    }
+}
+
+/// How long a line for a terminal is.
+const LINE: usize = 100;
+
+impl Coordination {
+    /// The coordination of a run, written out.
+    pub fn render(&self, format: Format) -> String {
+        match format {
+            Format::Json => serde_json::to_string_pretty(&self.json()).unwrap_or_default() + "\n",
+            _ if self.is_empty() => "No coordination data available.\n".to_owned(),
+            Format::Markdown => self.headed(|heading| format!("## {heading}\n\n"), usize::MAX),
+            Format::Terminal => self.headed(|heading| format!("{heading}\n"), LINE),
+        }
+    }
+
+    fn headed(&self, heading: impl Fn(&str) -> String, width: usize) -> String {
+        let mut parts = vec![
+            heading("Issues") + &listed(&self.issues, issue, width),
+            heading("Slices") + &listed(&self.slices, slice, width),
+            heading("Commits") + &listed(&self.commits, commit, width),
+            heading("Archives") + &listed(&self.archives, archive, width),
+        ];
+        if !self.chains.list.is_empty() {
+            parts.push(heading("Chains") + &listed(&self.chains, chain, width));
+        }
+        parts.join("\n")
+    }
+
+    /// The coordination of a run as one value.
+    pub fn json(&self) -> Value {
+        let issues = values(&self.issues, |issue| {
+            json!({
+                "id": issue.id,
+                "summary": issue.summary,
+                "disposition": issue.disposition,
+                "owner": issue.owner,
+                "resolution": issue.resolution,
+            })
+        });
+        let slices = values(
+            &self.slices,
+            |slice| json!({ "id": slice.id, "description": slice.description, "status": slice.status }),
+        );
+        let commits = values(
+            &self.commits,
+            |commit| json!({ "slice_id": commit.slice, "commit_hash": commit.hash }),
+        );
+        let archives = values(&self.archives, |archive| {
+            json!({
+                "source_file": archive.source,
+                "dest_file": archive.dest,
+                "reason": archive.reason,
+            })
+        });
+        let chains = values(&self.chains, |chain| {
+            json!({
+                "chain_id": chain.id,
+                "parent_id": chain.parent,
+                "steps": chain.steps,
+                "justification": chain.justification,
+            })
+        });
+        json!({
+            "issues": issues,
+            "slices": slices,
+            "commits": commits,
+            "archives": archives,
+            "chains": chains,
+        })
+    }
+}
+
+impl Coordinations {
+    /// Every run that is remembered, as one object by the names of the runs.
+    pub fn json_by_run(&self) -> String {
+        let runs: serde_json::Map<String, Value> =
+            self.iter().map(|(run, coordination)| (run.to_owned(), coordination.json())).collect();
+        serde_json::to_string_pretty(&runs).unwrap_or_default() + "\n"
+    }
+}
+
+fn values<T>(entries: &Entries<T>, value: impl Fn(&T) -> Value) -> Vec<Value> {
+    entries.list.iter().map(value).collect()
+}
+
+fn listed<T>(entries: &Entries<T>, line: impl Fn(&T) -> String, width: usize) -> String {
+    let mut out = String::new();
+    if entries.dropped > 0 {
+        let _ = writeln!(out, "… {} earlier", entries.dropped);
+    }
+    for entry in &entries.list {
+        let _ = writeln!(out, "- {}", excerpt::clip(&one_line(&line(entry)), width));
+    }
+    if entries.list.is_empty() {
+        out.push_str("(none)\n");
+    }
+    out
+}
+
+fn issue(issue: &Issue) -> String {
+    let mut line = format!("[{}] {}", issue.disposition, named(&issue.id, &issue.summary));
+    if !issue.resolution.is_empty() {
+        let _ = write!(line, " — {}", issue.resolution);
+    }
+    if !issue.owner.is_empty() {
+        let _ = write!(line, " (owner: {})", issue.owner);
+    }
+    line
+}
+
+fn slice(slice: &Slice) -> String {
+    format!("[{}] {}", slice.status, named(&slice.id, &slice.description))
+}
+
+fn commit(commit: &Commit) -> String {
+    format!("{} → {}", or_dash(&commit.slice), or_dash(&commit.hash))
+}
+
+fn archive(archive: &Archive) -> String {
+    let mut line = format!("{} → {}", or_dash(&archive.source), or_dash(&archive.dest));
+    if !archive.reason.is_empty() {
+        let _ = write!(line, " ({})", archive.reason);
+    }
+    line
+}
+
+fn chain(chain: &Chain) -> String {
+    let mut line = named(&chain.id, &chain.steps);
+    if !chain.justification.is_empty() {
+        let _ = write!(line, " — {}", chain.justification);
+    }
+    if !chain.parent.is_empty() {
+        let _ = write!(line, " (from {})", chain.parent);
+    }
+    line
+}
+
+fn named(id: &str, text: &str) -> String {
+    match (id, text) {
+        ("", text) => text.to_owned(),
+        (id, "") => id.to_owned(),
+        (id, text) => format!("{id}: {text}"),
+    }
+}
+
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() { "-" } else { text }
+}

@@ -1,0 +1,159 @@
+//! The sections that both prompts are made of.
+
+use std::fmt::Write;
+
+use super::{Budgets, Cast, Pressure, RoleText, Tools};
+use crate::excerpt;
+
+/// Adds a section with a heading, unless there is nothing to say.
+pub(super) fn section(out: &mut String, heading: &str, body: &str) {
+    let body = body.trim_matches('\n');
+    if !body.trim().is_empty() {
+        let _ = write!(out, "{heading}\n{body}\n\n");
+    }
+}
+
+/// A text of the user within a budget; a cut is told of.
+pub(super) fn whole(text: &str, budget: usize) -> String {
+    let text = text.trim_end().trim_start_matches('\n');
+    let kept = excerpt::head(text, budget);
+    if kept.len() == text.len() {
+        return text.to_owned();
+    }
+    let left_out = excerpt::length(&text[kept.len()..]);
+    format!("{kept}\n[… {left_out} characters left out …]")
+}
+
+/// A text from outside in one line within a budget.
+pub(super) fn name(text: &str, budgets: &Budgets) -> String {
+    // A name is short; of something that is not one, four times the budget shows enough.
+    let seen = excerpt::head(text, budgets.name.saturating_mul(4));
+    excerpt::clip(&excerpt::one_line(seen), budgets.name).into_owned()
+}
+
+/// A text that is looked for to the letter: as it is, or quoted where that could be misread.
+pub(super) fn exact(text: &str, budgets: &Budgets) -> String {
+    let is_plain = excerpt::one_line(text) == text;
+    let shown = if is_plain { text.to_owned() } else { format!("{text:?}") };
+    excerpt::clip(&shown, budgets.note).into_owned()
+}
+
+/// A path as a shell takes it.
+pub(super) fn command(path: &str, budgets: &Budgets) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+$:@%,".contains(c);
+    let path = excerpt::head(path, budgets.name);
+    if path.chars().all(is_plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', "'\\''").replace(char::is_control, "?"))
+    }
+}
+
+/// Names with commas between them, or what none means.
+pub(super) fn names(list: &[String], none: &str, budgets: &Budgets) -> String {
+    if list.is_empty() {
+        return none.to_owned();
+    }
+    let all = list.iter().map(|entry| name(entry, budgets)).collect::<Vec<_>>().join(", ");
+    excerpt::clip(&all, budgets.note).into_owned()
+}
+
+/// How full the context is, and what to do about it.
+pub(super) fn pressure(pressure: &Pressure, budgets: &Budgets) -> String {
+    let Pressure { memory_chars, memory_budget, entries, dropped, invalid_emits, .. } = pressure;
+    let budget = match memory_budget {
+        0 => "no budget".to_owned(),
+        budget => format!("{budget} characters budget"),
+    };
+    let mut out = format!("- Memory: {memory_chars} characters / {budget}\n");
+    let _ = writeln!(
+        out,
+        "- Memory entries: {} ({} preferences, {} learnings, {} meta)",
+        entries.total(),
+        entries.preferences,
+        entries.learnings,
+        entries.meta
+    );
+    let last = match &pressure.last_rejected {
+        Some(event) if *invalid_emits > 0 => {
+            format!(" (last rejected: `{}`)", name(event, budgets).replace('`', "'"))
+        }
+        _ => String::new(),
+    };
+    let _ = writeln!(out, "- Invalid emits in this run: {invalid_emits}{last}");
+    if dropped.total() > 0 {
+        let _ = writeln!(
+            out,
+            "- Recommendation: {} memory entries do not fit; remove what is stale with `memory remove` before adding more.",
+            dropped.total()
+        );
+    }
+    if *invalid_emits > 0 {
+        out.push_str("- Recommendation: only the allowed events under Topology are accepted; keep to them.\n");
+    }
+    out
+}
+
+/// Who there is, who is to act, and what may be said.
+pub(super) fn topology(cast: &Cast, budgets: &Budgets) -> String {
+    let mut out = routing(cast, budgets);
+    if cast.roles.is_empty() {
+        return out;
+    }
+    out.push_str("\nRole deck:\n");
+    let is_acting = |role: &RoleText| cast.route.roles.contains(&role.id);
+    for role in cast.roles.iter().filter(|role| is_acting(role)) {
+        let emits = names(&role.emits, "any event", budgets);
+        let _ =
+            writeln!(out, "\n### Role: {} (acting now)\nemits: {emits}\n", name(&role.id, budgets));
+        match whole(&role.prompt, budgets.role) {
+            none if none.trim().is_empty() => out.push_str("(no prompt)\n"),
+            prompt => {
+                let _ = writeln!(out, "{prompt}");
+            }
+        }
+    }
+    let others: Vec<_> = cast.roles.iter().filter(|role| !is_acting(role)).collect();
+    if !others.is_empty() {
+        out.push_str("\n### Other roles\n");
+    }
+    for role in others {
+        let emits = names(&role.emits, "any event", budgets);
+        // Prompts like to begin with a heading.
+        let about = excerpt::first_line(&role.prompt, budgets.name);
+        let about = about.trim_start_matches(['#', ' ']);
+        let about = if about.is_empty() { String::new() } else { format!(": {about}") };
+        let _ = writeln!(out, "- {} (emits: {emits}){about}", name(&role.id, budgets));
+    }
+    out
+}
+
+/// The three lines about what comes next.
+fn routing(cast: &Cast, budgets: &Budgets) -> String {
+    format!(
+        "Recent event: {}\nSuggested roles: {}\nAllowed events: {}\n",
+        name(&cast.recent_event, budgets),
+        names(&cast.route.roles, "(any)", budgets),
+        names(&cast.route.events, "(any)", budgets),
+    )
+}
+
+/// Commands that show what happened.
+pub(super) fn inspect_hints(tools: &Tools, iteration: u64, budgets: &Budgets) -> String {
+    let bin = command(&tools.bin, budgets);
+    let mut out = String::new();
+    if iteration > 0 {
+        let _ = writeln!(out, "- `{bin} inspect output {iteration} --format text`");
+        let _ = writeln!(out, "- `{bin} inspect prompt {iteration} --format md`");
+    }
+    for what in [
+        "scratchpad --format md",
+        "coordination --format md",
+        "metrics --format md",
+        "memory",
+        "journal --format json",
+    ] {
+        let _ = writeln!(out, "- `{bin} inspect {what}`");
+    }
+    out
+}

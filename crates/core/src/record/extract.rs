@@ -1,0 +1,258 @@
+//! One text out of a line that is too long to be held.
+
+use super::unescaper::Unescaper;
+
+/// The deepest nesting that is followed. The parser, which has seen the line before, allows less.
+const DEEPEST: usize = 256;
+/// The longest key that is compared; a longer one is none that anybody looks for.
+const LONGEST_KEY: usize = 64;
+
+/// Takes the bytes of one record, piece by piece, and gives the text of one of its `fields`.
+///
+/// It reads JSON by whomever, and trusts that it is a record: [`Glance`](super::Glance) has looked at
+/// it, with its long strings cut short. What it makes of anything else is some text or none.
+#[derive(Debug)]
+pub struct Extract {
+    name: &'static str,
+    state: State,
+    /// For each open brace and bracket, whether it is a brace.
+    open: Vec<bool>,
+    /// The key that was read last, still escaped.
+    key: Vec<u8>,
+    /// Whether the value of `fields` is open.
+    in_fields: bool,
+    text: Unescaper,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Between tokens; in an object, before a key.
+    BeforeKey,
+    /// Behind a colon, or in a list.
+    BeforeValue,
+    /// Inside a string.
+    Inside(Role),
+    /// Inside a string, behind a backslash.
+    Escape(Role),
+    /// Inside a number, `true`, `false` or `null` that is looked for.
+    Literal,
+    /// Everything was found, or the record ended.
+    Over,
+}
+
+/// What a string is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Key,
+    Wanted,
+    Other,
+}
+
+impl Extract {
+    /// Looks for the field of this name.
+    pub fn field(name: &'static str) -> Self {
+        Extract {
+            name,
+            state: State::BeforeKey,
+            open: Vec::new(),
+            key: Vec::new(),
+            in_fields: false,
+            text: Unescaper::default(),
+        }
+    }
+
+    /// Takes the next piece and adds what it holds of the text. Says `false` once nothing more can
+    /// come.
+    pub fn push(&mut self, mut piece: &[u8], out: &mut String) -> bool {
+        while !piece.is_empty() && self.state != State::Over {
+            let taken = match self.state {
+                State::Inside(role) => self.inside(role, piece, out),
+                State::Escape(role) => self.escape(role, piece[0], out),
+                State::Literal => self.literal(piece, out),
+                _ => self.between(piece[0], out),
+            };
+            piece = &piece[taken..];
+        }
+        self.state != State::Over
+    }
+
+    /// Says that nothing more comes.
+    pub fn finish(self, out: &mut String) {
+        self.text.finish(out);
+    }
+
+    fn between(&mut self, byte: u8, out: &mut String) -> usize {
+        let is_value = self.state == State::BeforeValue;
+        match byte {
+            b'"' => {
+                let in_object = self.open.last() == Some(&true);
+                self.state = State::Inside(match (in_object && !is_value, self.is_wanted()) {
+                    (true, _) => Role::Key,
+                    (false, true) => Role::Wanted,
+                    (false, false) => Role::Other,
+                });
+                if in_object && !is_value {
+                    self.key.clear();
+                }
+            }
+            b':' => self.state = State::BeforeValue,
+            b',' => self.state = State::BeforeKey,
+            b'{' | b'[' => {
+                self.in_fields |= self.open.len() == 1 && byte == b'{' && self.key == b"fields";
+                self.open.push(byte == b'{');
+                self.state = State::BeforeKey;
+                if self.open.len() > DEEPEST {
+                    self.state = State::Over;
+                }
+            }
+            b'}' | b']' => {
+                self.open.pop();
+                self.in_fields &= self.open.len() > 1;
+                self.state = State::BeforeKey;
+                if self.open.is_empty() {
+                    self.state = State::Over;
+                }
+            }
+            b' ' | b'\t' | b'\r' => {}
+            _ if is_value && self.is_wanted() => {
+                self.state = State::Literal;
+                self.key.clear();
+                return self.literal(&[byte], out);
+            }
+            _ => {}
+        }
+        1
+    }
+
+    /// Whether the value of the last key is the one that is looked for.
+    fn is_wanted(&self) -> bool {
+        self.in_fields
+            && self.open.len() == 2
+            && self.state == State::BeforeValue
+            && super::unescape(&self.key) == self.name
+    }
+
+    fn inside(&mut self, role: Role, piece: &[u8], out: &mut String) -> usize {
+        let end = memchr::memchr2(b'"', b'\\', piece);
+        let plain = end.unwrap_or(piece.len());
+        self.take(role, &piece[..plain], out);
+        match end.map(|at| piece[at]) {
+            Some(b'"') => {
+                self.state = match role {
+                    Role::Wanted => State::Over,
+                    Role::Key | Role::Other => State::BeforeKey,
+                };
+                plain + 1
+            }
+            Some(_) => {
+                self.state = State::Escape(role);
+                plain + 1
+            }
+            None => plain,
+        }
+    }
+
+    /// Behind a backslash, which keeps a quote from ending the string.
+    fn escape(&mut self, role: Role, byte: u8, out: &mut String) -> usize {
+        self.take(role, &[b'\\', byte], out);
+        self.state = State::Inside(role);
+        1
+    }
+
+    fn take(&mut self, role: Role, bytes: &[u8], out: &mut String) {
+        match role {
+            Role::Key if self.key.len() < LONGEST_KEY => self.key.extend_from_slice(bytes),
+            Role::Wanted => self.text.push(bytes, out),
+            Role::Key | Role::Other => {}
+        }
+    }
+
+    /// A number or a flag reads as text; `null` is nothing.
+    fn literal(&mut self, piece: &[u8], out: &mut String) -> usize {
+        let is_literal = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+        let end = piece.iter().position(|byte| !is_literal(byte));
+        let literal = &piece[..end.unwrap_or(piece.len())];
+        // The key has done its duty, and there is no second value to look for.
+        let room = LONGEST_KEY.saturating_sub(self.key.len());
+        self.key.extend_from_slice(&literal[..literal.len().min(room)]);
+        if end.is_some() {
+            self.state = State::Over;
+            if self.key != b"null" {
+                self.text.push(&self.key, out);
+            }
+        }
+        literal.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Glance, Heading, IterationFinish, print};
+    use super::*;
+    use crate::stamp::Stamp;
+    use proptest::prelude::*;
+
+    fn output(line: &[u8], step: usize) -> String {
+        let mut extract = Extract::field("output");
+        let mut out = String::new();
+        for piece in line.chunks(step) {
+            if !extract.push(piece, &mut out) {
+                break;
+            }
+        }
+        extract.finish(&mut out);
+        out
+    }
+
+    #[test]
+    fn the_field_is_found_by_whomever_it_was_written() {
+        for (line, text) in [
+            (r#"{"run": "r", "fields": {"exit_code": "0", "output": "a\u0022b"}}"#, "a\"b"),
+            (r#"{"fields":{"output":"a\"b\\","more":"x"},"output":"no"}"#, "a\"b\\"),
+            (r#"{"output": "no", "x": {"output": "no"}, "fields" : {"output" : "yes"}}"#, "yes"),
+            (
+                r#"{"fields": {"x": {"output": "no"}, "y": ["output", "no"], "output": "yes"}}"#,
+                "yes",
+            ),
+            (r#"{"fields": {"out\u0070ut": "yes"}}"#, "yes"),
+            (r#"{"fields": {"x": "output", "output": 12}, "run": "r"}"#, "12"),
+            (r#"{"fields": {"output": null}}"#, ""),
+            (r#"{"fields": {"exit_code": "0"}, "payload": "output"}"#, ""),
+            (r#"["output", "no"]"#, ""),
+            ("nonsense \" } : {", ""),
+        ] {
+            for step in [1, 2, 3, 5, 1000] {
+                assert_eq!(output(line.as_bytes(), step), text, "{line} by {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_lies_behind_the_text_is_not_read() {
+        let mut extract = Extract::field("output");
+        let mut out = String::new();
+        assert!(extract.push(br#"{"fields": {"output": "yes"#, &mut out));
+        assert!(!extract.push(br#"", "output": "no"}}"#, &mut out));
+        assert!(!extract.push(b"\"no", &mut out));
+        assert_eq!(out, "yes");
+    }
+
+    proptest! {
+        #[test]
+        fn it_finds_what_a_glance_finds(text in any::<String>(), step in 1..40usize) {
+            let heading = Heading { run: "r".into(), iteration: "1".into(), now: Stamp::from_millis(0) };
+            let mut line = Vec::new();
+            let finish = IterationFinish { output: text.clone(), ..Default::default() };
+            print(&finish.record(&heading), &mut line);
+            let glance = Glance::read(line.trim_ascii_end()).unwrap();
+            prop_assert_eq!(glance.field("output").unwrap(), text.as_str());
+            prop_assert_eq!(output(&line, step), text);
+        }
+
+        #[test]
+        fn any_bytes_can_be_tried(bytes in prop::collection::vec(
+            prop_oneof![any::<u8>(), prop::sample::select(b"{}[]\":,\\ output".to_vec())], 0..60)) {
+            output(&bytes, 7);
+        }
+    }
+}

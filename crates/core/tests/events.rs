@@ -1,0 +1,254 @@
+//! What records mean: every typed event is read back from the record that it writes, and the examples
+//! of the journal's reference mean what the reference says.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use autoloop_core::record::*;
+use autoloop_core::stamp::Stamp;
+use autoloop_testkit::records::text;
+use autoloop_testkit::{Dice, simulate};
+
+trait Made {
+    fn made(dice: &mut Dice) -> Self;
+}
+
+impl Made for String {
+    fn made(dice: &mut Dice) -> Self {
+        text(dice)
+    }
+}
+
+impl Made for u64 {
+    fn made(dice: &mut Dice) -> Self {
+        *dice.pick(&[0, 1, 300_000, u64::MAX])
+    }
+}
+
+impl Made for i32 {
+    fn made(dice: &mut Dice) -> Self {
+        *dice.pick(&[0, 1, -1, 137, i32::MIN, i32::MAX])
+    }
+}
+
+impl Made for bool {
+    fn made(dice: &mut Dice) -> Self {
+        dice.chance(1, 2)
+    }
+}
+
+impl Made for Seconds {
+    fn made(dice: &mut Dice) -> Self {
+        Seconds(u64::made(dice))
+    }
+}
+
+impl<T: Made> Made for Option<T> {
+    fn made(dice: &mut Dice) -> Self {
+        dice.chance(1, 2).then(|| T::made(dice))
+    }
+}
+
+fn heading(dice: &mut Dice) -> Heading {
+    Heading {
+        run: text(dice),
+        iteration: dice.below(100).to_string(),
+        now: Stamp::from_millis(1_794_777_126_031),
+    }
+}
+
+/// Writes a record down and reads it again.
+fn through_a_line(record: &Record) -> Record {
+    let mut line = Vec::new();
+    print(record, &mut line);
+    parse(line.strip_suffix(b"\n").unwrap()).unwrap()
+}
+
+/// The same record in the other wire form: numbers and flags as text, texts that are numbers or flags
+/// as such.
+fn in_the_other_form(mut record: Record) -> Record {
+    let Body::System(fields) = &mut record.body else { return record };
+    for (_, value) in fields {
+        *value = match &*value {
+            Value::Text(text) => match text.as_str() {
+                "true" => Value::Flag(true),
+                "false" => Value::Flag(false),
+                text => match text.parse::<u64>() {
+                    Ok(number) if number.to_string() == *text => Value::Number(number.into()),
+                    _ => Value::Text(text.to_owned()),
+                },
+            },
+            other => Value::Text(other.to_text().unwrap()),
+        };
+    }
+    record
+}
+
+/// One test a system event: all of its fields, as the reference lists them.
+macro_rules! system_events {
+    ($( $test:ident: $name:ident { $($field:ident),* } )*) => { $(
+        #[test]
+        fn $test() {
+            simulate(stringify!($name), 100, |_, dice| {
+                let event = $name { $( $field: Made::made(dice), )* };
+                let written = event.record(&heading(dice));
+                let record = through_a_line(&written);
+                assert_eq!(record, written);
+                assert_eq!(record.topic.as_str(), $name::TOPIC);
+                assert_eq!(record.event(), Event::$name(event.clone()));
+                assert_eq!(in_the_other_form(record).event(), Event::$name(event));
+            });
+        }
+    )* };
+}
+
+system_events! {
+    loop_start: LoopStart { max_iterations, completion_promise, completion_event, review_every, objective }
+    loop_complete: LoopComplete { reason }
+    loop_stop: LoopStop { reason, completed_iterations, stopped_before_iteration, max_iterations, iteration, output_tail }
+    iteration_start: IterationStart { recent_event, suggested_roles, allowed_events, backpressure, prompt }
+    iteration_finish: IterationFinish { exit_code, timed_out, elapsed_s, output }
+    backend_start: BackendStart { backend_kind, command, prompt_mode, timeout_ms }
+    backend_finish: BackendFinish { exit_code, timed_out, output }
+    review_start: ReviewStart { kind, backend_kind, command, prompt_mode, prompt, timeout_ms }
+    review_finish: ReviewFinish { kind, exit_code, timed_out, output }
+    event_invalid: EventInvalid { recent_event, emitted, suggested_roles, allowed_events, reason }
+    journal_repaired: JournalRepaired { offset, bytes }
+    wave_start: WaveStart { wave_id, trigger_topic, branch_count, opening_recent_event, opening_roles, opening_events, objectives }
+    wave_branch_start: WaveBranchStart { wave_id, branch_id, objective, routing_event, branch_roles, branch_events }
+    wave_branch_finish: WaveBranchFinish { wave_id, branch_id, stop_reason, elapsed_ms, output }
+    wave_join_start: WaveJoinStart { wave_id, trigger_topic, branch_count, elapsed_ms, branch_outcomes }
+    wave_join_finish: WaveJoinFinish { wave_id, trigger_topic, joined_topic, routing_basis, resume_recent_event, resume_roles, resume_events, elapsed_ms }
+    wave_timeout: WaveTimeout { wave_id, timed_out_branches }
+    wave_failed: WaveFailed { wave_id, failed_branches }
+    wave_invalid: WaveInvalid { trigger_topic, reason, active_wave_id, opening_recent_event }
+    chain_start: ChainStart { name, steps, step_count }
+    chain_step_start: ChainStepStart { step, preset, preset_dir, work_dir }
+    chain_step_finish: ChainStepFinish { step, preset, stop_reason }
+    chain_complete: ChainComplete { name, steps_completed, outcome }
+}
+
+#[test]
+fn coordination_events_round_trip_through_their_payload() {
+    simulate("coordination", 500, |_, dice| {
+        let all = [
+            Coordination::IssueDiscovered {
+                id: text(dice),
+                summary: text(dice),
+                disposition: text(dice),
+                owner: text(dice),
+            },
+            Coordination::IssueResolved { id: text(dice), resolution: text(dice) },
+            Coordination::SliceStarted { id: text(dice), description: text(dice) },
+            Coordination::SliceVerified { id: text(dice) },
+            Coordination::SliceCommitted { id: text(dice), commit_hash: text(dice) },
+            Coordination::ContextArchived {
+                source_file: text(dice),
+                dest_file: text(dice),
+                reason: text(dice),
+            },
+            Coordination::ChainSpawn {
+                chain_id: text(dice),
+                parent_id: text(dice),
+                steps: text(dice),
+                justification: text(dice),
+            },
+        ];
+        for event in all {
+            let topic = autoloop_core::topic::Topic::new(event.topic());
+            let written = heading(dice).agent(topic, event.payload().to_string());
+            assert_eq!(through_a_line(&written).event(), Event::Coordination(event));
+        }
+    });
+}
+
+#[test]
+fn a_known_topic_without_a_field_it_must_have_is_kept_and_means_nothing() {
+    for line in [
+        r#"{"run": "r", "iteration": "1", "topic": "iteration.finish", "fields": {"exit_code": "0"}}"#,
+        r#"{"run": "r", "iteration": "1", "topic": "loop.complete", "fields": {"reason": null}}"#,
+        r#"{"run": "r", "iteration": "1", "topic": "backend.finish", "fields": {"exit_code": "x", "timed_out": false, "output": ""}}"#,
+        r#"{"run": "r", "iteration": "1", "topic": "mood.changed", "fields": {}}"#,
+    ] {
+        let record = parse(line.as_bytes()).unwrap();
+        assert_eq!(record.event(), Event::Other);
+        assert_eq!(through_a_line(&record), record);
+    }
+}
+
+/// The examples of the reference, as the public autoloop has written them and as this one does.
+#[test]
+fn the_examples_of_the_reference_mean_what_it_says() {
+    let routing = Event::Routing {
+        topic: autoloop_core::topic::Topic::new("review.ready"),
+        payload: "initial implementation complete".into(),
+        source: "agent".into(),
+    };
+    let issue = Event::Coordination(Coordination::IssueDiscovered {
+        id: "issue-1".into(),
+        summary: "fix login bug".into(),
+        disposition: "open".into(),
+        owner: "builder".into(),
+    });
+    let start = Event::IterationStart(IterationStart {
+        recent_event: "tasks.ready".into(),
+        suggested_roles: "builder".into(),
+        allowed_events: "review.ready,build.blocked".into(),
+        backpressure: String::new(),
+        prompt: "...".into(),
+    });
+    let examples = [
+        (
+            r#"{"run": "swift-agent", "iteration": "3", "topic": "iteration.start", "fields": {"recent_event": "tasks.ready", "suggested_roles": "builder", "allowed_events": "review.ready,build.blocked", "backpressure": "", "prompt": "..."}}"#,
+            "3",
+            start,
+        ),
+        (
+            r#"{"run": "swift-agent", "iteration": "3", "topic": "review.ready", "payload": "initial implementation complete", "source": "agent"}"#,
+            "3",
+            routing,
+        ),
+        (
+            r#"{"run": "swift-agent", "iteration": "2", "topic": "issue.discovered", "payload": "id=issue-1; summary=fix login bug; disposition=open; owner=builder;", "source": "agent"}"#,
+            "2",
+            issue,
+        ),
+    ];
+    for (line, iteration, event) in examples {
+        let record = parse(line.as_bytes()).unwrap();
+        assert_eq!((record.run.as_str(), record.iteration.as_str()), ("swift-agent", iteration));
+        assert_eq!((&record.ts, record.version), (&None, None));
+        assert_eq!(record.event(), event);
+
+        let mut printed = Vec::new();
+        print(&record, &mut printed);
+        assert_eq!(printed, format!("{line}\n").as_bytes(), "it is written as the reference shows");
+
+        let dated = line.strip_suffix('}').unwrap().to_owned()
+            + r#", "ts": "2026-11-15T21:12:06.031Z", "v": 1}"#;
+        let record = parse(dated.as_bytes()).unwrap();
+        assert_eq!(record.event(), event);
+        assert_eq!(record.version, Some(1));
+        assert_eq!(record.stamp(), Some(Stamp::from_millis(1_794_777_126_031)));
+        assert_eq!(Glance::read(dated.as_bytes()).unwrap().ts().unwrap(), record.ts.unwrap());
+    }
+}
+
+/// Numbers stand on the wire as the reference shows them.
+#[test]
+fn the_wire_form_is_that_of_the_reference() {
+    let heading = Heading { run: "r".into(), iteration: "3".into(), now: Stamp::from_millis(0) };
+    let finish = IterationFinish {
+        exit_code: -1,
+        timed_out: false,
+        elapsed_s: Seconds(12),
+        output: "a\n".into(),
+    };
+    let mut line = Vec::new();
+    print(&finish.record(&heading), &mut line);
+    assert_eq!(
+        String::from_utf8(line).unwrap(),
+        r#"{"run": "r", "iteration": "3", "topic": "iteration.finish", "fields": {"exit_code": "-1", "timed_out": false, "elapsed_s": 12, "output": "a\u000a"}, "ts": "1970-01-01T00:00:00.000Z", "v": 1}"#
+            .to_owned()
+            + "\n"
+    );
+}

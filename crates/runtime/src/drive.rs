@@ -1,0 +1,343 @@
+//! Carries a run out: asks for the next step, does it, and puts on record what came of it.
+//!
+//! Nothing is decided here. What to do is a value that [`next_step`] returns, from the state that the
+//! [`Ledger`] folds from the journal and from the plan that was last loaded; so a run that was cut off
+//! anywhere is taken up by asking again.
+
+mod iteration;
+mod launch;
+mod ledger;
+mod review;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use autoloop_core::record::{LoopResume, LoopStart, LoopStop, Record};
+use autoloop_core::run::{Ending, Run, Stage};
+use autoloop_core::run_id::RunId;
+use autoloop_core::step::{Step, next_step};
+
+use crate::journal::{AppendError, FileJournal, ReadError};
+use crate::process::Interrupts;
+use crate::project::{LoadError, Loaded, Project};
+use crate::world::{Access, DiskFile, World};
+
+pub use launch::PLAY_SCRIPT;
+pub use ledger::{Foreign, Ledger};
+
+/// What a run is for when nobody said.
+const DEFAULT_OBJECTIVE: &str = "Do the task and publish the completion event when finished.";
+
+/// A run, and everything that is needed to carry it out.
+pub struct Drive<'a> {
+    world: &'a World,
+    project: &'a Project,
+    interrupts: &'a Interrupts,
+    /// This program, which plays scripts and is what agents call.
+    program: PathBuf,
+    ledger: Ledger<'a>,
+    loaded: Loaded,
+    objective: String,
+    /// What is wrong with the files of the loop, for the next prompt.
+    notices: Vec<String>,
+    /// The end of what the last backend printed.
+    output_tail: String,
+    /// Held as long as the run is driven, so that nobody else drives it.
+    _lock: Box<dyn DiskFile>,
+    tell: &'a mut dyn FnMut(Progress<'_>),
+}
+
+/// Where a run is carried out, and by what.
+pub struct Scene<'a> {
+    /// The world.
+    pub world: &'a World,
+    /// The project.
+    pub project: &'a Project,
+    /// Its journal.
+    pub journal: &'a FileJournal,
+    /// Requests to stop.
+    pub interrupts: &'a Interrupts,
+    /// This program.
+    pub program: PathBuf,
+    /// Who is told how it goes.
+    pub tell: &'a mut dyn FnMut(Progress<'_>),
+}
+
+/// Something worth telling while a run goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress<'a> {
+    /// The run begins, or is taken up again.
+    Began(&'a Run),
+    /// An iteration begins.
+    Iteration {
+        /// Which one.
+        number: u64,
+        /// Of how many at most.
+        of: u64,
+        /// Who is to act.
+        roles: &'a [String],
+        /// The event that routes it.
+        event: &'a str,
+    },
+    /// An iteration ended; the run as it is now.
+    Iterated(&'a Run),
+    /// A metareview begins.
+    Review {
+        /// The iteration that it comes before.
+        before: u64,
+    },
+    /// Something that a person should know.
+    Note(&'a str),
+}
+
+/// Why a run could not be carried on.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    /// Another process drives it.
+    #[error("run '{run}' is being driven by another process{}", holder.map(|pid| format!(" ({pid})")).unwrap_or_default())]
+    Busy {
+        /// The run.
+        run: String,
+        /// The process, where the system can tell.
+        holder: Option<u32>,
+    },
+    /// A run id that would lead out of the state directory.
+    #[error("'{}' cannot be the id of a run", .0.escape_debug())]
+    BadRunId(String),
+    /// The files of the loop cannot be used.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// Something could not be put on record.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// The journal could not be read, or is not the one that it was.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A file of the run could not be written.
+    #[error("cannot write {}: {source}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl<'a> Drive<'a> {
+    /// Prepares to begin a run.
+    ///
+    /// # Errors
+    ///
+    /// When the files of the loop cannot be used, or another process drives a run of this name.
+    pub fn begin(
+        scene: Scene<'a>,
+        run: &RunId,
+        objective: Option<String>,
+    ) -> Result<Self, DriveError> {
+        let ledger = Ledger::new(scene.journal, scene.world, Run::new(run.as_str()))?;
+        Drive::new(scene, ledger, objective)
+    }
+
+    /// Prepares to take a run up again.
+    ///
+    /// # Errors
+    ///
+    /// When the files of the loop cannot be used, or another process drives the run.
+    pub fn resume(scene: Scene<'a>, run: &str) -> Result<Self, DriveError> {
+        let ledger = Ledger::of_run(scene.journal, scene.world, run)?;
+        let objective = ledger.run().start.as_ref().map(|start| start.objective.clone());
+        Drive::new(scene, ledger, objective)
+    }
+
+    fn new(
+        scene: Scene<'a>,
+        ledger: Ledger<'a>,
+        objective: Option<String>,
+    ) -> Result<Self, DriveError> {
+        let loaded = scene.project.load(&*scene.world.disk)?;
+        let objective = objective
+            .or_else(|| loaded.objective.clone())
+            .unwrap_or_else(|| DEFAULT_OBJECTIVE.to_owned());
+        let lock = lock_run(&run_dir(&loaded, &ledger.run().id)?, &ledger.run().id, scene.world)?;
+        Ok(Drive {
+            world: scene.world,
+            project: scene.project,
+            interrupts: scene.interrupts,
+            program: scene.program,
+            ledger,
+            loaded,
+            objective,
+            notices: Vec::new(),
+            output_tail: String::new(),
+            _lock: lock,
+            tell: scene.tell,
+        })
+    }
+
+    /// Carries the run out to its end.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be carried on. Everything that happened is on record, and the run can be taken
+    /// up again.
+    pub fn run(mut self) -> Result<Run, DriveError> {
+        self.announce_resumption()?;
+        loop {
+            if let Some(ending) = self.interrupted()? {
+                return Ok(ending);
+            }
+            let rules = self.loaded.plan.rules();
+            match next_step(self.ledger.run(), &rules, &self.loaded.topology) {
+                Step::Start => self.start()?,
+                Step::Review { before } => {
+                    self.review(before)?;
+                    self.reload();
+                }
+                Step::Iterate(order) => {
+                    self.iterate(&order)?;
+                    self.reload();
+                }
+                Step::Complete(complete) => {
+                    self.put(|heading| complete.record(heading))?;
+                }
+                Step::Stop(stop) => self.stop(stop)?,
+                Step::Over(_) => return Ok(self.ledger.into_run()),
+            }
+        }
+    }
+
+    fn start(&mut self) -> Result<(), DriveError> {
+        let plan = &self.loaded.plan;
+        let start = LoopStart {
+            max_iterations: plan.max_iterations,
+            completion_promise: plan.completion.promise.clone().unwrap_or_default(),
+            completion_event: plan.completion.event.clone(),
+            review_every: plan.review.as_ref().map_or(0, |review| review.every.get()),
+            objective: self.objective.clone(),
+        };
+        self.put(|heading| start.record(heading))?;
+        (self.tell)(Progress::Began(self.ledger.run()));
+        Ok(())
+    }
+
+    /// Says on record that a run goes on that had ended or was cut off.
+    fn announce_resumption(&mut self) -> Result<(), DriveError> {
+        let run = self.ledger.run();
+        let previous_stop_reason = match &run.stage {
+            Stage::New => return Ok(()),
+            Stage::Ended(Ending::Stop { reason }) => reason.clone(),
+            Stage::Ended(Ending::Complete { .. }) => return Ok(()),
+            Stage::Between | Stage::Iterating | Stage::Reviewing => String::new(),
+        };
+        let resume = LoopResume { resumed_from_iteration: run.done, previous_stop_reason };
+        self.put(|heading| resume.record(heading))?;
+        (self.tell)(Progress::Began(self.ledger.run()));
+        Ok(())
+    }
+
+    fn interrupted(&mut self) -> Result<Option<Run>, DriveError> {
+        let is_over = matches!(self.ledger.run().stage, Stage::New | Stage::Ended(_));
+        if self.interrupts.first().is_none() || is_over {
+            return Ok(None);
+        }
+        self.stop(LoopStop {
+            reason: "interrupted".to_owned(),
+            iteration: Some(self.ledger.run().done),
+            ..LoopStop::default()
+        })?;
+        Ok(Some(self.ledger.run().clone()))
+    }
+
+    fn stop(&mut self, mut stop: LoopStop) -> Result<(), DriveError> {
+        if stop.reason.starts_with("backend_") {
+            stop.output_tail = Some(self.output_tail.clone());
+        }
+        self.put(|heading| stop.record(heading))
+    }
+
+    /// Puts one record on record, outside of an iteration.
+    fn put(
+        &mut self,
+        record: impl FnOnce(&autoloop_core::record::Heading) -> Record,
+    ) -> Result<(), DriveError> {
+        let heading = self.ledger.heading("", self.world.clock.now());
+        let record = record(&heading);
+        self.ledger.append(self.durability(), |_| vec![record.clone().into()])?;
+        Ok(())
+    }
+
+    /// Reads the files of the loop again. Where they cannot be used, the last good ones stay in force,
+    /// and the next prompt says what is wrong.
+    fn reload(&mut self) {
+        self.notices.clear();
+        match self.project.load(&*self.world.disk) {
+            Ok(loaded) => self.loaded = loaded,
+            Err(error) => {
+                let notice = format!("the files of the loop cannot be used as they are: {error}");
+                (self.tell)(Progress::Note(&notice));
+                self.notices.push(notice);
+            }
+        }
+    }
+
+    fn durability(&self) -> crate::journal::Durability {
+        use autoloop_core::config::SyncPolicy;
+
+        match self.loaded.plan.journal.sync {
+            SyncPolicy::Always | SyncPolicy::Iteration => crate::journal::Durability::Synced,
+            SyncPolicy::Never => crate::journal::Durability::Cached,
+        }
+    }
+
+    fn run_dir(&self) -> PathBuf {
+        self.loaded.files.state_dir.join("runs").join(&self.ledger.run().id)
+    }
+}
+
+/// Where the files of a run are.
+fn run_dir(loaded: &Loaded, run: &str) -> Result<PathBuf, DriveError> {
+    match RunId::is_safe(run) {
+        true => Ok(loaded.files.state_dir.join("runs").join(run)),
+        false => Err(DriveError::BadRunId(run.to_owned())),
+    }
+}
+
+/// Makes sure that nobody else drives the run, as long as the result is held.
+fn lock_run(dir: &Path, run: &str, world: &World) -> Result<Box<dyn DiskFile>, DriveError> {
+    create_dirs(dir, world)?;
+    let path = dir.join("lock");
+    let failed = |source| DriveError::Write { path: path.clone(), source };
+    let file = world.disk.open(&path, Access::Append).map_err(failed)?;
+    match file.try_lock().map_err(failed)? {
+        true => Ok(file),
+        false => Err(DriveError::Busy { run: run.to_owned(), holder: file.lock_holder() }),
+    }
+}
+
+/// Makes a directory and those on the way to it.
+fn create_dirs(dir: &Path, world: &World) -> Result<(), DriveError> {
+    let missing: Vec<&Path> =
+        dir.ancestors().take_while(|dir| world.disk.stat(dir).is_err()).collect();
+    for dir in missing.into_iter().rev() {
+        match world.disk.create_dir(dir) {
+            Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(DriveError::Write { path: dir.to_owned(), source });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A file that holds a text that is too long to be held in memory.
+fn spooled(path: &Path, world: &World) -> Result<crate::journal::Spooled, DriveError> {
+    let text = world
+        .disk
+        .open(path, Access::Read)
+        .map_err(|source| DriveError::Write { path: path.to_owned(), source })?;
+    Ok(crate::journal::Spooled {
+        hole: autoloop_core::record::Hole::Output,
+        path: path.to_owned(),
+        text: Arc::from(text),
+    })
+}

@@ -1,0 +1,271 @@
+//! One iteration: the agent acts, and what it did is put on record and checked.
+
+use autoloop_core::memory::Block;
+use autoloop_core::plan::BackendPlan;
+use autoloop_core::prompt::iteration::{IterationOrder, render};
+use autoloop_core::prompt::{Budgets, Cast, Completion, Pressure, RoleText, Tools};
+use autoloop_core::record::{
+    BackendFinish, BackendStart, EventInvalid, Heading, IterationFinish, IterationStart, Seconds,
+};
+use autoloop_core::routing::{Admission, InvalidEvent, Refusal, admit};
+use autoloop_core::step::Order;
+use autoloop_core::topic::Topic;
+use autoloop_core::topology::Route;
+
+use super::launch::{Turn, mode_name};
+use super::{Drive, DriveError, Foreign, Progress, spooled};
+use crate::journal::{FileSettings, NewRecord, Spooled};
+use crate::memory::MemoryFile;
+use crate::process;
+use crate::world::{Ending, Finished};
+
+/// How many characters of earlier outputs a prompt carries.
+const SCRATCHPAD_BUDGET: usize = 24_000;
+/// How much of the output a stopping run shows.
+const TAIL_SHOWN: usize = 500;
+
+impl Drive<'_> {
+    /// Lets the agent act once.
+    pub(super) fn iterate(&mut self, order: &Order) -> Result<(), DriveError> {
+        (self.tell)(Progress::Iteration {
+            number: order.iteration,
+            of: self.loaded.plan.max_iterations,
+            roles: &order.route.roles,
+            event: &order.recent_event,
+        });
+        let backend = self.backend(&order.route);
+        let prompt = render(&self.iteration_order(order)?);
+        let turn = Turn {
+            iteration: order.iteration,
+            recent_event: &order.recent_event,
+            route: &order.route,
+            review: "",
+            prompt: &prompt,
+        };
+        let launch = self.launch(&backend, &turn)?;
+        let start = IterationStart {
+            recent_event: order.recent_event.clone(),
+            suggested_roles: order.route.roles.join(","),
+            allowed_events: order.route.events.join(","),
+            backpressure: backpressure(order).unwrap_or_default(),
+            prompt: prompt.clone(),
+        };
+        let backend_start = BackendStart {
+            backend_kind: backend.kind.to_string(),
+            command: backend.command.clone(),
+            prompt_mode: mode_name(launch.delivery),
+            timeout_ms: millis(backend.timeout),
+            prompt_detour: launch.delivery.detour.map(|detour| detour.to_string()),
+        };
+        let heading = self.ledger.heading(order.iteration, self.world.clock.now());
+        self.ledger.append(self.durability(), |_| {
+            vec![start.record(&heading).into(), backend_start.record(&heading).into()]
+        })?;
+
+        let spool = launch.job.spool.clone();
+        let finished = process::run(launch.job, self.world, self.interrupts);
+        let output = match &spool {
+            Some(spool) if finished.stdout.left_out() > 0 => {
+                Some(spooled(&spool.stdout, self.world)?)
+            }
+            _ => None,
+        };
+        self.record_end(order, &finished, output)
+    }
+
+    /// Puts on record how the iteration ended, together with what was not allowed in it.
+    fn record_end(
+        &mut self,
+        order: &Order,
+        finished: &Finished,
+        output: Option<Spooled>,
+    ) -> Result<(), DriveError> {
+        let heading = self.ledger.heading(order.iteration, self.world.clock.now());
+        let end = TurnEnd::new(finished, output);
+        self.output_tail = tail(&said(finished));
+        self.ledger.append(self.durability(), |foreign| {
+            end.records(&heading, &invalid_events(order, foreign))
+        })?;
+        if finished.found {
+            self.ledger.note_promise();
+        }
+        for note in notes(finished) {
+            (self.tell)(Progress::Note(&note));
+        }
+        (self.tell)(Progress::Iterated(self.ledger.run()));
+        Ok(())
+    }
+
+    /// The agent of the first role that is suggested.
+    fn backend(&self, route: &Route) -> BackendPlan {
+        let role = route.roles.first().and_then(|role| self.loaded.topology.role(role));
+        match role {
+            Some(role) => self.loaded.plan.backend_for(role).clone(),
+            None => self.loaded.plan.backend.clone(),
+        }
+    }
+
+    fn iteration_order(&self, order: &Order) -> Result<IterationOrder, DriveError> {
+        let plan = &self.loaded.plan;
+        let run = self.ledger.run();
+        let memory = self.memory()?;
+        Ok(IterationOrder {
+            run: run.id.clone(),
+            iteration: order.iteration,
+            max_iterations: plan.max_iterations,
+            objective: self.objective.clone(),
+            harness_instructions: self.loaded.harness.clone().unwrap_or_default(),
+            notices: self.notices.clone(),
+            pressure: self.pressure(&memory),
+            backpressure: backpressure(order),
+            memory,
+            cast: self.cast(&order.recent_event, &order.route),
+            completion: Completion {
+                event: plan.completion.event.clone(),
+                promise: plan.completion.promise.clone().unwrap_or_default(),
+                required_events: plan.completion.required.clone(),
+            },
+            scratchpad: self.ledger.scratchpad().compact(SCRATCHPAD_BUDGET),
+            tools: self.tools(),
+            budgets: Budgets::default(),
+        })
+    }
+
+    pub(super) fn scratchpad(&self) -> String {
+        self.ledger.scratchpad().compact(SCRATCHPAD_BUDGET)
+    }
+
+    pub(super) fn tools(&self) -> Tools {
+        Tools {
+            bin: self.loaded.files.tool().display().to_string(),
+            state_dir: self.loaded.files.state_dir.display().to_string(),
+        }
+    }
+
+    pub(super) fn cast(&self, recent_event: &str, route: &Route) -> Cast {
+        let roles = self.loaded.topology.roles.iter().map(|role| RoleText {
+            id: role.id.clone(),
+            emits: role.emits.iter().map(ToString::to_string).collect(),
+            prompt: self.loaded.role_prompt(&role.id).to_owned(),
+        });
+        Cast { recent_event: recent_event.to_owned(), route: route.clone(), roles: roles.collect() }
+    }
+
+    pub(super) fn pressure(&self, memory: &Block) -> Pressure {
+        let run = self.ledger.run();
+        let rejected = run.backpressure.as_ref().map(|invalid| invalid.emitted.clone());
+        Pressure::new(memory, run.invalid_count, rejected)
+    }
+
+    /// What is remembered, within the budget of a prompt.
+    pub(super) fn memory(&self) -> Result<Block, DriveError> {
+        let settings = FileSettings { lock_timeout: self.loaded.plan.journal.lock_timeout };
+        let files = &self.loaded.files;
+        let run =
+            autoloop_core::memory::Places::of_run(&files.state_dir, &self.ledger.run().id).run;
+        let read = |path| MemoryFile::new(path, self.world, settings).read();
+        let project = read(files.memory.clone())?;
+        let run = run.map(read).transpose()?.unwrap_or_default();
+        Ok(Block::new(&project, &run, self.loaded.plan.memory_budget.unwrap_or(0)))
+    }
+}
+
+/// How an iteration ended, as it is put on record.
+struct TurnEnd {
+    backend: BackendFinish,
+    iteration: IterationFinish,
+    /// The output, where it is too long to be held in memory.
+    output: Option<Spooled>,
+}
+
+impl TurnEnd {
+    fn new(finished: &Finished, output: Option<Spooled>) -> Self {
+        let text = if output.is_some() { String::new() } else { said(finished) };
+        let (exit_code, timed_out) = (finished.exit_code(), finished.timed_out());
+        let elapsed_s = Seconds(finished.elapsed.as_secs());
+        TurnEnd {
+            backend: BackendFinish { exit_code, timed_out, output: text.clone() },
+            iteration: IterationFinish { exit_code, timed_out, elapsed_s, output: text },
+            output,
+        }
+    }
+
+    /// In the order of the specification: the backend, what was not allowed, the iteration.
+    fn records(&self, heading: &Heading, invalid: &[EventInvalid]) -> Vec<NewRecord> {
+        let with_output = |record| NewRecord { record, spooled: self.output.clone() };
+        let mut records = vec![with_output(self.backend.record(heading))];
+        records.extend(invalid.iter().map(|invalid| invalid.record(heading).into()));
+        records.push(with_output(self.iteration.record(heading)));
+        records
+    }
+}
+
+/// The second look at what was emitted: by the topology itself, not by what the agent was told.
+fn invalid_events(order: &Order, foreign: &Foreign) -> Vec<EventInvalid> {
+    let invalid = |emitted: &str, reason: Option<&str>| EventInvalid {
+        recent_event: order.recent_event.clone(),
+        emitted: emitted.to_owned(),
+        suggested_roles: order.route.roles.join(","),
+        allowed_events: order.route.events.join(","),
+        reason: reason.map(str::to_owned),
+    };
+    let is_refused = |topic: &&Topic| {
+        admit(topic, &order.route.events) == Admission::Refused(Refusal::NotAllowed)
+    };
+    let refused =
+        foreign.events.iter().filter(is_refused).map(|topic| invalid(topic.as_str(), None));
+    let forged = foreign.forged.iter().map(|topic| invalid(topic, Some("forged")));
+    refused.chain(forged).collect()
+}
+
+/// What the agent is told about the refusal that the order carries.
+fn backpressure(order: &Order) -> Option<String> {
+    order.backpressure.as_ref().map(told_of)
+}
+
+pub(super) fn told_of(invalid: &EventInvalid) -> String {
+    let list =
+        |text: &str| text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let refusal = match invalid.reason {
+        Some(_) => Refusal::Reserved,
+        None => Refusal::NotAllowed,
+    };
+    InvalidEvent {
+        emitted: Topic::new(invalid.emitted.clone()),
+        recent_event: Topic::new(invalid.recent_event.clone()),
+        suggested_roles: list(&invalid.suggested_roles),
+        allowed_events: list(&invalid.allowed_events),
+        refusal,
+    }
+    .to_string()
+}
+
+/// What the backend printed, or why it could not.
+pub(super) fn said(finished: &Finished) -> String {
+    match &finished.ending {
+        Ending::Exited(_) => finished.stdout.text(),
+        Ending::NeverStarted(why) => why.message.clone(),
+        Ending::Lost(why) => why.clone(),
+    }
+}
+
+fn tail(text: &str) -> String {
+    let skipped = text.chars().count().saturating_sub(TAIL_SHOWN);
+    text.chars().skip(skipped).collect()
+}
+
+pub(super) fn millis(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What a person should know about the way a job ended.
+pub(super) fn notes(finished: &Finished) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !finished.left.kept.is_empty() {
+        notes.push(format!("the agent left processes behind: {:?}", finished.left.kept));
+    }
+    if !finished.left.survivors.is_empty() {
+        notes.push(format!("processes could not be ended: {:?}", finished.left.survivors));
+    }
+    notes
+}

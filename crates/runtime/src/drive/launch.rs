@@ -1,0 +1,168 @@
+//! The job of a backend: what is started, with which environment, and where its output goes.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use autoloop_core::config::{BackendKind, Leftovers, PromptMode};
+use autoloop_core::env::Env;
+use autoloop_core::memory::Places;
+use autoloop_core::plan::BackendPlan;
+use autoloop_core::topology::Route;
+
+use super::{Drive, DriveError};
+use crate::process::{self, Delivery, delivery, notes_dir};
+use crate::world::{self, Job, Limits, Spool};
+
+/// The hidden command of this program that plays a script.
+pub const PLAY_SCRIPT: &str = "__script";
+
+/// What a backend is started for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn<'t> {
+    /// The iteration, or the one that a review comes before.
+    pub(super) iteration: u64,
+    /// The event that routes it.
+    pub(super) recent_event: &'t str,
+    /// Who is to act, and what may be said.
+    pub(super) route: &'t Route,
+    /// Which sort of review it is; empty in an iteration.
+    pub(super) review: &'t str,
+    /// What the agent is told.
+    pub(super) prompt: &'t str,
+}
+
+impl Turn<'_> {
+    /// The names of its files begin with this.
+    fn name(&self) -> String {
+        match self.review {
+            "" => format!("iteration-{}", self.iteration),
+            review => format!("{review}-{}", self.iteration),
+        }
+    }
+}
+
+/// A job, and how its prompt reaches it.
+pub(super) struct Launch {
+    pub(super) job: Job,
+    pub(super) delivery: Delivery,
+}
+
+impl Drive<'_> {
+    /// Prepares the job of a backend.
+    pub(super) fn launch(
+        &self,
+        backend: &BackendPlan,
+        turn: &Turn<'_>,
+    ) -> Result<Launch, DriveError> {
+        let dir = self.run_dir();
+        super::create_dirs(&dir, self.world)?;
+        let prompt_path = dir.join(format!("{}.prompt.md", turn.name()));
+        self.world
+            .disk
+            .replace(&prompt_path, turn.prompt.as_bytes())
+            .map_err(|source| DriveError::Write { path: prompt_path.clone(), source })?;
+
+        let delivery = delivery(asked_for(backend.prompt_mode), turn.prompt.as_bytes());
+        let (program, mut args) = command(backend, &self.program);
+        let mut stdin = Vec::new();
+        match delivery.mode {
+            process::PromptMode::Argument => args.push(turn.prompt.into()),
+            process::PromptMode::Stdin => stdin.extend_from_slice(turn.prompt.as_bytes()),
+            process::PromptMode::File => args.push(prompt_path.clone().into_os_string()),
+        }
+        let env = self.environment(turn, prompt_path);
+        let job = Job {
+            program,
+            args,
+            env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
+            dir: Some(self.project.dir.clone()),
+            stdin,
+            notes: Some(notes_dir(&self.loaded.files.state_dir)),
+            limits: Limits {
+                deadline: Some(backend.timeout),
+                grace: backend.grace,
+                spooled: backend.output_cap,
+                ..Limits::default()
+            },
+            spool: Some(spool(&dir, &turn.name())),
+            look_for: self.loaded.plan.completion.promise.clone().unwrap_or_default().into_bytes(),
+            leftovers: match backend.leftovers {
+                Leftovers::Kill => world::Leftovers::Kill,
+                Leftovers::Warn => world::Leftovers::Warn,
+                Leftovers::Keep => world::Leftovers::Keep,
+            },
+            ..Job::default()
+        };
+        Ok(Launch { job, delivery })
+    }
+
+    fn environment(&self, turn: &Turn<'_>, prompt_path: PathBuf) -> Env {
+        let plan = &self.loaded.plan;
+        let files = &self.loaded.files;
+        let run = self.ledger.run();
+        Env {
+            run_id: Some(run.id.clone()),
+            iteration: Some(turn.iteration.to_string()),
+            project_dir: Some(self.project.dir.clone()),
+            state_dir: Some(files.state_dir.clone()),
+            journal_file: Some(files.journal.clone()),
+            memory_file: Places::of_run(&files.state_dir, &run.id).run,
+            bin: Some(files.tool()),
+            prompt_path: Some(prompt_path),
+            recent_event: Some(turn.recent_event.to_owned()),
+            allowed_roles: turn.route.roles.clone(),
+            allowed_events: turn.route.events.clone(),
+            required_events: plan.completion.required.clone(),
+            completion_event: Some(plan.completion.event.clone()),
+            completion_promise: plan.completion.promise.clone(),
+            log_level: Some(plan.log_level.to_string()),
+            review_mode: Some(turn.review.to_owned()),
+        }
+    }
+}
+
+/// The program and the arguments in front of the prompt.
+fn command(backend: &BackendPlan, ourselves: &Path) -> (OsString, Vec<OsString>) {
+    let args = || backend.args.iter().map(OsString::from);
+    match backend.kind {
+        BackendKind::Script => {
+            let play = [OsString::from(PLAY_SCRIPT), OsString::from(&backend.command)];
+            (ourselves.into(), play.into_iter().chain(args()).collect())
+        }
+        BackendKind::Command | BackendKind::Pi | BackendKind::Replay => {
+            ((&backend.command).into(), usual_arguments(backend).chain(args()).collect())
+        }
+    }
+}
+
+/// What a well-known agent needs to be run without a person, where nobody said otherwise.
+fn usual_arguments(backend: &BackendPlan) -> impl Iterator<Item = OsString> {
+    let is_claude = Path::new(&backend.command).file_name().is_some_and(|name| name == "claude");
+    let usual: &[&str] = match is_claude && backend.args.is_empty() {
+        true => &["-p", "--dangerously-skip-permissions"],
+        false => &[],
+    };
+    usual.iter().map(OsString::from)
+}
+
+fn asked_for(mode: PromptMode) -> process::PromptMode {
+    match mode {
+        PromptMode::Arg => process::PromptMode::Argument,
+        PromptMode::Stdin => process::PromptMode::Stdin,
+        PromptMode::File => process::PromptMode::File,
+    }
+}
+
+/// How a prompt reached the agent, as the journal says it.
+pub(super) fn mode_name(delivery: Delivery) -> String {
+    let mode = match delivery.mode {
+        process::PromptMode::Argument => PromptMode::Arg,
+        process::PromptMode::Stdin => PromptMode::Stdin,
+        process::PromptMode::File => PromptMode::File,
+    };
+    mode.to_string()
+}
+
+fn spool(dir: &Path, name: &str) -> Spool {
+    Spool { stdout: dir.join(format!("{name}.out")), stderr: dir.join(format!("{name}.err")) }
+}

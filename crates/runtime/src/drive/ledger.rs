@@ -1,0 +1,153 @@
+//! The journal of one run, as its harness knows it: what is on record, and who wrote it.
+//!
+//! The harness appends only where it expects the journal to end, so it knows which lines are its own.
+//! Every other line of the run is somebody else's, whatever it claims to be.
+
+use std::ops::ControlFlow;
+
+use autoloop_core::project::scratchpad::{Scratchpad, Scratchpads};
+use autoloop_core::record::{EventInvalid, Glance, Heading};
+use autoloop_core::run::{Run, Runs};
+use autoloop_core::stamp::Stamp;
+use autoloop_core::topic::{Topic, TopicClass};
+
+use super::DriveError;
+use crate::journal::{Append, AppendError, Durability, FileJournal, Journal, NewRecord, Position};
+use crate::world::World;
+
+/// What is on record about a run.
+pub struct Ledger<'a> {
+    journal: &'a FileJournal,
+    run: Run,
+    scratchpad: Scratchpad,
+    /// Everything before it is in the two above.
+    position: Position,
+}
+
+/// What others wrote about the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Foreign {
+    /// Events that want to route, in order.
+    pub events: Vec<Topic>,
+    /// Topics that only the harness may write.
+    pub forged: Vec<String>,
+}
+
+impl<'a> Ledger<'a> {
+    /// The ledger of a run that begins now.
+    pub fn new(journal: &'a FileJournal, _: &World, run: Run) -> Result<Self, DriveError> {
+        let position = journal.head()?;
+        Ok(Ledger { journal, run, scratchpad: Scratchpad::default(), position })
+    }
+
+    /// The ledger of a run that is on record.
+    pub fn of_run(journal: &'a FileJournal, _: &World, id: &str) -> Result<Self, DriveError> {
+        let runs = journal.fold::<Runs>()?;
+        let scratchpads = journal.fold::<Scratchpads>()?.view;
+        Ok(Ledger {
+            journal,
+            run: runs.view.get(id).cloned().unwrap_or_else(|| Run::new(id)),
+            scratchpad: scratchpads.of(id).cloned().unwrap_or_default(),
+            position: runs.position,
+        })
+    }
+
+    /// The run.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// The run, at the end.
+    pub fn into_run(self) -> Run {
+        self.run
+    }
+
+    /// What the iterations printed.
+    pub fn scratchpad(&self) -> &Scratchpad {
+        &self.scratchpad
+    }
+
+    /// The heading of the records of one step.
+    pub fn heading(&self, iteration: impl ToString, now: Stamp) -> Heading {
+        Heading { run: self.run.id.clone(), iteration: iteration.to_string(), now }
+    }
+
+    /// Says that the output of the last iteration holds the promise.
+    pub fn note_promise(&mut self) {
+        self.run.note_promise();
+    }
+
+    /// Takes in what others wrote since, and returns it.
+    pub fn read_on(&mut self) -> Result<Foreign, DriveError> {
+        let mut foreign = Foreign::default();
+        let Ledger { journal, run, position, .. } = self;
+        *position = journal.read(*position, &mut |line| {
+            line.records(|record| foreign.take(record, run));
+            ControlFlow::Continue(())
+        })?;
+        Ok(foreign)
+    }
+
+    /// Appends records of the harness, and takes them in. What others wrote before them is taken in
+    /// first and given to `records`, which may be asked again when somebody was faster.
+    pub fn append(
+        &mut self,
+        durability: Durability,
+        mut records: impl FnMut(&Foreign) -> Vec<NewRecord>,
+    ) -> Result<Foreign, DriveError> {
+        let mut foreign = Foreign::default();
+        loop {
+            foreign.extend(self.read_on()?);
+            let how = Append { expect: Some(self.position), durability };
+            match self.journal.append(&records(&foreign), how) {
+                Ok(end) => {
+                    self.take_own(end)?;
+                    return Ok(foreign);
+                }
+                Err(AppendError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Takes in what we wrote ourselves: everything up to `end`.
+    fn take_own(&mut self, end: Position) -> Result<(), DriveError> {
+        let Ledger { journal, run, scratchpad, position } = self;
+        journal.read(*position, &mut |line| {
+            line.records(|record| {
+                if record.run() == run.id {
+                    run.apply(record);
+                    scratchpad.apply(record);
+                }
+            });
+            if line.position() == end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        *position = end;
+        Ok(())
+    }
+}
+
+impl Foreign {
+    fn take(&mut self, record: &Glance<'_>, run: &mut Run) {
+        if record.run() != run.id {
+            return;
+        }
+        let topic = Topic::new(record.topic());
+        match (topic.class(), record.payload().is_some()) {
+            (TopicClass::Agent, true) => {
+                run.apply(record);
+                self.events.push(topic);
+            }
+            (TopicClass::Coordination, true) => run.apply(record),
+            // A refusal at the door is written by `emit`, in the agent's process; all that a forged
+            // one can do is to make its author try again.
+            (TopicClass::Reserved, false) if topic == EventInvalid::TOPIC => run.apply(record),
+            _ => self.forged.push(topic.to_string()),
+        }
+    }
+
+    fn extend(&mut self, other: Foreign) {
+        self.events.extend(other.events);
+        self.forged.extend(other.forged);
+    }
+}

@@ -1,0 +1,89 @@
+//! A metareview: the loop looks at itself before it goes on.
+
+use autoloop_core::prompt::Budgets;
+use autoloop_core::prompt::review::{ReviewOrder, render};
+use autoloop_core::record::{ReviewFinish, ReviewStart};
+use autoloop_core::routing::METAREVIEW_DISABLED;
+use autoloop_core::topology::Route;
+
+use super::iteration::{millis, notes, said, told_of};
+use super::launch::{Turn, mode_name};
+use super::{Drive, DriveError, Progress, spooled};
+use crate::journal::NewRecord;
+use crate::process;
+
+/// What such reviews are called in records and in the environment.
+const KIND: &str = "metareview";
+
+impl Drive<'_> {
+    /// Has a metareview done before an iteration. However it ends, the loop goes on.
+    pub(super) fn review(&mut self, before: u64) -> Result<(), DriveError> {
+        let Some(plan) = self.loaded.plan.review.clone() else { return Ok(()) };
+        (self.tell)(Progress::Review { before });
+        let recent_event = self.ledger.run().recent_event.clone();
+        let prompt = render(&self.review_order(before, &recent_event)?);
+        let route = Route {
+            roles: vec!["review".to_owned()],
+            events: vec![METAREVIEW_DISABLED.to_owned()],
+        };
+        let turn = Turn {
+            iteration: before,
+            recent_event: &recent_event,
+            route: &route,
+            review: KIND,
+            prompt: &prompt,
+        };
+        let launch = self.launch(&plan.backend, &turn)?;
+        let start = ReviewStart {
+            kind: KIND.to_owned(),
+            backend_kind: plan.backend.kind.to_string(),
+            command: plan.backend.command.clone(),
+            prompt_mode: mode_name(launch.delivery),
+            prompt: prompt.clone(),
+            timeout_ms: millis(plan.backend.timeout),
+        };
+        let heading = self.ledger.heading(before, self.world.clock.now());
+        self.ledger.append(self.durability(), |_| vec![start.record(&heading).into()])?;
+
+        let spool = launch.job.spool.clone();
+        let finished = process::run(launch.job, self.world, self.interrupts);
+        let output = match &spool {
+            Some(spool) if finished.stdout.left_out() > 0 => {
+                Some(spooled(&spool.stdout, self.world)?)
+            }
+            _ => None,
+        };
+        let finish = ReviewFinish {
+            kind: KIND.to_owned(),
+            exit_code: finished.exit_code(),
+            timed_out: finished.timed_out(),
+            output: if output.is_some() { String::new() } else { said(&finished) },
+        };
+        let heading = self.ledger.heading(before, self.world.clock.now());
+        self.ledger.append(self.durability(), |_| {
+            vec![NewRecord { record: finish.record(&heading), spooled: output.clone() }]
+        })?;
+        for note in notes(&finished) {
+            (self.tell)(Progress::Note(&note));
+        }
+        Ok(())
+    }
+
+    fn review_order(&self, before: u64, recent_event: &str) -> Result<ReviewOrder, DriveError> {
+        let memory = self.memory()?;
+        let run = self.ledger.run();
+        Ok(ReviewOrder {
+            run: run.id.clone(),
+            iteration: before,
+            instructions: self.loaded.review_prompt.clone().unwrap_or_default(),
+            notices: self.notices.clone(),
+            pressure: self.pressure(&memory),
+            backpressure: run.backpressure.as_ref().map(told_of),
+            memory,
+            cast: self.cast(recent_event, &self.loaded.topology.route(recent_event)),
+            scratchpad: self.scratchpad(),
+            tools: self.tools(),
+            budgets: Budgets::default(),
+        })
+    }
+}

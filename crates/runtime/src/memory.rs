@@ -1,0 +1,140 @@
+//! A memory file that any number of processes add to.
+//!
+//! It is written with the care of the journal, whose [protocol](crate::journal::file) it follows:
+//! opened without links, locked, a torn last line ended, one line in one write, cut back when that
+//! fails, synced before anybody is told. What is decided (does the entry still exist? which number is
+//! free?) is decided under the lock, so two writers never choose the same name.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use autoloop_core::memory::{Entry, Memory, Said, print};
+
+use crate::journal::{AppendError, FileJournal, FileSettings, Journal, Position, ReadError};
+use crate::world::{Clock, DiskFile, World};
+
+/// One tier of memory.
+pub struct MemoryFile {
+    file: FileJournal,
+    clock: Arc<dyn Clock>,
+}
+
+/// Who adds something, and what it must not collide with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Author {
+    /// A run and an iteration, or nobody in particular.
+    pub source: String,
+    /// Numbers below this are taken by the other tier.
+    pub first_number: u64,
+}
+
+impl MemoryFile {
+    /// The memory at a path. Nothing is opened or made yet.
+    pub fn new(path: impl Into<PathBuf>, world: &World, settings: FileSettings) -> Self {
+        let file = FileJournal::new(path, world, settings);
+        MemoryFile { file, clock: Arc::clone(&world.clock) }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// What there is; nothing where there is no file.
+    pub fn read(&self) -> Result<Memory, ReadError> {
+        let mut memory = Memory::default();
+        self.file.read(Position::START, &mut |line| {
+            memory.apply(line.bytes());
+            ControlFlow::Continue(())
+        })?;
+        Ok(memory)
+    }
+
+    /// Adds what `decide` says in view of what is there, and returns the entry; nothing is added when
+    /// it has nothing to say. No other writer comes between the look and the entry.
+    pub fn add(
+        &self,
+        author: &Author,
+        decide: &mut dyn FnMut(&Memory) -> Option<Said>,
+    ) -> Result<Option<Entry>, AppendError> {
+        let (file, stat) = self.file.open_locked()?;
+        if stat.len == 0 {
+            self.file.sync_name()?;
+        }
+        let read = |error| match error {
+            ReadError::Unsuitable { path, why } => AppendError::Unsuitable { path, why },
+            ReadError::Io { path, source } => AppendError::io(&path, "read", source),
+            ReadError::Changed { path } => {
+                AppendError::io(&path, "read", io::Error::other("it was replaced"))
+            }
+        };
+        let mut memory = self.read().map_err(read)?;
+        let torn = self.torn().map_err(read)?;
+        // Its writer died, or somebody edited the file by hand: once its line is ended, it counts.
+        memory.apply(&torn);
+
+        let Some(said) = decide(&memory) else { return Ok(None) };
+        let number = memory.next_number().max(author.first_number);
+        let entry = Entry {
+            id: said.id(number),
+            created: self.clock.now().to_string(),
+            source: author.source.clone(),
+            said,
+        };
+        let mut bytes = if torn.is_empty() { Vec::new() } else { vec![b'\n'] };
+        print(&entry, &mut bytes);
+        self.write(file.as_ref(), stat.len, &bytes)?;
+        // An unlock that fails is made good by closing the file.
+        let _ = file.unlock();
+        file.sync().map_err(|error| self.file.not_durable(error))?;
+        Ok(Some(entry))
+    }
+
+    /// What stands behind the last whole line.
+    fn torn(&self) -> Result<Vec<u8>, ReadError> {
+        let mut torn = Vec::new();
+        if let Some(fragment) = self.file.fragment()? {
+            let range = fragment.offset..fragment.offset + fragment.bytes;
+            self.file.copy(range, &mut |bytes| {
+                torn.extend_from_slice(bytes);
+                Ok(())
+            })?;
+        }
+        Ok(torn)
+    }
+
+    /// Writes at the end of the locked file, or leaves it as it was.
+    fn write(&self, file: &dyn DiskFile, len: u64, bytes: &[u8]) -> Result<(), AppendError> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let error = match file.append(&bytes[done..]) {
+                Ok(0) => io::ErrorKind::WriteZero.into(),
+                Ok(count) => {
+                    done += count;
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => error,
+            };
+            let is_ours = file.stat().is_ok_and(|stat| stat.len == len + done as u64);
+            if is_ours {
+                // If this fails too, the line stays torn, and the next writer ends it.
+                let _ = file.cut(len);
+            }
+            return Err(self.cannot_write(error));
+        }
+        Ok(())
+    }
+
+    fn cannot_write(&self, error: io::Error) -> AppendError {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+
+        let path = self.path();
+        if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) {
+            return AppendError::Full { path: path.into(), stored: 0, source: Arc::new(error) };
+        }
+        AppendError::io(path, "write to", error)
+    }
+}

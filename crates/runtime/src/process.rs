@@ -1,0 +1,71 @@
+//! A job run to its end, and what there is to do before and after it.
+//!
+//! The world's spawner does the work: it watches over the process, ends it at its deadline, and keeps
+//! what it prints. [`run`] adds a mark to the job, passes [`Interrupts`] on to it, and waits.
+
+mod delivery;
+mod interrupts;
+mod note;
+pub(crate) mod proc;
+mod sweep;
+
+pub use delivery::{Delivery, Detour, LONGEST_ARGUMENT, PromptMode, delivery};
+pub use interrupts::Interrupts;
+pub(crate) use note::Note;
+pub(crate) use sweep::kill_marked;
+pub use sweep::{Swept, sweep};
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::world::{Ending, Entropy, Finished, Job, NeverStarted, Report, World};
+
+/// The directory in which notes about jobs under way are kept, for [`Job::notes`] and [`sweep`].
+pub fn notes_dir(state_dir: &Path) -> PathBuf {
+    state_dir.join("shims")
+}
+
+/// A mark for the processes of one job that no other job has.
+pub fn token(entropy: &dyn Entropy) -> String {
+    let mut bytes = [0; 16];
+    entropy.fill(&mut bytes);
+    bytes.iter().fold(String::new(), |mut token, byte| {
+        let _ = write!(token, "{byte:02x}");
+        token
+    })
+}
+
+/// Runs a job to its end. Whatever goes wrong is in how it ended.
+///
+/// The first interrupt asks the job to end and kills it after its grace; the second kills it at once.
+/// Interrupts that came before the job count too. A job without a token gets one.
+pub fn run(mut job: Job, world: &World, interrupts: &Interrupts) -> Finished {
+    if job.token.is_empty() {
+        job.token = token(&*world.entropy);
+    }
+    let program = PathBuf::from(&job.program);
+    let running = match world.spawner.spawn(job) {
+        Ok(running) => running,
+        Err(error) => {
+            return Finished::new(Ending::NeverStarted(NeverStarted {
+                errno: errno(&error),
+                message: format!("cannot start '{}': {error}", program.display()),
+            }));
+        }
+    };
+    let _passed_on = interrupts.pass_on(running.signals.clone());
+    let finished = running.reports.iter().find_map(|report| match report {
+        Report::Started(_) => None,
+        Report::Finished(finished) => Some(*finished),
+    });
+    finished.unwrap_or_else(|| {
+        Finished::new(Ending::Lost("nobody told how the process ended".to_owned()))
+    })
+}
+
+/// The number behind an error, also where only its kind is known, as in a simulation.
+fn errno(error: &std::io::Error) -> i32 {
+    let not_found = rustix::io::Errno::NOENT.raw_os_error();
+    let by_kind = if error.kind() == std::io::ErrorKind::NotFound { not_found } else { 0 };
+    error.raw_os_error().unwrap_or(by_kind)
+}

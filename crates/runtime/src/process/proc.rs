@@ -1,0 +1,107 @@
+//! The processes of this machine, as `/proc` tells of them. Elsewhere there are none to be seen.
+
+use std::fs;
+use std::path::PathBuf;
+
+use memchr::memmem;
+use rustix::process::Pid;
+
+/// What one line of `/proc/<pid>/stat` tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) pid: Pid,
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+    /// In ticks since the machine was started. With the process id it names a process for good.
+    pub(crate) started: u64,
+}
+
+/// A process id from whatever counts them.
+pub(crate) fn pid(id: u32) -> Option<Pid> {
+    i32::try_from(id).ok().and_then(Pid::from_raw)
+}
+
+/// A process id for reports.
+pub(crate) fn id(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().cast_unsigned()
+}
+
+/// All processes there are, in no particular order.
+pub(crate) fn all() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| pid(entry.file_name().to_str()?.parse().ok()?))
+}
+
+/// Looks at one process; `None` when it is gone.
+pub(crate) fn look(pid: Pid) -> Option<Seen> {
+    parse(pid, &fs::read(of(pid, "stat")).ok()?)
+}
+
+/// The name in the second field may hold anything, also spaces and brackets.
+fn parse(pid: Pid, stat: &[u8]) -> Option<Seen> {
+    let after_name = memchr::memrchr(b')', stat)? + 1;
+    let text = std::str::from_utf8(&stat[after_name..]).ok()?;
+    let mut fields = text.split_ascii_whitespace();
+    let parent = fields.nth(1)?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    let started = fields.nth(16)?.parse().ok()?;
+    Some(Seen { pid, parent, group, started })
+}
+
+/// The children of a process, without those that died and were not waited for.
+pub(crate) fn children(of: Pid) -> Vec<Seen> {
+    let of = of.as_raw_nonzero().get();
+    all().filter_map(look).filter(|seen| seen.parent == of).collect()
+}
+
+/// Whether the environment that a process was started with has this variable.
+///
+/// Not so for a dead process, and for one that belongs to somebody else.
+pub(crate) fn carries(pid: Pid, name: &str, value: &str) -> bool {
+    let Ok(environment) = fs::read(of(pid, "environ")) else { return false };
+    let wanted = format!("{name}={value}");
+    memmem::find_iter(&environment, wanted.as_bytes()).any(|start| {
+        let end = start + wanted.len();
+        (start == 0 || environment[start - 1] == 0)
+            && environment.get(end).is_none_or(|after| *after == 0)
+    })
+}
+
+/// A name for the time since the machine was started.
+pub(crate) fn boot() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
+}
+
+fn of(pid: Pid, file: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/{file}", pid.as_raw_nonzero()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stat_line_is_read_behind_any_name() {
+        let line = b"42 (a) b (c)) S 7 42 9 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 12345 1 2 3\n";
+        let pid = pid(42).unwrap();
+        assert_eq!(parse(pid, line), Some(Seen { pid, parent: 7, group: 42, started: 12345 }));
+        assert_eq!(parse(pid, b"42 (sh) S 7"), None);
+        assert_eq!(parse(pid, b""), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn this_process_is_seen_with_its_parent_and_its_environment() {
+        let me = rustix::process::getpid();
+        assert!(all().any(|pid| pid == me));
+        let seen = look(me).unwrap();
+        assert_eq!(Pid::from_raw(seen.parent), rustix::process::getppid());
+        assert!(seen.started > 0);
+        let path = std::env::var("PATH").unwrap();
+        assert!(carries(me, "PATH", &path));
+        assert!(!carries(me, "PATH", &path[..path.len() - 1]), "a part of the value is not it");
+        assert!(!carries(me, "ATH", &path), "a part of the name is not it");
+        assert_eq!(boot().len(), 36);
+    }
+}

@@ -1,0 +1,278 @@
+//! Reading a project.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use autoloop_core::config::{self, Key, Layer, Origin, Problem, Settings, Severity};
+use autoloop_core::plan::{BadRole, Files, Plan, PromptSource};
+use autoloop_core::topology::{Role, RolePrompt, Topology};
+
+use super::places::within;
+use super::{LoadError, Loaded, Project, read_text};
+use crate::world::Disk;
+
+/// The most bytes of a file of settings, of a topology and of a prompt.
+const LONGEST: u64 = config::LONGEST as u64;
+
+impl Project {
+    /// Reads everything.
+    ///
+    /// # Errors
+    ///
+    /// When something cannot be read or used. Nothing is half loaded: whoever had a good [`Loaded`]
+    /// keeps it.
+    pub fn load(&self, disk: &dyn Disk) -> Result<Loaded, LoadError> {
+        // Only paths are asked for here, and a directory of another name holds nothing.
+        for dir in [&self.dir, &self.loop_dir] {
+            if !dir.as_os_str().is_empty() && disk.stat(dir).is_err() {
+                return Err(LoadError::NoDirectory(dir.clone()));
+            }
+        }
+        let reading = Settings::resolve(&self.layers(disk)?);
+        let (settings, mut warnings) = reading.checked().map_err(LoadError::Problems)?;
+        let (topology, topology_file) = self.topology(disk)?;
+        let settings = settings.with_topology(&topology, &topology_file.name);
+        let plan = Plan::resolve(&settings, &topology).map_err(|bad| {
+            let shown = bad.iter().map(|bad| bad.problem(&topology_file.name, &topology_file.text));
+            LoadError::Problems(warnings.iter().cloned().chain(shown).collect())
+        })?;
+        let mut reader = Reader {
+            disk,
+            project: self,
+            settings: &settings,
+            files: self.absolute(&plan.files),
+            warnings: Vec::new(),
+        };
+        let role_prompts = topology
+            .roles
+            .iter()
+            .map(|role| Ok((role.id.clone(), reader.role(role, &topology_file)?)))
+            .collect::<Result<_, LoadError>>()?;
+        let objective = reader.objective(&plan)?;
+        let harness = reader.harness(&plan)?;
+        let review_prompt = reader.review_prompt(&plan)?;
+        let Reader { files, warnings: more, .. } = reader;
+        warnings.extend(more);
+        Ok(Loaded {
+            topology,
+            plan,
+            files,
+            objective,
+            harness,
+            review_prompt,
+            warnings,
+            role_prompts,
+            settings,
+        })
+    }
+
+    fn layers(&self, disk: &dyn Disk) -> Result<Vec<Layer>, LoadError> {
+        let mut layers = Vec::new();
+        for file in self.layer_files(disk)? {
+            match read(disk, &file.path)? {
+                Some(text) => {
+                    let layer = Layer::file(file.origin, shown(&file.path), text);
+                    layers.push(match file.tables {
+                        Some(tables) => layer.only(tables),
+                        None => layer,
+                    });
+                }
+                None if file.origin == Origin::User && self.surroundings.is_named => {
+                    let what = "AUTOLOOP_CONFIG".to_owned();
+                    return Err(LoadError::Missing { what, path: file.path });
+                }
+                None => {}
+            }
+        }
+        let said = &self.overrides;
+        layers.extend(self.surroundings.set.as_deref().map(Layer::variable));
+        layers.extend(said.backend.as_deref().map(Layer::backend));
+        layers.extend(said.max_iterations.as_deref().map(Layer::max_iterations));
+        layers.extend(said.set.iter().map(|text| Layer::set(text)));
+        if !said.more_args.is_empty() {
+            layers.push(Layer::more_args(said.more_args.iter().map(String::as_str)));
+        }
+        Ok(layers)
+    }
+
+    fn topology(&self, disk: &dyn Disk) -> Result<(Topology, Text), LoadError> {
+        let path = within(&self.loop_dir, "topology.toml");
+        let file = Text { name: shown(&path), text: read(disk, &path)?.unwrap_or_default().into() };
+        match Topology::parse(&file.text) {
+            Ok(topology) => Ok((topology, file)),
+            Err(bad) => Err(LoadError::Problems(vec![Problem {
+                severity: Severity::Error,
+                message: bad.to_string(),
+                span: bad.span,
+                name: file.name,
+                text: file.text,
+                label: String::new(),
+                hint: None,
+            }])),
+        }
+    }
+
+    /// Where things are kept, wherever the reader is.
+    fn absolute(&self, files: &Files) -> Files {
+        // Without a current directory nothing that is relative can be found anyway.
+        let dir = std::path::absolute(&self.dir).unwrap_or_else(|_| self.dir.clone());
+        files.under(&dir)
+    }
+}
+
+/// A text and what it is called.
+struct Text {
+    name: String,
+    text: Arc<str>,
+}
+
+/// Reads prompts and fills in their placeholders.
+struct Reader<'a> {
+    disk: &'a dyn Disk,
+    project: &'a Project,
+    settings: &'a Settings,
+    files: Files,
+    warnings: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn role(&mut self, role: &Role, topology: &Text) -> Result<String, LoadError> {
+        match &role.prompt {
+            RolePrompt::None => Ok(String::new()),
+            RolePrompt::Inline(text) => {
+                let name = format!("{}, prompt of role {}", topology.name, role.id);
+                Ok(self.fill(name, text.clone()))
+            }
+            RolePrompt::File(name) => {
+                let path = within(&self.project.loop_dir, name);
+                match read(self.disk, &path)? {
+                    Some(text) => Ok(self.fill(shown(&path), text)),
+                    None => {
+                        let bad = BadRole {
+                            role: role.id.clone(),
+                            key: "prompt_file",
+                            found: format!("'{}'", name.escape_debug()),
+                            label: format!("there is no {}", shown(&path).escape_debug()),
+                            hint: None,
+                        };
+                        let problem = bad.problem(&topology.name, &topology.text);
+                        Err(LoadError::Problems(vec![problem]))
+                    }
+                }
+            }
+        }
+    }
+
+    fn objective(&mut self, plan: &Plan) -> Result<Option<String>, LoadError> {
+        match &plan.objective {
+            PromptSource::None => Ok(None),
+            // What a person wants done is passed on to the letter.
+            PromptSource::Inline(text) => Ok(Some(text.clone())),
+            PromptSource::File(name) => {
+                let path = self.in_loop(name);
+                let text = read(self.disk, &path)?;
+                text.map(Some).ok_or_else(|| self.missing(Key::PromptFile, path))
+            }
+        }
+    }
+
+    fn harness(&mut self, plan: &Plan) -> Result<Option<String>, LoadError> {
+        let Some(name) = &plan.harness else { return Ok(None) };
+        let path = self.in_loop(name);
+        match read(self.disk, &path)? {
+            Some(text) => Ok(Some(self.fill(shown(&path), text))),
+            None if self.is_usual(Key::HarnessFile) => Ok(None),
+            None => Err(self.missing(Key::HarnessFile, path)),
+        }
+    }
+
+    /// A metareview runs without these instructions too, so a missing file is only told of.
+    fn review_prompt(&mut self, plan: &Plan) -> Result<Option<String>, LoadError> {
+        match plan.review.as_ref().map(|review| &review.prompt) {
+            None | Some(PromptSource::None) => Ok(None),
+            Some(PromptSource::Inline(text)) => {
+                Ok(Some(self.fill(Key::ReviewPrompt.to_string(), text.clone())))
+            }
+            Some(PromptSource::File(name)) => {
+                let path = self.in_loop(name);
+                let Some(text) = read(self.disk, &path)? else {
+                    if self.is_usual(Key::ReviewPromptFile) {
+                        return Ok(None);
+                    }
+                    let message = no_such_file(Key::ReviewPromptFile, &path);
+                    self.warnings.extend(self.settings.problem(
+                        Key::ReviewPromptFile,
+                        Severity::Warning,
+                        message,
+                    ));
+                    return Ok(None);
+                };
+                Ok(Some(self.fill(shown(&path), text)))
+            }
+        }
+    }
+
+    /// Whether a setting is what it is by itself, even if somebody wrote that down.
+    fn is_usual(&self, key: Key) -> bool {
+        self.settings.value(key) == Settings::default().value(key)
+    }
+
+    fn in_loop(&self, name: &Path) -> PathBuf {
+        let dir = &self.project.loop_dir;
+        if dir == Path::new(".") { name.to_owned() } else { dir.join(name) }
+    }
+
+    /// A file that a setting names, shown where it does so.
+    fn missing(&self, key: Key, path: PathBuf) -> LoadError {
+        match self.settings.problem(key, Severity::Error, no_such_file(key, &path)) {
+            Some(problem) => LoadError::Problems(vec![problem]),
+            None => LoadError::Missing { what: key.to_string(), path },
+        }
+    }
+
+    fn fill(&mut self, name: String, text: String) -> String {
+        let loop_dir = std::path::absolute(&self.project.loop_dir);
+        let loop_dir = loop_dir.unwrap_or_else(|_| self.project.loop_dir.clone());
+        let tool = self.files.tool();
+        let values = [
+            ("STATE_DIR", &*self.files.state_dir.to_string_lossy()),
+            ("TOOL_PATH", &*tool.to_string_lossy()),
+            ("PRESET_DIR", &*loop_dir.to_string_lossy()),
+        ];
+        let filled = config::fill(&text, &values);
+        if filled.unknown.is_empty() {
+            return filled.text;
+        }
+        let text: Arc<str> = text.into();
+        self.warnings.extend(filled.unknown.into_iter().take(MOST_TOLD).map(|unknown| Problem {
+            severity: Severity::Warning,
+            name: name.clone(),
+            text: Arc::clone(&text),
+            span: unknown.span,
+            message: format!("unknown placeholder {}", unknown.name),
+            label: "left as it is".to_owned(),
+            hint: Some("the placeholders are STATE_DIR, TOOL_PATH and PRESET_DIR".to_owned()),
+        }));
+        filled.text
+    }
+}
+
+/// The most unknown placeholders of a text that are told of.
+const MOST_TOLD: usize = 5;
+
+fn no_such_file(key: Key, path: &Path) -> String {
+    let path = path.to_string_lossy();
+    format!("{key} names {}, and there is no such file", path.escape_debug())
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn read(disk: &dyn Disk, path: &Path) -> Result<Option<String>, LoadError> {
+    read_text(disk, path, LONGEST)
+        .map_err(|why| LoadError::Unreadable { path: path.to_owned(), why })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! Where settings are looked for.
+
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+use autoloop_core::config::{Origin, VARIABLE};
+
+use super::{LoadError, Project};
+use crate::world::Disk;
+
+const CONFIG: &str = "AUTOLOOP_CONFIG";
+
+/// What the environment says about settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The settings of the person.
+    pub user_file: Option<PathBuf>,
+    /// Whether the person named that file, so that it has to exist.
+    pub is_named: bool,
+    /// What AUTOLOOP_SET holds.
+    pub set: Option<String>,
+}
+
+impl Surroundings {
+    /// Reads the variables through a question, so that tests need no process of their own.
+    ///
+    /// # Errors
+    ///
+    /// When AUTOLOOP_SET is not UTF-8. Paths may be any bytes.
+    pub fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Surroundings, LoadError> {
+        let set = |name| lookup(name).filter(|value| !value.is_empty());
+        let path = |name| set(name).map(PathBuf::from);
+        let named = path(CONFIG);
+        // By its specification, XDG_CONFIG_HOME counts only when it is absolute.
+        let config_home = path("XDG_CONFIG_HOME").filter(|dir| dir.is_absolute());
+        let home = || path("HOME").filter(|home| home.is_absolute());
+        let usual = || config_home.or_else(|| Some(home()?.join(".config")));
+        let text = set(VARIABLE).map(OsString::into_string).transpose();
+        Ok(Surroundings {
+            is_named: named.is_some(),
+            user_file: named
+                .or_else(|| Some(usual()?.join("autoloop/config.toml")))
+                // The name for "none" that everybody knows.
+                .filter(|file| file != Path::new("/dev/null")),
+            set: text.map_err(|value| LoadError::BadVariable { name: VARIABLE, value })?,
+        })
+    }
+}
+
+/// A file that may hold settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayerFile {
+    /// Which layer it is.
+    pub origin: Origin,
+    /// The file.
+    pub path: PathBuf,
+    /// The only tables of it that count, if not all do.
+    pub tables: Option<&'static [&'static str]>,
+}
+
+/// What a project may say about the preset of somebody else.
+const ABOUT_THE_PROJECT: &[&str] = &["backend", "core", "journal"];
+
+impl Project {
+    /// The files that settings are read from, in the order of their layers. They need not exist.
+    ///
+    /// # Errors
+    ///
+    /// When the name of the preset cannot be part of a path.
+    pub fn layer_files(&self, disk: &dyn Disk) -> Result<Vec<LayerFile>, LoadError> {
+        if !self.preset.is_empty() && !is_one_name(&self.preset) {
+            return Err(LoadError::BadPreset(self.preset.clone()));
+        }
+        let file = |origin, path| LayerFile { origin, path, tables: None };
+        let mut files = Vec::new();
+        let user = self.surroundings.user_file.as_deref();
+        files.extend(user.map(|path| file(Origin::User, path.to_owned())));
+        if self.loop_dir == self.dir {
+            files.push(file(Origin::Project, settings_file(disk, &self.dir)));
+        } else {
+            files.push(file(Origin::Preset, settings_file(disk, &self.loop_dir)));
+            files.push(LayerFile {
+                tables: Some(ABOUT_THE_PROJECT),
+                ..file(Origin::Project, settings_file(disk, &self.dir))
+            });
+        }
+        if self.preset.is_empty() {
+            return Ok(files);
+        }
+        let name = format!("{}.toml", self.preset);
+        let beside = |dir: &Path| dir.join("overrides").join(&name);
+        let user_dir = user.and_then(Path::parent);
+        files.extend(user_dir.map(|dir| file(Origin::UserOverride, beside(dir))));
+        let root = git_root(disk, &self.dir);
+        files.extend(root.map(|root| file(Origin::RepoOverride, beside(&root.join(".autoloop")))));
+        Ok(files)
+    }
+}
+
+/// The settings of a directory: `autoloops.toml`, or the older name if there is only that.
+fn settings_file(disk: &dyn Disk, dir: &Path) -> PathBuf {
+    let (file, older) = (within(dir, "autoloops.toml"), within(dir, "autoloops.conf"));
+    if disk.stat(&file).is_err() && disk.stat(&older).is_ok() { older } else { file }
+}
+
+/// A file in a directory, named as a person would: `autoloops.toml`, not `./autoloops.toml`.
+pub(super) fn within(dir: &Path, name: &str) -> PathBuf {
+    if dir == Path::new(".") { PathBuf::from(name) } else { dir.join(name) }
+}
+
+/// The directory that holds `.git`, which may be a file in a worktree.
+fn git_root(disk: &dyn Disk, dir: &Path) -> Option<PathBuf> {
+    // Going up from a link or from `..` leads to where it really is.
+    let dir = dir.canonicalize().or_else(|_| std::path::absolute(dir)).ok()?;
+    dir.ancestors().find(|dir| disk.stat(&dir.join(".git")).is_ok()).map(Path::to_owned)
+}
+
+/// Whether a text is the name of a file and nothing else.
+fn is_one_name(text: &str) -> bool {
+    let mut parts = Path::new(text).components();
+    let is_normal = matches!(parts.next(), Some(Component::Normal(name)) if name == text);
+    is_normal && parts.next().is_none() && !text.contains('\0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::RealDisk;
+    use std::fs;
+
+    fn user_file(vars: &[(&str, &str)]) -> Option<String> {
+        let lookup = |name: &str| {
+            vars.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
+        };
+        let surroundings = Surroundings::read(lookup).unwrap();
+        surroundings.user_file.map(|path| path.display().to_string())
+    }
+
+    #[test]
+    fn finds_the_settings_of_the_person() {
+        let home = ("HOME", "/home/a");
+        for (vars, file) in [
+            (&[][..], None),
+            (&[home], Some("/home/a/.config/autoloop/config.toml")),
+            (&[home, ("XDG_CONFIG_HOME", "/x")], Some("/x/autoloop/config.toml")),
+            (&[home, ("XDG_CONFIG_HOME", "x")], Some("/home/a/.config/autoloop/config.toml")),
+            (&[home, ("XDG_CONFIG_HOME", "")], Some("/home/a/.config/autoloop/config.toml")),
+            (&[home, (CONFIG, "mine.toml")], Some("mine.toml")),
+            (&[home, (CONFIG, "/dev/null")], None),
+            (&[("HOME", "odd")], None),
+        ] {
+            assert_eq!(user_file(vars).as_deref(), file, "{vars:?}");
+        }
+    }
+
+    #[test]
+    fn a_variable_that_is_no_text_is_refused() {
+        use std::os::unix::ffi::OsStringExt;
+        let bytes = |name: &str| (name == VARIABLE).then(|| OsString::from_vec(b"\xff".to_vec()));
+        let error = Surroundings::read(bytes).unwrap_err();
+        assert_eq!(error.to_string(), "AUTOLOOP_SET is not valid UTF-8 (it reads '\u{fffd}')");
+    }
+
+    fn layers(project: &Project) -> Vec<String> {
+        let files = project.layer_files(&RealDisk).unwrap();
+        files.iter().map(|file| format!("{} {}", file.origin, file.path.display())).collect()
+    }
+
+    #[test]
+    fn looks_in_every_place_in_order() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path();
+        fs::create_dir_all(root.join("repo/sub/loop")).unwrap();
+        fs::write(root.join("repo/.git"), "gitdir: elsewhere").unwrap();
+        let mut project = Project::new(&root.join("repo/sub/loop")).unwrap();
+        project.surroundings.user_file = Some("/u/config.toml".into());
+        let shown = |project: &Project| {
+            layers(project).join("\n").replace(&root.display().to_string(), "ROOT")
+        };
+        assert_eq!(
+            shown(&project),
+            "user /u/config.toml\nproject ROOT/repo/sub/loop/autoloops.toml\n\
+             user override /u/overrides/loop.toml\n\
+             repo override ROOT/repo/.autoloop/overrides/loop.toml"
+        );
+        fs::write(root.join("repo/sub/loop/autoloops.conf"), "").unwrap();
+        assert!(shown(&project).contains("project ROOT/repo/sub/loop/autoloops.conf"));
+        fs::write(root.join("repo/sub/loop/autoloops.toml"), "").unwrap();
+        assert!(shown(&project).contains("project ROOT/repo/sub/loop/autoloops.toml"));
+
+        let preset =
+            Project::with_preset(&root.join("repo"), Path::new("/presets/autofix")).unwrap();
+        assert_eq!(
+            shown(&preset),
+            "preset /presets/autofix/autoloops.toml\nproject ROOT/repo/autoloops.toml\n\
+             repo override ROOT/repo/.autoloop/overrides/autofix.toml"
+        );
+        assert_eq!(layers(&Project::new(Path::new(".")).unwrap())[0], "project autoloops.toml");
+    }
+
+    #[test]
+    fn a_preset_cannot_lead_elsewhere() {
+        for name in [".", "..", "a/b", "/a", "../a", "a/", "a\0"] {
+            let project = Project { preset: name.into(), ..Project::default() };
+            assert!(project.layer_files(&RealDisk).is_err(), "{name:?}");
+        }
+    }
+}

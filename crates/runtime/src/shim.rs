@@ -1,0 +1,116 @@
+//! The process that stands between the harness and one agent: `autoloop __shim`.
+//!
+//! # Why a process
+//!
+//! An agent starts tools, tools start servers, and some of them leave the agent's process group, its
+//! session and their parent on purpose. Only the kernel knows them all, and it tells only a
+//! *subreaper*: whatever loses its parent below the shim becomes a child of the shim. So
+//! `waitpid` saying that there is no child means that nothing is left, exactly; no look at a list of
+//! processes can promise that. One such process a job keeps the families of several jobs apart, and
+//! outlives a harness that is killed.
+//!
+//! # The two pipes
+//!
+//! Standard input is the control pipe. The harness writes an order, which holds the job, and later
+//! signals; its end means that the harness is gone, and everything is killed at once. Standard output
+//! carries the reports back. Nothing of a job is ever on a command line but its own command line.
+//!
+//! # From start to end
+//!
+//! ```text
+//! harness ── autoloop __shim ── autoloop __shim --exec → agent
+//!
+//! running ──deadline, Terminate──▶ ending ──grace is over, second signal──▶ killing ─┐
+//!    │                               ▲   └──────────no child is left──────────────┐  │
+//!    │ the agent ends                │ it left processes behind                   ▼  ▼
+//!    └───────────────────────────────┴──it left none, or may leave them──▶ draining ──▶ report
+//! ```
+//!
+//! *Ending* has sent SIGTERM to the agent's process group. *Killing* sends SIGKILL to the group and to
+//! every child, and again to the orphans that this brings up, until the kernel says that no child is
+//! left, for five seconds at most. *Draining* reads what is still in the pipes; a pipe that somebody
+//! holds open is not waited for longer than 300 ms.
+//!
+//! # When we are the ones to die
+//!
+//! The agent is started by a second small stage of this program, because SIGKILL at its parent's death
+//! is something that a process can only ask for itself, before it becomes the agent. So a killed shim
+//! takes the agent with it. What the agent had started is found by a token in the environment: at once
+//! by the harness, when it sees the shim die, or at its next start ([`crate::process::sweep`]).
+//!
+//! The shim asks for SIGTERM at the death of the harness, not for SIGKILL: killed on the spot it could
+//! not clean up. As the control pipe ends at the same moment, nothing is lost when the system has no
+//! such signal.
+//!
+//! # Other systems
+//!
+//! Without a subreaper and `/proc` the process group is all that can be killed. Processes that left
+//! it go unseen.
+
+mod capture;
+mod child;
+mod family;
+mod pipes;
+mod stage;
+mod supervisor;
+pub(crate) mod wire;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+
+use crate::shim::wire::Order;
+pub(crate) use child::{shim_command, this_program};
+
+use crate::world::{Ending, Finished, NeverStarted, Report};
+
+/// The word on the command line that makes this program a shim.
+pub const COMMAND: &str = "__shim";
+/// And the word behind it that makes it the stage which becomes the agent.
+const EXEC: &str = "--exec";
+/// The variable that marks all processes of a job.
+pub const TOKEN: &str = "AUTOLOOP_SLOT_TOKEN";
+
+/// Does the work of a shim, or of its second stage, with the arguments behind [`COMMAND`].
+///
+/// # Errors
+///
+/// When the pipes to the harness cannot be used. What goes wrong with the job is in its report.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> io::Result<()> {
+    let mut args = args.into_iter();
+    match args.next() {
+        Some(word) if word == EXEC => stage::become_agent(args),
+        _ => watch_over_one_job(),
+    }
+}
+
+fn watch_over_one_job() -> io::Result<()> {
+    let wake = family::prepare()?;
+    // Not through the buffer of `io::stdin`: signals may follow the order at once, and stay in the
+    // pipe for the poll loop.
+    let mut control = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let Some(Order { harness, job }) = wire::read_order(&mut control)? else { return Ok(()) };
+    if !family::parent_is(harness) {
+        return Ok(());
+    }
+    let finished = match supervisor::Supervisor::start(&job, control, wake) {
+        Ok(supervisor) => supervisor.run()?,
+        Err(why) => Finished::new(Ending::NeverStarted(why)),
+    };
+    tell(&Report::Finished(Box::new(finished)))
+}
+
+/// Reports to the harness. When there is none any more, there is nobody to be told.
+fn tell(report: &Report) -> io::Result<()> {
+    let mut reports = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    match wire::write_report(&mut reports, report) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// An error about one thing, with a text that names it.
+fn never_started(error: &io::Error, message: impl FnOnce(&io::Error) -> String) -> NeverStarted {
+    NeverStarted { errno: error.raw_os_error().unwrap_or_default(), message: message(error) }
+}

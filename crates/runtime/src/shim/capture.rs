@@ -1,0 +1,210 @@
+//! One output of a job as it comes in: spooled exactly, kept in part, searched.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use memchr::memmem::Finder;
+
+use crate::world::{Limits, Output};
+
+/// Takes an output in pieces of any size, in bounded memory.
+#[derive(Debug)]
+pub(super) struct Capture {
+    kept: usize,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    bytes: u64,
+    spool: Spooling,
+    search: Option<Search>,
+}
+
+impl Capture {
+    pub(super) fn new(limits: &Limits, spool: Option<File>) -> Self {
+        Capture {
+            kept: limits.kept,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            bytes: 0,
+            spool: Spooling { file: spool, room: limits.spooled, spooled: 0 },
+            search: None,
+        }
+    }
+
+    /// Looks for a text in all that comes. An empty text is not looked for.
+    pub(super) fn looking_for(self, text: &[u8]) -> Self {
+        let search = (!text.is_empty()).then(|| Search::new(text));
+        Capture { search, ..self }
+    }
+
+    pub(super) fn take(&mut self, piece: &[u8]) {
+        self.bytes += piece.len() as u64;
+        self.spool.take(piece);
+        if let Some(search) = &mut self.search {
+            search.take(piece);
+        }
+        let (head, rest) = piece.split_at(piece.len().min(self.kept - self.head.len()));
+        self.head.extend(head);
+        let rest = &rest[rest.len().saturating_sub(self.kept)..];
+        let surplus = (self.tail.len() + rest.len()).saturating_sub(self.kept);
+        self.tail.drain(..surplus);
+        self.tail.extend(rest);
+    }
+
+    pub(super) fn found(&self) -> bool {
+        self.search.as_ref().is_some_and(|search| search.found)
+    }
+
+    pub(super) fn into_output(self) -> Output {
+        Output {
+            head: self.head,
+            tail: self.tail.into(),
+            bytes: self.bytes,
+            spooled: self.spool.spooled,
+        }
+    }
+}
+
+/// Makes a spool file, for its owner only, and never through a symbolic link.
+pub(super) fn spool_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default())
+        .open(path)
+}
+
+/// A file that takes bytes until it is full. After that nothing is stored, so that what is there is
+/// the exact beginning.
+#[derive(Debug)]
+struct Spooling {
+    file: Option<File>,
+    room: u64,
+    spooled: u64,
+}
+
+impl Spooling {
+    fn take(&mut self, piece: &[u8]) {
+        let Some(file) = &mut self.file else { return };
+        let mut rest = &piece[..piece.len().min(usize::try_from(self.room).unwrap_or(usize::MAX))];
+        let complete = rest.len() == piece.len();
+        while !rest.is_empty() {
+            match file.write(rest) {
+                Ok(count @ 1..) => {
+                    rest = &rest[count..];
+                    self.spooled += count as u64;
+                    self.room -= count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A full disk is no reason to stop the job; the report says how much is stored.
+                Ok(0) | Err(_) => break,
+            }
+        }
+        if !(complete && rest.is_empty()) {
+            self.file = None;
+        }
+    }
+}
+
+/// Looks for a text that may come in pieces.
+#[derive(Debug)]
+struct Search {
+    finder: Finder<'static>,
+    /// The end of what came so far: one byte less than the text.
+    overlap: Vec<u8>,
+    found: bool,
+}
+
+impl Search {
+    fn new(text: &[u8]) -> Self {
+        Search { finder: Finder::new(text).into_owned(), overlap: Vec::new(), found: false }
+    }
+
+    fn take(&mut self, piece: &[u8]) {
+        if self.found {
+            return;
+        }
+        let reach = self.finder.needle().len() - 1;
+        // What straddles the border, then what lies in the piece.
+        self.overlap.extend(&piece[..piece.len().min(reach)]);
+        self.found = self.finder.find(&self.overlap).is_some() || self.finder.find(piece).is_some();
+        if piece.len() >= reach {
+            self.overlap.clear();
+            self.overlap.extend(&piece[piece.len() - reach..]);
+        } else {
+            self.overlap.drain(..self.overlap.len().saturating_sub(reach));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn limits(kept: usize, spooled: u64) -> Limits {
+        Limits { kept, spooled, ..Limits::default() }
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_make_no_difference(
+            pieces in prop::collection::vec(prop::collection::vec(0_u8..3, 0..12), 0..12),
+            text in prop::collection::vec(0_u8..3, 1..5),
+            kept in 0_usize..20,
+            room in 0_u64..60,
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("spool");
+            let whole = pieces.concat();
+            let mut capture = Capture::new(&limits(kept, room), Some(spool_file(&path).unwrap()))
+                .looking_for(&text);
+            for piece in &pieces {
+                capture.take(piece);
+            }
+            prop_assert_eq!(
+                capture.found(),
+                whole.windows(text.len()).any(|window| window == &text[..])
+            );
+            let output = capture.into_output();
+            let head = whole.len().min(kept);
+            let tail = whole.len().saturating_sub(kept).max(head);
+            prop_assert_eq!(&output.head, &whole[..head]);
+            prop_assert_eq!(&output.tail, &whole[tail..]);
+            prop_assert_eq!(output.bytes, whole.len() as u64);
+            let stored = std::fs::read(&path).unwrap();
+            prop_assert_eq!(output.spooled, stored.len() as u64);
+            prop_assert_eq!(output.spooled, room.min(whole.len() as u64));
+            prop_assert!(whole.starts_with(&stored));
+        }
+    }
+
+    #[test]
+    fn a_spool_file_is_private_and_not_behind_a_link() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("spool");
+        let file = spool_file(&path).unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(spool_file(&link).is_err());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_stops_the_storing_and_nothing_else() {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut capture = Capture::new(&limits(10, 100), Some(full));
+        capture.take(b"one ");
+        capture.take(b"two");
+        let output = capture.into_output();
+        assert_eq!((output.bytes, output.spooled), (7, 0));
+        assert_eq!(output.text(), "one two");
+    }
+}

@@ -1,0 +1,62 @@
+//! The second stage: a process that becomes the agent, and does before what only it can do.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use super::family;
+use crate::world::{Clock, SystemClock};
+
+/// What the stage writes when it has found its way to the shim.
+pub(super) const READY: u8 = b'R';
+/// A program that somebody still writes to is tried again for so long.
+const BUSY: Duration = Duration::from_millis(500);
+const TRY_AGAIN: Duration = Duration::from_millis(10);
+
+/// Asks to die with the shim, and becomes the agent.
+///
+/// The arguments are the shim's process id, the number of the pipe there that takes our errors, the
+/// program and its arguments. The pipe is opened by its name in `/proc`, because a descriptor that
+/// was merely inherited could not be closed at exec without `unsafe`; and that it closes then is how
+/// the shim learns that all went well.
+pub(super) fn become_agent(mut args: impl Iterator<Item = OsString>) -> io::Result<()> {
+    let mut word = || args.next().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
+    let (shim, descriptor, program) = (word()?, word()?, word()?);
+    let (shim, descriptor) = (number(&shim)?, number(&descriptor)?);
+    let mut errors: File =
+        OpenOptions::new().write(true).open(format!("/proc/{shim}/fd/{descriptor}"))?;
+    errors.write_all(&[READY])?;
+    die_with_parent()?;
+    if !family::parent_is(shim) {
+        return Ok(());
+    }
+    let mut command = Command::new(program);
+    let error = exec(command.args(args));
+    errors.write_all(&error.raw_os_error().unwrap_or_default().to_le_bytes())?;
+    std::process::exit(127);
+}
+
+fn exec(command: &mut Command) -> io::Error {
+    let clock = SystemClock::default();
+    loop {
+        let error = command.exec();
+        if error.kind() != io::ErrorKind::ExecutableFileBusy || clock.elapsed() > BUSY {
+            return error;
+        }
+        clock.sleep(TRY_AGAIN);
+    }
+}
+
+fn die_with_parent() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    Ok(())
+}
+
+fn number(word: &OsString) -> io::Result<u32> {
+    let number = word.to_str().and_then(|word| word.parse().ok());
+    number.ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}

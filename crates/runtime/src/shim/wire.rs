@@ -1,0 +1,484 @@
+//! What harness and shim say to each other over their two pipes.
+//!
+//! A message is a frame: one byte that names it, the length of its body in four bytes, and the body.
+//! Bodies are numbers of eight bytes and byte strings behind their length. Both sides are the same
+//! executable, so there are no versions; and arguments, variables and paths need not be UTF-8, which
+//! is why this is not JSON.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::world::{
+    Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted, Output, Report,
+    Signal, Spool,
+};
+
+/// A name and a length.
+const HEADER: usize = 5;
+
+/// What the harness says first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// The process id of the harness, so that the shim knows whether its parent still is the same.
+    pub(crate) harness: u32,
+    pub(crate) job: Job,
+}
+
+/// Writes the order.
+pub(crate) fn write_order(pipe: &mut impl Write, order: &Order) -> io::Result<()> {
+    let mut body = Body::default();
+    body.number(order.harness.into());
+    body.job(&order.job);
+    write_frame(pipe, b'J', &body.0)
+}
+
+/// Reads the order; `None` when the harness went away before it was complete.
+pub(crate) fn read_order(pipe: &mut impl Read) -> io::Result<Option<Order>> {
+    let Some((name, body)) = read_frame(pipe)? else { return Ok(None) };
+    if name != b'J' {
+        return Err(garbled());
+    }
+    let mut body = Text(&body);
+    Ok(Some(Order { harness: body.small()?, job: body.job()? }))
+}
+
+/// Writes a signal. One write of few bytes, so that it is never seen in part.
+pub(crate) fn write_signal(pipe: &mut impl Write, signal: Signal) -> io::Result<()> {
+    let byte = match signal {
+        Signal::Terminate => b'T',
+        Signal::Kill => b'K',
+    };
+    pipe.write_all(&[byte])
+}
+
+/// Reads a signal.
+pub(crate) fn signal(byte: u8) -> Option<Signal> {
+    match byte {
+        b'T' => Some(Signal::Terminate),
+        b'K' => Some(Signal::Kill),
+        _ => None,
+    }
+}
+
+/// Writes a report.
+pub(crate) fn write_report(pipe: &mut impl Write, report: &Report) -> io::Result<()> {
+    let mut body = Body::default();
+    match report {
+        Report::Started(pid) => {
+            body.number((*pid).into());
+            write_frame(pipe, b'S', &body.0)
+        }
+        Report::Finished(finished) => {
+            body.finished(finished);
+            write_frame(pipe, b'F', &body.0)
+        }
+    }
+}
+
+/// Reads a report; `None` when the shim is gone.
+pub(crate) fn read_report(pipe: &mut impl Read) -> io::Result<Option<Report>> {
+    let Some((name, body)) = read_frame(pipe)? else { return Ok(None) };
+    let mut body = Text(&body);
+    match name {
+        b'S' => Ok(Some(Report::Started(body.small()?))),
+        b'F' => Ok(Some(Report::Finished(Box::new(body.finished()?)))),
+        _ => Err(garbled()),
+    }
+}
+
+fn write_frame(pipe: &mut impl Write, name: u8, body: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(body.len()).map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidInput, "a job or its report is larger than 4 GB")
+    })?;
+    let mut header = [name; HEADER];
+    header[1..].copy_from_slice(&length.to_le_bytes());
+    pipe.write_all(&header)?;
+    pipe.write_all(body)
+}
+
+fn read_frame(pipe: &mut impl Read) -> io::Result<Option<(u8, Vec<u8>)>> {
+    let mut header = [0; HEADER];
+    if !fill(pipe, &mut header)? {
+        return Ok(None);
+    }
+    let [name, length @ ..] = header;
+    let length = u64::from(u32::from_le_bytes(length));
+    // Memory is taken as bytes arrive: a garbled length does not ask for 4 GB.
+    let mut body = Vec::with_capacity(usize::try_from(length).unwrap_or_default().min(64 * 1024));
+    pipe.take(length).read_to_end(&mut body)?;
+    Ok((body.len() as u64 == length).then_some((name, body)))
+}
+
+/// `false` when the pipe ends first.
+fn fill(pipe: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
+    match pipe.read_exact(buffer) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn garbled() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "not what harness and shim say to each other")
+}
+
+/// A body to be written.
+#[derive(Default)]
+struct Body(Vec<u8>);
+
+impl Body {
+    fn number(&mut self, number: u64) {
+        self.0.extend(number.to_le_bytes());
+    }
+
+    fn signed(&mut self, number: i32) {
+        self.number(u64::from(number.cast_unsigned()));
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend(bytes);
+    }
+
+    fn os(&mut self, text: impl AsRef<OsStr>) {
+        self.bytes(text.as_ref().as_bytes());
+    }
+
+    fn list<T>(&mut self, items: &[T], mut one: impl FnMut(&mut Self, &T)) {
+        self.number(items.len() as u64);
+        for item in items {
+            one(self, item);
+        }
+    }
+
+    fn maybe<T>(&mut self, item: Option<&T>, one: impl FnMut(&mut Self, &T)) {
+        self.list(item.map_or(&[], std::slice::from_ref), one);
+    }
+
+    fn time(&mut self, time: Duration) {
+        self.number(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    fn job(&mut self, job: &Job) {
+        self.os(&job.program);
+        self.list(&job.args, |body, arg| body.os(arg));
+        self.list(&job.env, |body, (name, value)| {
+            body.os(name);
+            body.os(value);
+        });
+        self.list(&job.env_removed, |body, name| body.os(name));
+        self.maybe(job.dir.as_ref(), |body, dir| body.os(dir));
+        self.bytes(&job.stdin);
+        self.bytes(job.token.as_bytes());
+        self.maybe(job.notes.as_ref(), |body, notes| body.os(notes));
+        self.maybe(job.limits.deadline.as_ref(), |body, time| body.time(*time));
+        self.time(job.limits.grace);
+        self.number(job.limits.spooled);
+        self.number(job.limits.kept as u64);
+        self.maybe(job.spool.as_ref(), |body, spool| {
+            body.os(&spool.stdout);
+            body.os(&spool.stderr);
+        });
+        self.bytes(&job.look_for);
+        self.number(match job.leftovers {
+            Leftovers::Kill => 0,
+            Leftovers::Warn => 1,
+            Leftovers::Keep => 2,
+        });
+    }
+
+    fn finished(&mut self, finished: &Finished) {
+        match &finished.ending {
+            Ending::Exited(Exit::Code(code)) => {
+                self.number(0);
+                self.signed(*code);
+            }
+            Ending::Exited(Exit::Signal(signal)) => {
+                self.number(1);
+                self.signed(*signal);
+            }
+            Ending::NeverStarted(NeverStarted { errno, message }) => {
+                self.number(2);
+                self.signed(*errno);
+                self.bytes(message.as_bytes());
+            }
+            Ending::Lost(why) => {
+                self.number(3);
+                self.bytes(why.as_bytes());
+            }
+        }
+        self.number(match finished.cause {
+            Cause::Itself => 0,
+            Cause::Deadline => 1,
+            Cause::Interrupt => 2,
+        });
+        self.time(finished.elapsed);
+        self.output(&finished.stdout);
+        self.output(&finished.stderr);
+        self.number(finished.found.into());
+        self.number(finished.left.ended);
+        self.list(&finished.left.kept, |body, pid| body.number((*pid).into()));
+        self.list(&finished.left.survivors, |body, pid| body.number((*pid).into()));
+    }
+
+    fn output(&mut self, output: &Output) {
+        self.bytes(&output.head);
+        self.bytes(&output.tail);
+        self.number(output.bytes);
+        self.number(output.spooled);
+    }
+}
+
+/// A body to be read.
+struct Text<'a>(&'a [u8]);
+
+impl Text<'_> {
+    fn number(&mut self) -> io::Result<u64> {
+        let (number, rest) = self.0.split_first_chunk().ok_or_else(garbled)?;
+        self.0 = rest;
+        Ok(u64::from_le_bytes(*number))
+    }
+
+    fn small(&mut self) -> io::Result<u32> {
+        u32::try_from(self.number()?).map_err(|_| garbled())
+    }
+
+    fn signed(&mut self) -> io::Result<i32> {
+        Ok(self.small()?.cast_signed())
+    }
+
+    fn bytes(&mut self) -> io::Result<Vec<u8>> {
+        let length = usize::try_from(self.number()?).map_err(|_| garbled())?;
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(garbled)?;
+        self.0 = rest;
+        Ok(bytes.to_vec())
+    }
+
+    fn os(&mut self) -> io::Result<OsString> {
+        self.bytes().map(OsString::from_vec)
+    }
+
+    fn path(&mut self) -> io::Result<PathBuf> {
+        self.os().map(PathBuf::from)
+    }
+
+    fn string(&mut self) -> io::Result<String> {
+        String::from_utf8(self.bytes()?).map_err(|_| garbled())
+    }
+
+    fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> io::Result<T>) -> io::Result<Vec<T>> {
+        let count = self.number()?;
+        (0..count).map(|_| one(self)).collect()
+    }
+
+    fn maybe<T>(&mut self, one: impl FnMut(&mut Self) -> io::Result<T>) -> io::Result<Option<T>> {
+        Ok(self.list(one)?.pop())
+    }
+
+    fn time(&mut self) -> io::Result<Duration> {
+        self.number().map(Duration::from_nanos)
+    }
+
+    fn job(&mut self) -> io::Result<Job> {
+        Ok(Job {
+            program: self.os()?,
+            args: self.list(Text::os)?,
+            env: self.list(|body| Ok((body.os()?, body.os()?)))?,
+            env_removed: self.list(Text::os)?,
+            dir: self.maybe(Text::path)?,
+            stdin: self.bytes()?,
+            token: self.string()?,
+            notes: self.maybe(Text::path)?,
+            limits: Limits {
+                deadline: self.maybe(Text::time)?,
+                grace: self.time()?,
+                spooled: self.number()?,
+                kept: usize::try_from(self.number()?).map_err(|_| garbled())?,
+            },
+            spool: self.maybe(|body| Ok(Spool { stdout: body.path()?, stderr: body.path()? }))?,
+            look_for: self.bytes()?,
+            leftovers: match self.number()? {
+                0 => Leftovers::Kill,
+                1 => Leftovers::Warn,
+                2 => Leftovers::Keep,
+                _ => return Err(garbled()),
+            },
+        })
+    }
+
+    fn finished(&mut self) -> io::Result<Finished> {
+        Ok(Finished {
+            ending: match self.number()? {
+                0 => Ending::Exited(Exit::Code(self.signed()?)),
+                1 => Ending::Exited(Exit::Signal(self.signed()?)),
+                2 => Ending::NeverStarted(NeverStarted {
+                    errno: self.signed()?,
+                    message: self.string()?,
+                }),
+                3 => Ending::Lost(self.string()?),
+                _ => return Err(garbled()),
+            },
+            cause: match self.number()? {
+                0 => Cause::Itself,
+                1 => Cause::Deadline,
+                2 => Cause::Interrupt,
+                _ => return Err(garbled()),
+            },
+            elapsed: self.time()?,
+            stdout: self.output()?,
+            stderr: self.output()?,
+            found: self.number()? != 0,
+            left: Left {
+                ended: self.number()?,
+                kept: self.list(Text::small)?,
+                survivors: self.list(Text::small)?,
+            },
+        })
+    }
+
+    fn output(&mut self) -> io::Result<Output> {
+        Ok(Output {
+            head: self.bytes()?,
+            tail: self.bytes()?,
+            bytes: self.number()?,
+            spooled: self.number()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn os() -> impl Strategy<Value = OsString> {
+        vec(any::<u8>(), 0..20).prop_map(OsString::from_vec)
+    }
+
+    fn path() -> impl Strategy<Value = PathBuf> {
+        os().prop_map(PathBuf::from)
+    }
+
+    fn time() -> impl Strategy<Value = Duration> {
+        any::<u64>().prop_map(Duration::from_nanos)
+    }
+
+    prop_compose! {
+        fn limits()(
+            deadline in option::of(time()),
+            grace in time(),
+            spooled in any::<u64>(),
+            kept in any::<usize>(),
+        ) -> Limits {
+            Limits { deadline, grace, spooled, kept }
+        }
+    }
+
+    prop_compose! {
+        fn job()(
+            (program, args) in (os(), vec(os(), 0..4)),
+            (env, env_removed) in (vec((os(), os()), 0..4), vec(os(), 0..4)),
+            (dir, notes) in (option::of(path()), option::of(path())),
+            (stdin, look_for) in (vec(any::<u8>(), 0..200), vec(any::<u8>(), 0..9)),
+            token in "[0-9a-f]{0,32}",
+            limits in limits(),
+            spool in option::of(
+                (path(), path()).prop_map(|(stdout, stderr)| Spool { stdout, stderr })
+            ),
+            leftovers in prop::sample::select(
+                vec![Leftovers::Kill, Leftovers::Warn, Leftovers::Keep]
+            ),
+        ) -> Job {
+            Job {
+                program, args, env, env_removed, dir, stdin, token, notes, limits, spool, look_for,
+                leftovers,
+            }
+        }
+    }
+
+    fn ending() -> impl Strategy<Value = Ending> {
+        prop_oneof![
+            any::<i32>().prop_map(|code| Ending::Exited(Exit::Code(code))),
+            any::<i32>().prop_map(|signal| Ending::Exited(Exit::Signal(signal))),
+            (any::<i32>(), any::<String>())
+                .prop_map(|(errno, message)| Ending::NeverStarted(NeverStarted { errno, message })),
+            any::<String>().prop_map(Ending::Lost),
+        ]
+    }
+
+    prop_compose! {
+        fn output()(
+            head in vec(any::<u8>(), 0..50),
+            tail in vec(any::<u8>(), 0..50),
+            bytes in any::<u64>(),
+            spooled in any::<u64>(),
+        ) -> Output {
+            Output { head, tail, bytes, spooled }
+        }
+    }
+
+    prop_compose! {
+        fn finished()(
+            ending in ending(),
+            cause in prop::sample::select(vec![Cause::Itself, Cause::Deadline, Cause::Interrupt]),
+            elapsed in time(),
+            (stdout, stderr) in (output(), output()),
+            found in any::<bool>(),
+            (ended, kept, survivors) in (any::<u64>(), vec(any::<u32>(), 0..3), vec(any::<u32>(), 0..3)),
+        ) -> Finished {
+            Finished {
+                ending, cause, elapsed, stdout, stderr, found,
+                left: Left { ended, kept, survivors },
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_order_arrives_as_it_was_sent(harness: u32, job in job()) {
+            let order = Order { harness, job };
+            let mut pipe = Vec::new();
+            write_order(&mut pipe, &order).unwrap();
+            prop_assert_eq!(read_order(&mut &pipe[..]).unwrap(), Some(order));
+            // Whatever is cut off is noticed.
+            prop_assert_eq!(read_order(&mut &pipe[..pipe.len() - 1]).unwrap(), None);
+        }
+
+        #[test]
+        fn a_report_arrives_as_it_was_sent(pid: u32, finished in finished()) {
+            for report in [Report::Started(pid), Report::Finished(Box::new(finished))] {
+                let mut pipe = Vec::new();
+                write_report(&mut pipe, &report).unwrap();
+                prop_assert_eq!(read_report(&mut &pipe[..]).unwrap(), Some(report));
+            }
+        }
+
+        #[test]
+        fn garbage_is_an_error_and_no_panic(bytes in vec(any::<u8>(), 0..200)) {
+            let _ = read_order(&mut &bytes[..]);
+            let _ = read_report(&mut &bytes[..]);
+            let mut framed = Vec::new();
+            write_frame(&mut framed, b'J', &bytes).unwrap();
+            let _ = read_order(&mut &framed[..]);
+            let mut framed = Vec::new();
+            write_frame(&mut framed, b'F', &bytes).unwrap();
+            let _ = read_report(&mut &framed[..]);
+        }
+    }
+
+    #[test]
+    fn both_signals_arrive() {
+        for sent in [Signal::Terminate, Signal::Kill] {
+            let mut pipe = Vec::new();
+            write_signal(&mut pipe, sent).unwrap();
+            assert_eq!(signal(pipe[0]), Some(sent));
+        }
+        assert_eq!(signal(b'J'), None);
+    }
+}

@@ -1,0 +1,322 @@
+//! What a process is started with, what it reports, and how it ended.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+/// A process to start, and how it is watched over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Job {
+    /// The executable: a path (a relative one is looked up from `dir`), or a name to be looked up in
+    /// the job's own `PATH`.
+    pub program: OsString,
+    /// Its arguments, never interpreted by a shell.
+    pub args: Vec<OsString>,
+    /// Variables set on top of the inherited environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Variables taken out of the inherited environment.
+    pub env_removed: Vec<OsString>,
+    /// The directory to start in; `None` is the current one.
+    pub dir: Option<PathBuf>,
+    /// What the process reads on standard input, which is closed after it.
+    pub stdin: Vec<u8>,
+    /// Marks the process and everything that it starts, in their environment, so that a sweep finds
+    /// them. Empty: no mark.
+    pub token: String,
+    /// The directory of notes about jobs under way, from which the next start learns what to sweep.
+    pub notes: Option<PathBuf>,
+    /// How long it may take, and how much of what it prints is kept.
+    pub limits: Limits,
+    /// The files that hold what it prints, exactly.
+    pub spool: Option<Spool>,
+    /// A text to look for on its standard output.
+    pub look_for: Vec<u8>,
+    /// What becomes of processes that it leaves behind when it ends by itself.
+    pub leftovers: Leftovers,
+}
+
+/// How long a job may take, and how much of what it prints is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// After this time it is asked to end.
+    pub deadline: Option<Duration>,
+    /// And this much later it is killed.
+    pub grace: Duration,
+    /// How many bytes each spool file may hold. What comes after them is still drained.
+    pub spooled: u64,
+    /// How many bytes of each output are kept in memory from its beginning, and as many from its end.
+    pub kept: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            deadline: None,
+            grace: Duration::from_secs(5),
+            spooled: 256 * 1024 * 1024,
+            kept: 1024 * 1024,
+        }
+    }
+}
+
+/// Files for the two outputs of a job. They are made, or emptied, when the job starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spool {
+    /// For standard output.
+    pub stdout: PathBuf,
+    /// For standard error.
+    pub stderr: PathBuf,
+}
+
+/// What becomes of the processes that a job leaves behind when it ends by itself. A job that is made
+/// to end never leaves any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leftovers {
+    /// They end with it.
+    #[default]
+    Kill,
+    /// They go on, and whoever reads the report should tell people so.
+    Warn,
+    /// They go on; that was the intention.
+    Keep,
+}
+
+/// A process under way: only channels, so that a scripted one is as real as a forked one.
+#[derive(Debug)]
+pub struct Running {
+    /// The id of the process that watches over the job, for messages to people.
+    pub id: u32,
+    /// What becomes of the job. `Finished` is always the last message.
+    pub reports: Receiver<Report>,
+    /// Signals to send to it. Sending after the end has no effect.
+    pub signals: Sender<Signal>,
+}
+
+/// Something that became of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// The program runs, under this process id.
+    Started(u32),
+    /// It is over: nothing that it had started runs any more, unless the report says so.
+    Finished(Box<Finished>),
+}
+
+/// What can be sent to a running process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// A request to end; after the grace of the job it is killed. The second one kills at once.
+    Terminate,
+    /// The end, at once.
+    Kill,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// With this status.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// How a job came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The program ran and ended.
+    Exited(Exit),
+    /// The program could not be started.
+    NeverStarted(NeverStarted),
+    /// Nobody can tell how the program ended; the text says why.
+    Lost(String),
+}
+
+/// Why a program could not be started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct NeverStarted {
+    /// The number of the system's error; 0 where there is none.
+    pub errno: i32,
+    /// What happened, to which thing, for people.
+    pub message: String,
+}
+
+/// Who brought a job to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cause {
+    /// The job itself.
+    #[default]
+    Itself,
+    /// Its deadline.
+    Deadline,
+    /// A [`Signal`] from us.
+    Interrupt,
+}
+
+/// The whole story of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// How it ended.
+    pub ending: Ending,
+    /// Who made it end.
+    pub cause: Cause,
+    /// From the start of the program to its end.
+    pub elapsed: Duration,
+    /// What it printed on standard output.
+    pub stdout: Output,
+    /// What it printed on standard error.
+    pub stderr: Output,
+    /// Whether [`Job::look_for`] was on standard output.
+    pub found: bool,
+    /// What it left behind.
+    pub left: Left,
+}
+
+impl Finished {
+    /// A job that ended so, and of which nothing else is known.
+    pub fn new(ending: Ending) -> Self {
+        Finished {
+            ending,
+            cause: Cause::default(),
+            elapsed: Duration::ZERO,
+            stdout: Output::default(),
+            stderr: Output::default(),
+            found: false,
+            left: Left::default(),
+        }
+    }
+
+    /// Whether the job ran into its deadline.
+    pub fn timed_out(&self) -> bool {
+        self.cause == Cause::Deadline
+    }
+
+    /// The exit code as a shell would tell it: 128 + n for a signal, 127 for a program that is not
+    /// there and 126 for one that cannot be run. A job that nobody watched to its end has 125.
+    pub fn exit_code(&self) -> i32 {
+        match &self.ending {
+            Ending::Exited(Exit::Code(code)) => *code,
+            Ending::Exited(Exit::Signal(signal)) => 128 + signal,
+            Ending::NeverStarted(why) if why.errno == rustix::io::Errno::NOENT.raw_os_error() => {
+                127
+            }
+            Ending::NeverStarted(_) => 126,
+            Ending::Lost(_) => 125,
+        }
+    }
+}
+
+/// One output of a job: all of it when it is short, else its beginning and its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// How it begins.
+    pub head: Vec<u8>,
+    /// How it ends, as far as that is not in `head`.
+    pub tail: Vec<u8>,
+    /// How much there was.
+    pub bytes: u64,
+    /// How much of it is in the spool file. Less than `bytes` when the file's limit was reached or
+    /// the disk was full.
+    pub spooled: u64,
+}
+
+impl Output {
+    /// An output that is held whole.
+    pub fn whole(bytes: impl Into<Vec<u8>>) -> Self {
+        let head = bytes.into();
+        Output { bytes: length(&head), head, tail: Vec::new(), spooled: 0 }
+    }
+
+    /// How many bytes between beginning and end are not held here.
+    pub fn left_out(&self) -> u64 {
+        self.bytes.saturating_sub(length(&self.head) + length(&self.tail))
+    }
+
+    /// The output as text. What is not UTF-8 becomes replacement characters, and where the middle
+    /// is missing a line says how much.
+    pub fn text(&self) -> String {
+        let missing = self.left_out();
+        if missing == 0 {
+            return String::from_utf8_lossy(&[&self.head[..], &self.tail].concat()).into_owned();
+        }
+        let head = String::from_utf8_lossy(without_split_end(&self.head));
+        let tail = String::from_utf8_lossy(without_split_start(&self.tail));
+        format!("{head}\n[... {missing} bytes left out ...]\n{tail}")
+    }
+}
+
+fn length(bytes: &[u8]) -> u64 {
+    bytes.len() as u64
+}
+
+/// Without the first bytes of a character whose other bytes were left out.
+fn without_split_end(bytes: &[u8]) -> &[u8] {
+    match bytes.utf8_chunks().last() {
+        Some(last) if last.invalid().len() < 4 && is_start_of_character(last.invalid()) => {
+            &bytes[..bytes.len() - last.invalid().len()]
+        }
+        _ => bytes,
+    }
+}
+
+fn is_start_of_character(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+/// Without the last bytes of a character whose first bytes were left out.
+fn without_split_start(bytes: &[u8]) -> &[u8] {
+    let strays = bytes.iter().take(3).take_while(|byte| *byte & 0xC0 == 0x80).count();
+    &bytes[strays..]
+}
+
+/// What a job left behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// How many processes had to be ended after it, or with it.
+    pub ended: u64,
+    /// The processes that go on, because [`Job::leftovers`] lets them.
+    pub kept: Vec<u32>,
+    /// The processes that could not be killed.
+    pub survivors: Vec<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_of_a_shell() {
+        let never = |errno| NeverStarted { errno, message: String::new() };
+        let cases = [
+            (Ending::Exited(Exit::Code(3)), 3),
+            (Ending::Exited(Exit::Signal(9)), 137),
+            (Ending::NeverStarted(never(2)), 127),
+            (Ending::NeverStarted(never(13)), 126),
+            (Ending::Lost("gone".into()), 125),
+        ];
+        for (ending, code) in cases {
+            assert_eq!(Finished::new(ending).exit_code(), code);
+        }
+    }
+
+    #[test]
+    fn a_short_output_is_decoded_as_a_whole() {
+        let split =
+            Output { head: b"caf\xC3".to_vec(), tail: b"\xA9 \xFF".to_vec(), bytes: 7, spooled: 0 };
+        assert_eq!(split.text(), "caf\u{e9} \u{fffd}");
+        assert_eq!(Output::whole("all").text(), "all");
+    }
+
+    #[test]
+    fn a_long_output_says_what_is_missing_and_splits_no_character() {
+        let long = Output {
+            head: b"caf\xC3".to_vec(),
+            tail: b"\xA9 end".to_vec(),
+            bytes: 100,
+            spooled: 0,
+        };
+        assert_eq!(long.text(), "caf\n[... 91 bytes left out ...]\n end");
+        let invalid = Output { head: b"a\xFF".to_vec(), tail: b"b".to_vec(), bytes: 9, spooled: 0 };
+        assert_eq!(invalid.text(), "a\u{fffd}\n[... 6 bytes left out ...]\nb");
+    }
+}

@@ -1,0 +1,637 @@
+//! Views over a journal that anybody may have written to: folded on, folded anew or taken up from a
+//! sidecar, they are the same, and no line makes a reader stumble.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use autoloop_core::project::latest_run::LatestRun;
+use autoloop_core::project::metrics::Metrics;
+use autoloop_core::record::{BadLine, Body, Glance, Object, Record, Value, pieces, print};
+use autoloop_core::topic::Topic;
+use autoloop_core::view::View;
+use autoloop_runtime::journal::sidecar::{Kept, SidecarState};
+use autoloop_runtime::journal::{
+    Append, Durability, FileJournal, FileSettings, Journal, NewRecord, Position, ReadError,
+};
+use autoloop_runtime::world::{Disk, World};
+use autoloop_testkit::records::text;
+use autoloop_testkit::{Dice, Seed, SimClock, SimDisk, SimWorld, simulate};
+use proptest::prelude::*;
+
+const PATH: &str = "/state/journal.jsonl";
+/// As much as has to be folded before a view is kept.
+const ENOUGH: usize = 256 * 1024;
+
+fn journal(disk: &SimDisk) -> FileJournal {
+    let world = World { disk: Arc::new(disk.clone()), ..SimWorld::new(Seed(0)).world() };
+    FileJournal::new(PATH, &world, FileSettings::default())
+}
+
+fn holding(bytes: &[u8]) -> SimDisk {
+    let disk = SimDisk::new(SimClock::default());
+    disk.set_contents(PATH, bytes);
+    disk
+}
+
+fn record(run: &str, topic: &str, body: Body) -> Record {
+    Record {
+        run: run.into(),
+        iteration: "1".into(),
+        topic: Topic::new(topic),
+        body,
+        ts: None,
+        version: None,
+        extra: Object::new(),
+    }
+}
+
+fn system(run: &str, topic: &str, fields: &[(&str, &str)]) -> Record {
+    let fields =
+        fields.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
+    record(run, topic, Body::System(fields))
+}
+
+fn said(payload: &str) -> Record {
+    let body = Body::Agent { payload: payload.into(), source: "agent".into() };
+    record("r", "review.ready", body)
+}
+
+fn line_of(record: &Record) -> Vec<u8> {
+    let mut line = Vec::new();
+    print(record, &mut line);
+    line
+}
+
+fn lines_of(records: &[Record]) -> Vec<u8> {
+    records.iter().flat_map(line_of).collect()
+}
+
+/// A record of the sort that the views look at, of few runs and iterations so that they meet.
+fn viewed_record(dice: &mut Dice) -> Record {
+    let run = *dice.pick(&["one", "two", "", "drei ü\n"]);
+    let mut new = match dice.below(8) {
+        0 => system(run, "loop.start", &[("objective", "x")]),
+        1 | 2 => system(run, "iteration.start", &[("suggested_roles", "builder")]),
+        3 => {
+            let code = *dice.pick(&["0", "1", "-1", "no number", "99999999999"]);
+            let elapsed = *dice.pick(&["4", "18446744073709551615", "18446744073709551614", "x"]);
+            let out = *dice.pick(&["true", "false", "perhaps"]);
+            let fields = [("exit_code", code), ("elapsed_s", elapsed), ("timed_out", out)];
+            system(run, "iteration.finish", &fields)
+        }
+        4 => system(run, "event.invalid", &[]),
+        5 => {
+            let topic = *dice.pick(&["loop.stop", "loop.complete"]);
+            system(run, topic, &[("reason", "why, \"so\"")])
+        }
+        6 => autoloop_testkit::records::record(dice),
+        _ => {
+            let topic =
+                *dice.pick(&["tasks.ready", "review.ready", "loop.start", "slice.verified"]);
+            record(run, topic, Body::Agent { payload: text(dice), source: "agent".into() })
+        }
+    };
+    new.iteration = dice.below(3).to_string();
+    new.extra.retain(|(key, _)| key != "iteration");
+    new
+}
+
+/// Folds records that are known to have been written.
+fn folded<V: View>(records: &[Record]) -> V {
+    let mut view = V::default();
+    for record in records {
+        let line = line_of(record);
+        view.apply(&Glance::read(&line[..line.len() - 1]).unwrap());
+    }
+    view
+}
+
+/// Folds whatever whole lines there are, in the plainest way.
+fn from_scratch<V: View>(bytes: &[u8]) -> V {
+    let mut view = V::default();
+    let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    for line in bytes[..end].split(|&byte| byte == b'\n') {
+        for piece in pieces(line) {
+            if let Ok(record) = &piece.content {
+                view.apply(record);
+            }
+        }
+    }
+    view
+}
+
+/// Goes on where it stopped.
+fn fold_on<V: View>(journal: &FileJournal, kept: &mut Kept<V>) {
+    let Kept { view, position } = kept;
+    let end = journal.read(*position, &mut |line| {
+        line.records(|record| view.apply(record));
+        ControlFlow::Continue(())
+    });
+    *position = end.unwrap();
+}
+
+/// Whoever else writes to the file.
+struct Foreign<'a> {
+    disk: &'a SimDisk,
+    records: Vec<Record>,
+}
+
+impl Foreign<'_> {
+    fn is_torn(&self) -> bool {
+        self.disk.exists(PATH) && !matches!(self.disk.contents(PATH).last(), None | Some(b'\n'))
+    }
+
+    fn write(&mut self, dice: &mut Dice) {
+        let new = viewed_record(dice);
+        let line = line_of(&new);
+        let body = &line[..line.len() - 1];
+        match dice.below(9) {
+            0 => self.raw(b"no JSON at all\n"),
+            1 => self.raw(b"\n \r\n"),
+            2 => self.raw(b"\0\0\0\xff\xfe\n"),
+            3 => self.raw(b"{\"topic\": \"loop.start\", \"run\": 3}\n"),
+            4 => self.raw(&body[..dice.index(body.len())]),
+            // Glued to a fragment it is found again, because it is written to the rule.
+            5 => self.own(&[body, b"\r\n"].concat(), new),
+            6 => self.own(&line, new),
+            // A stranger's form is only found on a line of its own.
+            _ if self.is_torn() => self.raw(b"\n"),
+            7 => self.own(&[b"\xef\xbb\xbf", body, b"\n"].concat(), new),
+            _ => {
+                let value: serde_json::Value = serde_json::from_slice(body).unwrap();
+                self.own(format!("{value}\n").as_bytes(), new);
+            }
+        }
+    }
+
+    fn raw(&self, bytes: &[u8]) {
+        self.disk.write_raw(PATH, bytes);
+    }
+
+    fn own(&mut self, bytes: &[u8], record: Record) {
+        self.raw(bytes);
+        self.records.push(record);
+    }
+}
+
+/// R7: the journal against a list in memory.
+#[test]
+fn views_agree_however_they_are_folded() {
+    let mut kept_views = 0;
+    simulate("views", 2000, |_, dice| {
+        let disk = holding(b"");
+        let writer = journal(&disk);
+        let mut foreign = Foreign { disk: &disk, records: Vec::new() };
+        let (mut metrics, mut latest) = (Kept::<Metrics>::default(), Kept::<LatestRun>::default());
+        let is_large = dice.chance(1, 20);
+        for _ in 0..12 {
+            if dice.chance(1, 2) {
+                foreign.write(dice);
+            } else {
+                let mut new: Vec<Record> =
+                    (0..dice.below(4)).map(|_| viewed_record(dice)).collect();
+                if is_large && dice.chance(1, 3) {
+                    new.push(said(&"long ".repeat(ENOUGH / 5)));
+                }
+                let append: Vec<NewRecord> = new.iter().cloned().map(Into::into).collect();
+                let how = Append { expect: None, durability: Durability::Cached };
+                writer.append(&append, how).unwrap();
+                foreign.records.extend(new);
+            }
+            if dice.chance(1, 3) {
+                fold_on(&writer, &mut metrics);
+                fold_on(&writer, &mut latest);
+                // Keeps the views of a large journal, to be taken up by the last look.
+                journal(&disk).fold::<Metrics>().unwrap();
+                journal(&disk).latest_run().unwrap();
+            }
+        }
+        // Whatever was torn is ended.
+        writer.append(&[said("end").into()], Append::default()).unwrap();
+        foreign.records.push(said("end"));
+        fold_on(&writer, &mut metrics);
+        fold_on(&writer, &mut latest);
+
+        let expected: Metrics = folded(&foreign.records);
+        assert_eq!(metrics.view, expected, "folded on");
+        assert_eq!(from_scratch::<Metrics>(&disk.contents(PATH)), expected, "from scratch");
+        kept_views += u32::from(writer.sidecar_state::<Metrics>().unwrap() == SidecarState::Good);
+        assert_eq!(writer.fold::<Metrics>().unwrap(), metrics, "from the sidecar");
+
+        let expected: LatestRun = folded(&foreign.records);
+        assert_eq!(latest.view, expected);
+        assert_eq!(writer.latest_run().unwrap(), expected, "backward");
+        assert_eq!(writer.fold::<LatestRun>().unwrap().view, expected);
+    });
+    assert!(kept_views > 50, "{kept_views}");
+}
+
+/// A record whose output has so many bytes.
+fn giant(run: &str, topic: &str, size: usize) -> Record {
+    system(run, topic, &[("exit_code", "3"), ("output", &"x".repeat(size)), ("more", "m")])
+}
+
+const MIB: usize = 1 << 20;
+
+/// The latest run is found backward over steps, giant lines and giant junk, wherever it is.
+#[test]
+fn the_latest_run_is_found_from_either_end() {
+    let begun = |run: &str| line_of(&system(run, "loop.start", &[]));
+    let small = line_of(&said("small")).repeat(2 * MIB / 90);
+    let large = line_of(&giant("r", "iteration.finish", 5 * MIB));
+    let junk = [vec![b'"'; 5 * MIB], b"\n".to_vec()].concat();
+    let torn = large[..3 * MIB].to_vec();
+    let giant_start = line_of(&giant("giant", "loop.start", 5 * MIB));
+    let cases: [(&[&[u8]], &str); 9] = [
+        (&[&begun("a"), &small], "a"),
+        (&[&begun("a"), &large, &begun("b"), &large], "b"),
+        (&[&begun("a"), &large, &small], "a"),
+        (&[&begun("a"), &junk, &small], "a"),
+        (&[&begun("a"), &small, &giant_start], "giant"),
+        (&[&giant_start, &small, b"\n"], "giant"),
+        (&[&begun("a"), &small, &torn], "a"),
+        (&[&begun("a"), &torn, &begun("glued"), b"\0\0\n", &small], "glued"),
+        (&[&small, &large], ""),
+    ];
+    for (parts, expected) in cases {
+        let disk = holding(&parts.concat());
+        let first = journal(&disk);
+        assert_eq!(first.latest_run().unwrap().0, expected, "backward");
+        assert_eq!(first.sidecar_state::<LatestRun>().unwrap(), SidecarState::Good);
+        assert_eq!(first.latest_run().unwrap().0, expected, "from what was kept");
+        assert_eq!(first.fold::<LatestRun>().unwrap().view.0, expected, "on from what was kept");
+        disk.remove("/state/journal.jsonl.idx/latest-run");
+        assert_eq!(first.fold::<LatestRun>().unwrap().view.0, expected, "forward");
+        disk.write_raw(PATH, b"\n");
+        disk.write_raw(PATH, &begun("new"));
+        assert_eq!(journal(&disk).latest_run().unwrap().0, "new");
+    }
+}
+
+/// A journal just large enough to be kept, with a few rows.
+fn kept_journal() -> (SimDisk, Metrics) {
+    let mut records = vec![said(&"long ".repeat(ENOUGH / 5))];
+    for iteration in ["1", "2", "3"] {
+        for (topic, fields) in [
+            ("iteration.start", &[("suggested_roles", "builder")][..]),
+            ("iteration.finish", &[("exit_code", "0"), ("elapsed_s", "7")]),
+        ] {
+            let record = system("one", topic, fields);
+            records.push(Record { iteration: iteration.into(), ..record });
+        }
+    }
+    let disk = holding(&lines_of(&records));
+    let metrics = journal(&disk).fold::<Metrics>().unwrap().view;
+    assert_eq!(metrics, folded(&records));
+    assert_eq!(journal(&disk).sidecar_state::<Metrics>().unwrap(), SidecarState::Good);
+    (disk, metrics)
+}
+
+const SIDECAR: &str = "/state/journal.jsonl.idx/metrics";
+
+/// The sidecar is not used, and the view is right all the same.
+fn assert_ignored(disk: &SimDisk, what: &str) {
+    let journal = journal(disk);
+    assert_eq!(journal.sidecar_state::<Metrics>().unwrap(), SidecarState::Ignored, "{what}");
+    let expected = from_scratch::<Metrics>(&disk.contents(PATH));
+    assert_eq!(journal.fold::<Metrics>().unwrap().view, expected, "{what}");
+}
+
+#[test]
+fn a_damaged_sidecar_is_ignored() {
+    let (disk, _) = kept_journal();
+    let good = disk.contents(SIDECAR);
+    for at in 0..good.len() {
+        let mut bad = good.clone();
+        bad[at] ^= 1 << (at % 8);
+        disk.set_contents(SIDECAR, &bad);
+        assert_ignored(&disk, &format!("byte {at}"));
+        disk.set_contents(SIDECAR, &good[..at]);
+        assert_ignored(&disk, &format!("cut at {at}"));
+    }
+    disk.set_contents(SIDECAR, &[good.as_slice(), b"x"].concat());
+    assert_ignored(&disk, "longer");
+    disk.set_contents(SIDECAR, &good);
+    assert_eq!(journal(&disk).sidecar_state::<Metrics>().unwrap(), SidecarState::Good);
+}
+
+/// Puts other bytes at a place, and makes the checksum right again.
+fn forged(good: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
+    const SUM: usize = 28;
+    let mut forged = good.to_vec();
+    forged[at..at + bytes.len()].copy_from_slice(bytes);
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&forged[..SUM]);
+    hasher.update(&forged[SUM + 4..]);
+    forged[SUM..SUM + 4].copy_from_slice(&hasher.finalize().to_le_bytes());
+    forged
+}
+
+#[test]
+fn a_sidecar_that_is_whole_but_does_not_fit_is_ignored() {
+    let (disk, _) = kept_journal();
+    let good = disk.contents(SIDECAR);
+    assert_eq!(forged(&good, 0, &good[..1]), good, "the checksum is where it is looked for");
+    let version = Metrics::VERSION + 1;
+    let len = disk.contents(PATH).len() as u64;
+    for (what, at, bytes) in [
+        ("another format", 6, b"9".to_vec()),
+        ("another version", 8, version.to_le_bytes().to_vec()),
+        ("behind the end", 12, (len + 1).to_le_bytes().to_vec()),
+        ("far behind the end", 12, u64::MAX.to_le_bytes().to_vec()),
+        ("in the middle of a line", 12, (len - 1).to_le_bytes().to_vec()),
+        ("at the start", 12, 0u64.to_le_bytes().to_vec()),
+        ("another mark", 20, 7u32.to_le_bytes().to_vec()),
+        ("another anchor", 24, 7u32.to_le_bytes().to_vec()),
+        ("no view", 32, vec![0xff; good.len() - 32]),
+        ("a huge count", 32, vec![0xff, 0xff, 0xff, 0x7f]),
+    ] {
+        disk.set_contents(SIDECAR, &forged(&good, at, &bytes));
+        assert_ignored(&disk, what);
+    }
+    disk.set_contents(SIDECAR, &[]);
+    assert_ignored(&disk, "empty");
+    disk.remove(SIDECAR);
+    assert_eq!(journal(&disk).sidecar_state::<Metrics>().unwrap(), SidecarState::Absent);
+    disk.plant_dir(SIDECAR);
+    assert_ignored(&disk, "a directory");
+}
+
+#[test]
+fn a_sidecar_of_another_journal_is_ignored() {
+    let (disk, _) = kept_journal();
+    let (good, bytes) = (disk.contents(SIDECAR), disk.contents(PATH));
+    let check = |what: &str, other: &[u8]| {
+        disk.set_contents(PATH, other);
+        disk.set_contents(SIDECAR, &good);
+        assert_ignored(&disk, what);
+    };
+    for cut in [1, 2, 40, 200, 1000, bytes.len() - 1, bytes.len()] {
+        check(&format!("cut by {cut}"), &bytes[..bytes.len() - cut]);
+    }
+    let other = lines_of(&[said(&"other ".repeat(bytes.len() / 6 + 20))]);
+    check("replaced", &other);
+    check("replaced by as many bytes", &other[other.len() - bytes.len()..]);
+    for distance in [1, 2, 3, 10, 63, 64, 65, 100, 500, 3000, 16_000, 16 * 1024] {
+        let mut edited = bytes.clone();
+        let at = edited.len() - distance;
+        edited[at] ^= 1;
+        check(&format!("edited {distance} before its end"), &edited);
+    }
+    let longer = [b"\n".as_slice(), &bytes].concat();
+    check("a line added in front", &longer);
+}
+
+/// Somebody puts another file in place while a view is being folded: it is that of the one or the
+/// other.
+#[test]
+fn a_journal_replaced_while_it_is_folded_gives_the_old_view_or_the_new() {
+    for moment in 1..40 {
+        let (disk, old) = kept_journal();
+        let other = lines_of(&[system("other", "iteration.start", &[]), said("end")]);
+        let new = from_scratch::<Metrics>(&other);
+        let mut calls = 0;
+        disk.interleave(move |_, disk| {
+            calls += 1;
+            if calls == moment {
+                disk.as_process(2).replace(Path::new(PATH), &other).unwrap();
+            }
+        });
+        let view = journal(&disk).fold::<Metrics>().unwrap().view;
+        assert!(view == old || view == new, "at call {moment}");
+    }
+}
+
+/// Every topic that is found, line by line, and the bad lines.
+fn seen(disk: &SimDisk) -> (Vec<String>, usize) {
+    let (mut topics, mut bad) = (Vec::new(), 0);
+    let journal = journal(disk);
+    let end = journal.read(Position::START, &mut |line| {
+        let mut quick = Vec::new();
+        line.records(|record| quick.push(record.topic().into_owned()));
+        let thorough: Vec<_> = line
+            .pieces()
+            .iter()
+            .filter_map(|piece| piece.content.as_ref().ok())
+            .map(|record| record.topic().into_owned())
+            .collect();
+        assert_eq!(quick, thorough, "both ways show the same records");
+        bad += line.pieces().iter().filter(|piece| piece.content.is_err()).count();
+        topics.extend(quick);
+        ControlFlow::Continue(())
+    });
+    assert_eq!(end.unwrap(), journal.head().unwrap());
+    (topics, bad)
+}
+
+#[test]
+fn no_line_makes_a_reader_stumble() {
+    let topic = |topic: &str| line_of(&system("r", topic, &[]));
+    let (a, b) = (topic("a"), topic("b"));
+    let bare = &a[..a.len() - 1];
+    let cases: [(&str, Vec<u8>, &[&str], usize); 16] = [
+        ("nothing", vec![], &[], 0),
+        ("blank lines", [b"\n\n \t\n", a.as_slice(), b"\n", &b].concat(), &["a", "b"], 0),
+        ("torn at the end", [a.as_slice(), &b[..20]].concat(), &["a"], 0),
+        ("only its newline missing", [a.as_slice(), &b[..b.len() - 1]].concat(), &["a"], 0),
+        ("torn in the middle", [&a[..20], b"\n", &b].concat(), &["b"], 1),
+        ("glued", [&a[..20], b.as_slice()].concat(), &["b"], 1),
+        ("two on a line", [bare, b.as_slice()].concat(), &["a", "b"], 0),
+        ("NULs before", [&[0; 5000], a.as_slice()].concat(), &["a"], 0),
+        ("NULs behind", [bare, &[0; 99], b"\n", &b].concat(), &["a", "b"], 0),
+        ("NULs only", [&[0; 99], b"\n".as_slice(), &b].concat(), &["b"], 0),
+        ("a byte order mark", [b"\xef\xbb\xbf", a.as_slice(), &b].concat(), &["a", "b"], 0),
+        ("carriage returns", [bare, b"\r\n", &b].concat(), &["a", "b"], 0),
+        ("no UTF-8", [b"\xff\xfe\n", a.as_slice()].concat(), &["a"], 1),
+        (
+            "no UTF-8 in a text",
+            b"{\"run\": \"\xff\", \"topic\": \"c\", \"fields\": {}}\n".to_vec(),
+            &["c"],
+            0,
+        ),
+        ("prose", [b"# notes\n", a.as_slice(), b"[1]\n3\n"].concat(), &["a"], 3),
+        ("a doubled key", [b"{\"run\": \"\", \"run\": \"\"}\n", a.as_slice()].concat(), &["a"], 1),
+    ];
+    for (what, bytes, topics, bad) in cases {
+        let found = seen(&holding(&bytes));
+        assert_eq!((found.0.as_slice(), found.1), (topics.map_owned().as_slice(), bad), "{what}");
+    }
+}
+
+trait MapOwned {
+    fn map_owned(&self) -> Vec<String>;
+}
+
+impl MapOwned for &[&str] {
+    fn map_owned(&self) -> Vec<String> {
+        self.iter().map(|&text| text.to_owned()).collect()
+    }
+}
+
+#[test]
+fn a_line_that_is_being_written_is_shown_when_it_is_there() {
+    let disk = holding(b"");
+    let reader = journal(&disk);
+    let line = line_of(&said("a"));
+    for byte in &line[..line.len() - 1] {
+        disk.write_raw(PATH, &[*byte]);
+        assert_eq!(seen(&disk), (Vec::new(), 0));
+        assert_eq!(reader.head().unwrap(), Position::START);
+        assert_eq!(reader.fold::<Metrics>().unwrap().position, Position::START);
+    }
+    disk.write_raw(PATH, b"\n");
+    assert_eq!(seen(&disk), (vec!["review.ready".to_owned()], 0));
+}
+
+/// Twenty megabytes in one line take a little memory; whoever wants them gets them.
+#[test]
+fn a_giant_line_is_shown_without_its_middle() {
+    let line = line_of(&giant("r", "backend.finish", 20 * MIB));
+    let next = line_of(&said("next"));
+    let disk = holding(&[next.as_slice(), &line, &next].concat());
+    let reader = journal(&disk);
+    let mut shown = Vec::new();
+    let end = reader.read(Position::START, &mut |line| {
+        assert!(line.bytes().len() < 100_000, "{}", line.bytes().len());
+        line.records(|record| {
+            shown.push(record.topic().into_owned());
+            if record.topic() == "backend.finish" {
+                assert!(!line.is_whole());
+                assert_eq!(record.field("exit_code").unwrap(), "3");
+                assert_eq!(record.field("more").unwrap(), "m");
+                assert!(record.field("output").unwrap().starts_with("xxx"));
+            }
+        });
+        if !line.is_whole() {
+            let mut copied = Vec::new();
+            let range = line.offset()..line.offset() + line.length();
+            let mut take = |bytes: &[u8]| {
+                copied.extend_from_slice(bytes);
+                Ok(())
+            };
+            reader.copy(range, &mut take).unwrap();
+            assert!(copied == line_of(&giant("r", "backend.finish", 20 * MIB)));
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!(shown, ["review.ready", "backend.finish", "review.ready"]);
+    assert_eq!(end.unwrap(), reader.head().unwrap());
+
+    // Reading can stop at it and go on behind it.
+    let mut count = 0;
+    let behind = reader.read(Position::START, &mut |_| {
+        count += 1;
+        if count == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let mut rest = Vec::new();
+    let mut take = |line: &autoloop_runtime::journal::Line<'_>| {
+        rest.extend_from_slice(line.bytes());
+        ControlFlow::Continue(())
+    };
+    reader.read(behind.unwrap(), &mut take).unwrap();
+    assert_eq!(rest, next[..next.len() - 1]);
+}
+
+/// A giant without long strings cannot be shown; it is told, and what follows is read.
+#[test]
+fn a_giant_without_strings_is_told_and_passed_over() {
+    let record = line_of(&said("a"));
+    let bare = &record[..record.len() - 1];
+    let next = line_of(&system("r", "next", &[]));
+    let numbers = [b"[".as_slice(), &b"1,".repeat(3 * MIB), b"1]\n"].concat();
+    let trailing = [bare, &vec![b' '; 6 * MIB], b"and prose\n"].concat();
+    for giant in [numbers, trailing] {
+        let disk = holding(&[giant.as_slice(), &next].concat());
+        let mut bad = Vec::new();
+        let mut note = |line: &autoloop_runtime::journal::Line<'_>| {
+            assert!(line.bytes().len() < 6 * MIB);
+            bad.extend(line.pieces().into_iter().filter_map(|piece| piece.content.err()));
+            ControlFlow::Continue(())
+        };
+        journal(&disk).read(Position::START, &mut note).unwrap();
+        assert!(matches!(bad[..], [BadLine::TooLarge { .. }]), "{bad:?}");
+        assert_eq!(seen(&disk), (vec!["next".to_owned()], 1));
+    }
+}
+
+/// A reader that stands where the file was changed is told so.
+#[test]
+fn a_position_in_a_changed_file_is_known_to_be_stale() {
+    let bytes = lines_of(&[said("one"), said("two"), said("three")]);
+    let disk = holding(&bytes);
+    let reader = journal(&disk);
+    let head = reader.head().unwrap();
+    let read = || reader.read(head, &mut |_| ControlFlow::Continue(()));
+    assert_eq!(read().unwrap(), head);
+    let stale = |what: &str| {
+        assert!(matches!(read(), Err(ReadError::Changed { .. })), "{what}: {:?}", read());
+    };
+    for cut in 1..=bytes.len() {
+        disk.set_contents(PATH, &bytes[..bytes.len() - cut]);
+        stale("cut");
+        disk.write_raw(PATH, &[vec![b'x'; cut], b"\n".to_vec()].concat());
+        stale("cut and grown");
+    }
+    for distance in 1..60 {
+        let mut edited = bytes.clone();
+        let at = edited.len() - distance;
+        edited[at] ^= 1;
+        disk.set_contents(PATH, &edited);
+        stale("edited");
+    }
+    disk.remove(PATH);
+    stale("removed");
+    let said = read().unwrap_err().to_string();
+    assert_eq!(said, "/state/journal.jsonl was cut, replaced or edited since it was last read");
+}
+
+fn lines(journal: &FileJournal) -> Vec<Vec<u8>> {
+    let mut lines = Vec::new();
+    let mut take = |line: &autoloop_runtime::journal::Line<'_>| {
+        lines.push(line.bytes().to_vec());
+        ControlFlow::Continue(())
+    };
+    journal.read(Position::START, &mut take).unwrap();
+    lines
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// Any bytes behind a valid journal leave all earlier records readable, and later ones too.
+    #[test]
+    fn any_bytes_leave_all_earlier_records_readable(
+        payloads in prop::collection::vec(any::<String>(), 0..4),
+        junk in prop::collection::vec(
+            prop_oneof![
+                4 => prop::sample::select(b"\n\r\0\"\\{}:,\xef\xbb\xbf\xff ".as_slice()),
+                3 => any::<u8>(),
+            ],
+            0..60,
+        ),
+    ) {
+        let records: Vec<Record> = payloads.iter().map(|payload| said(payload)).collect();
+        let valid: Vec<Vec<u8>> = records
+            .iter()
+            .map(|record| line_of(record).strip_suffix(b"\n").unwrap().to_vec())
+            .collect();
+        let disk = holding(&lines_of(&records));
+        let journal = journal(&disk);
+        disk.write_raw(PATH, &junk);
+        prop_assert_eq!(&lines(&journal)[..valid.len()], &valid);
+        seen(&disk);
+
+        let position = journal.append(&[said("last").into()], Append::default()).unwrap();
+        let after = lines(&journal);
+        prop_assert_eq!(&after[..valid.len()], &valid);
+        let last = line_of(&said("last"));
+        prop_assert_eq!(after.last().unwrap(), &last[..last.len() - 1]);
+        prop_assert_eq!(position, journal.head().unwrap());
+        let whole = [lines_of(&records), junk].concat();
+        prop_assert!(disk.contents(PATH).starts_with(&whole), "no byte is cut");
+        seen(&disk);
+    }
+}

@@ -1,0 +1,119 @@
+//! One line of a journal, by whoever it was written.
+//!
+//! Holds the two readers to each other, the printer to the parser, and the salvage of glued records to
+//! its promise that it loses no record, hides no byte and invents nothing.
+#![no_main]
+
+use std::borrow::Cow;
+
+use autoloop_core::record::{BadLine, Body, Glance, Record, parse, pieces, print};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|journal: &[u8]| {
+    let lines: Vec<&[u8]> = journal.split(|byte| *byte == b'\n').collect();
+    for line in &lines {
+        both_readers_agree(line);
+        pieces_cover_the_line(line);
+        if let Ok(record) = parse(line) {
+            // Whatever the record means, finding it out must be possible.
+            let _ = (record.event(), record.stamp());
+            let printed = printing_changes_nothing(&record);
+            a_glued_record_is_found(lines[0], &printed);
+            a_glued_record_is_found(&printed[..line.len() % printed.len()], &printed);
+        }
+    }
+});
+
+/// The quick reader and the strict one see the same record, or the quick one forgives what it says it
+/// forgives.
+fn both_readers_agree(line: &[u8]) {
+    let glance = Glance::read(line);
+    match (parse(line), glance) {
+        (Ok(record), Ok(glance)) => same_record(&record, &glance),
+        (Ok(record), Err(bad)) => panic!("only the strict reader sees {record:?}: {bad}"),
+        (Err(BadLine::NotUtf8 { .. } | BadLine::NotJson { .. }), Ok(glance)) => look_at(&glance),
+        (Err(bad), Ok(glance)) => panic!("{bad}, but the quick reader sees {glance:?}"),
+        (Err(_), Err(_)) => {}
+    }
+}
+
+fn same_record(record: &Record, glance: &Glance<'_>) {
+    assert_eq!(glance.run(), record.run);
+    assert_eq!(glance.iteration(), record.iteration);
+    assert_eq!(glance.topic(), record.topic.as_str());
+    assert_eq!(glance.ts().as_deref(), record.ts.as_deref());
+    match &record.body {
+        Body::System(fields) => {
+            assert_eq!((glance.payload(), glance.source()), (None, None));
+            for (name, value) in fields {
+                assert_eq!(glance.field(name).map(Cow::into_owned), value.to_text(), "{name:?}");
+            }
+        }
+        Body::Agent { payload, source } => {
+            assert_eq!(glance.payload().as_deref(), Some(payload.as_str()));
+            assert_eq!(glance.source().as_deref(), Some(source.as_str()));
+            assert_eq!(glance.field("output"), None);
+        }
+    }
+}
+
+/// Asks for everything, which must be answered.
+fn look_at(glance: &Glance<'_>) {
+    let _ = (glance.run(), glance.iteration(), glance.topic(), glance.ts());
+    let _ = (glance.payload(), glance.source(), glance.field("output"), glance.field("exit_code"));
+}
+
+/// Pieces lie in the line one behind the other, what is between them is blank, and each one that is
+/// said to be a record is one by itself.
+fn pieces_cover_the_line(line: &[u8]) {
+    let found = pieces(line);
+    let mut end = 0;
+    for piece in &found {
+        assert!(piece.at >= end, "pieces overlap");
+        assert!(is_blank(&line[end..piece.at]), "bytes before a piece are hidden");
+        end = piece.at + piece.bytes.len();
+        assert_eq!(&line[piece.at..end], piece.bytes);
+        match (&piece.content, Glance::read(piece.bytes)) {
+            (Ok(said), Ok(seen)) => {
+                assert_eq!((said.run(), said.topic()), (seen.run(), seen.topic()));
+                assert_eq!(said.payload(), seen.payload());
+            }
+            (Err(_), Err(_)) => {}
+            (said, seen) => panic!("a piece is {said:?}, by itself {seen:?}"),
+        }
+    }
+    assert!(is_blank(&line[end..]), "bytes behind the last piece are hidden");
+    if parse(line).is_ok() {
+        assert_eq!(found.len(), 1, "a record was taken apart");
+    }
+}
+
+/// Nothing but what may surround a record: white space, a byte order mark, NULs.
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| b" \t\r\0\xef\xbb\xbf".contains(byte))
+}
+
+/// What is printed is one line that reads as the same record; it is returned without its newline.
+fn printing_changes_nothing(record: &Record) -> Vec<u8> {
+    let mut printed = Vec::new();
+    print(record, &mut printed);
+    assert_eq!(printed.pop(), Some(b'\n'));
+    assert!(printed.iter().all(|byte| *byte >= b' '), "a control character was printed");
+    let again = parse(&printed);
+    assert_eq!(again.as_ref(), Ok(record), "{}", String::from_utf8_lossy(&printed));
+    both_readers_agree(&printed);
+    printed
+}
+
+/// A record that was written right behind something torn is found, whatever was torn.
+fn a_glued_record_is_found(torn: &[u8], printed: &[u8]) {
+    let line = [torn, printed].concat();
+    let found = pieces(&line);
+    let last = found.last().expect("a printed record is not blank");
+    assert_eq!(
+        (last.bytes, last.content.is_ok()),
+        (printed, true),
+        "{}",
+        String::from_utf8_lossy(&line)
+    );
+}

@@ -1,0 +1,46 @@
+//! The saved state of views: whatever is in a sidecar, it is loaded or refused, and what was loaded
+//! can be folded on, shown and saved again. Memory is bounded by the fuzzer's own limit.
+#![no_main]
+
+use autoloop_core::project::latest_run::LatestRun;
+use autoloop_core::project::metrics::{Format, Metrics};
+use autoloop_core::record::Glance;
+use autoloop_core::view::View;
+use libfuzzer_sys::fuzz_target;
+
+/// Something for a loaded state to go on with, in a run and an iteration that it may know.
+const JOURNAL: [&str; 4] = [
+    r#"{"run": "r", "iteration": "1", "topic": "iteration.start", "fields": {"suggested_roles": "builder"}}"#,
+    r#"{"run": "r", "iteration": "1", "topic": "tasks.ready", "payload": "go", "source": "agent"}"#,
+    r#"{"run": "r", "iteration": "1", "topic": "iteration.finish", "fields": {"exit_code": "0", "timed_out": false, "elapsed_s": 4}}"#,
+    r#"{"run": "r", "iteration": "", "topic": "loop.complete", "fields": {"reason": "completion_event"}}"#,
+];
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Some(mut metrics) = attack::<Metrics>(bytes) {
+        // A row takes at least eight bytes, so damaged bytes cannot ask for more than there are.
+        assert!(metrics.iterations(None).count() <= bytes.len() / 8);
+        fold_on(&mut metrics);
+        for format in [Format::Markdown, Format::Csv, Format::Json] {
+            assert!(!metrics.render(None, format).is_empty());
+        }
+    }
+    if let Some(mut latest) = attack::<LatestRun>(bytes) {
+        fold_on(&mut latest);
+    }
+});
+
+/// Loads a view; what was loaded is saved and loaded again as the same.
+fn attack<V: View + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<V> {
+    let view = V::load(bytes)?;
+    let mut saved = Vec::new();
+    view.save(&mut saved);
+    assert_eq!(V::load(&saved).as_ref(), Some(&view));
+    Some(view)
+}
+
+fn fold_on<V: View>(view: &mut V) {
+    for line in JOURNAL {
+        view.apply(&Glance::read(line.as_bytes()).expect("these are records"));
+    }
+}
