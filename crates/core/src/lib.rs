@@ -11,6 +11,7 @@ pub mod memory;
 pub mod nearest;
 pub mod pattern;
 pub mod payload;
+pub mod permissions;
 pub mod plan;
 pub mod project;
 pub mod prompt;

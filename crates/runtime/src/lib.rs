@@ -3,6 +3,7 @@
 pub mod drive;
 pub mod journal;
 pub mod memory;
+pub mod permissions;
 pub mod process;
 pub mod project;
 pub mod shim;

@@ -1,0 +1,19 @@
+//! What a reviewer may touch, as data: which paths, which kinds of change, which settings.
+//!
+//! Paths are written as seen from the project: relative to it when they lie inside, absolute when
+//! they do not. Joining such a path to the project's directory gives the real one in both cases.
+//!
+//! Nothing here looks at a disk. Whoever does hands in two [`Tree`]s and gets back the list of
+//! [`Change`]s, each with a [`Ruling`].
+
+mod allow_list;
+mod diff;
+mod protected;
+mod tree;
+
+pub use allow_list::{AllowList, Permission, Place, Shape};
+pub use diff::{Diff, LONGEST_DIFFED, unified};
+pub use protected::{
+    PROTECTED_TABLES, PutBack, Repaired, Unreadable, repair_settings, repair_topology,
+};
+pub use tree::{Change, Entry, Kind, Ruling, Split, Stamp, Tree, What, compare};

@@ -1,0 +1,179 @@
+//! The paths that may change during a review.
+
+use std::path::{Path, PathBuf};
+
+/// The paths that may change, and how. Everything else may not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllowList {
+    places: Vec<Place>,
+}
+
+/// One line of an [`AllowList`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file, or the directory that holds the files, as seen from the project.
+    pub path: PathBuf,
+    /// Which files are meant.
+    pub shape: Shape,
+}
+
+/// Which files a [`Place`] stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// The one file of that name.
+    File,
+    /// The one file of that name, which may only become longer.
+    Growing,
+    /// The files directly in the directory whose names end with a dot and this.
+    Children(&'static str),
+    /// Whatever is beneath the directory.
+    Beneath,
+}
+
+/// What may be done to one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    /// Nothing.
+    None,
+    /// Bytes may be added to its end.
+    Grow,
+    /// It is an ordinary file that may be made, written and deleted.
+    Edit,
+    /// It is a directory that may be made, because something in it may be edited.
+    Hold,
+    /// Files and directories of any depth may come and go here.
+    EditTree,
+}
+
+impl AllowList {
+    /// Nothing may change: for a reviewer of somebody's work.
+    pub fn read_only() -> Self {
+        AllowList::default()
+    }
+
+    /// The loop's own files: for a metareview. The state directory is given as seen from the project.
+    pub fn metareview(state_dir: &Path) -> Self {
+        let project = ["autoloops.toml", "topology.toml", "harness.md", "metareview.md"];
+        let state = ["context.md", "plan.md", "progress.md"];
+        let place = |path: PathBuf, shape| Place { path, shape };
+        let mut places: Vec<Place> =
+            project.iter().map(|name| place(PathBuf::from(name), Shape::File)).collect();
+        places.push(place(PathBuf::from("roles"), Shape::Children("md")));
+        places.extend(state.iter().map(|name| place(state_dir.join(name), Shape::File)));
+        places.push(place(state_dir.join("docs"), Shape::Children("md")));
+        places.push(place(state_dir.join("logs"), Shape::Beneath));
+        AllowList { places }
+    }
+
+    /// Lets a file become longer: the journal, and the memory that `autoloop memory` adds to.
+    #[must_use]
+    pub fn growing(mut self, file: &Path) -> Self {
+        self.places.push(Place { path: file.to_owned(), shape: Shape::Growing });
+        self
+    }
+
+    /// The lines of the list.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// What may be done to a path.
+    pub fn permission(&self, path: &Path) -> Permission {
+        let found =
+            |wanted| self.places.iter().map(|place| place.permission(path)).any(|p| p == wanted);
+        [Permission::Grow, Permission::Edit, Permission::EditTree, Permission::Hold]
+            .into_iter()
+            .find(|&wanted| found(wanted))
+            .unwrap_or(Permission::None)
+    }
+}
+
+impl Place {
+    fn permission(&self, path: &Path) -> Permission {
+        let permission = match self.shape {
+            Shape::File if path == self.path => Permission::Edit,
+            Shape::Growing if path == self.path => Permission::Grow,
+            Shape::Children(ending) if path.parent() == Some(&self.path) => {
+                let named = path.extension().is_some_and(|extension| extension == ending);
+                if named { Permission::Edit } else { Permission::None }
+            }
+            Shape::Children(_) if path == self.path => Permission::Hold,
+            Shape::Beneath if path == self.path => Permission::Hold,
+            Shape::Beneath if path.starts_with(&self.path) => Permission::EditTree,
+            _ if self.path.starts_with(path) => Permission::Hold,
+            _ => Permission::None,
+        };
+        // A name like `roles/../src` never comes from a walk; taken literally it would fool the prefix.
+        let literal = path.components().all(|part| part != std::path::Component::ParentDir);
+        if literal { permission } else { Permission::None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn permission(path: &str) -> Permission {
+        AllowList::metareview(Path::new(".autoloop"))
+            .growing(Path::new(".autoloop/memory.jsonl"))
+            .permission(Path::new(path))
+    }
+
+    #[test]
+    fn a_metareview_may_edit_the_files_of_the_loop_and_no_others() {
+        for path in [
+            "autoloops.toml",
+            "topology.toml",
+            "harness.md",
+            "metareview.md",
+            "roles/critic.md",
+            ".autoloop/context.md",
+            ".autoloop/plan.md",
+            ".autoloop/progress.md",
+            ".autoloop/docs/decisions.md",
+        ] {
+            assert_eq!(permission(path), Permission::Edit, "{path}");
+        }
+        for path in [".autoloop/logs/a.log", ".autoloop/logs/deep/er/b"] {
+            assert_eq!(permission(path), Permission::EditTree, "{path}");
+        }
+        for path in ["roles", ".autoloop", ".autoloop/docs", ".autoloop/logs"] {
+            assert_eq!(permission(path), Permission::Hold, "{path}");
+        }
+        assert_eq!(permission(".autoloop/memory.jsonl"), Permission::Grow);
+        for path in [
+            "src/main.rs",
+            "Cargo.toml",
+            "roles/deep/er.md",
+            "roles/run.sh",
+            "roles/md",
+            "roles.md",
+            "sub/autoloops.toml",
+            ".autoloop/journal.jsonl",
+            ".autoloop/runs/x/plan.md",
+            ".autoloop/docs/a/b.md",
+            ".autoloop/docs/.md/x",
+            ".autoloop/logs/../journal.jsonl",
+            ".git/config",
+            "/etc/passwd",
+            "autoloops.toml/x",
+        ] {
+            assert_eq!(permission(path), Permission::None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_state_directory_elsewhere_is_as_good() {
+        let list = AllowList::metareview(Path::new("/state/of/it"));
+        assert_eq!(list.permission(Path::new("/state/of/it/plan.md")), Permission::Edit);
+        assert_eq!(list.permission(Path::new("/state/of/it/plan.mdx")), Permission::None);
+        assert_eq!(list.permission(Path::new(".autoloop/plan.md")), Permission::None);
+    }
+
+    #[test]
+    fn a_reader_may_do_nothing() {
+        let list = AllowList::read_only();
+        assert_eq!(list.permission(Path::new("autoloops.toml")), Permission::None);
+        assert_eq!(list.permission(Path::new("")), Permission::None);
+    }
+}

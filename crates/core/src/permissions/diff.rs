@@ -1,0 +1,83 @@
+//! What an allowed change did, as text for the journal.
+
+use similar::TextDiff;
+
+/// Files longer than this are named, not diffed.
+pub const LONGEST_DIFFED: usize = 512 * 1024;
+
+/// A change of one file, as a unified diff.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diff {
+    /// The text; for what cannot be shown, a line that says what it was.
+    pub text: String,
+    /// Whether the text says everything, so that the change can be undone from it alone.
+    pub complete: bool,
+}
+
+/// Compares two contents of a file; `None` where there was or is no file.
+pub fn unified(path: &str, old: Option<&[u8]>, new: Option<&[u8]>, longest: usize) -> Diff {
+    let side = |prefix: &str, bytes: Option<&[u8]>| match bytes {
+        Some(_) => format!("{prefix}/{path}"),
+        None => "/dev/null".to_owned(),
+    };
+    let (from, to) = (side("a", old), side("b", new));
+    let sizes = (old.map_or(0, <[u8]>::len), new.map_or(0, <[u8]>::len));
+    let named = |why: &str| Diff {
+        text: format!(
+            "--- {from}\n+++ {to}\n# {why}: {} bytes before, {} after\n",
+            sizes.0, sizes.1
+        ),
+        complete: false,
+    };
+    if sizes.0.max(sizes.1) > LONGEST_DIFFED {
+        return named("too long to be shown");
+    }
+    let texts = (text(old), text(new));
+    let (Some(old), Some(new)) = texts else { return named("not a text") };
+    let text = TextDiff::from_lines(old, new).unified_diff().header(&from, &to).to_string();
+    if text.len() > longest {
+        return named("too different to be shown");
+    }
+    Diff { text, complete: true }
+}
+
+fn text(bytes: Option<&[u8]>) -> Option<&str> {
+    let bytes = bytes.unwrap_or_default();
+    str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_shown_whole_or_named() {
+        insta::assert_snapshot!(unified("harness.md", Some(b"a\nb\n"), Some(b"a\nc"), 1000).text, @r"
+        --- a/harness.md
+        +++ b/harness.md
+        @@ -1,2 +1,2 @@
+         a
+        -b
+        +c
+        \ No newline at end of file
+        ");
+        insta::assert_snapshot!(unified("roles/x.md", None, Some(b"hi\n"), 1000).text, @r"
+        --- /dev/null
+        +++ b/roles/x.md
+        @@ -0,0 +1 @@
+        +hi
+        ");
+        let long = unified("harness.md", Some(b"a\n"), Some("b\n".repeat(99).as_bytes()), 100);
+        assert!(!long.complete);
+        insta::assert_snapshot!(long.text, @r"
+        --- a/harness.md
+        +++ b/harness.md
+        # too different to be shown: 2 bytes before, 198 after
+        ");
+        insta::assert_snapshot!(unified("logs/x", Some(b"\xff"), None, 100).text, @r"
+        --- a/logs/x
+        +++ /dev/null
+        # not a text: 1 bytes before, 0 after
+        ");
+    }
+}

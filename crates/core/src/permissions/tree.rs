@@ -1,0 +1,435 @@
+//! What was there before, what is there after, and what is to be thought of the difference.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::{AllowList, Permission};
+
+/// Everything that was found, by its path as seen from the project.
+pub type Tree = BTreeMap<PathBuf, Entry>;
+
+/// What was found at one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What sort of thing it is.
+    pub kind: Kind,
+    /// Its permission bits, the set-id and sticky ones among them.
+    pub mode: u32,
+    /// Whose it is: user and group.
+    pub owner: (u32, u32),
+    /// How many names a file has.
+    pub links: u64,
+    /// What changes whenever its bytes do.
+    pub stamp: Stamp,
+}
+
+/// The part of a file's status that changes with its bytes.
+///
+/// Nobody but the system can set the time of the last change of status, so two equal stamps mean
+/// equal bytes, unless the second was taken within one tick of the clock after a write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    /// The file system it is on.
+    pub device: u64,
+    /// Which file it is there.
+    pub inode: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// When its bytes were last written, in nanoseconds.
+    pub written: i128,
+    /// When anything about it last changed, in nanoseconds.
+    pub changed: i128,
+}
+
+/// The sorts of things a path can stand for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An ordinary file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link, and where it leads.
+    Symlink(PathBuf),
+    /// A named pipe.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// A device, and its number.
+    Device(u64),
+    /// A directory whose inside was not looked at: too deep, or closed to us.
+    Closed,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::File => f.write_str("file"),
+            Kind::Directory => f.write_str("directory"),
+            Kind::Symlink(target) => write!(f, "symbolic link to {}", target.display()),
+            Kind::Pipe => f.write_str("pipe"),
+            Kind::Socket => f.write_str("socket"),
+            Kind::Device(_) => f.write_str("device"),
+            Kind::Closed => f.write_str("directory that cannot be looked into"),
+        }
+    }
+}
+
+/// One difference between two trees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Where, as seen from the project.
+    pub path: PathBuf,
+    /// What is different.
+    pub what: What,
+}
+
+/// What can be different about a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// There was nothing.
+    Added(Kind),
+    /// There is nothing now.
+    Deleted(Kind),
+    /// A file has other bytes.
+    Modified,
+    /// It is another sort of thing now, or a link that leads elsewhere.
+    Became {
+        /// What it was.
+        from: Kind,
+        /// What it is.
+        to: Kind,
+    },
+    /// It has other permission bits.
+    Mode {
+        /// What they were.
+        from: u32,
+        /// What they are.
+        to: u32,
+    },
+    /// It belongs to somebody else.
+    Owner,
+    /// The file has more names than before, so that it could be written through another one.
+    Linked,
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Added(kind) => write!(f, "{kind} added"),
+            What::Deleted(kind) => write!(f, "{kind} deleted"),
+            What::Modified => f.write_str("file modified"),
+            What::Became { from, to } => write!(f, "{from} became a {to}"),
+            What::Mode { from, to } => write!(f, "mode changed from {from:04o} to {to:04o}"),
+            What::Owner => f.write_str("owner changed"),
+            What::Linked => f.write_str("hard link added"),
+        }
+    }
+}
+
+/// Whether a change stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Ruling {
+    /// It stays.
+    Allowed,
+    /// It is put back, and told.
+    Violation,
+}
+
+/// Lists what is different, in the order of the paths.
+///
+/// `differ` is asked about ordinary files that were there before and are there now and whose stamps
+/// are not the same: whether their bytes are not the same either.
+pub fn compare(before: &Tree, after: &Tree, mut differ: impl FnMut(&Path) -> bool) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let mut add = |path: &Path, what| changes.push(Change { path: path.to_owned(), what });
+    // Both are sorted, so one pass side by side is enough; paths are slow to compare.
+    let (mut old_ones, mut new_ones) = (before.iter().peekable(), after.iter().peekable());
+    loop {
+        let order = match (old_ones.peek(), new_ones.peek()) {
+            (Some((old, _)), Some((new, _))) => old.cmp(new),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => break,
+        };
+        let old = if order.is_le() { old_ones.next() } else { None };
+        let new = if order.is_ge() { new_ones.next() } else { None };
+        match (old, new) {
+            (Some((path, old)), Some((_, new))) => {
+                for what in differences(old, new, || differ(path)) {
+                    add(path, what);
+                }
+            }
+            (Some((path, old)), None) => add(path, What::Deleted(old.kind.clone())),
+            (None, Some((path, new))) => add(path, What::Added(new.kind.clone())),
+            (None, None) => break,
+        }
+    }
+    changes
+}
+
+fn differences(old: &Entry, new: &Entry, differ: impl FnOnce() -> bool) -> Vec<What> {
+    if old == new {
+        return Vec::new();
+    }
+    if old.kind != new.kind {
+        return vec![What::Became { from: old.kind.clone(), to: new.kind.clone() }];
+    }
+    let file = old.kind == Kind::File;
+    let link = matches!(old.kind, Kind::Symlink(_));
+    let mode = What::Mode { from: old.mode, to: new.mode };
+    [
+        (file && old.stamp != new.stamp && differ(), What::Modified),
+        (!link && old.mode != new.mode, mode),
+        (old.owner != new.owner, What::Owner),
+        (file && new.links > old.links, What::Linked),
+    ]
+    .into_iter()
+    .filter_map(|(different, what)| different.then_some(what))
+    .collect()
+}
+
+/// The changes of a review, told apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// Those that stay.
+    pub allowed: Vec<Change>,
+    /// Those that are put back.
+    pub violations: Vec<Change>,
+}
+
+/// Bits that turn a text into something else: execution and the set-id and sticky bits.
+const UNUSUAL: u32 = 0o7111;
+
+impl AllowList {
+    /// Rules on all changes together, given in the order of their paths.
+    ///
+    /// What came or went with a directory that has to be put back is put back with it, whatever its
+    /// own path would have been allowed.
+    pub fn split(&self, changes: Vec<Change>, after: &Tree) -> Split {
+        let mut split = Split::default();
+        let mut broken: Vec<PathBuf> = Vec::new();
+        for change in changes {
+            broken.retain(|above| change.path.starts_with(above));
+            let own = self.rule(&change, after);
+            let replaced =
+                matches!(change.what, What::Added(_) | What::Deleted(_) | What::Became { .. });
+            let beneath = replaced && broken.iter().any(|above| *above != change.path);
+            if own == Ruling::Allowed && !beneath {
+                split.allowed.push(change);
+                continue;
+            }
+            if replaced {
+                broken.push(change.path.clone());
+            }
+            split.violations.push(change);
+        }
+        split
+    }
+
+    /// Rules on one change. `after` is where the change led to.
+    pub fn rule(&self, change: &Change, after: &Tree) -> Ruling {
+        let permission = self.permission(&change.path);
+        let now = after.get(&change.path);
+        let plain = now.is_none_or(|entry| entry.links <= 1 && entry.mode & UNUSUAL == 0);
+        let single = now.is_none_or(|entry| entry.links <= 1);
+        let tree = permission == Permission::EditTree;
+        let file = tree || permission == Permission::Edit;
+        let allowed = match &change.what {
+            What::Added(Kind::File) => file && plain,
+            What::Added(Kind::Directory) => tree || permission == Permission::Hold,
+            What::Deleted(Kind::File) => file,
+            What::Deleted(Kind::Directory) => tree,
+            // The bits may have been unusual before; changing them is ruled on by itself.
+            What::Modified => file && single,
+            What::Added(_) | What::Deleted(_) | What::Became { .. } => false,
+            What::Mode { .. } | What::Owner | What::Linked => false,
+        };
+        if allowed { Ruling::Allowed } else { Ruling::Violation }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn entry(kind: Kind) -> Entry {
+        Entry { kind, mode: 0o644, owner: (1, 1), links: 1, stamp: Stamp::default() }
+    }
+
+    fn rulings(before: &Tree, after: &Tree) -> Vec<(String, Ruling)> {
+        let list = AllowList::metareview(Path::new(".autoloop"));
+        compare(before, after, |_| true)
+            .iter()
+            .map(|change| {
+                (format!("{} {}", change.path.display(), change.what), list.rule(change, after))
+            })
+            .collect()
+    }
+
+    fn change(path: &str, before: Option<Entry>, after: Option<Entry>) -> Vec<(String, Ruling)> {
+        let tree = |entry: Option<Entry>| {
+            entry.into_iter().map(|entry| (PathBuf::from(path), entry)).collect::<Tree>()
+        };
+        rulings(&tree(before), &tree(after))
+    }
+
+    #[test]
+    fn only_ordinary_changes_of_allowed_files_stay() {
+        use Ruling::{Allowed, Violation};
+        let file = || Some(entry(Kind::File));
+        let link = || Some(entry(Kind::Symlink("/etc/passwd".into())));
+        let with = |edit: fn(&mut Entry)| {
+            let mut changed = entry(Kind::File);
+            edit(&mut changed);
+            Some(changed)
+        };
+        let written = || with(|entry| entry.stamp.changed = 9);
+        let told = |text: &str, ruling| vec![(text.to_owned(), ruling)];
+
+        assert_eq!(
+            change("harness.md", file(), written()),
+            told("harness.md file modified", Allowed)
+        );
+        assert_eq!(change("src/a", file(), written()), told("src/a file modified", Violation));
+        assert_eq!(change("roles/a.md", None, file()), told("roles/a.md file added", Allowed));
+        assert_eq!(change("roles/a.md", file(), None), told("roles/a.md file deleted", Allowed));
+        assert_eq!(
+            change("roles/a.md", file(), link()),
+            told("roles/a.md file became a symbolic link to /etc/passwd", Violation)
+        );
+        assert_eq!(
+            change("roles/a.md", None, with(|entry| entry.mode = 0o755)),
+            told("roles/a.md file added", Violation)
+        );
+        assert_eq!(
+            change("roles/a.md", None, with(|entry| entry.links = 2)),
+            told("roles/a.md file added", Violation)
+        );
+        assert_eq!(
+            change("plan.md", file(), with(|entry| entry.mode = 0o666)),
+            told("plan.md mode changed from 0644 to 0666", Violation)
+        );
+        let both = with(|entry| {
+            entry.stamp.changed = 9;
+            entry.mode = 0o755;
+        });
+        assert_eq!(
+            change("harness.md", file(), both),
+            [
+                ("harness.md file modified".to_owned(), Allowed),
+                ("harness.md mode changed from 0644 to 0755".to_owned(), Violation)
+            ]
+        );
+        assert_eq!(
+            change(".autoloop/logs/x", None, Some(entry(Kind::Pipe))),
+            told(".autoloop/logs/x pipe added", Violation)
+        );
+        assert_eq!(
+            change(".autoloop/logs/x", None, Some(entry(Kind::Directory))),
+            told(".autoloop/logs/x directory added", Allowed)
+        );
+        assert_eq!(
+            change("roles", Some(entry(Kind::Directory)), None),
+            told("roles directory deleted", Violation)
+        );
+    }
+
+    #[test]
+    fn what_went_with_a_directory_comes_back_with_it() {
+        let paths = |changes: &[Change]| -> Vec<String> {
+            changes
+                .iter()
+                .map(|change| format!("{} {}", change.path.display(), change.what))
+                .collect()
+        };
+        let tree = |entries: &[(&str, Kind)]| -> Tree {
+            entries.iter().map(|(path, kind)| (PathBuf::from(path), entry(kind.clone()))).collect()
+        };
+        let before =
+            tree(&[("roles", Kind::Directory), ("roles/a.md", Kind::File), ("z", Kind::File)]);
+        let after = tree(&[("roles", Kind::Symlink("src".into())), ("roles-b", Kind::File)]);
+        let changes = compare(&before, &after, |_| true);
+        let split = AllowList::metareview(Path::new(".autoloop")).split(changes, &after);
+        assert_eq!(
+            paths(&split.violations),
+            [
+                "roles directory became a symbolic link to src",
+                "roles/a.md file deleted",
+                "roles-b file added",
+                "z file deleted"
+            ]
+        );
+        assert!(split.allowed.is_empty());
+    }
+
+    fn kinds() -> impl Strategy<Value = Kind> {
+        prop_oneof![
+            4 => Just(Kind::File),
+            2 => Just(Kind::Directory),
+            1 => "[a-c]".prop_map(|target| Kind::Symlink(target.into())),
+            1 => Just(Kind::Pipe),
+        ]
+    }
+
+    fn trees() -> impl Strategy<Value = Tree> {
+        let path = prop::sample::select(vec![
+            "harness.md",
+            "roles",
+            "roles/a.md",
+            "roles/b.sh",
+            "src/main.rs",
+            ".autoloop/logs/x",
+            ".autoloop/plan.md",
+            ".git/config",
+        ]);
+        let entry = (kinds(), prop::sample::select(vec![0o644, 0o755]), 1..3u64, 0..3i128)
+            .prop_map(|(kind, mode, links, changed)| Entry {
+                kind,
+                mode,
+                owner: (0, 0),
+                links,
+                stamp: Stamp { changed, ..Stamp::default() },
+            });
+        prop::collection::btree_map(path.prop_map(PathBuf::from), entry, 0..8)
+    }
+
+    proptest! {
+        /// Undoing every violation and keeping the rest leaves nothing that a second look objects to.
+        #[test]
+        fn what_is_left_after_putting_back_is_allowed(before in trees(), after in trees()) {
+            let list = AllowList::metareview(Path::new(".autoloop"));
+            let mut left = after.clone();
+            for change in compare(&before, &after, |_| true) {
+                if list.rule(&change, &after) == Ruling::Violation {
+                    match before.get(&change.path) {
+                        Some(old) => left.insert(change.path, old.clone()),
+                        None => left.remove(&change.path),
+                    };
+                }
+            }
+            for change in compare(&before, &left, |_| true) {
+                prop_assert_eq!(list.rule(&change, &left), Ruling::Allowed, "{:?}", change);
+            }
+            for change in compare(&before, &left, |_| true) {
+                prop_assert!(list.permission(&change.path) != Permission::None, "{:?}", change);
+            }
+        }
+
+        #[test]
+        fn a_tree_does_not_differ_from_itself(tree in trees()) {
+            prop_assert!(compare(&tree, &tree, |_| true).is_empty());
+        }
+
+        #[test]
+        fn a_reader_may_change_nothing(before in trees(), after in trees()) {
+            for change in compare(&before, &after, |_| true) {
+                prop_assert_eq!(AllowList::read_only().rule(&change, &after), Ruling::Violation);
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What is known about a project from its git repository.
+//!
+//! Which trees belong together is read from the files of the repository. The program itself is asked
+//! only when there is more than can be copied, and then so that it runs nothing: no hooks, no
+//! filters, no file system monitor, no fetching of missing objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A repository and the working trees that share it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Repository {
+    /// The working tree that holds the project.
+    pub(super) top: PathBuf,
+    /// The directory with the objects, the settings and the hooks.
+    pub(super) common: PathBuf,
+    /// The other working trees.
+    pub(super) siblings: Vec<PathBuf>,
+}
+
+impl Repository {
+    /// Finds the repository that a directory is in.
+    pub(super) fn find(project: &Path) -> Option<Repository> {
+        let top = project.ancestors().find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok())?;
+        let own = git_dir(top)?;
+        let common = match read_path(&own.join("commondir"), &own) {
+            Some(common) => common,
+            None => own,
+        };
+        let mut siblings = BTreeSet::new();
+        if common.file_name().is_some_and(|name| name == ".git") {
+            siblings.extend(common.parent().map(Path::to_owned));
+        }
+        for entry in fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten() {
+            let dot_git = read_path(&entry.path().join("gitdir"), &entry.path());
+            let tree =
+                dot_git.as_deref().and_then(Path::parent).and_then(|dir| dir.canonicalize().ok());
+            siblings.extend(tree);
+        }
+        siblings.remove(top);
+        Some(Repository { top: top.to_owned(), common, siblings: siblings.into_iter().collect() })
+    }
+}
+
+/// The directory of a working tree's own git files: `.git`, or where the file `.git` points.
+fn git_dir(top: &Path) -> Option<PathBuf> {
+    let dot_git = top.join(".git");
+    if dot_git.is_dir() {
+        return dot_git.canonicalize().ok();
+    }
+    let text = fs::read(&dot_git).ok()?;
+    let path = text.strip_prefix(b"gitdir:")?.trim_ascii();
+    top.join(std::ffi::OsStr::from_bytes(path)).canonicalize().ok()
+}
+
+fn read_path(file: &Path, relative_to: &Path) -> Option<PathBuf> {
+    let text = fs::read(file).ok()?;
+    relative_to.join(std::ffi::OsStr::from_bytes(text.trim_ascii())).canonicalize().ok()
+}
+
+/// What git says about the files of a working tree; nothing, when it will not say.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Contents {
+    /// Files that are exactly an object, with its name. Relative to the top.
+    pub(super) clean: BTreeMap<PathBuf, String>,
+    /// Files and directories that are ignored. Relative to the top.
+    pub(super) ignored: BTreeSet<PathBuf>,
+}
+
+impl Contents {
+    pub(super) fn of(top: &Path) -> Contents {
+        let ignored = ["ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory"];
+        Contents { clean: clean(top).unwrap_or_default(), ignored: paths(top, &ignored) }
+    }
+
+    /// Whether a path, or a directory that holds it, is ignored.
+    pub(super) fn ignores(&self, path: &Path) -> bool {
+        path.ancestors().any(|above| self.ignored.contains(above))
+    }
+}
+
+fn paths(top: &Path, args: &[&str]) -> BTreeSet<PathBuf> {
+    let listed = output(top, args, b"").unwrap_or_default();
+    split(&listed).map(|path| path.components().collect()).collect()
+}
+
+fn split(listed: &[u8]) -> impl Iterator<Item = &Path> {
+    listed
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty())
+        .map(|name| Path::new(std::ffi::OsStr::from_bytes(name)))
+}
+
+/// The tracked files whose bytes are those of the object, as far as their length and the absence of
+/// filters tell. What is written from an object is checked against its name anyway.
+fn clean(top: &Path) -> Option<BTreeMap<PathBuf, String>> {
+    let mut files = BTreeMap::new();
+    for line in output(top, &["ls-files", "-z", "-s"], b"")?.split(|byte| *byte == 0) {
+        let Some(tab) = line.iter().position(|byte| *byte == b'\t') else { continue };
+        let words: Vec<&str> = str::from_utf8(&line[..tab]).ok()?.split(' ').collect();
+        if let ["100644" | "100755", object, "0"] = words[..] {
+            let path = PathBuf::from(std::ffi::OsStr::from_bytes(&line[tab + 1..]));
+            files.insert(path, object.to_owned());
+        }
+    }
+    for dirty in paths(top, &["diff-files", "-z", "--name-only", "--ignore-submodules"]) {
+        files.remove(&dirty);
+    }
+    let listed: Vec<u8> = files
+        .keys()
+        .flat_map(|path| path.as_os_str().as_bytes().iter().copied().chain([0]))
+        .collect();
+    let attributes = ["check-attr", "-z", "--stdin", "filter", "ident", "working-tree-encoding"];
+    let answers = output(top, &attributes, &listed)?;
+    let mut fields = answers.split(|byte| *byte == 0);
+    while let (Some(path), Some(_), Some(value)) = (fields.next(), fields.next(), fields.next()) {
+        if value != b"unspecified" && value != b"unset" {
+            files.remove(Path::new(std::ffi::OsStr::from_bytes(path)));
+        }
+    }
+    let objects: String = files.values().map(|object| format!("{object}\n")).collect();
+    let sizes = output(
+        top,
+        &["cat-file", "--batch-check=%(objecttype) %(objectsize)"],
+        objects.as_bytes(),
+    )?;
+    let sizes: Vec<&str> = str::from_utf8(&sizes).ok()?.lines().collect();
+    let mut sizes = sizes.into_iter();
+    files.retain(|path, _| {
+        let len = fs::symlink_metadata(top.join(path)).map_or(0, |metadata| metadata.len());
+        sizes.next() == Some(&format!("blob {len}"))
+    });
+    Some(files)
+}
+
+/// Writes an object into an empty file, and makes sure that it is what its name says.
+pub(super) fn write_object(top: &Path, object: &str, file: &File) -> io::Result<()> {
+    let failed = |what: &str| io::Error::other(format!("git {what} failed for {object}"));
+    let status = git(top, &["cat-file", "blob", object])
+        .stdout(file.try_clone()?)
+        .stdin(Stdio::null())
+        .status()?;
+    if !status.success() {
+        return Err(failed("cat-file"));
+    }
+    if is_object(top, object, file)? { Ok(()) } else { Err(failed("hash-object")) }
+}
+
+/// Whether a file holds the bytes of an object.
+pub(super) fn is_object(top: &Path, object: &str, file: &File) -> io::Result<bool> {
+    io::Seek::seek(&mut &*file, io::SeekFrom::Start(0))?;
+    let named = git(top, &["hash-object", "--stdin", "--no-filters"])
+        .stdin(file.try_clone()?)
+        .stdout(Stdio::piped())
+        .output()?;
+    Ok(named.status.success() && named.stdout.trim_ascii() == object.as_bytes())
+}
+
+fn output(top: &Path, args: &[&str], stdin: &[u8]) -> Option<Vec<u8>> {
+    let mut child = git(top, args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+    let mut input = child.stdin.take()?;
+    let stdin = stdin.to_owned();
+    // In a thread, because git answers while it is being asked.
+    let writer = std::thread::spawn(move || input.write_all(&stdin));
+    let output = child.wait_with_output().ok()?;
+    let written = writer.join().ok()?;
+    (output.status.success() && written.is_ok()).then_some(output.stdout)
+}
+
+/// Git, so that it runs nothing but itself and changes nothing.
+fn git(top: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new("git");
+    for (name, _) in std::env::vars_os() {
+        if name.as_bytes().starts_with(b"GIT_") {
+            command.env_remove(name);
+        }
+    }
+    let settings = ["core.hooksPath=/dev/null", "core.fsmonitor=false", "protocol.allow=never"];
+    command.arg("-C").arg(top);
+    settings.iter().for_each(|setting| {
+        command.args(["-c", setting]);
+    });
+    command
+        .args(args)
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_NO_LAZY_FETCH", "1")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .stderr(Stdio::null());
+    command
+}
