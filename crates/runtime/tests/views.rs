@@ -535,6 +535,27 @@ fn a_giant_line_is_shown_without_its_middle() {
     assert_eq!(rest, next[..next.len() - 1]);
 }
 
+/// What is not shown of a giant is judged like everything else.
+#[test]
+fn a_giant_with_something_wrong_in_its_middle_is_no_record() {
+    let line = line_of(&giant("r", "t", 5 * MIB));
+    for (wrong, topics, bad) in [
+        (b"x".as_slice(), &["t"][..], 0),
+        (b"\xff", &["t"], 0),
+        (b"\\ud83e", &["t"], 0),
+        (b"\x01", &[], 1),
+        (b"\\q", &[], 1),
+    ] {
+        let mut line = line.clone();
+        line.splice(2 * MIB..2 * MIB, wrong.iter().copied());
+        let disk = holding(&line);
+        assert_eq!(seen(&disk), (topics.map_owned(), bad), "{wrong:?}");
+        assert_eq!(from_scratch::<Metrics>(&line), journal(&disk).fold().unwrap().view);
+        let found = |line: &[u8]| pieces(line).iter().any(|piece| piece.content.is_ok());
+        assert_eq!(found(&line[..line.len() - 1]), bad == 0, "{wrong:?}");
+    }
+}
+
 /// A giant without long strings cannot be shown; it is told, and what follows is read.
 #[test]
 fn a_giant_without_strings_is_told_and_passed_over() {
