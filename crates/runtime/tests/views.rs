@@ -535,6 +535,49 @@ fn a_giant_line_is_shown_without_its_middle() {
     assert_eq!(rest, next[..next.len() - 1]);
 }
 
+/// A torn line hides no giant behind it, even if it was torn inside a string.
+#[test]
+fn a_giant_behind_a_fragment_is_found_and_can_be_copied() {
+    const BLOCK: usize = 512 * 1024;
+    let giant = line_of(&giant("r", "backend.finish", 5 * MIB));
+    let giant = &giant[..giant.len() - 1];
+    let begun = b"{\"run\": \"r\", \"iteration\": \"1\", \"topic\": \"t\", \"payload\": \"";
+    // The beginning of the record behind the longer ones falls across two blocks.
+    let across = [0, 1, 4, 8]
+        .map(|bytes| [begun.as_slice(), &vec![b'p'; 9 * BLOCK - begun.len() - bytes]].concat());
+    let mut fragments: Vec<&[u8]> =
+        vec![b"{\"run\": \"torn in a str", b"{\"run\": \"r\", \"to", b"{\"ru"];
+    fragments.extend(across.iter().map(Vec::as_slice));
+    for torn in fragments {
+        let again = b"{\"run\": \"r\", \"iteration\": \"torn aga".as_slice();
+        let journal_bytes = [torn, giant, again, giant, giant, b"\n"].concat();
+        let disk = holding(&journal_bytes);
+        assert_eq!(seen(&disk), (vec!["backend.finish".to_owned(); 3], 2));
+        let reader = journal(&disk);
+        let mut starts = Vec::new();
+        let mut check = |line: &autoloop_runtime::journal::Line<'_>| {
+            for piece in line.pieces() {
+                let Ok(record) = &piece.content else { continue };
+                assert_eq!(record.field("exit_code").unwrap(), "3");
+                assert_eq!(record.field("more").unwrap(), "m");
+                let range = line.offset_of(piece.at)..line.offset_of(piece.at + piece.bytes.len());
+                starts.push(range.start);
+                let mut copied = Vec::new();
+                let mut take = |bytes: &[u8]| {
+                    copied.extend_from_slice(bytes);
+                    Ok(())
+                };
+                reader.copy(range, &mut take).unwrap();
+                assert!(copied == giant);
+            }
+            ControlFlow::Continue(())
+        };
+        reader.read(Position::START, &mut check).unwrap();
+        let second = torn.len() + giant.len() + again.len();
+        assert_eq!(starts, [torn.len(), second, second + giant.len()].map(|start| start as u64));
+    }
+}
+
 /// What is not shown of a giant is judged like everything else.
 #[test]
 fn a_giant_with_something_wrong_in_its_middle_is_no_record() {
