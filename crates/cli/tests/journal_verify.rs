@@ -403,3 +403,42 @@ fn a_link_to_nothing_is_not_an_empty_journal() {
       hint: name the journal, or run this where .autoloop is
     ");
 }
+
+/// A record of more than 5 MB with something in the middle of its output and something at its end.
+fn giant(inside: &[u8], end: &str) -> Vec<u8> {
+    let filler = vec![b'x'; 2_600_000];
+    let start =
+        b"{\"run\": \"r\", \"iteration\": \"1\", \"topic\": \"t\", \"fields\": {\"output\": \"";
+    [start, filler.as_slice(), inside, &filler, b"\"}", end.as_bytes(), b"}\n"].concat()
+}
+
+#[test]
+fn a_giant_is_verified_to_its_end() {
+    let fine = ["", "漢", "\\ud83e\\udd80", "\\n\\u000a\\\\"];
+    for inside in fine {
+        let said = between(&giant(inside.as_bytes(), ", \"v\": 1"));
+        assert!(said.contains("3 records in 3 lines, all is well"), "{said}");
+    }
+    let cases: [(&[u8], &str); 7] = [
+        (b"\xff", ""),
+        (b"\xc3", ""),
+        (b"\x01", ""),
+        (b"\\q", ""),
+        (b"\\ud83e", ""),
+        (b"", ", \"v\": hello"),
+        (b"", ", \"v\": 1, \"x\": \"\u{1}\""),
+    ];
+    let said = cases.map(|(inside, end)| {
+        let said = between(&giant(inside, end));
+        said.lines().filter(|line| line.starts_with("line ")).collect::<Vec<_>>().join("; ")
+    });
+    assert_snapshot!(said.join("\n"), @r"
+    line 2, byte 33: not UTF-8 at byte 2600067 of the line
+    line 2, byte 33: not UTF-8 at byte 2600067 of the line
+    line 2, byte 33: not JSON: control character (\u0000-\u001F) found while parsing a string at byte 2600068 of the line
+    line 2, byte 33: not JSON: invalid escape at byte 2600069 of the line
+    line 2, byte 33: not JSON: lone leading surrogate in hex escape at byte 2600068 of the line
+    line 2, byte 33: not JSON: expected value at byte 5200077 of the line
+    line 2, byte 33: not JSON: control character (\u0000-\u001F) found while parsing a string at byte 5200086 of the line
+    ");
+}

@@ -535,6 +535,70 @@ fn a_giant_line_is_shown_without_its_middle() {
     assert_eq!(rest, next[..next.len() - 1]);
 }
 
+/// A torn line hides no giant behind it, even if it was torn inside a string.
+#[test]
+fn a_giant_behind_a_fragment_is_found_and_can_be_copied() {
+    const BLOCK: usize = 512 * 1024;
+    let giant = line_of(&giant("r", "backend.finish", 5 * MIB));
+    let giant = &giant[..giant.len() - 1];
+    let begun = b"{\"run\": \"r\", \"iteration\": \"1\", \"topic\": \"t\", \"payload\": \"";
+    // The beginning of the record behind the longer ones falls across two blocks.
+    let across = [0, 1, 4, 8]
+        .map(|bytes| [begun.as_slice(), &vec![b'p'; 9 * BLOCK - begun.len() - bytes]].concat());
+    let mut fragments: Vec<&[u8]> =
+        vec![b"{\"run\": \"torn in a str", b"{\"run\": \"r\", \"to", b"{\"ru"];
+    fragments.extend(across.iter().map(Vec::as_slice));
+    for torn in fragments {
+        let again = b"{\"run\": \"r\", \"iteration\": \"torn aga".as_slice();
+        let journal_bytes = [torn, giant, again, giant, giant, b"\n"].concat();
+        let disk = holding(&journal_bytes);
+        assert_eq!(seen(&disk), (vec!["backend.finish".to_owned(); 3], 2));
+        let reader = journal(&disk);
+        let mut starts = Vec::new();
+        let mut check = |line: &autoloop_runtime::journal::Line<'_>| {
+            for piece in line.pieces() {
+                let Ok(record) = &piece.content else { continue };
+                assert_eq!(record.field("exit_code").unwrap(), "3");
+                assert_eq!(record.field("more").unwrap(), "m");
+                let range = line.offset_of(piece.at)..line.offset_of(piece.at + piece.bytes.len());
+                starts.push(range.start);
+                let mut copied = Vec::new();
+                let mut take = |bytes: &[u8]| {
+                    copied.extend_from_slice(bytes);
+                    Ok(())
+                };
+                reader.copy(range, &mut take).unwrap();
+                assert!(copied == giant);
+            }
+            ControlFlow::Continue(())
+        };
+        reader.read(Position::START, &mut check).unwrap();
+        let second = torn.len() + giant.len() + again.len();
+        assert_eq!(starts, [torn.len(), second, second + giant.len()].map(|start| start as u64));
+    }
+}
+
+/// What is not shown of a giant is judged like everything else.
+#[test]
+fn a_giant_with_something_wrong_in_its_middle_is_no_record() {
+    let line = line_of(&giant("r", "t", 5 * MIB));
+    for (wrong, topics, bad) in [
+        (b"x".as_slice(), &["t"][..], 0),
+        (b"\xff", &["t"], 0),
+        (b"\\ud83e", &["t"], 0),
+        (b"\x01", &[], 1),
+        (b"\\q", &[], 1),
+    ] {
+        let mut line = line.clone();
+        line.splice(2 * MIB..2 * MIB, wrong.iter().copied());
+        let disk = holding(&line);
+        assert_eq!(seen(&disk), (topics.map_owned(), bad), "{wrong:?}");
+        assert_eq!(from_scratch::<Metrics>(&line), journal(&disk).fold().unwrap().view);
+        let found = |line: &[u8]| pieces(line).iter().any(|piece| piece.content.is_ok());
+        assert_eq!(found(&line[..line.len() - 1]), bad == 0, "{wrong:?}");
+    }
+}
+
 /// A giant without long strings cannot be shown; it is told, and what follows is read.
 #[test]
 fn a_giant_without_strings_is_told_and_passed_over() {

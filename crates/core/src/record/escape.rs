@@ -114,6 +114,60 @@ fn hex4(bytes: &[u8], at: usize) -> Option<u32> {
     digits.iter().try_fold(0, |code, &digit| Some(code * 16 + char::from(digit).to_digit(16)?))
 }
 
+/// Whether every string in a line has only what may stand in one, UTF-8 aside, and ends at the next `"`.
+///
+/// Asked once for a whole line, and not string by string: whoever asks lets neither a control
+/// character nor a backslash pass outside of strings.
+pub(super) fn is_orderly(line: &[u8]) -> bool {
+    is_to_the_rule(line) || (line.iter().all(|&byte| byte >= 0x20) && has_only_plain_escapes(line))
+}
+
+/// The quick answer for what was written to the rule, where every escape is `\u00` and two digits.
+///
+/// There may be an escape every few bytes, and to find them one by one takes three times as long as to
+/// look at every place for one. So there is no way out of the loop and no branch in it, and the
+/// compiler makes it take sixteen places at a time.
+fn is_to_the_rule(line: &[u8]) -> bool {
+    // In the last five bytes there is no room for such an escape.
+    let Some((_, end)) = line.split_last_chunk::<5>() else { return false };
+    let count = line.len() - end.len();
+    let [at, u, zero, zero_too, high, low] = [0, 1, 2, 3, 4, 5].map(|from| &line[from..][..count]);
+    let mut wrong = 0;
+    for index in 0..count {
+        // Zero if it is right, everywhere.
+        let letters = (u[index] ^ b'u') | (zero[index] ^ b'0') | (zero_too[index] ^ b'0');
+        let high_digit = (high[index] & !7) ^ b'0';
+        let digit = low[index].wrapping_sub(b'0').saturating_sub(9);
+        let letter = low[index].wrapping_sub(b'a').saturating_sub(5);
+        let is_backslash = if at[index] == b'\\' { 0xff } else { 0 };
+        wrong |= is_backslash & (letters | high_digit | digit.min(letter));
+        wrong |= 0x20_u8.saturating_sub(at[index]);
+    }
+    wrong == 0 && end.iter().all(|&byte| byte >= 0x20 && byte != b'\\')
+}
+
+/// Whether every backslash in a line begins an escape of JSON, and none of them that of a quote.
+pub(super) fn has_only_plain_escapes(line: &[u8]) -> bool {
+    let mut expected = 0;
+    memchr::memchr_iter(b'\\', line).all(|at| {
+        // The second one of a pair was seen with the first one.
+        if at < expected {
+            return true;
+        }
+        let length = match line.get(at + 1) {
+            Some(b'u') if is_hex4(line.get(at + 2..at + 6)) => 6,
+            Some(b'n' | b't' | b'r' | b'b' | b'f' | b'\\' | b'/') => 2,
+            _ => return false,
+        };
+        expected = at + length;
+        true
+    })
+}
+
+fn is_hex4(digits: Option<&[u8]>) -> bool {
+    digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+}
+
 /// Writes `\ufffd` over every half of a surrogate pair, so that a strict parser can read the rest.
 pub(super) fn mend_surrogates(line: &mut [u8]) {
     let mut at = 0;
@@ -164,6 +218,34 @@ mod tests {
         let mut line = br#"{"a": "\\ud800 \ud800 \ud83e\udd80 \udc00"}"#.to_vec();
         mend_surrogates(&mut line);
         assert_eq!(line, br#"{"a": "\\ud800 \ufffd \ud83e\udd80 \ufffd"}"#);
+    }
+
+    #[test]
+    fn the_quick_answer_is_right_at_every_place_and_for_every_byte() {
+        let line = br#"{"a": "\u000a\u0022 bcdefghijklm \u005c\u001f"}     "#;
+        assert!(is_to_the_rule(line) && has_only_plain_escapes(line));
+        for place in 0..line.len() {
+            for byte in 0..=u8::MAX {
+                let mut other = line.to_vec();
+                other[place] = byte;
+                let slow = byte >= 0x20 && has_only_plain_escapes(&other);
+                assert_eq!(is_orderly(&other), slow, "{}", String::from_utf8_lossy(&other));
+                assert!(slow || !is_to_the_rule(&other));
+            }
+        }
+        for (line, expected) in [
+            (br"\".as_slice(), false),
+            (br"\\", true),
+            (br"\n", true),
+            (br"\u00", false),
+            (br"\u00e4", true),
+            (br#"\""#, false),
+            (br#"\\""#, true),
+            (br#"\\\""#, false),
+            (b"", true),
+        ] {
+            assert_eq!(is_orderly(line), expected, "{}", String::from_utf8_lossy(line));
+        }
     }
 
     proptest! {

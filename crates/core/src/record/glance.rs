@@ -7,8 +7,8 @@ use super::{BadLine, Body, Record, Value, escape, parse, unescape};
 
 /// One record, looked at lazily: views that fold a gigabyte read it this way.
 ///
-/// A glance forgives what [`parse`] reports: bytes that are not UTF-8 and halves of surrogate pairs
-/// read as U+FFFD. Two readers still never see different records in one line.
+/// A glance forgives two things that [`parse`] reports: bytes that are not UTF-8 and halves of
+/// surrogate pairs read as U+FFFD. Otherwise it sees a record where [`parse`] sees one, and the same.
 #[derive(Debug)]
 pub struct Glance<'a>(Seen<'a>);
 
@@ -165,6 +165,70 @@ mod tests {
             assert!(matches!(parse(line), Err(BadLine::Ambiguous(_))), "{:?}", parse(line));
             assert!(matches!(Glance::read(line), Err(BadLine::Ambiguous(_))));
         }
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused_at_both_speeds() {
+        let with = |value: &str| {
+            format!(r#"{{"run": "a", "iteration": "", "topic": "t", "fields": {{"x": {value}}}}}"#)
+        };
+        for value in [
+            "1x",
+            "tru",
+            "+1",
+            "01",
+            "-",
+            "1.",
+            ".5",
+            "1.e3",
+            "--1",
+            "1e999",
+            "NaN",
+            "1 ",
+            "\"\u{1}\"",
+            "\"\t\"",
+            "\"\\q\"",
+            "\"\\u12\"",
+            "\"\\u00\"",
+            "\"\\u00g0\"",
+            "\"\\\"",
+            "\"\\u-001\"",
+            "",
+        ] {
+            let line = with(value);
+            let is_json = value == "1 ";
+            assert_eq!(parse(line.as_bytes()).is_ok(), is_json, "{line}");
+            assert_eq!(Glance::read(line.as_bytes()).is_ok(), is_json, "{line}");
+            let line =
+                line.replace("}}", &format!("}}, \"v\": {value}}}")).replace("\"x\": ", "\"x\": 1");
+            assert!(
+                !matches!(Glance::read(line.as_bytes()), Ok(Glance(Seen::Scanned(_)))),
+                "{line}"
+            );
+        }
+        for value in [
+            "0",
+            "-0",
+            "-1.50",
+            "18446744073709551616",
+            "null",
+            "true",
+            r#""\n\\""#,
+            r#""\ud83e\uDD80""#,
+        ] {
+            let line = with(value);
+            assert!(parse(line.as_bytes()).is_ok(), "{line}");
+            assert!(
+                matches!(Glance::read(line.as_bytes()), Ok(Glance(Seen::Scanned(_)))),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn keys_that_become_one_when_they_are_mended_are_doubled() {
+        let line = b"{\"run\": \"a\", \"iteration\": \"\", \"topic\": \"t\", \"fields\": {\"\xff\": 1, \"\xfe\": 2}}";
+        assert!(Glance::read(line).is_err());
     }
 
     #[test]

@@ -1,14 +1,19 @@
 //! The quick look at a line that was written to the rule.
 //!
 //! In such a line a string ends at the next `"`, because the [escaping rule](super::escape) never
-//! leaves one inside. If the byte before that `"` is a backslash, the line was written by somebody
-//! else, and the scanner gives up: [`parse`](super::parse) reads it. It gives up as well on anything
-//! unusual (a key it does not know, a nested value, white space elsewhere), so it never has to decide
-//! anything. On every valid line that it does not give up, it finds what the parser finds; the tests
-//! and a fuzz target hold it to that.
+//! leaves one inside. If there is a backslash before a `"`, the line was written by somebody else, and
+//! the scanner gives up: [`parse`](super::parse) reads it. It gives up as well on anything unusual (a
+//! key it does not know, a nested value, white space elsewhere) and on anything wrong (a control
+//! character, an escape that is none, a literal that is none), so it never has to decide anything. On
+//! every line that it does not give up, the parser finds the same, but for what a
+//! [`Glance`](super::Glance) forgives; the tests and a fuzz target hold it to that.
+
+use super::escape::is_orderly;
 
 /// How many fields are compared with each other for duplicates before the parser has to do it.
 const MOST_FIELDS: usize = 24;
+/// The longest number that is known here to be in range; longer ones are for the parser.
+const LONGEST_NUMBER: usize = 32;
 
 /// Where the parts of a line are, still escaped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +37,9 @@ pub(super) enum Scalar<'a> {
 }
 
 pub(super) fn scan(line: &[u8]) -> Option<Scan<'_>> {
+    if !is_orderly(line) {
+        return None;
+    }
     let mut at = Cursor { rest: line };
     let mut found = Scan::default();
     let (mut run, mut iteration, mut topic, mut version) = (None, None, None, None);
@@ -64,6 +72,26 @@ pub(super) fn scan(line: &[u8]) -> Option<Scan<'_>> {
         return None;
     }
     Some(Scan { run: run?, iteration: iteration?, topic: topic?, ..found })
+}
+
+/// Whether it is `true`, `false`, `null` or a number that the parser takes for certain.
+fn is_literal(literal: &[u8]) -> bool {
+    match literal {
+        b"true" | b"false" | b"null" => true,
+        number => number.len() <= LONGEST_NUMBER && is_number(number),
+    }
+}
+
+/// A JSON number without an exponent: one with an exponent may be too large for the parser.
+fn is_number(number: &[u8]) -> bool {
+    let number = number.strip_prefix(b"-").unwrap_or(number);
+    let is_digits = |digits: &[u8]| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    let (whole, fraction) = match number.iter().position(|&byte| byte == b'.') {
+        Some(point) => (&number[..point], Some(&number[point + 1..])),
+        None => (number, None),
+    };
+    let has_needless_zero = whole.len() > 1 && whole[0] == b'0';
+    is_digits(whole) && !has_needless_zero && fraction.is_none_or(is_digits)
 }
 
 /// The pairs between the braces of `fields`.
@@ -104,19 +132,20 @@ impl<'a> Cursor<'a> {
         taken
     }
 
-    /// A string, without its quotes.
+    /// A string, without its quotes. That it is orderly is known.
     fn text(&mut self) -> Option<&'a [u8]> {
         self.expect(b"\"")?;
         let end = memchr::memchr(b'"', self.rest)?;
         let text = self.take(end);
         self.next();
-        (text.last() != Some(&b'\\')).then_some(text)
+        Some(text)
     }
 
+    /// A literal, which ends at a comma, a brace or the end.
     fn literal(&mut self) -> Option<&'a [u8]> {
-        let is_literal = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
-        let end = self.rest.iter().position(|byte| !is_literal(byte))?;
-        (end > 0).then(|| self.take(end))
+        let is_end = |byte: &u8| matches!(byte, b',' | b'}');
+        let end = self.rest.iter().position(is_end).unwrap_or(self.rest.len());
+        is_literal(&self.rest[..end]).then(|| self.take(end))
     }
 
     fn pair(&mut self) -> Option<(&'a [u8], Scalar<'a>)> {
@@ -124,18 +153,9 @@ impl<'a> Cursor<'a> {
         self.expect(b": ")?;
         let value = match self.rest.first()? {
             b'"' => Scalar::Text(self.text()?),
-            b'{' | b'[' => return None,
-            _ => Scalar::Literal(self.literal_or_rest()),
+            _ => Scalar::Literal(self.literal()?),
         };
         Some((key, value))
-    }
-
-    /// A literal that may be the last thing between the braces.
-    fn literal_or_rest(&mut self) -> &'a [u8] {
-        match self.literal() {
-            Some(literal) => literal,
-            None => self.take(self.rest.len()),
-        }
     }
 
     /// An object without nesting and without doubled keys; what stands between its braces.
@@ -149,7 +169,9 @@ impl<'a> Cursor<'a> {
         }
         for count in 0..MOST_FIELDS {
             let (key, _) = self.pair()?;
-            if keys[..count].contains(&key) || key.contains(&b'\\') {
+            // Two keys may be one and the same in other escapes, or once they are made UTF-8.
+            let is_plain = !key.contains(&b'\\') && std::str::from_utf8(key).is_ok();
+            if !is_plain || keys[..count].contains(&key) {
                 return None;
             }
             keys[count] = key;

@@ -4,11 +4,16 @@
 //! the other fields of that record and a little of the string. So a giant line goes through here piece
 //! by piece, and what comes out is the same JSON with its long strings cut short.
 
+use autoloop_core::record::BadLine;
+
 /// How much of the beginning of a string is kept.
 const HEAD: usize = 64 * 1024;
 /// How much of its end is kept. It has to be enough for the brace of a record that was glued to a torn
 /// one in the middle of a string; see the salvage of records.
 const TAIL: usize = 32;
+
+/// Begins a record, and stands nowhere else in one: never inside a string.
+const BEGINNING: &[u8] = b"{\"run\": \"";
 
 /// Takes the bytes of one line, piece by piece, and keeps what is worth keeping.
 #[derive(Debug, Default)]
@@ -21,8 +26,16 @@ pub(super) struct Elider {
     is_cut: bool,
     /// The end of what was left out, none of it from an escape.
     tail: Vec<u8>,
+    /// The bytes of the escape that is being read: it is kept or left out as a whole.
+    escape: Vec<u8>,
+    /// The first half of a surrogate pair, if that was the last thing: the two go together.
+    half: Vec<u8>,
+    /// What is wrong in the string that is being read.
+    check: Check,
     /// How many bytes came in.
     taken: u64,
+    /// The last of them before the present piece, as many as may be the beginning of a record.
+    recent: Vec<u8>,
     elisions: Vec<Elision>,
 }
 
@@ -33,14 +46,16 @@ pub(super) struct Elision {
     tail: std::ops::Range<usize>,
     /// Where in the line that range ends.
     end: u64,
+    /// What is wrong in the string.
+    pub(super) blemishes: Blemishes,
 }
 
 /// Where in the line a place in what is kept of it lies.
 pub(super) fn place_in_line(elisions: &[Elision], kept: usize) -> u64 {
     match elisions.iter().rev().find(|elision| elision.tail.start <= kept) {
         None => kept as u64,
-        Some(Elision { tail, end }) if kept < tail.end => end - (tail.end - kept) as u64,
-        Some(Elision { tail, end }) => end + (kept - tail.end) as u64,
+        Some(Elision { tail, end, .. }) if kept < tail.end => end - (tail.end - kept) as u64,
+        Some(Elision { tail, end, .. }) => end + (kept - tail.end) as u64,
     }
 }
 
@@ -55,16 +70,32 @@ enum State {
 
 impl Elider {
     /// Takes the next piece, which has no newline in it.
-    pub(super) fn push(&mut self, mut piece: &[u8]) {
-        while !piece.is_empty() {
+    pub(super) fn push(&mut self, piece: &[u8]) {
+        let mut done = 0;
+        while done < piece.len() {
+            let rest = &piece[done..];
             let taken = match self.state {
-                State::Outside => self.outside(piece),
-                State::Inside => self.inside(piece),
-                State::Escape => self.escape(piece),
+                State::Outside => self.outside(rest),
+                State::Inside => self.inside(rest),
+                State::Escape => self.escape(rest),
             };
-            piece = &piece[taken..];
+            done += taken;
             self.taken += taken as u64;
+            // A record before this one may have been torn inside of a string. Then every quote since
+            // was taken for its opposite, and from here on that would be all of the new record.
+            if self.state == State::Outside && self.is_beginning(&piece[..done]) {
+                self.state = State::Inside;
+            }
         }
+        self.recent.extend_from_slice(&piece[piece.len().saturating_sub(BEGINNING.len())..]);
+        let excess = self.recent.len().saturating_sub(BEGINNING.len());
+        self.recent.drain(..excess);
+    }
+
+    /// Whether what came in ends with the beginning of a record, given that part of the present piece.
+    fn is_beginning(&self, piece: &[u8]) -> bool {
+        piece.ends_with(BEGINNING)
+            || BEGINNING.strip_suffix(piece).is_some_and(|before| self.recent.ends_with(before))
     }
 
     /// How much is kept so far.
@@ -74,6 +105,7 @@ impl Elider {
 
     /// What is kept of the line, and where something was left out.
     pub(super) fn finish(mut self) -> (Vec<u8>, Vec<Elision>) {
+        self.end_escape(self.taken);
         self.end_string(self.taken);
         (self.kept, self.elisions)
     }
@@ -84,7 +116,6 @@ impl Elider {
         self.kept.extend_from_slice(&piece[..taken]);
         if end.is_some() {
             self.state = State::Inside;
-            self.head = 0;
         }
         taken
     }
@@ -92,7 +123,11 @@ impl Elider {
     fn inside(&mut self, piece: &[u8]) -> usize {
         let end = memchr::memchr2(b'"', b'\\', piece);
         let plain = end.unwrap_or(piece.len());
-        self.keep_plain(&piece[..plain]);
+        if plain > 0 {
+            self.keep_half(self.taken);
+            self.check.text(&piece[..plain], self.taken);
+            self.keep_plain(&piece[..plain]);
+        }
         match end.map(|at| piece[at]) {
             Some(b'"') => {
                 self.end_string(self.taken + plain as u64);
@@ -101,6 +136,8 @@ impl Elider {
                 plain + 1
             }
             Some(_) => {
+                self.check.end_of_text();
+                self.escape.push(b'\\');
                 self.state = State::Escape;
                 plain + 1
             }
@@ -108,19 +145,76 @@ impl Elider {
         }
     }
 
-    /// Behind a backslash: both bytes are kept or left out together.
+    /// Behind a backslash: takes one byte, or none if the escape is over without it.
     fn escape(&mut self, piece: &[u8]) -> usize {
-        // Six bytes of room, so that the digits of `\u0022` are kept with it.
-        if self.head + 6 <= HEAD {
-            self.kept.extend_from_slice(&[b'\\', piece[0]]);
-            self.head += 2;
+        let byte = piece[0];
+        let is_first = self.escape.len() == 1;
+        let belongs =
+            if is_first { b"u\"\\/bfnrt".contains(&byte) } else { byte.is_ascii_hexdigit() };
+        if !belongs {
+            self.check.blemishes.note(Flaw::Escape, self.taken);
+            self.end_escape(self.taken);
+            return 0;
+        }
+        self.escape.push(byte);
+        if (is_first && byte != b'u') || self.escape.len() == 6 {
+            self.end_escape(self.taken + 1);
+        }
+        1
+    }
+
+    /// Keeps the escape that was read, which ends before `end`, or waits for its other half.
+    fn end_escape(&mut self, end: u64) {
+        let mut escape = std::mem::take(&mut self.escape);
+        let begin = end - escape.len() as u64;
+        let surrogate = surrogate(&escape);
+        match surrogate {
+            Some(Surrogate::Low) if !self.half.is_empty() => {
+                let mut pair = std::mem::take(&mut self.half);
+                pair.extend_from_slice(&escape);
+                self.keep_whole(&pair);
+            }
+            Some(Surrogate::High) => {
+                self.keep_half(begin);
+                self.half.extend_from_slice(&escape);
+            }
+            _ => {
+                self.keep_half(begin);
+                self.keep_whole(&escape);
+                if surrogate.is_some() {
+                    self.check.blemishes.note(Flaw::Half, begin);
+                }
+            }
+        }
+        if self.state == State::Escape {
+            self.state = State::Inside;
+        }
+        escape.clear();
+        self.escape = escape;
+    }
+
+    /// Keeps the first half of a surrogate pair, whose second half is not what came at `end`.
+    fn keep_half(&mut self, end: u64) {
+        if self.half.is_empty() {
+            return;
+        }
+        let mut half = std::mem::take(&mut self.half);
+        self.check.blemishes.note(Flaw::Half, end - half.len() as u64);
+        self.keep_whole(&half);
+        half.clear();
+        self.half = half;
+    }
+
+    /// Keeps all of it or nothing.
+    fn keep_whole(&mut self, escape: &[u8]) {
+        if self.head + escape.len() <= HEAD {
+            self.kept.extend_from_slice(escape);
+            self.head += escape.len();
         } else {
             self.head = HEAD;
             self.is_cut = true;
             self.tail.clear();
         }
-        self.state = State::Inside;
-        1
     }
 
     fn keep_plain(&mut self, plain: &[u8]) {
@@ -136,6 +230,9 @@ impl Elider {
 
     /// Ends a string whose last byte lies before `end` in the line.
     fn end_string(&mut self, end: u64) {
+        self.keep_half(end);
+        let blemishes = self.check.finish();
+        // What is wrong in a string that was kept as it is can be seen there.
         if self.is_cut {
             trim_to_character(&mut self.kept);
             self.kept.extend_from_slice(" […] ".as_bytes());
@@ -143,7 +240,7 @@ impl Elider {
             let begin = self.kept.len();
             self.kept.extend_from_slice(&self.tail[whole.unwrap_or(self.tail.len())..]);
             let tail = begin..self.kept.len();
-            self.elisions.push(Elision { tail, end });
+            self.elisions.push(Elision { tail, end, blemishes });
         }
         self.tail.clear();
         self.is_cut = false;
@@ -151,20 +248,154 @@ impl Elider {
     }
 }
 
+/// Which half of a surrogate pair an escape is.
+#[derive(Clone, Copy)]
+enum Surrogate {
+    High,
+    Low,
+}
+
+fn surrogate(escape: &[u8]) -> Option<Surrogate> {
+    match escape {
+        [b'\\', b'u', b'd' | b'D', digit, _, _] => match digit {
+            b'8' | b'9' | b'a' | b'b' | b'A' | b'B' => Some(Surrogate::High),
+            b'c'..=b'f' | b'C'..=b'F' => Some(Surrogate::Low),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// Takes the beginning of a character whose end was left out off the end.
 fn trim_to_character(text: &mut Vec<u8>) {
-    let end = text.len().saturating_sub(4);
-    if let Err(error) = std::str::from_utf8(&text[end..])
+    let from = text.len().saturating_sub(4);
+    // It begins with the last byte that does not continue one.
+    if let Some(begin) = text[from..].iter().rposition(|byte| byte & 0xc0 != 0x80)
+        && let Err(error) = std::str::from_utf8(&text[from + begin..])
         && error.error_len().is_none()
     {
-        text.truncate(end + error.valid_up_to());
+        text.truncate(from + begin);
+    }
+}
+
+/// Something in a string that is not allowed there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flaw {
+    NotUtf8,
+    /// Half a surrogate pair.
+    Half,
+    Control,
+    /// A backslash that begins no escape.
+    Escape,
+}
+
+/// Where there is something wrong, counted in bytes of the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Blemish {
+    pub(super) place: u64,
+    pub(super) flaw: Flaw,
+}
+
+impl Blemish {
+    /// Counted from the beginning of a record. The words are those of the strict parser.
+    pub(super) fn reason(self, begin: u64) -> BadLine {
+        let at = usize::try_from(self.place.saturating_sub(begin)).unwrap_or(usize::MAX);
+        let not_json = |reason: &str| BadLine::NotJson { reason: reason.to_owned(), at: at + 1 };
+        match self.flaw {
+            Flaw::NotUtf8 => BadLine::NotUtf8 { at },
+            Flaw::Half => not_json("lone leading surrogate in hex escape"),
+            Flaw::Control => {
+                not_json("control character (\\u0000-\\u001F) found while parsing a string")
+            }
+            Flaw::Escape => not_json("invalid escape"),
+        }
+    }
+}
+
+/// The first things that are wrong in a string.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Blemishes {
+    /// What every reader refuses.
+    pub(super) refused: Option<Blemish>,
+    /// What a glance forgives.
+    pub(super) forgiven: Option<Blemish>,
+}
+
+impl Blemishes {
+    fn note(&mut self, flaw: Flaw, place: u64) {
+        let first = match flaw {
+            Flaw::NotUtf8 | Flaw::Half => &mut self.forgiven,
+            Flaw::Control | Flaw::Escape => &mut self.refused,
+        };
+        first.get_or_insert(Blemish { place, flaw });
+    }
+}
+
+/// Looks for what is wrong in one string, besides its escapes: what is left out is seen by nobody else.
+#[derive(Debug, Default)]
+struct Check {
+    blemishes: Blemishes,
+    /// The beginning of a character whose end has not come yet: at most three bytes.
+    held: Vec<u8>,
+    held_at: u64,
+}
+
+impl Check {
+    /// Takes text without escapes that lies at `place`.
+    fn text(&mut self, text: &[u8], place: u64) {
+        // The least byte is found many at a time, the place of a control character one by one.
+        if text.iter().fold(u8::MAX, |least, &byte| least.min(byte)) < 0x20 {
+            let at = text.iter().take_while(|&&byte| byte >= 0x20).count();
+            self.blemishes.note(Flaw::Control, place + at as u64);
+        }
+        let mut rest = text;
+        while !self.held.is_empty() {
+            let Some((&first, after)) = rest.split_first() else { return };
+            self.held.push(first);
+            match std::str::from_utf8(&self.held) {
+                Ok(_) => {
+                    self.held.clear();
+                    rest = after;
+                }
+                Err(error) if error.error_len().is_none() => rest = after,
+                // The new byte does not belong to the held ones: it is looked at afresh below.
+                Err(_) => self.end_of_text(),
+            }
+        }
+        // Only the first one is wanted.
+        if self.blemishes.forgiven.is_some() {
+            return;
+        }
+        if let Err(error) = std::str::from_utf8(rest) {
+            let begin = text.len() - rest.len() + error.valid_up_to();
+            let at = place + begin as u64;
+            if error.error_len().is_some() {
+                self.blemishes.note(Flaw::NotUtf8, at);
+            } else {
+                self.held.extend_from_slice(&text[begin..]);
+                self.held_at = at;
+            }
+        }
+    }
+
+    /// Says that no more bytes of a character can come.
+    fn end_of_text(&mut self) {
+        if !self.held.is_empty() {
+            self.blemishes.note(Flaw::NotUtf8, self.held_at);
+            self.held.clear();
+        }
+    }
+
+    fn finish(&mut self) -> Blemishes {
+        self.end_of_text();
+        std::mem::take(&mut self.blemishes)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use autoloop_core::record::{Glance, pieces};
+    use autoloop_core::record::{Glance, parse, pieces};
 
     fn elide(line: &[u8], step: usize) -> Vec<u8> {
         let mut elider = Elider::default();
@@ -190,11 +421,24 @@ mod tests {
 
     #[test]
     fn a_long_string_is_cut_and_the_rest_can_be_read() {
-        for unit in ["x", "\\u000a", "ä", "\\\\", "漢\\\""] {
+        let units = [
+            "x",
+            "\\u000a",
+            "ä",
+            "\\\\",
+            "漢\\\"",
+            "漢",
+            "a漢",
+            "🦀",
+            "\\ud83e\\uDD80",
+            "a\\ud83e\\udd80",
+        ];
+        for unit in units {
             let line = record(&unit.repeat(200_000));
             for step in [997, 65_536] {
                 let kept = elide(line.as_bytes(), step);
                 assert!(kept.len() < HEAD + 300, "{unit}: {}", kept.len());
+                assert!(parse(&kept).is_ok(), "{unit}: {:?}", parse(&kept));
                 let glance = Glance::read(&kept).unwrap();
                 assert_eq!(glance.field("exit_code").unwrap(), "0");
                 assert_eq!(glance.field("more").unwrap(), "x");
@@ -227,6 +471,114 @@ mod tests {
                 assert_eq!(&line[place..place + 6], "\"more\"");
             }
             assert_eq!(place_in_line(&elisions, kept.len()), line.len() as u64);
+        }
+    }
+
+    /// What is wrong with the strings of a line that were cut.
+    fn flaws(line: &[u8], step: usize) -> Vec<(Option<BadLine>, Option<BadLine>)> {
+        let mut elider = Elider::default();
+        line.chunks(step).for_each(|piece| elider.push(piece));
+        let reason = |blemish: Option<Blemish>| blemish.map(|blemish| blemish.reason(0));
+        let blemishes = elider.finish().1.into_iter().map(|elision| elision.blemishes);
+        blemishes.map(|found| (reason(found.refused), reason(found.forgiven))).collect()
+    }
+
+    #[test]
+    fn what_is_wrong_in_what_was_left_out_is_known() {
+        let cases: [(&[u8], bool); 16] = [
+            (b"\x01", false),
+            (b"\x1f", false),
+            (b"\\q", false),
+            (b"\\u00g0", false),
+            (b"\\u12", false),
+            (b"\xff", true),
+            (b"\xc3", true),
+            (b"\xe6\xbc", true),
+            (b"\xed\xa0\x80", true),
+            (b"\xf0\x9f\xa6\\u000a", true),
+            (b"\\ud83e", true),
+            (b"\\ud83e\\n", true),
+            (b"\\ud83e\\ud83e\\udd80", true),
+            (b"\\udd80", true),
+            (b"\\udd80\\ud83e", true),
+            (b"\\uD83Ex\\uDD80", true),
+        ];
+        for (flaw, is_forgiven) in cases {
+            for (before, after) in [(80_000, 80_000), (80_000, 0), (HEAD - 3, 80_000)] {
+                let output = ["ä".repeat(before / 2).as_bytes(), flaw, &vec![b'z'; after]].concat();
+                let empty = record("");
+                let (start, end) = empty.split_at(empty.find("\", \"more").unwrap());
+                let line = [start.as_bytes(), &output, end.as_bytes()].concat();
+                let bad = parse(&line).unwrap_err();
+                for step in [1, 65_536] {
+                    let [(refused, forgiven)] = &flaws(&line, step)[..] else { panic!() };
+                    let shown = String::from_utf8_lossy(flaw);
+                    assert_eq!(refused.is_none(), is_forgiven, "{shown}");
+                    assert_eq!(forgiven.is_some(), is_forgiven, "{shown}");
+                    match (&bad, refused.as_ref().or(forgiven.as_ref()).unwrap()) {
+                        (BadLine::NotUtf8 { at }, BadLine::NotUtf8 { at: found }) => {
+                            assert_eq!(at, found, "{shown}");
+                        }
+                        (BadLine::NotJson { at, .. }, BadLine::NotJson { at: found, .. }) => {
+                            assert!(at.abs_diff(*found) <= 12, "{shown}: {at} {found}");
+                        }
+                        (bad, found) => panic!("{shown}: {bad}, {found}"),
+                    }
+                }
+            }
+        }
+        let fine = record(&"漢🦀\\ud83e\\udd80\\u000a\\\\\\\"\u{7f}".repeat(9_000));
+        assert!(parse(fine.as_bytes()).is_ok());
+        for step in [1, 2, 3, 5, 7, 65_536] {
+            assert_eq!(flaws(fine.as_bytes(), step), [(None, None)]);
+        }
+    }
+
+    /// Wherever a record is torn, a giant behind it is found, and where it is.
+    #[test]
+    fn a_giant_glued_to_a_fragment_is_found_wherever_that_was_torn() {
+        let short = record("a\\u0022b ä");
+        let long = record(&"ä\\u000a".repeat(20_000));
+        let giant = record(&"y".repeat(400_000));
+        let cuts = (1..short.len()).map(|cut| &short.as_bytes()[..cut]);
+        let long_cuts = (100_000..100_016).map(|cut| &long.as_bytes()[..cut]);
+        for torn in cuts.chain(long_cuts) {
+            let (giant, again) = (giant.as_bytes(), b"{\"run\": \"torn \\u00");
+            let line = [torn, giant, again, giant, giant].concat();
+            let mut elider = Elider::default();
+            line.chunks(1_009).for_each(|piece| elider.push(piece));
+            let (kept, elisions) = elider.finish();
+            assert!(kept.len() < 5 * HEAD, "{}", kept.len());
+            let found: Vec<_> =
+                pieces(&kept).into_iter().filter(|piece| piece.content.is_ok()).collect();
+            assert_eq!(found.len(), 3, "{}", String::from_utf8_lossy(torn));
+            for piece in found {
+                let place = |at| usize::try_from(place_in_line(&elisions, at)).unwrap();
+                let range = place(piece.at)..place(piece.at + piece.bytes.len());
+                assert!(line[range] == *giant);
+                assert_eq!(piece.content.unwrap().field("more").unwrap(), "x");
+            }
+        }
+    }
+
+    #[test]
+    fn the_beginning_of_a_record_is_seen_across_pieces() {
+        let giant = record(&"y".repeat(150_000));
+        for torn in
+            ["{\"run\": \"in a str", "{\"run\": \"r\", ", "{\"run\": \"r\\", "\"\"\"", "{\"run\": "]
+        {
+            let line = [torn.as_bytes(), giant.as_bytes()].concat();
+            for cut in 0..torn.len() + 12 {
+                for width in [1, 2, 3, 5] {
+                    let mut elider = Elider::default();
+                    let (before, after) = line.split_at(cut);
+                    let (between, after) = after.split_at(width);
+                    [before, between, after].into_iter().for_each(|piece| elider.push(piece));
+                    let (kept, _) = elider.finish();
+                    assert!(kept.len() < 2 * HEAD, "{torn} {cut} {width}: {}", kept.len());
+                    assert!(pieces(&kept).last().unwrap().content.is_ok(), "{torn} {cut} {width}");
+                }
+            }
         }
     }
 }

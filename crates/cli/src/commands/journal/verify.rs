@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use autoloop_core::config::Config;
-use autoloop_core::record::{BadLine, parse};
+use autoloop_core::record::BadLine;
 use autoloop_runtime::journal::file::FragmentKind;
 use autoloop_runtime::journal::{FileJournal, Journal, Line, Position};
 use autoloop_runtime::world::{Access, World};
@@ -59,9 +59,8 @@ impl<W: Write> Report<W> {
         let pieces = line.pieces();
         for (index, piece) in pieces.iter().enumerate() {
             let is_followed = pieces.get(index + 1).is_some_and(|next| next.content.is_ok());
-            // A glance forgives what is reported here; of a giant line only the glance is to be had.
-            let strict = || if line.is_whole() { parse(piece.bytes).err() } else { None };
-            match piece.content.as_ref().err().cloned().or_else(strict) {
+            // Also what a glance forgives, and what is wrong in the part of a giant that is not shown.
+            match line.flaw(piece) {
                 None => self.records += 1,
                 Some(bad) => {
                     let rest = if is_followed { "; the record behind it was found" } else { "" };
