@@ -144,7 +144,7 @@ impl Run {
                     objective: text("objective"),
                 });
             }
-            LoopResume::TOPIC => self.stage = Stage::Between,
+            LoopResume::TOPIC => self.taken_up(),
             IterationStart::TOPIC => {
                 self.stage = Stage::Iterating;
                 self.done = iteration.saturating_sub(1);
@@ -183,6 +183,21 @@ impl Run {
         if let Some(exit) = &mut self.turn.exit {
             exit.promised = true;
         }
+    }
+
+    fn taken_up(&mut self) {
+        match self.stage {
+            // The iteration is done again, routed as it was, as if it had said nothing.
+            Stage::Iterating => {
+                let opening_event = std::mem::take(&mut self.turn.opening_event);
+                self.recent_event.clone_from(&opening_event);
+                self.turn = Turn { opening_event, ..Turn::default() };
+            }
+            // What ended the run would end it again at once.
+            Stage::Ended(_) => self.turn.exit = None,
+            Stage::New | Stage::Between | Stage::Reviewing => {}
+        }
+        self.stage = Stage::Between;
     }
 
     fn emitted(&mut self, topic: &str) {
