@@ -203,7 +203,8 @@ impl Run {
     fn emitted(&mut self, topic: &str) {
         let class = Topic::new(topic).class();
         let is_joined = topic.ends_with(".parallel.joined");
-        if class != TopicClass::Agent && !is_joined {
+        // A review says nothing that counts.
+        if (class != TopicClass::Agent && !is_joined) || self.stage == Stage::Reviewing {
             return;
         }
         topic.clone_into(&mut self.recent_event);
@@ -216,6 +217,9 @@ impl Run {
 
     fn refused(&mut self, invalid: EventInvalid) {
         self.invalid_count += 1;
+        if self.stage == Stage::Reviewing {
+            return;
+        }
         let stored = self.turn.events.iter().rposition(|event| *event == invalid.emitted);
         match stored {
             Some(place) => {
