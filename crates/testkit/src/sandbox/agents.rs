@@ -15,7 +15,7 @@ impl Sandbox {
         let is_about_reviews = settings.lines().any(|line| line.starts_with("review."));
         let review = if is_about_reviews { "" } else { "review.enabled = false\n" };
         let settings = format!(
-            "backend.command = 'sh'\nbackend.args = ['agent.sh']\nbackend.grace_ms = 300\n{review}{settings}"
+            "backend.command = 'sh'\nbackend.args = ['agent.sh']\nbackend.grace_ms = 300\n{review}{settings}\n"
         );
         let agent = format!("T=\"$AUTOLOOP_BIN\"\nN=$AUTOLOOP_ITERATION\n{agent}\n");
         sandbox.write("autoloops.toml", settings).write("agent.sh", agent);
