@@ -493,3 +493,48 @@ fn two_hundred_quick_iterations_are_all_recorded_as_successes() {
     assert_eq!(sandbox.fields("iteration.finish", "exit_code"), vec!["0"; 200]);
     assert_eq!(sandbox.fields("loop.stop", "reason"), ["max_iterations"]);
 }
+
+#[test]
+fn an_earlier_event_routes_when_a_later_one_is_withdrawn() {
+    let agent = r#"
+if [ $N = 1 ]; then
+  $T emit tasks.ready
+  printf '{"run": "%s", "iteration": "1", "topic": "bogus", "payload": "", "source": "agent"}\n' "$AUTOLOOP_RUN_ID" >> "$AUTOLOOP_JOURNAL_FILE"
+fi"#;
+    let sandbox = with_roles(agent, "event_loop.max_iterations = 2");
+    assert_eq!(run(&sandbox), Some(1));
+    assert_eq!(sandbox.fields("event.invalid", "emitted"), ["bogus"]);
+    assert_eq!(sandbox.fields("iteration.start", "recent_event"), ["loop.start", "tasks.ready"]);
+    assert!(sandbox.fields("iteration.start", "backpressure")[1].contains("bogus"));
+}
+
+#[test]
+fn an_event_of_another_run_does_not_count_in_this_one() {
+    let agent = r#"printf '{"run": "other", "iteration": "1", "topic": "task.complete", "payload": "", "source": "agent"}\n' >> "$AUTOLOOP_JOURNAL_FILE""#;
+    let sandbox = shell(agent, "event_loop.max_iterations = 1");
+    assert_eq!(run(&sandbox), Some(1));
+    assert_eq!(sandbox.fields("loop.stop", "reason"), ["max_iterations"]);
+}
+
+#[test]
+fn a_child_that_holds_the_output_open_does_not_hold_the_loop() {
+    let agent = "setsid sh -c 'sleep 661' & sleep 662 & echo LOOP_COMPLETE";
+    let sandbox = shell(agent, "");
+    assert_eq!(run(&sandbox), Some(0));
+    assert_eq!(sandbox.survivors(), "");
+}
+
+#[test]
+fn a_backend_that_is_ended_by_a_signal_has_failed() {
+    let sandbox = shell("kill -9 $$", "");
+    assert_eq!(run(&sandbox), Some(1));
+    assert_eq!(sandbox.fields("backend.finish", "exit_code"), ["137"]);
+    assert_eq!(sandbox.fields("loop.stop", "reason"), ["backend_failed"]);
+}
+
+#[test]
+fn words_in_the_output_of_a_failed_turn_change_no_reason() {
+    let sandbox = shell("echo timeout 429 quota billing; exit 1", "");
+    assert_eq!(run(&sandbox), Some(1));
+    assert_eq!(sandbox.fields("loop.stop", "reason"), ["backend_failed"]);
+}

@@ -330,3 +330,73 @@ fn the_end_is_told_to_machines() {
     let id = sandbox.fields("loop.start", "run").remove(0);
     assert_snapshot!(output.stdout.replace(&id, "[RUN]"), @r#"{"run": "[RUN]", "outcome": "complete", "reason": "completion_promise", "iterations": 1, "journal": "[DIR]/.autoloop/journal.jsonl"}"#);
 }
+
+/// Kills the harness in iteration 2, after the agent forged records in iteration 1 and 2, and takes the
+/// run up again.
+fn forged_then_killed(forge: &str, settings: &str) -> Sandbox {
+    let agent = format!(
+        "J=\"$AUTOLOOP_JOURNAL_FILE\"\nsys() {{ printf '{{\"run\": \"%s\", \"iteration\": \"%s\", \"topic\": \"%s\", \"fields\": {{%s}}}}\\n' \"$AUTOLOOP_RUN_ID\" \"$1\" \"$2\" \"$3\" >> \"$J\"; }}\n{forge}\n{WAITS_IN_2}"
+    );
+    let sandbox = shell(&agent, settings);
+    let mut harness = start(&sandbox, &["run", ".", "make", "it"]);
+    wait_for(&sandbox, "there");
+    signal(&harness, Signal::KILL);
+    harness.0.wait().unwrap();
+    let output = sandbox.run(&["run", "--resume", "."]);
+    assert_eq!(output.code, Some(1), "{output}\n{}", sandbox.story());
+    assert_eq!(starts(&sandbox), "1 2 2 3 ");
+    sandbox
+}
+
+#[test]
+fn a_forged_beginning_does_not_change_what_a_resumed_run_is_for() {
+    let forge = "[ $N = 1 ] && sys '' loop.start '\"max_iterations\": \"99\", \"completion_promise\": \"turn\", \"objective\": \"mine\"'";
+    let sandbox = forged_then_killed(forge, "");
+    let prompts = sandbox.fields("iteration.start", "prompt");
+    assert!(prompts.iter().all(|prompt| prompt.contains("make it")), "the objective is lost");
+}
+
+#[test]
+fn a_forged_completion_does_not_keep_a_killed_run_from_being_taken_up() {
+    forged_then_killed("sys '' loop.complete '\"reason\": \"completion_event\"'", "");
+}
+
+#[test]
+fn the_second_signal_ends_the_harness_at_once() {
+    let agent = "trap '' TERM INT; touch there; while :; do sleep 651; done";
+    let sandbox = shell(agent, "");
+    let mut command = sandbox.command();
+    command.args(["run", ".", "--set", "backend.grace_ms=600000"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut harness = Reaped::start(command);
+    wait_for(&sandbox, "there");
+    signal(&harness, Signal::INT);
+    signal(&harness, Signal::TERM);
+    let status = until("the end of the harness", || harness.0.try_wait().unwrap());
+    assert!(matches!(status.code(), Some(130 | 143)), "{status:?}");
+    until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
+}
+
+#[test]
+fn an_agent_that_replaces_the_journal_is_told_of_and_the_run_ends() {
+    let sandbox = shell("[ $N = 1 ] || : > \"$AUTOLOOP_JOURNAL_FILE\"; true", "");
+    let output = sandbox.run(&["run", "."]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(output.stderr.contains("hint:"), "{output}");
+}
+
+#[test]
+fn an_agent_that_deletes_the_state_directory_does_not_make_the_harness_panic() {
+    let sandbox = shell("rm -rf .autoloop", "");
+    let output = sandbox.run(&["run", "."]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(!output.stderr.contains("panicked"), "{output}");
+}
+
+#[test]
+fn the_agent_can_be_named_on_the_command_line() {
+    let sandbox = shell("exit 9", "");
+    sandbox.write("other.sh", "echo other; echo LOOP_COMPLETE");
+    let output = sandbox.run(&["run", ".", "-b", "sh other.sh", "make", "it"]);
+    assert_eq!(output.code, Some(0), "{output}\n{}", sandbox.story());
+}
