@@ -227,6 +227,10 @@ impl Run {
         let stored = self.turn.events.iter().rposition(|event| *event == invalid.emitted);
         match stored {
             Some(place) => {
+                // The harness takes back before it ends the iteration: somebody else had ended it.
+                if self.stage != Stage::Iterating {
+                    self.seen.remove(&invalid.emitted);
+                }
                 self.turn.events.remove(place);
                 self.turn.withdrawn = true;
                 let recent = self.turn.events.last().unwrap_or(&self.turn.opening_event);
