@@ -130,6 +130,10 @@ impl Run {
         let number = |name: &str| text(name).parse().unwrap_or_default();
         let iteration: u64 = record.iteration().parse().unwrap_or_default();
         match record.topic().as_ref() {
+            // A run begins once, and reaches its goal between two iterations. Whoever says otherwise is
+            // not its harness.
+            LoopStart::TOPIC if self.start.is_some() => {}
+            LoopComplete::TOPIC if self.stage == Stage::Iterating => {}
             LoopStart::TOPIC => {
                 let id = std::mem::take(&mut self.id);
                 *self = Run::new(id);
@@ -144,7 +148,7 @@ impl Run {
                     objective: text("objective"),
                 });
             }
-            LoopResume::TOPIC => self.stage = Stage::Between,
+            LoopResume::TOPIC => self.taken_up(),
             IterationStart::TOPIC => {
                 self.stage = Stage::Iterating;
                 self.done = iteration.saturating_sub(1);
@@ -185,10 +189,26 @@ impl Run {
         }
     }
 
+    fn taken_up(&mut self) {
+        match self.stage {
+            // The iteration is done again, routed as it was, as if it had said nothing.
+            Stage::Iterating => {
+                let opening_event = std::mem::take(&mut self.turn.opening_event);
+                self.recent_event.clone_from(&opening_event);
+                self.turn = Turn { opening_event, ..Turn::default() };
+            }
+            // What ended the run would end it again at once.
+            Stage::Ended(_) => self.turn.exit = None,
+            Stage::New | Stage::Between | Stage::Reviewing => {}
+        }
+        self.stage = Stage::Between;
+    }
+
     fn emitted(&mut self, topic: &str) {
         let class = Topic::new(topic).class();
         let is_joined = topic.ends_with(".parallel.joined");
-        if class != TopicClass::Agent && !is_joined {
+        // A review says nothing that counts.
+        if (class != TopicClass::Agent && !is_joined) || self.stage == Stage::Reviewing {
             return;
         }
         topic.clone_into(&mut self.recent_event);
@@ -201,9 +221,16 @@ impl Run {
 
     fn refused(&mut self, invalid: EventInvalid) {
         self.invalid_count += 1;
+        if self.stage == Stage::Reviewing {
+            return;
+        }
         let stored = self.turn.events.iter().rposition(|event| *event == invalid.emitted);
         match stored {
             Some(place) => {
+                // The harness takes back before it ends the iteration: somebody else had ended it.
+                if self.stage != Stage::Iterating {
+                    self.seen.remove(&invalid.emitted);
+                }
                 self.turn.events.remove(place);
                 self.turn.withdrawn = true;
                 let recent = self.turn.events.last().unwrap_or(&self.turn.opening_event);

@@ -9,7 +9,9 @@
 //! assert!(sandbox.journal().contains("it works"));
 //! ```
 
+mod agents;
 mod process;
+mod story;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;

@@ -37,7 +37,8 @@ pub(crate) struct Args {
     dir: Option<PathBuf>,
     /// What the run is for.
     prompt: Vec<String>,
-    /// Go on with a run that was cut off or stopped: the one named, or the latest that is not over.
+    /// Go on with a run that was cut off or stopped: the one named, or the latest that was cut off or
+    /// interrupted.
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     resume: Option<String>,
     /// The agent: a command with its arguments, in place of `backend.command`.

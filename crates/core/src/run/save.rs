@@ -25,9 +25,14 @@ impl Runs {
         self.places.get(id).map(|&place| &self.runs[place])
     }
 
-    /// The run that began last among those that are not over.
+    /// The run that began last among those that were cut off or interrupted.
     pub fn latest_unfinished(&self) -> Option<&Run> {
-        self.iter().rev().find(|run| run.start.is_some() && !matches!(run.stage, Stage::Ended(_)))
+        let is_unfinished = |run: &&Run| match &run.stage {
+            Stage::Ended(Ending::Stop { reason }) => reason == "interrupted",
+            Stage::Ended(Ending::Complete { .. }) => false,
+            _ => true,
+        };
+        self.iter().rev().filter(|run| run.start.is_some()).find(is_unfinished)
     }
 
     fn run(&mut self, id: &str) -> &mut Run {
@@ -45,7 +50,7 @@ impl Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();

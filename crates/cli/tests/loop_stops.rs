@@ -1,0 +1,410 @@
+//! Runs that are interrupted, killed, taken up again, or refused: through the binary, with real signals.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::{Reaped, until};
+use insta::assert_snapshot;
+use rustix::process::{Pid, Signal, kill_process};
+
+fn shell(agent: &str, settings: &str) -> Sandbox {
+    Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, settings)
+}
+
+/// An agent that says when it is there, and then waits to be ended: at the first start of iteration 2.
+const WAITS_IN_2: &str = r#"
+echo "$N" >> starts
+if [ $N = 2 ] && [ ! -e waited ]; then
+  touch waited
+  [ ! -e emit_first ] || $T emit "$(cat emit_first)"
+  sleep 611 & touch there; sleep 612
+fi
+echo turn $N"#;
+
+fn start(sandbox: &Sandbox, args: &[&str]) -> Reaped {
+    let mut command = sandbox.command();
+    command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
+    Reaped::start(command)
+}
+
+fn wait_for(sandbox: &Sandbox, name: &str) {
+    until(name, || sandbox.path(name).exists().then_some(()));
+}
+
+fn signal(harness: &Reaped, signal: Signal) {
+    kill_process(Pid::from_child(&harness.0), signal).unwrap();
+}
+
+fn starts(sandbox: &Sandbox) -> String {
+    String::from_utf8(sandbox.read("starts")).unwrap().replace('\n', " ")
+}
+
+#[test]
+fn the_first_signal_ends_the_iteration_and_puts_the_stop_on_record() {
+    for (sent, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let sandbox = shell(WAITS_IN_2, "");
+        let mut harness = start(&sandbox, &["run", ".", "make", "it"]);
+        wait_for(&sandbox, "there");
+        signal(&harness, sent);
+        let status = harness.0.wait().unwrap();
+        assert_eq!(status.code(), Some(code), "{status:?}");
+        assert_eq!(sandbox.survivors(), "");
+        assert_eq!(sandbox.fields("loop.stop", "reason"), ["interrupted"]);
+        if code == 130 {
+            assert_snapshot!(sandbox.story(), @r"
+            - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
+            1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
+            1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+            1 backend.finish exit_code=0 timed_out=false output=turn 1\u000a
+            1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 1\u000a
+            2 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
+            2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+            2 backend.finish exit_code=143 timed_out=false output=''
+            2 iteration.finish exit_code=143 timed_out=false elapsed_s=… output=''
+            - loop.stop reason=interrupted iteration=2
+            ");
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_run_goes_on_where_it_was_when_it_is_taken_up() {
+    let sandbox = shell(WAITS_IN_2, "");
+    let mut harness = start(&sandbox, &["run", ".", "make", "it"]);
+    wait_for(&sandbox, "there");
+    signal(&harness, Signal::INT);
+    harness.0.wait().unwrap();
+    let output = sandbox.run(&["run", "--resume", "."]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert_eq!(sandbox.fields("loop.stop", "reason"), ["interrupted", "max_iterations"]);
+    assert_snapshot!(sandbox.topics(), @"
+    - loop.start
+    1 iteration.start
+    1 backend.start
+    1 backend.finish
+    1 iteration.finish
+    2 iteration.start
+    2 backend.start
+    2 backend.finish
+    2 iteration.finish
+    - loop.stop
+    - loop.resume
+    3 iteration.start
+    3 backend.start
+    3 backend.finish
+    3 iteration.finish
+    - loop.stop
+    ");
+}
+
+#[test]
+fn a_killed_harness_takes_its_agent_with_it_and_the_iteration_runs_again_once() {
+    let sandbox = shell(WAITS_IN_2, "");
+    let mut harness = start(&sandbox, &["run", ".", "make", "it"]);
+    wait_for(&sandbox, "there");
+    signal(&harness, Signal::KILL);
+    assert_eq!(harness.0.wait().unwrap().signal(), Some(9));
+    until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
+    assert_eq!(sandbox.run(&["run", "--resume", "."]).code, Some(1));
+    assert_eq!(starts(&sandbox), "1 2 2 3 ");
+    assert_snapshot!(sandbox.story(), @r"
+    - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
+    1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.finish exit_code=0 timed_out=false output=turn 1\u000a
+    1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 1\u000a
+    2 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
+    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    - loop.resume resumed_from_iteration=1 previous_stop_reason=''
+    2 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
+    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    2 backend.finish exit_code=0 timed_out=false output=turn 2\u000a
+    2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 2\u000a
+    3 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
+    3 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    3 backend.finish exit_code=0 timed_out=false output=turn 3\u000a
+    3 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 3\u000a
+    - loop.stop reason=max_iterations completed_iterations=3 stopped_before_iteration=4 max_iterations=3
+    ");
+    let prompts = sandbox.fields("iteration.start", "prompt");
+    assert_eq!(prompts.len(), 4);
+    assert!(prompts.iter().all(|prompt| prompt.contains("make it")), "the objective is lost");
+}
+
+#[test]
+fn an_iteration_that_is_done_again_is_routed_as_it_was() {
+    let sandbox = shell(WAITS_IN_2, "event_loop.max_iterations = 2");
+    sandbox.write("emit_first", "b.done").write(
+        "topology.toml",
+        "[[role]]\nid = 'a'\nemits = ['a.done']\n[[role]]\nid = 'b'\nemits = ['b.done', 'a.done']\n[handoff]\n'loop.start' = 'b'\n'b.done' = 'a'\n",
+    );
+    let mut harness = start(&sandbox, &["run", ".", "make", "it"]);
+    wait_for(&sandbox, "there");
+    signal(&harness, Signal::KILL);
+    harness.0.wait().unwrap();
+    assert_eq!(sandbox.run(&["run", "--resume", "."]).code, Some(1));
+    assert_eq!(sandbox.fields("iteration.start", "suggested_roles"), ["b", "b", "b"]);
+}
+
+#[test]
+fn a_completion_event_of_a_killed_iteration_does_not_complete_by_itself() {
+    let sandbox = shell(WAITS_IN_2, "event_loop.max_iterations = 3");
+    sandbox.write("emit_first", "task.complete");
+    let mut harness = start(&sandbox, &["run", ".", "make", "it"]);
+    wait_for(&sandbox, "there");
+    signal(&harness, Signal::KILL);
+    harness.0.wait().unwrap();
+    assert_eq!(sandbox.run(&["run", "--resume", "."]).code, Some(1));
+    assert_eq!(starts(&sandbox), "1 2 2 3 ");
+}
+
+#[test]
+fn a_run_that_failed_goes_on_with_the_next_iteration_when_it_is_named() {
+    let sandbox = shell("[ -e mended ] || { touch mended; exit 5; }; echo LOOP_COMPLETE", "");
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+    let id = sandbox.fields("loop.start", "run").remove(0);
+    let output = sandbox.run(&["run", &format!("--resume={id}"), "."]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_snapshot!(sandbox.topics(), @"
+    - loop.start
+    1 iteration.start
+    1 backend.start
+    1 backend.finish
+    1 iteration.finish
+    - loop.stop
+    - loop.resume
+    2 iteration.start
+    2 backend.start
+    2 backend.finish
+    2 iteration.finish
+    - loop.complete
+    ");
+}
+
+#[test]
+fn a_run_at_its_limit_goes_on_when_the_limit_is_raised() {
+    let sandbox = shell("echo $N", "event_loop.max_iterations = 1");
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+    let id = sandbox.fields("loop.start", "run").remove(0);
+    assert_eq!(sandbox.run(&["run", &format!("--resume={id}"), ".", "-i", "2"]).code, Some(1));
+    assert_eq!(sandbox.fields("iteration.finish", "exit_code").len(), 2);
+    assert_eq!(sandbox.fields("loop.stop", "max_iterations"), ["1", "2"]);
+}
+
+#[test]
+fn a_second_harness_on_the_same_run_is_refused() {
+    let sandbox = shell(WAITS_IN_2, "");
+    let mut harness = start(&sandbox, &["run", ".", "make", "it"]);
+    wait_for(&sandbox, "there");
+    let before = sandbox.journal();
+    let output = sandbox.run(&["run", "--resume", "."]);
+    assert_eq!(output.code, Some(4), "{output}");
+    assert!(output.stderr.contains(&harness.0.id().to_string()), "{output}");
+    assert_eq!(sandbox.journal(), before, "it left no trace");
+    assert!(sandbox.survivors().contains("612"), "the agent of the first one still works");
+    signal(&harness, Signal::INT);
+    harness.0.wait().unwrap();
+}
+
+#[test]
+fn two_runs_in_one_project_do_not_disturb_each_other() {
+    let agent = r#"
+case "$AUTOLOOP_PROMPT_PATH" in *) ;; esac
+grep -q 'the first' "$AUTOLOOP_PROMPT_PATH" && me=first || me=second
+touch $me.$N
+if [ $me = first ] && [ $N = 1 ]; then
+  touch there; while [ ! -e over ]; do sleep 0.01; done
+fi
+$T emit $me.event; echo LOOP_COMPLETE not yet"#;
+    let sandbox = shell(agent, "event_loop.max_iterations = 2");
+    let mut first = start(&sandbox, &["run", ".", "the", "first"]);
+    wait_for(&sandbox, "there");
+    assert_eq!(sandbox.run(&["run", ".", "the", "second"]).code, Some(1));
+    sandbox.write("over", "");
+    assert_eq!(first.0.wait().unwrap().code(), Some(1));
+    assert_snapshot!(sandbox.story(), @r"
+    - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=the first
+    1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    (run 2) - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=the second
+    (run 2) 1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
+    (run 2) 1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    (run 2) 1 second.event payload=''
+    (run 2) 1 backend.finish exit_code=0 timed_out=false output=emitted second.event\u000aLOOP_COMPLETE not yet\u000a
+    (run 2) 1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted second.event\u000aLOOP_COMPLETE not yet\u000a
+    (run 2) 2 iteration.start recent_event=second.event suggested_roles='' allowed_events='' backpressure='' prompt=…
+    (run 2) 2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    (run 2) 2 second.event payload=''
+    (run 2) 2 backend.finish exit_code=0 timed_out=false output=emitted second.event\u000aLOOP_COMPLETE not yet\u000a
+    (run 2) 2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted second.event\u000aLOOP_COMPLETE not yet\u000a
+    (run 2) - loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
+    1 first.event payload=''
+    1 backend.finish exit_code=0 timed_out=false output=emitted first.event\u000aLOOP_COMPLETE not yet\u000a
+    1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted first.event\u000aLOOP_COMPLETE not yet\u000a
+    2 iteration.start recent_event=first.event suggested_roles='' allowed_events='' backpressure='' prompt=…
+    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    2 first.event payload=''
+    2 backend.finish exit_code=0 timed_out=false output=emitted first.event\u000aLOOP_COMPLETE not yet\u000a
+    2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted first.event\u000aLOOP_COMPLETE not yet\u000a
+    - loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
+    ");
+}
+
+#[test]
+fn a_complete_run_is_not_taken_up() {
+    let sandbox = shell("echo LOOP_COMPLETE", "");
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(0));
+    let id = sandbox.fields("loop.start", "run").remove(0);
+    let before = sandbox.journal();
+    let output = sandbox.run(&["run", &format!("--resume={id}"), "."]);
+    assert_snapshot!(output.to_string().replace(&id, "[RUN]"), @"
+    exit 1
+    --- stderr
+    autoloop: run '[RUN]' is complete
+      hint: `autoloop run DIR` begins a new run
+    ");
+    assert_snapshot!(sandbox.run(&["run", "--resume", "."]), @"
+    exit 1
+    --- stderr
+    autoloop: there is no unfinished run in [DIR]/.autoloop/journal.jsonl
+      hint: `autoloop run DIR` begins a new run
+    ");
+    assert_snapshot!(sandbox.run(&["run", "--resume=nobody", "."]), @"
+    exit 1
+    --- stderr
+    autoloop: there is no run 'nobody' in [DIR]/.autoloop/journal.jsonl
+      hint: `autoloop run DIR` begins a new run
+    ");
+    assert_eq!(sandbox.journal(), before);
+}
+
+#[test]
+fn what_cannot_be_meant_is_told_and_exits_with_2() {
+    let sandbox = shell("", "");
+    for args in [
+        &["run"][..],
+        &["run", "missing"],
+        &["run", ".", "--no-such-flag"],
+        &["run", ".", "-i", "many"],
+        &["run", ".", "--set", "nonsense"],
+        &["run", ".", "-i", "0"],
+    ] {
+        assert_eq!(sandbox.run(args).code, Some(2), "{args:?}");
+    }
+    assert_snapshot!(sandbox.run(&["run", "missing"]), @"
+    exit 2
+    --- stderr
+    autoloop: there is no directory missing
+      hint: name the directory that holds autoloops.toml
+    ");
+    sandbox.write("autoloops.toml", "backend.command = 'sh'\nevent_loop.max_iterations = 'many\n");
+    assert_snapshot!(sandbox.run(&["run", "."]), @"
+    exit 2
+    --- stderr
+    error: this is not TOML: invalid literal string, expected `'`
+     --> [DIR]/autoloops.toml:2:34
+      |
+    2 | event_loop.max_iterations = 'many
+      |                                  ^
+
+    autoloop: the settings cannot be used because of this error
+    ");
+    assert_eq!(sandbox.journal(), "", "nothing began");
+}
+
+#[test]
+fn an_unknown_key_is_a_warning_and_the_run_goes_on() {
+    let sandbox = shell("echo LOOP_COMPLETE", "event_loop.max_iteration = 4");
+    let output = sandbox.run(&["run", "."]);
+    assert_eq!(output.code, Some(0));
+    assert!(output.stderr.contains("event_loop.max_iterations"), "{output}");
+}
+
+#[test]
+fn the_end_is_told_to_machines() {
+    let sandbox = shell("echo LOOP_COMPLETE", "");
+    let output = sandbox.run(&["run", ".", "--json"]);
+    let id = sandbox.fields("loop.start", "run").remove(0);
+    assert_snapshot!(output.stdout.replace(&id, "[RUN]"), @r#"{"run": "[RUN]", "outcome": "complete", "reason": "completion_promise", "iterations": 1, "journal": "[DIR]/.autoloop/journal.jsonl"}"#);
+}
+
+/// Kills the harness in iteration 2, after the agent forged records in iteration 1 and 2, and takes the
+/// run up again.
+fn forged_then_killed(forge: &str) -> Sandbox {
+    let agent = format!(
+        "J=\"$AUTOLOOP_JOURNAL_FILE\"\nsys() {{ printf '{{\"run\": \"%s\", \"iteration\": \"%s\", \"topic\": \"%s\", \"fields\": {{%s}}}}\\n' \"$AUTOLOOP_RUN_ID\" \"$1\" \"$2\" \"$3\" >> \"$J\"; }}\n{forge}\n{WAITS_IN_2}"
+    );
+    let sandbox = shell(&agent, "");
+    sandbox.write("topology.toml", "[[role]]\nid = 'a'\nemits = ['a.done']\n");
+    let mut harness = start(&sandbox, &["run", ".", "make", "it"]);
+    wait_for(&sandbox, "there");
+    signal(&harness, Signal::KILL);
+    harness.0.wait().unwrap();
+    let output = sandbox.run(&["run", "--resume", "."]);
+    assert_eq!(output.code, Some(1), "{output}\n{}", sandbox.story());
+    assert_eq!(starts(&sandbox), "1 2 2 3 ");
+    sandbox
+}
+
+#[test]
+fn a_forged_beginning_does_not_change_what_a_resumed_run_is_for() {
+    let forge = "[ $N = 1 ] && sys '' loop.start '\"max_iterations\": \"99\", \"completion_promise\": \"turn\", \"objective\": \"mine\"'";
+    let sandbox = forged_then_killed(forge);
+    let prompts = sandbox.fields("iteration.start", "prompt");
+    assert!(prompts.iter().all(|prompt| prompt.contains("make it")), "the objective is lost");
+}
+
+#[test]
+fn a_forged_completion_does_not_keep_a_killed_run_from_being_taken_up() {
+    forged_then_killed("sys '' loop.complete '\"reason\": \"completion_event\"'");
+}
+
+#[test]
+fn a_forged_end_of_an_iteration_does_not_save_an_event_from_being_withdrawn() {
+    let forge = "[ $N = 1 ] && { printf '{\"run\": \"%s\", \"iteration\": \"1\", \"topic\": \"task.complete\", \"payload\": \"\", \"source\": \"agent\"}\\n' \"$AUTOLOOP_RUN_ID\" >> \"$J\"; sys 1 iteration.finish '\"exit_code\": \"0\", \"timed_out\": false, \"elapsed_s\": 1, \"output\": \"\"'; }";
+    let sandbox = forged_then_killed(forge);
+    assert_eq!(sandbox.fields("loop.stop", "reason"), ["max_iterations"]);
+}
+
+#[test]
+fn the_second_signal_ends_the_harness_at_once() {
+    let agent = "trap '' TERM INT; touch there; while :; do sleep 651; done";
+    let sandbox = shell(agent, "");
+    let mut command = sandbox.command();
+    command.args(["run", ".", "--set", "backend.grace_ms=600000"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut harness = Reaped::start(command);
+    wait_for(&sandbox, "there");
+    signal(&harness, Signal::INT);
+    signal(&harness, Signal::TERM);
+    let status = until("the end of the harness", || harness.0.try_wait().unwrap());
+    assert!(matches!(status.code(), Some(130 | 143)), "{status:?}");
+    until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
+}
+
+#[test]
+fn an_agent_that_replaces_the_journal_is_told_of_and_the_run_ends() {
+    let sandbox = shell("[ $N = 1 ] || : > \"$AUTOLOOP_JOURNAL_FILE\"; true", "");
+    let output = sandbox.run(&["run", "."]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(output.stderr.contains("hint:"), "{output}");
+}
+
+#[test]
+fn an_agent_that_deletes_the_state_directory_does_not_make_the_harness_panic() {
+    let sandbox = shell("rm -rf .autoloop", "");
+    let output = sandbox.run(&["run", "."]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(!output.stderr.contains("panicked"), "{output}");
+}
+
+#[test]
+fn the_agent_can_be_named_on_the_command_line() {
+    let sandbox = shell("exit 9", "");
+    sandbox.write("other.sh", "echo other; echo LOOP_COMPLETE");
+    let output = sandbox.run(&["run", ".", "-b", "sh other.sh", "make", "it"]);
+    assert_eq!(output.code, Some(0), "{output}\n{}", sandbox.story());
+}
