@@ -17,6 +17,7 @@ fn without_arguments_it_says_what_can_be_done() {
     Usage: autoloop <COMMAND>
 
     Commands:
+      run      Drive a loop to its end
       emit     Append an event to the journal
       inspect  Show what happened
       journal  Look after the journal file

@@ -84,7 +84,7 @@ impl Drive<'_> {
         let end = TurnEnd::new(finished, output);
         self.output_tail = tail(&said(finished));
         self.ledger.append(self.durability(), |foreign| {
-            end.records(&heading, &invalid_events(order, foreign))
+            end.records(&heading, &invalid_events(&order.recent_event, &order.route, foreign))
         })?;
         if finished.found {
             self.ledger.note_promise();
@@ -201,17 +201,20 @@ impl TurnEnd {
 }
 
 /// The second look at what was emitted: by the topology itself, not by what the agent was told.
-fn invalid_events(order: &Order, foreign: &Foreign) -> Vec<EventInvalid> {
+pub(super) fn invalid_events(
+    recent_event: &str,
+    route: &Route,
+    foreign: &Foreign,
+) -> Vec<EventInvalid> {
     let invalid = |emitted: &str, reason: Option<&str>| EventInvalid {
-        recent_event: order.recent_event.clone(),
+        recent_event: recent_event.to_owned(),
         emitted: emitted.to_owned(),
-        suggested_roles: order.route.roles.join(","),
-        allowed_events: order.route.events.join(","),
+        suggested_roles: route.roles.join(","),
+        allowed_events: route.events.join(","),
         reason: reason.map(str::to_owned),
     };
-    let is_refused = |topic: &&Topic| {
-        admit(topic, &order.route.events) == Admission::Refused(Refusal::NotAllowed)
-    };
+    let is_refused =
+        |topic: &&Topic| admit(topic, &route.events) == Admission::Refused(Refusal::NotAllowed);
     let refused =
         foreign.events.iter().filter(is_refused).map(|topic| invalid(topic.as_str(), None));
     let forged = foreign.forged.iter().map(|topic| invalid(topic, Some("forged")));

@@ -6,7 +6,7 @@ use autoloop_core::record::{ReviewFinish, ReviewStart};
 use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::topology::Route;
 
-use super::iteration::{millis, notes, said, told_of};
+use super::iteration::{invalid_events, millis, notes, said, told_of};
 use super::launch::{Turn, mode_name};
 use super::{Drive, DriveError, Progress, spooled};
 use crate::journal::NewRecord;
@@ -60,8 +60,12 @@ impl Drive<'_> {
             output: if output.is_some() { String::new() } else { said(&finished) },
         };
         let heading = self.ledger.heading(before, self.world.clock.now());
-        self.ledger.append(self.durability(), |_| {
-            vec![NewRecord { record: finish.record(&heading), spooled: output.clone() }]
+        self.ledger.append(self.durability(), |foreign| {
+            let invalid = invalid_events(&recent_event, &route, foreign);
+            let mut records: Vec<NewRecord> =
+                invalid.iter().map(|invalid| invalid.record(&heading).into()).collect();
+            records.push(NewRecord { record: finish.record(&heading), spooled: output.clone() });
+            records
         })?;
         for note in notes(&finished) {
             (self.tell)(Progress::Note(&note));
