@@ -126,12 +126,14 @@ impl Tail<'_> {
         let Some(failure) = failure.or_else(|| pen.flush().err()) else { return outcomes };
 
         let stored = pen.cut_back();
-        let is_lost = |outcome: &Outcome| outcome.as_ref().is_ok_and(|head| head.at > stored);
+        // A conflict is about what stands before the entry: a repair that was not written is none.
+        let is_lost = |outcome: &Outcome| match outcome {
+            Ok(head) | Err(AppendError::Conflict { head }) => head.at > stored,
+            Err(_) => false,
+        };
         let lost = outcomes.iter().position(is_lost).unwrap_or(outcomes.len());
         outcomes.truncate(lost);
         begin = outcomes.iter().flatten().next_back().map_or(begin, |head| head.at);
-        // Only the repair of a torn tail can fail without an entry behind it, and the next writer
-        // tries it again.
         if outcomes.len() < entries.len() {
             outcomes.push(Err(failure.explain(self, begin..stored)));
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use autoloop_runtime::journal::{AppendError, Journal};
+use autoloop_runtime::journal::{Append, AppendError, Journal};
 use autoloop_testkit::{Faults, Op, Seed, SimDisk};
 
 use super::model::*;
@@ -282,4 +282,21 @@ fn directories_that_cannot_be_synced_are_no_obstacle() {
             journal(&disk).append(&news(&["a"]), SYNCED).unwrap();
         }
     }
+}
+
+/// Whoever expects a position behind which somebody died is told of the full disk that keeps the line
+/// from being ended. Told of a conflict, it would read on, find nothing, and try again for ever.
+#[test]
+fn a_torn_line_on_a_full_disk_is_no_conflict() {
+    let disk = new_disk();
+    let journal = journal(&disk);
+    let head = journal.append(&news(&["a"]), SYNCED).unwrap();
+    disk.write_raw(PATH, b"{\"run\": \"torn");
+    let expecting = Append { expect: Some(head), ..SYNCED };
+    disk.set_capacity(Some(disk.contents(PATH).len() as u64));
+    let full = journal.append(&news(&["b"]), expecting).unwrap_err();
+    assert!(matches!(full, AppendError::Full { stored: 0, .. }), "{full:?}");
+    disk.set_capacity(None);
+    let conflict = journal.append(&news(&["b"]), expecting).unwrap_err();
+    assert!(matches!(conflict, AppendError::Conflict { head: now } if now > head), "{conflict:?}");
 }
