@@ -1,6 +1,6 @@
 //! What can be typed. The doc comments are the help texts.
 
-use clap::{Parser, Subcommand};
+use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{config, demo, emit, inspect, journal, memory, run, script};
 
@@ -30,4 +30,19 @@ pub(crate) enum Command {
     Demo(demo::Args),
     #[command(name = "__script", hide = true)]
     Script(script::Args),
+}
+
+/// Reads the command line.
+///
+/// Agents call `emit` for every event, and to describe all commands to the parser takes longer than to
+/// store one. So `emit` is read by a parser that knows nothing else; what it accepts and what it says
+/// are the same.
+pub(crate) fn read() -> Args {
+    if std::env::args_os().nth(1).is_some_and(|word| word == "emit") {
+        let parser = emit::Args::augment_args(clap::Command::new("emit").bin_name("autoloop emit"));
+        let words = parser.get_matches_from(std::env::args_os().skip(1));
+        let emit = emit::Args::from_arg_matches(&words).unwrap_or_else(|error| error.exit());
+        return Args { command: Command::Emit(emit) };
+    }
+    Args::parse()
 }

@@ -9,7 +9,6 @@ mod terminal;
 use std::process::ExitCode;
 
 use autoloop_runtime::world::World;
-use clap::Parser;
 
 use crate::failure::Failure;
 
@@ -19,7 +18,7 @@ fn main() -> ExitCode {
             return done;
         }
         take_size_limits_as_errors()?;
-        commands::run(args::Args::parse(), &World::real())
+        commands::run(args::read(), &World::real())
     };
     match std::panic::catch_unwind(run) {
         Ok(Ok(())) => ExitCode::SUCCESS,
