@@ -137,7 +137,7 @@ fn a_failed_sync_is_final_and_says_so() {
         let said = error.to_string();
         assert!(matches!(error, AppendError::NotDurable { .. }));
         assert!(
-            said.starts_with("/work/state/journal.jsonl could not be made durable ("),
+            said.starts_with("/home/state/journal.jsonl could not be made durable ("),
             "{said}"
         );
         assert!(said.ends_with("what was just written may be lost"), "{said}");

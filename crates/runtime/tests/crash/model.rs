@@ -16,7 +16,7 @@ use autoloop_runtime::journal::{
 use autoloop_runtime::world::{Access, Disk, World};
 use autoloop_testkit::{Seed, SimClock, SimDisk, SimWorld};
 
-pub(crate) const PATH: &str = "/work/state/journal.jsonl";
+pub(crate) const PATH: &str = "/home/state/journal.jsonl";
 pub(crate) const CACHED: Append = Append { expect: None, durability: Durability::Cached };
 pub(crate) const SYNCED: Append = Append { expect: None, durability: Durability::Synced };
 

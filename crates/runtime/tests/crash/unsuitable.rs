@@ -25,7 +25,7 @@ fn a_link_is_never_written_through() {
     assert_eq!(why, Unsuitable::Symlink);
     assert_eq!(
         words,
-        "/work/state/journal.jsonl is a symbolic link, or lies in a directory that is one; \
+        "/home/state/journal.jsonl is a symbolic link, or lies in a directory that is one; \
          a journal is never written through a link"
     );
     assert_eq!(disk.contents("/etc/passwd"), b"victim\n");
@@ -44,12 +44,12 @@ fn a_link_to_nothing_makes_no_file() {
 fn a_linked_state_directory_is_refused() {
     let disk = new_disk();
     disk.plant_dir("/elsewhere");
-    disk.plant_symlink("/work/state", "/elsewhere");
+    disk.plant_symlink("/home/state", "/elsewhere");
     assert_eq!(refused(&disk).0, Unsuitable::Symlink);
     assert!(!disk.exists("/elsewhere/journal.jsonl"));
 
     let disk = new_disk();
-    disk.plant_symlink("/work/state", "/nowhere");
+    disk.plant_symlink("/home/state", "/nowhere");
     assert_eq!(refused(&disk).0, Unsuitable::Symlink);
     assert!(!disk.exists("/nowhere"));
 }
@@ -58,7 +58,7 @@ fn a_linked_state_directory_is_refused() {
 fn a_link_higher_up_is_the_user_s_own_choice() {
     let disk = new_disk();
     disk.plant_dir("/big/disk");
-    disk.plant_symlink("/work", "/big/disk");
+    disk.plant_symlink("/home", "/big/disk");
     journal(&disk).append(&news(&["a"]), SYNCED).unwrap();
     assert!(disk.exists("/big/disk/state/journal.jsonl"));
 }
@@ -69,13 +69,13 @@ fn a_directory_and_a_pipe_are_refused() {
     disk.plant_dir(PATH);
     let (why, words) = refused(&disk);
     assert_eq!(why, Unsuitable::Directory);
-    assert_eq!(words, "/work/state/journal.jsonl is a directory, not a journal");
+    assert_eq!(words, "/home/state/journal.jsonl is a directory, not a journal");
 
     let disk = new_disk();
     disk.plant_special(PATH);
     let (why, words) = refused(&disk);
     assert_eq!(why, Unsuitable::Special);
-    assert_eq!(words, "/work/state/journal.jsonl is a pipe, a socket or a device, not a journal");
+    assert_eq!(words, "/home/state/journal.jsonl is a pipe, a socket or a device, not a journal");
     assert_eq!(disk.bytes_appended(), 0);
     let read = journal(&disk).read(Position::START, &mut |_| std::ops::ControlFlow::Continue(()));
     assert!(
@@ -91,17 +91,17 @@ fn a_file_with_two_names_is_refused() {
     disk.plant_hard_link(PATH, "/home/diary");
     let (why, words) = refused(&disk);
     assert_eq!(why, Unsuitable::HardLinks(2));
-    assert_eq!(words, "/work/state/journal.jsonl has 2 names (hard links); a journal has one");
+    assert_eq!(words, "/home/state/journal.jsonl has 2 names (hard links); a journal has one");
     assert_eq!(disk.contents("/home/diary"), b"victim");
 }
 
 #[test]
 fn a_file_where_a_directory_should_be_is_told() {
     let disk = new_disk();
-    disk.set_contents("/work/state", b"file");
+    disk.set_contents("/home/state", b"file");
     let error = journal(&disk).append(&news(&["a"]), SYNCED).unwrap_err();
     assert!(matches!(error, AppendError::Io { .. }), "{error:?}");
-    assert_eq!(disk.contents("/work/state"), b"file");
+    assert_eq!(disk.contents("/home/state"), b"file");
 }
 
 /// A holder that does not let go is named.
@@ -118,7 +118,7 @@ fn a_lock_that_is_never_given_back_is_told() {
     let error = journal(&disk).append(&news(&["b"]), SYNCED).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "/work/state/journal.jsonl has been locked for 3ms by process 77"
+        "/home/state/journal.jsonl has been locked for 3ms by process 77"
     );
     assert_eq!(disk.contents(PATH), before);
     disk.kill_process(77);
