@@ -20,7 +20,7 @@ use autoloop_core::step::{Step, next_step};
 use crate::journal::{AppendError, FileJournal, ReadError};
 use crate::process::Interrupts;
 use crate::project::{LoadError, Loaded, Project};
-use crate::world::{Access, DiskFile, World};
+use crate::world::{Access, DiskFile, Finished, Spool, World};
 
 pub use launch::PLAY_SCRIPT;
 pub use ledger::{Foreign, Ledger};
@@ -134,7 +134,7 @@ impl<'a> Drive<'a> {
         run: &RunId,
         objective: Option<String>,
     ) -> Result<Self, DriveError> {
-        let ledger = Ledger::new(scene.journal, scene.world, Run::new(run.as_str()))?;
+        let ledger = Ledger::new(scene.journal, Run::new(run.as_str()))?;
         Drive::new(scene, ledger, objective)
     }
 
@@ -144,7 +144,7 @@ impl<'a> Drive<'a> {
     ///
     /// When the files of the loop cannot be used, or another process drives the run.
     pub fn resume(scene: Scene<'a>, run: &str) -> Result<Self, DriveError> {
-        let ledger = Ledger::of_run(scene.journal, scene.world, run)?;
+        let ledger = Ledger::of_run(scene.journal, run)?;
         let objective = ledger.run().start.as_ref().map(|start| start.objective.clone());
         Drive::new(scene, ledger, objective)
     }
@@ -329,15 +329,21 @@ fn create_dirs(dir: &Path, world: &World) -> Result<(), DriveError> {
     Ok(())
 }
 
-/// A file that holds a text that is too long to be held in memory.
-fn spooled(path: &Path, world: &World) -> Result<crate::journal::Spooled, DriveError> {
+/// What a job printed, where it is too long to be held in memory.
+fn spooled_output(
+    spool: Option<&Spool>,
+    finished: &Finished,
+    world: &World,
+) -> Result<Option<crate::journal::Spooled>, DriveError> {
+    let Some(spool) = spool.filter(|_| finished.stdout.left_out() > 0) else { return Ok(None) };
+    let path = &spool.stdout;
     let text = world
         .disk
         .open(path, Access::Read)
         .map_err(|source| DriveError::Write { path: path.to_owned(), source })?;
-    Ok(crate::journal::Spooled {
+    Ok(Some(crate::journal::Spooled {
         hole: autoloop_core::record::Hole::Output,
         path: path.to_owned(),
         text: Arc::from(text),
-    })
+    }))
 }

@@ -66,7 +66,7 @@ words! {
     Leftovers {
         /// They are ended.
         Kill = "kill",
-        /// They live on, and the journal names them.
+        /// They live on, and a note names them.
         Warn = "warn",
         /// They live on.
         Keep = "keep",

@@ -13,7 +13,7 @@ use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
 
 use super::launch::{Turn, mode_name};
-use super::{Drive, DriveError, Foreign, Progress, spooled};
+use super::{Drive, DriveError, Foreign, Progress, spooled_output};
 use crate::journal::{FileSettings, NewRecord, Spooled};
 use crate::memory::MemoryFile;
 use crate::process;
@@ -64,12 +64,7 @@ impl Drive<'_> {
 
         let spool = launch.job.spool.clone();
         let finished = process::run(launch.job, self.world, self.interrupts);
-        let output = match &spool {
-            Some(spool) if finished.stdout.left_out() > 0 => {
-                Some(spooled(&spool.stdout, self.world)?)
-            }
-            _ => None,
-        };
+        let output = spooled_output(spool.as_ref(), &finished, self.world)?;
         self.record_end(order, &finished, output)
     }
 

@@ -13,7 +13,6 @@ use autoloop_core::topic::{Topic, TopicClass};
 
 use super::DriveError;
 use crate::journal::{Append, AppendError, Durability, FileJournal, Journal, NewRecord, Position};
-use crate::world::World;
 
 /// What is on record about a run.
 pub struct Ledger<'a> {
@@ -35,13 +34,13 @@ pub struct Foreign {
 
 impl<'a> Ledger<'a> {
     /// The ledger of a run that begins now.
-    pub fn new(journal: &'a FileJournal, _: &World, run: Run) -> Result<Self, DriveError> {
+    pub fn new(journal: &'a FileJournal, run: Run) -> Result<Self, DriveError> {
         let position = journal.head()?;
         Ok(Ledger { journal, run, scratchpad: Scratchpad::default(), position })
     }
 
     /// The ledger of a run that is on record.
-    pub fn of_run(journal: &'a FileJournal, _: &World, id: &str) -> Result<Self, DriveError> {
+    pub fn of_run(journal: &'a FileJournal, id: &str) -> Result<Self, DriveError> {
         let runs = journal.fold::<Runs>()?;
         let scratchpads = journal.fold::<Scratchpads>()?.view;
         Ok(Ledger {

@@ -8,7 +8,7 @@ use autoloop_core::topology::Route;
 
 use super::iteration::{invalid_events, millis, notes, said, told_of};
 use super::launch::{Turn, mode_name};
-use super::{Drive, DriveError, Progress, spooled};
+use super::{Drive, DriveError, Progress, spooled_output};
 use crate::journal::NewRecord;
 use crate::process;
 
@@ -47,12 +47,7 @@ impl Drive<'_> {
 
         let spool = launch.job.spool.clone();
         let finished = process::run(launch.job, self.world, self.interrupts);
-        let output = match &spool {
-            Some(spool) if finished.stdout.left_out() > 0 => {
-                Some(spooled(&spool.stdout, self.world)?)
-            }
-            _ => None,
-        };
+        let output = spooled_output(spool.as_ref(), &finished, self.world)?;
         let finish = ReviewFinish {
             kind: KIND.to_owned(),
             exit_code: finished.exit_code(),
