@@ -692,7 +692,12 @@ fn all_die(all: &[Pid], within: Duration) {
     }
 }
 
-/// One field of `/proc/<pid>/stat`, behind the name.
+fn number(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().cast_unsigned()
+}
+
+/// One field of `/proc/<pid>/stat`, behind the name. A group or session led from outside our
+/// process namespace (a container's) is numbered 0 there, so these are not all process ids.
 fn stat(pid: Pid, field: usize) -> u32 {
     let text = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
     let (_, fields) = text.rsplit_once(')').unwrap();
@@ -705,12 +710,12 @@ fn parent_of(child: Pid) -> u32 {
 
 /// Whether a process is a child of the shim and leads a group.
 fn leads(candidate: Pid, shim: u32) -> bool {
-    parent_of(candidate) == shim && pid(stat(candidate, 2)) == candidate
+    parent_of(candidate) == shim && stat(candidate, 2) == number(candidate)
 }
 
 /// The agent: the parent of the process that leads its own session.
 fn parent_of_escaped(trial: &Trial) -> Pid {
-    let escaped = |one: &Pid| pid(stat(*one, 3)) == *one;
+    let escaped = |one: &Pid| stat(*one, 3) == number(*one);
     let escaped = trial.marked().into_iter().find(escaped).expect("somebody has escaped");
     pid(parent_of(escaped))
 }
