@@ -4,6 +4,7 @@
 //! [`Ledger`] folds from the journal and from the plan that was last loaded; so a run that was cut off
 //! anywhere is taken up by asking again.
 
+mod bounds;
 mod iteration;
 mod launch;
 mod ledger;
@@ -18,10 +19,12 @@ use autoloop_core::run_id::RunId;
 use autoloop_core::step::{Step, next_step};
 
 use crate::journal::{AppendError, FileJournal, ReadError};
+use crate::permissions::{Enforcement, SandboxError, Vault};
 use crate::process::Interrupts;
 use crate::project::{LoadError, Loaded, Project};
 use crate::world::{Access, DiskFile, Finished, Spool, World};
 
+pub use bounds::Bounds;
 pub use launch::PLAY_SCRIPT;
 pub use ledger::{Foreign, Ledger};
 
@@ -42,6 +45,12 @@ pub struct Drive<'a> {
     notices: Vec<String>,
     /// The end of what the last backend printed.
     output_tail: String,
+    /// Whether reviewers are held to their bounds.
+    bounds: Bounds,
+    /// What does it, in this project; nothing if there are no reviews.
+    enforcement: Option<Enforcement>,
+    /// Copies that the last review needed, for the next one.
+    vault: Option<Vault>,
     /// Held as long as the run is driven, so that nobody else drives it.
     _lock: Box<dyn DiskFile>,
     tell: &'a mut dyn FnMut(Progress<'_>),
@@ -59,6 +68,8 @@ pub struct Scene<'a> {
     pub interrupts: &'a Interrupts,
     /// This program.
     pub program: PathBuf,
+    /// Whether reviewers are held to their bounds.
+    pub bounds: Bounds,
     /// Who is told how it goes.
     pub tell: &'a mut dyn FnMut(Progress<'_>),
 }
@@ -113,6 +124,9 @@ pub enum DriveError {
     /// The journal could not be read, or is not the one that it was.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// Reviewers cannot be held to their bounds as the settings require.
+    #[error(transparent)]
+    Sandbox(SandboxError),
     /// A file of the run could not be written.
     #[error("cannot write {}: {source}", .path.display())]
     Write {
@@ -158,7 +172,12 @@ impl<'a> Drive<'a> {
         let objective = objective
             .or_else(|| loaded.objective.clone())
             .unwrap_or_else(|| DEFAULT_OBJECTIVE.to_owned());
-        let lock = lock_run(&run_dir(&loaded, &ledger.run().id)?, &ledger.run().id, scene.world)?;
+        let enforcement = bounds::enforcement(&loaded.plan, scene.bounds)?;
+        let dir = run_dir(&loaded, &ledger.run().id)?;
+        let lock = lock_run(&dir, &ledger.run().id, scene.world)?;
+        if scene.bounds == Bounds::Enforced {
+            bounds::sweep(&dir);
+        }
         Ok(Drive {
             world: scene.world,
             project: scene.project,
@@ -169,6 +188,9 @@ impl<'a> Drive<'a> {
             objective,
             notices: Vec::new(),
             output_tail: String::new(),
+            bounds: scene.bounds,
+            enforcement,
+            vault: None,
             _lock: lock,
             tell: scene.tell,
         })
@@ -189,10 +211,7 @@ impl<'a> Drive<'a> {
             let rules = self.loaded.plan.rules();
             match next_step(self.ledger.run(), &rules, &self.loaded.topology) {
                 Step::Start => self.start()?,
-                Step::Review { before } => {
-                    self.review(before)?;
-                    self.reload();
-                }
+                Step::Review { before } => self.review(before)?,
                 Step::Iterate(order) => {
                     self.iterate(&order)?;
                     self.reload();
@@ -270,8 +289,16 @@ impl<'a> Drive<'a> {
     /// and the next prompt says what is wrong.
     fn reload(&mut self) {
         self.notices.clear();
-        match self.project.load(&*self.world.disk) {
-            Ok(loaded) => self.loaded = loaded,
+        let loaded = self.project.load(&*self.world.disk).map_err(DriveError::from);
+        let checked = loaded.and_then(|loaded| {
+            let enforcement = bounds::enforcement(&loaded.plan, self.bounds)?;
+            Ok((loaded, enforcement))
+        });
+        match checked {
+            Ok((loaded, enforcement)) => {
+                self.loaded = loaded;
+                self.enforcement = enforcement;
+            }
             Err(error) => {
                 let notice = format!("the files of the loop cannot be used as they are: {error}");
                 (self.tell)(Progress::Note(&notice));

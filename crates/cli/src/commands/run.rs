@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use autoloop_core::config::Config;
 use autoloop_core::run::{Ending, Run, Runs, Stage};
 use autoloop_core::run_id::{RunId, RunIdSeed};
-use autoloop_runtime::drive::{Drive, DriveError, Scene};
+use autoloop_runtime::drive::{Bounds, Drive, DriveError, Scene};
 use autoloop_runtime::journal::{FileJournal, ReadError};
 use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
 use autoloop_runtime::project::{Loaded, Overrides, Project, Surroundings};
@@ -84,6 +84,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         journal: &journal,
         interrupts: &interrupts,
         program,
+        bounds: Bounds::Enforced,
         tell: &mut tell,
     };
     let drive = match &args.resume {
@@ -176,6 +177,8 @@ fn drive_failure(error: DriveError) -> Failure {
         DriveError::Read(error @ ReadError::Changed { .. }) => Failure::from(error)
             .hint("somebody cut, replaced or edited the journal while the run went on"),
         DriveError::Read(error) => error.into(),
+        DriveError::Sandbox(_) => Failure::usage(error.to_string())
+            .hint("set review.sandbox = \"auto\", which puts back what a review may not change, or review.enabled = false"),
         DriveError::BadRunId(_) => Failure::usage(error.to_string()),
         DriveError::Write { .. } => Failure::failed(error.to_string()),
     }
