@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -92,7 +93,8 @@ impl Layer {
         match probe() {
             Support::Landlock { .. } => vec![Layer::Overlay, Layer::Landlock, Layer::Snapshot],
             Support::None(why) => {
-                eprintln!("loop_bounds: only the putting back is tested: {why}");
+                let _ =
+                    writeln!(io::stderr(), "loop_bounds: only the putting back is tested: {why}");
                 vec![Layer::Snapshot]
             }
         }

@@ -6,8 +6,10 @@
 
 mod bounds;
 mod iteration;
+mod known;
 mod launch;
 mod ledger;
+mod notebook;
 mod review;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +27,7 @@ use crate::project::{LoadError, Loaded, Project};
 use crate::world::{Access, DiskFile, Finished, Spool, World};
 
 pub use bounds::Bounds;
+pub use known::{latest_unfinished, standing};
 pub use launch::PLAY_SCRIPT;
 pub use ledger::{Foreign, Ledger};
 
@@ -148,8 +151,9 @@ impl<'a> Drive<'a> {
         run: &RunId,
         objective: Option<String>,
     ) -> Result<Self, DriveError> {
-        let ledger = Ledger::new(scene.journal, Run::new(run.as_str()))?;
-        Drive::new(scene, ledger, objective)
+        Drive::new(scene, run.as_str(), |place, journal| {
+            Ok((Ledger::begin(journal, run, place)?, objective))
+        })
     }
 
     /// Prepares to take a run up again.
@@ -158,26 +162,32 @@ impl<'a> Drive<'a> {
     ///
     /// When the files of the loop cannot be used, or another process drives the run.
     pub fn resume(scene: Scene<'a>, run: &str) -> Result<Self, DriveError> {
-        let ledger = Ledger::of_run(scene.journal, run)?;
-        let objective = ledger.run().start.as_ref().map(|start| start.objective.clone());
-        Drive::new(scene, ledger, objective)
+        Drive::new(scene, run, |place, journal| {
+            let ledger = Ledger::resume(journal, run, place)?;
+            let objective = ledger.run().start.as_ref().map(|start| start.objective.clone());
+            Ok((ledger, objective))
+        })
     }
 
     fn new(
         scene: Scene<'a>,
-        ledger: Ledger<'a>,
-        objective: Option<String>,
+        run: &str,
+        open: impl FnOnce(
+            (&Path, &World),
+            &'a FileJournal,
+        ) -> Result<(Ledger<'a>, Option<String>), DriveError>,
     ) -> Result<Self, DriveError> {
         let loaded = scene.project.load(&*scene.world.disk)?;
-        let objective = objective
-            .or_else(|| loaded.objective.clone())
-            .unwrap_or_else(|| DEFAULT_OBJECTIVE.to_owned());
         let enforcement = bounds::enforcement(&loaded.plan, scene.bounds)?;
-        let dir = run_dir(&loaded, &ledger.run().id)?;
-        let lock = lock_run(&dir, &ledger.run().id, scene.world)?;
+        let dir = run_dir(&loaded.files.state_dir, run)?;
+        let lock = lock_run(&dir, run, scene.world)?;
         if scene.bounds == Bounds::Enforced {
             bounds::sweep(&dir);
         }
+        let (ledger, objective) = open((&dir, scene.world), scene.journal)?;
+        let objective = objective
+            .or_else(|| loaded.objective.clone())
+            .unwrap_or_else(|| DEFAULT_OBJECTIVE.to_owned());
         Ok(Drive {
             world: scene.world,
             project: scene.project,
@@ -322,9 +332,9 @@ impl<'a> Drive<'a> {
 }
 
 /// Where the files of a run are.
-fn run_dir(loaded: &Loaded, run: &str) -> Result<PathBuf, DriveError> {
+fn run_dir(state_dir: &Path, run: &str) -> Result<PathBuf, DriveError> {
     match RunId::is_safe(run) {
-        true => Ok(loaded.files.state_dir.join("runs").join(run)),
+        true => Ok(state_dir.join("runs").join(run)),
         false => Err(DriveError::BadRunId(run.to_owned())),
     }
 }
