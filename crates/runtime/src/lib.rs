@@ -1,6 +1,7 @@
 //! The effects of autoloop: everything that touches files, processes or time.
 
 pub mod drive;
+mod frame;
 pub mod journal;
 pub mod memory;
 pub mod permissions;
