@@ -32,4 +32,5 @@ pub use report::{Allowed, Offence, Restored, Violation};
 pub use sandbox::{Enforcement, Rules, SandboxError, Support, apply_to_self, probe, quiet_git};
 pub use snapshot::Snapshot;
 pub use vault::Vault;
+pub(crate) use vault::nameless;
 pub use watched::{Limits, Watched};
