@@ -1,4 +1,5 @@
 //! `emit` and `memory` of an agent that may not write: the harness is this process, with its door open.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

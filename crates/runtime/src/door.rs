@@ -59,7 +59,7 @@ impl Default for Patience {
 }
 
 /// An open door. Dropped, it is closed: what has been said is still done, nobody else is listened to,
-/// and the socket is gone.
+/// and the socket is gone. That takes no longer than a writer waits for the lock of the journal.
 #[derive(Debug)]
 pub struct Door {
     path: PathBuf,

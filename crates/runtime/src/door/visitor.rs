@@ -19,7 +19,7 @@ use crate::memory::Change;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Somebody who may not write, and knows a door.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Visitor {
     door: PathBuf,
     ticket: String,
