@@ -1,11 +1,11 @@
 //! How a command fails: the kind decides the exit code, hints say what to do next.
 
-use std::error::Error;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use autoloop_runtime::journal::{AppendError, ReadError, Unsuitable};
+use autoloop_runtime::complaint::{Complaint, Fault};
+use autoloop_runtime::journal::{AppendError, ReadError};
 
 use crate::terminal;
 
@@ -71,11 +71,6 @@ impl Failure {
             .hint("please report it, with the lines above; the journal is as it was")
     }
 
-    /// What happened, without the hints.
-    pub(crate) fn message(&self) -> &str {
-        &self.message
-    }
-
     /// Adds what could be done about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
@@ -102,56 +97,26 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The whole chain of an error in one line.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let because = error.to_string();
-        // Several of our messages name their cause already.
-        if !text.contains(&because) {
-            let _ = write!(text, ": {because}");
-        }
-        cause = error.source();
+impl From<Complaint> for Failure {
+    fn from(complaint: Complaint) -> Self {
+        let kind = match complaint.fault {
+            Fault::Failed => Kind::Failed,
+            Fault::Usage => Kind::Usage,
+            Fault::Refused => Kind::Refused,
+        };
+        Failure { kind, message: complaint.message, hints: complaint.hints }
     }
-    text
 }
 
 impl From<AppendError> for Failure {
     fn from(error: AppendError) -> Self {
-        let failure = Failure::failed(format!("not stored: {}", chain(&error)));
-        match error {
-            AppendError::Full { .. } => failure.hint("make room and try again: what was there before is intact"),
-            AppendError::Locked { holder: Some(pid), .. } => {
-                failure.hint(format!("see what process {pid} is doing; if it is stopped, let it go on or end it"))
-            }
-            AppendError::Locked { holder: None, .. } => {
-                failure.hint("`lsof` on the journal shows who has it open")
-            }
-            AppendError::NotDurable { .. } => failure
-                .hint("the disk may be failing: look at the system's log before anything else is written there"),
-            AppendError::Unsuitable { why, .. } => hint_about(failure, why),
-            AppendError::Conflict { .. } | AppendError::Spool { .. } | AppendError::Io { .. } => failure,
-        }
+        Complaint::from(error).into()
     }
 }
 
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
-        let failure = Failure::failed(chain(&error));
-        match error {
-            ReadError::Unsuitable { why, .. } => hint_about(failure, why),
-            ReadError::Changed { .. } | ReadError::Io { .. } => failure,
-        }
-    }
-}
-
-fn hint_about(failure: Failure, why: Unsuitable) -> Failure {
-    match why {
-        Unsuitable::HardLinks(_) => failure.hint("`find -samefile` shows the other names; remove them, or move the journal away and back by copying"),
-        Unsuitable::Directory | Unsuitable::Symlink | Unsuitable::Special => {
-            failure.hint("move it away, or name another journal in AUTOLOOP_JOURNAL_FILE")
-        }
+        Complaint::from(error).into()
     }
 }
 

@@ -83,7 +83,7 @@ fn emit_explains_itself() {
 
     Agents call it to say that something happened: `autoloop emit review.ready "the parser is done"`. The words of the payload are joined by spaces. When it exits with 0, the event is stored and survives a power cut.
 
-    The run, the iteration and the journal come from AUTOLOOP_RUN_ID, AUTOLOOP_ITERATION and AUTOLOOP_JOURNAL_FILE, which the harness sets. Without them, the event belongs to the latest run in .autoloop/journal.jsonl.
+    The run, the iteration and the journal come from AUTOLOOP_RUN_ID, AUTOLOOP_ITERATION and AUTOLOOP_JOURNAL_FILE, which the harness sets. Without them, the event belongs to the latest run in .autoloop/journal.jsonl. An agent that may not write the journal itself, like a reviewer in its sandbox, is given AUTOLOOP_DOOR: then the harness decides about the event and stores it.
 
     Exits with 3 when the event is not allowed now (AUTOLOOP_ALLOWED_EVENTS) or is one that only the harness may write, with 2 when the topic or the payload cannot be what was meant, and with 1 when the event could not be stored.
 

@@ -37,6 +37,7 @@ fn the_environment_of_an_agent_is_as_documented() {
     AUTOLOOP_BIN=[DIR]/.autoloop/autoloops
     AUTOLOOP_COMPLETION_EVENT=task.complete
     AUTOLOOP_COMPLETION_PROMISE=LOOP_COMPLETE
+    AUTOLOOP_DOOR=
     AUTOLOOP_ITERATION=3
     AUTOLOOP_JOURNAL_FILE=[DIR]/.autoloop/journal.jsonl
     AUTOLOOP_LOG_LEVEL=info
@@ -48,6 +49,7 @@ fn the_environment_of_an_agent_is_as_documented() {
     AUTOLOOP_REVIEW_MODE=
     AUTOLOOP_RUN_ID=[RUN]
     AUTOLOOP_STATE_DIR=[DIR]/.autoloop
+    AUTOLOOP_TICKET=
     ");
     assert_eq!(text(&sandbox, "cwd"), "[DIR]\n");
 }

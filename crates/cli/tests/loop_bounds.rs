@@ -278,3 +278,66 @@ fn protected_settings_are_put_back() {
     autoloops.toml: protected setting review.every_iterations changed from 1 to 50: put back
     ");
 }
+
+#[test]
+fn a_reviewer_speaks_and_remembers_however_it_is_held() {
+    let review = "$T memory add learning 'keep it short' && $T emit issue.discovered 'id=i-1;summary=slow;' && ! $T emit a.done";
+    for layer in Layer::all() {
+        let project = layer.project(review);
+        let sandbox = &project.sandbox;
+        assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
+        assert_eq!(sandbox.fields("review.finish", "exit_code"), ["0"], "{layer:?}");
+        assert_eq!(violations(&project), "", "{layer:?}");
+        assert_eq!(sandbox.fields("event.invalid", "emitted"), ["a.done"], "{layer:?}");
+        assert_eq!(sandbox.fields("issue.discovered", "source"), ["agent"], "{layer:?}");
+        assert_eq!(sandbox.fields("iteration.start", "recent_event"), ["loop.start"; 2]);
+        let prompt = &sandbox.fields("iteration.start", "prompt")[1];
+        assert!(prompt.contains("keep it short"), "{layer:?}: {prompt}");
+    }
+}
+
+#[test]
+fn an_allowed_file_is_edited_by_renaming_another_over_it() {
+    let review = "echo 'Be quick.' > .autoloop/h; mv .autoloop/h harness.md; mkdir -p roles .autoloop/docs; echo x > roles/new.md; echo y > .autoloop/docs/y.md; rm -f metareview.md";
+    for layer in [Layer::Overlay, Layer::Snapshot] {
+        if !Layer::all().contains(&layer) {
+            continue;
+        }
+        let project = layer.project(review);
+        let sandbox = &project.sandbox;
+        sandbox.write("metareview.md", "Look closely.\n");
+        assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
+        let told = sandbox.fields("review.start", "enforcement").remove(0);
+        if layer == Layer::Overlay && !told.contains("overlay") {
+            let _ = writeln!(io::stderr(), "loop_bounds: no overlay here: {told}");
+            continue;
+        }
+        assert_eq!(sandbox.read("harness.md"), b"Be quick.\n", "{layer:?}");
+        assert_eq!(sandbox.read("roles/new.md"), b"x\n", "{layer:?}");
+        assert_eq!(sandbox.read(".autoloop/docs/y.md"), b"y\n", "{layer:?}");
+        assert!(!sandbox.path("metareview.md").exists(), "{layer:?}");
+        assert_eq!(violations(&project), "", "{layer:?}");
+        let prompt = &sandbox.fields("iteration.start", "prompt")[1];
+        assert!(prompt.contains("Be quick."), "{layer:?}");
+        let diff = sandbox.fields("review.finish", "diff").remove(0).replace("\\u000a", "\n");
+        assert_snapshot!(diff, @"
+        --- /dev/null
+        +++ b/.autoloop/docs/y.md
+        @@ -0,0 +1 @@
+        +y
+        --- a/harness.md
+        +++ b/harness.md
+        @@ -1 +1 @@
+        -Be careful.
+        +Be quick.
+        --- a/metareview.md
+        +++ /dev/null
+        @@ -1 +0,0 @@
+        -Look closely.
+        --- /dev/null
+        +++ b/roles/new.md
+        @@ -0,0 +1 @@
+        +x
+        ");
+    }
+}

@@ -23,6 +23,10 @@ const COMPLETION_EVENT: &str = "AUTOLOOP_COMPLETION_EVENT";
 const COMPLETION_PROMISE: &str = "AUTOLOOP_COMPLETION_PROMISE";
 const LOG_LEVEL: &str = "AUTOLOOP_LOG_LEVEL";
 const REVIEW_MODE: &str = "AUTOLOOP_REVIEW_MODE";
+/// Where the harness hears a process that may not write.
+pub const DOOR: &str = "AUTOLOOP_DOOR";
+/// What shows the harness that such a process belongs to the run.
+pub const TICKET: &str = "AUTOLOOP_TICKET";
 
 /// Where the state of a project lies, unless something else was said.
 const STATE_DIR_NAME: &str = ".autoloop";
@@ -63,6 +67,10 @@ pub struct Env {
     pub log_level: Option<String>,
     /// The kind of review that this process was started for.
     pub review_mode: Option<String>,
+    /// The socket of the harness, where this process may not write the journal itself.
+    pub door: Option<PathBuf>,
+    /// What shows the harness at the door that this process belongs to the run.
+    pub ticket: Option<String>,
 }
 
 /// A variable that should be text is something else.
@@ -109,6 +117,8 @@ impl Env {
             completion_promise: text(COMPLETION_PROMISE)?,
             log_level: text(LOG_LEVEL)?,
             review_mode: text(REVIEW_MODE)?,
+            door: path(DOOR),
+            ticket: text(TICKET)?,
         })
     }
 
@@ -137,6 +147,8 @@ impl Env {
             (COMPLETION_PROMISE, text(&self.completion_promise)),
             (LOG_LEVEL, text(&self.log_level)),
             (REVIEW_MODE, text(&self.review_mode)),
+            (DOOR, path(&self.door)),
+            (TICKET, text(&self.ticket)),
         ]
     }
 
@@ -204,6 +216,8 @@ mod tests {
         field("AUTOLOOP_COMPLETION_PROMISE", |env| env.completion_promise = Some("x".into()));
         field("AUTOLOOP_LOG_LEVEL", |env| env.log_level = Some("x".into()));
         field("AUTOLOOP_REVIEW_MODE", |env| env.review_mode = Some("x".into()));
+        field("AUTOLOOP_DOOR", |env| env.door = Some("x".into()));
+        field("AUTOLOOP_TICKET", |env| env.ticket = Some("x".into()));
     }
 
     #[test]
@@ -230,9 +244,9 @@ mod tests {
     #[test]
     fn every_variable_is_written_even_when_unset() {
         let vars = Env::default().vars();
-        assert_eq!(vars.len(), 16);
+        assert_eq!(vars.len(), 18);
         assert!(vars.iter().all(|(_, value)| value.is_empty()));
-        assert_eq!(vars.iter().map(|(name, _)| name).collect::<HashSet<_>>().len(), 16);
+        assert_eq!(vars.iter().map(|(name, _)| name).collect::<HashSet<_>>().len(), 18);
     }
 
     #[test]
@@ -256,8 +270,8 @@ mod tests {
         use super::*;
         use std::os::unix::ffi::OsStringExt;
 
-        const PATHS: [&str; 6] =
-            [PROJECT_DIR, STATE_DIR, JOURNAL_FILE, MEMORY_FILE, BIN, PROMPT_PATH];
+        const PATHS: [&str; 7] =
+            [PROJECT_DIR, STATE_DIR, JOURNAL_FILE, MEMORY_FILE, BIN, PROMPT_PATH, DOOR];
 
         #[test]
         fn only_paths_may_be_any_bytes() {
@@ -289,13 +303,14 @@ mod tests {
         }
 
         fn any_env() -> impl Strategy<Value = Env> {
-            let paths = [(); 6].map(|()| any_path());
-            let texts = [(); 7].map(|()| any_text());
+            let paths = [(); 7].map(|()| any_path());
+            let texts = [(); 8].map(|()| any_text());
             let lists = [(); 3].map(|()| any_list());
             (paths, texts, lists).prop_map(|(paths, texts, lists)| {
-                let [project_dir, state_dir, journal_file, memory_file, bin, prompt_path] = paths;
+                let [project_dir, state_dir, journal_file, memory_file, bin, prompt_path, door] =
+                    paths;
                 let [allowed_roles, allowed_events, required_events] = lists;
-                let [run_id, iteration, recent_event, event, promise, log_level, review_mode] =
+                let [run_id, iteration, recent_event, event, promise, log_level, review, ticket] =
                     texts;
                 Env {
                     run_id,
@@ -313,7 +328,9 @@ mod tests {
                     completion_event: event,
                     completion_promise: promise,
                     log_level,
-                    review_mode,
+                    review_mode: review,
+                    door,
+                    ticket,
                 }
             })
         }

@@ -5,6 +5,7 @@
 //! note (`meta`) by a later one with the same key. A [`Memory`] is the fold of one file.
 
 mod block;
+mod check;
 mod line;
 mod place;
 
@@ -12,6 +13,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 pub use block::{Block, Counts, DEFAULT_BUDGET, longest};
+pub use check::BadEntry;
 pub use line::{parse, print};
 pub use place::Places;
 

@@ -1,6 +1,10 @@
 //! The effects of autoloop: everything that touches files, processes or time.
 
+pub mod complaint;
+pub mod door;
 pub mod drive;
+pub mod emit;
+mod frame;
 pub mod journal;
 pub mod memory;
 pub mod permissions;

@@ -5,6 +5,9 @@
 //! fails, synced before anybody is told. What is decided (does the entry still exist? which number is
 //! free?) is decided under the lock, so two writers never choose the same name.
 
+mod change;
+mod tiers;
+
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -14,6 +17,9 @@ use autoloop_core::memory::{Entry, Memory, Said, print};
 
 use crate::journal::{AppendError, FileJournal, FileSettings, Journal, Position, ReadError};
 use crate::world::{Clock, DiskFile, World};
+
+pub use change::{Change, Reach};
+pub use tiers::{Tier, Tiers};
 
 /// One tier of memory.
 pub struct MemoryFile {

@@ -40,4 +40,5 @@ pub use sandbox::{Rules, Support, probe, quiet_git};
 pub use scratch::Scratch;
 pub use snapshot::Snapshot;
 pub use vault::Vault;
+pub(crate) use vault::nameless;
 pub use watched::{Limits, Reach, Watched};

@@ -6,18 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use autoloop_core::env::Env;
-use autoloop_core::record::{EventInvalid, Heading, Hole};
-use autoloop_core::routing::{Admission, InvalidEvent, Refusal, admit};
+use autoloop_core::record::Hole;
 use autoloop_core::topic::Topic;
-use autoloop_runtime::journal::{Append, FileJournal, Journal, NewRecord, Spooled};
+use autoloop_core::topology::Route;
+use autoloop_runtime::door::Payload;
+use autoloop_runtime::emit::{Emitter, Event, LARGEST_PAYLOAD, Speaker};
+use autoloop_runtime::journal::Spooled;
 use autoloop_runtime::world::{Access, FileKind, World};
 
 use super::settings;
-use crate::failure::{Failure, Kind};
-use crate::terminal;
-
-/// The largest text that is taken from a file.
-const LARGEST: u64 = 100 * 1024 * 1024;
+use crate::failure::Failure;
 
 /// Append an event to the journal.
 ///
@@ -27,7 +25,8 @@ const LARGEST: u64 = 100 * 1024 * 1024;
 ///
 /// The run, the iteration and the journal come from AUTOLOOP_RUN_ID, AUTOLOOP_ITERATION and
 /// AUTOLOOP_JOURNAL_FILE, which the harness sets. Without them, the event belongs to the latest run
-/// in .autoloop/journal.jsonl.
+/// in .autoloop/journal.jsonl. An agent that may not write the journal itself, like a reviewer in its
+/// sandbox, is given AUTOLOOP_DOOR: then the harness decides about the event and stores it.
 ///
 /// Exits with 3 when the event is not allowed now (AUTOLOOP_ALLOWED_EVENTS) or is one that only the
 /// harness may write, with 2 when the topic or the payload cannot be what was meant, and with 1 when
@@ -47,35 +46,41 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let topic = topic(&args.topic)?;
     let env = settings::environment()?;
-    let config = settings::config_or_default(&env.project_dir_or_here(), world);
-    let journal = settings::journal(env.journal_path(), world, &config);
-    let how = Append { expect: None, durability: settings::durability_of_events(&config) };
-
     let payload = payload(&args.payload)?;
-    let spooled = args.file.as_deref().map(|path| spooled(path, world)).transpose()?;
-    if spooled.is_some() && !payload.is_empty() {
+    let file = args.file.as_deref().map(|path| spooled(path, world)).transpose()?;
+    if file.is_some() && !payload.is_empty() {
         return Err(Failure::usage("the payload is given twice: as words and by --file")
             .hint("leave one of them out"));
     }
-    let heading = |run| Heading {
-        run,
-        iteration: env.iteration.clone().unwrap_or_default(),
-        now: world.clock.now(),
-    };
-    match admit(&topic, &env.allowed_events) {
-        Admission::Accepted | Admission::Coordination => {
-            let record = heading(run_id(&env, &journal)?).agent(topic.clone(), payload);
-            journal.append(&[NewRecord { record, spooled }], how)?;
-            // The event is stored, and the exit code says so, whether or not anybody reads this.
-            let _ = writeln!(io::stdout(), "emitted {topic}");
-            Ok(())
+    let emitted = match settings::door(&env) {
+        Some(door) => {
+            let whole = Payload::Text(&payload);
+            let payload = file.as_ref().map_or(whole, |(file, bytes)| Payload::File(file, *bytes));
+            door.emit(&topic, payload)?
         }
-        // It is refused whether or not the refusal can be put on record.
-        Admission::Refused(refusal) => Err(refuse(&env, topic, refusal, &|invalid| {
-            let heading = heading(run_id(&env, &journal)?);
-            journal.append(&[invalid.record(&heading).into()], how)?;
-            Ok(())
-        })),
+        None => {
+            let spooled = file.map(|(file, _)| file);
+            emitter(env, world).emit(Event { topic, payload, spooled })?
+        }
+    };
+    // The event is stored, and the exit code says so, whether or not anybody reads this.
+    let _ = writeln!(io::stdout(), "{emitted}");
+    Ok(())
+}
+
+/// Whoever the environment says that we are.
+fn emitter(env: Env, world: &World) -> Emitter {
+    let config = settings::config_or_default(&env.project_dir_or_here(), world);
+    Emitter {
+        journal: settings::journal(env.journal_path(), world, &config),
+        durability: settings::durability_of_events(&config),
+        clock: Arc::clone(&world.clock),
+        speaker: Speaker {
+            run: env.run_id,
+            iteration: env.iteration.unwrap_or_default(),
+            recent_event: env.recent_event.unwrap_or_default(),
+            route: Route { roles: env.allowed_roles, events: env.allowed_events },
+        },
     }
 }
 
@@ -99,7 +104,8 @@ fn payload(words: &[OsString]) -> Result<String, Failure> {
     })
 }
 
-fn spooled(path: &Path, world: &World) -> Result<Spooled, Failure> {
+/// The text of a file, and how long it is.
+fn spooled(path: &Path, world: &World) -> Result<(Spooled, u64), Failure> {
     let failed =
         |error: io::Error| Failure::usage(format!("cannot read {}: {error}", path.display()));
     let text = world.disk.open(path, Access::Read).map_err(failed)?;
@@ -108,52 +114,14 @@ fn spooled(path: &Path, world: &World) -> Result<Spooled, Failure> {
         return Err(Failure::usage(format!("{} is not a regular file", path.display()))
             .hint("write the text to a file first"));
     }
-    if stat.len > LARGEST {
-        let message =
-            format!("{} has {} bytes; a payload has at most {LARGEST}", path.display(), stat.len);
+    if stat.len > LARGEST_PAYLOAD {
+        let message = format!(
+            "{} has {} bytes; a payload has at most {LARGEST_PAYLOAD}",
+            path.display(),
+            stat.len
+        );
         return Err(Failure::usage(message).hint("emit the path of the file instead of its text"));
     }
-    Ok(Spooled { hole: Hole::Payload, path: path.to_owned(), text: Arc::from(text) })
-}
-
-/// The run that the event belongs to. Outside of a loop it is the latest one.
-fn run_id(env: &Env, journal: &FileJournal) -> Result<String, Failure> {
-    match &env.run_id {
-        Some(run) => Ok(run.clone()),
-        None => match journal.latest_run() {
-            Ok(latest) => Ok(latest.0),
-            Err(error) => Err(Failure::from(error)),
-        },
-    }
-}
-
-/// Tells the agent what it may say instead, after the refusal was put on record.
-fn refuse(
-    env: &Env,
-    topic: Topic,
-    refusal: Refusal,
-    record: &dyn Fn(&EventInvalid) -> Result<(), Failure>,
-) -> Failure {
-    let invalid = InvalidEvent {
-        emitted: topic,
-        recent_event: Topic::new(env.recent_event.clone().unwrap_or_default()),
-        suggested_roles: env.allowed_roles.clone(),
-        allowed_events: env.allowed_events.clone(),
-        refusal,
-    };
-    let recorded = record(&EventInvalid {
-        recent_event: invalid.recent_event.to_string(),
-        emitted: invalid.emitted.to_string(),
-        suggested_roles: invalid.suggested_roles.join(","),
-        allowed_events: invalid.allowed_events.join(","),
-        reason: (refusal == Refusal::Reserved).then(|| "reserved".to_owned()),
-    });
-    let failure = Failure::new(Kind::Refused, invalid.to_string());
-    match recorded {
-        Ok(()) => failure,
-        Err(error) => failure.hint(format!(
-            "the refusal itself could not be put on record: {}",
-            terminal::one_line(error.message(), 200)
-        )),
-    }
+    let spooled = Spooled { hole: Hole::Payload, path: path.to_owned(), text: Arc::from(text) };
+    Ok((spooled, stat.len))
 }

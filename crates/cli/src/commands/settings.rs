@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::config::{self, Config, Layer, Origin, Problem, Reading, Settings, SyncPolicy};
 use autoloop_core::env::Env;
+use autoloop_runtime::door::Visitor;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
 use autoloop_runtime::project::read_text;
 use autoloop_runtime::world::World;
@@ -15,6 +16,12 @@ use crate::terminal;
 /// The AUTOLOOP_* variables of this process.
 pub(crate) fn environment() -> Result<Env, Failure> {
     Env::read(|name| std::env::var_os(name)).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// The harness, where it has to be asked because this process may not write.
+pub(crate) fn door(env: &Env) -> Option<Visitor> {
+    let ticket = env.ticket.clone().unwrap_or_default();
+    env.door.as_ref().map(|path| Visitor::new(path, ticket))
 }
 
 /// Opens the journal at a path.

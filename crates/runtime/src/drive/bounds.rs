@@ -9,14 +9,21 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use autoloop_core::env::{DOOR, TICKET};
 use autoloop_core::memory::Places;
 use autoloop_core::permissions::AllowList;
 use autoloop_core::plan::Plan;
 use autoloop_core::record::ReviewViolation;
 
+use super::launch::Turn;
 use super::{Drive, DriveError};
+use crate::door::{Door, Keeper, Ticket};
+use crate::emit::{Emitter, Speaker};
 use crate::journal::sidecar::sidecar_dir;
+use crate::journal::{FileJournal, FileSettings};
+use crate::memory::Tiers;
 use crate::permissions::{
     Confinement, Enforcement, Overlay, Reach, Restored, Rules, SandboxError, Scratch, Snapshot,
     Vault, Violation, Watched, probe, quiet_git,
@@ -44,6 +51,8 @@ pub(super) struct Confined {
     grounds: Grounds,
     allow: AllowList,
     overlay: Option<Overlay>,
+    /// Where it speaks to us; closed when it has ended.
+    door: Option<Door>,
     /// Held until the reviewer has ended.
     _scratch: Option<Scratch>,
     pub(super) enforcement: Enforcement,
@@ -69,24 +78,60 @@ pub(super) struct Findings {
 
 impl Drive<'_> {
     /// Binds the job of a reviewer.
-    pub(super) fn confine(&self, enforcement: Enforcement, job: &mut Job) -> io::Result<Confined> {
+    pub(super) fn confine(
+        &self,
+        enforcement: Enforcement,
+        turn: &Turn<'_>,
+        job: &mut Job,
+    ) -> io::Result<Confined> {
         // Nothing that it started may write when everything is looked at again.
         job.leftovers = Leftovers::Kill;
         job.env.push(quiet_git_variable());
         let grounds = Grounds::of(self)?;
         let allow = grounds.allow_list();
-        let mut confined = Confined { grounds, allow, overlay: None, _scratch: None, enforcement };
+        let mut confined =
+            Confined { grounds, allow, overlay: None, door: None, _scratch: None, enforcement };
         if let Enforcement::Landlock { abi } = enforcement {
             let (scratch, bounds) = self.confinement(&confined.grounds, &confined.allow)?;
             if bounds.overlay.is_some() {
                 confined.enforcement = Enforcement::Overlay { abi };
                 confined.overlay.clone_from(&bounds.overlay);
             }
-            job.env.push(("TMPDIR".into(), scratch.temporary().into_os_string()));
+            let ticket = Ticket::draw(&*self.world.entropy);
+            let door = Door::open(scratch.door(), ticket.clone(), self.keeper(turn))?;
+            job.env.extend([
+                ("TMPDIR".into(), scratch.temporary().into_os_string()),
+                (DOOR.into(), door.path().into()),
+                (TICKET.into(), ticket.as_str().into()),
+            ]);
             job.confinement = Some(bounds);
+            confined.door = Some(door);
             confined._scratch = Some(scratch);
         }
         Ok(confined)
+    }
+
+    /// Does for a reviewer what it may not do itself.
+    fn keeper(&self, turn: &Turn<'_>) -> Keeper {
+        let files = &self.loaded.files;
+        let run = &self.ledger.run().id;
+        let iteration = turn.iteration.to_string();
+        let settings = FileSettings { lock_timeout: self.loaded.plan.journal.lock_timeout };
+        Keeper {
+            memory: Tiers::at(Places::of_run(&files.state_dir, run), self.world, settings)
+                .for_author(Some(run), Some(&iteration)),
+            emitter: Emitter {
+                speaker: Speaker {
+                    run: Some(run.clone()),
+                    iteration,
+                    recent_event: turn.recent_event.to_owned(),
+                    route: turn.route.clone(),
+                },
+                journal: FileJournal::new(files.journal.clone(), self.world, settings),
+                durability: self.durability(),
+                clock: Arc::clone(&self.world.clock),
+            },
+        }
     }
 
     /// Remembers everything, as the last thing before the reviewer starts: what is on record by then
@@ -126,7 +171,9 @@ impl Drive<'_> {
     /// Finds out what the reviewer did, and undoes what it may not. It has to have ended, with
     /// everything that it started.
     pub(super) fn release(&mut self, bound: Bound, kind: &str) -> Findings {
-        let Bound { confined, snapshot, runs } = bound;
+        let Bound { mut confined, snapshot, runs } = bound;
+        // What it said last is on record when this returns.
+        drop(confined.door.take());
         let mut told = Vec::new();
         let mut failed = |error: io::Error, what: &str| {
             told.push(ReviewViolation {

@@ -117,6 +117,8 @@ impl Drive<'_> {
             completion_promise: plan.completion.promise.clone(),
             log_level: Some(plan.log_level.to_string()),
             review_mode: Some(turn.review.to_owned()),
+            door: None,
+            ticket: None,
         }
     }
 }

@@ -39,7 +39,8 @@ impl Drive<'_> {
         };
         let mut launch = self.launch(&plan.backend, &turn)?;
         let layers = self.enforcement;
-        let confined = layers.map(|layers| self.confine(layers, &mut launch.job)).transpose();
+        let confined =
+            layers.map(|layers| self.confine(layers, &turn, &mut launch.job)).transpose();
         let start = ReviewStart {
             kind: KIND.to_owned(),
             backend_kind: plan.backend.kind.to_string(),

@@ -61,6 +61,11 @@ impl Scratch {
         self.dir.join("tmp")
     }
 
+    /// For the socket by which the reviewer speaks to the harness.
+    pub fn door(&self) -> PathBuf {
+        self.dir.join("door")
+    }
+
     /// A layer over the project.
     pub fn overlay(&self, project: &Path) -> Overlay {
         Overlay { project: project.to_owned(), upper: self.upper(), work: self.work() }

@@ -271,7 +271,7 @@ fn now_times() -> rustix::fs::Timestamps {
 }
 
 /// A file that only its descriptor leads to.
-fn nameless(dir: &Path) -> io::Result<File> {
+pub(crate) fn nameless(dir: &Path) -> io::Result<File> {
     #[cfg(target_os = "linux")]
     {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;

@@ -1,24 +1,15 @@
 //! What harness and shim say to each other over their two pipes.
 //!
-//! A message is a frame: one byte that names it, the length of its body in four bytes, and the body.
-//! Bodies are numbers of eight bytes and byte strings behind their length. Both sides are the same
-//! executable, so there are no versions; and arguments, variables and paths need not be UTF-8, which
-//! is why this is not JSON.
+//! Messages are [frames](crate::frame); a signal is a single byte.
 
-use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
-use std::time::Duration;
 
+use crate::frame::{Body, Text, garbled, read_frame, write_frame};
 use crate::permissions::Confinement;
 use crate::world::{
     Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted, Output, Report,
     Signal, Spool,
 };
-
-/// A name and a length.
-const HEADER: usize = 5;
 
 /// What the harness says first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +29,7 @@ pub(crate) fn write_order(pipe: &mut impl Write, order: &Order) -> io::Result<()
 
 /// Reads the order; `None` when the harness went away before it was complete.
 pub(crate) fn read_order(pipe: &mut impl Read) -> io::Result<Option<Order>> {
-    let Some((name, body)) = read_frame(pipe)? else { return Ok(None) };
+    let Some((name, body)) = read_frame(pipe, u32::MAX)? else { return Ok(None) };
     if name != b'J' {
         return Err(garbled());
     }
@@ -81,7 +72,7 @@ pub(crate) fn write_report(pipe: &mut impl Write, report: &Report) -> io::Result
 
 /// Reads a report; `None` when the shim is gone.
 pub(crate) fn read_report(pipe: &mut impl Read) -> io::Result<Option<Report>> {
-    let Some((name, body)) = read_frame(pipe)? else { return Ok(None) };
+    let Some((name, body)) = read_frame(pipe, u32::MAX)? else { return Ok(None) };
     let mut body = Text(&body);
     match name {
         b'S' => Ok(Some(Report::Started(body.small()?))),
@@ -90,79 +81,7 @@ pub(crate) fn read_report(pipe: &mut impl Read) -> io::Result<Option<Report>> {
     }
 }
 
-fn write_frame(pipe: &mut impl Write, name: u8, body: &[u8]) -> io::Result<()> {
-    let length = u32::try_from(body.len()).map_err(|_| {
-        io::Error::new(io::ErrorKind::InvalidInput, "a job or its report is larger than 4 GB")
-    })?;
-    let mut header = [name; HEADER];
-    header[1..].copy_from_slice(&length.to_le_bytes());
-    pipe.write_all(&header)?;
-    pipe.write_all(body)
-}
-
-fn read_frame(pipe: &mut impl Read) -> io::Result<Option<(u8, Vec<u8>)>> {
-    let mut header = [0; HEADER];
-    if !fill(pipe, &mut header)? {
-        return Ok(None);
-    }
-    let [name, length @ ..] = header;
-    let length = u64::from(u32::from_le_bytes(length));
-    // Memory is taken as bytes arrive: a garbled length does not ask for 4 GB.
-    let mut body = Vec::with_capacity(usize::try_from(length).unwrap_or_default().min(64 * 1024));
-    pipe.take(length).read_to_end(&mut body)?;
-    Ok((body.len() as u64 == length).then_some((name, body)))
-}
-
-/// `false` when the pipe ends first.
-fn fill(pipe: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
-    match pipe.read_exact(buffer) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-fn garbled() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "not what harness and shim say to each other")
-}
-
-/// A body to be written.
-#[derive(Default)]
-struct Body(Vec<u8>);
-
 impl Body {
-    fn number(&mut self, number: u64) {
-        self.0.extend(number.to_le_bytes());
-    }
-
-    fn signed(&mut self, number: i32) {
-        self.number(u64::from(number.cast_unsigned()));
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.number(bytes.len() as u64);
-        self.0.extend(bytes);
-    }
-
-    fn os(&mut self, text: impl AsRef<OsStr>) {
-        self.bytes(text.as_ref().as_bytes());
-    }
-
-    fn list<T>(&mut self, items: &[T], mut one: impl FnMut(&mut Self, &T)) {
-        self.number(items.len() as u64);
-        for item in items {
-            one(self, item);
-        }
-    }
-
-    fn maybe<T>(&mut self, item: Option<&T>, one: impl FnMut(&mut Self, &T)) {
-        self.list(item.map_or(&[], std::slice::from_ref), one);
-    }
-
-    fn time(&mut self, time: Duration) {
-        self.number(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-    }
-
     fn job(&mut self, job: &Job) {
         self.os(&job.program);
         self.list(&job.args, |body, arg| body.os(arg));
@@ -236,56 +155,7 @@ impl Body {
     }
 }
 
-/// A body to be read.
-struct Text<'a>(&'a [u8]);
-
 impl Text<'_> {
-    fn number(&mut self) -> io::Result<u64> {
-        let (number, rest) = self.0.split_first_chunk().ok_or_else(garbled)?;
-        self.0 = rest;
-        Ok(u64::from_le_bytes(*number))
-    }
-
-    fn small(&mut self) -> io::Result<u32> {
-        u32::try_from(self.number()?).map_err(|_| garbled())
-    }
-
-    fn signed(&mut self) -> io::Result<i32> {
-        Ok(self.small()?.cast_signed())
-    }
-
-    fn bytes(&mut self) -> io::Result<Vec<u8>> {
-        let length = usize::try_from(self.number()?).map_err(|_| garbled())?;
-        let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(garbled)?;
-        self.0 = rest;
-        Ok(bytes.to_vec())
-    }
-
-    fn os(&mut self) -> io::Result<OsString> {
-        self.bytes().map(OsString::from_vec)
-    }
-
-    fn path(&mut self) -> io::Result<PathBuf> {
-        self.os().map(PathBuf::from)
-    }
-
-    fn string(&mut self) -> io::Result<String> {
-        String::from_utf8(self.bytes()?).map_err(|_| garbled())
-    }
-
-    fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> io::Result<T>) -> io::Result<Vec<T>> {
-        let count = self.number()?;
-        (0..count).map(|_| one(self)).collect()
-    }
-
-    fn maybe<T>(&mut self, one: impl FnMut(&mut Self) -> io::Result<T>) -> io::Result<Option<T>> {
-        Ok(self.list(one)?.pop())
-    }
-
-    fn time(&mut self) -> io::Result<Duration> {
-        self.number().map(Duration::from_nanos)
-    }
-
     fn job(&mut self) -> io::Result<Job> {
         Ok(Job {
             program: self.os()?,
@@ -358,6 +228,11 @@ impl Text<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
     use proptest::collection::vec;
     use proptest::option;
     use proptest::prelude::*;

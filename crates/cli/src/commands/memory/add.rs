@@ -1,12 +1,13 @@
 //! `autoloop memory add`: something worth remembering.
 
-use std::io::{self, Write};
-
-use autoloop_core::memory::{LONGEST_NAME, LONGEST_TEXT, Said};
+use autoloop_core::memory::Said;
+use autoloop_runtime::memory::{Change, Reach};
 use autoloop_runtime::world::World;
 use clap::Subcommand;
 
-use super::{Tier, Tiers};
+use super::Tiers;
+use super::tiers::change_at;
+use crate::commands::settings;
 use crate::failure::Failure;
 
 /// Remember something.
@@ -49,57 +50,27 @@ enum What {
 }
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let (said, project) = said(&args.what)?;
-    let tiers = Tiers::of_environment(world)?;
-    let (tier, file) = match &tiers.run {
-        Some(file) if !project => (Tier::Run, file),
-        _ => (Tier::Project, &tiers.project),
-    };
-    let author = tiers.author(tier)?;
-    if let Some(entry) = file.add(&author, &mut |_| Some(said.clone()))? {
-        writeln!(io::stdout(), "added {} to {tier} memory", entry.id)?;
+    let change = change(&args.what);
+    let env = settings::environment()?;
+    match settings::door(&env) {
+        Some(door) => change_at(&door, &change),
+        None => Tiers::of_environment(&env, world).change(change),
     }
-    Ok(())
 }
 
-/// What is to be remembered, and whether for all runs.
-fn said(what: &What) -> Result<(Said, bool), Failure> {
-    match what {
+/// What is to be remembered, and for whom.
+fn change(what: &What) -> Change {
+    let reach = |project: bool| if project { Reach::Project } else { Reach::Usual };
+    let (said, reach) = match what {
         What::Learning { project, text } => {
-            Ok((Said::Learning { text: checked_text(text)? }, *project))
+            (Said::Learning { text: text.join(" ") }, reach(*project))
         }
         What::Preference { category, text } => {
-            let category = checked_name("category", category)?;
-            Ok((Said::Preference { category, text: checked_text(text)? }, true))
+            (Said::Preference { category: category.clone(), text: text.join(" ") }, Reach::Project)
         }
         What::Meta { project, key, value } => {
-            let key = checked_name("key", key)?;
-            Ok((Said::Meta { key, value: checked_text(value)? }, *project))
+            (Said::Meta { key: key.clone(), value: value.join(" ") }, reach(*project))
         }
-    }
-}
-
-fn checked_text(words: &[String]) -> Result<String, Failure> {
-    let text = words.join(" ").trim().to_owned();
-    let length = text.chars().count();
-    match length {
-        0 => Err(Failure::usage("there is nothing to remember in an empty text")),
-        1..=LONGEST_TEXT => Ok(text),
-        _ => Err(Failure::usage(format!(
-            "the text has {length} characters; an entry has at most {LONGEST_TEXT}"
-        ))
-        .hint("write it to a file of the project and remember where it is")),
-    }
-}
-
-fn checked_name(what: &str, name: &str) -> Result<String, Failure> {
-    let name = name.trim();
-    let is_good = !name.is_empty()
-        && name.chars().count() <= LONGEST_NAME
-        && !name.contains(char::is_control);
-    if is_good {
-        return Ok(name.to_owned());
-    }
-    Err(Failure::usage(format!("'{}' cannot be a {what}", name.escape_debug()))
-        .hint(format!("a {what} is one line of 1 to {LONGEST_NAME} characters")))
+    };
+    Change::Add { said, reach }
 }

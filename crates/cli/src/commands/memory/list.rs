@@ -31,7 +31,7 @@ pub(super) struct ListArgs {
     #[arg(long)]
     run: Option<String>,
     /// Only one tier.
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = super::tiers::tier_by_name())]
     tier: Option<Tier>,
     /// How to print it.
     #[arg(long, value_enum, default_value = "text")]

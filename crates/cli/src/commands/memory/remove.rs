@@ -1,14 +1,12 @@
 //! `autoloop memory remove` and `promote`: what becomes of an entry.
 
-use std::io::{self, Write};
-
-use autoloop_core::memory::{Entry, Fate, LONGEST_TEXT, Memory, Said};
+use autoloop_runtime::memory::Change;
 use autoloop_runtime::world::World;
 
+use super::tiers::{change_at, tier_by_name};
 use super::{Tier, Tiers};
-use crate::failure::Failure;
-
-const LOOK: &str = "`autoloop memory list` shows what there is";
+use crate::commands::settings;
+use crate::failure::{Failure, Kind};
 
 /// Hide an entry behind a tombstone. The files keep it.
 #[derive(Debug, clap::Args)]
@@ -18,7 +16,7 @@ pub(super) struct RemoveArgs {
     #[arg(long)]
     run: Option<String>,
     /// Where the entry is, should both tiers have one of this name [default: the run, if it has it].
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = tier_by_name())]
     tier: Option<Tier>,
     /// The name of the entry: mem-3, meta-7.
     id: String,
@@ -37,74 +35,27 @@ pub(super) struct PromoteArgs {
 }
 
 pub(super) fn remove(args: &RemoveArgs, world: &World) -> Result<(), Failure> {
-    let tiers = Tiers::to_look_at(None, args.run.as_deref(), world)?;
-    let reason: String = args.reason.join(" ").chars().take(LONGEST_TEXT).collect();
-    let tier = match args.tier {
-        Some(tier) => tier,
-        None => tier_of(&tiers, &args.id)?,
-    };
-    bury(&tiers, tier, &args.id, &reason)?;
-    writeln!(io::stdout(), "removed {} from {tier} memory", args.id)?;
-    Ok(())
-}
-
-/// Where an entry is: the run comes first, should both tiers have one of this name.
-fn tier_of(tiers: &Tiers, id: &str) -> Result<Tier, Failure> {
-    let (project, run) = (tiers.read(Tier::Project)?, tiers.read(Tier::Run)?);
-    match (run.fate(id), project.fate(id)) {
-        (Fate::Live(_), _) | (Fate::Gone, Fate::Unknown) => Ok(Tier::Run),
-        (_, Fate::Live(_) | Fate::Gone) => Ok(Tier::Project),
-        (Fate::Unknown, Fate::Unknown) => {
-            Err(Failure::failed(format!("there is no entry '{id}' in memory")).hint(LOOK))
-        }
-    }
-}
-
-/// Puts a tombstone on a live entry.
-fn bury(tiers: &Tiers, tier: Tier, id: &str, reason: &str) -> Result<(), Failure> {
-    let Some(file) = tiers.file(tier) else { return Err(not_there(Fate::Unknown, tier, id)) };
-    let author = tiers.author(tier)?;
-    let mut problem = None;
-    file.add(&author, &mut |memory| match memory.fate(id) {
-        Fate::Live(_) => Some(Said::Tombstone { target: id.to_owned(), reason: reason.to_owned() }),
-        fate => {
-            problem = Some(not_there(fate, tier, id));
-            None
-        }
-    })?;
-    problem.map_or(Ok(()), Err)
+    let reason = args.reason.join(" ");
+    let change = Change::Remove { id: args.id.clone(), tier: args.tier, reason };
+    make(change, args.run.as_deref(), world)
 }
 
 pub(super) fn promote(args: &PromoteArgs, world: &World) -> Result<(), Failure> {
-    let tiers = Tiers::to_look_at(None, args.run.as_deref(), world)?;
-    let memory = tiers.read(Tier::Run)?;
-    let entry = match memory.fate(&args.id) {
-        Fate::Live(entry) => entry,
-        fate => return Err(not_there(fate, Tier::Run, &args.id)),
-    };
-    // The copy comes first: a crash in between leaves the entry in both tiers, and in none never.
-    let mut author = tiers.author(Tier::Project)?;
-    author.source = format!("promoted {} {}", args.id, entry.source).trim_end().to_owned();
-    let mut known = None;
-    let added = tiers.project.add(&author, &mut |project| {
-        known = copy_of(project, entry, &author.source).map(|copy| copy.id.clone());
-        known.is_none().then(|| entry.said.clone())
-    })?;
-    let id = known.or(added.map(|entry| entry.id)).unwrap_or_default();
-    bury(&tiers, Tier::Run, &args.id, &format!("promoted to the project as {id}"))?;
-    writeln!(io::stdout(), "promoted {} to project memory as {id}", args.id)?;
-    Ok(())
+    make(Change::Promote { id: args.id.clone() }, args.run.as_deref(), world)
 }
 
-/// What an earlier attempt, which did not come to its end, has left in the project.
-fn copy_of<'a>(project: &'a Memory, entry: &Entry, source: &str) -> Option<&'a Entry> {
-    project.live().into_iter().find(|copy| copy.said == entry.said && copy.source == source)
-}
-
-fn not_there(fate: Fate<'_>, tier: Tier, id: &str) -> Failure {
-    let failure = match fate {
-        Fate::Gone => Failure::failed(format!("'{id}' was removed from {tier} memory already")),
-        _ => Failure::failed(format!("there is no entry '{id}' in {tier} memory")),
+fn make(change: Change, run: Option<&str>, world: &World) -> Result<(), Failure> {
+    let env = settings::environment()?;
+    let Some(door) = settings::door(&env) else {
+        return Tiers::to_look_at(None, run, world)?.change(change);
     };
-    failure.hint(LOOK)
+    // The harness knows which run is at its door, and changes the memory of no other.
+    match run.filter(|run| Some(*run) != env.run_id.as_deref()) {
+        Some(run) => {
+            let message = format!("the memory of run '{run}' cannot be changed from here");
+            Err(Failure::new(Kind::Refused, message)
+                .hint("leave --run out: the harness changes the memory of this run"))
+        }
+        None => change_at(&door, &change),
+    }
 }

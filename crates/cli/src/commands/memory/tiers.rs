@@ -1,50 +1,38 @@
 //! The memory files that a command is about.
 
-use std::fmt;
+use std::io::{self, Write};
 use std::path::Path;
 
 use autoloop_core::config::Config;
 use autoloop_core::env::Env;
 use autoloop_core::memory::{Memory, Places};
+use autoloop_runtime::door::Visitor;
 use autoloop_runtime::journal::FileSettings;
-use autoloop_runtime::memory::{Author, MemoryFile};
+use autoloop_runtime::memory::{self, Change, MemoryFile};
 use autoloop_runtime::world::World;
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::commands::settings;
 use crate::failure::Failure;
 
-/// One of the two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Tier {
-    /// The memory of the project.
-    Project,
-    /// The memory of a run.
-    Run,
-}
+pub(crate) use autoloop_runtime::memory::Tier;
 
-impl fmt::Display for Tier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Tier::Project => "project",
-            Tier::Run => "run",
-        })
-    }
+/// Reads the name of a tier.
+pub(super) fn tier_by_name() -> impl TypedValueParser<Value = Tier> {
+    PossibleValuesParser::new([
+        PossibleValue::new("project").help("The memory of the project"),
+        PossibleValue::new("run").help("The memory of a run"),
+    ])
+    .map(|name| if name == "run" { Tier::Run } else { Tier::Project })
 }
 
 /// The files of both tiers.
-pub(crate) struct Tiers {
-    pub(crate) project: MemoryFile,
-    pub(crate) run: Option<MemoryFile>,
-    /// Who adds something: a run and an iteration, or nobody in particular.
-    source: String,
-}
+pub(crate) struct Tiers(memory::Tiers);
 
 impl Tiers {
     /// Those that the environment names, for adding to.
-    pub(crate) fn of_environment(world: &World) -> Result<Tiers, Failure> {
-        let env = settings::environment()?;
-        Ok(Tiers::at(Places::of(&env), &env, world))
+    pub(super) fn of_environment(env: &Env, world: &World) -> Tiers {
+        Tiers::at(Places::of(env), env, world)
     }
 
     /// Those that a person asks about: outside of a loop, the run tier is that of a named run, or of
@@ -77,38 +65,32 @@ impl Tiers {
     fn at(places: Places, env: &Env, world: &World) -> Tiers {
         let config = settings::config_or_default(&env.project_dir_or_here(), world);
         let settings = FileSettings { lock_timeout: config.journal.lock_timeout };
-        let file = |path| MemoryFile::new(path, world, settings);
-        let source = match (&env.run_id, &env.iteration) {
-            (Some(run), Some(iteration)) => format!("{run}#{iteration}"),
-            (Some(run), None) => run.clone(),
-            (None, _) => String::new(),
-        };
-        Tiers { project: file(places.project), run: places.run.map(file), source }
+        let tiers = memory::Tiers::at(places, world, settings);
+        Tiers(tiers.for_author(env.run_id.as_deref(), env.iteration.as_deref()))
     }
 
     /// The file of a tier, if there is one.
     pub(crate) fn file(&self, tier: Tier) -> Option<&MemoryFile> {
-        match tier {
-            Tier::Project => Some(&self.project),
-            Tier::Run => self.run.as_ref(),
-        }
+        self.0.file(tier)
     }
 
     /// What is in a tier; nothing where there is no file.
     pub(crate) fn read(&self, tier: Tier) -> Result<Memory, Failure> {
-        match self.file(tier) {
-            Some(file) => Ok(file.read()?),
-            None => Ok(Memory::default()),
-        }
+        Ok(self.0.read(tier)?)
     }
 
-    /// Who adds to a tier. Names that the other tier has are left to it, as far as can be seen: so a
-    /// name means one entry.
-    pub(crate) fn author(&self, tier: Tier) -> Result<Author, Failure> {
-        let other = match tier {
-            Tier::Project => self.read(Tier::Run)?,
-            Tier::Run => self.read(Tier::Project)?,
-        };
-        Ok(Author { source: self.source.clone(), first_number: other.next_number() })
+    /// Makes a change.
+    pub(super) fn change(&self, change: Change) -> Result<(), Failure> {
+        told(&self.0.change(change)?)
     }
+}
+
+/// Has a change made by the harness, where this process may not write.
+pub(super) fn change_at(door: &Visitor, change: &Change) -> Result<(), Failure> {
+    told(&door.change(change)?)
+}
+
+fn told(what: &str) -> Result<(), Failure> {
+    writeln!(io::stdout(), "{what}")?;
+    Ok(())
 }

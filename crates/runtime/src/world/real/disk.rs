@@ -134,6 +134,13 @@ fn split_base(path: &Path) -> (PathBuf, PathBuf) {
 
 struct RealFile(File);
 
+/// A file that was opened in another way.
+impl From<File> for Box<dyn DiskFile> {
+    fn from(file: File) -> Self {
+        Box::new(RealFile(file))
+    }
+}
+
 impl DiskFile for RealFile {
     fn stat(&self) -> io::Result<FileStat> {
         self.0.metadata().map(|metadata| file_stat(&metadata))

@@ -1,0 +1,253 @@
+//! `emit` and `memory` of an agent that may not write: the harness is this process, with its door open.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use autoloop_core::memory::Places;
+use autoloop_core::routing::METAREVIEW_DISABLED;
+use autoloop_core::topology::Route;
+use autoloop_runtime::door::{Door, Keeper, Ticket};
+use autoloop_runtime::emit::{Emitter, Speaker};
+use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
+use autoloop_runtime::memory::Tiers;
+use autoloop_runtime::world::World;
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::skip;
+use insta::assert_snapshot;
+
+const DOOR: &str = ".autoloop/runs/swift-otter/metareview-3.door";
+
+/// The project of an agent that is sent to a door; whether it is open is another matter.
+fn agent() -> Sandbox {
+    let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
+    fs::create_dir_all(sandbox.path(".autoloop/runs/swift-otter")).unwrap();
+    let (door, state) = (sandbox.path(DOOR), sandbox.path(".autoloop"));
+    sandbox
+        .env("AUTOLOOP_DOOR", door)
+        .env("AUTOLOOP_STATE_DIR", state)
+        .env("AUTOLOOP_RUN_ID", "swift-otter")
+        .env("AUTOLOOP_ITERATION", "3")
+}
+
+/// Opens the door as for a metareview, and gives the agent its ticket.
+fn open(sandbox: Sandbox) -> (Sandbox, Door) {
+    let world = World::real();
+    let settings = FileSettings::default();
+    let emitter = Emitter {
+        speaker: Speaker {
+            run: Some("swift-otter".into()),
+            iteration: "3".into(),
+            recent_event: "tasks.ready".into(),
+            route: Route { roles: vec!["review".into()], events: vec![METAREVIEW_DISABLED.into()] },
+        },
+        journal: FileJournal::new(sandbox.journal_path(), &world, settings),
+        durability: Durability::Synced,
+        clock: Arc::clone(&world.clock),
+    };
+    let places = Places::of_run(&sandbox.path(".autoloop"), "swift-otter");
+    let memory = Tiers::at(places, &world, settings).for_author(Some("swift-otter"), Some("3"));
+    let ticket = Ticket::draw(&*world.entropy);
+    let sandbox = sandbox.env("AUTOLOOP_TICKET", ticket.as_str());
+    let door = Door::open(sandbox.path(DOOR), ticket, Keeper { emitter, memory }).unwrap();
+    (sandbox, door)
+}
+
+#[test]
+fn the_harness_stores_what_it_admits_and_records_what_it_refuses() {
+    let (sandbox, _door) = open(agent());
+    assert_snapshot!(sandbox.emit(&["issue.discovered", "id=1;", "summary=x;"]), @r"
+    exit 0
+    --- stdout
+    emitted issue.discovered
+    ");
+    assert_snapshot!(sandbox.emit(&["task.complete"]), @r"
+    exit 3
+    --- stderr
+    autoloop: invalid event 'task.complete'; recent event: 'tasks.ready'; suggested roles: review; allowed next events: __metareview_disabled__
+    ");
+    assert_snapshot!(sandbox.emit(&["loop.complete"]), @r"
+    exit 3
+    --- stderr
+    autoloop: invalid event 'loop.complete'; topics like this are written by the harness alone; allowed next events: __metareview_disabled__
+    ");
+    assert_eq!(sandbox.emit(&["two words"]).code, Some(2));
+    assert_snapshot!(sandbox.journal(), @r#"
+    {"run": "swift-otter", "iteration": "3", "topic": "issue.discovered", "payload": "id=1; summary=x;", "source": "agent", "ts": "[TS]", "v": 1}
+    {"run": "swift-otter", "iteration": "3", "topic": "event.invalid", "fields": {"recent_event": "tasks.ready", "emitted": "task.complete", "suggested_roles": "review", "allowed_events": "__metareview_disabled__"}, "ts": "[TS]", "v": 1}
+    {"run": "swift-otter", "iteration": "3", "topic": "event.invalid", "fields": {"recent_event": "tasks.ready", "emitted": "loop.complete", "suggested_roles": "review", "allowed_events": "__metareview_disabled__", "reason": "reserved"}, "ts": "[TS]", "v": 1}
+    "#);
+}
+
+/// What an agent writes into its own environment changes nothing.
+#[test]
+fn an_agent_cannot_talk_itself_into_anything() {
+    let (sandbox, _door) = open(agent());
+    let sandbox = sandbox
+        .env("AUTOLOOP_ALLOWED_EVENTS", "task.complete")
+        .env("AUTOLOOP_RUN_ID", "another")
+        .env("AUTOLOOP_ITERATION", "99")
+        .env("AUTOLOOP_JOURNAL_FILE", "elsewhere.jsonl")
+        .env("AUTOLOOP_MEMORY_FILE", "elsewhere.jsonl");
+    assert_eq!(sandbox.emit(&["task.complete"]).code, Some(3));
+    assert_eq!(sandbox.run(&["memory", "add", "learning", "x"]).code, Some(0));
+    assert!(!sandbox.path("elsewhere.jsonl").exists());
+    assert!(sandbox.journal().starts_with(r#"{"run": "swift-otter", "iteration": "3""#));
+    let memory = sandbox.read(".autoloop/runs/swift-otter/memory.jsonl");
+    assert!(String::from_utf8(memory).unwrap().contains("swift-otter#3"));
+}
+
+#[test]
+fn a_payload_comes_from_a_file_too() {
+    let (sandbox, _door) = open(agent());
+    sandbox.write("payload", [&b"caf\xe9 "[..], &[b'x'; 200_000]].concat());
+    assert_eq!(sandbox.emit(&["context.archived", "--file", "payload"]).code, Some(0));
+    let expected = format!(r#""payload": "caf{} {}", "source""#, '\u{fffd}', "x".repeat(200_000));
+    assert!(sandbox.journal().contains(&expected));
+}
+
+#[test]
+fn memory_is_changed_by_the_harness_and_read_by_everybody() {
+    let (sandbox, _door) = open(agent());
+    let memory = |words: &[&str]| sandbox.run(&[&["memory"], words].concat());
+    assert_snapshot!(memory(&["add", "learning", "run", "the tests"]), @r"
+    exit 0
+    --- stdout
+    added mem-1 to run memory
+    ");
+    memory(&["add", "meta", "branch", "main", "--project"]);
+    memory(&["add", "preference", "style", "short"]);
+    assert_snapshot!(memory(&["promote", "mem-1", "--run", "swift-otter"]), @r"
+    exit 0
+    --- stdout
+    promoted mem-1 to project memory as mem-4
+    ");
+    assert_snapshot!(memory(&["remove", "mem-3", "not", "so"]), @r"
+    exit 0
+    --- stdout
+    removed mem-3 from project memory
+    ");
+    assert_snapshot!(memory(&["remove", "mem-9"]), @r"
+    exit 1
+    --- stderr
+    autoloop: there is no entry 'mem-9' in memory
+      hint: `autoloop memory list` shows what there is
+    ");
+    assert_snapshot!(memory(&["remove", "mem-4", "--run", "another"]), @r"
+    exit 3
+    --- stderr
+    autoloop: the memory of run 'another' cannot be changed from here
+      hint: leave --run out: the harness changes the memory of this run
+    ");
+    assert_snapshot!(memory(&["add", "meta", "a\nb", "x"]), @r"
+    exit 2
+    --- stderr
+    autoloop: 'a\nb' cannot be a key
+      hint: a key is one line of 1 to 100 characters
+    ");
+    assert_snapshot!(memory(&["list"]), @r"
+    exit 0
+    --- stdout
+    mem-4    project learning   run the tests (created: [TS])
+    meta-2   project meta       branch: main (created: [TS])
+    ");
+}
+
+#[test]
+fn nobody_is_heard_without_the_ticket() {
+    let (sandbox, _door) = open(agent());
+    let sandbox = sandbox.env("AUTOLOOP_TICKET", "0123456789abcdef0123456789abcdef");
+    assert_snapshot!(sandbox.emit(&["issue.discovered"]), @r"
+    exit 3
+    --- stderr
+    autoloop: not stored: what AUTOLOOP_TICKET holds is not the ticket for this harness
+      hint: leave AUTOLOOP_DOOR and AUTOLOOP_TICKET as they were when you were started
+    ");
+    assert_eq!(sandbox.run(&["memory", "add", "learning", "x"]).code, Some(3));
+    let sandbox = sandbox.env("AUTOLOOP_TICKET", "");
+    assert_eq!(sandbox.emit(&["issue.discovered"]).code, Some(3));
+    assert_eq!(sandbox.journal(), "");
+}
+
+#[test]
+fn nothing_is_written_when_the_harness_is_gone() {
+    let (sandbox, door) = open(agent());
+    drop(door);
+    assert_snapshot!(sandbox.emit(&["issue.discovered"]), @r"
+    exit 1
+    --- stderr
+    autoloop: not stored: the harness is gone: nobody listens at [DIR]/.autoloop/runs/swift-otter/metareview-3.door (No such file or directory (os error 2))
+      hint: AUTOLOOP_DOOR names the socket of a harness; it is there while the agent works
+    ");
+    assert_eq!(sandbox.run(&["memory", "add", "learning", "x"]).code, Some(1));
+    assert_eq!(sandbox.run(&["memory", "remove", "mem-1"]).code, Some(1));
+    let names = fs::read_dir(sandbox.path(".autoloop/runs/swift-otter")).unwrap().count();
+    assert_eq!((names, sandbox.journal().as_str()), (0, ""));
+    assert!(!sandbox.path(".autoloop/memory.jsonl").exists());
+}
+
+/// It was told everything, and nobody knows what it did with it.
+#[test]
+fn a_harness_that_dies_before_its_answer_leaves_a_doubt() {
+    let sandbox = agent();
+    let listener = UnixListener::bind(sandbox.path(DOOR)).unwrap();
+    let dying = std::thread::spawn(move || {
+        use std::io::Read;
+        let (mut stream, _) = listener.accept().unwrap();
+        // The frames of a ticket that is not set and of the request.
+        let mut bytes = [0; 5 + 5 + 8 + "issue.discovered".len() + 8];
+        stream.read_exact(&mut bytes).unwrap();
+    });
+    assert_snapshot!(sandbox.emit(&["issue.discovered"]), @r"
+    exit 1
+    --- stderr
+    autoloop: the harness went away before it answered
+      hint: `autoloop inspect journal` and `autoloop memory list` show what was stored
+    ");
+    dying.join().unwrap();
+}
+
+/// The mode of the socket keeps others away; if somebody opens it, they are still not heard.
+#[test]
+fn another_user_is_not_heard() {
+    const NAME: &str = "another_user_is_not_heard";
+    if !rustix::process::geteuid().is_root() {
+        return skip(NAME, "only root can become another user");
+    }
+    let (sandbox, _door) = open(agent());
+    // Temporary directories are closed to others, and so may be the one that the binary is in.
+    let binary = sandbox.path("autoloop");
+    fs::copy(sandbox.binary(), &binary).unwrap();
+    for dir in ["", ".autoloop", ".autoloop/runs", ".autoloop/runs/swift-otter"] {
+        set_mode(sandbox.path(dir), 0o755);
+    }
+    let as_nobody = || {
+        let mut command = sandbox.at_home("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&binary);
+        command.args(["emit", "issue.discovered"]);
+        command
+    };
+    if as_nobody().output().is_err() {
+        return skip(NAME, "there is no setpriv");
+    }
+    assert_snapshot!(sandbox.finish(as_nobody()), @r"
+    exit 1
+    --- stderr
+    autoloop: not stored: the harness cannot be reached at [DIR]/.autoloop/runs/swift-otter/metareview-3.door: Permission denied (os error 13)
+      hint: AUTOLOOP_DOOR names the socket of a harness; it is there while the agent works
+    ");
+    set_mode(sandbox.path(DOOR), 0o666);
+    assert_snapshot!(sandbox.finish(as_nobody()), @r"
+    exit 3
+    --- stderr
+    autoloop: not stored: this is user 65534; the harness listens to user 0
+    ");
+    assert_eq!(sandbox.journal(), "");
+}
+
+fn set_mode(path: PathBuf, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}

@@ -1,0 +1,173 @@
+//! The side of the agent: what it wants done, carried to the door.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use autoloop_core::duration;
+use autoloop_core::topic::Topic;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+
+use super::address::{self, Address};
+use super::wire::{self, LARGEST_REQUEST, Request};
+use crate::complaint::Complaint;
+use crate::journal::Spooled;
+use crate::memory::Change;
+
+/// How long the harness may take. It may have to wait for the journal, and others come to it, too.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Somebody who may not write, and knows a door.
+#[derive(Clone)]
+pub struct Visitor {
+    door: PathBuf,
+    ticket: String,
+}
+
+/// What there is to say about an event.
+#[derive(Clone, Copy, Debug)]
+pub enum Payload<'a> {
+    /// A text.
+    Text(&'a str),
+    /// The text of a file, of which so many bytes are sent.
+    File(&'a Spooled, u64),
+}
+
+impl Visitor {
+    /// A visitor for the door at a path. An empty ticket is none.
+    pub fn new(door: &Path, ticket: impl Into<String>) -> Visitor {
+        Visitor { door: door.to_owned(), ticket: ticket.into() }
+    }
+
+    /// Has an event appended; gives what is to be printed then.
+    ///
+    /// # Errors
+    ///
+    /// What the harness says against it, or that it cannot be reached.
+    pub fn emit(&self, topic: &Topic, payload: Payload<'_>) -> Result<String, Complaint> {
+        let bytes = match payload {
+            Payload::Text(text) => text.len() as u64,
+            Payload::File(_, bytes) => bytes,
+        };
+        self.ask(&Request::Emit { topic: topic.to_string(), bytes }, payload)
+    }
+
+    /// Has memory changed; gives what is to be printed then.
+    ///
+    /// # Errors
+    ///
+    /// What the harness says against it, or that it cannot be reached.
+    pub fn change(&self, change: &Change) -> Result<String, Complaint> {
+        self.ask(&Request::Change(change.clone()), Payload::Text(""))
+    }
+
+    fn ask(&self, request: &Request, payload: Payload<'_>) -> Result<String, Complaint> {
+        let frame = wire::request_frame(request).ok().flatten().ok_or_else(too_large)?;
+        let mut stream = self.connect().map_err(|error| self.nobody(&error))?;
+        let said = wire::write_ticket(&mut stream, &self.ticket)
+            .and_then(|()| stream.write_all(&frame))
+            .map_err(Unsaid::Socket)
+            .and_then(|()| send(&mut stream, payload));
+        if let Err(unsaid @ Unsaid::Payload(_)) = said {
+            return Err(unsaid.into());
+        }
+        // A harness that does not want to hear the rest says so.
+        match (wire::read_answer(&mut stream), said) {
+            (Ok(Some(answer)), _) => answer,
+            (_, Err(unsaid)) => Err(unsaid.into()),
+            (Ok(None), Ok(())) => Err(in_doubt("the harness went away before it answered")),
+            (Err(error), Ok(())) => Err(in_doubt(no_answer(&error))),
+        }
+    }
+
+    fn connect(&self) -> io::Result<UnixStream> {
+        let socket = address::socket()?;
+        // For a harness that is stopped: its queue may be full, and it does not read.
+        set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+        rustix::net::connect(&socket, Address::of(&self.door)?.get())?;
+        Ok(UnixStream::from(socket))
+    }
+
+    fn nobody(&self, error: &io::Error) -> Complaint {
+        use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotFound};
+
+        let door = self.door.display();
+        let message = match error.kind() {
+            NotFound | ConnectionRefused | ConnectionReset => {
+                format!("the harness is gone: nobody listens at {door} ({error})")
+            }
+            _ => format!("the harness cannot be reached at {door}: {error}"),
+        };
+        Complaint::failed(format!("not stored: {message}"))
+            .hint("AUTOLOOP_DOOR names the socket of a harness; it is there while the agent works")
+    }
+}
+
+/// Why the harness has not heard everything.
+enum Unsaid {
+    Socket(io::Error),
+    Payload(Complaint),
+}
+
+impl From<Unsaid> for Complaint {
+    fn from(unsaid: Unsaid) -> Self {
+        match unsaid {
+            Unsaid::Payload(complaint) => complaint,
+            Unsaid::Socket(error) => Complaint::failed(format!(
+                "not stored: the harness went away while it was told ({error})"
+            )),
+        }
+    }
+}
+
+fn send(stream: &mut UnixStream, payload: Payload<'_>) -> Result<(), Unsaid> {
+    let (file, bytes) = match payload {
+        Payload::Text(text) => {
+            return stream.write_all(text.as_bytes()).map_err(Unsaid::Socket);
+        }
+        Payload::File(file, bytes) => (file, bytes),
+    };
+    let failed = |why: &dyn std::fmt::Display| {
+        Unsaid::Payload(Complaint::failed(format!(
+            "not stored: cannot read {}: {why}",
+            file.path.display()
+        )))
+    };
+    let mut buffer = vec![0; 64 * 1024];
+    let mut sent = 0;
+    while sent < bytes {
+        let most = buffer.len().min(usize::try_from(bytes - sent).unwrap_or(usize::MAX));
+        match file.text.read_at(&mut buffer[..most], sent) {
+            Ok(0) => return Err(failed(&"it became shorter in the meantime")),
+            Ok(count) => {
+                stream.write_all(&buffer[..count]).map_err(Unsaid::Socket)?;
+                sent += count as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(failed(&error)),
+        }
+    }
+    Ok(())
+}
+
+fn no_answer(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            format!("the harness did not answer within {}", duration::print(PATIENCE))
+        }
+        _ => format!("the answer of the harness was lost: {error}"),
+    }
+}
+
+/// It was told, and may have been done.
+fn in_doubt(message: impl Into<String>) -> Complaint {
+    Complaint::failed(message)
+        .hint("`autoloop inspect journal` and `autoloop memory list` show what was stored")
+}
+
+fn too_large() -> Complaint {
+    Complaint::usage(format!("not stored: it has more than {LARGEST_REQUEST} bytes"))
+        .hint("write it to a file of the project and remember where it is")
+}

@@ -1,0 +1,151 @@
+//! What can be done to memory: add to it, hide something in it, give an entry to the project.
+
+use autoloop_core::memory::{BadEntry, Entry, Fate, LONGEST_TEXT, Memory, Said};
+
+use super::{Tier, Tiers};
+use crate::complaint::Complaint;
+
+const LOOK: &str = "`autoloop memory list` shows what there is";
+
+/// A change of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Something is to be remembered.
+    Add {
+        /// What.
+        said: Said,
+        /// For whom.
+        reach: Reach,
+    },
+    /// An entry is not wanted any more.
+    Remove {
+        /// Its name.
+        id: String,
+        /// Where it is, should both tiers have one of this name; the run's then, if nobody says.
+        tier: Option<Tier>,
+        /// Why it is not wanted.
+        reason: String,
+    },
+    /// An entry of the run is to be the project's.
+    Promote {
+        /// Its name.
+        id: String,
+    },
+}
+
+/// For whom something is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// For the run, where there is one; but how somebody wants things done is for all runs.
+    Usual,
+    /// For all runs of the project.
+    Project,
+}
+
+impl Tiers {
+    /// Makes a change, and says what became of it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be meant, when the entry is not there, and when it could not be stored.
+    pub fn change(&self, change: Change) -> Result<String, Complaint> {
+        match change {
+            Change::Add { said, reach } => self.remember(said, reach),
+            Change::Remove { id, tier, reason } => {
+                let tier = match tier {
+                    Some(tier) => tier,
+                    None => self.tier_of(&id)?,
+                };
+                let reason: String = reason.chars().take(LONGEST_TEXT).collect();
+                self.bury(tier, &id, &reason)?;
+                Ok(format!("removed {id} from {tier} memory"))
+            }
+            Change::Promote { id } => self.promote(&id),
+        }
+    }
+
+    fn remember(&self, said: Said, reach: Reach) -> Result<String, Complaint> {
+        let said = said.checked()?;
+        let is_for_all = reach == Reach::Project || matches!(said, Said::Preference { .. });
+        let (tier, file) = match &self.run {
+            Some(file) if !is_for_all => (Tier::Run, file),
+            _ => (Tier::Project, &self.project),
+        };
+        let author = self.author(tier)?;
+        let mut said = Some(said);
+        let entry = file.add(&author, &mut |_| said.take())?;
+        let id = entry.map(|entry| entry.id).unwrap_or_default();
+        Ok(format!("added {id} to {tier} memory"))
+    }
+
+    /// Where an entry is: the run comes first, should both tiers have one of this name.
+    fn tier_of(&self, id: &str) -> Result<Tier, Complaint> {
+        let (project, run) = (self.read(Tier::Project)?, self.read(Tier::Run)?);
+        match (run.fate(id), project.fate(id)) {
+            (Fate::Live(_), _) | (Fate::Gone, Fate::Unknown) => Ok(Tier::Run),
+            (_, Fate::Live(_) | Fate::Gone) => Ok(Tier::Project),
+            (Fate::Unknown, Fate::Unknown) => {
+                Err(Complaint::failed(format!("there is no entry '{id}' in memory")).hint(LOOK))
+            }
+        }
+    }
+
+    /// Puts a tombstone on a live entry.
+    fn bury(&self, tier: Tier, id: &str, reason: &str) -> Result<(), Complaint> {
+        let Some(file) = self.file(tier) else { return Err(not_there(Fate::Unknown, tier, id)) };
+        let author = self.author(tier)?;
+        let mut problem = None;
+        file.add(&author, &mut |memory| match memory.fate(id) {
+            Fate::Live(_) => {
+                Some(Said::Tombstone { target: id.to_owned(), reason: reason.to_owned() })
+            }
+            fate => {
+                problem = Some(not_there(fate, tier, id));
+                None
+            }
+        })?;
+        problem.map_or(Ok(()), Err)
+    }
+
+    fn promote(&self, id: &str) -> Result<String, Complaint> {
+        let memory = self.read(Tier::Run)?;
+        let entry = match memory.fate(id) {
+            Fate::Live(entry) => entry,
+            fate => return Err(not_there(fate, Tier::Run, id)),
+        };
+        // The copy comes first: a crash in between leaves the entry in both tiers, and in none never.
+        let mut author = self.author(Tier::Project)?;
+        author.source = format!("promoted {id} {}", entry.source).trim_end().to_owned();
+        let mut known = None;
+        let added = self.project.add(&author, &mut |project| {
+            known = copy_of(project, entry, &author.source).map(|copy| copy.id.clone());
+            known.is_none().then(|| entry.said.clone())
+        })?;
+        let new = known.or(added.map(|entry| entry.id)).unwrap_or_default();
+        self.bury(Tier::Run, id, &format!("promoted to the project as {new}"))?;
+        Ok(format!("promoted {id} to project memory as {new}"))
+    }
+}
+
+/// What an earlier attempt, which did not come to its end, has left in the project.
+fn copy_of<'a>(project: &'a Memory, entry: &Entry, source: &str) -> Option<&'a Entry> {
+    project.live().into_iter().find(|copy| copy.said == entry.said && copy.source == source)
+}
+
+fn not_there(fate: Fate<'_>, tier: Tier, id: &str) -> Complaint {
+    let complaint = match fate {
+        Fate::Gone => Complaint::failed(format!("'{id}' was removed from {tier} memory already")),
+        _ => Complaint::failed(format!("there is no entry '{id}' in {tier} memory")),
+    };
+    complaint.hint(LOOK)
+}
+
+impl From<BadEntry> for Complaint {
+    fn from(bad: BadEntry) -> Self {
+        let complaint = Complaint::usage(bad.to_string());
+        match bad.hint() {
+            Some(hint) => complaint.hint(hint),
+            None => complaint,
+        }
+    }
+}
