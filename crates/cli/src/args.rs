@@ -2,7 +2,7 @@
 
 use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::commands::{config, demo, emit, inspect, journal, memory, run, script};
+use crate::commands::{config, demo, emit, inspect, journal, loops, memory, run, script};
 
 /// Runs coding agents in loops that can be trusted.
 ///
@@ -24,6 +24,7 @@ pub(crate) enum Command {
     Run(run::Args),
     Emit(emit::Args),
     Inspect(inspect::Args),
+    Loops(loops::Args),
     Journal(journal::Args),
     Config(config::Args),
     Memory(memory::Args),

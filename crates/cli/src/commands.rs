@@ -5,7 +5,9 @@ pub(crate) mod demo;
 pub(crate) mod emit;
 pub(crate) mod inspect;
 pub(crate) mod journal;
+mod json;
 mod listing;
+pub(crate) mod loops;
 pub(crate) mod memory;
 pub(crate) mod run;
 pub(crate) mod script;
@@ -23,6 +25,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Run(args) => run::run(&args, world),
         Command::Emit(args) => emit::run(&args, world),
         Command::Inspect(args) => inspect::run(&args, world),
+        Command::Loops(args) => loops::run(&args, world),
         Command::Journal(args) => journal::run(&args, world),
         Command::Config(args) => config::run(&args, world),
         Command::Memory(args) => memory::run(&args, world),

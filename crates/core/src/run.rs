@@ -117,6 +117,15 @@ impl Run {
         }
     }
 
+    /// Whether it was cut off or interrupted, or is under way: its records cannot tell which.
+    pub fn is_unfinished(&self) -> bool {
+        match &self.stage {
+            Stage::Ended(Ending::Stop { reason }) => reason == "interrupted",
+            Stage::Ended(Ending::Complete { .. }) => false,
+            _ => true,
+        }
+    }
+
     /// Takes in a record of this run. Records of other runs have to be kept away by the caller, and so
     /// have records that claim to be the harness's and are not.
     pub fn apply(&mut self, record: &Glance<'_>) {

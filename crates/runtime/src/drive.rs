@@ -4,6 +4,7 @@
 //! [`Ledger`] folds from the journal and from the plan that was last loaded; so a run that was cut off
 //! anywhere is taken up by asking again.
 
+mod driver;
 mod iteration;
 mod launch;
 mod ledger;
@@ -22,6 +23,7 @@ use crate::process::Interrupts;
 use crate::project::{LoadError, Loaded, Project};
 use crate::world::{Access, DiskFile, Finished, Spool, World};
 
+pub use driver::{Driver, driver};
 pub use launch::PLAY_SCRIPT;
 pub use ledger::{Foreign, Ledger};
 
@@ -290,14 +292,14 @@ impl<'a> Drive<'a> {
     }
 
     fn run_dir(&self) -> PathBuf {
-        self.loaded.files.state_dir.join("runs").join(&self.ledger.run().id)
+        self.loaded.files.of_run(&self.ledger.run().id)
     }
 }
 
 /// Where the files of a run are.
 fn run_dir(loaded: &Loaded, run: &str) -> Result<PathBuf, DriveError> {
     match RunId::is_safe(run) {
-        true => Ok(loaded.files.state_dir.join("runs").join(run)),
+        true => Ok(loaded.files.of_run(run)),
         false => Err(DriveError::BadRunId(run.to_owned())),
     }
 }

@@ -27,12 +27,7 @@ impl Runs {
 
     /// The run that began last among those that were cut off or interrupted.
     pub fn latest_unfinished(&self) -> Option<&Run> {
-        let is_unfinished = |run: &&Run| match &run.stage {
-            Stage::Ended(Ending::Stop { reason }) => reason == "interrupted",
-            Stage::Ended(Ending::Complete { .. }) => false,
-            _ => true,
-        };
-        self.iter().rev().filter(|run| run.start.is_some()).find(is_unfinished)
+        self.iter().rev().filter(|run| run.start.is_some()).find(|run| run.is_unfinished())
     }
 
     fn run(&mut self, id: &str) -> &mut Run {

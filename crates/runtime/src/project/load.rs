@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use autoloop_core::config::{self, Key, Layer, Origin, Problem, Settings, Severity};
+use autoloop_core::config::{self, Key, Layer, Origin, Problem, Reading, Settings, Severity};
 use autoloop_core::plan::{BadRole, Files, Plan, PromptSource};
 use autoloop_core::topology::{Role, RolePrompt, Topology};
 
@@ -28,8 +28,8 @@ impl Project {
                 return Err(LoadError::NoDirectory(dir.clone()));
             }
         }
-        let reading = Settings::resolve(&self.layers(disk)?);
-        let (settings, mut warnings) = reading.checked().map_err(LoadError::Problems)?;
+        let (settings, mut warnings) =
+            self.settings(disk)?.checked().map_err(LoadError::Problems)?;
         let (topology, topology_file) = self.topology(disk)?;
         let settings = settings.with_topology(&topology, &topology_file.name);
         let plan = Plan::resolve(&settings, &topology).map_err(|bad| {
@@ -64,6 +64,16 @@ impl Project {
             role_prompts,
             settings,
         })
+    }
+
+    /// Reads the settings alone, for whoever only has to find something. What is wrong with them is in
+    /// the reading, and what they say besides holds.
+    ///
+    /// # Errors
+    ///
+    /// When a file that holds settings cannot be read, or one that is named is missing.
+    pub fn settings(&self, disk: &dyn Disk) -> Result<Reading, LoadError> {
+        Ok(Settings::resolve(&self.layers(disk)?))
     }
 
     fn layers(&self, disk: &dyn Disk) -> Result<Vec<Layer>, LoadError> {

@@ -6,7 +6,7 @@ use autoloop_core::memory::{LONGEST_NAME, LONGEST_TEXT, Said};
 use autoloop_runtime::world::World;
 use clap::Subcommand;
 
-use super::{Tier, Tiers};
+use super::{Tier, Tiers, not_stored};
 use crate::failure::Failure;
 
 /// Remember something.
@@ -56,7 +56,8 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         _ => (Tier::Project, &tiers.project),
     };
     let author = tiers.author(tier)?;
-    if let Some(entry) = file.add(&author, &mut |_| Some(said.clone()))? {
+    let added = file.add(&author, &mut |_| Some(said.clone())).map_err(not_stored)?;
+    if let Some(entry) = added {
         writeln!(io::stdout(), "added {} to {tier} memory", entry.id)?;
     }
     Ok(())

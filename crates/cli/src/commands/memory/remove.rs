@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use autoloop_core::memory::{Entry, Fate, LONGEST_TEXT, Memory, Said};
 use autoloop_runtime::world::World;
 
-use super::{Tier, Tiers};
+use super::{Tier, Tiers, not_stored};
 use crate::failure::Failure;
 
 const LOOK: &str = "`autoloop memory list` shows what there is";
@@ -71,7 +71,8 @@ fn bury(tiers: &Tiers, tier: Tier, id: &str, reason: &str) -> Result<(), Failure
             problem = Some(not_there(fate, tier, id));
             None
         }
-    })?;
+    })
+    .map_err(not_stored)?;
     problem.map_or(Ok(()), Err)
 }
 
@@ -89,7 +90,8 @@ pub(super) fn promote(args: &PromoteArgs, world: &World) -> Result<(), Failure> 
     let added = tiers.project.add(&author, &mut |project| {
         known = copy_of(project, entry, &author.source).map(|copy| copy.id.clone());
         known.is_none().then(|| entry.said.clone())
-    })?;
+    });
+    let added = added.map_err(not_stored)?;
     let id = known.or(added.map(|entry| entry.id)).unwrap_or_default();
     bury(&tiers, Tier::Run, &args.id, &format!("promoted to the project as {id}"))?;
     writeln!(io::stdout(), "promoted {} to project memory as {id}", args.id)?;

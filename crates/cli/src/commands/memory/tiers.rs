@@ -1,7 +1,7 @@
 //! The memory files that a command is about.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Config;
 use autoloop_core::env::Env;
@@ -11,7 +11,8 @@ use autoloop_runtime::memory::{Author, MemoryFile};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
 
-use crate::commands::settings;
+use super::not_read;
+use crate::commands::settings::{self, Located};
 use crate::failure::Failure;
 
 /// One of the two.
@@ -36,6 +37,8 @@ impl fmt::Display for Tier {
 pub(crate) struct Tiers {
     pub(crate) project: MemoryFile,
     pub(crate) run: Option<MemoryFile>,
+    /// How many characters a prompt has for both; 0 is no limit.
+    pub(crate) budget: usize,
     /// Who adds something: a run and an iteration, or nobody in particular.
     source: String,
 }
@@ -44,7 +47,9 @@ impl Tiers {
     /// Those that the environment names, for adding to.
     pub(crate) fn of_environment(world: &World) -> Result<Tiers, Failure> {
         let env = settings::environment()?;
-        Ok(Tiers::at(Places::of(&env), &env, world))
+        let located = settings::locate(None, world)?;
+        let run = Places::of(&env).run;
+        Ok(Tiers::at(&located, run, &env, world))
     }
 
     /// Those that a person asks about: outside of a loop, the run tier is that of a named run, or of
@@ -54,28 +59,27 @@ impl Tiers {
         run: Option<&str>,
         world: &World,
     ) -> Result<Tiers, Failure> {
-        let journal_path = settings::journal_path(project)?;
+        let located = settings::locate(project, world)?;
         let env = match project {
             None => settings::environment()?,
-            Some(dir) => Env { project_dir: Some(dir.to_owned()), ..Env::default() },
+            Some(_) => Env::default(),
         };
-        let places = Places::of(&env);
-        if places.run.is_some() && run.is_none() {
-            return Ok(Tiers::at(places, &env, world));
+        let own = Places::of(&env).run;
+        if own.is_some() && run.is_none() {
+            return Ok(Tiers::at(&located, own, &env, world));
         }
         let run = match run.filter(|run| *run != "latest") {
             Some(run) => run.to_owned(),
-            None => settings::journal(journal_path, world, &Config::default()).latest_run()?.0,
+            None => located.journal(world).latest_run()?.0,
         };
-        let state = places.project.parent().unwrap_or(Path::new("."));
-        let mut places = Places::of_run(state, &run);
+        let file = Places::of_run(&located.files.state_dir, &run).run;
         // Before its first entry a run has no file, and nothing can be asked about it.
-        places.run = places.run.filter(|file| world.disk.stat(file).is_ok());
-        Ok(Tiers::at(places, &env, world))
+        let file = file.filter(|file| world.disk.stat(file).is_ok());
+        Ok(Tiers::at(&located, file, &env, world))
     }
 
-    fn at(places: Places, env: &Env, world: &World) -> Tiers {
-        let config = settings::config_or_default(&env.project_dir_or_here(), world);
+    fn at(located: &Located, run: Option<PathBuf>, env: &Env, world: &World) -> Tiers {
+        let config = Config::from(&located.settings);
         let settings = FileSettings { lock_timeout: config.journal.lock_timeout };
         let file = |path| MemoryFile::new(path, world, settings);
         let source = match (&env.run_id, &env.iteration) {
@@ -83,7 +87,13 @@ impl Tiers {
             (Some(run), None) => run.clone(),
             (None, _) => String::new(),
         };
-        Tiers { project: file(places.project), run: places.run.map(file), source }
+        let project = located.files.memory.clone();
+        Tiers {
+            run: run.filter(|run| *run != project).map(file),
+            project: file(project),
+            budget: located.memory_budget(),
+            source,
+        }
     }
 
     /// The file of a tier, if there is one.
@@ -97,7 +107,7 @@ impl Tiers {
     /// What is in a tier; nothing where there is no file.
     pub(crate) fn read(&self, tier: Tier) -> Result<Memory, Failure> {
         match self.file(tier) {
-            Some(file) => Ok(file.read()?),
+            Some(file) => file.read().map_err(not_read),
             None => Ok(Memory::default()),
         }
     }
