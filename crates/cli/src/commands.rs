@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod emit;
 pub(crate) mod inspect;
 pub(crate) mod journal;
@@ -29,6 +30,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Journal(args) => journal::run(&args, world),
         Command::Config(args) => config::run(&args, world),
         Command::Memory(args) => memory::run(&args, world),
+        Command::Doctor(args) => doctor::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
         Command::Script(args) => script::run(&args, world),
     }

@@ -18,7 +18,7 @@ fn empty() -> Sandbox {
 }
 
 /// A record of the harness, at a second of a day long ago.
-fn record(run: &str, second: u32, iteration: &str, topic: &str, fields: &str) -> String {
+fn record((run, iteration): (&str, &str), second: u32, topic: &str, fields: &str) -> String {
     format!(
         r#"{{"run": "{run}", "iteration": "{iteration}", "topic": "{topic}", "fields": {{{fields}}}, "ts": "2026-01-02T03:04:{second:02}.000Z", "v": 1}}"#
     ) + "\n"
@@ -28,27 +28,25 @@ fn begin(run: &str, objective: &str) -> String {
     let fields = format!(
         r#""max_iterations": "5", "completion_promise": "", "completion_event": "task.complete", "review_every": "0", "objective": "{objective}""#
     );
-    record(run, 0, "", "loop.start", &fields)
+    record((run, ""), 0, "loop.start", &fields)
 }
 
 fn iteration(run: &str, number: &str) -> String {
     record(
-        run,
+        (run, number),
         1,
-        number,
         "iteration.start",
         r#""recent_event": "loop.start", "suggested_roles": "", "allowed_events": "", "backpressure": "", "prompt": """#,
     ) + &record(
-        run,
+        (run, number),
         9,
-        number,
         "iteration.finish",
         r#""exit_code": "0", "timed_out": false, "elapsed_s": 8, "output": """#,
     )
 }
 
 fn end(run: &str, topic: &str, reason: &str) -> String {
-    record(run, 10, "", topic, &format!(r#""reason": "{reason}""#))
+    record((run, ""), 10, topic, &format!(r#""reason": "{reason}""#))
 }
 
 /// One run of each sort that a journal alone can tell of.

@@ -58,12 +58,24 @@ impl Located {
 /// them for its agents. Settings that cannot be read are told of and otherwise ignored, because a
 /// person who looks at a run should not have to mend them first.
 pub(crate) fn locate(project: Option<&Path>, world: &World) -> Result<Located, Failure> {
+    let (located, problem) = look_for(project, world)?;
+    if let Some(problem) = problem {
+        warn(&problem);
+    }
+    Ok(located)
+}
+
+/// The same, with what is wrong with the settings instead of a warning.
+pub(crate) fn look_for(
+    project: Option<&Path>,
+    world: &World,
+) -> Result<(Located, Option<String>), Failure> {
     let env = match project {
         None => environment()?,
         Some(dir) => Env { project_dir: Some(existing(dir)?.to_owned()), ..Env::default() },
     };
     let dir = env.project_dir_or_here();
-    let settings = settings_or_default(&dir, world);
+    let (settings, problem) = settings_or_default(&dir, world);
     let files = Files::of(&settings);
     let mut files = if dir == Path::new(".") { files } else { files.under(&dir) };
     if let Some(state_dir) = &env.state_dir {
@@ -76,7 +88,7 @@ pub(crate) fn locate(project: Option<&Path>, world: &World) -> Result<Located, F
     if let Some(journal) = env.journal_file {
         files.journal = journal;
     }
-    Ok(Located { dir, files, settings })
+    Ok((Located { dir, files, settings }, problem))
 }
 
 /// A directory that somebody named, if it is one.
@@ -89,27 +101,27 @@ fn existing(project: &Path) -> Result<&Path, Failure> {
         .hint("name the directory that holds .autoloop"))
 }
 
-/// What is set for a project, in all layers.
-fn settings_or_default(dir: &Path, world: &World) -> Settings {
+/// What is set for a project, in all layers, and what is wrong with it.
+fn settings_or_default(dir: &Path, world: &World) -> (Settings, Option<String>) {
     match read_settings(dir, world) {
         Ok(Reading { settings, problems }) => {
-            if let Some(problem) = problems.iter().find(|problem| problem.is_error()) {
-                warn(&problem.to_string());
-            }
-            settings
+            let error = problems.iter().find(|problem| problem.is_error());
+            (settings, error.map(ToString::to_string))
         }
-        Err(error) => {
-            warn(&error.to_string());
-            Settings::default()
-        }
+        Err(error) => (Settings::default(), Some(error.to_string())),
     }
 }
 
 fn read_settings(dir: &Path, world: &World) -> Result<Reading, LoadError> {
+    project(dir)?.settings(&*world.disk)
+}
+
+/// A project in the surroundings of this process.
+pub(crate) fn project(dir: &Path) -> Result<Project, LoadError> {
     // Without a current directory there is no project to be found either.
     let mut project = Project::new(dir).unwrap_or_default();
     project.surroundings = Surroundings::read(|name| std::env::var_os(name))?;
-    project.settings(&*world.disk)
+    Ok(project)
 }
 
 /// Tells of settings that cannot be used.
