@@ -138,6 +138,7 @@ fn other_programs_get_json() {
       "reviewed_before": null,
       "events": [],
       "refused": 0,
+      "last_refused": null,
       "journal": ".autoloop/journal.jsonl",
       "files": ".autoloop/runs/swift-otter"
     }

@@ -35,6 +35,8 @@ pub struct Run {
     pub seen: BTreeSet<String>,
     /// How many events were refused.
     pub invalid_count: u64,
+    /// The last of them, as long as the run lasts.
+    pub last_rejected: Option<String>,
     /// The refusal that the next prompt has to tell of.
     pub backpressure: Option<EventInvalid>,
     /// The iteration before which a metareview was done last; 0 when none was.
@@ -111,6 +113,7 @@ impl Run {
             recent_event: OPENING_EVENT.to_owned(),
             seen: BTreeSet::new(),
             invalid_count: 0,
+            last_rejected: None,
             backpressure: None,
             reviewed_before: 0,
             turn: Turn::default(),
@@ -230,6 +233,7 @@ impl Run {
 
     fn refused(&mut self, invalid: EventInvalid) {
         self.invalid_count += 1;
+        self.last_rejected = Some(invalid.emitted.clone());
         if self.stage == Stage::Reviewing {
             return;
         }

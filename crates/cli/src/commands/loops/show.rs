@@ -47,6 +47,7 @@ fn json(row: &Row<'_>, scene: &Scene) -> Json {
         ("reviewed_before", Some(run.reviewed_before).filter(|before| *before > 0).into()),
         ("events", Json::texts(&run.seen)),
         ("refused", run.invalid_count.into()),
+        ("last_refused", run.last_rejected.as_deref().into()),
         ("journal", files.journal.display().to_string().into()),
         ("files", files.of_run(&run.id).display().to_string().into()),
     ]);
@@ -123,8 +124,8 @@ fn under_way(run: &Run) -> Option<String> {
 }
 
 fn refused(run: &Run) -> String {
-    match &run.backpressure {
-        Some(invalid) => format!("{}, the last one {}", run.invalid_count, invalid.emitted),
+    match &run.last_rejected {
+        Some(event) => format!("{}, the last one {event}", run.invalid_count),
         None => run.invalid_count.to_string(),
     }
 }
