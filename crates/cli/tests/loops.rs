@@ -226,6 +226,9 @@ fn the_places_that_are_set_are_looked_at() {
     assert!(sandbox.run(&["journal", "verify"]).stdout.starts_with("log.jsonl: 6 records"));
     let artifacts = loops(&sandbox, &["artifacts", "latest"]);
     assert!(artifacts.contains("state/runs/"), "{artifacts}");
+    assert_eq!(sandbox.emit(&["note"]).code, Some(0));
+    assert!(sandbox.run(&["journal", "verify"]).stdout.starts_with("log.jsonl: 7 records"));
+    assert!(!sandbox.path(".autoloop").exists(), "nothing was written elsewhere");
 
     // Settings that cannot be read send whoever looks to the usual place, and say so.
     sandbox.write("autoloops.toml", "core.state_dir = \n");

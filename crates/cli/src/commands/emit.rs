@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use autoloop_core::config::Config;
 use autoloop_core::env::Env;
 use autoloop_core::record::{EventInvalid, Heading, Hole};
 use autoloop_core::routing::{Admission, InvalidEvent, Refusal, admit};
@@ -47,8 +48,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let topic = topic(&args.topic)?;
     let env = settings::environment()?;
-    let config = settings::config_or_default(&env.project_dir_or_here(), world);
-    let journal = settings::journal(env.journal_path(), world, &config);
+    let settings = settings::of_project_file(&env.project_dir_or_here(), world);
+    let config = Config::from(&settings);
+    let journal = settings::journal(settings::places(&env, &settings).journal, world, &config);
     let how = Append { expect: None, durability: settings::durability_of_events(&config) };
 
     let payload = payload(&args.payload)?;

@@ -76,7 +76,14 @@ pub(crate) fn look_for(
     };
     let dir = env.project_dir_or_here();
     let (settings, problem) = settings_or_default(&dir, world);
-    let files = Files::of(&settings);
+    let files = places(&env, &settings);
+    Ok((Located { dir, files, settings }, problem))
+}
+
+/// Where things are kept: as the environment says, and where it says nothing, as is set.
+pub(crate) fn places(env: &Env, settings: &Settings) -> Files {
+    let dir = env.project_dir_or_here();
+    let files = Files::of(settings);
     let mut files = if dir == Path::new(".") { files } else { files.under(&dir) };
     if let Some(state_dir) = &env.state_dir {
         files.journal = env.journal_path();
@@ -85,10 +92,10 @@ pub(crate) fn look_for(
         }
         files.state_dir.clone_from(state_dir);
     }
-    if let Some(journal) = env.journal_file {
-        files.journal = journal;
+    if let Some(journal) = &env.journal_file {
+        files.journal.clone_from(journal);
     }
-    Ok((Located { dir, files, settings }, problem))
+    files
 }
 
 /// A directory that somebody named, if it is one.
@@ -142,20 +149,20 @@ pub(crate) fn durability_of_events(config: &Config) -> Durability {
 /// The settings of a project, as far as a command needs them that has more urgent things to do than
 /// to look everywhere: only `autoloops.toml` is read, and what cannot be understood in it is told of
 /// and otherwise ignored. An event is worth more than a setting.
-pub(crate) fn config_or_default(project: &Path, world: &World) -> Config {
+pub(crate) fn of_project_file(project: &Path, world: &World) -> Settings {
     let path = project.join("autoloops.toml");
-    let (config, problem) = match read_text(&*world.disk, &path, config::LONGEST as u64) {
-        Ok(None) => return Config::default(),
+    let (settings, problem) = match read_text(&*world.disk, &path, config::LONGEST as u64) {
+        Ok(None) => return Settings::default(),
         Ok(Some(text)) => {
             let layer = Layer::file(Origin::Project, path.display().to_string(), text);
             let Reading { settings, problems } = Settings::resolve(&[layer]);
             let error = problems.iter().find(|problem| problem.is_error());
-            (Config::from(&settings), error.map(Problem::in_short))
+            (settings, error.map(Problem::in_short))
         }
-        Err(why) => (Config::default(), Some(why.to_string())),
+        Err(why) => (Settings::default(), Some(why.to_string())),
     };
     if let Some(problem) = problem {
         warn(&format!("{}: {problem}", path.display()));
     }
-    config
+    settings
 }
