@@ -146,7 +146,7 @@ impl Topology {
     }
 
     /// The roles that the map leads to from the beginning, event by event.
-    pub(super) fn reached(&self) -> Vec<&str> {
+    fn reached(&self) -> Vec<&str> {
         if !self.is_handled(OPENING_EVENT) {
             return self.roles.iter().map(|role| role.id.as_str()).collect();
         }

@@ -51,7 +51,8 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     loop {
         watched.read_on(&scene)?;
         let state = State::of(&watched.run, driver(&watched.run));
-        if !matches!(state, State::Running(_)) {
+        // Where the system does not tell who is there, only the journal can tell of an end.
+        if !matches!(state, State::Running(_) | State::Unfinished) {
             // What its harness wrote before it went.
             watched.read_on(&scene)?;
             return conclude(&watched, &State::of(&watched.run, driver(&watched.run)));
@@ -179,4 +180,71 @@ fn usual<'s>(scene: &'s Scene, world: &World) -> Result<&'s Run, Failure> {
         Failure::failed(format!("no run has begun in {} yet", scene.journal.path().display()))
             .hint("`autoloop run DIR` begins one")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use autoloop_core::record::{Heading, LoopStart, Record, Seconds, print};
+    use autoloop_core::stamp::Stamp;
+    use autoloop_core::topic::Topic;
+
+    /// What is told of records, one after another.
+    fn story(records: &[Record]) -> String {
+        let mut run = Run::new("r");
+        let mut lines = Vec::new();
+        for record in records {
+            let mut line = Vec::new();
+            print(record, &mut line);
+            let record = Glance::read(line.trim_ascii_end()).unwrap();
+            run.apply(&record);
+            lines.extend(told(&record, &run));
+        }
+        lines.join("\n")
+    }
+
+    #[test]
+    fn everything_that_people_wait_for_has_a_line() {
+        let at = |iteration: &str| Heading {
+            run: "r".into(),
+            iteration: iteration.into(),
+            now: Stamp::from_millis(3_723_000),
+        };
+        let start = LoopStart { max_iterations: 9, ..LoopStart::default() };
+        let begin = IterationStart {
+            recent_event: "loop.start".into(),
+            suggested_roles: "a,b".into(),
+            ..IterationStart::default()
+        };
+        let end = |exit_code, timed_out| IterationFinish {
+            exit_code,
+            timed_out,
+            elapsed_s: Seconds(4),
+            ..IterationFinish::default()
+        };
+        let refused = EventInvalid { emitted: "x".into(), ..EventInvalid::default() };
+        insta::assert_snapshot!(story(&[
+            start.record(&at("")),
+            begin.record(&at("1")),
+            at("1").agent(Topic::new("tasks.ready"), "three\nof them"),
+            refused.record(&at("1")),
+            end(0, false).record(&at("1")),
+            end(7, false).record(&at("2")),
+            end(143, true).record(&at("3")),
+            ReviewStart::default().record(&at("4")),
+            ReviewFinish::default().record(&at("4")),
+            LoopResume::default().record(&at("")),
+        ]), @r"
+        01:02:03  iteration 1/9  a,b  after loop.start
+        01:02:03    emitted tasks.ready  three
+        of them
+        01:02:03    refused x
+        01:02:03    ended after 4 s
+        01:02:03    ended after 4 s: the agent failed (exit code 7)
+        01:02:03    ended after 4 s: the agent timed out
+        01:02:03  metareview before iteration 4
+        01:02:03    ended
+        01:02:03  run r goes on
+        ");
+    }
 }
