@@ -42,13 +42,13 @@ fn reviews(sandbox: &Sandbox) -> Vec<String> {
 fn a_review_comes_before_an_iteration_and_leaves_two_records() {
     let sandbox = reviewed("echo turn $N", "echo reviewed before $N", "");
     assert_eq!(run(&sandbox, "2"), Some(1));
-    assert_snapshot!(without_enforcement(&sandbox), @r"
+    assert_snapshot!(sandbox.story(), @r"
     - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=1 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
     1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
     1 backend.finish exit_code=0 timed_out=false output=turn 1\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 1\u000a
-    2 review.start kind=metareview backend_kind=command command=sh prompt_mode=arg prompt=… timeout_ms=300000
+    2 review.start kind=metareview backend_kind=command command=sh prompt_mode=arg prompt=… timeout_ms=300000 enforcement=…
     2 review.finish kind=metareview exit_code=0 timed_out=false output=reviewed before 2\u000a
     2 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
     2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
@@ -56,13 +56,6 @@ fn a_review_comes_before_an_iteration_and_leaves_two_records() {
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 2\u000a
     - loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
     ");
-}
-
-/// The story as far as it does not depend on what this machine can enforce.
-fn without_enforcement(sandbox: &Sandbox) -> String {
-    let fits = |word: &&str| !word.starts_with("sandbox=") && !word.starts_with("enforce");
-    let short = |line: &str| line.split(' ').filter(fits).collect::<Vec<_>>().join(" ");
-    sandbox.story().lines().map(short).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -126,7 +119,8 @@ fn a_reviewer_that_emits_is_refused_and_changes_nothing() {
 #[test]
 fn a_refusal_in_a_review_takes_nothing_back_and_is_not_told_to_the_agent() {
     let agent = "[ $N = 1 ] && $T emit a.done; true";
-    let sandbox = reviewed(agent, "$T emit a.done; true", "review.every_iterations = 1");
+    let settings = "review.every_iterations = 1\nreview.sandbox = 'off'";
+    let sandbox = reviewed(agent, "$T emit a.done; true", settings);
     sandbox.write("topology.toml", THREE);
     assert_eq!(run(&sandbox, "2"), Some(1));
     assert_eq!(sandbox.fields("event.invalid", "emitted"), ["a.done"]);
@@ -232,7 +226,8 @@ fn settings_that_a_review_broke_are_told_in_the_next_prompt() {
         reviewed("true", "echo '= nonsense' >> topology.toml", "review.every_iterations = 1");
     sandbox.write("topology.toml", THREE);
     assert_eq!(run(&sandbox, "2"), Some(1));
-    assert!(sandbox.fields("iteration.start", "prompt")[1].contains("cannot be used as they are"));
+    let prompt = &sandbox.fields("iteration.start", "prompt")[1];
+    assert!(prompt.contains("a metareview broke topology.toml: does not parse: line "), "{prompt}");
     assert_eq!(sandbox.fields("iteration.start", "suggested_roles"), ["a", "a"]);
 }
 
@@ -259,12 +254,14 @@ fn the_instructions_for_reviews_are_inline_or_in_a_file_or_absent() {
 
 #[test]
 fn a_finished_review_is_not_repeated_and_an_unfinished_one_is() {
-    let review = "echo $N >> reviews; if [ $N = 2 ] && [ ! -e waited ]; then touch waited there; sleep 631; fi";
-    let agent = "if [ $N = 2 ] && [ ! -e waited2 ]; then touch waited2 there2; sleep 632; fi";
-    let sandbox = reviewed(agent, review, "review.every_iterations = 1\nreview.sandbox = 'off'");
-    for (args, there) in
-        [(&["run", ".", "-i", "3"][..], "there"), (&["run", "--resume", ".", "-i", "3"], "there2")]
-    {
+    let review = "mkdir -p $L; echo $N >> $L/reviews; if [ $N = 2 ] && [ ! -e $L/waited ]; then touch $L/waited; sleep 631; fi";
+    let agent = "if [ $N = 2 ] && [ ! -e waited ]; then touch waited; sleep 632; fi";
+    let review = format!("L=.autoloop/logs; {review}");
+    let sandbox = reviewed(agent, &review, "review.every_iterations = 1\nreview.sandbox = 'off'");
+    for (args, there) in [
+        (&["run", ".", "-i", "3"][..], ".autoloop/logs/waited"),
+        (&["run", "--resume", ".", "-i", "3"], "waited"),
+    ] {
         let mut command = sandbox.command();
         command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
         let mut harness = Reaped::start(command);
@@ -273,7 +270,7 @@ fn a_finished_review_is_not_repeated_and_an_unfinished_one_is() {
         harness.0.wait().unwrap();
     }
     assert_eq!(sandbox.run(&["run", "--resume", ".", "-i", "3"]).code, Some(1));
-    assert_eq!(String::from_utf8(sandbox.read("reviews")).unwrap(), "2\n2\n3\n");
+    assert_eq!(String::from_utf8(sandbox.read(".autoloop/logs/reviews")).unwrap(), "2\n2\n3\n");
     assert_snapshot!(sandbox.topics(), @"
     - loop.start
     1 iteration.start
@@ -303,11 +300,15 @@ fn a_finished_review_is_not_repeated_and_an_unfinished_one_is() {
 
 #[test]
 fn an_interrupt_in_a_review_ends_the_run() {
-    let sandbox = reviewed("true", "touch there; sleep 641", "review.sandbox = 'off'");
+    let sandbox = reviewed(
+        "true",
+        "mkdir -p .autoloop/logs; touch .autoloop/logs/there; sleep 641",
+        "review.sandbox = 'off'",
+    );
     let mut command = sandbox.command();
     command.args(["run", "."]).stdout(Stdio::null()).stderr(Stdio::null());
     let mut harness = Reaped::start(command);
-    until("the reviewer", || sandbox.path("there").exists().then_some(()));
+    until("the reviewer", || sandbox.path(".autoloop/logs/there").exists().then_some(()));
     kill_process(Pid::from_child(&harness.0), Signal::TERM).unwrap();
     assert_eq!(harness.0.wait().unwrap().code(), Some(143));
     assert_eq!(sandbox.survivors(), "");

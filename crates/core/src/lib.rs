@@ -15,6 +15,7 @@ pub mod permissions;
 pub mod plan;
 pub mod project;
 pub mod prompt;
+pub mod provenance;
 pub mod record;
 pub mod routing;
 pub mod run;

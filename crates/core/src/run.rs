@@ -9,6 +9,7 @@ pub use save::Runs;
 
 use std::collections::BTreeSet;
 
+use crate::provenance::claim;
 use crate::record::{
     BackendFinish, BackendStart, EventInvalid, Glance, IterationFinish, IterationStart,
     LoopComplete, LoopResume, LoopStart, LoopStop, ReviewFinish, ReviewStart,
@@ -43,6 +44,8 @@ pub struct Run {
     pub reviewed_before: u64,
     /// What happened in the iteration under way, or in the last one.
     pub turn: Turn,
+    /// The marks of all records that claim to be the harness's, added up.
+    pub claims: u64,
 }
 
 /// How far a run is.
@@ -80,6 +83,8 @@ pub enum Ending {
 pub struct Turn {
     /// The event that routed it.
     pub opening_event: String,
+    /// The refusal that its prompt told of.
+    pub opening_backpressure: Option<EventInvalid>,
     /// The events that were emitted in it and not withdrawn, in order.
     pub events: Vec<String>,
     /// Whether an event was refused at the door.
@@ -117,6 +122,7 @@ impl Run {
             backpressure: None,
             reviewed_before: 0,
             turn: Turn::default(),
+            claims: 0,
         }
     }
 
@@ -135,6 +141,9 @@ impl Run {
         if let Some(ts) = record.ts() {
             self.times.1 = ts.into_owned();
         }
+        if let Some(mark) = claim(record) {
+            self.claims = self.claims.wrapping_add(mark.number());
+        }
         if record.payload().is_some() {
             return self.emitted(&record.topic());
         }
@@ -148,7 +157,7 @@ impl Run {
             LoopComplete::TOPIC if self.stage == Stage::Iterating => {}
             LoopStart::TOPIC => {
                 let id = std::mem::take(&mut self.id);
-                *self = Run::new(id);
+                *self = Run { claims: self.claims, ..Run::new(id) };
                 self.times.0 = record.ts().unwrap_or_default().into_owned();
                 self.times.1.clone_from(&self.times.0);
                 self.stage = Stage::Between;
@@ -164,7 +173,11 @@ impl Run {
             IterationStart::TOPIC => {
                 self.stage = Stage::Iterating;
                 self.done = iteration.saturating_sub(1);
-                self.turn = Turn { opening_event: text("recent_event"), ..Turn::default() };
+                self.turn = Turn {
+                    opening_event: text("recent_event"),
+                    opening_backpressure: self.backpressure.clone(),
+                    ..Turn::default()
+                };
             }
             BackendStart::TOPIC => {}
             BackendFinish::TOPIC | IterationFinish::TOPIC => self.ended_turn(record, iteration),
@@ -205,9 +218,11 @@ impl Run {
         match self.stage {
             // The iteration is done again, routed as it was, as if it had said nothing.
             Stage::Iterating => {
-                let opening_event = std::mem::take(&mut self.turn.opening_event);
+                let Turn { opening_event, opening_backpressure, .. } =
+                    std::mem::take(&mut self.turn);
                 self.recent_event.clone_from(&opening_event);
-                self.turn = Turn { opening_event, ..Turn::default() };
+                self.backpressure.clone_from(&opening_backpressure);
+                self.turn = Turn { opening_event, opening_backpressure, ..Turn::default() };
             }
             // What ended the run would end it again at once.
             Stage::Ended(_) => self.turn.exit = None,

@@ -33,7 +33,7 @@ const RESERVED_TOPICS: [&str; 4] =
     ["review.start", "review.finish", "review.violation", "event.invalid"];
 
 /// What the harness emits when a wave has joined.
-const JOINED: &str = ".parallel.joined";
+pub(crate) const JOINED: &str = ".parallel.joined";
 
 const COORDINATION: [&str; 7] = [
     "issue.discovered",

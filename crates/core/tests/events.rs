@@ -109,8 +109,9 @@ system_events! {
     iteration_finish: IterationFinish { exit_code, timed_out, elapsed_s, output }
     backend_start: BackendStart { backend_kind, command, prompt_mode, timeout_ms, prompt_detour }
     backend_finish: BackendFinish { exit_code, timed_out, output }
-    review_start: ReviewStart { kind, backend_kind, command, prompt_mode, prompt, timeout_ms }
-    review_finish: ReviewFinish { kind, exit_code, timed_out, output }
+    review_start: ReviewStart { kind, backend_kind, command, prompt_mode, prompt, timeout_ms, enforcement }
+    review_finish: ReviewFinish { kind, exit_code, timed_out, output, diff }
+    review_violation: ReviewViolation { kind, path, what, outcome, beneath }
     event_invalid: EventInvalid { recent_event, emitted, suggested_roles, allowed_events, reason }
     journal_repaired: JournalRepaired { offset, bytes }
     wave_start: WaveStart { wave_id, trigger_topic, branch_count, opening_recent_event, opening_roles, opening_events, objectives }

@@ -4,10 +4,13 @@
 //! [`Ledger`] folds from the journal and from the plan that was last loaded; so a run that was cut off
 //! anywhere is taken up by asking again.
 
+mod bounds;
 mod driver;
 mod iteration;
+mod known;
 mod launch;
 mod ledger;
+mod notebook;
 mod review;
 
 use std::path::{Path, PathBuf};
@@ -19,11 +22,14 @@ use autoloop_core::run_id::RunId;
 use autoloop_core::step::{Step, next_step};
 
 use crate::journal::{AppendError, FileJournal, ReadError};
+use crate::permissions::{Enforcement, SandboxError, Vault};
 use crate::process::Interrupts;
 use crate::project::{LoadError, Loaded, Project};
 use crate::world::{Access, DiskFile, Finished, Spool, World};
 
+pub use bounds::Bounds;
 pub use driver::{Driver, driver};
+pub use known::{latest_unfinished, standing};
 pub use launch::PLAY_SCRIPT;
 pub use ledger::{Foreign, Ledger};
 
@@ -44,6 +50,12 @@ pub struct Drive<'a> {
     notices: Vec<String>,
     /// The end of what the last backend printed.
     output_tail: String,
+    /// Whether reviewers are held to their bounds.
+    bounds: Bounds,
+    /// What does it, in this project; nothing if there are no reviews.
+    enforcement: Option<Enforcement>,
+    /// Copies that the last review needed, for the next one.
+    vault: Option<Vault>,
     /// Held as long as the run is driven, so that nobody else drives it.
     _lock: Box<dyn DiskFile>,
     tell: &'a mut dyn FnMut(Progress<'_>),
@@ -61,6 +73,8 @@ pub struct Scene<'a> {
     pub interrupts: &'a Interrupts,
     /// This program.
     pub program: PathBuf,
+    /// Whether reviewers are held to their bounds.
+    pub bounds: Bounds,
     /// Who is told how it goes.
     pub tell: &'a mut dyn FnMut(Progress<'_>),
 }
@@ -115,6 +129,9 @@ pub enum DriveError {
     /// The journal could not be read, or is not the one that it was.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// Reviewers cannot be held to their bounds as the settings require.
+    #[error(transparent)]
+    Sandbox(SandboxError),
     /// A file of the run could not be written.
     #[error("cannot write {}: {source}", .path.display())]
     Write {
@@ -136,8 +153,9 @@ impl<'a> Drive<'a> {
         run: &RunId,
         objective: Option<String>,
     ) -> Result<Self, DriveError> {
-        let ledger = Ledger::new(scene.journal, Run::new(run.as_str()))?;
-        Drive::new(scene, ledger, objective)
+        Drive::new(scene, run.as_str(), |place, journal| {
+            Ok((Ledger::begin(journal, run, place)?, objective))
+        })
     }
 
     /// Prepares to take a run up again.
@@ -146,21 +164,32 @@ impl<'a> Drive<'a> {
     ///
     /// When the files of the loop cannot be used, or another process drives the run.
     pub fn resume(scene: Scene<'a>, run: &str) -> Result<Self, DriveError> {
-        let ledger = Ledger::of_run(scene.journal, run)?;
-        let objective = ledger.run().start.as_ref().map(|start| start.objective.clone());
-        Drive::new(scene, ledger, objective)
+        Drive::new(scene, run, |place, journal| {
+            let ledger = Ledger::resume(journal, run, place)?;
+            let objective = ledger.run().start.as_ref().map(|start| start.objective.clone());
+            Ok((ledger, objective))
+        })
     }
 
     fn new(
         scene: Scene<'a>,
-        ledger: Ledger<'a>,
-        objective: Option<String>,
+        run: &str,
+        open: impl FnOnce(
+            (&Path, &World),
+            &'a FileJournal,
+        ) -> Result<(Ledger<'a>, Option<String>), DriveError>,
     ) -> Result<Self, DriveError> {
         let loaded = scene.project.load(&*scene.world.disk)?;
+        let enforcement = bounds::enforcement(&loaded.plan, scene.bounds)?;
+        let dir = run_dir(&loaded.files.state_dir, run)?;
+        let lock = lock_run(&dir, run, scene.world)?;
+        if scene.bounds == Bounds::Enforced {
+            bounds::sweep(&dir);
+        }
+        let (ledger, objective) = open((&dir, scene.world), scene.journal)?;
         let objective = objective
             .or_else(|| loaded.objective.clone())
             .unwrap_or_else(|| DEFAULT_OBJECTIVE.to_owned());
-        let lock = lock_run(&run_dir(&loaded, &ledger.run().id)?, &ledger.run().id, scene.world)?;
         Ok(Drive {
             world: scene.world,
             project: scene.project,
@@ -171,6 +200,9 @@ impl<'a> Drive<'a> {
             objective,
             notices: Vec::new(),
             output_tail: String::new(),
+            bounds: scene.bounds,
+            enforcement,
+            vault: None,
             _lock: lock,
             tell: scene.tell,
         })
@@ -191,10 +223,7 @@ impl<'a> Drive<'a> {
             let rules = self.loaded.plan.rules();
             match next_step(self.ledger.run(), &rules, &self.loaded.topology) {
                 Step::Start => self.start()?,
-                Step::Review { before } => {
-                    self.review(before)?;
-                    self.reload();
-                }
+                Step::Review { before } => self.review(before)?,
                 Step::Iterate(order) => {
                     self.iterate(&order)?;
                     self.reload();
@@ -272,8 +301,16 @@ impl<'a> Drive<'a> {
     /// and the next prompt says what is wrong.
     fn reload(&mut self) {
         self.notices.clear();
-        match self.project.load(&*self.world.disk) {
-            Ok(loaded) => self.loaded = loaded,
+        let loaded = self.project.load(&*self.world.disk).map_err(DriveError::from);
+        let checked = loaded.and_then(|loaded| {
+            let enforcement = bounds::enforcement(&loaded.plan, self.bounds)?;
+            Ok((loaded, enforcement))
+        });
+        match checked {
+            Ok((loaded, enforcement)) => {
+                self.loaded = loaded;
+                self.enforcement = enforcement;
+            }
             Err(error) => {
                 let notice = format!("the files of the loop cannot be used as they are: {error}");
                 (self.tell)(Progress::Note(&notice));
@@ -297,9 +334,9 @@ impl<'a> Drive<'a> {
 }
 
 /// Where the files of a run are.
-fn run_dir(loaded: &Loaded, run: &str) -> Result<PathBuf, DriveError> {
+fn run_dir(state_dir: &Path, run: &str) -> Result<PathBuf, DriveError> {
     match RunId::is_safe(run) {
-        true => Ok(loaded.files.of_run(run)),
+        true => Ok(state_dir.join("runs").join(run)),
         false => Err(DriveError::BadRunId(run.to_owned())),
     }
 }

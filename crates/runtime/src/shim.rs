@@ -69,6 +69,8 @@ use crate::world::{Ending, Finished, NeverStarted, Report};
 pub const COMMAND: &str = "__shim";
 /// And the word behind it that makes it the stage which becomes the agent.
 const EXEC: &str = "--exec";
+/// And the one that makes it find out whether a process can be bound in a given way.
+pub(crate) const TRY: &str = "--try";
 /// The variable that marks all processes of a job.
 pub const TOKEN: &str = "AUTOLOOP_SLOT_TOKEN";
 
@@ -81,6 +83,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> io::Result<()> {
     let mut args = args.into_iter();
     match args.next() {
         Some(word) if word == EXEC => stage::become_agent(args),
+        Some(word) if word == TRY => stage::try_bounds(args),
         _ => watch_over_one_job(),
     }
 }

@@ -102,6 +102,9 @@ pub trait Disk: Send + Sync {
     /// Puts a whole file in place of whatever has the name, so that a reader sees the old bytes or
     /// the new ones. Not synced: only things that can be rebuilt are written this way.
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
+    /// A number that is another one after the machine was started anew, so that what was not synced
+    /// may be lost. 0 where nobody can tell.
+    fn epoch(&self) -> u64;
     /// Starts to watch a file, which need not exist yet.
     fn watch(&self, path: &Path) -> io::Result<Box<dyn Watch>>;
 }

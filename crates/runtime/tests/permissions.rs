@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Sandbox;
 use autoloop_core::permissions::AllowList;
-use autoloop_runtime::permissions::{Limits, Snapshot};
+use autoloop_runtime::permissions::{Limits, Reach, Snapshot};
 
 #[path = "permissions/scene.rs"]
 mod scene;
@@ -447,8 +447,8 @@ fn what_is_too_much_to_copy_comes_from_git_or_is_reported() {
         outcome.told()[1..],
         [
             "big.txt: file modified (put back)",
-            "filtered.bin: file modified; no copy of it was kept (could not be put back)",
-            "node_modules/huge.js: file modified; no copy of it was kept (could not be put back)",
+            "filtered.bin: file modified; no copy of it was kept (not put back)",
+            "node_modules/huge.js: file modified; no copy of it was kept (not put back)",
             "src/main.rs: file modified (put back)",
         ]
     );
@@ -471,12 +471,12 @@ fn long_files_are_copied_and_come_back() {
 fn a_second_snapshot_copies_only_what_changed() {
     let scene = Scene::new();
     let snapshot = Snapshot::take(scene.vault(), scene.watched()).unwrap();
-    let (_, vault) = snapshot.compare_and_restore().unwrap();
+    let (_, vault) = snapshot.compare_and_restore(Reach::Everywhere).unwrap();
     let first = vault.len();
     scene.write("src/main.rs", "fn other() {}\n");
     let snapshot = Snapshot::take(vault, scene.watched()).unwrap();
     fs::write(scene.project.join("src/main.rs"), "evil").unwrap();
-    let (restored, vault) = snapshot.compare_and_restore().unwrap();
+    let (restored, vault) = snapshot.compare_and_restore(Reach::Everywhere).unwrap();
     assert!(restored.is_clean());
     assert_eq!(vault.len() - first, "fn other() {}\n".len() as u64);
     assert_eq!(scene.read("src/main.rs"), "fn other() {}\n");
@@ -501,7 +501,7 @@ fn a_project_inside_a_repository_guards_the_whole_repository() {
     scene.write("loops/a/autoloops.toml", SETTINGS);
     scene.write("loops/a/topology.toml", TOPOLOGY);
     fs::create_dir(scene.project.join("loops/a/.autoloop")).unwrap();
-    let allow = AllowList::metareview(Path::new(".autoloop"));
+    let allow = AllowList::metareview(Path::new(""), Path::new(".autoloop"));
     let inside = scene.project.join("loops/a");
     let watched =
         autoloop_runtime::permissions::Watched::new(&inside, Path::new(".autoloop"), allow);
@@ -509,7 +509,7 @@ fn a_project_inside_a_repository_guards_the_whole_repository() {
     scene.write("src/main.rs", "evil");
     scene.write("autoloops.toml", "evil = 1");
     scene.write("loops/a/harness.md", "good");
-    let (restored, _) = snapshot.compare_and_restore().unwrap();
+    let (restored, _) = snapshot.compare_and_restore(Reach::Everywhere).unwrap();
     let told: Vec<_> = restored.violations.iter().map(|violation| violation.path.clone()).collect();
     assert_eq!(told, [scene.project.join("autoloops.toml"), scene.project.join("src/main.rs")]);
     assert_eq!(restored.allowed.len(), 1);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use autoloop_core::config::Config;
 use autoloop_core::run::{Ending, Run, Runs, Stage};
 use autoloop_core::run_id::{RunId, RunIdSeed};
-use autoloop_runtime::drive::{Drive, DriveError, Scene};
+use autoloop_runtime::drive::{self, Bounds, Drive, DriveError, Scene};
 use autoloop_runtime::journal::{FileJournal, ReadError};
 use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
 use autoloop_runtime::project::{Loaded, Overrides, Project, Surroundings};
@@ -84,10 +84,11 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         journal: &journal,
         interrupts: &interrupts,
         program,
+        bounds: Bounds::Enforced,
         tell: &mut tell,
     };
     let drive = match &args.resume {
-        Some(name) => Drive::resume(scene, &run_to_resume(&journal, name)?),
+        Some(name) => Drive::resume(scene, &run_to_resume(&journal, &loaded, (name, world))?),
         None => Drive::begin(scene, &new_run_id(&journal, &loaded, world)?, objective(args)),
     };
     let ended = drive.and_then(Drive::run).map_err(drive_failure)?;
@@ -131,17 +132,22 @@ fn new_run_id(journal: &FileJournal, loaded: &Loaded, world: &World) -> Result<R
     Ok(loaded.plan.run_id_format.make(&seed, &|id| runs.get(id).is_some()))
 }
 
-fn run_to_resume(journal: &FileJournal, name: &str) -> Result<String, Failure> {
-    let runs = journal.fold::<Runs>()?.view;
+fn run_to_resume(
+    journal: &FileJournal,
+    loaded: &Loaded,
+    (name, world): (&str, &World),
+) -> Result<String, Failure> {
+    let (state_dir, disk) = (&loaded.files.state_dir, &*world.disk);
     let nothing =
         |message: String| Err(Failure::failed(message).hint("`autoloop run DIR` begins a new run"));
     if name.is_empty() {
-        return match runs.latest_unfinished() {
-            Some(run) => Ok(run.id.clone()),
+        return match drive::latest_unfinished(journal, state_dir, disk).map_err(drive_failure)? {
+            Some(run) => Ok(run),
             None => nothing(format!("there is no unfinished run in {}", journal.path().display())),
         };
     }
-    match runs.get(name).map(|run| &run.stage) {
+    let run = drive::standing(journal, state_dir, (name, disk)).map_err(drive_failure)?;
+    match run.map(|run| run.stage) {
         None => nothing(format!("there is no run '{name}' in {}", journal.path().display())),
         Some(Stage::Ended(Ending::Complete { .. })) => nothing(format!("run '{name}' is complete")),
         Some(_) => Ok(name.to_owned()),
@@ -176,6 +182,8 @@ fn drive_failure(error: DriveError) -> Failure {
         DriveError::Read(error @ ReadError::Changed { .. }) => Failure::from(error)
             .hint("somebody cut, replaced or edited the journal while the run went on"),
         DriveError::Read(error) => error.into(),
+        DriveError::Sandbox(_) => Failure::usage(error.to_string())
+            .hint("set review.sandbox = \"auto\", which puts back what a review may not change, or review.enabled = false"),
         DriveError::BadRunId(_) => Failure::usage(error.to_string()),
         DriveError::Write { .. } => Failure::failed(error.to_string()),
     }

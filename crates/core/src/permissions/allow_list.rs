@@ -51,14 +51,15 @@ impl AllowList {
         AllowList::default()
     }
 
-    /// The loop's own files: for a metareview. The state directory is given as seen from the project.
-    pub fn metareview(state_dir: &Path) -> Self {
-        let project = ["autoloops.toml", "topology.toml", "harness.md", "metareview.md"];
+    /// The loop's own files: for a metareview. Both directories are given as seen from the project; that
+    /// of the loop is empty where the project holds its own.
+    pub fn metareview(loop_dir: &Path, state_dir: &Path) -> Self {
+        let own = ["autoloops.toml", "topology.toml", "harness.md", "metareview.md"];
         let state = ["context.md", "plan.md", "progress.md"];
         let place = |path: PathBuf, shape| Place { path, shape };
         let mut places: Vec<Place> =
-            project.iter().map(|name| place(PathBuf::from(name), Shape::File)).collect();
-        places.push(place(PathBuf::from("roles"), Shape::Children("md")));
+            own.iter().map(|name| place(loop_dir.join(name), Shape::File)).collect();
+        places.push(place(loop_dir.join("roles"), Shape::Children("md")));
         places.extend(state.iter().map(|name| place(state_dir.join(name), Shape::File)));
         places.push(place(state_dir.join("docs"), Shape::Children("md")));
         places.push(place(state_dir.join("logs"), Shape::Beneath));
@@ -114,7 +115,7 @@ mod tests {
     use super::*;
 
     fn permission(path: &str) -> Permission {
-        AllowList::metareview(Path::new(".autoloop"))
+        AllowList::metareview(Path::new(""), Path::new(".autoloop"))
             .growing(Path::new(".autoloop/memory.jsonl"))
             .permission(Path::new(path))
     }
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_state_directory_elsewhere_is_as_good() {
-        let list = AllowList::metareview(Path::new("/state/of/it"));
+        let list = AllowList::metareview(Path::new(""), Path::new("/state/of/it"));
         assert_eq!(list.permission(Path::new("/state/of/it/plan.md")), Permission::Edit);
         assert_eq!(list.permission(Path::new("/state/of/it/plan.mdx")), Permission::None);
         assert_eq!(list.permission(Path::new(".autoloop/plan.md")), Permission::None);

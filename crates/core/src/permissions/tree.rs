@@ -262,7 +262,7 @@ mod tests {
     }
 
     fn rulings(before: &Tree, after: &Tree) -> Vec<(String, Ruling)> {
-        let list = AllowList::metareview(Path::new(".autoloop"));
+        let list = AllowList::metareview(Path::new(""), Path::new(".autoloop"));
         compare(before, after, |_| true)
             .iter()
             .map(|change| {
@@ -354,7 +354,8 @@ mod tests {
             tree(&[("roles", Kind::Directory), ("roles/a.md", Kind::File), ("z", Kind::File)]);
         let after = tree(&[("roles", Kind::Symlink("src".into())), ("roles-b", Kind::File)]);
         let changes = compare(&before, &after, |_| true);
-        let split = AllowList::metareview(Path::new(".autoloop")).split(changes, &after);
+        let split =
+            AllowList::metareview(Path::new(""), Path::new(".autoloop")).split(changes, &after);
         assert_eq!(
             paths(&split.violations),
             [
@@ -402,7 +403,7 @@ mod tests {
         /// Undoing every violation and keeping the rest leaves nothing that a second look objects to.
         #[test]
         fn what_is_left_after_putting_back_is_allowed(before in trees(), after in trees()) {
-            let list = AllowList::metareview(Path::new(".autoloop"));
+            let list = AllowList::metareview(Path::new(""), Path::new(".autoloop"));
             let mut left = after.clone();
             for change in compare(&before, &after, |_| true) {
                 if list.rule(&change, &after) == Ruling::Violation {

@@ -257,6 +257,8 @@ system_events! {
         prompt: String,
         /// How long it may take.
         timeout_ms: u64,
+        /// What holds the reviewer to its bounds.
+        enforcement: Option<String>,
     }
 
     /// A review ended.
@@ -269,6 +271,22 @@ system_events! {
         timed_out: bool,
         /// What it printed.
         output: String,
+        /// What it changed, where that was allowed, as a unified diff.
+        diff: Option<String>,
+    }
+
+    /// A reviewer changed what it may not.
+    ReviewViolation = "review.violation" {
+        /// Which sort of review.
+        kind: String,
+        /// The thing that was changed, as seen from the project.
+        path: String,
+        /// What was done to it.
+        what: String,
+        /// What came of it: `put back`, `kept out` if it never reached the project, or `not put back`.
+        outcome: String,
+        /// How many more changes of things inside of it belong to this.
+        beneath: Option<u64>,
     }
 
     /// An event was refused.

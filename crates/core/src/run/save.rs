@@ -27,7 +27,7 @@ impl Runs {
 
     /// The run that began last among those that were cut off or interrupted.
     pub fn latest_unfinished(&self) -> Option<&Run> {
-        self.iter().rev().filter(|run| run.start.is_some()).find(|run| run.is_unfinished())
+        self.iter().rev().find(|run| run.start.is_some() && run.is_unfinished())
     }
 
     fn run(&mut self, id: &str) -> &mut Run {
@@ -45,7 +45,7 @@ impl Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();
@@ -78,7 +78,7 @@ fn save_run(run: &Run, out: &mut Vec<u8>) {
     for text in [&run.id, &run.times.0, &run.times.1, &run.recent_event] {
         put_text(text, out);
     }
-    for number in [run.done, run.invalid_count, run.reviewed_before] {
+    for number in [run.done, run.invalid_count, run.reviewed_before, run.claims] {
         put_number(number, out);
     }
     put_number(run.last_rejected.is_some().into(), out);
@@ -102,10 +102,7 @@ fn save_run(run: &Run, out: &mut Vec<u8>) {
     put_number(stage, out);
     put_text(reason, out);
     save_texts(run.seen.iter(), run.seen.len(), out);
-    put_number(run.backpressure.is_some().into(), out);
-    if let Some(invalid) = &run.backpressure {
-        save_invalid(invalid, out);
-    }
+    save_invalid(run.backpressure.as_ref(), out);
     save_turn(&run.turn, out);
 }
 
@@ -116,6 +113,7 @@ fn load_run(taker: &mut Taker<'_>) -> Option<Run> {
     run.done = taker.number()?;
     run.invalid_count = taker.number()?;
     run.reviewed_before = taker.number()?;
+    run.claims = taker.number()?;
     let was_rejected = taker.number()? == 1;
     run.last_rejected = Some(taker.text()?.to_owned()).filter(|_| was_rejected);
     if taker.number()? == 1 {
@@ -139,14 +137,14 @@ fn load_run(taker: &mut Taker<'_>) -> Option<Run> {
         _ => return None,
     };
     run.seen = load_texts(taker)?.into_iter().collect();
-    if taker.number()? == 1 {
-        run.backpressure = Some(load_invalid(taker)?);
-    }
+    run.backpressure = load_invalid(taker)?;
     run.turn = load_turn(taker)?;
     Some(run)
 }
 
-fn save_invalid(invalid: &EventInvalid, out: &mut Vec<u8>) {
+fn save_invalid(invalid: Option<&EventInvalid>, out: &mut Vec<u8>) {
+    put_number(invalid.is_some().into(), out);
+    let Some(invalid) = invalid else { return };
     let EventInvalid { recent_event, emitted, suggested_roles, allowed_events, reason } = invalid;
     for text in [recent_event, emitted, suggested_roles, allowed_events] {
         put_text(text, out);
@@ -154,19 +152,23 @@ fn save_invalid(invalid: &EventInvalid, out: &mut Vec<u8>) {
     put_text(reason.as_deref().unwrap_or_default(), out);
 }
 
-fn load_invalid(taker: &mut Taker<'_>) -> Option<EventInvalid> {
+fn load_invalid(taker: &mut Taker<'_>) -> Option<Option<EventInvalid>> {
+    if taker.number()? != 1 {
+        return Some(None);
+    }
     let mut text = || taker.text().map(str::to_owned);
-    Some(EventInvalid {
+    Some(Some(EventInvalid {
         recent_event: text()?,
         emitted: text()?,
         suggested_roles: text()?,
         allowed_events: text()?,
         reason: text().map(|reason| (!reason.is_empty()).then_some(reason))?,
-    })
+    }))
 }
 
 fn save_turn(turn: &Turn, out: &mut Vec<u8>) {
     put_text(&turn.opening_event, out);
+    save_invalid(turn.opening_backpressure.as_ref(), out);
     save_texts(turn.events.iter(), turn.events.len(), out);
     put_number(u64::from(turn.refused) | u64::from(turn.withdrawn) << 1, out);
     put_number(turn.exit.is_some().into(), out);
@@ -178,6 +180,7 @@ fn save_turn(turn: &Turn, out: &mut Vec<u8>) {
 
 fn load_turn(taker: &mut Taker<'_>) -> Option<Turn> {
     let opening_event = taker.text()?.to_owned();
+    let opening_backpressure = load_invalid(taker)?;
     let events = load_texts(taker)?;
     let flags = taker.number()?;
     let exit = match taker.number()? {
@@ -189,7 +192,7 @@ fn load_turn(taker: &mut Taker<'_>) -> Option<Turn> {
         }
     };
     let (refused, withdrawn) = (flags & 1 != 0, flags & 2 != 0);
-    Some(Turn { opening_event, events, refused, withdrawn, exit })
+    Some(Turn { opening_event, opening_backpressure, events, refused, withdrawn, exit })
 }
 
 fn save_texts<'a>(texts: impl Iterator<Item = &'a String>, count: usize, out: &mut Vec<u8>) {

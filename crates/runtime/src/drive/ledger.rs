@@ -3,16 +3,22 @@
 //! The harness appends only where it expects the journal to end, so it knows which lines are its own.
 //! Every other line of the run is somebody else's, whatever it claims to be.
 
+use std::io;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
-use autoloop_core::project::scratchpad::{Scratchpad, Scratchpads};
+use autoloop_core::project::scratchpad::Scratchpad;
 use autoloop_core::record::{EventInvalid, Glance, Heading};
-use autoloop_core::run::{Run, Runs};
+use autoloop_core::run::Run;
+use autoloop_core::run_id::RunId;
 use autoloop_core::stamp::Stamp;
 use autoloop_core::topic::{Topic, TopicClass};
 
 use super::DriveError;
+use super::known::Known;
+use super::notebook::{Notebook, Noted};
 use crate::journal::{Append, AppendError, Durability, FileJournal, Journal, NewRecord, Position};
+use crate::world::World;
 
 /// What is on record about a run.
 pub struct Ledger<'a> {
@@ -21,6 +27,7 @@ pub struct Ledger<'a> {
     scratchpad: Scratchpad,
     /// Everything before it is in the two above.
     position: Position,
+    notebook: Notebook,
 }
 
 /// What others wrote about the run.
@@ -33,22 +40,31 @@ pub struct Foreign {
 }
 
 impl<'a> Ledger<'a> {
-    /// The ledger of a run that begins now.
-    pub fn new(journal: &'a FileJournal, run: Run) -> Result<Self, DriveError> {
-        let position = journal.head()?;
-        Ok(Ledger { journal, run, scratchpad: Scratchpad::default(), position })
+    /// The ledger of a run that begins now. Nobody else may drive it.
+    pub(super) fn begin(
+        journal: &'a FileJournal,
+        id: &RunId,
+        (run_dir, world): (&Path, &World),
+    ) -> Result<Self, DriveError> {
+        Ok(Ledger {
+            position: journal.head()?,
+            notebook: Notebook::begin(run_dir, &[], world).map_err(unwritable)?,
+            journal,
+            run: Run::new(id.as_str()),
+            scratchpad: Scratchpad::default(),
+        })
     }
 
-    /// The ledger of a run that is on record.
-    pub fn of_run(journal: &'a FileJournal, id: &str) -> Result<Self, DriveError> {
-        let runs = journal.fold::<Runs>()?;
-        let scratchpads = journal.fold::<Scratchpads>()?.view;
-        Ok(Ledger {
-            journal,
-            run: runs.view.get(id).cloned().unwrap_or_else(|| Run::new(id)),
-            scratchpad: scratchpads.of(id).cloned().unwrap_or_default(),
-            position: runs.position,
-        })
+    /// The ledger of a run that is on record. Nobody else may drive it.
+    pub(super) fn resume(
+        journal: &'a FileJournal,
+        id: &str,
+        (run_dir, world): (&Path, &World),
+    ) -> Result<Self, DriveError> {
+        let Known { run, scratchpad, position, marks } =
+            Known::read(journal, id, Noted::read(run_dir, &*world.disk))?;
+        let notebook = Notebook::begin(run_dir, &marks, world).map_err(unwritable)?;
+        Ok(Ledger { journal, run, scratchpad, position, notebook })
     }
 
     /// The run.
@@ -98,8 +114,11 @@ impl<'a> Ledger<'a> {
         loop {
             foreign.extend(self.read_on()?);
             let how = Append { expect: Some(self.position), durability };
-            match self.journal.append(&records(&foreign), how) {
+            let records = records(&foreign);
+            self.notebook.note(&records).map_err(unwritable)?;
+            match self.journal.append(&records, how) {
                 Ok(end) => {
+                    self.notebook.written();
                     self.take_own(end)?;
                     return Ok(foreign);
                 }
@@ -111,7 +130,7 @@ impl<'a> Ledger<'a> {
 
     /// Takes in what we wrote ourselves: everything up to `end`.
     fn take_own(&mut self, end: Position) -> Result<(), DriveError> {
-        let Ledger { journal, run, scratchpad, position } = self;
+        let Ledger { journal, run, scratchpad, position, .. } = self;
         journal.read(*position, &mut |line| {
             line.records(|record| {
                 if record.run() == run.id {
@@ -126,8 +145,12 @@ impl<'a> Ledger<'a> {
     }
 }
 
+fn unwritable((path, source): (PathBuf, io::Error)) -> DriveError {
+    DriveError::Write { path, source }
+}
+
 impl Foreign {
-    fn take(&mut self, record: &Glance<'_>, run: &mut Run) {
+    pub(super) fn take(&mut self, record: &Glance<'_>, run: &mut Run) {
         if record.run() != run.id {
             return;
         }

@@ -1,16 +1,20 @@
 //! A metareview: the loop looks at itself before it goes on.
 
+use std::io;
+
 use autoloop_core::prompt::Budgets;
 use autoloop_core::prompt::review::{ReviewOrder, render};
 use autoloop_core::record::{ReviewFinish, ReviewStart};
 use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::topology::Route;
 
+use super::bounds::{Confined, Findings};
 use super::iteration::{invalid_events, millis, notes, said, told_of};
 use super::launch::{Turn, mode_name};
 use super::{Drive, DriveError, Progress, spooled_output};
 use crate::journal::NewRecord;
 use crate::process;
+use crate::world::{Ending, Finished, NeverStarted};
 
 /// What such reviews are called in records and in the environment.
 const KIND: &str = "metareview";
@@ -33,7 +37,9 @@ impl Drive<'_> {
             review: KIND,
             prompt: &prompt,
         };
-        let launch = self.launch(&plan.backend, &turn)?;
+        let mut launch = self.launch(&plan.backend, &turn)?;
+        let layers = self.enforcement;
+        let confined = layers.map(|layers| self.confine(layers, &mut launch.job)).transpose();
         let start = ReviewStart {
             kind: KIND.to_owned(),
             backend_kind: plan.backend.kind.to_string(),
@@ -41,30 +47,52 @@ impl Drive<'_> {
             prompt_mode: mode_name(launch.delivery),
             prompt: prompt.clone(),
             timeout_ms: millis(plan.backend.timeout),
+            enforcement: match &confined {
+                Ok(Some(confined)) => Some(confined.enforcement.to_string()),
+                Ok(None) | Err(_) => None,
+            },
         };
         let heading = self.ledger.heading(before, self.world.clock.now());
         self.ledger.append(self.durability(), |_| vec![start.record(&heading).into()])?;
 
         let spool = launch.job.spool.clone();
-        let finished = process::run(launch.job, self.world, self.interrupts);
+        let watched = |confined: Confined| self.watch(confined, &launch.job);
+        let (finished, findings) = match confined.and_then(|some| some.map(watched).transpose()) {
+            Ok(bound) => {
+                let finished = process::run(launch.job, self.world, self.interrupts);
+                let findings = bound.map(|bound| self.release(bound, KIND)).unwrap_or_default();
+                (finished, findings)
+            }
+            // Without bounds there is no review.
+            Err(error) => (not_started(&error), Findings::default()),
+        };
         let output = spooled_output(spool.as_ref(), &finished, self.world)?;
         let finish = ReviewFinish {
             kind: KIND.to_owned(),
             exit_code: finished.exit_code(),
             timed_out: finished.timed_out(),
             output: if output.is_some() { String::new() } else { said(&finished) },
+            diff: findings.diff,
         };
+        for violation in &findings.violations {
+            let note = format!("the reviewer went too far: {}: {}", violation.path, violation.what);
+            (self.tell)(Progress::Note(&note));
+        }
         let heading = self.ledger.heading(before, self.world.clock.now());
         self.ledger.append(self.durability(), |foreign| {
             let invalid = invalid_events(&recent_event, &route, foreign);
             let mut records: Vec<NewRecord> =
                 invalid.iter().map(|invalid| invalid.record(&heading).into()).collect();
+            let violations = findings.violations.iter();
+            records.extend(violations.map(|violation| violation.record(&heading).into()));
             records.push(NewRecord { record: finish.record(&heading), spooled: output.clone() });
             records
         })?;
         for note in notes(&finished) {
             (self.tell)(Progress::Note(&note));
         }
+        self.reload();
+        self.notices.extend(findings.notices);
         Ok(())
     }
 
@@ -85,4 +113,13 @@ impl Drive<'_> {
             budgets: Budgets::default(),
         })
     }
+}
+
+/// A review that could not be held to its bounds, and so was not begun.
+fn not_started(error: &io::Error) -> Finished {
+    let message = format!("the review was not started, as nothing would bind it: {error}");
+    Finished::new(Ending::NeverStarted(NeverStarted {
+        errno: error.raw_os_error().unwrap_or_default(),
+        message,
+    }))
 }

@@ -92,9 +92,7 @@ impl FileJournal {
     }
 
     fn sidecar<V: View>(&self) -> PathBuf {
-        let mut dir = self.path().as_os_str().to_owned();
-        dir.push(".idx");
-        PathBuf::from(dir).join(V::NAME)
+        sidecar_dir(self.path()).join(V::NAME)
     }
 
     /// What was kept of a view, if it can be used.
@@ -177,4 +175,11 @@ fn checksum(bytes: &[u8]) -> u32 {
     hasher.update(&bytes[..HEADER - 4]);
     hasher.update(&bytes[HEADER..]);
     hasher.finalize()
+}
+
+/// Where the sidecars of a journal are.
+pub fn sidecar_dir(journal: &Path) -> PathBuf {
+    let mut dir = journal.as_os_str().to_owned();
+    dir.push(".idx");
+    PathBuf::from(dir)
 }

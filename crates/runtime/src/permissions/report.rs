@@ -47,15 +47,34 @@ pub struct Violation {
     pub restored: bool,
 }
 
+impl Violation {
+    /// Where, in a form that is never empty.
+    pub fn place(&self) -> &Path {
+        if self.path.as_os_str().is_empty() { Path::new(".") } else { &self.path }
+    }
+
+    /// What came of it, in words.
+    pub fn outcome(&self) -> &'static str {
+        match (&self.what, self.restored) {
+            (Offence::KeptOut(_), _) => "kept out",
+            (_, true) => "put back",
+            (_, false) => "not put back",
+        }
+    }
+
+    /// Whether it left a file of settings so that it could not be read.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self.what, Offence::Unreadable(_))
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = self.path.as_os_str().is_empty();
-        let path = if whole { Path::new(".") } else { &self.path };
-        write!(f, "{}: {}", path.display(), self.what)?;
+        write!(f, "{}: {}", self.place().display(), self.what)?;
         if self.beneath > 0 {
             write!(f, ", with {} more inside", self.beneath)?;
         }
-        f.write_str(if self.restored { " (put back)" } else { " (could not be put back)" })
+        write!(f, " ({})", self.outcome())
     }
 }
 
@@ -64,6 +83,8 @@ impl fmt::Display for Violation {
 pub enum Offence {
     /// Something was changed that may not be, or in a way that is not allowed.
     Changed(What),
+    /// The same, in a view of the project that is thrown away: it never reached the project.
+    KeptOut(What),
     /// Something that is too much to be copied was changed.
     ChangedUnkept(What),
     /// A setting that binds the reviewer was changed.
@@ -77,7 +98,7 @@ pub enum Offence {
 impl fmt::Display for Offence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Offence::Changed(what) => what.fmt(f),
+            Offence::Changed(what) | Offence::KeptOut(what) => what.fmt(f),
             Offence::ChangedUnkept(what) => write!(f, "{what}; no copy of it was kept"),
             Offence::Setting(put_back) => write!(f, "protected setting {put_back}"),
             Offence::NotGrown(fault) => fault.fmt(f),

@@ -1,11 +1,11 @@
 //! Where a reviewer's process can write at all.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use autoloop_core::config::Sandbox;
 use autoloop_core::permissions::{AllowList, Shape};
+
+use super::confinement::SandboxError;
 
 #[cfg(target_os = "linux")]
 mod landlock;
@@ -29,45 +29,6 @@ impl fmt::Display for Support {
             Support::None(why) => write!(f, "no sandbox: {why}"),
         }
     }
-}
-
-/// Which layers bind a reviewer, for `review.start`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Enforcement {
-    layers: Vec<String>,
-}
-
-impl Enforcement {
-    /// What is in force when a process is bound as far as this goes.
-    pub fn with(support: Option<Support>) -> Enforcement {
-        let mut layers = vec!["snapshot".to_owned()];
-        if let Some(support @ Support::Landlock { .. }) = support {
-            layers.push(support.to_string());
-        }
-        Enforcement { layers }
-    }
-
-    /// The layers, by name.
-    pub fn layers(&self) -> &[String] {
-        &self.layers
-    }
-}
-
-impl fmt::Display for Enforcement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.layers.join(", "))
-    }
-}
-
-/// Why a process is not bound.
-#[derive(Debug, thiserror::Error)]
-pub enum SandboxError {
-    /// There is no sandbox, and one is required.
-    #[error("review.sandbox is \"required\", but there is none here: {0}")]
-    Unsupported(&'static str),
-    /// The kernel refused the rules.
-    #[error("the sandbox could not be made: {0}")]
-    Refused(String),
 }
 
 /// Where a reviewer may write. It may read everything that its user may.
@@ -129,39 +90,6 @@ impl Rules {
         self.files.push(home.join(".claude.json"));
         self
     }
-
-    /// The rules as arguments for the process that will apply them.
-    pub fn to_args(&self) -> Vec<OsString> {
-        let flagged = |flag: &'static str, paths: &[PathBuf]| -> Vec<OsString> {
-            paths.iter().flat_map(|path| [flag.into(), path.clone().into_os_string()]).collect()
-        };
-        [
-            flagged("--write-file", &self.files),
-            flagged("--write-in", &self.directories),
-            flagged("--free-in", &self.free),
-        ]
-        .concat()
-    }
-
-    /// Reads such arguments.
-    ///
-    /// # Errors
-    ///
-    /// The first argument that is not one of them.
-    pub fn from_args(args: impl IntoIterator<Item = OsString>) -> Result<Rules, OsString> {
-        let mut rules = Rules::default();
-        let mut args = args.into_iter();
-        while let Some(flag) = args.next() {
-            let list = match flag.to_str() {
-                Some("--write-file") => &mut rules.files,
-                Some("--write-in") => &mut rules.directories,
-                Some("--free-in") => &mut rules.free,
-                _ => return Err(flag),
-            };
-            list.push(args.next().ok_or(flag)?.into());
-        }
-        Ok(rules)
-    }
 }
 
 /// Asks the kernel what it offers. Costs a system call.
@@ -172,24 +100,13 @@ pub fn probe() -> Support {
     Support::None("only Linux has Landlock")
 }
 
-/// Binds the calling thread, and every process it starts from now on, to the rules. There is no way
-/// back. With [`Sandbox::Off`] nothing is done.
-///
-/// # Errors
-///
-/// When there is no sandbox although one is required, or the kernel refuses the rules.
-pub fn apply_to_self(rules: &Rules, mode: Sandbox) -> Result<Enforcement, SandboxError> {
-    match (mode, probe()) {
-        (Sandbox::Off, _) => Ok(Enforcement::with(None)),
-        (Sandbox::Required, Support::None(why)) => Err(SandboxError::Unsupported(why)),
-        (Sandbox::Auto, Support::None(_)) => Ok(Enforcement::with(None)),
-        (Sandbox::Auto | Sandbox::Required, support) => {
-            #[cfg(target_os = "linux")]
-            landlock::apply(rules)?;
-            #[cfg(not(target_os = "linux"))]
-            let _ = rules;
-            Ok(Enforcement::with(Some(support)))
-        }
+impl Rules {
+    /// Binds the calling thread, and every process it starts from now on. There is no way back.
+    pub(super) fn bind_self(&self) -> Result<(), SandboxError> {
+        #[cfg(target_os = "linux")]
+        return landlock::apply(self);
+        #[cfg(not(target_os = "linux"))]
+        Err(SandboxError::Refused("only Linux has Landlock".to_owned()))
     }
 }
 
@@ -204,26 +121,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_survive_the_way_to_the_shim() {
-        let rules = Rules::new(Path::new("/p q"), &AllowList::metareview(Path::new(".autoloop")))
-            .free_in(Path::new("/tmp/\nx"))
-            .with_agent_state(Path::new("/home/me"));
-        assert_eq!(Rules::from_args(rules.to_args()), Ok(rules));
-        assert_eq!(Rules::from_args(["--else".into()]), Err("--else".into()));
-    }
-
-    #[test]
     fn a_journal_is_never_among_what_may_be_written() {
         let list = AllowList::read_only().growing(Path::new(".autoloop/journal.jsonl"));
         let rules = Rules::new(Path::new("/p"), &list);
         assert!(rules.files.iter().all(|path| path.starts_with("/dev")));
         assert!(rules.directories.is_empty());
-    }
-
-    #[test]
-    fn layers_are_told_in_words() {
-        assert_eq!(Enforcement::with(None).to_string(), "snapshot");
-        let landlock = Enforcement::with(Some(Support::Landlock { abi: 7 }));
-        assert_eq!(landlock.to_string(), "snapshot, landlock abi 7");
     }
 }

@@ -2,13 +2,19 @@
 
 use std::path::Path;
 
-use autoloop_core::permissions::{Repaired, Unreadable, repair_settings, repair_topology};
+use autoloop_core::permissions::{
+    AllowList, Permission, Repaired, Unreadable, repair_settings, repair_topology,
+};
 
 type Repair = fn(&str, &str) -> Result<Repaired, Unreadable>;
 
 /// How a file of the loop is repaired; `None` for a file that is only text.
-pub(super) fn repair_of(seen: &Path) -> Option<Repair> {
-    match seen.to_str() {
+pub(super) fn repair_of(seen: &Path, allow: &AllowList) -> Option<Repair> {
+    // One of this name among the logs is just a log.
+    if allow.permission(seen) != Permission::Edit {
+        return None;
+    }
+    match seen.file_name()?.to_str() {
         Some("autoloops.toml") => Some(repair_settings),
         Some("topology.toml") => Some(repair_topology),
         _ => None,

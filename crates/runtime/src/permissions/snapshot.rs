@@ -6,7 +6,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use autoloop_core::permissions::{self, Change, Entry, Kind, LONGEST_DIFFED, Tree, What};
+use autoloop_core::permissions::{
+    self, Change, Entry, Kind, LONGEST_DIFFED, Permission, Tree, What,
+};
 
 use super::beneath;
 use super::choice::Choice;
@@ -19,7 +21,7 @@ use super::restore::{self, Restorer, Source};
 use super::settings::{self, Finding};
 use super::vault::Vault;
 use super::walk::{Closed, Ground, walk};
-use super::watched::{Watched, ground, growing_paths};
+use super::watched::{Reach, Watched, ground, growing_paths};
 
 /// Stamps younger than this when they were taken prove nothing: the clock of files ticks slowly.
 const TICK: i128 = 20_000_000;
@@ -133,14 +135,14 @@ impl Snapshot {
         }
     }
 
-    /// Looks at everything again, keeps what is allowed and puts the rest back. Every process of the
-    /// reviewer has to be dead.
+    /// Looks at everything again, keeps what is allowed and puts back the rest of what the reviewer
+    /// may have changed. Every process of the reviewer has to be dead.
     ///
     /// # Errors
     ///
     /// When the trees cannot be looked at. What cannot be put back is no error, but told. The vault
     /// comes back for the next snapshot.
-    pub fn compare_and_restore(self) -> io::Result<(Restored, Vault)> {
+    pub fn compare_and_restore(self, reach: Reach) -> io::Result<(Restored, Vault)> {
         let vault = &self.vault;
         // First of all, because it opens what was closed.
         let after = walk(&self.ground, Closed::Force(&self.before))?;
@@ -148,7 +150,7 @@ impl Snapshot {
         for growing in &self.growing {
             faults.extend(growing.check()?.map(|fault| (growing, fault)));
         }
-        let mut split = self.watched.allow.split(self.changes(&after), &after);
+        let mut split = self.watched.allow.split(self.changes(&after, reach), &after);
         let mut settings = Vec::new();
         let mut left = Vec::new();
         for change in split.allowed.drain(..) {
@@ -186,12 +188,12 @@ impl Snapshot {
             let (path, what) = (growing.seen.clone(), Offence::NotGrown(fault));
             restored.violations.push(Violation { path, what, beneath: 0, restored: done });
         }
-        restored.violations.extend(self.verdict(split.violations, settings)?);
+        restored.violations.extend(self.verdict(split.violations, settings, reach)?);
         restored.allowed = self.describe(left)?;
         Ok((restored, self.vault))
     }
 
-    fn changes(&self, after: &Tree) -> Vec<Change> {
+    fn changes(&self, after: &Tree, reach: Reach) -> Vec<Change> {
         let opener = RefCell::new(Opener::new(&self.ground));
         let differ = |path: &Path| {
             let file = opener.borrow_mut().open(path, Bits::Force);
@@ -213,12 +215,18 @@ impl Snapshot {
             }
         }
         changes.sort_by(|a, b| a.path.cmp(&b.path));
+        if reach == Reach::LoopFiles {
+            let allow = &self.watched.allow;
+            changes.retain(|change| allow.permission(&change.path) != Permission::None);
+        }
         changes
     }
 
     /// What a changed file of settings says; `None` when it is none.
     fn look_inside(&self, change: &Change) -> io::Result<Option<Finding>> {
-        let Some(repair) = settings::repair_of(&change.path) else { return Ok(None) };
+        let Some(repair) = settings::repair_of(&change.path, &self.watched.allow) else {
+            return Ok(None);
+        };
         if matches!(change.what, What::Deleted(_)) {
             let why = permissions::Unreadable::After("the file is gone".to_owned());
             return Ok(Some(Finding::PutBack(why)));
@@ -237,12 +245,13 @@ impl Snapshot {
         &self,
         violations: Vec<Change>,
         settings: Vec<(PathBuf, Offence)>,
+        reach: Reach,
     ) -> io::Result<Vec<Violation>> {
         if violations.is_empty() && settings.is_empty() {
             return Ok(Vec::new());
         }
         let now = walk(&self.ground, Closed::Respect)?;
-        let changes = self.changes(&now);
+        let changes = self.changes(&now, reach);
         let different: BTreeSet<PathBuf> =
             changes.iter().map(|change| change.path.clone()).collect();
         let left = self.watched.allow.split(changes, &now).violations;

@@ -52,6 +52,16 @@ impl Watched {
     }
 }
 
+/// Where changes are taken for those of the reviewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Everywhere: nobody else was at work.
+    Everywhere,
+    /// In what the allow list names, and in the files that may only grow: somebody else was at work
+    /// in the project, whose changes cannot be told from those of the reviewer.
+    LoopFiles,
+}
+
 /// How much is copied. What is more can be watched, but not put back, unless git has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -17,6 +17,8 @@ pub struct Surroundings {
     pub user_file: Option<PathBuf>,
     /// Whether the person named that file, so that it has to exist.
     pub is_named: bool,
+    /// Where the person's files are.
+    pub home: Option<PathBuf>,
     /// What AUTOLOOP_SET holds.
     pub set: Option<String>,
 }
@@ -38,6 +40,7 @@ impl Surroundings {
         let text = set(VARIABLE).map(OsString::into_string).transpose();
         Ok(Surroundings {
             is_named: named.is_some(),
+            home: home(),
             user_file: named
                 .or_else(|| Some(usual()?.join("autoloop/config.toml")))
                 // The name for "none" that everybody knows.

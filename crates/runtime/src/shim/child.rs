@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use super::stage::READY;
 use super::{COMMAND, never_started};
+use crate::permissions::Confinement;
 use crate::world::{Job, NeverStarted};
 
 /// An agent that was started, with our ends of its pipes.
@@ -115,12 +116,15 @@ impl Launch {
 
         let (errors, held) = io::pipe()?;
         super::pipes::never_wait(&errors)?;
+        let bounds = job.confinement.as_ref().map(Confinement::to_args).unwrap_or_default();
         let mut command = Command::new(this_program()?);
         command
             .arg0("autoloop")
             .args([COMMAND, super::EXEC])
             .arg(std::process::id().to_string())
             .arg(held.as_raw_fd().to_string())
+            .arg(bounds.len().to_string())
+            .args(bounds)
             .arg(&job.program)
             .args(&job.args);
         Ok((Launch { errors: Some(errors), held: Some(held), said: Vec::new() }, command))
@@ -128,6 +132,9 @@ impl Launch {
 
     #[cfg(not(target_os = "linux"))]
     fn prepare(job: &Job) -> io::Result<(Self, Command)> {
+        if job.confinement.is_some() {
+            return Err(io::Error::other("there is no sandbox on this system"));
+        }
         let mut command = Command::new(&job.program);
         command.args(&job.args);
         Ok((Launch { errors: None, held: None, said: Vec::new() }, command))
@@ -152,13 +159,17 @@ impl Launch {
                 self.held = None;
             }
         }
-        match self.said.get(1..5).and_then(|errno| errno.try_into().ok()).map(i32::from_le_bytes) {
-            Some(errno) => {
-                let error = io::Error::from_raw_os_error(errno);
-                Launched::Failed(never_started(&error, |error| cannot_start(job, error)))
+        let Some((errno, why)) = self.said.get(1..).and_then(<[u8]>::split_first_chunk) else {
+            return Launched::Running;
+        };
+        let error = io::Error::from_raw_os_error(i32::from_le_bytes(*errno));
+        Launched::Failed(never_started(&error, |error| match why {
+            [] => cannot_start(job, error),
+            why => {
+                let program = Path::new(&job.program).display();
+                format!("cannot start '{program}': {}", String::from_utf8_lossy(why))
             }
-            None => Launched::Running,
-        }
+        }))
     }
 }
 

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::family;
+use crate::permissions::Confinement;
 use crate::world::{Clock, SystemClock};
 
 /// What the stage writes when it has found its way to the shim.
@@ -18,17 +19,26 @@ const TRY_AGAIN: Duration = Duration::from_millis(10);
 
 /// Asks to die with the shim, and becomes the agent.
 ///
-/// The arguments are the shim's process id, the number of the pipe there that takes our errors, the
-/// program and its arguments. The pipe is opened by its name in `/proc`, because a descriptor that
+/// The arguments are the shim's process id, the number of the pipe there that takes our errors, how
+/// many words follow about the bounds of the agent, these words, the program and its arguments. The pipe is opened by its name in `/proc`, because a descriptor that
 /// was merely inherited could not be closed at exec without `unsafe`; and that it closes then is how
 /// the shim learns that all went well.
 pub(super) fn become_agent(mut args: impl Iterator<Item = OsString>) -> io::Result<()> {
     let mut word = || args.next().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
-    let (shim, descriptor, program) = (word()?, word()?, word()?);
-    let (shim, descriptor) = (number(&shim)?, number(&descriptor)?);
+    let (shim, descriptor, count) = (number(&word()?)?, number(&word()?)?, number(&word()?)?);
+    let bounds = (0..count).map(|_| word()).collect::<io::Result<Vec<_>>>()?;
+    let program = word()?;
     let mut errors: File =
         OpenOptions::new().write(true).open(format!("/proc/{shim}/fd/{descriptor}"))?;
     errors.write_all(&[READY])?;
+    if !bounds.is_empty()
+        && let Err(why) = confine(bounds)
+    {
+        errors.write_all(&rustix::io::Errno::PERM.raw_os_error().to_le_bytes())?;
+        errors.write_all(why.as_bytes())?;
+        std::process::exit(126);
+    }
+    // Not before: who enters a namespace of his own forgets this wish.
     die_with_parent()?;
     if !family::parent_is(shim) {
         return Ok(());
@@ -37,6 +47,17 @@ pub(super) fn become_agent(mut args: impl Iterator<Item = OsString>) -> io::Resu
     let error = exec(command.args(args));
     errors.write_all(&error.raw_os_error().unwrap_or_default().to_le_bytes())?;
     std::process::exit(127);
+}
+
+/// Finds out whether a process can be bound so, by binding this one.
+pub(super) fn try_bounds(args: impl Iterator<Item = OsString>) -> io::Result<()> {
+    confine(args.collect()).map_err(io::Error::other)
+}
+
+fn confine(bounds: Vec<OsString>) -> Result<(), String> {
+    let bounds = Confinement::from_args(bounds)
+        .map_err(|word| format!("'{}' says nothing about bounds", word.display()))?;
+    bounds.bind_self().map_err(|error| error.to_string())
 }
 
 fn exec(command: &mut Command) -> io::Error {

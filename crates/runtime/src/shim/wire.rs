@@ -11,6 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::permissions::Confinement;
 use crate::world::{
     Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted, Output, Report,
     Signal, Spool,
@@ -188,6 +189,9 @@ impl Body {
             Leftovers::Warn => 1,
             Leftovers::Keep => 2,
         });
+        self.maybe(job.confinement.as_ref(), |body, bounds| {
+            body.list(&bounds.to_args(), |body, word| body.os(word));
+        });
     }
 
     fn finished(&mut self, finished: &Finished) {
@@ -306,6 +310,9 @@ impl Text<'_> {
                 2 => Leftovers::Keep,
                 _ => return Err(garbled()),
             },
+            confinement: self.maybe(|body| {
+                Confinement::from_args(body.list(Text::os)?).map_err(|_| garbled())
+            })?,
         })
     }
 
@@ -356,6 +363,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::permissions::{Overlay, Rules};
 
     fn os() -> impl Strategy<Value = OsString> {
         vec(any::<u8>(), 0..20).prop_map(OsString::from_vec)
@@ -394,11 +402,23 @@ mod tests {
             leftovers in prop::sample::select(
                 vec![Leftovers::Kill, Leftovers::Warn, Leftovers::Keep]
             ),
+            confinement in option::of(confinement()),
         ) -> Job {
             Job {
                 program, args, env, env_removed, dir, stdin, token, notes, limits, spool, look_for,
-                leftovers,
+                leftovers, confinement,
             }
+        }
+    }
+
+    prop_compose! {
+        fn confinement()(
+            (files, directories) in (vec(path(), 0..3), vec(path(), 0..3)),
+            free in vec(path(), 0..3),
+            overlay in option::of((path(), path(), path())),
+        ) -> Confinement {
+            let overlay = overlay.map(|(project, upper, work)| Overlay { project, upper, work });
+            Confinement { rules: Rules { files, directories, free }, overlay }
         }
     }
 

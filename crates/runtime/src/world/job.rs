@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
+use crate::permissions::Confinement;
+
 /// A process to start, and how it is watched over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
@@ -34,6 +36,8 @@ pub struct Job {
     pub look_for: Vec<u8>,
     /// What becomes of processes that it leaves behind when it ends by itself.
     pub leftovers: Leftovers,
+    /// What it may touch, where it is bound.
+    pub confinement: Option<Confinement>,
 }
 
 /// How long a job may take, and how much of what it prints is kept.

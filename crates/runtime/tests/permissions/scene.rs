@@ -10,7 +10,8 @@ use std::process::Command;
 use autoloop_core::config::Sandbox;
 use autoloop_core::permissions::AllowList;
 use autoloop_runtime::permissions::{
-    Restored, Rules, Snapshot, Support, Vault, Violation, Watched, apply_to_self, probe,
+    Confinement, Enforcement, Reach, Restored, Rules, Snapshot, Support, Vault, Violation, Watched,
+    probe,
 };
 use tempfile::TempDir;
 
@@ -122,7 +123,7 @@ impl Scene {
     }
 
     pub(crate) fn allow(&self) -> AllowList {
-        AllowList::metareview(Path::new(".autoloop"))
+        AllowList::metareview(Path::new(""), Path::new(".autoloop"))
             .growing(Path::new(".autoloop/journal.jsonl"))
             .growing(Path::new(".autoloop/memory.jsonl"))
     }
@@ -155,12 +156,14 @@ impl Scene {
             .env("OUTSIDE", self.outside());
         // Rules bind the thread that takes them on, and the processes it starts.
         let output = std::thread::spawn(move || {
-            apply_to_self(&rules, mode).unwrap();
+            if Enforcement::choose(mode, probe()).unwrap() != Enforcement::Snapshot {
+                Confinement { rules, overlay: None }.bind_self().unwrap();
+            }
             command.output().unwrap()
         })
         .join()
         .unwrap();
-        let (restored, _) = snapshot.compare_and_restore().unwrap();
+        let (restored, _) = snapshot.compare_and_restore(Reach::Everywhere).unwrap();
         Outcome {
             base: self.base().display().to_string(),
             succeeded: output.status.success(),

@@ -9,8 +9,9 @@ const SHOWN: usize = 300;
 
 impl Sandbox {
     /// The journal, one line a record: the run by its number where there are several, the iteration,
-    /// the topic, and all fields in their order, escaped as they are. Prompts, durations, times and
-    /// the names of runs are left out; long values are told by their length.
+    /// the topic, and all fields in their order, escaped as they are. Prompts, durations, times,
+    /// the names of runs and what this machine can enforce are left out; long values are told by their
+    /// length.
     pub fn story(&self) -> String {
         let journal = self.journal();
         let mut runs: Vec<&str> = Vec::new();
@@ -38,6 +39,7 @@ impl Sandbox {
                     "run" | "iteration" | "topic" | "fields" | "ts" | "v" | "source" => {}
                     "prompt" => story.push_str(" prompt=…"),
                     "elapsed_s" => story.push_str(" elapsed_s=…"),
+                    "enforcement" => story.push_str(" enforcement=…"),
                     name => {
                         let _ = write!(story, " {name}={}", shown(value));
                     }

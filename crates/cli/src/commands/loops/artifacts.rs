@@ -104,6 +104,8 @@ fn kind_of(name: &str) -> &'static str {
     match name {
         "lock" => "lock",
         "memory.jsonl" => "memory",
+        // Which records were the harness's own.
+        "own-records" => "notes",
         _ if name.ends_with(".prompt.md") => "prompt",
         _ if name.ends_with(".out") => "output",
         _ if name.ends_with(".err") => "errors",

@@ -1,0 +1,280 @@
+//! Reviewers that go too far, through the binary: with a sandbox and without, nothing that they may
+//! not touch stays changed, and what they did is on record.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a scene that cannot be set fails its test")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use autoloop_runtime::permissions::{Support, probe};
+use autoloop_testkit::Sandbox;
+use insta::assert_snapshot;
+use tempfile::TempDir;
+
+const TOPOLOGY: &str = "[[role]]\nid = 'a'\nemits = ['a.done']\n";
+
+/// A project in a repository with a sibling working tree.
+struct Project {
+    sandbox: Sandbox,
+    sibling: TempDir,
+}
+
+/// A project whose reviewer runs a script. In it `$SIDE` is the sibling.
+fn project(review: &str, settings: &str) -> Project {
+    let sibling = tempfile::tempdir().unwrap();
+    let side = sibling.path().join("side");
+    let agent =
+        format!("[ -z \"$AUTOLOOP_REVIEW_MODE\" ] || {{\nSIDE={}\n{review}\n}}\n", side.display());
+    let settings = format!("review.enabled = true\nreview.every_iterations = 1\n{settings}");
+    let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), &agent, &settings);
+    sandbox
+        .write("topology.toml", TOPOLOGY)
+        .write("harness.md", "Be careful.\n")
+        .write("src/main.rs", "fn main() {}\n")
+        .write("ignored/cache", "made again\n")
+        .write(".gitignore", "ignored/\n.autoloop/\n");
+    let git = |args: &[&str]| {
+        let mut git = sandbox.at_home("git");
+        git.args(["-c", "user.name=x", "-c", "user.email=x@x", "-c", "init.defaultBranch=main"]);
+        git.args(args);
+        let output = sandbox.finish(git);
+        assert_eq!(output.code, Some(0), "git {args:?}: {}", output.stderr);
+    };
+    git(&["init", "-q"]);
+    git(&["add", "-A"]);
+    git(&["commit", "-qm", "first"]);
+    git(&["worktree", "add", "-q", "-b", "side", side.to_str().unwrap()]);
+    sandbox.write("src/new.rs", "// not tracked\n");
+    Project { sandbox, sibling }
+}
+
+/// Everything in the project and its sibling but for the state directory: what a path leads to.
+fn everything(project: &Project) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    look(&project.sandbox.path(""), &mut found);
+    look(project.sibling.path(), &mut found);
+    found
+}
+
+fn look(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
+    let stat = fs::symlink_metadata(path).unwrap();
+    let said = if stat.is_symlink() {
+        format!("-> {}", fs::read_link(path).unwrap().display())
+    } else if stat.is_file() {
+        let bytes = fs::read(path).unwrap();
+        format!("{:o} x{} {}", stat.mode(), stat.nlink(), String::from_utf8_lossy(&bytes))
+    } else {
+        format!("{:o}", stat.mode())
+    };
+    found.insert(path.to_owned(), said);
+    if stat.is_dir() {
+        for entry in fs::read_dir(path).unwrap().map(Result::unwrap) {
+            if entry.file_name() != ".autoloop" {
+                look(&entry.path(), found);
+            }
+        }
+    }
+}
+
+/// What holds a reviewer in a test.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Layer {
+    Overlay,
+    Landlock,
+    Snapshot,
+}
+
+impl Layer {
+    /// Those that this machine has.
+    fn all() -> Vec<Layer> {
+        match probe() {
+            Support::Landlock { .. } => vec![Layer::Overlay, Layer::Landlock, Layer::Snapshot],
+            Support::None(why) => {
+                let _ =
+                    writeln!(io::stderr(), "loop_bounds: only the putting back is tested: {why}");
+                vec![Layer::Snapshot]
+            }
+        }
+    }
+
+    /// A project in which nothing else holds a reviewer.
+    fn project(self, review: &str) -> Project {
+        match self {
+            Layer::Overlay => project(review, "review.sandbox = 'required'"),
+            Layer::Landlock => {
+                let mut project = project(review, "review.sandbox = 'required'");
+                // There is no overlay on a path that the kernel cannot be told.
+                let temporary = project.sibling.path().join("a,b");
+                fs::create_dir(&temporary).unwrap();
+                project.sandbox = project.sandbox.env("TMPDIR", &temporary);
+                project
+            }
+            Layer::Snapshot => project(review, "review.sandbox = 'off'"),
+        }
+    }
+
+    /// Whether `review.start` says what holds the reviewer.
+    fn is_told(self, project: &Project) -> bool {
+        let told = project.sandbox.fields("review.start", "enforcement").remove(0);
+        match self {
+            // Not every machine lets us mount one, and then there is Landlock.
+            Layer::Overlay => told.starts_with("snapshot, landlock abi "),
+            Layer::Landlock => told.contains("landlock abi ") && !told.contains("overlay"),
+            Layer::Snapshot => told == "snapshot",
+        }
+    }
+}
+
+/// Lets a reviewer try something, held by each layer in turn. Whatever it does, everything is as it
+/// was; returns what is on record where only the putting back helps.
+fn escape(review: &str) -> String {
+    let mut told = String::new();
+    for layer in Layer::all() {
+        let project = layer.project(review);
+        let sandbox = &project.sandbox;
+        let before = everything(&project);
+        let output = sandbox.run(&["run", ".", "-i", "2"]);
+        assert_eq!(output.code, Some(1), "{layer:?}: {}", output.stderr);
+        assert!(layer.is_told(&project), "{layer:?}");
+        assert_eq!(sandbox.survivors(), "");
+        let after = everything(&project);
+        for (path, was) in &before {
+            assert_eq!(after.get(path), Some(was), "{layer:?}: {}", path.display());
+        }
+        let added: Vec<_> = after.keys().filter(|path| !before.contains_key(*path)).collect();
+        assert_eq!(added, Vec::<&PathBuf>::new(), "{layer:?}");
+        let marks = ["loop.start", "loop.stop"].map(|topic| sandbox.fields(topic, "run").len());
+        assert_eq!(marks, [1, 1], "{layer:?}: {}", sandbox.topics());
+        assert_eq!(sandbox.fields("iteration.finish", "exit_code"), ["0", "0"], "{layer:?}");
+        assert_eq!(sandbox.run(&["journal", "verify"]).code, Some(0), "{layer:?}");
+        told = violations(&project);
+        if layer != Layer::Snapshot {
+            let undone = told.lines().filter(|line| line.ends_with("put back"));
+            let happened: Vec<&str> = undone.filter(|line| !may_happen(line)).collect();
+            assert_eq!(happened, Vec::<&str>::new(), "{layer:?}: the kernel should prevent it");
+        }
+    }
+    told
+}
+
+/// What the kernel cannot prevent: permission bits of one's own files, and what an allowed file says.
+fn may_happen(violation: &str) -> bool {
+    ["mode changed", "does not parse", "protected setting"]
+        .iter()
+        .any(|what| violation.contains(what))
+}
+
+/// What is on record about violations, one line each.
+fn violations(Project { sandbox, sibling }: &Project) -> String {
+    let field = |name| sandbox.fields("review.violation", name);
+    let all = field("path").into_iter().zip(field("what")).zip(field("outcome"));
+    let mut told: Vec<String> =
+        all.map(|((path, what), outcome)| format!("{path}: {what}: {outcome}")).collect();
+    told.sort();
+    // Which ones there are depends on the time of the commit.
+    told.retain(|line| !line.starts_with(".git/objects/"));
+    sandbox.filter(&told.join("\n")).replace(sibling.path().to_str().unwrap(), "[SIDE]")
+}
+
+#[test]
+fn source_is_not_written_by_shell() {
+    let review = "echo '// mine' >> src/main.rs; rm -f src/new.rs; echo x > src/more.rs; rm -rf ignored; chmod 777 src; true";
+    assert_snapshot!(escape(review), @"
+    ignored: directory deleted: put back
+    src/main.rs: file modified: put back
+    src/more.rs: file added: put back
+    src/new.rs: file deleted: put back
+    src: mode changed from 0755 to 0777: put back
+    ");
+}
+
+#[test]
+fn source_is_not_written_by_a_symlink() {
+    let review = "ln -s $PWD/src .autoloop/docs && echo x > .autoloop/docs/main.rs; ln -sf src/main.rs harness.md && echo x >> harness.md; true";
+    assert_snapshot!(escape(review), @"
+    .autoloop/docs: symbolic link to [DIR]/src added: put back
+    harness.md: file became a symbolic link to src/main.rs: put back
+    src/main.rs: file modified: put back
+    ");
+}
+
+#[test]
+fn source_is_not_written_by_a_hard_link() {
+    let review = "mkdir -p .autoloop/logs; ln src/main.rs .autoloop/logs/l && echo x >> .autoloop/logs/l; true";
+    assert_snapshot!(escape(review), @"
+    .autoloop/logs/l: file added: put back
+    src/main.rs: file modified: put back
+    src/main.rs: hard link added: put back
+    ");
+}
+
+#[test]
+fn source_is_not_renamed_over() {
+    let review = "mkdir -p .autoloop/logs; echo x > .autoloop/logs/x; mv .autoloop/logs/x src/main.rs; mv src/new.rs .autoloop/logs/new.rs; true";
+    assert_snapshot!(escape(review), @"
+    src/main.rs: file modified: put back
+    src/new.rs: file deleted: put back
+    ");
+}
+
+#[test]
+fn a_sibling_working_tree_is_not_written() {
+    let review = "echo x >> $SIDE/src/main.rs; echo y > $SIDE/y; git -C $SIDE -c user.name=x -c user.email=x@x commit -qam x; true";
+    assert_snapshot!(escape(review), @"
+    .git/logs/refs/heads/side: file modified: put back
+    .git/refs/heads/side: file modified: put back
+    .git/worktrees/side/COMMIT_EDITMSG: file added: put back
+    .git/worktrees/side/index: file modified: put back
+    .git/worktrees/side/logs/HEAD: file modified: put back
+    [SIDE]/side/src/main.rs: file modified: put back
+    [SIDE]/side/y: file added: put back
+    ");
+}
+
+#[test]
+fn a_child_that_stays_does_not_write_later() {
+    let review = "(setsid sh -c 'sleep 0.7; echo late >> src/main.rs; echo late > late') > /dev/null 2>&1 & true";
+    assert_snapshot!(escape(review), @"");
+}
+
+#[test]
+fn the_journal_is_not_cut() {
+    let review = ": > .autoloop/journal.jsonl; sed -i 's/loop.start/loop.begun/' .autoloop/journal.jsonl; true";
+    assert_snapshot!(escape(review), @".autoloop/journal.jsonl: replaced by another file: put back");
+}
+
+#[test]
+fn the_journal_is_not_replaced_or_deleted() {
+    let review = "cp .autoloop/journal.jsonl .autoloop/logs/j; rm -f .autoloop/journal.jsonl; rm -rf .autoloop/runs; true";
+    assert_snapshot!(escape(review), @"
+    .autoloop/journal.jsonl: deleted: put back
+    .autoloop/runs: directory deleted: put back
+    ");
+}
+
+#[test]
+fn hooks_are_not_planted() {
+    let review = "printf '#!/bin/sh\\ntouch hooked\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; git config core.hooksPath .autoloop/logs; true";
+    assert_snapshot!(escape(review), @"
+    .git/config: file modified: put back
+    .git/hooks/pre-commit: file added: put back
+    ");
+}
+
+#[test]
+fn a_topology_that_does_not_parse_is_put_back() {
+    let review = "echo '= nonsense' >> topology.toml";
+    assert_snapshot!(escape(review), @"topology.toml: does not parse: line 4: unquoted keys cannot be empty, expected letters, numbers, `-`, `_`: put back");
+}
+
+#[test]
+fn protected_settings_are_put_back() {
+    let review = "sed -i 's/^review.every_iterations = 1/review.every_iterations = 50/' autoloops.toml; echo 'backend.timeout_ms = 1' >> autoloops.toml";
+    assert_snapshot!(escape(review), @"
+    autoloops.toml: protected setting backend.timeout_ms = 1 added: put back
+    autoloops.toml: protected setting review.every_iterations changed from 1 to 50: put back
+    ");
+}

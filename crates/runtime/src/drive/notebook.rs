@@ -1,0 +1,119 @@
+//! Which records of a run its harness wrote, in a file beside them.
+//!
+//! A harness that lives knows that itself. For the one that takes the run up again after it was
+//! killed, a mark of every record is noted before the record is written. The notes are not synced:
+//! they are there when a process was killed, and when the machine was, that is told by the epoch of
+//! its disk, and the records are taken by what they say.
+//!
+//! An agent that runs without a sandbox could write here as well. It would have to want to.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use autoloop_core::provenance::Mark;
+
+use crate::journal::NewRecord;
+use crate::project::read_text;
+use crate::world::{Access, Disk, DiskFile, World};
+
+/// The longest notebook that is read; it holds millions of marks.
+const LONGEST: u64 = 256 * 1024 * 1024;
+
+/// A notebook to write in.
+pub(super) struct Notebook {
+    file: Box<dyn DiskFile>,
+    path: PathBuf,
+    /// What was noted for the append under way.
+    pending: Vec<Mark>,
+}
+
+/// What was noted before.
+pub(super) enum Noted {
+    /// The marks of all records that the harness wrote, and maybe of some that it could not.
+    All(Vec<Mark>),
+    /// Nothing that can be relied on.
+    Nothing,
+}
+
+impl Noted {
+    /// Reads the notes about a run.
+    pub(super) fn read(run_dir: &Path, disk: &dyn Disk) -> Noted {
+        let Ok(Some(text)) = read_text(disk, &path(run_dir), LONGEST) else {
+            return Noted::Nothing;
+        };
+        let mut lines = text.lines();
+        if lines.next() != Some(header(disk).trim_end()) {
+            return Noted::Nothing;
+        }
+        let mark = |line: &str| {
+            let number = (line.len() == 16).then(|| u64::from_str_radix(line, 16).ok())??;
+            Some(Mark::from_number(number))
+        };
+        Noted::All(lines.filter_map(mark).collect())
+    }
+}
+
+impl Notebook {
+    /// Begins a notebook with marks that are known already.
+    pub(super) fn begin(
+        run_dir: &Path,
+        known: &[Mark],
+        world: &World,
+    ) -> Result<Notebook, (PathBuf, io::Error)> {
+        let path = path(run_dir);
+        let known = known.iter().copied().map(line);
+        let text: String = std::iter::once(header(&*world.disk)).chain(known).collect();
+        let file = world
+            .disk
+            .replace(&path, text.as_bytes())
+            .and_then(|()| world.disk.open(&path, Access::Append));
+        match file {
+            Ok(file) => Ok(Notebook { file, path, pending: Vec::new() }),
+            Err(error) => Err((path, error)),
+        }
+    }
+
+    /// Notes what is about to be written. When somebody was faster and it is tried again, only what is
+    /// new is noted again.
+    pub(super) fn note(&mut self, records: &[NewRecord]) -> Result<(), (PathBuf, io::Error)> {
+        let mut noted = self.pending.clone();
+        let is_fresh = |mark: &Mark| match noted.iter().position(|known| known == mark) {
+            Some(place) => {
+                noted.swap_remove(place);
+                false
+            }
+            None => true,
+        };
+        let marks = records.iter().map(|new| Mark::of(&new.record));
+        let fresh: Vec<Mark> = marks.filter(is_fresh).collect();
+        let text: String = fresh.iter().copied().map(line).collect();
+        self.write(text.as_bytes()).map_err(|error| (self.path.clone(), error))?;
+        self.pending.extend(fresh);
+        Ok(())
+    }
+
+    fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let count = self.file.append(bytes)?;
+            bytes = &bytes[count..];
+        }
+        Ok(())
+    }
+
+    /// Says that what was noted is written.
+    pub(super) fn written(&mut self) {
+        self.pending.clear();
+    }
+}
+
+fn path(run_dir: &Path) -> PathBuf {
+    run_dir.join("own-records")
+}
+
+fn header(disk: &dyn Disk) -> String {
+    format!("epoch {:x}\n", disk.epoch())
+}
+
+fn line(mark: Mark) -> String {
+    format!("{:016x}\n", mark.number())
+}

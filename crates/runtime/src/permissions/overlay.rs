@@ -1,0 +1,289 @@
+//! A layer over the project that takes what a reviewer writes.
+//!
+//! Landlock alone cannot let somebody replace one file at the top of the project by renaming another
+//! over it, as most editors do: the right to make files in a directory reaches everything beneath. So
+//! where the system lets us, the reviewer gets a view of the project of its own, in which anything
+//! may be written and nothing is: it all goes to a directory elsewhere. Afterwards what the allow list
+//! permits is [brought over](Overlay::bring_over), and the rest is told and thrown away.
+//!
+//! The view is made in the process that becomes the reviewer, in a mount namespace of its own; one
+//! without privileges takes a user namespace first. Landlock keeps it from being undone.
+
+use std::ffi::{CString, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use autoloop_core::permissions::{AllowList, Kind, Permission, What};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+
+use super::beneath;
+use super::report::{Offence, Violation};
+use super::restore;
+
+/// The attribute of a directory that hides what was in the one beneath it.
+const OPAQUE: &str = "user.overlay.opaque";
+
+/// A view of a project that can be written without changing it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overlay {
+    /// The project, without links in its path.
+    pub project: PathBuf,
+    /// What is written goes here.
+    pub upper: PathBuf,
+    /// The kernel works here. On the same file system.
+    pub work: PathBuf,
+}
+
+impl Overlay {
+    /// Puts the view in the place of the project, for this process and those that it starts, and moves
+    /// into it. The process must have one thread only.
+    ///
+    /// # Errors
+    ///
+    /// When the system does not let us.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn enter(&self) -> io::Result<()> {
+        use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+
+        // Before the namespace is ours, which may show some files as somebody else's.
+        std::env::set_current_dir(&self.project)?;
+        own_namespace()?;
+        mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
+        mount("overlay", ".", "overlay", MountFlags::empty(), self.options()?.as_c_str())?;
+        // What was the current directory lies beneath the view now.
+        std::env::set_current_dir(&self.project)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn enter(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// What the kernel is told. The project is `.`, so that its name may hold anything.
+    #[cfg(target_os = "linux")]
+    fn options(&self) -> io::Result<CString> {
+        let mut options = OsString::from("lowerdir=.,upperdir=");
+        options.push(&self.upper);
+        options.push(",workdir=");
+        options.push(&self.work);
+        let separators = |path: &Path| {
+            path.as_os_str().as_encoded_bytes().iter().any(|byte| b",:\\".contains(byte))
+        };
+        if separators(&self.upper) || separators(&self.work) {
+            return Err(io::ErrorKind::InvalidFilename.into());
+        }
+        // Attributes that need no privileges, so that the harness can read them as well.
+        options.push(",userxattr");
+        Ok(CString::new(options.into_vec())?)
+    }
+
+    /// Brings over to the project what the allow list permits, and tells the rest. Every process of
+    /// the reviewer has to be dead.
+    ///
+    /// # Errors
+    ///
+    /// When what was written cannot be read, or what is permitted not be brought over.
+    pub fn bring_over(&self, allow: &AllowList) -> io::Result<Vec<Violation>> {
+        let mut carrier = Carrier { overlay: self, allow, kept_out: Vec::new() };
+        carrier.directory(Path::new(""))?;
+        Ok(carrier.kept_out)
+    }
+}
+
+/// Gives this process mounts of its own. Whoever may mount needs no user namespace, and keeps his
+/// rights on files.
+#[cfg(target_os = "linux")]
+#[expect(deprecated, reason = "its danger is in sharing descriptors, which is not asked for here")]
+fn own_namespace() -> io::Result<()> {
+    use rustix::thread::{UnshareFlags, unshare};
+
+    match unshare(UnshareFlags::NEWNS) {
+        Err(Errno::PERM) => {}
+        result => return Ok(result?),
+    }
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1", user = user.as_raw()))?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1", group = group.as_raw()))
+}
+
+/// Carries changes from the layer to the project.
+struct Carrier<'a> {
+    overlay: &'a Overlay,
+    allow: &'a AllowList,
+    kept_out: Vec<Violation>,
+}
+
+/// What the layer holds at one path.
+enum Written {
+    /// A file, with its permission bits.
+    File(u32),
+    Directory,
+    /// The mark of something that was deleted.
+    Deletion,
+    /// Anything else.
+    Other(Kind),
+}
+
+impl Carrier<'_> {
+    fn directory(&mut self, seen: &Path) -> io::Result<()> {
+        let dir = self.overlay.upper.join(seen);
+        let mut names = fs::read_dir(&dir)?
+            .map(|entry| Ok(entry?.file_name()))
+            .collect::<io::Result<Vec<_>>>()?;
+        names.sort();
+        if is_opaque(&dir) {
+            self.delete_all_but(seen, &names)?;
+        }
+        for name in names {
+            self.entry(&seen.join(name))?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, seen: &Path) -> io::Result<()> {
+        let written = written(&self.overlay.upper.join(seen))?;
+        let was = kind_of(&self.overlay.project.join(seen));
+        match (written, self.allow.permission(seen)) {
+            (Written::File(mode), Permission::Edit | Permission::EditTree) => self.copy(seen, mode),
+            (Written::Deletion, Permission::Edit | Permission::EditTree) => self.delete(seen),
+            (Written::Directory, Permission::Hold | Permission::EditTree) => {
+                if was.is_none() {
+                    beneath::make_dirs(&beneath::open_root(&self.overlay.project)?, seen)?;
+                }
+                self.directory(seen)
+            }
+            (Written::Directory, _) if was == Some(Kind::Directory) => self.directory(seen),
+            (Written::Directory, _) => {
+                self.keep_out(seen, What::Added(Kind::Directory));
+                self.directory(seen)
+            }
+            (Written::File(_), _) if was == Some(Kind::File) => {
+                self.keep_out(seen, What::Modified);
+                Ok(())
+            }
+            (written, _) => {
+                let to = written.kind();
+                match (was, to) {
+                    (Some(from), Some(to)) => self.keep_out(seen, What::Became { from, to }),
+                    (Some(from), None) => self.keep_out(seen, What::Deleted(from)),
+                    (None, Some(to)) => self.keep_out(seen, What::Added(to)),
+                    (None, None) => {}
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells of something that stays in the layer. What came with a directory is told with it.
+    fn keep_out(&mut self, seen: &Path, what: What) {
+        if let Some(last) = self.kept_out.last_mut()
+            && last.what == Offence::KeptOut(What::Added(Kind::Directory))
+            && seen.starts_with(&last.path)
+        {
+            last.beneath += 1;
+            return;
+        }
+        let what = Offence::KeptOut(what);
+        self.kept_out.push(Violation { path: seen.to_owned(), what, beneath: 0, restored: true });
+    }
+
+    fn copy(&self, seen: &Path, mode: u32) -> io::Result<()> {
+        let mut source = fs::File::open(self.overlay.upper.join(seen))?;
+        let root = beneath::open_root(&self.overlay.project)?;
+        let (dir, name) = beneath::open_parent(&root, seen, &mut Vec::new())?;
+        restore::replace(&dir, &name, |fresh| {
+            io::copy(&mut source, &mut &*fresh)?;
+            Ok(rustix::fs::fchmod(fresh, Mode::from_raw_mode(mode & 0o777))?)
+        })
+    }
+
+    fn delete(&self, seen: &Path) -> io::Result<()> {
+        let root = beneath::open_root(&self.overlay.project)?;
+        let (dir, name) = beneath::open_parent(&root, seen, &mut Vec::new())?;
+        restore::remove(&dir, &name)
+    }
+
+    /// A directory was deleted and made anew: what was in it is gone, but for these.
+    fn delete_all_but(&mut self, seen: &Path, names: &[OsString]) -> io::Result<()> {
+        let entries = match fs::read_dir(self.overlay.project.join(seen)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let inside = seen.join(entry.file_name());
+            if names.contains(&entry.file_name()) {
+                continue;
+            }
+            match self.allow.permission(&inside) {
+                Permission::Edit | Permission::EditTree => self.delete(&inside)?,
+                _ => {
+                    if let Some(kind) = kind_of(&entry.path()) {
+                        self.keep_out(&inside, What::Deleted(kind));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Written {
+    fn kind(self) -> Option<Kind> {
+        match self {
+            Written::File(_) => Some(Kind::File),
+            Written::Directory => Some(Kind::Directory),
+            Written::Other(kind) => Some(kind),
+            Written::Deletion => None,
+        }
+    }
+}
+
+fn written(path: &Path) -> io::Result<Written> {
+    let found = fs::symlink_metadata(path)?;
+    if found.file_type().is_char_device() && found.rdev() == 0 {
+        return Ok(Written::Deletion);
+    }
+    Ok(match kind_of(path) {
+        Some(Kind::File) => Written::File(found.mode()),
+        Some(Kind::Directory) => Written::Directory,
+        Some(kind) => Written::Other(kind),
+        None => Written::Deletion,
+    })
+}
+
+/// What is at a path; `None` when there is nothing.
+fn kind_of(path: &Path) -> Option<Kind> {
+    let found = fs::symlink_metadata(path).ok()?;
+    let kind = found.file_type();
+    Some(if kind.is_file() {
+        Kind::File
+    } else if kind.is_dir() {
+        Kind::Directory
+    } else if kind.is_symlink() {
+        Kind::Symlink(fs::read_link(path).unwrap_or_default())
+    } else if kind.is_fifo() {
+        Kind::Pipe
+    } else if kind.is_socket() {
+        Kind::Socket
+    } else {
+        Kind::Device(found.rdev())
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn is_opaque(dir: &Path) -> bool {
+    let mut value = [0; 1];
+    rustix::fs::lgetxattr(dir, OPAQUE, &mut value).is_ok_and(|length| length == 1) && value == *b"y"
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_opaque(_dir: &Path) -> bool {
+    false
+}
