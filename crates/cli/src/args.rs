@@ -2,7 +2,7 @@
 
 use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::commands::{config, demo, emit, inspect, journal, memory, run, script};
+use crate::commands::{config, demo, doctor, emit, inspect, journal, loops, memory, run, script};
 
 /// Runs coding agents in loops that can be trusted.
 ///
@@ -24,9 +24,11 @@ pub(crate) enum Command {
     Run(run::Args),
     Emit(emit::Args),
     Inspect(inspect::Args),
+    Loops(loops::Args),
     Journal(journal::Args),
     Config(config::Args),
     Memory(memory::Args),
+    Doctor(doctor::Args),
     Demo(demo::Args),
     #[command(name = "__script", hide = true)]
     Script(script::Args),

@@ -2,10 +2,13 @@
 
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod emit;
 pub(crate) mod inspect;
 pub(crate) mod journal;
+mod json;
 mod listing;
+pub(crate) mod loops;
 pub(crate) mod memory;
 pub(crate) mod run;
 pub(crate) mod script;
@@ -23,9 +26,11 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Run(args) => run::run(&args, world),
         Command::Emit(args) => emit::run(&args, world),
         Command::Inspect(args) => inspect::run(&args, world),
+        Command::Loops(args) => loops::run(&args, world),
         Command::Journal(args) => journal::run(&args, world),
         Command::Config(args) => config::run(&args, world),
         Command::Memory(args) => memory::run(&args, world),
+        Command::Doctor(args) => doctor::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
         Command::Script(args) => script::run(&args, world),
     }

@@ -71,6 +71,11 @@ impl Failure {
             .hint("please report it, with the lines above; the journal is as it was")
     }
 
+    /// What happened, without the hints.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Adds what could be done about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());

@@ -315,7 +315,7 @@ fn mistakes_are_underlined_and_nothing_is_shown() {
     assert_snapshot!(stage.run(&["show"]), @r#"
     exit 2
     --- stderr
-    error: there is no role 'nobody'; the roles are 
+    error: there is no role 'nobody'; no role is defined
      --> topology.toml:2:7
       |
     2 | "x" = "nobody"

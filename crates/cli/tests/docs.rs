@@ -43,8 +43,36 @@ notes to self
 /// Settings that cannot be meant.
 const MISTAKEN: &str = "[journal]\nsync = \"sometimes\"\n";
 
+/// Roles, with a slip or two in who follows whom.
+const ROLES: &str = r#"name = "plan, build, review"
+
+[[role]]
+id = "planner"
+emits = ["tasks.ready"]
+prompt = "Plan."
+
+[[role]]
+id = "builder"
+emits = ["review.ready", "build.blocked"]
+prompt = "Build."
+
+[[role]]
+id = "critic"
+emits = ["review.passed", "review.rejected", "task.complete"]
+prompt = "Judge."
+
+[handoff]
+"loop.start" = ["planner"]
+"tasks.ready" = ["builder"]
+"review.ready" = ["critic"]
+"review.rejected" = ["builder"]
+"review.pased" = ["critic"]
+'/build[.].*/' = ["planner"]
+"#;
+
 /// What there is before the first block of a page: projects, each with one file.
-const PROJECTS: [(&str, &str, &str); 3] = [
+const PROJECTS: [(&str, &str, &str); 4] = [
+    ("planned", "topology.toml", ROLES),
     ("finished", ".autoloop/journal.jsonl", FINISHED),
     ("damaged", ".autoloop/journal.jsonl", DAMAGED),
     ("mistaken", "autoloops.toml", MISTAKEN),

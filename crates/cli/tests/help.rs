@@ -20,9 +20,11 @@ fn without_arguments_it_says_what_can_be_done() {
       run      Drive a loop to its end
       emit     Append an event to the journal
       inspect  Show what happened
+      loops    Show which runs there are
       journal  Look after the journal file
       config   Show the settings of a loop
       memory   Remember things across iterations and runs
+      doctor   Check whether loops can be run here
       demo     Show in a throwaway project what the journal is good for
 
     Options:
@@ -154,7 +156,7 @@ fn verify_explains_itself() {
 
     Arguments:
       [FILE]
-              The journal [default: the one of the environment, or .autoloop/journal.jsonl]
+              The journal [default: the one of the environment, or of the project in this directory]
 
     Options:
       -h, --help
@@ -175,7 +177,7 @@ fn follow_explains_itself() {
 
     Arguments:
       [FILE]
-              The journal [default: the one of the environment, or .autoloop/journal.jsonl]
+              The journal [default: the one of the environment, or of the project in this directory]
 
     Options:
           --new

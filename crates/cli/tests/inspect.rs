@@ -192,6 +192,7 @@ fn what_cannot_be_shown_is_explained() {
       scratchpad    What each iteration printed
       coordination  What agents said about their work: issues, slices, commits, archives and chains
       memory        What is remembered, in the project and in a run
+      topology      Who there is in a loop, and who follows whom
       prompt        What the agent was told in an iteration, to the letter
       output        What the agent printed in an iteration, to the letter
 

@@ -538,3 +538,14 @@ fn words_in_the_output_of_a_failed_turn_change_no_reason() {
     assert_eq!(run(&sandbox), Some(1));
     assert_eq!(sandbox.fields("loop.stop", "reason"), ["backend_failed"]);
 }
+
+#[test]
+fn the_last_refused_event_is_told_of_as_long_as_the_run_lasts() {
+    let agent = "case $N in 1) $T emit bogus.x;; 2) $T emit tasks.ready;; esac; true";
+    let sandbox = with_roles(agent, "event_loop.max_iterations = 3");
+    assert_eq!(run(&sandbox), Some(1));
+    let prompts = prompts(&sandbox);
+    let is_told = |prompt: &String| prompt.contains("(last rejected: `bogus.x`)");
+    assert_eq!(prompts.iter().map(is_told).collect::<Vec<_>>(), [false, true, true]);
+    assert_eq!(sandbox.fields("iteration.start", "backpressure")[2], "", "it was made good");
+}

@@ -292,3 +292,45 @@ fn processes_that_add_at_once_never_choose_the_same_name() {
     let list = agent(dir.path(), &["memory", "list"]);
     assert_eq!(list.lines().count(), 25, "{list}");
 }
+
+#[test]
+fn the_places_and_the_budget_that_are_set_hold() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    let settings = "core.state_dir = \"state\"\ncore.memory_file = \"lessons.jsonl\"\nmemory.prompt_budget_chars = 60\n";
+    std::fs::write(dir.join("autoloops.toml"), settings).unwrap();
+    run(dir, &["memory", "add", "learning", "run the tests before every commit, all of them"]);
+    run(dir, &["memory", "add", "learning", "another thing that is worth knowing next time"]);
+    assert!(dir.join("lessons.jsonl").exists());
+    let status = run(dir, &["memory", "status"]);
+    assert!(status.contains(" of 60 characters, so "), "{status}");
+    assert!(run(dir, &["memory", "status", "--budget", "0"]).contains("nothing is left out"));
+    // In a loop too: its agents add to what its prompts carry.
+    agent(dir, &["memory", "add", "learning", "--project", "third"]);
+    assert!(run(dir, &["inspect", "memory", "--format", "terminal"]).contains("third"));
+}
+
+#[test]
+fn a_memory_file_that_is_none_is_told_of_as_such() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    std::fs::create_dir_all(dir.join(".autoloop/memory.jsonl")).unwrap();
+    insta::assert_snapshot!(run(dir, &["memory", "list"]), @"
+    1
+    autoloop: .autoloop/memory.jsonl is a directory, not a memory file
+      hint: move it away, or name another file in core.memory_file
+    ");
+    insta::assert_snapshot!(run(dir, &["memory", "add", "meta", "a", "b"]), @"
+    1
+    autoloop: not stored: .autoloop/memory.jsonl is a directory, not a memory file
+      hint: move it away, or name another file in core.memory_file
+    ");
+    std::fs::remove_dir(dir.join(".autoloop/memory.jsonl")).unwrap();
+    std::fs::write(dir.join("m"), "").unwrap();
+    std::fs::hard_link(dir.join("m"), dir.join(".autoloop/memory.jsonl")).unwrap();
+    insta::assert_snapshot!(run(dir, &["memory", "add", "meta", "a", "b"]), @"
+    1
+    autoloop: not stored: .autoloop/memory.jsonl has 2 names (hard links); a memory file has one
+      hint: `find -samefile` shows the other names; remove them
+    ");
+}

@@ -23,6 +23,7 @@ pub mod run_id;
 pub mod script;
 pub mod stamp;
 pub mod step;
+pub mod tables;
 pub mod topic;
 pub mod topology;
 pub mod view;

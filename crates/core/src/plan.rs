@@ -100,6 +100,20 @@ pub struct Files {
 }
 
 impl Files {
+    /// Where the settings say that things are kept.
+    pub fn of(settings: &Settings) -> Files {
+        let state_dir = PathBuf::from(settings.text(Key::StateDir).unwrap_or_default());
+        let file = |key, name| match settings.text(key) {
+            Some(path) => PathBuf::from(path),
+            None => state_dir.join(name),
+        };
+        Files {
+            journal: file(Key::JournalFile, "journal.jsonl"),
+            memory: file(Key::MemoryFile, "memory.jsonl"),
+            state_dir,
+        }
+    }
+
     /// The same places, seen from where the project is.
     pub fn under(&self, project: &Path) -> Files {
         Files {
@@ -107,6 +121,11 @@ impl Files {
             journal: project.join(&self.journal),
             memory: project.join(&self.memory),
         }
+    }
+
+    /// Where the files of a run are.
+    pub fn of_run(&self, run: &str) -> PathBuf {
+        self.state_dir.join("runs").join(run)
     }
 
     /// The program that agents call.
@@ -134,7 +153,7 @@ impl Plan {
             backend,
             memory_budget: usize::try_from(limit).ok().filter(|limit| *limit > 0),
             harness: settings.text(Key::HarnessFile).map(PathBuf::from),
-            files: files(settings),
+            files: Files::of(settings),
             parallel: settings.flag(Key::ParallelEnabled).then(|| ParallelPlan {
                 max_branches: count(settings, Key::ParallelBranches),
                 branch_timeout: settings.time(Key::ParallelTimeout),
@@ -219,19 +238,6 @@ fn prompt(settings: &Settings, inline: Key, file: Key) -> PromptSource {
         (Some(text), _) => PromptSource::Inline(text.to_owned()),
         (None, Some(file)) => PromptSource::File(PathBuf::from(file)),
         (None, None) => PromptSource::None,
-    }
-}
-
-fn files(settings: &Settings) -> Files {
-    let state_dir = PathBuf::from(settings.text(Key::StateDir).unwrap_or_default());
-    let file = |key, name| match settings.text(key) {
-        Some(path) => PathBuf::from(path),
-        None => state_dir.join(name),
-    };
-    Files {
-        journal: file(Key::JournalFile, "journal.jsonl"),
-        memory: file(Key::MemoryFile, "memory.jsonl"),
-        state_dir,
     }
 }
 

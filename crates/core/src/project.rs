@@ -4,5 +4,5 @@ pub mod coordination;
 pub mod iteration_text;
 pub mod latest_run;
 pub mod metrics;
-pub mod runs;
+pub mod recent_runs;
 pub mod scratchpad;

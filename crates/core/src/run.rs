@@ -36,6 +36,8 @@ pub struct Run {
     pub seen: BTreeSet<String>,
     /// How many events were refused.
     pub invalid_count: u64,
+    /// The last of them, as long as the run lasts.
+    pub last_rejected: Option<String>,
     /// The refusal that the next prompt has to tell of.
     pub backpressure: Option<EventInvalid>,
     /// The iteration before which a metareview was done last; 0 when none was.
@@ -116,6 +118,7 @@ impl Run {
             recent_event: OPENING_EVENT.to_owned(),
             seen: BTreeSet::new(),
             invalid_count: 0,
+            last_rejected: None,
             backpressure: None,
             reviewed_before: 0,
             turn: Turn::default(),
@@ -123,12 +126,12 @@ impl Run {
         }
     }
 
-    /// Whether it was cut off or interrupted.
+    /// Whether it was cut off or interrupted, or is under way: its records cannot tell which.
     pub fn is_unfinished(&self) -> bool {
         match &self.stage {
             Stage::Ended(Ending::Stop { reason }) => reason == "interrupted",
             Stage::Ended(Ending::Complete { .. }) => false,
-            Stage::New | Stage::Between | Stage::Iterating | Stage::Reviewing => true,
+            _ => true,
         }
     }
 
@@ -245,6 +248,7 @@ impl Run {
 
     fn refused(&mut self, invalid: EventInvalid) {
         self.invalid_count += 1;
+        self.last_rejected = Some(invalid.emitted.clone());
         if self.stage == Stage::Reviewing {
             return;
         }

@@ -13,13 +13,12 @@
 //! ]
 //! ```
 
-use std::ops::Range;
 use std::time::Duration;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 use crate::duration::{self, BadDuration};
+use crate::tables::{self, Misplaced, Misread, Value, at, list, number, table, text, wrong};
 
 /// What an agent does, turn by turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,29 +80,14 @@ pub struct Cue<'a> {
 }
 
 /// A script that cannot be played, and where in its text that is.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{fault}")]
-pub struct BadScript {
-    /// The bytes of the text that are meant.
-    pub span: Range<usize>,
-    /// What is wrong with them.
-    pub fault: ScriptFault,
-}
+pub type BadScript = Misplaced<ScriptFault>;
 
 /// What can be wrong with a script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptFault {
-    /// Not TOML.
-    #[error("this is not TOML: {0}")]
-    Syntax(String),
-    /// Something else than what belongs there.
-    #[error("'{key}' has to be {expected}")]
-    Type {
-        /// Where.
-        key: &'static str,
-        /// What belongs there.
-        expected: &'static str,
-    },
+    /// What can be wrong with any file.
+    #[error("{0}")]
+    Misread(#[from] Misread),
     /// A key that means nothing.
     #[error("'{}' means nothing here; known are {known}", .key.escape_debug())]
     UnknownKey {
@@ -117,12 +101,6 @@ pub enum ScriptFault {
     Duration(#[from] BadDuration),
 }
 
-impl ScriptFault {
-    fn at(self, span: Range<usize>) -> BadScript {
-        BadScript { span, fault: self }
-    }
-}
-
 impl Script {
     /// Reads the text of a script.
     ///
@@ -130,15 +108,12 @@ impl Script {
     ///
     /// With the first mistake in it.
     pub fn parse(text: &str) -> Result<Script, BadScript> {
-        let root = DeTable::parse(text).map_err(|error| {
-            let problem = error.message().lines().collect::<Vec<_>>().join("; ");
-            ScriptFault::Syntax(problem).at(error.span().unwrap_or_default())
-        })?;
+        let root = tables::parse(text)?;
         let mut script = Script::default();
         for (key, value) in root.get_ref() {
             if key.get_ref() != "turn" {
                 let key = key.get_ref().clone().into_owned();
-                return Err(ScriptFault::UnknownKey { key, known: "turn" }.at(value.span()));
+                return Err(at(ScriptFault::UnknownKey { key, known: "turn" }, value.span()));
             }
             for turn in list(value, "turn", "a list of tables: [[turn]]")? {
                 script.turns.push(read_turn(turn)?);
@@ -159,8 +134,6 @@ impl Script {
     }
 }
 
-type Value<'t> = Spanned<DeValue<'t>>;
-
 fn read_turn(value: &Value<'_>) -> Result<Turn, BadScript> {
     let mut turn = Turn::default();
     for (key, value) in table(value, "turn", "a list of tables: [[turn]]")? {
@@ -179,7 +152,7 @@ fn read_turn(value: &Value<'_>) -> Result<Turn, BadScript> {
             other => {
                 let known = "iteration, role, review and do";
                 let key = other.to_owned();
-                return Err(ScriptFault::UnknownKey { key, known }.at(value.span()));
+                return Err(at(ScriptFault::UnknownKey { key, known }, value.span()));
             }
         }
     }
@@ -203,8 +176,7 @@ fn read_action(value: &Value<'_>) -> Result<Action, BadScript> {
             "delete" => Action::Delete { path: text(value, "delete")? },
             "remember" => Action::Remember(text(value, "remember")?),
             "sleep" => Action::Sleep(
-                duration::parse(&text(value, "sleep")?)
-                    .map_err(|error| ScriptFault::from(error).at(value.span()))?,
+                duration::parse(&text(value, "sleep")?).map_err(|error| at(error, value.span()))?,
             ),
             "hang" => Action::Hang,
             "exit" => Action::Exit(
@@ -213,51 +185,11 @@ fn read_action(value: &Value<'_>) -> Result<Action, BadScript> {
             ),
             other => {
                 let key = other.to_owned();
-                return Err(ScriptFault::UnknownKey { key, known: KNOWN }.at(value.span()));
+                return Err(at(ScriptFault::UnknownKey { key, known: KNOWN }, value.span()));
             }
         });
     }
-    Err(ScriptFault::Type { key: "do", expected: "a list of actions like { print = \"done\" }" }
-        .at(value.span()))
-}
-
-fn table<'a, 't>(
-    value: &'a Value<'t>,
-    key: &'static str,
-    expected: &'static str,
-) -> Result<&'a DeTable<'t>, BadScript> {
-    match value.get_ref() {
-        DeValue::Table(table) => Ok(table),
-        _ => Err(wrong(value, key, expected)),
-    }
-}
-
-fn list<'a, 't>(
-    value: &'a Value<'t>,
-    key: &'static str,
-    expected: &'static str,
-) -> Result<&'a [Value<'t>], BadScript> {
-    match value.get_ref() {
-        DeValue::Array(list) => Ok(&list[..]),
-        _ => Err(wrong(value, key, expected)),
-    }
-}
-
-fn text(value: &Value<'_>, key: &'static str) -> Result<String, BadScript> {
-    let text = value.get_ref().as_str().map(str::to_owned);
-    text.ok_or_else(|| wrong(value, key, "a text in quotes"))
-}
-
-fn number(value: &Value<'_>, key: &'static str) -> Result<u64, BadScript> {
-    let number = match value.get_ref() {
-        DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
-        _ => None,
-    };
-    number.ok_or_else(|| wrong(value, key, "a whole number"))
-}
-
-fn wrong(value: &Value<'_>, key: &'static str, expected: &'static str) -> BadScript {
-    ScriptFault::Type { key, expected }.at(value.span())
+    Err(wrong(value, "do", "a list of actions like { print = \"done\" }"))
 }
 
 #[cfg(test)]

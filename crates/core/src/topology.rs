@@ -3,12 +3,14 @@
 //! A topology is advice with teeth: the agent chooses its role, but only the events of the roles that
 //! are suggested are accepted.
 
+mod edges;
 mod read;
 mod warnings;
 
 use crate::pattern::Pattern;
 
-pub use read::{BadTopology, Fault};
+pub use edges::{Edge, Target};
+pub use read::{BadTopology, Fault, UnknownKey};
 pub use warnings::Warning;
 
 /// The event that stands for "nothing was said yet".

@@ -5,6 +5,7 @@
 //! anywhere is taken up by asking again.
 
 mod bounds;
+mod driver;
 mod iteration;
 mod known;
 mod launch;
@@ -27,6 +28,7 @@ use crate::project::{LoadError, Loaded, Project};
 use crate::world::{Access, DiskFile, Finished, Spool, World};
 
 pub use bounds::Bounds;
+pub use driver::{Driver, driver};
 pub use known::{latest_unfinished, standing};
 pub use launch::PLAY_SCRIPT;
 pub use ledger::{Foreign, Ledger};
@@ -327,7 +329,7 @@ impl<'a> Drive<'a> {
     }
 
     fn run_dir(&self) -> PathBuf {
-        self.loaded.files.state_dir.join("runs").join(&self.ledger.run().id)
+        self.loaded.files.of_run(&self.ledger.run().id)
     }
 }
 

@@ -12,4 +12,5 @@ pub mod process;
 pub mod project;
 pub mod shim;
 pub mod signals;
+pub mod volume;
 pub mod world;

@@ -6,6 +6,7 @@
 //! free?) is decided under the lock, so two writers never choose the same name.
 
 mod change;
+mod fault;
 mod tiers;
 
 use std::io;

@@ -13,7 +13,7 @@ pub use delivery::{Delivery, Detour, LONGEST_ARGUMENT, PromptMode, delivery};
 pub use interrupts::Interrupts;
 pub(crate) use note::Note;
 pub(crate) use sweep::kill_marked;
-pub use sweep::{Swept, sweep};
+pub use sweep::{LeftOver, Swept, left_over, sweep};
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -59,7 +59,7 @@ pub struct Loaded {
     pub plan: Plan,
     /// Where things are kept, as absolute paths.
     pub files: Files,
-    /// What the run is for, if the settings say.
+    /// What the run is for, if the settings or `PROMPT.md` say.
     pub objective: Option<String>,
     /// The instructions for every iteration.
     pub harness: Option<String>,

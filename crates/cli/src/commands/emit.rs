@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use autoloop_core::config::Config;
 use autoloop_core::env::Env;
 use autoloop_core::record::Hole;
 use autoloop_core::topic::Topic;
@@ -70,9 +71,10 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 
 /// Whoever the environment says that we are.
 fn emitter(env: Env, world: &World) -> Emitter {
-    let config = settings::config_or_default(&env.project_dir_or_here(), world);
+    let settings = settings::of_project_file(&env.project_dir_or_here(), world);
+    let config = Config::from(&settings);
     Emitter {
-        journal: settings::journal(env.journal_path(), world, &config),
+        journal: settings::journal(settings::places(&env, &settings).journal, world, &config),
         durability: settings::durability_of_events(&config),
         clock: Arc::clone(&world.clock),
         speaker: Speaker {

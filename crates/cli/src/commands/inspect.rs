@@ -7,6 +7,7 @@ mod memory;
 mod metrics;
 mod scratchpad;
 mod text;
+mod topology;
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -37,6 +38,7 @@ enum What {
     Scratchpad(scratchpad::Args),
     Coordination(coordination::Args),
     Memory(memory::Args),
+    Topology(topology::Args),
     /// What the agent was told in an iteration, to the letter.
     Prompt(text::Args),
     /// What the agent printed in an iteration, to the letter.
@@ -50,6 +52,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         What::Scratchpad(args) => scratchpad::run(args, world),
         What::Coordination(args) => coordination::run(args, world),
         What::Memory(args) => memory::run(args, world),
+        What::Topology(args) => topology::run(args, world),
         What::Prompt(args) => text::run(args, IterationText::Prompt, world),
         What::Output(args) => text::run(args, IterationText::Output, world),
     }

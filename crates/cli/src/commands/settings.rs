@@ -1,13 +1,16 @@
-//! Where the journal is and how it is to be written, from the environment and `autoloops.toml`.
+//! Where the journal is and how it is to be written, from the environment and the settings.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use autoloop_core::config::{self, Config, Layer, Origin, Problem, Reading, Settings, SyncPolicy};
+use autoloop_core::config::{
+    self, Config, Key, Layer, Origin, Problem, Reading, Settings, SyncPolicy, Value,
+};
 use autoloop_core::env::Env;
+use autoloop_core::plan::Files;
 use autoloop_runtime::door::Visitor;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
-use autoloop_runtime::project::read_text;
+use autoloop_runtime::project::{LoadError, Project, Surroundings, read_text};
 use autoloop_runtime::world::World;
 
 use crate::failure::Failure;
@@ -30,16 +33,116 @@ pub(crate) fn journal(path: PathBuf, world: &World, config: &Config) -> FileJour
     FileJournal::new(path, world, settings)
 }
 
-/// The journal that a person asks about: of a project, else the one that the environment names.
-pub(crate) fn journal_path(project: Option<&Path>) -> Result<PathBuf, Failure> {
-    let Some(project) = project else { return Ok(environment()?.journal_path()) };
-    if !project.is_dir() {
-        let what = if project.exists() { "is not a directory" } else { "does not exist" };
-        return Err(Failure::usage(format!("the project {} {what}", project.display()))
-            .hint("name the directory that holds .autoloop"));
+/// A project that a person asks about: where it keeps things, and what is set.
+pub(crate) struct Located {
+    /// The directory of the project.
+    pub(crate) dir: PathBuf,
+    /// Its places, seen from where we are.
+    pub(crate) files: Files,
+    /// What is set; the default for everything that could not be understood.
+    pub(crate) settings: Settings,
+}
+
+impl Located {
+    /// Its journal.
+    pub(crate) fn journal(&self, world: &World) -> FileJournal {
+        journal(self.files.journal.clone(), world, &Config::from(&self.settings))
     }
-    let env = Env { project_dir: Some(project.to_owned()), ..Env::default() };
-    Ok(env.journal_path())
+
+    /// How many characters a prompt has for memory; 0 is no limit.
+    pub(crate) fn memory_budget(&self) -> usize {
+        match self.settings.value(Key::MemoryBudget) {
+            Value::Number(chars) => usize::try_from(*chars).unwrap_or(0),
+            _ => 0,
+        }
+    }
+}
+
+/// Finds the project that is named, or else the one that the environment names, or this directory.
+///
+/// The places are those of `core.state_dir`, `core.journal_file` and `core.memory_file`. Where no
+/// project is named, AUTOLOOP_STATE_DIR and AUTOLOOP_JOURNAL_FILE come before them: the harness sets
+/// them for its agents. Settings that cannot be read are told of and otherwise ignored, because a
+/// person who looks at a run should not have to mend them first.
+pub(crate) fn locate(project: Option<&Path>, world: &World) -> Result<Located, Failure> {
+    let (located, problem) = look_for(project, world)?;
+    if let Some(problem) = problem {
+        warn(&problem);
+    }
+    Ok(located)
+}
+
+/// The same, with what is wrong with the settings instead of a warning.
+pub(crate) fn look_for(
+    project: Option<&Path>,
+    world: &World,
+) -> Result<(Located, Option<String>), Failure> {
+    let env = match project {
+        None => environment()?,
+        Some(dir) => Env { project_dir: Some(existing(dir)?.to_owned()), ..Env::default() },
+    };
+    let dir = env.project_dir_or_here();
+    let (settings, problem) = settings_or_default(&dir, world);
+    let files = places(&env, &settings);
+    Ok((Located { dir, files, settings }, problem))
+}
+
+/// Where things are kept: as the environment says, and where it says nothing, as is set.
+pub(crate) fn places(env: &Env, settings: &Settings) -> Files {
+    let dir = env.project_dir_or_here();
+    let files = Files::of(settings);
+    let mut files = if dir == Path::new(".") { files } else { files.under(&dir) };
+    if let Some(state_dir) = &env.state_dir {
+        files.journal = env.journal_path();
+        if *settings.value(Key::MemoryFile) == Value::Unset {
+            files.memory = state_dir.join("memory.jsonl");
+        }
+        files.state_dir.clone_from(state_dir);
+    }
+    if let Some(journal) = &env.journal_file {
+        files.journal.clone_from(journal);
+    }
+    files
+}
+
+/// A directory that somebody named, if it is one.
+fn existing(project: &Path) -> Result<&Path, Failure> {
+    if project.is_dir() {
+        return Ok(project);
+    }
+    let what = if project.exists() { "is not a directory" } else { "does not exist" };
+    Err(Failure::usage(format!("the project {} {what}", project.display()))
+        .hint("name the directory that holds .autoloop"))
+}
+
+/// What is set for a project, in all layers, and what is wrong with it.
+fn settings_or_default(dir: &Path, world: &World) -> (Settings, Option<String>) {
+    match read_settings(dir, world) {
+        Ok(Reading { settings, problems }) => {
+            let error = problems.iter().find(|problem| problem.is_error());
+            (settings, error.map(ToString::to_string))
+        }
+        Err(error) => (Settings::default(), Some(error.to_string())),
+    }
+}
+
+fn read_settings(dir: &Path, world: &World) -> Result<Reading, LoadError> {
+    project(dir)?.settings(&*world.disk)
+}
+
+/// A project in the surroundings of this process.
+pub(crate) fn project(dir: &Path) -> Result<Project, LoadError> {
+    // Without a current directory there is no project to be found either.
+    let mut project = Project::new(dir).unwrap_or_default();
+    project.surroundings = Surroundings::read(|name| std::env::var_os(name))?;
+    Ok(project)
+}
+
+/// Tells of settings that cannot be used.
+fn warn(problem: &str) {
+    let warning = format!("autoloop: warning: {problem}; going on with the defaults\n");
+    // A warning that cannot be shown is no reason not to go on.
+    let _ = io::stderr().write_all(terminal::harmless(&warning).as_bytes());
 }
 
 /// What an agent's event has to survive.
@@ -53,23 +156,20 @@ pub(crate) fn durability_of_events(config: &Config) -> Durability {
 /// The settings of a project, as far as a command needs them that has more urgent things to do than
 /// to look everywhere: only `autoloops.toml` is read, and what cannot be understood in it is told of
 /// and otherwise ignored. An event is worth more than a setting.
-pub(crate) fn config_or_default(project: &Path, world: &World) -> Config {
+pub(crate) fn of_project_file(project: &Path, world: &World) -> Settings {
     let path = project.join("autoloops.toml");
-    let (config, problem) = match read_text(&*world.disk, &path, config::LONGEST as u64) {
-        Ok(None) => return Config::default(),
+    let (settings, problem) = match read_text(&*world.disk, &path, config::LONGEST as u64) {
+        Ok(None) => return Settings::default(),
         Ok(Some(text)) => {
             let layer = Layer::file(Origin::Project, path.display().to_string(), text);
             let Reading { settings, problems } = Settings::resolve(&[layer]);
             let error = problems.iter().find(|problem| problem.is_error());
-            (Config::from(&settings), error.map(Problem::in_short))
+            (settings, error.map(Problem::in_short))
         }
-        Err(why) => (Config::default(), Some(why.to_string())),
+        Err(why) => (Settings::default(), Some(why.to_string())),
     };
     if let Some(problem) = problem {
-        let path = path.display();
-        let warning = format!("autoloop: warning: {path}: {problem}; going on with the defaults\n");
-        // A warning that cannot be shown is no reason to lose the event.
-        let _ = io::stderr().write_all(terminal::harmless(&warning).as_bytes());
+        warn(&format!("{}: {problem}", path.display()));
     }
-    config
+    settings
 }

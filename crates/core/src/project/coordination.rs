@@ -4,7 +4,7 @@
 
 mod render;
 
-use super::runs::Runs;
+use super::recent_runs::RecentRuns;
 use crate::excerpt;
 use crate::payload::Payload;
 use crate::record::Glance;
@@ -21,7 +21,7 @@ pub const TEXT_KEPT: usize = 1_000;
 /// The coordination of the runs that were heard of last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coordinations {
-    runs: Runs<Coordination>,
+    runs: RecentRuns<Coordination>,
 }
 
 /// The coordination of one run, in the order in which things were first heard of.
@@ -256,7 +256,7 @@ impl View for Coordinations {
 
     fn load(bytes: &[u8]) -> Option<Self> {
         let mut taker = Taker::new(bytes);
-        let runs = Runs::load(&mut taker, Coordination::load)?;
+        let runs = RecentRuns::load(&mut taker, Coordination::load)?;
         taker.is_done().then_some(Coordinations { runs })
     }
 }

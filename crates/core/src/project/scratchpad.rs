@@ -9,7 +9,7 @@ mod compact;
 use std::collections::VecDeque;
 
 use super::iteration_text::IterationText;
-use super::runs::Runs;
+use super::recent_runs::RecentRuns;
 use crate::excerpt::{self, Shortened};
 use crate::record::Glance;
 use crate::view::View;
@@ -31,7 +31,7 @@ const NUMBER_KEPT: usize = 24;
 /// The scratchpads of the runs that were heard of last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scratchpads {
-    runs: Runs<Scratchpad>,
+    runs: RecentRuns<Scratchpad>,
 }
 
 /// The scratchpad of one run.
@@ -167,7 +167,7 @@ impl View for Scratchpads {
 
     fn load(bytes: &[u8]) -> Option<Self> {
         let mut taker = Taker::new(bytes);
-        let runs = Runs::load(&mut taker, Scratchpad::load)?;
+        let runs = RecentRuns::load(&mut taker, Scratchpad::load)?;
         taker.is_done().then_some(Scratchpads { runs })
     }
 }

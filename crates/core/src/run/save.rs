@@ -45,7 +45,7 @@ impl Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();
@@ -81,6 +81,8 @@ fn save_run(run: &Run, out: &mut Vec<u8>) {
     for number in [run.done, run.invalid_count, run.reviewed_before, run.claims] {
         put_number(number, out);
     }
+    put_number(run.last_rejected.is_some().into(), out);
+    put_text(run.last_rejected.as_deref().unwrap_or_default(), out);
     put_number(run.start.is_some().into(), out);
     if let Some(start) = &run.start {
         put_number(start.max_iterations, out);
@@ -112,6 +114,8 @@ fn load_run(taker: &mut Taker<'_>) -> Option<Run> {
     run.invalid_count = taker.number()?;
     run.reviewed_before = taker.number()?;
     run.claims = taker.number()?;
+    let was_rejected = taker.number()? == 1;
+    run.last_rejected = Some(taker.text()?.to_owned()).filter(|_| was_rejected);
     if taker.number()? == 1 {
         run.start = Some(LoopStart {
             max_iterations: taker.number()?,

@@ -72,6 +72,7 @@ fn runs_are_kept_apart() {
     let (a, b) = (runs.get("a").unwrap(), runs.get("b").unwrap());
     assert_eq!(a.stage, Stage::Between);
     assert_eq!((a.done, a.reviewed_before, a.invalid_count), (1, 2, 1));
+    assert_eq!(a.last_rejected.as_deref(), Some("x"), "also when nothing is wrong any more");
     assert_eq!(a.turn.opening_event, "loop.start");
     assert_eq!(b.stage, Stage::Ended(Ending::Complete { reason: "completion_event".into() }));
     assert_eq!(b.start.as_ref().unwrap().objective, "two");

@@ -6,33 +6,20 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{Handoff, Role, RoleBackend, RolePrompt, Topology};
+use crate::nearest::nearest;
 use crate::pattern::{BadPattern, Pattern};
+use crate::tables::{self, Misplaced, Misread, Value, at, list, number, table, text, wrong};
 use crate::topic::{BadTopic, Topic, TopicClass};
 
 /// A topology that cannot be used, and where in its text that is.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{fault}")]
-pub struct BadTopology {
-    /// The bytes of the text that are meant.
-    pub span: Range<usize>,
-    /// What is wrong with them.
-    pub fault: Fault,
-}
+pub type BadTopology = Misplaced<Fault>;
 
 /// What can be wrong with a topology.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Not TOML.
-    #[error("this is not TOML: {0}")]
-    Syntax(String),
-    /// Something else than what belongs there.
-    #[error("'{key}' has to be {expected}")]
-    Type {
-        /// Where.
-        key: &'static str,
-        /// What belongs there.
-        expected: &'static str,
-    },
+    /// What can be wrong with any file.
+    #[error("{0}")]
+    Misread(#[from] Misread),
     /// A role without a name.
     #[error("a role needs an 'id'")]
     NoId,
@@ -43,7 +30,7 @@ pub enum Fault {
     #[error("there are two roles called '{}'", .0.escape_debug())]
     Twice(String),
     /// A handoff to nobody.
-    #[error("there is no role '{}'; the roles are {}", .role.escape_debug(), .roles.join(", "))]
+    #[error("there is no role '{}'{}", .role.escape_debug(), there_are(.roles))]
     NoSuchRole {
         /// The name in the handoff.
         role: String,
@@ -59,15 +46,56 @@ pub enum Fault {
     /// An event that no agent may emit.
     #[error("'{}' is written by the harness alone, so no role can emit it", .0.escape_debug())]
     Reserved(String),
+    /// An event that completes nothing, because it never counts.
+    #[error("'{}' cannot complete a run: {}", .event.escape_debug(), whose(.event))]
+    Completion {
+        /// The event.
+        event: String,
+    },
 }
 
-impl Fault {
-    fn at(self, span: Range<usize>) -> BadTopology {
-        BadTopology { span, fault: self }
+fn there_are(roles: &[String]) -> String {
+    match roles {
+        [] => "; no role is defined".to_owned(),
+        [role] => format!("; the only role is '{role}'"),
+        roles => format!("; the roles are {}", roles.join(", ")),
     }
 }
 
-type Value<'t> = Spanned<DeValue<'t>>;
+/// Why an event is not an agent's to route with.
+pub(super) fn whose(event: &str) -> &'static str {
+    match Topic::new(event).class() {
+        TopicClass::Reserved => "topics like this are written by the harness alone",
+        TopicClass::Coordination => "events of coordination are bookkeeping and never count",
+        TopicClass::Agent => "agents may emit it",
+    }
+}
+
+/// A key that means nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownKey {
+    /// Where it stands.
+    pub span: Range<usize>,
+    /// The key, with its table.
+    pub path: String,
+    /// The key that was probably meant.
+    pub near: Option<&'static str>,
+}
+
+/// The keys of the file itself.
+const KEYS: [&str; 4] = ["name", "completion", "role", "handoff"];
+/// The keys of a role.
+const ROLE_KEYS: [&str; 9] = [
+    "id",
+    "emits",
+    "prompt",
+    "prompt_file",
+    "backend_kind",
+    "backend_command",
+    "backend_args",
+    "backend_prompt_mode",
+    "backend_timeout_ms",
+];
 
 impl Topology {
     /// Reads the text of a topology file.
@@ -77,42 +105,83 @@ impl Topology {
     /// With the first mistake in it. A topology that was understood in part would enforce something
     /// that nobody wrote.
     pub fn parse(text: &str) -> Result<Topology, BadTopology> {
-        let root = DeTable::parse(text).map_err(|error| {
-            let problem = error.message().lines().collect::<Vec<_>>().join("; ");
-            Fault::Syntax(problem).at(error.span().unwrap_or_default())
-        })?;
+        Topology::read(text).map(|(topology, _)| topology)
+    }
+
+    /// Reads the text of a topology file, and finds the keys in it that mean nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Topology::parse`].
+    pub fn read(text: &str) -> Result<(Topology, Vec<UnknownKey>), BadTopology> {
+        let root = tables::parse(text)?;
         let root = root.get_ref();
+        let mut unknown = unknown_keys(root, "", &KEYS);
         let mut topology = Topology {
             name: text_of(root, "name")?.unwrap_or_default(),
-            completion: text_of(root, "completion")?.filter(|event| !event.is_empty()),
+            completion: read_completion(root)?,
             ..Topology::default()
         };
-        for role in list_of(root, "role", "a list of tables: [[role]]")? {
-            let role = read_role(role)?;
-            if topology.role(&role.1.id).is_some() {
-                return Err(Fault::Twice(role.1.id).at(role.0));
+        for value in list_of(root, "role", ROLES)? {
+            let table = table(value, "role", ROLES)?;
+            let (span, role) = read_role(table, value.span())?;
+            if topology.role(&role.id).is_some() {
+                return Err(at(Fault::Twice(role.id), span));
             }
-            topology.roles.push(role.1);
+            unknown.extend(unknown_keys(table, "role.", &ROLE_KEYS));
+            topology.roles.push(role);
         }
         if let Some(map) = root.get("handoff") {
-            let DeValue::Table(entries) = map.get_ref() else {
-                return Err(wrong_type("handoff", "a table: [handoff]", map));
-            };
-            topology.handoff = read_handoffs(entries, &topology)?;
+            topology.handoff =
+                read_handoffs(table(map, "handoff", "a table: [handoff]")?, &topology)?;
         }
-        Ok(topology)
+        // The parser sorts keys by name; people read from top to bottom.
+        unknown.sort_by_key(|key| key.span.start);
+        Ok((topology, unknown))
+    }
+}
+
+const ROLES: &str = "a list of tables: [[role]]";
+
+fn unknown_keys(
+    table: &DeTable<'_>,
+    prefix: &str,
+    known: &'static [&'static str],
+) -> Vec<UnknownKey> {
+    let unknown = table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
+    unknown
+        .map(|key| UnknownKey {
+            span: key.span(),
+            path: format!("{prefix}{}", key.get_ref()),
+            near: nearest(key.get_ref(), known.iter().copied()),
+        })
+        .collect()
+}
+
+fn read_completion(root: &DeTable<'_>) -> Result<Option<String>, BadTopology> {
+    let Some(value) = root.get("completion") else { return Ok(None) };
+    let event: String = text(value, "completion")?;
+    if event.is_empty() {
+        return Ok(None);
+    }
+    let topic = Topic::check(&event).map_err(|error| at(error, value.span()))?;
+    match topic.class() {
+        TopicClass::Agent => Ok(Some(event)),
+        TopicClass::Reserved | TopicClass::Coordination => {
+            Err(at(Fault::Completion { event }, value.span()))
+        }
     }
 }
 
 /// A role, and where it stands.
-fn read_role(value: &Value<'_>) -> Result<(Range<usize>, Role), BadTopology> {
-    let DeValue::Table(table) = value.get_ref() else {
-        return Err(wrong_type("role", "a list of tables: [[role]]", value));
-    };
-    let id = text_of(table, "id")?.ok_or_else(|| Fault::NoId.at(value.span()))?;
-    let span = table.get("id").map_or(value.span(), Spanned::span);
+fn read_role(
+    table: &DeTable<'_>,
+    place: Range<usize>,
+) -> Result<(Range<usize>, Role), BadTopology> {
+    let id = text_of(table, "id")?.ok_or_else(|| at(Fault::NoId, place.clone()))?;
+    let span = table.get("id").map_or(place, Spanned::span);
     if Topic::check(&id).is_err() {
-        return Err(Fault::BadId(id).at(span));
+        return Err(at(Fault::BadId(id), span));
     }
     let emits = list_of(table, "emits", "a list of events")?
         .iter()
@@ -138,14 +207,13 @@ fn read_role(value: &Value<'_>) -> Result<(Range<usize>, Role), BadTopology> {
 
 fn read_emitted(value: &Value<'_>) -> Result<Pattern, BadTopology> {
     let Some(text) = value.get_ref().as_str() else {
-        return Err(wrong_type("emits", "a list of events", value));
+        return Err(wrong(value, "emits", "a list of events"));
     };
-    let at = |fault: Fault| fault.at(value.span());
-    let pattern = Pattern::parse(text).map_err(|error| at(error.into()))?;
+    let pattern = Pattern::parse(text).map_err(|error| at(error, value.span()))?;
     if let Some(event) = pattern.exact() {
-        let topic = Topic::check(event).map_err(|error| at(error.into()))?;
+        let topic = Topic::check(event).map_err(|error| at(error, value.span()))?;
         if topic.class() == TopicClass::Reserved {
-            return Err(at(Fault::Reserved(event.to_owned())));
+            return Err(at(Fault::Reserved(event.to_owned()), value.span()));
         }
     }
     Ok(pattern)
@@ -154,22 +222,22 @@ fn read_emitted(value: &Value<'_>) -> Result<Pattern, BadTopology> {
 fn read_handoffs(entries: &DeTable<'_>, topology: &Topology) -> Result<Vec<Handoff>, BadTopology> {
     let mut handoffs = Vec::new();
     for (event, value) in entries {
-        let pattern =
-            Pattern::parse(event.get_ref()).map_err(|error| Fault::from(error).at(event.span()))?;
+        let pattern = Pattern::parse(event.get_ref()).map_err(|error| at(error, event.span()))?;
         let names = match value.get_ref() {
             // One role need not be put into a list.
             DeValue::String(_) => std::slice::from_ref(value),
             DeValue::Array(list) => &list[..],
-            _ => return Err(wrong_type("handoff", "a role or a list of roles", value)),
+            _ => return Err(wrong(value, "handoff", "a role or a list of roles")),
         };
         let mut roles = Vec::new();
         for name in names {
             let Some(role) = name.get_ref().as_str() else {
-                return Err(wrong_type("handoff", "a role or a list of roles", name));
+                return Err(wrong(name, "handoff", "a role or a list of roles"));
             };
             if topology.role(role).is_none() {
                 let roles = topology.roles.iter().map(|role| role.id.clone()).collect();
-                return Err(Fault::NoSuchRole { role: role.to_owned(), roles }.at(name.span()));
+                let fault = Fault::NoSuchRole { role: role.to_owned(), roles };
+                return Err(at(fault, name.span()));
             }
             roles.push(role.to_owned());
         }
@@ -181,21 +249,16 @@ fn read_handoffs(entries: &DeTable<'_>, topology: &Topology) -> Result<Vec<Hando
 }
 
 fn text_of(table: &DeTable<'_>, key: &'static str) -> Result<Option<String>, BadTopology> {
-    let Some(value) = table.get(key) else { return Ok(None) };
-    match value.get_ref().as_str() {
-        Some(text) => Ok(Some(text.to_owned())),
-        None => Err(wrong_type(key, "a text in quotes", value)),
-    }
+    table.get(key).map(|value| text(value, key)).transpose()
 }
 
+/// A whole number, which may stand in quotes.
 fn number_of(table: &DeTable<'_>, key: &'static str) -> Result<Option<u64>, BadTopology> {
     let Some(value) = table.get(key) else { return Ok(None) };
-    let number = match value.get_ref() {
-        DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
-        DeValue::String(text) => text.parse().ok(),
-        _ => None,
-    };
-    number.map(Some).ok_or_else(|| wrong_type(key, "a whole number", value))
+    match value.get_ref().as_str().map(str::parse) {
+        Some(Ok(number)) => Ok(Some(number)),
+        Some(Err(_)) | None => number(value, key).map(Some),
+    }
 }
 
 fn texts_of(
@@ -205,7 +268,7 @@ fn texts_of(
 ) -> Result<Vec<String>, BadTopology> {
     let texts = list_of(table, key, expected)?.iter().map(|value| match value.get_ref().as_str() {
         Some(text) => Ok(text.to_owned()),
-        None => Err(wrong_type(key, expected, value)),
+        None => Err(wrong(value, key, expected)),
     });
     texts.collect()
 }
@@ -215,17 +278,7 @@ fn list_of<'a, 't>(
     key: &'static str,
     expected: &'static str,
 ) -> Result<&'a [Value<'t>], BadTopology> {
-    match table.get(key) {
-        None => Ok(&[]),
-        Some(value) => match value.get_ref() {
-            DeValue::Array(list) => Ok(&list[..]),
-            _ => Err(wrong_type(key, expected, value)),
-        },
-    }
-}
-
-fn wrong_type(key: &'static str, expected: &'static str, value: &Value<'_>) -> BadTopology {
-    Fault::Type { key, expected }.at(value.span())
+    table.get(key).map_or(Ok(&[]), |value| list(value, key, expected))
 }
 
 #[cfg(test)]
@@ -247,13 +300,33 @@ mod tests {
         insta::assert_snapshot!(mistake("[[role]]\nid = \"a\"\nemits = [1]"), @"'emits' has to be a list of events <- 1");
         insta::assert_snapshot!(mistake("[[role]]\nid = \"a\"\nemits = [\"loop.complete\"]"), @r#"'loop.complete' is written by the harness alone, so no role can emit it <- "loop.complete""#);
         insta::assert_snapshot!(mistake("[[role]]\nid = \"a\"\nemits = [\"a b\"]"), @r#"topic 'a b' holds whitespace (' '); a topic is a word like review.ready <- "a b""#);
-        insta::assert_snapshot!(mistake("[[role]]\nid = \"a\"\n[handoff]\n\"x\" = [\"b\"]"), @r#"there is no role 'b'; the roles are a <- "b""#);
+        insta::assert_snapshot!(mistake("[[role]]\nid = \"a\"\n[handoff]\n\"x\" = [\"b\"]"), @r#"there is no role 'b'; the only role is 'a' <- "b""#);
+        insta::assert_snapshot!(mistake("[handoff]\n\"x\" = [\"b\"]"), @r#"there is no role 'b'; no role is defined <- "b""#);
+        insta::assert_snapshot!(mistake("completion = \"loop.complete\""), @r#"'loop.complete' cannot complete a run: topics like this are written by the harness alone <- "loop.complete""#);
+        insta::assert_snapshot!(mistake("completion = \"issue.resolved\""), @r#"'issue.resolved' cannot complete a run: events of coordination are bookkeeping and never count <- "issue.resolved""#);
+        insta::assert_snapshot!(mistake("completion = \"all done\""), @r#"topic 'all done' holds whitespace (' '); a topic is a word like review.ready <- "all done""#);
         insta::assert_snapshot!(mistake("[handoff]\n\"x\" = 1"), @"'handoff' has to be a role or a list of roles <- 1");
         insta::assert_snapshot!(mistake("[[role]]\nid = \"a\"\nbackend_timeout_ms = \"soon\""), @r#"'backend_timeout_ms' has to be a whole number <- "soon""#);
         assert!(
             mistake("[handoff]\n\"/x(/\" = []").starts_with("'/x(/' is not a regular expression")
         );
         assert!(mistake("name = ").starts_with("this is not TOML"));
+    }
+
+    #[test]
+    fn keys_that_mean_nothing_are_found_in_the_order_of_the_file() {
+        let text = "nmae = 1\n[[role]]\nid = \"a\"\nemit = []\nbackend.command = \"x\"\n[[gate]]\nevent = \"x\"\n[handoff]\n\"any\" = \"a\"\n";
+        let (_, unknown) = Topology::read(text).unwrap();
+        let told: Vec<String> = unknown
+            .iter()
+            .map(|key| format!("{} ({:?}) <- {}", key.path, key.near, &text[key.span.clone()]))
+            .collect();
+        insta::assert_snapshot!(told.join("\n"), @r#"
+        nmae (Some("name")) <- nmae
+        role.emit (Some("emits")) <- emit
+        role.backend (None) <- backend
+        gate (None) <- gate
+        "#);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What in a topology works, but hardly as it was meant.
 
-use super::{OPENING_EVENT, Topology};
+use super::read::whose;
+use super::{Handoff, OPENING_EVENT, Role, Topology};
 use crate::pattern::Pattern;
 use crate::topic::{Topic, TopicClass};
 
@@ -10,6 +11,11 @@ pub enum Warning {
     /// No event leads to a role.
     #[error("no event hands over to role '{0}': it acts only when an event is not in the map")]
     Unreachable(String),
+    /// Only events that nobody on the way from the beginning emits lead to a role.
+    #[error(
+        "role '{0}' is never reached from loop.start: no role on the way there emits an event that hands over to it"
+    )]
+    CutOff(String),
     /// An event that is not in the map.
     #[error(
         "event '{event}' of role '{role}' is not in the handoff map: all roles are suggested after it"
@@ -20,71 +26,186 @@ pub enum Warning {
         /// Who may emit it.
         role: String,
     },
+    /// Nothing is said about the beginning.
+    #[error("loop.start is not in the handoff map: all roles are suggested at the beginning")]
+    NoEntry,
     /// A role that cannot say anything.
     #[error("role '{0}' emits nothing: when it is alone, every event is accepted")]
     Mute(String),
     /// Nobody can complete the run.
     #[error("no role may emit '{0}', which completes the run")]
     NoCompletion(String),
+    /// The completing event is one that never counts.
+    #[error("'{0}' cannot complete the run: {why}", why = whose(.0))]
+    Uncounted(String),
+    /// The run cannot complete, because it waits for something that does not come.
+    #[error("no role may emit '{0}', which has to be seen before the run completes")]
+    NeverSeen(String),
     /// A handoff for an event that nobody can emit.
     #[error("no role emits '{0}', so its handoff is never used")]
     Unheard(String),
+    /// A handoff to nobody.
+    #[error("the handoff of '{0}' names nobody: all roles are suggested after it")]
+    ToNobody(String),
+}
+
+impl Warning {
+    /// One word for other programs.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Warning::Unreachable(_) => "unreachable_role",
+            Warning::CutOff(_) => "cut_off_role",
+            Warning::Unhandled { .. } => "unhandled_event",
+            Warning::NoEntry => "no_entry",
+            Warning::Mute(_) => "mute_role",
+            Warning::NoCompletion(_) => "no_completion",
+            Warning::Uncounted(_) => "uncounted_completion",
+            Warning::NeverSeen(_) => "required_never_seen",
+            Warning::Unheard(_) => "unheard_handoff",
+            Warning::ToNobody(_) => "handoff_to_nobody",
+        }
+    }
 }
 
 impl Topology {
-    /// Looks for what was hardly meant. `completion` is the event that completes the run.
+    /// Looks for what was hardly meant. `completion` is the event that completes the run. A handoff to
+    /// a role that there is not, and a regular expression that is none, are no warnings: such a
+    /// topology is not read at all.
     pub fn warnings(&self, completion: &str) -> Vec<Warning> {
         if self.roles.is_empty() {
             return Vec::new();
         }
         let mut warnings = Vec::new();
-        let emits = |event: &str| {
-            self.roles.iter().flat_map(|role| &role.emits).any(|pattern| pattern.matches(event))
-        };
+        if self.roles.len() > 1 && !self.is_handled(OPENING_EVENT) {
+            warnings.push(Warning::NoEntry);
+        }
+        let reached = self.reached();
         for role in &self.roles {
-            let is_named = |roles: &[String]| roles.contains(&role.id);
-            if !self.handoff.iter().any(|handoff| is_named(&handoff.roles)) {
-                warnings.push(Warning::Unreachable(role.id.clone()));
-            }
-            if role.emits.is_empty() {
-                warnings.push(Warning::Mute(role.id.clone()));
-            }
+            warnings.extend(self.about_role(role, &reached));
             let unhandled = role.emits.iter().filter_map(Pattern::exact).filter(|event| {
-                *event != completion
-                    && Topic::new(*event).class() == TopicClass::Agent
-                    && !self.handoff.iter().any(|handoff| handoff.event.matches(event))
+                *event != completion && is_agents(event) && !self.is_handled(event)
             });
             warnings.extend(unhandled.map(|event| Warning::Unhandled {
                 event: event.to_owned(),
                 role: role.id.clone(),
             }));
         }
-        if !emits(completion) {
+        if !is_agents(completion) {
+            warnings.push(Warning::Uncounted(completion.to_owned()));
+        } else if !self.emits(completion) {
             warnings.push(Warning::NoCompletion(completion.to_owned()));
         }
-        let heard =
-            |event: &str| event == OPENING_EVENT || event.ends_with(".joined") || emits(event);
-        let exact = self.handoff.iter().filter_map(|handoff| handoff.event.exact());
-        warnings.extend(
-            exact.filter(|event| !heard(event)).map(|event| Warning::Unheard(event.to_owned())),
-        );
+        for handoff in &self.handoff {
+            let event = handoff.event.to_string();
+            if handoff.roles.is_empty() {
+                warnings.push(Warning::ToNobody(event));
+            } else if !self.is_heard(handoff) {
+                warnings.push(Warning::Unheard(event));
+            }
+        }
         warnings
     }
+
+    /// The events that have to be seen before the run completes, and that no role may emit.
+    pub fn never_seen(&self, required: &[String]) -> Vec<Warning> {
+        let is_missing = |event: &&String| !is_agents(event) || !self.emits(event);
+        let missing = required.iter().filter(|_| !self.roles.is_empty()).filter(is_missing);
+        missing.map(|event| Warning::NeverSeen(event.clone())).collect()
+    }
+
+    fn about_role(&self, role: &Role, reached: &[&str]) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        if !self.handoff.iter().any(|handoff| handoff.roles.contains(&role.id)) {
+            // Where the map says nothing at all, everybody acts at any time.
+            if !self.handoff.is_empty() {
+                warnings.push(Warning::Unreachable(role.id.clone()));
+            }
+        } else if !reached.contains(&role.id.as_str()) {
+            warnings.push(Warning::CutOff(role.id.clone()));
+        }
+        if role.emits.is_empty() {
+            warnings.push(Warning::Mute(role.id.clone()));
+        }
+        warnings
+    }
+
+    fn emits(&self, event: &str) -> bool {
+        self.roles.iter().flat_map(|role| &role.emits).any(|pattern| pattern.matches(event))
+    }
+
+    fn is_handled(&self, event: &str) -> bool {
+        self.handoff.iter().any(|handoff| handoff.event.matches(event))
+    }
+
+    /// Whether an event of a handoff can come: the beginning, what a role emits, or what the harness
+    /// says when such events were joined.
+    fn is_heard(&self, handoff: &Handoff) -> bool {
+        let event = &handoff.event;
+        event.matches(OPENING_EVENT)
+            || self.roles.iter().flat_map(|role| &role.emits).any(|emit| leads_to(emit, event))
+    }
+
+    /// The roles that the map leads to from the beginning, event by event.
+    fn reached(&self) -> Vec<&str> {
+        if !self.is_handled(OPENING_EVENT) {
+            return self.roles.iter().map(|role| role.id.as_str()).collect();
+        }
+        let mut reached: Vec<&str> = Vec::new();
+        let mut next: Vec<&Handoff> =
+            self.handoff.iter().filter(|handoff| handoff.event.matches(OPENING_EVENT)).collect();
+        while let Some(handoff) = next.pop() {
+            for id in &handoff.roles {
+                if reached.contains(&id.as_str()) {
+                    continue;
+                }
+                reached.push(id);
+                let emits = self.role(id).map_or(&[][..], |role| &role.emits);
+                let follow =
+                    |handoff: &&Handoff| emits.iter().any(|emit| leads_to(emit, &handoff.event));
+                next.extend(self.handoff.iter().filter(follow));
+            }
+        }
+        reached
+    }
+}
+
+/// Whether an event that may be emitted can be one that a handoff is for. Of two regular expressions
+/// nobody can tell, so they are taken to have one in common.
+pub(super) fn leads_to(emit: &Pattern, handoff: &Pattern) -> bool {
+    let joined = |event: &str| format!("{event}.parallel.joined");
+    match (emit.exact(), handoff.exact()) {
+        (Some(event), _) => {
+            (is_agents(event) && handoff.matches(event)) || handoff.matches(&joined(event))
+        }
+        (None, Some(event)) => {
+            let base = event.strip_suffix(".parallel.joined");
+            base.map_or(is_agents(event) && emit.matches(event), |base| emit.matches(base))
+        }
+        (None, None) => true,
+    }
+}
+
+/// Whether an event routes and counts when an agent emits it.
+fn is_agents(event: &str) -> bool {
+    Topic::new(event).class() == TopicClass::Agent
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn each_oddity_is_named() {
-        let topology = Topology::parse(
-            "[[role]]\nid = \"a\"\nemits = [\"one\", \"issue.resolved\"]\n[[role]]\nid = \"b\"\n[handoff]\n\"loop.start\" = \"a\"\n\"two\" = \"a\"\n",
-        )
-        .unwrap();
+    fn warnings(text: &str) -> String {
+        let topology = Topology::parse(text).unwrap();
         let warnings: Vec<_> =
             topology.warnings("task.complete").iter().map(ToString::to_string).collect();
-        insta::assert_snapshot!(warnings.join("\n"), @r"
+        warnings.join("\n")
+    }
+
+    #[test]
+    fn each_oddity_is_named() {
+        insta::assert_snapshot!(warnings(
+            "[[role]]\nid = \"a\"\nemits = [\"one\", \"issue.resolved\"]\n[[role]]\nid = \"b\"\n[handoff]\n\"loop.start\" = \"a\"\n\"two\" = \"a\"\n",
+        ), @r"
         event 'one' of role 'a' is not in the handoff map: all roles are suggested after it
         no event hands over to role 'b': it acts only when an event is not in the map
         role 'b' emits nothing: when it is alone, every event is accepted
@@ -94,9 +215,51 @@ mod tests {
     }
 
     #[test]
+    fn a_role_behind_a_gap_is_not_reached() {
+        let text = "[[role]]\nid = \"a\"\nemits = [\"one\", \"task.complete\"]\n[[role]]\nid = \"b\"\nemits = [\"two\"]\n[[role]]\nid = \"c\"\nemits = [\"three\"]\n[handoff]\n\"loop.start\" = \"a\"\n\"one\" = \"a\"\n\"two\" = \"c\"\n\"three\" = \"b\"\n";
+        insta::assert_snapshot!(warnings(text), @r"
+        role 'b' is never reached from loop.start: no role on the way there emits an event that hands over to it
+        role 'c' is never reached from loop.start: no role on the way there emits an event that hands over to it
+        ");
+        // A regular expression may be the bridge.
+        assert_eq!(warnings(&text.replace("\"one\" = \"a\"", "\"/o.*/\" = [\"a\", \"b\"]")), "");
+    }
+
+    #[test]
+    fn a_map_that_says_nothing_where_it_should_is_told() {
+        insta::assert_snapshot!(warnings(
+            "[[role]]\nid = \"a\"\nemits = [\"task.complete\", \"go\"]\n[[role]]\nid = \"b\"\nemits = [\"go\"]\n[handoff]\n\"go\" = [\"b\"]\n\"/never.*/\" = [\"a\"]\n\"task.complete\" = []\n\"issue.resolved\" = \"a\"\n",
+        ), @r"
+        loop.start is not in the handoff map: all roles are suggested at the beginning
+        no role emits '/never.*/', so its handoff is never used
+        the handoff of 'task.complete' names nobody: all roles are suggested after it
+        no role emits 'issue.resolved', so its handoff is never used
+        ");
+    }
+
+    #[test]
+    fn an_event_that_never_comes_or_never_counts_completes_nothing() {
+        let topology =
+            Topology::parse("[[role]]\nid = \"a\"\nemits = [\"x\", \"issue.resolved\"]\n").unwrap();
+        let told = |warnings: Vec<Warning>| {
+            warnings.iter().map(|it| format!("{}: {it}", it.kind())).collect::<Vec<_>>().join("\n")
+        };
+        insta::assert_snapshot!(told(topology.warnings("loop.complete")), @r"
+        unhandled_event: event 'x' of role 'a' is not in the handoff map: all roles are suggested after it
+        uncounted_completion: 'loop.complete' cannot complete the run: topics like this are written by the harness alone
+        ");
+        let required = ["x", "y", "issue.resolved"].map(str::to_owned);
+        insta::assert_snapshot!(told(topology.never_seen(&required)), @r"
+        required_never_seen: no role may emit 'y', which has to be seen before the run completes
+        required_never_seen: no role may emit 'issue.resolved', which has to be seen before the run completes
+        ");
+        assert_eq!(Topology::default().never_seen(&required), []);
+    }
+
+    #[test]
     fn a_sound_topology_gives_none() {
         let topology = Topology::parse(
-            "[[role]]\nid = \"a\"\nemits = [\"task.complete\", \"/x.*/\"]\n[handoff]\n\"loop.start\" = \"a\"\n\"xy\" = \"a\"\n",
+            "[[role]]\nid = \"a\"\nemits = [\"task.complete\", \"/x.*/\"]\n[handoff]\n\"loop.start\" = \"a\"\n\"xy\" = \"a\"\n\"xy.parallel.joined\" = \"a\"\n",
         )
         .unwrap();
         assert_eq!(topology.warnings("task.complete"), []);

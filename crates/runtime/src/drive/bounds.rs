@@ -117,9 +117,10 @@ impl Drive<'_> {
         let run = &self.ledger.run().id;
         let iteration = turn.iteration.to_string();
         let settings = FileSettings { lock_timeout: self.loaded.plan.journal.lock_timeout };
+        let memory =
+            Places { project: files.memory.clone(), ..Places::of_run(&files.state_dir, run) };
         Keeper {
-            memory: Tiers::at(Places::of_run(&files.state_dir, run), self.world, settings)
-                .for_author(Some(run), Some(&iteration)),
+            memory: Tiers::at(memory, self.world, settings).for_author(Some(run), Some(&iteration)),
             emitter: Emitter {
                 speaker: Speaker {
                     run: Some(run.clone()),

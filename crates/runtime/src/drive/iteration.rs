@@ -148,8 +148,7 @@ impl Drive<'_> {
 
     pub(super) fn pressure(&self, memory: &Block) -> Pressure {
         let run = self.ledger.run();
-        let rejected = run.backpressure.as_ref().map(|invalid| invalid.emitted.clone());
-        Pressure::new(memory, run.invalid_count, rejected)
+        Pressure::new(memory, run.invalid_count, run.last_rejected.clone())
     }
 
     /// What is remembered, within the budget of a prompt.

@@ -109,26 +109,41 @@ fn of(stored: usize) -> String {
     }
 }
 
-/// What is in the way of a journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// What is in the way of a journal, or of another file that is appended to with its care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsuitable {
     /// A directory.
-    #[error("is a directory, not a journal")]
     Directory,
     /// A link to some other file, which appending would change.
-    #[error(
-        "is a symbolic link, or lies in a directory that is one; a journal is never written through a link"
-    )]
     Symlink,
     /// A pipe, a socket or a device.
-    #[error("is a pipe, a socket or a device, not a journal")]
     Special,
     /// A file that is known by other names too, which appending would change.
-    #[error("has {0} names (hard links); a journal has one")]
     HardLinks(u64),
 }
 
+impl std::fmt::Display for Unsuitable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.told_of("journal"))
+    }
+}
+
 impl Unsuitable {
+    /// What is wrong with something that was to be a `wanted`: a journal, a memory file.
+    pub fn told_of(self, wanted: &str) -> String {
+        match self {
+            Unsuitable::Directory => format!("is a directory, not a {wanted}"),
+            Unsuitable::Symlink => format!(
+                "is a symbolic link, or lies in a directory that is one; a {wanted} is never \
+                 written through a link"
+            ),
+            Unsuitable::Special => format!("is a pipe, a socket or a device, not a {wanted}"),
+            Unsuitable::HardLinks(names) => {
+                format!("has {names} names (hard links); a {wanted} has one")
+            }
+        }
+    }
+
     /// What keeps a thing of this kind from being a journal, if anything does.
     pub(super) fn kind(kind: FileKind) -> Option<Unsuitable> {
         match kind {

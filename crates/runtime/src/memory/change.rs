@@ -2,6 +2,7 @@
 
 use autoloop_core::memory::{BadEntry, Entry, Fate, LONGEST_TEXT, Memory, Said};
 
+use super::fault::not_stored;
 use super::{Tier, Tiers};
 use crate::complaint::Complaint;
 
@@ -73,7 +74,7 @@ impl Tiers {
         };
         let author = self.author(tier)?;
         let mut said = Some(said);
-        let entry = file.add(&author, &mut |_| said.take())?;
+        let entry = file.add(&author, &mut |_| said.take()).map_err(not_stored)?;
         let id = entry.map(|entry| entry.id).unwrap_or_default();
         Ok(format!("added {id} to {tier} memory"))
     }
@@ -103,7 +104,8 @@ impl Tiers {
                 problem = Some(not_there(fate, tier, id));
                 None
             }
-        })?;
+        })
+        .map_err(not_stored)?;
         problem.map_or(Ok(()), Err)
     }
 
@@ -120,7 +122,8 @@ impl Tiers {
         let added = self.project.add(&author, &mut |project| {
             known = copy_of(project, entry, &author.source).map(|copy| copy.id.clone());
             known.is_none().then(|| entry.said.clone())
-        })?;
+        });
+        let added = added.map_err(not_stored)?;
         let new = known.or(added.map(|entry| entry.id)).unwrap_or_default();
         self.bury(Tier::Run, id, &format!("promoted to the project as {new}"))?;
         Ok(format!("promoted {id} to project memory as {new}"))

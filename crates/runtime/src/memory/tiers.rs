@@ -4,8 +4,10 @@ use std::fmt;
 
 use autoloop_core::memory::{Memory, Places};
 
+use super::fault::not_read;
 use super::{Author, MemoryFile};
-use crate::journal::{FileSettings, ReadError};
+use crate::complaint::Complaint;
+use crate::journal::FileSettings;
 use crate::world::World;
 
 /// One of the two.
@@ -66,13 +68,16 @@ impl Tiers {
     /// # Errors
     ///
     /// When there is one that cannot be read.
-    pub fn read(&self, tier: Tier) -> Result<Memory, ReadError> {
-        self.file(tier).map_or_else(|| Ok(Memory::default()), MemoryFile::read)
+    pub fn read(&self, tier: Tier) -> Result<Memory, Complaint> {
+        match self.file(tier) {
+            Some(file) => file.read().map_err(not_read),
+            None => Ok(Memory::default()),
+        }
     }
 
     /// Who adds to a tier. Names that the other tier has are left to it, as far as can be seen: so a
     /// name means one entry.
-    pub(super) fn author(&self, tier: Tier) -> Result<Author, ReadError> {
+    pub(super) fn author(&self, tier: Tier) -> Result<Author, Complaint> {
         let other = match tier {
             Tier::Project => self.read(Tier::Run)?,
             Tier::Run => self.read(Tier::Project)?,

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, getpid};
 
@@ -38,19 +38,62 @@ pub struct Swept {
 pub fn sweep(notes: &Path) -> io::Result<Swept> {
     let mut swept = Swept::default();
     for (token, harness) in note::all(notes)? {
-        // A note that cannot be read is nobody's.
-        let job_may_run = match harness {
-            Some(harness) if !harness.is_of_this_boot() => false,
-            Some(harness) if !harness.is_gone() => continue,
-            Some(_) | None => true,
-        };
-        if job_may_run {
-            swept.jobs += 1;
-            swept.killed.extend(kill_marked(&token));
+        match Fate::of(harness.as_ref()) {
+            Fate::UnderWay => continue,
+            Fate::Over => {}
+            Fate::LeftOver => {
+                swept.jobs += 1;
+                swept.killed.extend(kill_marked(&token));
+            }
         }
         fs::remove_file(notes.join(&token))?;
     }
     Ok(swept)
+}
+
+/// What became of a job that there is a note about.
+enum Fate {
+    /// Its harness is there, this one or another.
+    UnderWay,
+    /// Its harness is gone, and processes of it may be left.
+    LeftOver,
+    /// The machine was started anew since.
+    Over,
+}
+
+impl Fate {
+    fn of(harness: Option<&note::Harness>) -> Fate {
+        match harness {
+            Some(harness) if !harness.is_of_this_boot() => Fate::Over,
+            Some(harness) if !harness.is_gone() => Fate::UnderWay,
+            // A note that cannot be read is nobody's.
+            Some(_) | None => Fate::LeftOver,
+        }
+    }
+}
+
+/// A job whose harness is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOver {
+    /// The note about it.
+    pub note: PathBuf,
+    /// Its processes that are still there.
+    pub processes: Vec<u32>,
+}
+
+/// What a [`sweep`] would find, left as it is.
+///
+/// # Errors
+///
+/// When the directory of notes cannot be read.
+pub fn left_over(notes: &Path) -> io::Result<Vec<LeftOver>> {
+    let all = note::all(notes)?.into_iter();
+    let left = all.filter(|(_, harness)| matches!(Fate::of(harness.as_ref()), Fate::LeftOver));
+    let found = left.map(|(token, _)| {
+        let marked = proc::all().filter(|pid| proc::carries(*pid, TOKEN, &token));
+        LeftOver { processes: marked.map(proc::id).collect(), note: notes.join(&token) }
+    });
+    Ok(found.collect())
 }
 
 /// Kills every process that carries the token; their ids. No token marks nobody.

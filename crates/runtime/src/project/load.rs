@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use autoloop_core::config::{self, Key, Layer, Origin, Problem, Settings, Severity};
+use autoloop_core::config::{self, Key, Layer, Origin, Problem, Reading, Settings, Severity};
 use autoloop_core::plan::{BadRole, Files, Plan, PromptSource};
-use autoloop_core::topology::{Role, RolePrompt, Topology};
+use autoloop_core::topology::{Role, RolePrompt, Topology, UnknownKey};
 
-use super::places::within;
+use super::places::{git_root, within};
 use super::{LoadError, Loaded, Project, read_text};
 use crate::world::Disk;
 
@@ -28,9 +28,9 @@ impl Project {
                 return Err(LoadError::NoDirectory(dir.clone()));
             }
         }
-        let reading = Settings::resolve(&self.layers(disk)?);
-        let (settings, mut warnings) = reading.checked().map_err(LoadError::Problems)?;
-        let (topology, topology_file) = self.topology(disk)?;
+        let (settings, mut warnings) =
+            self.settings(disk)?.checked().map_err(LoadError::Problems)?;
+        let (topology, topology_file) = self.topology(disk, &mut warnings)?;
         let settings = settings.with_topology(&topology, &topology_file.name);
         let plan = Plan::resolve(&settings, &topology).map_err(|bad| {
             let shown = bad.iter().map(|bad| bad.problem(&topology_file.name, &topology_file.text));
@@ -66,6 +66,16 @@ impl Project {
         })
     }
 
+    /// Reads the settings alone, for whoever only has to find something. What is wrong with them is in
+    /// the reading, and what they say besides holds.
+    ///
+    /// # Errors
+    ///
+    /// When a file that holds settings cannot be read, or one that is named is missing.
+    pub fn settings(&self, disk: &dyn Disk) -> Result<Reading, LoadError> {
+        Ok(Settings::resolve(&self.layers(disk)?))
+    }
+
     fn layers(&self, disk: &dyn Disk) -> Result<Vec<Layer>, LoadError> {
         let mut layers = Vec::new();
         for file in self.layer_files(disk)? {
@@ -95,11 +105,19 @@ impl Project {
         Ok(layers)
     }
 
-    fn topology(&self, disk: &dyn Disk) -> Result<(Topology, Text), LoadError> {
+    fn topology(
+        &self,
+        disk: &dyn Disk,
+        warnings: &mut Vec<Problem>,
+    ) -> Result<(Topology, Text), LoadError> {
         let path = within(&self.loop_dir, "topology.toml");
         let file = Text { name: shown(&path), text: read(disk, &path)?.unwrap_or_default().into() };
-        match Topology::parse(&file.text) {
-            Ok(topology) => Ok((topology, file)),
+        match Topology::read(&file.text) {
+            Ok((topology, unknown)) => {
+                let told = unknown.into_iter().take(MOST_TOLD);
+                warnings.extend(told.map(|key| unknown_key(key, &file)));
+                Ok((topology, file))
+            }
             Err(bad) => Err(LoadError::Problems(vec![Problem {
                 severity: Severity::Error,
                 message: bad.to_string(),
@@ -165,7 +183,7 @@ impl Reader<'_> {
 
     fn objective(&mut self, plan: &Plan) -> Result<Option<String>, LoadError> {
         match &plan.objective {
-            PromptSource::None => Ok(None),
+            PromptSource::None => self.usual_objective(),
             // What a person wants done is passed on to the letter.
             PromptSource::Inline(text) => Ok(Some(text.clone())),
             PromptSource::File(name) => {
@@ -174,6 +192,17 @@ impl Reader<'_> {
                 text.map(Some).ok_or_else(|| self.missing(Key::PromptFile, path))
             }
         }
+    }
+
+    /// `PROMPT.md` at the top of the repository, where no setting says what the run is for. Once there
+    /// is a plan in the state directory, the loop goes by that.
+    fn usual_objective(&self) -> Result<Option<String>, LoadError> {
+        let Some(root) = git_root(self.disk, &self.project.dir) else { return Ok(None) };
+        if self.disk.stat(&self.files.state_dir.join("plan.md")).is_ok() {
+            return Ok(None);
+        }
+        let text = read(self.disk, &root.join("PROMPT.md"))?;
+        Ok(text.filter(|text| !text.trim().is_empty()))
     }
 
     fn harness(&mut self, plan: &Plan) -> Result<Option<String>, LoadError> {
@@ -257,8 +286,24 @@ impl Reader<'_> {
     }
 }
 
-/// The most unknown placeholders of a text that are told of.
+/// The most unknown placeholders or keys of a text that are told of.
 const MOST_TOLD: usize = 5;
+
+fn unknown_key(key: UnknownKey, file: &Text) -> Problem {
+    let UnknownKey { span, path, near } = key;
+    Problem {
+        severity: Severity::Warning,
+        name: file.name.clone(),
+        text: Arc::clone(&file.text),
+        span,
+        message: format!("unknown key {}", path.escape_debug()),
+        label: match near {
+            Some(near) => format!("did you mean {near}?"),
+            None => "nothing is known by this name".to_owned(),
+        },
+        hint: None,
+    }
+}
 
 fn no_such_file(key: Key, path: &Path) -> String {
     let path = path.to_string_lossy();

@@ -112,7 +112,7 @@ pub(super) fn within(dir: &Path, name: &str) -> PathBuf {
 }
 
 /// The directory that holds `.git`, which may be a file in a worktree.
-fn git_root(disk: &dyn Disk, dir: &Path) -> Option<PathBuf> {
+pub(super) fn git_root(disk: &dyn Disk, dir: &Path) -> Option<PathBuf> {
     // Going up from a link or from `..` leads to where it really is.
     let dir = dir.canonicalize().or_else(|_| std::path::absolute(dir)).ok()?;
     dir.ancestors().find(|dir| disk.stat(&dir.join(".git")).is_ok()).map(Path::to_owned)

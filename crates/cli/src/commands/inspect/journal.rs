@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use autoloop_core::config::Config;
 use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::world::World;
 
@@ -31,8 +30,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let path = settings::journal_path(args.project_dir.as_deref())?;
-    let journal = settings::journal(path, world, &Config::default());
+    let journal = settings::locate(args.project_dir.as_deref(), world)?.journal(world);
     let run = named_run(&journal, args.run.as_deref())?;
     let filter = Filter { run: run.clone(), topics: args.topic.clone() };
     let mut listing = Listing::new(&journal, args.format, filter);

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use autoloop_core::config::Config;
 use autoloop_core::project::metrics::{Format, Metrics};
 use autoloop_runtime::world::World;
 
@@ -32,8 +31,7 @@ fn parse_format(text: &str) -> Result<Format, &'static str> {
 }
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let path = settings::journal_path(args.project_dir.as_deref())?;
-    let journal = settings::journal(path, world, &Config::default());
+    let journal = settings::locate(args.project_dir.as_deref(), world)?.journal(world);
     let metrics = journal.fold::<Metrics>()?.view;
     let run = match &args.run {
         _ if args.all_runs => None,

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use autoloop_core::config::Config;
 use autoloop_core::project::iteration_text::IterationText;
 use autoloop_core::project::scratchpad::{Scratchpad, Scratchpads, rich_heading};
 use autoloop_runtime::journal::{FileJournal, Journal, Position};
@@ -46,8 +45,7 @@ enum Format {
 }
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let path = settings::journal_path(args.project_dir.as_deref())?;
-    let journal = settings::journal(path, world, &Config::default());
+    let journal = settings::locate(args.project_dir.as_deref(), world)?.journal(world);
     let run = match args.all_runs {
         true => None,
         false => Some(one_run(&journal, args.run.as_deref())?),

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use autoloop_core::config::Config;
 use autoloop_core::project::iteration_text::IterationText;
 use autoloop_runtime::journal::{FileJournal, Journal, Position};
 use autoloop_runtime::world::World;
@@ -37,8 +36,7 @@ enum Format {
 }
 
 pub(super) fn run(args: &Args, what: IterationText, world: &World) -> Result<(), Failure> {
-    let path = settings::journal_path(args.project_dir.as_deref())?;
-    let journal = settings::journal(path, world, &Config::default());
+    let journal = settings::locate(args.project_dir.as_deref(), world)?.journal(world);
     let run = one_run(&journal, args.run.as_deref())?;
     let search = search(&journal, what, &run, args.iteration)?;
     let Some(found) = &search.found else {

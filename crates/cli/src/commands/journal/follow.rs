@@ -22,7 +22,7 @@ const WAIT: Duration = Duration::from_secs(60);
 /// exist yet.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The journal [default: the one of the environment, or .autoloop/journal.jsonl].
+    /// The journal [default: the one of the environment, or of the project in this directory].
     file: Option<PathBuf>,
     /// Leave out what is there already.
     #[arg(long)]
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let path = match &args.file {
         Some(path) => path.clone(),
-        None => settings::environment()?.journal_path(),
+        None => settings::locate(None, world)?.files.journal,
     };
     let journal = settings::journal(path, world, &Config::default());
     let filter = Filter { run: args.run.clone(), topics: args.topic.clone() };

@@ -21,14 +21,14 @@ use crate::terminal;
 /// every line is a record.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The journal [default: the one of the environment, or .autoloop/journal.jsonl].
+    /// The journal [default: the one of the environment, or of the project in this directory].
     file: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let path = match &args.file {
         Some(path) => path.clone(),
-        None => settings::environment()?.journal_path(),
+        None => settings::locate(None, world)?.files.journal,
     };
     if let Err(error) = world.disk.open(&path, Access::Read) {
         return Err(Failure::usage(format!("cannot read {}: {error}", path.display()))

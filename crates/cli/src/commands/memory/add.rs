@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let env = settings::environment()?;
     match settings::door(&env) {
         Some(door) => change_at(&door, &change),
-        None => Tiers::of_environment(&env, world).change(change),
+        None => Tiers::of_environment(&env, world)?.change(change),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use autoloop_core::memory::{Block, DEFAULT_BUDGET, Memory};
+use autoloop_core::memory::{Block, Memory};
 use autoloop_runtime::world::World;
 
 use super::{Tier, Tiers};
@@ -15,9 +15,10 @@ pub(super) struct Args {
     /// latest].
     #[arg(long)]
     run: Option<String>,
-    /// How many characters a prompt has for memory; 0 is no limit.
-    #[arg(long, value_name = "CHARS", default_value_t = DEFAULT_BUDGET)]
-    budget: usize,
+    /// How many characters a prompt has for memory; 0 is no limit [default: what
+    /// memory.prompt_budget_chars says].
+    #[arg(long, value_name = "CHARS")]
+    budget: Option<usize>,
 }
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
@@ -31,8 +32,9 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         };
         out.push_str(&format!("{tier} memory: {place}\n  {}\n", counted(memory)));
     }
-    let block = Block::new(&project, &run, args.budget);
-    let of = if args.budget == 0 { String::new() } else { format!(" of {}", args.budget) };
+    let budget = args.budget.unwrap_or(tiers.budget);
+    let block = Block::new(&project, &run, budget);
+    let of = if budget == 0 { String::new() } else { format!(" of {budget}") };
     out.push_str(&format!("prompt: {}{of} characters", block.chars));
     if block.is_truncated() {
         let dropped = block.dropped;

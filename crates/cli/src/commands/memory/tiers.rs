@@ -1,7 +1,7 @@
 //! The memory files that a command is about.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Config;
 use autoloop_core::env::Env;
@@ -12,7 +12,7 @@ use autoloop_runtime::memory::{self, Change, MemoryFile};
 use autoloop_runtime::world::World;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::commands::settings;
+use crate::commands::settings::{self, Located};
 use crate::failure::Failure;
 
 pub(crate) use autoloop_runtime::memory::Tier;
@@ -27,12 +27,17 @@ pub(super) fn tier_by_name() -> impl TypedValueParser<Value = Tier> {
 }
 
 /// The files of both tiers.
-pub(crate) struct Tiers(memory::Tiers);
+pub(crate) struct Tiers {
+    files: memory::Tiers,
+    /// How many characters a prompt has for both; 0 is no limit.
+    pub(crate) budget: usize,
+}
 
 impl Tiers {
     /// Those that the environment names, for adding to.
-    pub(super) fn of_environment(env: &Env, world: &World) -> Tiers {
-        Tiers::at(Places::of(env), env, world)
+    pub(super) fn of_environment(env: &Env, world: &World) -> Result<Tiers, Failure> {
+        let located = settings::locate(None, world)?;
+        Ok(Tiers::at(&located, Places::of(env).run, env, world))
     }
 
     /// Those that a person asks about: outside of a loop, the run tier is that of a named run, or of
@@ -42,46 +47,48 @@ impl Tiers {
         run: Option<&str>,
         world: &World,
     ) -> Result<Tiers, Failure> {
-        let journal_path = settings::journal_path(project)?;
+        let located = settings::locate(project, world)?;
         let env = match project {
             None => settings::environment()?,
-            Some(dir) => Env { project_dir: Some(dir.to_owned()), ..Env::default() },
+            Some(_) => Env::default(),
         };
-        let places = Places::of(&env);
-        if places.run.is_some() && run.is_none() {
-            return Ok(Tiers::at(places, &env, world));
+        let own = Places::of(&env).run;
+        if own.is_some() && run.is_none() {
+            return Ok(Tiers::at(&located, own, &env, world));
         }
         let run = match run.filter(|run| *run != "latest") {
             Some(run) => run.to_owned(),
-            None => settings::journal(journal_path, world, &Config::default()).latest_run()?.0,
+            None => located.journal(world).latest_run()?.0,
         };
-        let state = places.project.parent().unwrap_or(Path::new("."));
-        let mut places = Places::of_run(state, &run);
+        let file = Places::of_run(&located.files.state_dir, &run).run;
         // Before its first entry a run has no file, and nothing can be asked about it.
-        places.run = places.run.filter(|file| world.disk.stat(file).is_ok());
-        Ok(Tiers::at(places, &env, world))
+        let file = file.filter(|file| world.disk.stat(file).is_ok());
+        Ok(Tiers::at(&located, file, &env, world))
     }
 
-    fn at(places: Places, env: &Env, world: &World) -> Tiers {
-        let config = settings::config_or_default(&env.project_dir_or_here(), world);
+    fn at(located: &Located, run: Option<PathBuf>, env: &Env, world: &World) -> Tiers {
+        let config = Config::from(&located.settings);
         let settings = FileSettings { lock_timeout: config.journal.lock_timeout };
-        let tiers = memory::Tiers::at(places, world, settings);
-        Tiers(tiers.for_author(env.run_id.as_deref(), env.iteration.as_deref()))
+        let project = located.files.memory.clone();
+        let places = Places { run: run.filter(|run| *run != project), project };
+        let files = memory::Tiers::at(places, world, settings)
+            .for_author(env.run_id.as_deref(), env.iteration.as_deref());
+        Tiers { files, budget: located.memory_budget() }
     }
 
     /// The file of a tier, if there is one.
     pub(crate) fn file(&self, tier: Tier) -> Option<&MemoryFile> {
-        self.0.file(tier)
+        self.files.file(tier)
     }
 
     /// What is in a tier; nothing where there is no file.
     pub(crate) fn read(&self, tier: Tier) -> Result<Memory, Failure> {
-        Ok(self.0.read(tier)?)
+        Ok(self.files.read(tier)?)
     }
 
     /// Makes a change.
     pub(super) fn change(&self, change: Change) -> Result<(), Failure> {
-        told(&self.0.change(change)?)
+        told(&self.files.change(change)?)
     }
 }
 

@@ -217,13 +217,35 @@ fn what_is_odd_is_told_and_holds() {
     let stage = Stage::new(&[
         ("loop/autoloops.toml", "zzz = 1\nreview.prompt_file = 'none.md'"),
         ("loop/harness.md", "{{STATEDIR}} {{ other }} {{lower}}"),
-        ("loop/topology.toml", "[[role]]\nid = 'a'\nprompt = \"{{X}}\""),
+        ("loop/topology.toml", "[[role]]\nid = 'a'\nprompt = \"{{X}}\"\nemit = []\n[[stage]]"),
     ]);
     insta::assert_snapshot!(stage.warnings(), @"
     ROOT/loop/autoloops.toml: line 1, column 1: unknown key zzz; nothing is known by this name (`autoloop config show` lists every key that there is)
+    ROOT/loop/topology.toml: line 4, column 1: unknown key role.emit; did you mean emits?
+    ROOT/loop/topology.toml: line 5, column 3: unknown key stage; nothing is known by this name
     ROOT/loop/topology.toml, prompt of role a: line 1, column 1: unknown placeholder X; left as it is (the placeholders are STATE_DIR, TOOL_PATH and PRESET_DIR)
     ROOT/loop/harness.md: line 1, column 1: unknown placeholder STATEDIR; left as it is (the placeholders are STATE_DIR, TOOL_PATH and PRESET_DIR)
     ROOT/loop/autoloops.toml: line 2, column 22: review.prompt_file names ROOT/loop/none.md, and there is no such file
     ");
     assert_eq!(stage.load().harness.as_deref(), Some("{{STATEDIR}} {{ other }} {{lower}}"));
+}
+
+#[test]
+fn the_objective_may_stand_in_prompt_md_at_the_top_of_the_repository() {
+    let stage = Stage::new(&[("PROMPT.md", "make it so\n")]);
+    assert_eq!(stage.load().objective, None, "there is no repository");
+    fs::create_dir(stage.path(".git")).unwrap();
+    assert_eq!(stage.load().objective.as_deref(), Some("make it so\n"));
+    stage.write("loop/autoloops.toml", "event_loop.prompt = 'something else'");
+    assert_eq!(
+        stage.load().objective.as_deref(),
+        Some("something else"),
+        "what is set comes first"
+    );
+    stage.write("loop/autoloops.toml", "core.state_dir = 'state'");
+    stage.write("loop/state/plan.md", "1. make it so");
+    assert_eq!(stage.load().objective, None, "there is a plan by now");
+    fs::remove_file(stage.path("loop/state/plan.md")).unwrap();
+    stage.write("PROMPT.md", " \n");
+    assert_eq!(stage.load().objective, None, "nothing stands in it");
 }

@@ -161,13 +161,12 @@ impl DiskFile for RealFile {
     fn lock_holder(&self) -> Option<u32> {
         let stat = self.0.metadata().ok()?;
         let locks = fs::read_to_string("/proc/locks").ok()?;
-        let file = format!(
-            "{:02x}:{:02x}:{}",
-            rustix::fs::major(stat.dev()),
-            rustix::fs::minor(stat.dev()),
-            stat.ino()
-        );
-        locks.lines().find_map(|line| flock_holder(line, &file))
+        let device =
+            format!("{:02x}:{:02x}", rustix::fs::major(stat.dev()), rustix::fs::minor(stat.dev()));
+        let held = locks.lines().filter_map(Flock::parse).filter(|held| held.inode == stat.ino());
+        // Some file systems (btrfs, overlays) tell programs another device than the one in the list.
+        let mut held = held.filter(|held| held.device == device || has_open(held.pid, &stat));
+        held.next().map(|held| held.pid)
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -187,14 +186,31 @@ impl DiskFile for RealFile {
     }
 }
 
-/// Reads `1: FLOCK  ADVISORY  WRITE 7121 fe:00:131 0 EOF`; waiters have a `->` after the number and
-/// are passed over.
-fn flock_holder(line: &str, file: &str) -> Option<u32> {
-    let mut words = line.split_whitespace().skip(1);
-    let is_flock = words.next()? == "FLOCK";
-    let pid = words.nth(2)?;
-    let locked = words.next()?;
-    (is_flock && locked == file).then(|| pid.parse().ok()).flatten()
+/// A lock that is held.
+#[derive(Debug, PartialEq, Eq)]
+struct Flock<'l> {
+    pid: u32,
+    device: &'l str,
+    inode: u64,
+}
+
+impl Flock<'_> {
+    /// Reads `1: FLOCK  ADVISORY  WRITE 7121 fe:00:131 0 EOF`; waiters have a `->` after the number
+    /// and are passed over.
+    fn parse(line: &str) -> Option<Flock<'_>> {
+        let mut words = line.split_whitespace().skip(1);
+        (words.next()? == "FLOCK").then_some(())?;
+        let pid = words.nth(2)?.parse().ok()?;
+        let (device, inode) = words.next()?.rsplit_once(':')?;
+        Some(Flock { pid, device, inode: inode.parse().ok()? })
+    }
+}
+
+/// Whether a process has a file open, as far as we may know.
+fn has_open(pid: u32, file: &fs::Metadata) -> bool {
+    let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let is_it = |other: fs::Metadata| (other.dev(), other.ino()) == (file.dev(), file.ino());
+    open.flatten().any(|entry| fs::metadata(entry.path()).is_ok_and(is_it))
 }
 
 fn file_stat(metadata: &fs::Metadata) -> FileStat {
@@ -228,14 +244,31 @@ mod tests {
 
     #[test]
     fn a_lock_holder_is_told_from_a_waiter() {
-        let file = "fe:00:131";
         let holder = "1: FLOCK  ADVISORY  WRITE 7121 fe:00:131 0 EOF";
         let waiter = "1: -> FLOCK  ADVISORY  WRITE 7122 fe:00:131 0 EOF";
         let other = "2: POSIX  ADVISORY  WRITE 7123 fe:00:131 0 EOF";
-        assert_eq!(flock_holder(holder, file), Some(7121));
-        assert_eq!(flock_holder(waiter, file), None);
-        assert_eq!(flock_holder(other, file), None);
-        assert_eq!(flock_holder(holder, "fe:00:13"), None);
+        let held = Flock { pid: 7121, device: "fe:00", inode: 131 };
+        assert_eq!(Flock::parse(holder), Some(held));
+        assert_eq!(Flock::parse(waiter), None);
+        assert_eq!(Flock::parse(other), None);
+        assert_eq!(Flock::parse(""), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_holder_of_a_lock_is_found_without_taking_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let ours = RealDisk.open(&path, Access::Append).unwrap();
+        let looking = RealDisk.open(&path, Access::Read).unwrap();
+        assert_eq!(looking.lock_holder(), None);
+        assert!(ours.try_lock().unwrap());
+        assert_eq!(looking.lock_holder(), Some(std::process::id()));
+        let stat = fs::metadata(&path).unwrap();
+        assert!(has_open(std::process::id(), &stat));
+        assert!(!has_open(std::process::id(), &fs::metadata(dir.path()).unwrap()));
+        ours.unlock().unwrap();
+        assert_eq!(looking.lock_holder(), None);
     }
 
     #[cfg(target_os = "linux")]

@@ -8,18 +8,18 @@ pub const REMEMBERED: usize = 32;
 
 /// One `T` a run, for the runs that were heard of last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Runs<T> {
+pub struct RecentRuns<T> {
     /// The run that was heard of last stands last.
     entries: Vec<(String, T)>,
 }
 
-impl<T> Default for Runs<T> {
+impl<T> Default for RecentRuns<T> {
     fn default() -> Self {
-        Runs { entries: Vec::new() }
+        RecentRuns { entries: Vec::new() }
     }
 }
 
-impl<T: Default> Runs<T> {
+impl<T: Default> RecentRuns<T> {
     /// What there is about a run.
     pub fn get(&self, run: &str) -> Option<&T> {
         self.entries.iter().find(|(name, _)| name == run).map(|(_, entry)| entry)
@@ -64,7 +64,7 @@ impl<T: Default> Runs<T> {
         for _ in 0..count {
             entries.push((taker.text()?.to_owned(), load(taker)?));
         }
-        Some(Runs { entries })
+        Some(RecentRuns { entries })
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_run_that_was_silent_for_longest_is_forgotten() {
-        let mut runs: Runs<u32> = Runs::default();
+        let mut runs: RecentRuns<u32> = RecentRuns::default();
         for run in 0..REMEMBERED {
             *runs.heard(&run.to_string()) += 1;
         }

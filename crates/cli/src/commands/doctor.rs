@@ -1,0 +1,100 @@
+//! `autoloop doctor`: whether loops can be run here, and what to do about each lack.
+
+mod agents;
+mod finding;
+mod git;
+mod kernel;
+mod state;
+mod supervision;
+
+use std::path::{Path, PathBuf};
+
+use autoloop_runtime::project::Loaded;
+use autoloop_runtime::world::World;
+
+use self::finding::{Finding, Verdict};
+use super::json::Json;
+use super::settings::{self, Located};
+use crate::failure::Failure;
+use crate::terminal;
+
+/// Check whether loops can be run here.
+///
+/// Looks at the settings, the agents, git, the state directory and its journal, the supervision of
+/// processes, what a killed harness may have left running, and the sandbox of the kernel. Says for
+/// each what was found, and for each lack what to do about it. Changes nothing.
+///
+/// Exits with 0 when there is no problem, warnings or not, and with 1 otherwise.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The directory of the loop [default: the one of the environment, or this directory].
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Print one object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
+    let (located, _) = settings::look_for(args.dir.as_deref(), world)?;
+    let (loaded, about_settings) = load(&located, world);
+    let mut findings = vec![about_settings];
+    findings.extend(agents::check(&located.dir, loaded.as_ref()));
+    findings.push(supervision::check(world));
+    findings.push(supervision::left_over(&located.files.state_dir));
+    findings.extend(git::check(&located.dir, world));
+    findings.extend(state::check(&located, world));
+    findings.extend(kernel::check(loaded.as_ref()));
+    let text = if args.json { json(&findings) } else { finding::report(&findings) };
+    terminal::print(&text)?;
+    match findings.iter().filter(|finding| finding.verdict == Verdict::Problem).count() {
+        0 => Ok(()),
+        1 => Err(Failure::failed("there is 1 problem")),
+        many => Err(Failure::failed(format!("there are {many} problems"))),
+    }
+}
+
+fn json(findings: &[Finding]) -> String {
+    let is_well = findings.iter().all(|finding| finding.verdict != Verdict::Problem);
+    let checks = findings.iter().map(Finding::json).collect();
+    let report = Json::Object(vec![("ok", is_well.into()), ("checks", Json::List(checks))]);
+    format!("{report}\n")
+}
+
+/// The files of the loop, if they can be used.
+fn load(located: &Located, world: &World) -> (Option<Loaded>, Finding) {
+    const NAME: &str = "settings";
+    let loaded = settings::project(&located.dir).and_then(|project| project.load(&*world.disk));
+    match loaded {
+        Ok(loaded) => {
+            let finding = match loaded.warnings.as_slice() {
+                [] => Finding::ok(NAME, told_of(&located.dir, &loaded)),
+                [first, ..] => Finding::warning(
+                    NAME,
+                    format!("{} can be used, but: {first}", files_of(&located.dir)),
+                    "`autoloop config show` shows each of these warnings in its place",
+                ),
+            };
+            (Some(loaded), finding)
+        }
+        Err(error) => {
+            let found = error.to_string();
+            let first = found.lines().next().unwrap_or_default();
+            let advice = "mend it; `autoloop config show` shows every such mistake in its place";
+            (None, Finding::problem(NAME, first, advice))
+        }
+    }
+}
+
+fn told_of(dir: &Path, loaded: &Loaded) -> String {
+    let roles = match loaded.topology.roles.len() {
+        0 => "no roles".to_owned(),
+        1 => "1 role".to_owned(),
+        many => format!("{many} roles"),
+    };
+    format!("{} can be used; the loop has {roles}", files_of(dir))
+}
+
+fn files_of(dir: &Path) -> String {
+    format!("the files of the loop in {}", dir.display())
+}

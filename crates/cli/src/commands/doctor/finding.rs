@@ -1,0 +1,110 @@
+//! What a check found.
+
+use std::fmt::Write;
+
+use crate::commands::json::Json;
+
+/// What a check found, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Finding {
+    /// What was looked at.
+    pub(super) check: &'static str,
+    pub(super) verdict: Verdict,
+    /// What was found, in one line.
+    pub(super) found: String,
+    /// What to do about it; nothing where all is well.
+    pub(super) advice: Option<String>,
+}
+
+/// Whether a loop can be run with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// As it should be.
+    Ok,
+    /// A loop can be run, but something will be missing or could go wrong.
+    Warning,
+    /// A loop cannot be run.
+    Problem,
+}
+
+impl Verdict {
+    fn word(self) -> &'static str {
+        match self {
+            Verdict::Ok => "ok",
+            Verdict::Warning => "warning",
+            Verdict::Problem => "problem",
+        }
+    }
+}
+
+impl Finding {
+    pub(super) fn ok(check: &'static str, found: impl Into<String>) -> Finding {
+        Finding { check, verdict: Verdict::Ok, found: found.into(), advice: None }
+    }
+
+    pub(super) fn warning(
+        check: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Finding {
+        let advice = Some(advice.into());
+        Finding { check, verdict: Verdict::Warning, found: found.into(), advice }
+    }
+
+    pub(super) fn problem(
+        check: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Finding {
+        Finding { verdict: Verdict::Problem, ..Finding::warning(check, found, advice) }
+    }
+
+    pub(super) fn json(&self) -> Json {
+        Json::Object(vec![
+            ("check", self.check.into()),
+            ("verdict", self.verdict.word().into()),
+            ("found", self.found.as_str().into()),
+            ("advice", self.advice.as_deref().into()),
+        ])
+    }
+}
+
+/// All findings, one below the other.
+pub(super) fn report(findings: &[Finding]) -> String {
+    let width = findings.iter().map(|finding| finding.check.len()).max().unwrap_or_default();
+    let mut text = String::new();
+    for Finding { check, verdict, found, advice } in findings {
+        let found = one_line(found);
+        let _ = writeln!(text, "{:<7}  {check:<width$}  {found}", verdict.word());
+        if let Some(advice) = advice {
+            let _ = writeln!(text, "{:7}  {:width$}  -> {}", "", "", one_line(advice));
+        }
+    }
+    text
+}
+
+/// What programs and people say may go over several lines.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_has_a_line_for_what_was_found_and_one_for_what_to_do() {
+        let findings = [
+            Finding::ok("git", "git 2.43"),
+            Finding::warning("sandbox", "none here", "use another kernel"),
+            Finding::problem("backend", "'x' is not\non PATH", "install it"),
+        ];
+        insta::assert_snapshot!(report(&findings), @r"
+        ok       git      git 2.43
+        warning  sandbox  none here
+                          -> use another kernel
+        problem  backend  'x' is not on PATH
+                          -> install it
+        ");
+    }
+}

@@ -1,0 +1,102 @@
+//! git: what reviews compare by, and what working trees are made with.
+
+use std::path::Path;
+use std::time::Duration;
+
+use autoloop_runtime::permissions::quiet_git;
+use autoloop_runtime::process::{Interrupts, run};
+use autoloop_runtime::world::{Finished, Job, Limits, World};
+
+use super::finding::Finding;
+
+/// Nothing that is asked takes long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Looks at git and at the repository of a project.
+pub(super) fn check(dir: &Path, world: &World) -> Vec<Finding> {
+    let version = ask(&["--version"], dir, world);
+    if version.exit_code() == 127 {
+        let found = "git is not on PATH";
+        return vec![Finding::warning(
+            "git",
+            found,
+            "install it: loops run without, but nothing can be compared with what was committed",
+        )];
+    }
+    if version.exit_code() != 0 {
+        let found = format!("git does not run: {}", told(&version));
+        return vec![Finding::warning("git", found, "see what `git --version` says")];
+    }
+    let top = ask(&["rev-parse", "--show-toplevel"], dir, world);
+    let version = version.stdout.text();
+    let version = version.trim();
+    if top.exit_code() != 0 {
+        let found = format!("{version}; {}: {}", dir.display(), told(&top));
+        return vec![Finding::warning("git", found, advice(&told(&top)))];
+    }
+    let place = top.stdout.text();
+    vec![
+        Finding::ok("git", format!("{version}; the repository is {}", place.trim())),
+        trees(dir, world),
+    ]
+}
+
+/// What to do about what git says of a directory.
+fn advice(said: &str) -> &'static str {
+    if said.contains("dubious ownership") {
+        "make the directory yours, or trust it: git config --global --add safe.directory DIR"
+    } else if said.contains("not a git repository") {
+        "`git init` there, and commit what there is: what an agent spoils can then be had back"
+    } else {
+        "see what `git status` says there"
+    }
+}
+
+/// Whether working trees can be made.
+fn trees(dir: &Path, world: &World) -> Finding {
+    const NAME: &str = "worktrees";
+    if ask(&["rev-parse", "--verify", "--quiet", "HEAD"], dir, world).exit_code() != 0 {
+        let advice = "make a first commit: a working tree is made from one";
+        return Finding::warning(NAME, "there is no commit yet", advice);
+    }
+    let list = ask(&["worktree", "list", "--porcelain"], dir, world);
+    if list.exit_code() != 0 {
+        let found = format!("git cannot list them: {}", told(&list));
+        return Finding::warning(NAME, found, "use git 2.7 or later");
+    }
+    let list = list.stdout.text();
+    let count = |word: &str| list.lines().filter(|line| line.starts_with(word)).count();
+    match (count("worktree "), count("prunable")) {
+        (1, 0) => Finding::ok(NAME, "can be made; there is one"),
+        (all, 0) => Finding::ok(NAME, format!("can be made; there are {all}")),
+        (all, gone) => Finding::warning(
+            NAME,
+            format!("there are {all}, and the directories of {gone} are gone"),
+            "`git worktree prune` forgets them",
+        ),
+    }
+}
+
+/// Asks git something that changes nothing.
+fn ask(args: &[&str], dir: &Path, world: &World) -> Finished {
+    let (name, value) = quiet_git();
+    let job = Job {
+        program: "git".into(),
+        args: args.iter().map(Into::into).collect(),
+        env: vec![(name.into(), value.into()), ("LC_ALL".into(), "C".into())],
+        dir: Some(dir.to_owned()),
+        limits: Limits { deadline: Some(PATIENCE), ..Limits::default() },
+        ..Job::default()
+    };
+    run(job, world, &Interrupts::default())
+}
+
+/// What a program complained about, or how it ended.
+fn told(finished: &Finished) -> String {
+    let said = finished.stderr.text();
+    match said.lines().find(|line| !line.trim().is_empty()) {
+        Some(line) => line.trim().trim_start_matches("fatal: ").to_owned(),
+        None if finished.timed_out() => "it does not answer".to_owned(),
+        None => format!("it exits with {}", finished.exit_code()),
+    }
+}

@@ -1,0 +1,167 @@
+//! `autoloop loops artifacts`: the files that a run left behind.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use autoloop_core::run_id::RunId;
+use autoloop_runtime::world::World;
+
+use super::Scene;
+use crate::commands::json::Json;
+use crate::failure::Failure;
+use crate::terminal;
+
+/// How deep directories of a run are looked into.
+const DEPTH: usize = 4;
+
+/// List the files of a run, with their sizes.
+///
+/// The journal and the memory of the project are shared by all runs, and stand first.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Its id, the beginning of it, or `latest`.
+    run: String,
+    /// The project [default: the one of the environment, or this directory].
+    project_dir: Option<PathBuf>,
+    /// Print an array of objects.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A file.
+struct Artifact {
+    kind: &'static str,
+    bytes: u64,
+    path: PathBuf,
+}
+
+pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
+    let scene = Scene::of(args.project_dir.as_deref(), world)?;
+    let run = scene.named(&args.run)?;
+    let files = &scene.located.files;
+    let mut artifacts: Vec<Artifact> = [("journal", &files.journal), ("memory", &files.memory)]
+        .into_iter()
+        .filter_map(|(kind, path)| artifact(kind, path))
+        .collect();
+    // No harness keeps files under a name that leads elsewhere.
+    if RunId::is_safe(&run.id) {
+        let dir = files.of_run(&run.id);
+        let mut own = Vec::new();
+        collect(&dir, DEPTH, &mut own).map_err(|error| {
+            Failure::failed(format!("cannot look into {}: {error}", dir.display()))
+        })?;
+        own.sort_by_cached_key(|artifact| in_order(&artifact.path));
+        artifacts.extend(own);
+    }
+    let text = match args.json {
+        true => format!("{}\n", Json::List(artifacts.iter().map(Artifact::json).collect())),
+        false => artifacts.iter().map(Artifact::line).collect(),
+    };
+    Ok(terminal::print(&text)?)
+}
+
+impl Artifact {
+    fn json(&self) -> Json {
+        Json::Object(vec![
+            ("kind", self.kind.into()),
+            ("bytes", self.bytes.into()),
+            ("path", self.path.display().to_string().into()),
+        ])
+    }
+
+    fn line(&self) -> String {
+        format!("{:<8} {:>12}  {}\n", self.kind, self.bytes, self.path.display())
+    }
+}
+
+/// A file, if it is there.
+fn artifact(kind: &'static str, path: &Path) -> Option<Artifact> {
+    let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
+    Some(Artifact { kind, bytes: found.len(), path: path.to_owned() })
+}
+
+/// Every file in a directory. A run that never got so far has none.
+fn collect(dir: &Path, depth: usize, found: &mut Vec<Artifact>) -> io::Result<()> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() && depth > 0 {
+            collect(&path, depth - 1, found)?;
+        } else {
+            found.extend(artifact(kind_of(&entry.file_name().to_string_lossy()), &path));
+        }
+    }
+    Ok(())
+}
+
+/// What a file of a run is, by its name.
+fn kind_of(name: &str) -> &'static str {
+    match name {
+        "lock" => "lock",
+        "memory.jsonl" => "memory",
+        // Which records were the harness's own.
+        "own-records" => "notes",
+        _ if name.ends_with(".prompt.md") => "prompt",
+        _ if name.ends_with(".out") => "output",
+        _ if name.ends_with(".err") => "errors",
+        _ if name.ends_with(".jsonl") => "stream",
+        _ => "file",
+    }
+}
+
+/// The order that people expect: iteration 2 before iteration 10.
+fn in_order(path: &Path) -> String {
+    let mut key = String::new();
+    let mut digits = String::new();
+    for character in path.to_string_lossy().chars() {
+        if character.is_ascii_digit() {
+            digits.push(character);
+            continue;
+        }
+        key.push_str(&padded(&digits));
+        digits.clear();
+        key.push(character);
+    }
+    key + &padded(&digits)
+}
+
+fn padded(digits: &str) -> String {
+    if digits.is_empty() { String::new() } else { format!("{digits:0>20}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_known_by_their_names_and_come_in_the_order_of_iterations() {
+        let mut names = [
+            "iteration-10.prompt.md",
+            "iteration-2.prompt.md",
+            "iteration-2.out",
+            "memory.jsonl",
+            "lock",
+            "pi-1.jsonl",
+            "iteration-2.err",
+            "notes",
+        ];
+        names.sort_by_cached_key(|name| in_order(Path::new(name)));
+        let told: Vec<String> =
+            names.iter().map(|name| format!("{} {name}", kind_of(name))).collect();
+        insta::assert_snapshot!(told.join("\n"), @r"
+        errors iteration-2.err
+        output iteration-2.out
+        prompt iteration-2.prompt.md
+        prompt iteration-10.prompt.md
+        lock lock
+        memory memory.jsonl
+        file notes
+        stream pi-1.jsonl
+        ");
+    }
+}

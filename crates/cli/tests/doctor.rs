@@ -1,0 +1,278 @@
+//! `autoloop doctor`, through the binary, in projects that lack one thing or another.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::{Reaped, until};
+use insta::assert_snapshot;
+
+/// A project with a directory of programs of its own, beside the few that everybody has.
+fn project(settings: &str) -> Sandbox {
+    let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), "", settings);
+    let path = format!("{}:/usr/bin:/bin", sandbox.path("bin").display());
+    sandbox.env("PATH", path).env("GIT_CEILING_DIRECTORIES", "/")
+}
+
+fn program(sandbox: &Sandbox, name: &str) -> PathBuf {
+    sandbox.write(format!("bin/{name}"), "#!/bin/sh\n");
+    let path = sandbox.path(format!("bin/{name}"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// The lines about one check, with the exit code.
+fn about(sandbox: &Sandbox, check: &str) -> String {
+    let output = sandbox.run(&["doctor"]);
+    let mut lines = Vec::new();
+    let mut is_about = false;
+    for line in output.stdout.lines() {
+        if !line.starts_with(' ') {
+            let rest = line.split_once("  ").unwrap_or_default().1.trim_start();
+            is_about = rest.split("  ").next() == Some(check);
+        }
+        if is_about {
+            lines.push(line.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
+    }
+    format!("exit {}\n{}", output.code.unwrap(), lines.join("\n"))
+}
+
+fn everything(sandbox: &Sandbox) -> Vec<PathBuf> {
+    let mut dirs = vec![sandbox.path("")];
+    let mut found = Vec::new();
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).unwrap().flatten() {
+            found.push(entry.path());
+            if entry.file_type().unwrap().is_dir() {
+                dirs.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_project_that_is_well_passes_and_is_left_as_it_was() {
+    let sandbox = project("");
+    let before = everything(&sandbox);
+    let output = sandbox.run(&["doctor"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(!output.stdout.contains("problem"), "{output}");
+    assert_eq!(everything(&sandbox), before);
+    assert_snapshot!(about(&sandbox, "settings"), @r"
+    exit 0
+    ok settings the files of the loop in . can be used; the loop has no roles
+    ");
+    assert_snapshot!(about(&sandbox, "supervision"), @r"
+    exit 0
+    ok supervision processes are started, watched, and ended with all that they leave behind
+    ");
+    assert_snapshot!(about(&sandbox, "journal"), @r"
+    exit 0
+    ok journal .autoloop/journal.jsonl does not exist yet
+    ");
+    assert!(
+        about(&sandbox, "state")
+            .contains(".autoloop, which the first run makes, can be written to")
+            || about(&sandbox, "state").contains(".autoloop, which the first run makes, is")
+    );
+}
+
+#[test]
+fn agents_are_looked_for_as_they_would_be_started() {
+    let sandbox = project("review.enabled = true\nreview.command = './critic'");
+    sandbox.write("topology.toml", "[[role]]\nid = 'a'\nbackend_command = 'no-such-agent'\n[[role]]\nid = 'b'\nbackend_command = 'claude'\n");
+    program(&sandbox, "claude");
+    sandbox.write("critic", "");
+    assert_snapshot!(about(&sandbox, "agent"), @r"
+    exit 1
+    ok agent backend.command: sh is /usr/bin/sh
+    problem agent role 'a': 'no-such-agent' is not on PATH
+    -> install it, put its directory on PATH, or name another agent
+    ok agent role 'b': claude is [DIR]/bin/claude
+    problem agent review.command: ./critic cannot be executed
+    -> make it executable: chmod +x ./critic
+    ");
+    assert!(about(&sandbox, "agents").contains("claude ([DIR]/bin/claude)"));
+    let output = sandbox.run(&["doctor"]);
+    assert_eq!(output.stderr, "autoloop: there are 2 problems\n");
+}
+
+#[test]
+fn a_script_is_read_before_it_is_praised() {
+    let sandbox = project("backend.kind = 'script'");
+    let told = |text: &str| {
+        sandbox.write("autoloops.toml", "backend.kind = 'script'\nbackend.command = 'play.toml'\n");
+        sandbox.write("play.toml", text);
+        about(&sandbox, "agent")
+    };
+    assert_snapshot!(told("[[turn]]\ndo = [{ print = 'x' }]"), @r"
+    exit 0
+    ok agent backend.command: play.toml is played (script)
+    ");
+    assert_snapshot!(told("[[turn]]\nwhen = 1"), @r"
+    exit 1
+    problem agent backend.command: play.toml cannot be played: 'when' means nothing here; known are iteration, role, review and do
+    -> mend the script; docs/loop.md shows one
+    ");
+    fs::remove_file(sandbox.path("play.toml")).unwrap();
+    assert_snapshot!(about(&sandbox, "agent"), @r"
+    exit 1
+    problem agent backend.command: play.toml is not there
+    -> write it, or choose another backend.kind than script
+    ");
+}
+
+#[test]
+fn settings_that_cannot_be_used_are_a_problem() {
+    let sandbox = project("");
+    sandbox.write("autoloops.toml", "journal.sync = 'sometimes'\n");
+    assert_snapshot!(about(&sandbox, "settings"), @r#"
+    exit 1
+    problem settings autoloops.toml: line 1, column 16: journal.sync is "sometimes"; accepted is "always", "iteration" or "never"
+    -> mend it; `autoloop config show` shows every such mistake in its place
+    "#);
+    sandbox.write("autoloops.toml", "backend.command = 'sh'\nbackend.comand = 'x'\n");
+    assert_snapshot!(about(&sandbox, "settings"), @r"
+    exit 0
+    warning settings the files of the loop in . can be used, but: autoloops.toml: line 2, column 9: unknown key backend.comand; did you mean backend.command?
+    -> `autoloop config show` shows each of these warnings in its place
+    ");
+}
+
+#[test]
+fn what_is_in_the_way_of_the_state_is_named() {
+    let sandbox = project("");
+    sandbox.write(".autoloop", "");
+    assert_snapshot!(about(&sandbox, "state"), @r"
+    exit 1
+    problem state .autoloop is not a directory
+    -> move it away, or name another directory in core.state_dir
+    ");
+    fs::remove_file(sandbox.path(".autoloop")).unwrap();
+    fs::create_dir(sandbox.path("real")).unwrap();
+    symlink("real", sandbox.path(".autoloop")).unwrap();
+    assert_snapshot!(about(&sandbox, "state"), @r"
+    exit 1
+    problem state .autoloop is a symbolic link, and journals are never written through one
+    -> name the real directory in core.state_dir
+    ");
+    fs::remove_file(sandbox.path(".autoloop")).unwrap();
+    fs::create_dir_all(sandbox.path(".autoloop/journal.jsonl")).unwrap();
+    assert_snapshot!(about(&sandbox, "journal"), @r"
+    exit 1
+    problem journal .autoloop/journal.jsonl is a directory, not a journal
+    -> move it away, or name another file in core.journal_file
+    ");
+}
+
+#[test]
+fn the_end_of_the_journal_is_read() {
+    let sandbox = project("");
+    sandbox.emit(&["note"]);
+    assert_snapshot!(about(&sandbox, "journal"), @r"
+    exit 0
+    ok journal .autoloop/journal.jsonl has 0 KiB, and its last line is a record
+    ");
+    sandbox.write_journal("notes to self\n");
+    assert_snapshot!(about(&sandbox, "journal"), @r"
+    exit 0
+    warning journal not a record: 1 of the last 1 lines of .autoloop/journal.jsonl
+    -> nothing has to be done: they are passed over. `autoloop journal verify` names each
+    ");
+}
+
+#[test]
+fn git_is_asked_about_the_project() {
+    let sandbox = project("");
+    let git = |args: &[&str]| {
+        let mut command = sandbox.at_home("git");
+        command.args(["-c", "user.name=x", "-c", "user.email=x@example.org"]).args(args);
+        assert!(command.output().unwrap().status.success());
+    };
+    if sandbox.at_home("git").arg("--version").output().is_err() {
+        return autoloop_testkit::sandbox::skip(
+            "git_is_asked_about_the_project",
+            "there is no git",
+        );
+    }
+    let told = |check: &str| about(&sandbox, check);
+    assert!(told("git").contains("not a git repository"), "{}", told("git"));
+    assert!(told("git").contains("-> `git init` there"), "{}", told("git"));
+    git(&["init", "-q"]);
+    assert!(told("git").contains("the repository is [DIR]"), "{}", told("git"));
+    assert_snapshot!(told("worktrees"), @r"
+    exit 0
+    warning worktrees there is no commit yet
+    -> make a first commit: a working tree is made from one
+    ");
+    git(&["commit", "-q", "--allow-empty", "-m", "first"]);
+    assert_snapshot!(told("worktrees"), @r"
+    exit 0
+    ok worktrees can be made; there is one
+    ");
+    git(&["worktree", "add", "-q", "other"]);
+    fs::remove_dir_all(sandbox.path("other")).unwrap();
+    assert_snapshot!(told("worktrees"), @r"
+    exit 0
+    warning worktrees there are 2, and the directories of 1 are gone
+    -> `git worktree prune` forgets them
+    ");
+}
+
+#[test]
+fn what_a_killed_harness_left_running_is_named_and_left_alone() {
+    let agent = "setsid sh -c 'echo $$ > pid; exec sleep 613' & touch there; sleep 614";
+    let sandbox = project("");
+    sandbox.write("agent.sh", agent);
+    let mut command = sandbox.command();
+    command.args(["run", ".", "x"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut harness = Reaped::start(command);
+    until("the agent", || {
+        fs::read_to_string(sandbox.path("pid")).ok().filter(|pid| !pid.is_empty())
+    });
+    assert!(about(&sandbox, "left over").contains("nothing runs on"), "its harness is there");
+
+    // A supervisor ends its job when the harness dies; a note of a harness that is gone, whose
+    // processes were not ended, is what is left when the supervisor died too.
+    let notes = sandbox.path(".autoloop/shims");
+    let token = fs::read_dir(&notes).unwrap().next().unwrap().unwrap().file_name();
+    let note = fs::read_to_string(notes.join(&token)).unwrap();
+    let forged: Vec<&str> = note.split_whitespace().collect();
+    fs::write(notes.join(&token), format!("{} {}9 {}\n", forged[0], forged[1], forged[2])).unwrap();
+    let told = about(&sandbox, "left over");
+    assert!(told.contains("run on, whose harness was killed"), "{told}");
+    let pid = fs::read_to_string(sandbox.path("pid")).unwrap();
+    assert!(told.contains(pid.trim()), "{told} does not name {pid}");
+    assert!(fs::metadata(format!("/proc/{}", pid.trim())).is_ok(), "it was only looked at");
+    harness.kill();
+}
+
+#[test]
+fn other_programs_get_json() {
+    let sandbox = project("backend.command = 'no-such-agent'");
+    sandbox.write("autoloops.toml", "backend.command = 'no-such-agent'\n");
+    let output = sandbox.run(&["doctor", "--json", "."]);
+    assert_eq!(output.code, Some(1));
+    let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(report["ok"], false);
+    let checks = report["checks"].as_array().unwrap();
+    let names: Vec<&str> = checks.iter().map(|check| check["check"].as_str().unwrap()).collect();
+    assert_eq!(names[..5], ["settings", "agent", "agents", "supervision", "left over"]);
+    assert_eq!(names[names.len() - 4..], ["state", "journal", "sandbox", "namespaces"]);
+    assert_eq!(checks[1]["verdict"], "problem");
+    assert_eq!(checks[1]["found"], "backend.command: 'no-such-agent' is not on PATH");
+    assert_eq!(checks[0]["advice"], serde_json::Value::Null);
+    assert_snapshot!(sandbox.run(&["doctor", "nowhere"]), @r"
+    exit 2
+    --- stderr
+    autoloop: the project nowhere does not exist
+      hint: name the directory that holds .autoloop
+    ");
+}

@@ -1,0 +1,385 @@
+//! `autoloop loops`, through the binary: runs that are over, cut off and under way.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::{Reaped, until};
+use insta::assert_snapshot;
+
+fn shell(agent: &str, settings: &str) -> Sandbox {
+    Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, settings)
+}
+
+fn empty() -> Sandbox {
+    shell("", "")
+}
+
+/// A record of the harness, at a second of a day long ago.
+fn record((run, iteration): (&str, &str), second: u32, topic: &str, fields: &str) -> String {
+    format!(
+        r#"{{"run": "{run}", "iteration": "{iteration}", "topic": "{topic}", "fields": {{{fields}}}, "ts": "2026-01-02T03:04:{second:02}.000Z", "v": 1}}"#
+    ) + "\n"
+}
+
+fn begin(run: &str, objective: &str) -> String {
+    let fields = format!(
+        r#""max_iterations": "5", "completion_promise": "", "completion_event": "task.complete", "review_every": "0", "objective": "{objective}""#
+    );
+    record((run, ""), 0, "loop.start", &fields)
+}
+
+fn iteration(run: &str, number: &str) -> String {
+    record(
+        (run, number),
+        1,
+        "iteration.start",
+        r#""recent_event": "loop.start", "suggested_roles": "", "allowed_events": "", "backpressure": "", "prompt": """#,
+    ) + &record(
+        (run, number),
+        9,
+        "iteration.finish",
+        r#""exit_code": "0", "timed_out": false, "elapsed_s": 8, "output": """#,
+    )
+}
+
+fn end(run: &str, topic: &str, reason: &str) -> String {
+    record((run, ""), 10, topic, &format!(r#""reason": "{reason}""#))
+}
+
+/// One run of each sort that a journal alone can tell of.
+fn journal() -> String {
+    let mut text = String::new();
+    text += &(begin("swift-otter", "write a parser\\u000aand test it")
+        + &iteration("swift-otter", "1")
+        + &end("swift-otter", "loop.complete", "completion_event"));
+    text += &(begin("calm-heron", "tidy up") + &end("calm-heron", "loop.stop", "max_iterations"));
+    text += &(begin("calm-crow", "sleep") + &end("calm-crow", "loop.stop", "interrupted"));
+    text += &(begin("loud-crow", "shout") + &iteration("loud-crow", "1"));
+    text += "{\"run\": \"stray\", \"iteration\": \"\", \"topic\": \"note\", \"payload\": \"\", \"source\": \"agent\"}\n";
+    text
+}
+
+/// How long ago something was differs from day to day, and so does the width of its column.
+fn without_ages(text: &str) -> String {
+    let is_age =
+        |word: &str| word.ends_with(['d', 'h']) && word.starts_with(|c: char| c.is_ascii_digit());
+    let shown = |word: &str| if is_age(word) { "[AGE]".to_owned() } else { word.to_owned() };
+    let line = |line: &str| line.split_whitespace().map(shown).collect::<Vec<_>>().join(" ");
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn loops(sandbox: &Sandbox, args: &[&str]) -> String {
+    let args: Vec<&str> = ["loops"].iter().chain(args).copied().collect();
+    without_ages(&sandbox.run(&args).to_string())
+}
+
+#[test]
+fn every_state_that_a_journal_tells_of_is_listed() {
+    let sandbox = empty();
+    sandbox.write_journal(journal());
+    assert_snapshot!(loops(&sandbox, &[]), @r"
+    exit 0
+    --- stdout
+    RUN STATE DONE LAST EVENT BEGAN (UTC) TOOK HEARD OF OBJECTIVE
+    stray no beginning 0 note - - -
+    loud-crow cut off 1/5 loop.start 2026-01-02 03:04 9s [AGE] shout
+    calm-crow interrupted 0/5 loop.start 2026-01-02 03:04 10s [AGE] sleep
+    calm-heron stopped: max_iterations 0/5 loop.start 2026-01-02 03:04 10s [AGE] tidy up
+    swift-otter complete 1/5 loop.start 2026-01-02 03:04 10s [AGE] write a parser
+    ");
+}
+
+#[test]
+fn of_runs_that_are_over_only_the_last_few_are_listed() {
+    let sandbox = empty();
+    let over = |n: usize| {
+        let run = format!("run-{n}");
+        begin(&run, "") + &end(&run, "loop.complete", "completion_event")
+    };
+    let text: String = (1..=8).map(over).collect();
+    sandbox.write_journal(begin("run-0", "the oldest, and not over") + &text);
+    let listed = loops(&sandbox, &[]);
+    let names: Vec<&str> = listed.lines().filter(|line| line.starts_with("run-")).collect();
+    assert_eq!(names.len(), 6, "{listed}");
+    assert!(names[0].starts_with("run-8") && names[5].starts_with("run-0 cut off"), "{listed}");
+    assert!(listed.ends_with("and 3 more that are over; --all shows them too"), "{listed}");
+    let all = loops(&sandbox, &["--all"]);
+    assert_eq!(all.lines().filter(|line| line.starts_with("run-")).count(), 9, "{all}");
+}
+
+#[test]
+fn other_programs_get_json() {
+    let sandbox = empty();
+    sandbox.write_journal(journal());
+    let list: serde_json::Value =
+        serde_json::from_str(&sandbox.run(&["loops", "--json"]).stdout).unwrap();
+    assert_eq!(list.as_array().unwrap().len(), 5);
+    assert_eq!(list[1]["state"], "cut_off");
+    assert_eq!(list[3]["reason"], "max_iterations");
+    assert_snapshot!(sandbox.run(&["loops", "show", "swift", "--json"]).stdout, @r#"
+    {
+      "run": "swift-otter",
+      "state": "complete",
+      "reason": "completion_event",
+      "pid": null,
+      "iterations": 1,
+      "max_iterations": 5,
+      "last_event": "loop.start",
+      "began": "[TS]",
+      "last_heard": "[TS]",
+      "elapsed_s": 10,
+      "objective": "write a parser\u000aand test it",
+      "completion_event": "task.complete",
+      "completion_promise": "",
+      "review_every": 0,
+      "reviewed_before": null,
+      "events": [],
+      "refused": 0,
+      "last_refused": null,
+      "journal": ".autoloop/journal.jsonl",
+      "files": ".autoloop/runs/swift-otter"
+    }
+    "#);
+}
+
+#[test]
+fn one_run_is_told_of_in_full() {
+    let sandbox = empty();
+    sandbox.write_journal(journal());
+    assert_snapshot!(loops(&sandbox, &["show", "loud-crow"]), @r"
+    exit 0
+    --- stdout
+    run loud-crow
+    state cut off: it has no end, and nobody drives it
+    objective shout
+    began [TS]
+    last heard [TS], [AGE] ago
+    took 9s
+    iterations 1/5
+    last event loop.start
+    events none yet
+    completes on event task.complete
+    metareviews none
+    journal .autoloop/journal.jsonl
+    files .autoloop/runs/loud-crow
+    to go on autoloop run --resume=loud-crow .
+    ");
+}
+
+#[test]
+fn a_name_that_means_no_run_or_several_is_told_so() {
+    let sandbox = empty();
+    sandbox.write_journal(journal());
+    assert_snapshot!(loops(&sandbox, &["show", "swift-oter"]), @r"
+    exit 1
+    --- stderr
+    autoloop: there is no run 'swift-oter' in .autoloop/journal.jsonl
+    hint: did you mean 'swift-otter'?
+    ");
+    assert_snapshot!(loops(&sandbox, &["artifacts", "zzz"]), @r"
+    exit 1
+    --- stderr
+    autoloop: there is no run 'zzz' in .autoloop/journal.jsonl
+    hint: `autoloop loops --all` lists every run
+    ");
+    assert_snapshot!(loops(&sandbox, &["watch", "calm"]), @r"
+    exit 2
+    --- stderr
+    autoloop: 2 runs begin with 'calm'
+    hint: name one of them: calm-crow, calm-heron
+    ");
+    assert!(loops(&sandbox, &["show", "latest"]).contains("run loud-crow"));
+}
+
+#[test]
+fn without_a_journal_there_is_nothing_to_list() {
+    let sandbox = empty();
+    assert_snapshot!(loops(&sandbox, &[]), @r"
+    exit 0
+    --- stdout
+    no run has begun in .autoloop/journal.jsonl yet
+    ");
+    assert_snapshot!(loops(&sandbox, &["--json"]), @r"
+    exit 0
+    --- stdout
+    []
+    ");
+    assert_snapshot!(loops(&sandbox, &["watch"]), @r"
+    exit 1
+    --- stderr
+    autoloop: no run has begun in .autoloop/journal.jsonl yet
+    hint: `autoloop run DIR` begins one
+    ");
+}
+
+#[test]
+fn the_places_that_are_set_are_looked_at() {
+    let sandbox =
+        shell("echo LOOP_COMPLETE", "core.state_dir = 'state'\ncore.journal_file = 'log.jsonl'");
+    assert_eq!(sandbox.run(&["run", ".", "x"]).code, Some(0));
+    assert!(loops(&sandbox, &[]).contains(" complete 1/3 "), "{}", loops(&sandbox, &[]));
+    assert!(sandbox.run(&["inspect", "journal"]).stdout.contains("loop.complete"));
+    assert!(sandbox.run(&["inspect", "metrics"]).stdout.contains("complete:completion_promise"));
+    assert!(sandbox.run(&["journal", "verify"]).stdout.starts_with("log.jsonl: 6 records"));
+    let artifacts = loops(&sandbox, &["artifacts", "latest"]);
+    assert!(artifacts.contains("state/runs/"), "{artifacts}");
+    assert_eq!(sandbox.emit(&["note"]).code, Some(0));
+    assert!(sandbox.run(&["journal", "verify"]).stdout.starts_with("log.jsonl: 7 records"));
+    assert!(!sandbox.path(".autoloop").exists(), "nothing was written elsewhere");
+
+    // Settings that cannot be read send whoever looks to the usual place, and say so.
+    sandbox.write("autoloops.toml", "core.state_dir = \n");
+    assert_snapshot!(sandbox.run(&["inspect", "journal"]).stderr, @r"
+    autoloop: warning: autoloops.toml: line 1, column 18: this is not TOML: string values must be quoted, expected literal string; going on with the defaults
+    autoloop: there is nothing in .autoloop/journal.jsonl
+    ");
+}
+
+#[test]
+fn the_files_of_a_run_are_listed_with_their_sizes() {
+    let sandbox = shell("echo twelve byte; $T memory add learning x >&2; echo LOOP_COMPLETE", "");
+    assert_eq!(sandbox.run(&["run", ".", "x"]).code, Some(0));
+    let list = sandbox.run(&["loops", "artifacts", "latest", "--json"]).stdout;
+    let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+    let mut told: Vec<String> = Vec::new();
+    for artifact in list.as_array().unwrap() {
+        let path = artifact["path"].as_str().unwrap();
+        assert_eq!(artifact["bytes"], std::fs::metadata(sandbox.path(path)).unwrap().len());
+        let name = path.rsplit('/').next().unwrap();
+        told.push(format!("{} {name}", artifact["kind"].as_str().unwrap()));
+    }
+    assert_snapshot!(told.join("\n"), @r"
+    journal journal.jsonl
+    errors iteration-1.err
+    output iteration-1.out
+    prompt iteration-1.prompt.md
+    lock lock
+    memory memory.jsonl
+    notes own-records
+    ");
+}
+
+/// Waits in its second iteration until it is let go.
+const WAITS: &str = r#"
+if [ $N = 2 ]; then touch there; while [ ! -e go ]; do sleep 0.05; done; fi
+$T emit step.done "turn $N"
+[ $N != 2 ] || echo LOOP_COMPLETE; [ $N != 3 ] || $T emit task.complete"#;
+
+fn start(sandbox: &Sandbox, args: &[&str]) -> Reaped {
+    let mut command = sandbox.command();
+    command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Reaped::start(command)
+}
+
+fn wait_for(sandbox: &Sandbox, name: &str) {
+    until(name, || sandbox.path(name).exists().then_some(()));
+}
+
+/// What a process printed to its end, without the times of day and the name of the run.
+fn rest(process: &mut Reaped, run: &str) -> String {
+    let mut text = String::new();
+    process.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    process.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    let code = process.0.wait().unwrap().code();
+    let is_time = |word: &str| word.len() == 8 && word.as_bytes()[2] == b':';
+    let line = |line: &str| {
+        let time = line.split(' ').next().is_some_and(is_time);
+        if time { format!("[TIME]{}", &line[8..]) } else { line.to_owned() }
+    };
+    let text: Vec<String> = text.lines().map(line).collect();
+    format!("exit {code:?}\n{}", text.join("\n").replace(run, "[RUN]"))
+}
+
+#[test]
+fn a_run_is_watched_to_its_end() {
+    let sandbox = shell(WAITS, "");
+    let _harness = start(&sandbox, &["run", ".", "make", "it"]);
+    wait_for(&sandbox, "there");
+    let run = sandbox.fields("loop.start", "run").remove(0);
+    let shown = loops(&sandbox, &[]);
+    assert!(shown.contains(&format!("{run} running 1/3 step.done")), "{shown}");
+    let shown = loops(&sandbox, &["show", &run]);
+    assert!(shown.contains("state running, driven by process"), "{shown}");
+    assert!(shown.contains("under way iteration 2, after step.done"), "{shown}");
+
+    let mut watch = start(&sandbox, &["loops", "watch"]);
+    let mut first = String::new();
+    let mut out = BufReader::new(watch.0.stdout.take().unwrap());
+    out.read_line(&mut first).unwrap();
+    assert_eq!(
+        first,
+        format!("run {run}: running, 1 of 3 iterations done, iteration 2 is under way\n")
+    );
+    sandbox.write("go", "");
+    let mut later = String::new();
+    out.read_to_string(&mut later).unwrap();
+    watch.0.stdout = None;
+    let later = later.replace(&run, "[RUN]");
+    // What comes first is the time of the day.
+    let later: Vec<&str> = later
+        .lines()
+        .map(|line| {
+            line.split_at_checked(10).map_or(line, |(time, rest)| {
+                if time.contains(':') && !time.starts_with('r') { rest } else { line }
+            })
+        })
+        .collect();
+    assert_snapshot!(later.join("\n").replace("after 1 s", "after 0 s"), @r"
+      emitted step.done  turn 2
+      ended after 0 s
+    iteration 3/3  no roles  after step.done
+      emitted step.done  turn 3
+      emitted task.complete
+      ended after 0 s
+    run [RUN]: complete (completion_event) after 3 iterations
+    ");
+    assert_eq!(watch.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn watching_a_run_that_is_killed_ends_too() {
+    let sandbox = shell(WAITS, "");
+    let mut harness = start(&sandbox, &["run", ".", "make", "it"]);
+    wait_for(&sandbox, "there");
+    let run = sandbox.fields("loop.start", "run").remove(0);
+    let mut watch = start(&sandbox, &["loops", "watch", &run[..run.len() - 1]]);
+    let mut first = [0; 4];
+    watch.0.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    harness.kill();
+    assert_snapshot!(rest(&mut watch, &run).split_once('\n').unwrap().1.split_once('\n').unwrap().1, @r"
+    autoloop: run '[RUN]' was cut off
+      hint: `autoloop run --resume=[RUN]` goes on with it
+    ");
+    assert_eq!(watch.0.wait().unwrap().code(), Some(1));
+    assert!(loops(&sandbox, &[]).contains("cut off"));
+}
+
+#[test]
+fn watching_a_run_that_is_over_says_how_it_ended() {
+    let sandbox = empty();
+    sandbox.write_journal(journal());
+    assert_snapshot!(loops(&sandbox, &["watch", "swift"]), @r"
+    exit 0
+    --- stdout
+    run swift-otter: complete, 1 of 5 iterations done
+    run swift-otter: complete (completion_event) after 1 iteration
+    ");
+    assert_snapshot!(loops(&sandbox, &["watch", "calm-heron"]), @r"
+    exit 1
+    --- stdout
+    run calm-heron: stopped: max_iterations, 0 of 5 iterations done
+    --- stderr
+    autoloop: run 'calm-heron' stopped: max_iterations
+    ");
+    assert_snapshot!(loops(&sandbox, &["watch", "calm-crow"]), @r"
+    exit 1
+    --- stdout
+    run calm-crow: interrupted, 0 of 5 iterations done
+    --- stderr
+    autoloop: run 'calm-crow' was interrupted
+    hint: `autoloop run --resume=calm-crow` goes on with it
+    ");
+}

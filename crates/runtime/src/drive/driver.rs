@@ -1,0 +1,42 @@
+//! Who drives a run, asked without getting in anybody's way.
+
+use std::path::Path;
+
+use autoloop_core::plan::Files;
+use autoloop_core::run_id::RunId;
+
+use crate::world::{Access, Disk};
+
+/// Where Linux says who holds which lock.
+const LOCKS: &str = "/proc/locks";
+
+/// Who drives a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// This process.
+    Process(u32),
+    /// Nobody.
+    Nobody,
+    /// The system does not say who holds locks.
+    Unknown,
+}
+
+/// Looks who drives a run: whoever holds the lock of the run.
+///
+/// The lock is looked up in the system's list and never taken, not even for a moment. A harness tries
+/// it once and gives up when it is held, so taking it to see whether it is free could keep a run from
+/// being started.
+pub fn driver(files: &Files, run: &str, disk: &dyn Disk) -> Driver {
+    // No harness runs under such a name.
+    if !RunId::is_safe(run) {
+        return Driver::Nobody;
+    }
+    let Ok(lock) = disk.open(&files.of_run(run).join("lock"), Access::Read) else {
+        return Driver::Nobody;
+    };
+    match lock.lock_holder() {
+        Some(process) => Driver::Process(process),
+        None if disk.stat(Path::new(LOCKS)).is_ok() => Driver::Nobody,
+        None => Driver::Unknown,
+    }
+}
