@@ -100,6 +100,20 @@ pub struct Files {
 }
 
 impl Files {
+    /// What the settings say.
+    pub fn of(settings: &Settings) -> Files {
+        let state_dir = PathBuf::from(settings.text(Key::StateDir).unwrap_or_default());
+        let file = |key, name| match settings.text(key) {
+            Some(path) => PathBuf::from(path),
+            None => state_dir.join(name),
+        };
+        Files {
+            journal: file(Key::JournalFile, "journal.jsonl"),
+            memory: file(Key::MemoryFile, "memory.jsonl"),
+            state_dir,
+        }
+    }
+
     /// The same places, seen from where the project is.
     pub fn under(&self, project: &Path) -> Files {
         Files {
@@ -134,7 +148,7 @@ impl Plan {
             backend,
             memory_budget: usize::try_from(limit).ok().filter(|limit| *limit > 0),
             harness: settings.text(Key::HarnessFile).map(PathBuf::from),
-            files: files(settings),
+            files: Files::of(settings),
             parallel: settings.flag(Key::ParallelEnabled).then(|| ParallelPlan {
                 max_branches: count(settings, Key::ParallelBranches),
                 branch_timeout: settings.time(Key::ParallelTimeout),
@@ -219,19 +233,6 @@ fn prompt(settings: &Settings, inline: Key, file: Key) -> PromptSource {
         (Some(text), _) => PromptSource::Inline(text.to_owned()),
         (None, Some(file)) => PromptSource::File(PathBuf::from(file)),
         (None, None) => PromptSource::None,
-    }
-}
-
-fn files(settings: &Settings) -> Files {
-    let state_dir = PathBuf::from(settings.text(Key::StateDir).unwrap_or_default());
-    let file = |key, name| match settings.text(key) {
-        Some(path) => PathBuf::from(path),
-        None => state_dir.join(name),
-    };
-    Files {
-        journal: file(Key::JournalFile, "journal.jsonl"),
-        memory: file(Key::MemoryFile, "memory.jsonl"),
-        state_dir,
     }
 }
 

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use autoloop_core::config::{self, Key, Layer, Origin, Problem, Settings, Severity};
+use autoloop_core::config::{self, Config, Key, Layer, Origin, Problem, Settings, Severity};
 use autoloop_core::plan::{BadRole, Files, Plan, PromptSource};
 use autoloop_core::topology::{Role, RolePrompt, Topology};
 
 use super::places::within;
-use super::{LoadError, Loaded, Project, read_text};
+use super::{LayerFile, LoadError, Loaded, Outline, Project, read_text};
 use crate::world::Disk;
 
 /// The most bytes of a file of settings, of a topology and of a prompt.
@@ -28,7 +28,7 @@ impl Project {
                 return Err(LoadError::NoDirectory(dir.clone()));
             }
         }
-        let reading = Settings::resolve(&self.layers(disk)?);
+        let reading = Settings::resolve(&self.layers(self.layer_files(disk)?, disk)?);
         let (settings, mut warnings) = reading.checked().map_err(LoadError::Problems)?;
         let (topology, topology_file) = self.topology(disk)?;
         let settings = settings.with_topology(&topology, &topology_file.name);
@@ -66,16 +66,31 @@ impl Project {
         })
     }
 
-    fn layers(&self, disk: &dyn Disk) -> Result<Vec<Layer>, LoadError> {
+    /// What can be known of a run before the files of its loop are in place: where things are kept,
+    /// and how runs are named. No preset has a say in that.
+    ///
+    /// # Errors
+    ///
+    /// When the settings cannot be read or used.
+    pub fn outline(&self, disk: &dyn Disk) -> Result<Outline, LoadError> {
+        if disk.stat(&self.dir).is_err() {
+            return Err(LoadError::NoDirectory(self.dir.clone()));
+        }
+        let mut files = self.layer_files(disk)?;
+        files.retain(|file| file.origin != Origin::Preset);
+        let reading = Settings::resolve(&self.layers(files, disk)?);
+        // What was hardly meant is told of when the loop itself is read.
+        let (settings, _) = reading.checked().map_err(LoadError::Problems)?;
+        Ok(Outline { files: self.absolute(&Files::of(&settings)), config: Config::from(&settings) })
+    }
+
+    fn layers(&self, files: Vec<LayerFile>, disk: &dyn Disk) -> Result<Vec<Layer>, LoadError> {
         let mut layers = Vec::new();
-        for file in self.layer_files(disk)? {
+        for file in files {
             match read(disk, &file.path)? {
                 Some(text) => {
                     let layer = Layer::file(file.origin, shown(&file.path), text);
-                    layers.push(match file.tables {
-                        Some(tables) => layer.only(tables),
-                        None => layer,
-                    });
+                    layers.push(layer.with(file.tables));
                 }
                 None if file.origin == Origin::User && self.surroundings.is_named => {
                     let what = "AUTOLOOP_CONFIG".to_owned();

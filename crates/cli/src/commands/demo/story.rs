@@ -34,6 +34,7 @@ fn open(stage: &Stage<'_>) -> Result<(), Failure> {
         completion_event: "task.complete".into(),
         review_every: 0,
         objective: "write a parser".into(),
+        ..LoopStart::default()
     };
     let plan = IterationStart {
         recent_event: "loop.start".into(),
