@@ -2,7 +2,7 @@
 
 use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::commands::{config, demo, emit, inspect, journal, memory, run, script};
+use crate::commands::{config, demo, emit, init, inspect, journal, memory, presets, run, script};
 
 /// Runs coding agents in loops that can be trusted.
 ///
@@ -22,6 +22,8 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Args),
+    Presets(presets::Args),
+    Init(init::Args),
     Emit(emit::Args),
     Inspect(inspect::Args),
     Journal(journal::Args),

@@ -6,15 +6,21 @@ use std::path::{Path, PathBuf};
 use autoloop_core::config::{self, Config, Layer, Origin, Problem, Reading, Settings, SyncPolicy};
 use autoloop_core::env::Env;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
-use autoloop_runtime::project::read_text;
+use autoloop_runtime::project::{Surroundings, read_text};
 use autoloop_runtime::world::World;
 
+use crate::diagnostic;
 use crate::failure::Failure;
 use crate::terminal;
 
 /// The AUTOLOOP_* variables of this process.
 pub(crate) fn environment() -> Result<Env, Failure> {
     Env::read(|name| std::env::var_os(name)).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// What the environment says about settings.
+pub(crate) fn surroundings() -> Result<Surroundings, Failure> {
+    Surroundings::read(|name| std::env::var_os(name)).map_err(diagnostic::refuse)
 }
 
 /// Opens the journal at a path.
