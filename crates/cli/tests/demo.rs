@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use autoloop_testkit::Sandbox;
@@ -89,8 +90,15 @@ fn it_tells_what_happened_and_what_shows_it() {
       the directory is yours to delete:
         rm -r [DIR]/[DEMO]
     ");
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let story = output.stdout.split_once("Objective:").unwrap().1.split_once("\nSee").unwrap().0;
+    assert!(
+        fs::read_to_string(readme).unwrap().contains(story),
+        "the README shows what is printed"
+    );
     for line in shown(&sandbox, &output.stdout)
         .replace("[DIR]/[DEMO]", "/tmp/autoloop-demo-01234567")
+        .replace("    autoloop ", "    target/release/autoloop ")
         .lines()
     {
         assert!(line.chars().count() < 80, "{line}");

@@ -168,9 +168,12 @@ fn a_run_has_a_copy_of_its_own_and_finds_it_again() {
         "the reviewer is told where the files are"
     );
 
-    let first = sandbox.fields("loop.start", "run").remove(0);
+    // As if the harness had been killed while the builder was at work.
+    let journal = String::from_utf8(sandbox.read(".autoloop/journal.jsonl")).unwrap();
+    let end = journal.rfind("\"topic\": \"backend.finish\"").unwrap();
+    sandbox.write_journal(&journal[..=journal[..end].rfind('\n').unwrap()]);
     sandbox.write("works", "");
-    let output = sandbox.run(&["run", &format!("--resume={first}"), review]);
+    let output = sandbox.run(&["run", "--resume", review]);
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stderr.contains("goes on with autocode"), "{output}");
     assert!(prompts(&sandbox)[2].contains("Mind the gap."));
@@ -370,4 +373,14 @@ fn a_run_that_cannot_begin_leaves_no_copy() {
     sandbox.write("home/autoloop/presets/broken/topology.toml", "not TOML");
     assert_eq!(sandbox.run(&["run", "broken"]).code, Some(2));
     assert_eq!(fs::read_dir(sandbox.path(".autoloop/runs")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_copy_that_was_left_behind_is_nobody_elses() {
+    let sandbox = shell("exit 9");
+    // A harness was killed after it had copied the preset and before the run was on record.
+    sandbox.write(".autoloop/runs/run-1/loop/harness.md", "half a preset");
+    sandbox.run(&["run", "autocode", "--set=core.run_id_format=counter"]);
+    assert_eq!(sandbox.fields("loop.start", "run"), ["run-2"]);
+    assert_eq!(sandbox.read(".autoloop/runs/run-1/loop/harness.md"), b"half a preset");
 }
