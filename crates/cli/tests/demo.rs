@@ -79,7 +79,7 @@ fn it_tells_what_happened_and_what_shows_it() {
         autoloop inspect prompt 3 [DIR]/[DEMO]
       what the metareview improved:
         git -C [DIR]/[DEMO] diff harness.md
-      what it remembers:
+      what the critic remembers:
         autoloop inspect memory [DIR]/[DEMO]
       what each turn came to:
         autoloop inspect metrics [DIR]/[DEMO]
@@ -128,7 +128,7 @@ fn every_command_that_it_names_shows_what_it_says() {
             [_, "inspect", "journal", ..] => "event.invalid  emitted=task.complete",
             [_, "inspect", "prompt", ..] => "invalid event 'task.complete'",
             ["git", ..] => "+- Only the critic completes the run",
-            [_, "inspect", "memory", ..] => "builders try to complete the run themselves",
+            [_, "inspect", "memory", ..] => "titles without a letter are where slug.sh breaks",
             [_, "inspect", "metrics", ..] => "review.rejected",
             ["sh", ..] => "3 tests passed",
             [_, "run", ..] => "complete (completion_event) after 6 iterations",

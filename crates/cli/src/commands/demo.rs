@@ -73,7 +73,7 @@ fn closing(stage: &Stage) -> String {
         ("every record, the refusal among them", format!("{autoloop} inspect journal {dir}")),
         ("what the builder was told after it", format!("{autoloop} inspect prompt 3 {dir}")),
         ("what the metareview improved", format!("git -C {dir} diff harness.md")),
-        ("what it remembers", format!("{autoloop} inspect memory {dir}")),
+        ("what the critic remembers", format!("{autoloop} inspect memory {dir}")),
         ("what each turn came to", format!("{autoloop} inspect metrics {dir}")),
         ("whether what they made works", format!("sh {test}")),
         ("the loop once more; change it, if you like", format!("{autoloop} run {dir}")),
