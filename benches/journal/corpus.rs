@@ -140,6 +140,7 @@ impl Chronicle {
             completion_event: "task.complete".to_owned(),
             review_every: 5,
             objective: self.prose.text(&mut self.dice, 400),
+            ..LoopStart::default()
         };
         out.put(&start.record(&self.heading(0)))
     }

@@ -2,7 +2,9 @@
 
 use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::commands::{config, demo, doctor, emit, inspect, journal, loops, memory, run, script};
+use crate::commands::{
+    config, demo, doctor, emit, init, inspect, journal, loops, memory, presets, run, script,
+};
 
 /// Runs coding agents in loops that can be trusted.
 ///
@@ -22,6 +24,8 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Args),
+    Presets(presets::Args),
+    Init(init::Args),
     Emit(emit::Args),
     Inspect(inspect::Args),
     Loops(loops::Args),

@@ -4,12 +4,14 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod emit;
+pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod journal;
 mod json;
 mod listing;
 pub(crate) mod loops;
 pub(crate) mod memory;
+pub(crate) mod presets;
 pub(crate) mod run;
 pub(crate) mod script;
 mod settings;
@@ -24,6 +26,8 @@ use crate::failure::Failure;
 pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
     match args.command {
         Command::Run(args) => run::run(&args, world),
+        Command::Presets(args) => presets::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Emit(args) => emit::run(&args, world),
         Command::Inspect(args) => inspect::run(&args, world),
         Command::Loops(args) => loops::run(&args, world),

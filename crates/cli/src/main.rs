@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod diagnostic;
 mod failure;
+mod presets;
 mod terminal;
 
 use std::process::ExitCode;

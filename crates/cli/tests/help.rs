@@ -18,6 +18,8 @@ fn without_arguments_it_says_what_can_be_done() {
 
     Commands:
       run      Drive a loop to its end
+      presets  List the presets: loops that can be run by their name
+      init     Write a new loop, with comments
       emit     Append an event to the journal
       inspect  Show what happened
       loops    Show which runs there are
@@ -25,7 +27,7 @@ fn without_arguments_it_says_what_can_be_done() {
       config   Show the settings of a loop
       memory   Remember things across iterations and runs
       doctor   Check whether loops can be run here
-      demo     Show in a throwaway project what the journal is good for
+      demo     Watch a whole run with scripted agents, in a project to be thrown away
 
     Options:
       -h, --help     Print help (see more with '--help')

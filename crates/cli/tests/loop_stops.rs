@@ -294,11 +294,11 @@ fn what_cannot_be_meant_is_told_and_exits_with_2() {
     ] {
         assert_eq!(sandbox.run(args).code, Some(2), "{args:?}");
     }
-    assert_snapshot!(sandbox.run(&["run", "missing"]), @"
+    assert_snapshot!(sandbox.run(&["run", "missing"]), @r"
     exit 2
     --- stderr
-    autoloop: there is no directory missing
-      hint: name the directory that holds autoloops.toml
+    autoloop: 'missing' is neither a directory nor a preset
+      hint: `autoloop presets` lists the presets; a loop of your own is named by its directory
     ");
     sandbox.write("autoloops.toml", "backend.command = 'sh'\nevent_loop.max_iterations = 'many\n");
     assert_snapshot!(sandbox.run(&["run", "."]), @"

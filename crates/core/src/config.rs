@@ -22,7 +22,7 @@ use crate::run_id::RunIdFormat;
 
 pub use choice::{BackendKind, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy};
 pub use key::{Key, Kind, Preset};
-pub use layer::{Layer, Origin, VARIABLE};
+pub use layer::{Layer, Origin, Tables, VARIABLE};
 pub use problem::{Place, Problem, Severity};
 pub use settings::{Provenance, Reading, Settings};
 pub use show::{Detail, as_json, as_toml};

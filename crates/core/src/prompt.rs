@@ -113,6 +113,8 @@ pub struct Tools {
     pub bin: String,
     /// The directory of the loop's state.
     pub state_dir: String,
+    /// Where the files of the loop are; empty when they are in the project itself.
+    pub loop_dir: String,
 }
 
 #[cfg(test)]

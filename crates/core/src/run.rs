@@ -167,6 +167,8 @@ impl Run {
                     completion_event: text("completion_event"),
                     review_every: number("review_every"),
                     objective: text("objective"),
+                    preset: record.field("preset").map(Into::into),
+                    preset_dir: record.field("preset_dir").map(Into::into),
                 });
             }
             LoopResume::TOPIC => self.taken_up(),

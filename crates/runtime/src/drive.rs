@@ -24,7 +24,7 @@ use autoloop_core::step::{Step, next_step};
 use crate::journal::{AppendError, FileJournal, ReadError};
 use crate::permissions::{Enforcement, SandboxError, Vault};
 use crate::process::Interrupts;
-use crate::project::{LoadError, Loaded, Project};
+use crate::project::{LoadError, Loaded, Project, loop_copy};
 use crate::world::{Access, DiskFile, Finished, Spool, World};
 
 pub use bounds::Bounds;
@@ -245,10 +245,19 @@ impl<'a> Drive<'a> {
             completion_event: plan.completion.event.clone(),
             review_every: plan.review.as_ref().map_or(0, |review| review.every.get()),
             objective: self.objective.clone(),
+            preset: self.project.is_preset().then(|| self.project.preset.clone()),
+            preset_dir: self.foreign_loop().map(|dir| dir.display().to_string()),
         };
         self.put(|heading| start.record(heading))?;
         (self.tell)(Progress::Began(self.ledger.run()));
         Ok(())
+    }
+
+    /// Where the files of a preset are that the run has no copy of.
+    fn foreign_loop(&self) -> Option<&Path> {
+        let copy = loop_copy(&self.loaded.files.state_dir, &self.ledger.run().id);
+        let dir = &self.project.loop_dir;
+        (self.project.is_preset() && *dir != copy).then_some(dir)
     }
 
     /// Says on record that a run goes on that had ended or was cut off.

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use autoloop_core::config::{Problem, Settings};
+use autoloop_core::config::{Config, Problem, Settings};
 use autoloop_core::plan::{Files, Plan};
 use autoloop_core::topology::Topology;
 
@@ -69,6 +69,15 @@ pub struct Loaded {
     pub warnings: Vec<Problem>,
     /// The prompts of the roles, in the order of the topology.
     role_prompts: Vec<(String, String)>,
+}
+
+/// What can be known before the files of a loop are in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// Where things are kept, as absolute paths.
+    pub files: Files,
+    /// How the journal is written, and how runs are named.
+    pub config: Config,
 }
 
 impl Loaded {
@@ -151,6 +160,23 @@ impl Project {
             ..Project::default()
         })
     }
+
+    /// A project that is about to run a preset whose files are not in place yet. It has an outline,
+    /// and can be loaded as soon as `loop_dir` is set.
+    pub fn before_preset(dir: &Path, preset: &str) -> Project {
+        Project { dir: dir.to_owned(), preset: preset.to_owned(), ..Project::default() }
+    }
+
+    /// Whether the files of the loop are somewhere else than in the project.
+    pub fn is_preset(&self) -> bool {
+        self.loop_dir != self.dir
+    }
+}
+
+/// Where a run keeps its own copy of the files of a preset. A metareview may edit them without
+/// touching any other run, and the run finds them again when it is taken up.
+pub fn loop_copy(state_dir: &Path, run: &str) -> PathBuf {
+    state_dir.join("runs").join(run).join("loop")
 }
 
 /// What a directory is called; nothing if it has no name.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::{Detail, Origin, as_json, as_toml};
-use autoloop_runtime::project::{Project, Surroundings};
+use autoloop_runtime::project::Project;
 use autoloop_runtime::world::{Disk, World};
 use clap::Subcommand;
 
@@ -114,8 +114,7 @@ fn project(args: &ProjectArgs) -> Result<Project, Failure> {
     let mut project = Project::new(&dir).map_err(|error| {
         Failure::usage(format!("cannot tell where {} is: {error}", dir.display()))
     })?;
-    project.surroundings =
-        Surroundings::read(|name| std::env::var_os(name)).map_err(diagnostic::refuse)?;
+    project.surroundings = settings::surroundings()?;
     if let Some(preset) = &args.preset {
         project.preset.clone_from(preset);
     }

@@ -1,154 +1,112 @@
-//! `autoloop demo`: the product at work, in a project that can be thrown away.
+//! `autoloop demo`: a whole run, in a project that can be thrown away.
 
+mod project;
 mod story;
 
-use std::ffi::OsString;
-use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use autoloop_core::config::Config;
-use autoloop_core::env::Env;
-use autoloop_core::project::metrics::{self, Metrics};
-use autoloop_core::record::{Heading, Record};
 use autoloop_core::run_id::{RunIdFormat, RunIdSeed};
-use autoloop_runtime::journal::{Append, FileJournal, Journal, NewRecord, Position};
-use autoloop_runtime::world::{Ending, Exit, Job, Report, Running, World};
+use autoloop_runtime::project::Project;
+use autoloop_runtime::world::World;
 
-use super::listing::{Filter, Format, Listing};
-use super::settings;
+use self::project::{Repository, Stage};
+use self::story::Story;
+use super::run::{self, Ended, Errand, Which};
 use crate::failure::Failure;
+use crate::terminal;
 
-/// Show in a throwaway project what the journal is good for.
+/// Watch a whole run with scripted agents, in a project to be thrown away.
 ///
-/// Writes a short run as the harness would, with agents that are processes of their own: they emit at
-/// the same time, one of them emits what it may not, and one dies in the middle of a record. Then it
-/// shows what the journal says about all that, and which commands show it to you.
+/// A planner, a builder and a critic make a small program. The builder says something that it may not
+/// and is refused, a metareview improves the loop, the critic rejects the work once, and the run
+/// completes with evidence. Then the journal tells what happened, and you get the commands that show
+/// more. No agent has to be installed, and nothing leaves this machine.
+///
+/// Exits with 0 only when the run is complete.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
 pub(crate) fn run(_: &Args, world: &World) -> Result<(), Failure> {
     let stage = Stage::set(world)?;
-    stage.say(&format!("A project to throw away: {}\n", stage.project.display()))?;
-    story::tell(&stage)?;
-    stage.show_what_happened()
+    say(&opening(&stage))?;
+    let ended = play(&stage, world)?;
+    let story = Story::of(&ended.journal, &ended.run.id)?;
+    say(&terminal::harmless(&story.render()))?;
+    run::verdict(&ended)?;
+    say(&closing(&stage))
 }
 
-/// Where the story takes place.
-struct Stage<'a> {
-    world: &'a World,
-    project: PathBuf,
-    journal: FileJournal,
-    run: String,
-    program: OsString,
+/// Carries the loop out as `autoloop run` would, but for the person's own settings: they may name an
+/// agent that costs money.
+fn play(stage: &Stage, world: &World) -> Result<Ended, Failure> {
+    let project = Project::new(&stage.dir)
+        .map_err(|error| Failure::failed(format!("cannot find the project: {error}")))?;
+    let seed = RunIdSeed { random: world.entropy.number(), now: world.clock.now(), runs_so_far: 0 };
+    let id = RunIdFormat::Human.make(&seed, &|_| false);
+    let errand = Errand { project, run: Which::New { id, objective: None } };
+    // Whatever there is to tell is in the journal afterwards.
+    run::carry_out(&errand, world, &mut |_| {})
 }
 
-impl<'a> Stage<'a> {
-    fn set(world: &'a World) -> Result<Self, Failure> {
-        let seed = |random| RunIdSeed { random, now: world.clock.now(), runs_so_far: 0 };
-        let name = RunIdFormat::Compact.make(&seed(world.entropy.number()), &|_| false);
-        let project = std::env::temp_dir().join(format!("autoloop-demo-{name}"));
-        fs::create_dir(&project).map_err(|error| {
-            Failure::failed(format!("cannot make {}: {error}", project.display()))
-                .hint("set TMPDIR to a directory that can be written to")
-        })?;
-        let env = Env { project_dir: Some(project.clone()), ..Env::default() };
-        let program = std::env::current_exe()
-            .map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
-        Ok(Stage {
-            world,
-            journal: settings::journal(env.journal_path(), world, &Config::default()),
-            project,
-            run: RunIdFormat::Human.make(&seed(world.entropy.number()), &|_| false).to_string(),
-            program: program.into_os_string(),
-        })
-    }
-
-    fn say(&self, text: &str) -> Result<(), Failure> {
-        Ok(writeln!(io::stdout(), "{text}")?)
-    }
-
-    fn heading(&self, iteration: u64) -> Heading {
-        let iteration = if iteration == 0 { String::new() } else { iteration.to_string() };
-        Heading { run: self.run.clone(), iteration, now: self.world.clock.now() }
-    }
-
-    /// Writes as the harness does: the records of a step in one append.
-    fn append(&self, records: Vec<Record>) -> Result<(), Failure> {
-        let records: Vec<NewRecord> = records.into_iter().map(NewRecord::from).collect();
-        self.journal.append(&records, Append::default())?;
-        Ok(())
-    }
-
-    /// Starts a process that emits, with the environment that the harness gives to an agent.
-    fn start_agent(
-        &self,
-        iteration: u64,
-        allowed: &[&str],
-        words: &[&str],
-    ) -> Result<Running, Failure> {
-        let env = Env {
-            run_id: Some(self.run.clone()),
-            iteration: Some(iteration.to_string()),
-            project_dir: Some(self.project.clone()),
-            journal_file: Some(self.journal.path().to_owned()),
-            recent_event: Some("loop.start".to_owned()),
-            allowed_roles: vec!["planner".to_owned()],
-            allowed_events: allowed.iter().map(|event| (*event).to_owned()).collect(),
-            ..Env::default()
-        };
-        let job = Job {
-            program: self.program.clone(),
-            args: [&["emit"], words].concat().into_iter().map(OsString::from).collect(),
-            env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
-            ..Job::default()
-        };
-        self.world
-            .spawner
-            .spawn(job)
-            .map_err(|error| Failure::failed(format!("cannot start an agent: {error}")))
-    }
-
-    fn show_what_happened(&self) -> Result<(), Failure> {
-        self.say("\nWhat the journal says:\n")?;
-        let mut listing = Listing::new(&self.journal, Format::Text, Filter::default());
-        self.journal.read(Position::START, &mut |line| listing.show(line))?;
-        listing.flush()?;
-        drop(listing);
-        let metrics = self.journal.fold::<Metrics>()?.view;
-        self.say(&format!("\n{}", metrics.render(Some(&self.run), metrics::Format::Markdown)))?;
-        let project = self.project.display();
-        let autoloop = self.how_to_call_us();
-        self.say(&format!(
-            "See for yourself:\n\
-             \x20 {autoloop} inspect journal {project}\n\
-             \x20 {autoloop} inspect journal {project} --run {} --format json\n\
-             \x20 {autoloop} inspect metrics {project} --format csv\n\
-             \x20 {autoloop} journal verify {}\n\
-             The directory is yours to delete.",
-            self.run,
-            self.journal.path().display(),
-        ))
-    }
-
-    /// This program, as it can be typed from here.
-    fn how_to_call_us(&self) -> String {
-        let program = Path::new(&self.program);
-        let here = std::env::current_dir().unwrap_or_default();
-        program.strip_prefix(here).unwrap_or(program).display().to_string()
-    }
+fn opening(stage: &Stage) -> String {
+    let what = match &stage.repository {
+        Repository::Made => "A git project to throw away".to_owned(),
+        Repository::NoGit => {
+            "A project to throw away (git is not installed, so it is a plain directory)".to_owned()
+        }
+        Repository::Failed(why) => format!("A project to throw away (without git: {why})"),
+    };
+    format!(
+        "{what}:\n  {}\nThree scripted agents work in it; nothing leaves this machine.\n",
+        stage.dir.display()
+    )
 }
 
-/// Waits for a process to end; what it printed on standard error, and how it ended.
-fn finish(agent: &Running) -> (String, Exit) {
-    let finished = agent.reports.iter().find_map(|report| match report {
-        Report::Started(_) => None,
-        Report::Finished(finished) => Some(finished),
+/// The commands that show what happened, each with what it shows.
+fn closing(stage: &Stage) -> String {
+    let dir = quoted(&stage.dir);
+    let test = quoted(&stage.dir.join("slug_test.sh"));
+    let autoloop = how_to_call_us();
+    let mut rows = vec![
+        ("what every agent printed", format!("{autoloop} inspect scratchpad {dir}")),
+        ("every record, the refusal among them", format!("{autoloop} inspect journal {dir}")),
+        ("what the builder was told after it", format!("{autoloop} inspect prompt 3 {dir}")),
+        ("what the metareview improved", format!("git -C {dir} diff harness.md")),
+        ("what the critic remembers", format!("{autoloop} inspect memory {dir}")),
+        ("what each turn came to", format!("{autoloop} inspect metrics {dir}")),
+        ("whether what they made works", format!("sh {test}")),
+        ("the loop once more; change it, if you like", format!("{autoloop} run {dir}")),
+        ("the directory is yours to delete", format!("rm -r {dir}")),
+    ];
+    rows.retain(|(_, command)| stage.repository == Repository::Made || !command.starts_with("git"));
+    let rows = rows.iter().map(|(what, command)| format!("  {what}:\n    {command}\n"));
+    format!("See for yourself\n{}", rows.collect::<String>().trim_end())
+}
+
+fn say(text: &str) -> Result<(), Failure> {
+    Ok(writeln!(io::stdout(), "{text}")?)
+}
+
+/// This program, as it can be typed from here.
+fn how_to_call_us() -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let program = std::env::current_exe().unwrap_or_else(|_| "autoloop".into());
+    let is_known = std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|dir| dir.join("autoloop") == program)
     });
-    match finished.map(|finished| (finished.stderr.text(), finished.ending)) {
-        Some((said, Ending::Exited(exit))) => (said.trim().to_owned(), exit),
-        Some((_, Ending::NeverStarted(why))) => (why.to_string(), Exit::Code(-1)),
-        Some((_, Ending::Lost(why))) => (why, Exit::Code(-1)),
-        None => (String::new(), Exit::Code(-1)),
+    match program.strip_prefix(here) {
+        _ if is_known => "autoloop".to_owned(),
+        Ok(inside) if inside.components().count() > 1 => quoted(inside),
+        _ => quoted(&program),
+    }
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    match path.chars().all(|c| c.is_alphanumeric() || "/._-+".contains(c)) {
+        true => path,
+        false => format!("'{}'", path.replace('\'', r"'\''")),
     }
 }

@@ -1,29 +1,33 @@
 //! `autoloop run`: drives a loop to its end.
 
+mod errand;
 mod report;
 mod tool;
+mod which;
 
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Config;
-use autoloop_core::run::{Ending, Run, Runs, Stage};
-use autoloop_core::run_id::{RunId, RunIdSeed};
-use autoloop_runtime::drive::{self, Bounds, Drive, DriveError, Scene};
+use autoloop_core::run::{Ending, Run, Stage};
+use autoloop_runtime::drive::{Bounds, Drive, DriveError, Progress, Scene};
 use autoloop_runtime::journal::{FileJournal, ReadError};
 use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
-use autoloop_runtime::project::{Loaded, Overrides, Project, Surroundings};
+use autoloop_runtime::project::Overrides;
 use autoloop_runtime::signals;
 use autoloop_runtime::world::World;
 
+pub(super) use self::errand::{Errand, Which};
 use self::report::Reporter;
+use self::which::Words;
 use super::settings;
 use crate::diagnostic;
 use crate::failure::{Failure, Kind};
 
 /// Drive a loop to its end.
 ///
-/// The directory holds `autoloops.toml` and, if the loop has roles, `topology.toml`. In every iteration
-/// an agent is started with a prompt made from the objective, the topology, the memory and what happened
+/// Names a directory that holds `autoloops.toml` and, if the loop has roles, `topology.toml`; or one of
+/// the presets that `autoloop presets` lists, which then works in this directory. In every iteration an
+/// agent is started with a prompt made from the objective, the topology, the memory and what happened
 /// so far. The run ends when the completion event was emitted, when the output holds the completion
 /// promise, when the most iterations are done, or when the agent fails.
 ///
@@ -32,11 +36,16 @@ use crate::failure::{Failure, Kind};
 /// the signal when it was interrupted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The directory of the loop [default with --resume: this one].
-    #[arg(required_unless_present = "resume")]
+    /// The directory of the loop, or the name of a preset [default with --preset and --resume: this
+    /// directory].
+    #[arg(value_name = "DIR|PRESET", required_unless_present_any = ["preset", "resume"])]
     dir: Option<PathBuf>,
     /// What the run is for.
     prompt: Vec<String>,
+    /// The loop to run in the directory, in place of the directory's own: the name of a preset, or a
+    /// directory that holds a loop.
+    #[arg(short, long, value_name = "PRESET|DIR", conflicts_with = "resume")]
+    preset: Option<String>,
     /// Go on with a run that was cut off or stopped: the one named, or the latest that was cut off or
     /// interrupted.
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
@@ -62,8 +71,27 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let project = project(args)?;
-    let loaded = project.load(&*world.disk).map_err(diagnostic::refuse)?;
+    let errand = errand(args, world)?;
+    let mut reporter = Reporter::new(args.verbose);
+    let ended = carry_out(&errand, world, &mut |progress| reporter.tell(progress))?;
+    report::conclude(&ended.run, &ended.journal, args.json)?;
+    verdict(&ended)
+}
+
+/// A run that was carried out.
+pub(super) struct Ended {
+    pub(super) run: Run,
+    pub(super) journal: FileJournal,
+    interrupts: Interrupts,
+}
+
+/// Carries a run out to its end, or until it is interrupted.
+pub(super) fn carry_out(
+    errand: &Errand,
+    world: &World,
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> Result<Ended, Failure> {
+    let loaded = errand.load(world)?;
     diagnostic::show(&loaded.warnings);
     let interrupts = Interrupts::default();
     signals::listen(&interrupts)
@@ -72,91 +100,48 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let _ = sweep(&notes_dir(&loaded.files.state_dir));
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
-    tool::install(&loaded.files, &project.dir, &program)?;
+    tool::install(&loaded.files, &errand.project.dir, &program)?;
 
     let config = Config::from(&loaded.settings);
     let journal = settings::journal(loaded.files.journal.clone(), world, &config);
-    let mut reporter = Reporter::new(args.verbose);
-    let mut tell = |progress: autoloop_runtime::drive::Progress<'_>| reporter.tell(progress);
     let scene = Scene {
         world,
-        project: &project,
+        project: &errand.project,
         journal: &journal,
         interrupts: &interrupts,
         program,
         bounds: Bounds::Enforced,
-        tell: &mut tell,
+        tell,
     };
-    let drive = match &args.resume {
-        Some(name) => Drive::resume(scene, &run_to_resume(&journal, &loaded, (name, world))?),
-        None => Drive::begin(scene, &new_run_id(&journal, &loaded, world)?, objective(args)),
+    let drive = match &errand.run {
+        Which::Old(run) => Drive::resume(scene, run),
+        Which::New { id, objective } => Drive::begin(scene, id, objective.clone()),
     };
-    let ended = drive.and_then(Drive::run).map_err(drive_failure)?;
-    report::conclude(&ended, &journal, args.json)?;
-    verdict(&ended, &interrupts)
+    let run = drive.and_then(Drive::run).map_err(drive_failure)?;
+    Ok(Ended { run, journal, interrupts })
 }
 
-fn project(args: &Args) -> Result<Project, Failure> {
-    let dir = args.dir.as_deref().unwrap_or(Path::new("."));
-    if !dir.is_dir() {
-        return Err(Failure::usage(format!("there is no directory {}", dir.display()))
-            .hint("name the directory that holds autoloops.toml"));
-    }
-    let failed =
-        |error: std::io::Error| Failure::failed(format!("cannot find {}: {error}", dir.display()));
-    let dir = dir.canonicalize().map_err(failed)?;
-    let mut project = Project::new(&dir).map_err(failed)?;
-    project.overrides = Overrides {
+/// What was asked for.
+fn errand(args: &Args, world: &World) -> Result<Errand, Failure> {
+    let overrides = Overrides {
         backend: args.backend.clone(),
         max_iterations: args.max_iterations.clone(),
         set: args.set.clone(),
         more_args: args.more_args.clone(),
     };
-    project.surroundings =
-        Surroundings::read(|name| std::env::var_os(name)).map_err(diagnostic::refuse)?;
-    Ok(project)
-}
-
-fn objective(args: &Args) -> Option<String> {
-    (!args.prompt.is_empty()).then(|| args.prompt.join(" "))
-}
-
-/// An id that no run in the journal has.
-fn new_run_id(journal: &FileJournal, loaded: &Loaded, world: &World) -> Result<RunId, Failure> {
-    let runs = journal.fold::<Runs>()?.view;
-    let seed = RunIdSeed {
-        random: world.entropy.number(),
-        now: world.clock.now(),
-        runs_so_far: runs.iter().filter(|run| run.start.is_some()).count() as u64,
-    };
-    Ok(loaded.plan.run_id_format.make(&seed, &|id| runs.get(id).is_some()))
-}
-
-fn run_to_resume(
-    journal: &FileJournal,
-    loaded: &Loaded,
-    (name, world): (&str, &World),
-) -> Result<String, Failure> {
-    let (state_dir, disk) = (&loaded.files.state_dir, &*world.disk);
-    let nothing =
-        |message: String| Err(Failure::failed(message).hint("`autoloop run DIR` begins a new run"));
-    if name.is_empty() {
-        return match drive::latest_unfinished(journal, state_dir, disk).map_err(drive_failure)? {
-            Some(run) => Ok(run),
-            None => nothing(format!("there is no unfinished run in {}", journal.path().display())),
-        };
+    let first = args.dir.as_deref();
+    if let Some(name) = &args.resume {
+        return Errand::resume(first.unwrap_or(Path::new(".")), name, overrides, world);
     }
-    let run = drive::standing(journal, state_dir, (name, disk)).map_err(drive_failure)?;
-    match run.map(|run| run.stage) {
-        None => nothing(format!("there is no run '{name}' in {}", journal.path().display())),
-        Some(Stage::Ended(Ending::Complete { .. })) => nothing(format!("run '{name}' is complete")),
-        Some(_) => Ok(name.to_owned()),
-    }
+    let words = Words { first, rest: &args.prompt, preset: args.preset.as_deref() };
+    let choice = which::decide(words, &settings::surroundings()?)?;
+    Errand::begin(choice, overrides, world)
 }
 
 /// The exit code tells the truth: only a complete run ends with 0.
-fn verdict(run: &Run, interrupts: &Interrupts) -> Result<(), Failure> {
-    match (&run.stage, interrupts.first()) {
+pub(super) fn verdict(ended: &Ended) -> Result<(), Failure> {
+    let run = &ended.run;
+    match (&run.stage, ended.interrupts.first()) {
         (Stage::Ended(Ending::Complete { .. }), _) => Ok(()),
         (_, Some(signal)) => {
             let signal = u8::try_from(signal).unwrap_or(u8::MAX);

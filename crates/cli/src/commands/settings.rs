@@ -13,6 +13,7 @@ use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
 use autoloop_runtime::project::{LoadError, Project, Surroundings, read_text};
 use autoloop_runtime::world::World;
 
+use crate::diagnostic;
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -25,6 +26,11 @@ pub(crate) fn environment() -> Result<Env, Failure> {
 pub(crate) fn door(env: &Env) -> Option<Visitor> {
     let ticket = env.ticket.clone().unwrap_or_default();
     env.door.as_ref().map(|path| Visitor::new(path, ticket))
+}
+
+/// What the environment says about settings.
+pub(crate) fn surroundings() -> Result<Surroundings, Failure> {
+    Surroundings::read(|name| std::env::var_os(name)).map_err(diagnostic::refuse)
 }
 
 /// Opens the journal at a path.

@@ -74,8 +74,8 @@ pub struct Layer {
     /// What is written there.
     pub text: Arc<str>,
     syntax: Syntax,
-    /// The only tables that count, if not all do.
-    tables: Option<&'static [&'static str]>,
+    /// Which of its tables count.
+    tables: Tables,
 }
 
 /// How a layer is written.
@@ -95,15 +95,33 @@ enum Syntax {
     MoreArgs,
 }
 
+/// Which tables of a layer count. The others are passed over in silence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tables {
+    /// All of them.
+    #[default]
+    All,
+    /// These.
+    Only(&'static [&'static str]),
+    /// All but this one.
+    AllBut(&'static str),
+}
+
 impl Layer {
     /// The text of a settings file.
     pub fn file(origin: Origin, name: impl Into<String>, text: impl Into<Arc<str>>) -> Layer {
-        Layer { origin, name: name.into(), text: text.into(), syntax: Syntax::Toml, tables: None }
+        Layer {
+            origin,
+            name: name.into(),
+            text: text.into(),
+            syntax: Syntax::Toml,
+            tables: Tables::All,
+        }
     }
 
     /// The same, with only some of its tables.
-    pub fn only(self, tables: &'static [&'static str]) -> Layer {
-        Layer { tables: Some(tables), ..self }
+    pub fn with(self, tables: Tables) -> Layer {
+        Layer { tables, ..self }
     }
 
     /// What AUTOLOOP_SET holds.
@@ -258,7 +276,11 @@ impl Reader<'_> {
 
     fn counts(&self, name: &str) -> bool {
         let table = name.split('.').next().unwrap_or_default();
-        self.layer.tables.is_none_or(|tables| tables.contains(&table))
+        match self.layer.tables {
+            Tables::All => true,
+            Tables::Only(tables) => tables.contains(&table),
+            Tables::AllBut(other) => table != other,
+        }
     }
 
     fn value(&mut self, key: Key, written: &Spanned<DeValue<'_>>) {

@@ -212,7 +212,8 @@ fn a_backend_on_the_command_line_takes_the_place_of_the_whole_backend() {
 #[test]
 fn a_layer_can_count_in_part() {
     let text = "zz = 1\nbackend.command = 'x'\nevent_loop.max_iterations = 9";
-    let Reading { settings, problems } = Settings::resolve(&[project(text).only(&["backend"])]);
+    let Reading { settings, problems } =
+        Settings::resolve(&[project(text).with(Tables::Only(&["backend"]))]);
     assert_eq!(problems, []);
     assert_eq!(shown(&settings, Key::BackendCommand), "\"x\"");
     assert_eq!(settings.origin(Key::MaxIterations), Origin::Default);

@@ -47,5 +47,9 @@ pub(super) fn memory() -> Block {
 
 /// Where the wrapper is.
 pub(super) fn tools() -> Tools {
-    Tools { bin: "/p/.autoloop/autoloops".to_owned(), state_dir: "/p/.autoloop".to_owned() }
+    Tools {
+        bin: "/p/.autoloop/autoloops".to_owned(),
+        state_dir: "/p/.autoloop".to_owned(),
+        loop_dir: String::new(),
+    }
 }

@@ -65,9 +65,13 @@ pub fn render(order: &ReviewOrder) -> String {
 
 fn permissions(order: &ReviewOrder) -> String {
     let state = name(&order.tools.state_dir, &order.budgets);
+    let at = match name(&order.tools.loop_dir, &order.budgets) {
+        own if own.is_empty() => own,
+        preset => format!("{preset}/"),
+    };
     format!(
         "You may make bounded hygiene edits to runtime-facing loop files, and to nothing else: \
-         `autoloops.toml`, `topology.toml`, `harness.md`, `metareview.md`, `roles/*.md`, \
+         `{at}autoloops.toml`, `{at}topology.toml`, `{at}harness.md`, `{at}metareview.md`, `{at}roles/*.md`, \
          `{state}/context.md`, `{state}/plan.md`, `{state}/progress.md`, `{state}/logs/`, and `{state}/docs/*.md`.\n\
          They are read again before the next iteration. In `autoloops.toml`, the keys of `backend`, `review`, `checks`, `limits` and `core` stay as they are."
     )

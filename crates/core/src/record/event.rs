@@ -161,6 +161,10 @@ system_events! {
         review_every: u64,
         /// What the run is for.
         objective: String,
+        /// The preset that it runs, where it is not the project's own loop.
+        preset: Option<String>,
+        /// Where the files of that preset are, where they are not the run's own copy.
+        preset_dir: Option<String>,
     }
 
     /// A run that was cut off or stopped is taken up again.

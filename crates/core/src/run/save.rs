@@ -90,6 +90,9 @@ fn save_run(run: &Run, out: &mut Vec<u8>) {
         for text in [&start.completion_promise, &start.completion_event, &start.objective] {
             put_text(text, out);
         }
+        for text in [&start.preset, &start.preset_dir] {
+            put_text(text.as_deref().unwrap_or_default(), out);
+        }
     }
     let (stage, reason) = match &run.stage {
         Stage::New => (0, ""),
@@ -123,6 +126,8 @@ fn load_run(taker: &mut Taker<'_>) -> Option<Run> {
             completion_promise: taker.text()?.to_owned(),
             completion_event: taker.text()?.to_owned(),
             objective: taker.text()?.to_owned(),
+            preset: maybe(taker.text()?),
+            preset_dir: maybe(taker.text()?),
         });
     }
     let stage = taker.number()?;
@@ -140,6 +145,11 @@ fn load_run(taker: &mut Taker<'_>) -> Option<Run> {
     run.backpressure = load_invalid(taker)?;
     run.turn = load_turn(taker)?;
     Some(run)
+}
+
+/// A text that was saved as nothing when there was none.
+fn maybe(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 fn save_invalid(invalid: Option<&EventInvalid>, out: &mut Vec<u8>) {
@@ -162,7 +172,7 @@ fn load_invalid(taker: &mut Taker<'_>) -> Option<Option<EventInvalid>> {
         emitted: text()?,
         suggested_roles: text()?,
         allowed_events: text()?,
-        reason: text().map(|reason| (!reason.is_empty()).then_some(reason))?,
+        reason: maybe(&text()?),
     }))
 }
 

@@ -14,6 +14,7 @@ fn records() -> Vec<Record> {
         max_iterations: 5,
         completion_promise: "DONE".into(),
         objective: objective.into(),
+        preset: (objective == "one").then(|| "autofix".into()),
         ..LoopStart::default()
     };
     let begin = IterationStart { recent_event: "loop.start".into(), ..IterationStart::default() };

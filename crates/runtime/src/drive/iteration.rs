@@ -134,6 +134,10 @@ impl Drive<'_> {
         Tools {
             bin: self.loaded.files.tool().display().to_string(),
             state_dir: self.loaded.files.state_dir.display().to_string(),
+            loop_dir: match self.project.is_preset() {
+                true => self.project.loop_dir.display().to_string(),
+                false => String::new(),
+            },
         }
     }
 

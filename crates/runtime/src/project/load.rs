@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use autoloop_core::config::{self, Key, Layer, Origin, Problem, Reading, Settings, Severity};
+use autoloop_core::config::{
+    self, Config, Key, Layer, Origin, Problem, Reading, Settings, Severity,
+};
 use autoloop_core::plan::{BadRole, Files, Plan, PromptSource};
 use autoloop_core::topology::{Role, RolePrompt, Topology, UnknownKey};
 
 use super::places::{git_root, within};
-use super::{LoadError, Loaded, Project, read_text};
+use super::{LayerFile, LoadError, Loaded, Outline, Project, read_text};
 use crate::world::Disk;
 
 /// The most bytes of a file of settings, of a topology and of a prompt.
@@ -73,19 +75,34 @@ impl Project {
     ///
     /// When a file that holds settings cannot be read, or one that is named is missing.
     pub fn settings(&self, disk: &dyn Disk) -> Result<Reading, LoadError> {
-        Ok(Settings::resolve(&self.layers(disk)?))
+        Ok(Settings::resolve(&self.layers(self.layer_files(disk)?, disk)?))
     }
 
-    fn layers(&self, disk: &dyn Disk) -> Result<Vec<Layer>, LoadError> {
+    /// What can be known of a run before the files of its loop are in place: where things are kept,
+    /// and how runs are named. No preset has a say in that.
+    ///
+    /// # Errors
+    ///
+    /// When the settings cannot be read or used.
+    pub fn outline(&self, disk: &dyn Disk) -> Result<Outline, LoadError> {
+        if disk.stat(&self.dir).is_err() {
+            return Err(LoadError::NoDirectory(self.dir.clone()));
+        }
+        let mut files = self.layer_files(disk)?;
+        files.retain(|file| file.origin != Origin::Preset);
+        let reading = Settings::resolve(&self.layers(files, disk)?);
+        // What was hardly meant is told of when the loop itself is read.
+        let (settings, _) = reading.checked().map_err(LoadError::Problems)?;
+        Ok(Outline { files: self.absolute(&Files::of(&settings)), config: Config::from(&settings) })
+    }
+
+    fn layers(&self, files: Vec<LayerFile>, disk: &dyn Disk) -> Result<Vec<Layer>, LoadError> {
         let mut layers = Vec::new();
-        for file in self.layer_files(disk)? {
+        for file in files {
             match read(disk, &file.path)? {
                 Some(text) => {
                     let layer = Layer::file(file.origin, shown(&file.path), text);
-                    layers.push(match file.tables {
-                        Some(tables) => layer.only(tables),
-                        None => layer,
-                    });
+                    layers.push(layer.with(file.tables));
                 }
                 None if file.origin == Origin::User && self.surroundings.is_named => {
                     let what = "AUTOLOOP_CONFIG".to_owned();

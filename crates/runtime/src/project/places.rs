@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-use autoloop_core::config::{Origin, VARIABLE};
+use autoloop_core::config::{Origin, Tables, VARIABLE};
 
 use super::{LoadError, Project};
 use crate::world::Disk;
@@ -57,12 +57,15 @@ pub struct LayerFile {
     pub origin: Origin,
     /// The file.
     pub path: PathBuf,
-    /// The only tables of it that count, if not all do.
-    pub tables: Option<&'static [&'static str]>,
+    /// Which of its tables count.
+    pub tables: Tables,
 }
 
 /// What a project may say about the preset of somebody else.
-const ABOUT_THE_PROJECT: &[&str] = &["backend", "core", "journal"];
+const ABOUT_THE_PROJECT: Tables = Tables::Only(&["backend", "core", "journal"]);
+
+/// What a preset may say: where the project keeps things is none of its business.
+const ABOUT_THE_LOOP: Tables = Tables::AllBut("core");
 
 impl Project {
     /// The files that settings are read from, in the order of their layers. They need not exist.
@@ -74,18 +77,17 @@ impl Project {
         if !self.preset.is_empty() && !is_one_name(&self.preset) {
             return Err(LoadError::BadPreset(self.preset.clone()));
         }
-        let file = |origin, path| LayerFile { origin, path, tables: None };
+        let file = |origin, path| LayerFile { origin, path, tables: Tables::All };
         let mut files = Vec::new();
         let user = self.surroundings.user_file.as_deref();
         files.extend(user.map(|path| file(Origin::User, path.to_owned())));
-        if self.loop_dir == self.dir {
-            files.push(file(Origin::Project, settings_file(disk, &self.dir)));
+        let own = file(Origin::Project, settings_file(disk, &self.dir));
+        if self.is_preset() {
+            let preset = file(Origin::Preset, settings_file(disk, &self.loop_dir));
+            files.push(LayerFile { tables: ABOUT_THE_LOOP, ..preset });
+            files.push(LayerFile { tables: ABOUT_THE_PROJECT, ..own });
         } else {
-            files.push(file(Origin::Preset, settings_file(disk, &self.loop_dir)));
-            files.push(LayerFile {
-                tables: Some(ABOUT_THE_PROJECT),
-                ..file(Origin::Project, settings_file(disk, &self.dir))
-            });
+            files.push(own);
         }
         if self.preset.is_empty() {
             return Ok(files);

@@ -1,113 +1,152 @@
-//! What happens in the demo, scene by scene.
+//! What happened in a run, told from its journal in lines of a terminal.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fmt::Write;
+use std::ops::ControlFlow;
 
 use autoloop_core::record::{
-    IterationFinish, IterationStart, LoopComplete, LoopStart, Seconds, print,
+    EventInvalid, Glance, IterationStart, LoopComplete, LoopStart, LoopStop, ReviewFinish,
 };
-use autoloop_core::topic::Topic;
-use autoloop_runtime::world::Exit;
+use autoloop_core::topic::{Topic, TopicClass};
+use autoloop_runtime::journal::{FileJournal, Journal, Position};
 
-use super::{Stage, finish};
 use crate::failure::Failure;
 
-/// How many agents emit at the same time.
-const CROWD: usize = 8;
+/// How wide a line may become.
+const WIDTH: usize = 79;
+/// Where the last column begins.
+const INDENT: usize = 36;
 
-pub(super) fn tell(stage: &Stage<'_>) -> Result<(), Failure> {
-    open(stage)?;
-    emit_together(stage)?;
-    emit_what_is_not_allowed(stage)?;
-    die_in_the_middle(stage)?;
-    close(stage)
+/// A run, row by row.
+#[derive(Debug, Default)]
+pub(super) struct Story {
+    objective: String,
+    rows: Vec<Row>,
+    ending: String,
 }
 
-fn open(stage: &Stage<'_>) -> Result<(), Failure> {
-    stage.say(&format!(
-        "1. Run {} begins; its records are on the disk, not only in a cache.",
-        stage.run
-    ))?;
-    let begin = LoopStart {
-        max_iterations: 2,
-        completion_promise: "LOOP_COMPLETE".into(),
-        completion_event: "task.complete".into(),
-        review_every: 0,
-        objective: "write a parser".into(),
-    };
-    let plan = IterationStart {
-        recent_event: "loop.start".into(),
-        suggested_roles: "planner".into(),
-        allowed_events: "tasks.ready".into(),
-        ..IterationStart::default()
-    };
-    stage.append(vec![begin.record(&stage.heading(0)), plan.record(&stage.heading(1))])
+/// One thing that happened.
+#[derive(Debug)]
+struct Row {
+    /// The iteration; nothing where it is the one above.
+    number: String,
+    /// Who acted; nothing where it is the one above.
+    who: String,
+    /// The event.
+    event: String,
+    /// What was said.
+    text: String,
 }
 
-fn emit_together(stage: &Stage<'_>) -> Result<(), Failure> {
-    stage
-        .say(&format!("2. {CROWD} agents, each a process of its own, emit at the same moment."))?;
-    let agents: Vec<_> = (1..=CROWD)
-        .map(|number| {
-            let payload = format!("id=slice-{number}; description=part {number} of the parser;");
-            stage.start_agent(1, &["tasks.ready"], &["slice.started", &payload])
-        })
-        .collect::<Result<_, _>>()?;
-    for agent in &agents {
-        expect_code(finish(agent), 0)?;
+impl Story {
+    /// The story of a run.
+    pub(super) fn of(journal: &FileJournal, run: &str) -> Result<Story, Failure> {
+        let mut story = Story::default();
+        journal.read(Position::START, &mut |line| {
+            line.records(|record| {
+                if record.run() == run {
+                    story.apply(record);
+                }
+            });
+            ControlFlow::Continue(())
+        })?;
+        Ok(story)
     }
-    Ok(())
+
+    fn apply(&mut self, record: &Glance<'_>) {
+        let field = |name: &str| record.field(name).unwrap_or_default().into_owned();
+        if let Some(payload) = record.payload() {
+            if Topic::new(record.topic()).class() == TopicClass::Agent {
+                self.happened(&record.topic(), &payload);
+            }
+            return;
+        }
+        match record.topic().as_ref() {
+            LoopStart::TOPIC => self.objective = field("objective"),
+            IterationStart::TOPIC => {
+                self.turn(&record.iteration(), &field("suggested_roles"));
+                if !field("backpressure").is_empty() {
+                    self.happened(
+                        "(told why)",
+                        "its prompt says what was refused, and what is allowed",
+                    );
+                }
+            }
+            EventInvalid::TOPIC => {
+                let allowed = field("allowed_events").replace(',', ", ");
+                self.happened(&field("emitted"), &format!("refused: allowed is {allowed}"));
+            }
+            ReviewFinish::TOPIC => {
+                self.turn("", "metareview");
+                self.happened("", field("output").lines().last().unwrap_or_default());
+            }
+            LoopComplete::TOPIC => self.ending = format!("complete ({})", field("reason")),
+            LoopStop::TOPIC => self.ending = format!("stopped ({})", field("reason")),
+            _ => {}
+        }
+    }
+
+    /// Somebody begins to act.
+    fn turn(&mut self, number: &str, who: &str) {
+        let [event, text] = [String::new(), String::new()];
+        self.rows.push(Row { number: number.to_owned(), who: who.to_owned(), event, text });
+    }
+
+    /// Something happened, to the one who acts.
+    fn happened(&mut self, event: &str, text: &str) {
+        let (event, text) = (event.to_owned(), text.to_owned());
+        match self.rows.last_mut() {
+            Some(row) if row.event.is_empty() && row.text.is_empty() => {
+                row.event = event;
+                row.text = text;
+            }
+            _ => {
+                let [number, who] = [String::new(), String::new()];
+                self.rows.push(Row { number, who, event, text });
+            }
+        }
+    }
+
+    /// The story as text.
+    pub(super) fn render(&self) -> String {
+        let mut out = format!("Objective: {}\n\n", self.objective);
+        for row in &self.rows {
+            let Row { number, who, event, text } = row;
+            let mut lines = wrapped(text, WIDTH - INDENT).into_iter();
+            let first = lines.next().unwrap_or_default();
+            let line = format!("{number:>3}  {who:<12} {event:<16}  {first}");
+            let _ = writeln!(out, "{}", line.trim_end());
+            for line in lines {
+                let _ = writeln!(out, "{:INDENT$}{line}", "");
+            }
+        }
+        let _ = writeln!(out, "\nThe run is {}.", self.ending);
+        out
+    }
 }
 
-fn emit_what_is_not_allowed(stage: &Stage<'_>) -> Result<(), Failure> {
-    let agent =
-        stage.start_agent(1, &["tasks.ready"], &["task.complete", "I am done, trust me"])?;
-    let told = expect_code(finish(&agent), 3)?;
-    stage.say(&format!(
-        "3. One of them declares itself done. It is refused, and told why:\n   {told}"
-    ))?;
-    let agent = stage.start_agent(1, &["tasks.ready"], &["tasks.ready", "eight slices"])?;
-    expect_code(finish(&agent), 0)?;
-    Ok(())
+/// A text in lines of at most so many characters, broken between words.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
-fn die_in_the_middle(stage: &Stage<'_>) -> Result<(), Failure> {
-    stage.say("4. A writer is killed in the middle of a record: half a line is left behind.")?;
-    let mut line = Vec::new();
-    print(&stage.heading(1).agent(Topic::new("slice.verified"), "id=slice-1;"), &mut line);
-    OpenOptions::new()
-        .append(true)
-        .open(stage.journal.path())
-        .and_then(|mut file| file.write_all(&line[..line.len() / 2]))
-        .map_err(|error| Failure::failed(format!("cannot play the victim: {error}")))?;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    stage.say("5. The next writer ends that line, says so on record, and nothing else is lost.")?;
-    let finish_plan = IterationFinish { elapsed_s: Seconds(1), ..IterationFinish::default() };
-    let build = IterationStart {
-        recent_event: "tasks.ready".into(),
-        suggested_roles: "builder".into(),
-        allowed_events: "task.complete".into(),
-        ..IterationStart::default()
-    };
-    stage.append(vec![finish_plan.record(&stage.heading(1)), build.record(&stage.heading(2))])
-}
-
-fn close(stage: &Stage<'_>) -> Result<(), Failure> {
-    stage.say("6. The builder finishes, and the run is complete.")?;
-    let agent =
-        stage.start_agent(2, &["task.complete"], &["task.complete", "the parser parses"])?;
-    expect_code(finish(&agent), 0)?;
-    let finish_build = IterationFinish { elapsed_s: Seconds(2), ..IterationFinish::default() };
-    let complete = LoopComplete { reason: "completion_event".into() };
-    stage.append(vec![finish_build.record(&stage.heading(2)), complete.record(&stage.heading(2))])
-}
-
-/// A demo that goes wrong says so. Returns what the agent was told.
-fn expect_code((told, exit): (String, Exit), expected: i32) -> Result<String, Failure> {
-    match exit {
-        Exit::Code(code) if code == expected => Ok(told),
-        other => Err(Failure::failed(format!(
-            "an agent of the demo ended with {other:?} instead of {expected}: {told}"
-        ))),
+    #[test]
+    fn lines_are_broken_between_words() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("unbreakable it is", 5), ["unbreakable", "it is"]);
+        assert!(wrapped("  ", 5).is_empty());
     }
 }

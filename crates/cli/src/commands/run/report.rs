@@ -38,8 +38,12 @@ impl Reporter {
     }
 }
 
-fn began(run: &Run) -> &'static str {
-    if run.done == 0 { "begins" } else { "goes on" }
+fn began(run: &Run) -> String {
+    let how = if run.done == 0 { "begins" } else { "goes on" };
+    match run.start.as_ref().and_then(|start| start.preset.as_deref()) {
+        Some(preset) => format!("{how} with {preset}"),
+        None => how.to_owned(),
+    }
 }
 
 fn listed(roles: &[String]) -> String {

@@ -304,7 +304,7 @@ fn any_order() -> impl Strategy<Value = IterationOrder> {
             },
             completion: Completion { event: text(17), promise: text(18), required_events: list(9) },
             scratchpad: String::new(),
-            tools: Tools { bin: text(19), state_dir: text(0) },
+            tools: Tools { bin: text(19), state_dir: text(0), loop_dir: text(0) },
             budgets: Budgets {
                 objective: long,
                 instructions: long,

@@ -126,3 +126,13 @@ fn without_instructions_there_is_no_heading_for_them() {
         assert!(!prompt.contains("Backpressure:"));
     }
 }
+
+#[test]
+fn the_files_of_a_preset_are_named_where_they_are() {
+    let mut order = order();
+    order.tools.loop_dir = "/p/.autoloop/runs/a/loop".to_owned();
+    let prompt = render(&order);
+    for file in ["autoloops.toml", "topology.toml", "harness.md", "metareview.md", "roles/*.md"] {
+        assert!(prompt.contains(&format!("`/p/.autoloop/runs/a/loop/{file}`")), "{file}");
+    }
+}

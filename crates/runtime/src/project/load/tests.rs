@@ -141,7 +141,10 @@ fn every_layer_has_its_place() {
 #[test]
 fn of_a_project_only_what_is_about_it_holds_for_the_preset_of_somebody_else() {
     let stage = Stage::new(&[
-        ("preset/autoloops.toml", "event_loop.max_iterations = 7\nbackend.command = 'claude'"),
+        (
+            "preset/autoloops.toml",
+            "event_loop.max_iterations = 7\nbackend.command = 'claude'\ncore.state_dir = 'no'",
+        ),
         ("preset/harness.md", "from the preset"),
         ("loop/autoloops.toml", "event_loop.max_iterations = 9\nbackend.command = 'pi'"),
         ("loop/harness.md", "from the project"),
@@ -153,7 +156,30 @@ fn of_a_project_only_what_is_about_it_holds_for_the_preset_of_somebody_else() {
     assert_eq!(loaded.settings.origin(Key::MaxIterations), Origin::Preset);
     assert_eq!(loaded.plan.backend.command, "pi");
     assert_eq!(loaded.harness.as_deref(), Some("from the preset"));
-    assert_eq!(loaded.files.state_dir, stage.path("loop/.autoloop"));
+    assert_eq!(loaded.files.state_dir, stage.path("loop/.autoloop"), "a preset has no say in this");
+}
+
+#[test]
+fn where_things_are_kept_is_known_before_a_preset_is_in_place() {
+    let stage = Stage::new(&[
+        ("loop/autoloops.toml", "core.state_dir = 'state'\nevent_loop.max_iterations = 0"),
+        ("loop/topology.toml", "not TOML"),
+        ("user/overrides/mine.toml", "core.run_id_format = 'counter'"),
+    ]);
+    let mut project = Project::before_preset(&stage.path("loop"), "mine");
+    project.surroundings.user_file = Some(stage.path("user/config.toml"));
+    let outline = project.outline(&RealDisk).unwrap();
+    assert_eq!(outline.files.state_dir, stage.path("loop/state"));
+    assert_eq!(outline.files.journal, stage.path("loop/state/journal.jsonl"));
+    assert_eq!(outline.config.run_id_format.name(), "counter");
+
+    // The preset that is put in place then keeps things there too.
+    stage.write("preset/autoloops.toml", "core.state_dir = 'elsewhere'");
+    project.loop_dir = stage.path("preset");
+    assert_eq!(project.load(&RealDisk).unwrap().files, outline.files);
+    project.dir = stage.path("nowhere");
+    let refused = stage.shown(project.outline(&RealDisk).unwrap_err().to_string());
+    assert_eq!(refused, "there is no directory ROOT/nowhere");
 }
 
 #[test]

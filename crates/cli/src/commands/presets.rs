@@ -1,0 +1,64 @@
+//! `autoloop presets`: the loops that have a name.
+
+use std::fmt::Write as _;
+
+use clap::Subcommand;
+
+use super::settings;
+use crate::failure::Failure;
+use crate::presets::Preset;
+use crate::terminal;
+
+/// List the presets: loops that can be run by their name.
+///
+/// `autoloop run autofix "it crashes on an empty file"` runs one of them in this directory. Some are
+/// part of this program. Your own are directories in `presets` beside your settings, usually
+/// ~/.config/autoloop/presets; one of them with the name of another takes its place.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Show(ShowArgs),
+}
+
+/// Print the files of a preset.
+#[derive(Debug, clap::Args)]
+struct ShowArgs {
+    /// The preset.
+    name: String,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    match &args.what {
+        None => list(),
+        Some(What::Show(args)) => show(&args.name),
+    }
+}
+
+fn list() -> Result<(), Failure> {
+    let presets = Preset::all(&settings::surroundings()?);
+    let width = presets.iter().map(|preset| preset.name().chars().count()).max().unwrap_or(0);
+    let text = presets.iter().fold(String::new(), |mut text, preset| {
+        let own = if matches!(preset, Preset::Own { .. }) { "(yours) " } else { "" };
+        let line = format!("{:width$}  {own}{}", preset.name(), preset.about());
+        let _ = writeln!(text, "{}", line.trim_end());
+        text
+    });
+    Ok(terminal::print(&text)?)
+}
+
+fn show(name: &str) -> Result<(), Failure> {
+    let preset = Preset::named(name, &settings::surroundings()?)?;
+    for (place, file) in preset.files()?.iter().enumerate() {
+        let gap = if place == 0 { "" } else { "\n" };
+        let text = String::from_utf8_lossy(&file.bytes);
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        terminal::print(&format!("{gap}==> {} <==\n{text}{end}", file.path.display()))?;
+    }
+    Ok(())
+}

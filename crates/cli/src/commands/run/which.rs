@@ -1,0 +1,161 @@
+//! Which project is worked on, and which loop is run there: what the words of the command line mean.
+
+use std::path::{Path, PathBuf};
+
+use autoloop_runtime::project::Surroundings;
+
+use crate::failure::Failure;
+use crate::presets::{Preset, is_loop};
+
+/// What was typed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Words<'a> {
+    /// The first word: a directory, the name of a preset, or the beginning of the objective.
+    pub(super) first: Option<&'a Path>,
+    /// The words behind it.
+    pub(super) rest: &'a [String],
+    /// `--preset`
+    pub(super) preset: Option<&'a str>,
+}
+
+/// What was meant.
+#[derive(Debug)]
+pub(super) struct Choice {
+    /// The project.
+    pub(super) dir: PathBuf,
+    /// The loop that is run there.
+    pub(super) runs: Loop,
+    /// What the run is for, if that was said.
+    pub(super) objective: Option<String>,
+}
+
+/// Where the files of a loop come from.
+#[derive(Debug)]
+pub(super) enum Loop {
+    /// The project's own.
+    Own,
+    /// Those of another directory, as they are there.
+    In(PathBuf),
+    /// A preset's, of which each run has a copy.
+    Preset(Preset),
+}
+
+/// Finds out what was meant. A directory comes before a preset of the same name; a word that is written
+/// like a path is never anything else than a directory.
+pub(super) fn decide(words: Words<'_>, surroundings: &Surroundings) -> Result<Choice, Failure> {
+    match (words.preset, words.first) {
+        (Some(preset), first) => {
+            let runs = named(preset, surroundings)?;
+            match first.filter(|first| first.is_dir() || is_path(first)) {
+                Some(dir) => choice(dir, runs, words.rest.to_vec()),
+                // `run -p autofix "it crashes"`: the first word is about the objective already.
+                None => {
+                    let first = first.map(|first| first.to_string_lossy().into_owned());
+                    let words = first.into_iter().chain(words.rest.iter().cloned()).collect();
+                    choice(Path::new("."), runs, words)
+                }
+            }
+        }
+        (None, Some(first)) if !first.is_dir() && !is_path(first) => {
+            let preset = Preset::named(&first.to_string_lossy(), surroundings)?;
+            choice(Path::new("."), Loop::Preset(preset), words.rest.to_vec())
+        }
+        (None, first) => choice(first.unwrap_or(Path::new(".")), Loop::Own, words.rest.to_vec()),
+    }
+}
+
+fn choice(dir: &Path, runs: Loop, words: Vec<String>) -> Result<Choice, Failure> {
+    let objective = (!words.is_empty()).then(|| words.join(" "));
+    Ok(Choice { dir: existing(dir)?, runs, objective })
+}
+
+/// The loop that `--preset` means.
+fn named(word: &str, surroundings: &Surroundings) -> Result<Loop, Failure> {
+    let dir = Path::new(word);
+    if !dir.is_dir() && !is_path(dir) {
+        return Preset::named(word, surroundings).map(Loop::Preset);
+    }
+    let dir = existing(dir)?;
+    match is_loop(&dir) {
+        true => Ok(Loop::In(dir)),
+        false => Err(Failure::usage(format!(
+            "there is no loop in {word}: neither autoloops.toml nor topology.toml"
+        ))
+        .hint(
+            "name a directory that holds one, or one of the presets that `autoloop presets` lists",
+        )),
+    }
+}
+
+/// A directory, without links and `..` in its path: it is written down and read again later.
+pub(super) fn existing(dir: &Path) -> Result<PathBuf, Failure> {
+    if !dir.is_dir() {
+        return Err(Failure::usage(format!("there is no directory {}", dir.display()))
+            .hint("name the directory that holds autoloops.toml"));
+    }
+    dir.canonicalize()
+        .map_err(|error| Failure::failed(format!("cannot find {}: {error}", dir.display())))
+}
+
+/// Whether a word is written like a path.
+fn is_path(word: &Path) -> bool {
+    let bytes = word.as_os_str().as_encoded_bytes();
+    bytes.contains(&b'/') || bytes == b"." || bytes == b".."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is made of words: the project, the loop, the objective.
+    fn meant(first: Option<&str>, rest: &[&str], preset: Option<&str>) -> String {
+        let rest: Vec<String> = rest.iter().map(ToString::to_string).collect();
+        let words = Words { first: first.map(Path::new), rest: &rest, preset };
+        let here = Path::new(".").canonicalize().unwrap();
+        let shown = |dir: &Path| match dir.strip_prefix(&here) {
+            Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
+            Ok(inside) => inside.display().to_string(),
+            Err(_) => dir.display().to_string(),
+        };
+        match decide(words, &Surroundings::default()) {
+            Ok(Choice { dir, runs, objective }) => {
+                let runs = match runs {
+                    Loop::Own => "its own".to_owned(),
+                    Loop::In(dir) => format!("that in {}", shown(&dir)),
+                    Loop::Preset(preset) => preset.name().to_owned(),
+                };
+                format!("{}: {runs}: {}", shown(&dir), objective.unwrap_or_default())
+            }
+            Err(failure) => failure.message().to_owned(),
+        }
+    }
+
+    // The tests of a crate run in its directory, which holds `src` and `presets`.
+    #[test]
+    fn words_mean_what_they_look_like() {
+        for (first, rest, preset, expected) in [
+            (Some("."), &["a", "b"][..], None, ".: its own: a b"),
+            (Some("src"), &[], None, "src: its own: "),
+            (Some("autofix"), &["it", "crashes"], None, ".: autofix: it crashes"),
+            (Some("autofix"), &[], Some("autocode"), ".: autocode: autofix"),
+            (Some("it crashes"), &[], Some("autofix"), ".: autofix: it crashes"),
+            (Some("src"), &["it crashes"], Some("autofix"), "src: autofix: it crashes"),
+            (None, &[], Some("autofix"), ".: autofix: "),
+            (None, &[], None, ".: its own: "),
+            (Some("./autofix"), &[], None, "there is no directory ./autofix"),
+            (Some("./nowhere"), &[], Some("autofix"), "there is no directory ./nowhere"),
+            (None, &[], Some("./autofix"), "there is no directory ./autofix"),
+            (Some("autofx"), &[], None, "'autofx' is neither a directory nor a preset"),
+            (
+                None,
+                &[],
+                Some("src"),
+                "there is no loop in src: neither autoloops.toml nor topology.toml",
+            ),
+        ] {
+            assert_eq!(meant(first, rest, preset), expected, "{first:?} {rest:?} {preset:?}");
+        }
+        let in_a_directory = meant(None, &["x"], Some("presets/autofix"));
+        assert!(in_a_directory.ends_with("presets/autofix: x"), "{in_a_directory}");
+    }
+}

@@ -1,0 +1,171 @@
+//! `autoloop demo`: a whole run, told from its journal.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::skip;
+use insta::assert_snapshot;
+
+/// A place for the demo; nobody's settings lead it astray.
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
+    let (here, home) = (sandbox.path(""), sandbox.path("home"));
+    sandbox.write(
+        "home/autoloop/config.toml",
+        "backend.command = 'costs-money'\nreview.enabled = false",
+    );
+    sandbox.env("TMPDIR", here).env("HOME", &home).env("XDG_CONFIG_HOME", &home)
+}
+
+/// What was printed, with the name of the demo's directory and this program's path filtered.
+fn shown(sandbox: &Sandbox, text: &str) -> String {
+    let name = demo_dir(sandbox).file_name().unwrap().to_string_lossy().into_owned();
+    text.replace(&name, "[DEMO]").replace(env!("CARGO_BIN_EXE_autoloop"), "autoloop")
+}
+
+fn demo_dir(sandbox: &Sandbox) -> std::path::PathBuf {
+    let entries = fs::read_dir(sandbox.path("")).unwrap().map(|entry| entry.unwrap().path());
+    let mut found = entries.filter(|path| path.to_string_lossy().contains("autoloop-demo-"));
+    found.next().unwrap()
+}
+
+fn has_git() -> bool {
+    Command::new("git").arg("--version").output().is_ok()
+}
+
+#[test]
+fn it_tells_what_happened_and_what_shows_it() {
+    if !has_git() {
+        return skip("it_tells_what_happened_and_what_shows_it", "git is not installed");
+    }
+    let sandbox = sandbox().env("GIT_DIR", "/nowhere");
+    let output = sandbox.run(&["demo"]);
+    assert_snapshot!(shown(&sandbox, &output.to_string()), @r"
+    exit 0
+    --- stdout
+    A git project to throw away:
+      [DIR]/[DEMO]
+    Three scripted agents work in it; nothing leaves this machine.
+
+    Objective: write slug.sh, which makes file names out of titles
+
+      1  planner      tasks.ready       two tasks: slug.sh, then its tests
+      2  builder      task.complete     refused: allowed is review.ready
+      3  builder      (told why)        its prompt says what was refused, and what
+                                        is allowed
+                      review.ready      slug.sh is written
+         metareview                     harness.md now says that only the critic
+                                        completes the run
+      4  critic       review.rejected   sh slug.sh '!!!' prints an empty name;
+                                        there is no test
+      5  builder      review.ready      an empty name is an error now; slug_test.sh
+                                        has 3 tests
+      6  critic       review.passed     sh slug_test.sh: 3 tests passed, and they
+                                        can fail
+                      task.complete     titles become file names, tested
+
+    The run is complete (completion_event).
+
+    See for yourself
+      what every agent printed:
+        autoloop inspect scratchpad [DIR]/[DEMO]
+      every record, the refusal among them:
+        autoloop inspect journal [DIR]/[DEMO]
+      what the builder was told after it:
+        autoloop inspect prompt 3 [DIR]/[DEMO]
+      what the metareview improved:
+        git -C [DIR]/[DEMO] diff harness.md
+      what the critic remembers:
+        autoloop inspect memory [DIR]/[DEMO]
+      what each turn came to:
+        autoloop inspect metrics [DIR]/[DEMO]
+      whether what they made works:
+        sh [DIR]/[DEMO]/slug_test.sh
+      the loop once more; change it, if you like:
+        autoloop run [DIR]/[DEMO]
+      the directory is yours to delete:
+        rm -r [DIR]/[DEMO]
+    ");
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let story = output.stdout.split_once("Objective:").unwrap().1.split_once("\nSee").unwrap().0;
+    assert!(
+        fs::read_to_string(readme).unwrap().contains(story),
+        "the README shows what is printed"
+    );
+    for line in shown(&sandbox, &output.stdout)
+        .replace("[DIR]/[DEMO]", "/tmp/autoloop-demo-01234567")
+        .replace("    autoloop ", "    target/release/autoloop ")
+        .lines()
+    {
+        assert!(line.chars().count() < 80, "{line}");
+    }
+}
+
+/// The commands at the end, as they were printed.
+fn commands(sandbox: &Sandbox, output: &str) -> Vec<String> {
+    let here = sandbox.path("").display().to_string();
+    let (_, commands) = output.split_once("See for yourself\n").unwrap();
+    let commands = commands.lines().filter_map(|line| line.strip_prefix("    "));
+    commands.map(|command| command.replace("[DIR]", &here)).collect()
+}
+
+#[test]
+fn every_command_that_it_names_shows_what_it_says() {
+    let sandbox = sandbox();
+    let output = sandbox.run(&["demo"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    for command in commands(&sandbox, &output.stdout) {
+        let mut shell = sandbox.at_home("sh");
+        shell.args(["-c", &command]);
+        let shown = sandbox.finish(shell);
+        assert_eq!(shown.code, Some(0), "{command}: {shown}");
+        let part = match command.split_whitespace().collect::<Vec<_>>()[..] {
+            [_, "inspect", "scratchpad", ..] => "slug.sh is written. I am done!",
+            [_, "inspect", "journal", ..] => "event.invalid  emitted=task.complete",
+            [_, "inspect", "prompt", ..] => "invalid event 'task.complete'",
+            ["git", ..] => "+- Only the critic completes the run",
+            [_, "inspect", "memory", ..] => "titles without a letter are where slug.sh breaks",
+            [_, "inspect", "metrics", ..] => "review.rejected",
+            ["sh", ..] => "3 tests passed",
+            [_, "run", ..] => "complete (completion_event) after 6 iterations",
+            ["rm", ..] => "",
+            _ => panic!("nobody knows what {command} shows"),
+        };
+        assert!(shown.stdout.contains(part), "{command}: {shown}");
+    }
+    let left = fs::read_dir(sandbox.path("")).unwrap().count();
+    assert_eq!(left, 1, "only the home is left");
+}
+
+#[test]
+fn without_git_it_says_so_and_goes_on() {
+    let sandbox = sandbox();
+    fs::create_dir(sandbox.path("bin")).unwrap();
+    let sandbox = sandbox.env("PATH", "bin");
+    let output = sandbox.run(&["demo"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(
+        output.stdout.starts_with(
+            "A project to throw away (git is not installed, so it is a plain directory):\n"
+        ),
+        "{output}"
+    );
+    assert!(!output.stdout.contains("git -C"), "{output}");
+}
+
+#[test]
+fn where_nothing_can_be_written_it_fails_with_a_hint() {
+    let sandbox = sandbox().env("TMPDIR", "/proc");
+    let output = sandbox.run(&["demo"]).to_string();
+    let (before, after) = output.split_once("autoloop-demo-").unwrap();
+    assert_snapshot!(format!("{before}[DEMO]{}", &after[8..]), @r"
+    exit 1
+    --- stderr
+    autoloop: cannot make /proc/[DEMO]: No such file or directory (os error 2)
+      hint: set TMPDIR to a directory that can be written to
+    ");
+}

@@ -1,0 +1,143 @@
+//! `autoloop init`: a new loop, with comments.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+
+use autoloop_testkit::Sandbox;
+use insta::assert_snapshot;
+
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
+    let home = sandbox.path("home");
+    sandbox.env("HOME", &home).env("XDG_CONFIG_HOME", &home)
+}
+
+#[test]
+fn a_loop_is_written_and_can_be_run() {
+    let sandbox = sandbox();
+    assert_snapshot!(sandbox.run(&["init"]), @r#"
+    exit 0
+    --- stdout
+    wrote autoloops.toml
+    wrote topology.toml
+    wrote harness.md
+    wrote roles/planner.md
+    wrote roles/builder.md
+    wrote roles/critic.md
+
+    Run it with: autoloop run . "what is to be done"
+    "#);
+    sandbox.write(
+        "agents.toml",
+        "[[turn]]\nrole = 'planner'\ndo = [{ emit = 'tasks.ready' }]\n\
+         [[turn]]\nrole = 'builder'\ndo = [{ emit = 'review.ready' }]\n\
+         [[turn]]\nrole = 'critic'\niteration = 3\ndo = [{ emit = 'review.rejected' }]\n\
+         [[turn]]\nrole = 'critic'\ndo = [{ emit = 'review.passed' }, { emit = 'task.complete' }]\n",
+    );
+    let agents = ["--set=backend.kind=script", "--set=backend.command=agents.toml"];
+    let output = sandbox.run(&[&["run", ".", "make it"], &agents[..]].concat());
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(!output.stderr.contains("warning"), "{output}");
+    let acted = sandbox.fields("iteration.start", "suggested_roles");
+    assert_eq!(acted, ["planner", "builder", "critic", "builder", "critic"]);
+}
+
+#[test]
+fn the_comments_tell_the_truth() {
+    let sandbox = sandbox();
+    sandbox.run(&["init", "told"]);
+    sandbox.run(&["init", "set"]);
+    let text = String::from_utf8(sandbox.read("set/autoloops.toml")).unwrap();
+    let is_setting = |line: &str| {
+        line.strip_prefix("# ").is_some_and(|rest| {
+            rest.split_once(" = ").is_some_and(|(key, _)| key.contains('.') && !key.contains(' '))
+        })
+    };
+    let shown: Vec<&str> = text.lines().filter(|line| is_setting(line)).collect();
+    assert!(shown.len() >= 14, "{shown:#?}");
+    let set = text.lines().map(|line| if is_setting(line) { &line[2..] } else { line });
+    sandbox.write("set/autoloops.toml", set.collect::<Vec<_>>().join("\n"));
+    let show = |dir: &str| sandbox.run(&["config", "show", dir]);
+    // What a comment shows as the default changes nothing when it is set.
+    assert_eq!(show("set").to_string(), show("told").to_string());
+    assert_eq!(show("set").stderr, "");
+}
+
+#[test]
+fn a_preset_can_be_the_beginning() {
+    let sandbox = sandbox();
+    sandbox.write("README.md", "of the project");
+    assert_snapshot!(sandbox.run(&["init", "-p", "autoreview"]), @r#"
+    exit 0
+    --- stdout
+    wrote autoloops.toml
+    wrote topology.toml
+    wrote harness.md
+    wrote roles/reader.md
+    wrote roles/checker.md
+    wrote roles/reporter.md
+
+    Run it with: autoloop run . "what is to be done"
+    "#);
+    assert_eq!(sandbox.read("README.md"), b"of the project");
+    assert_snapshot!(sandbox.run(&["init", "else", "--preset", "autoreviw"]), @r"
+    exit 2
+    --- stderr
+    autoloop: 'autoreviw' is neither a directory nor a preset
+      hint: did you mean 'autoreview'?
+      hint: `autoloop presets` lists the presets; a loop of your own is named by its directory
+    ");
+    assert!(!sandbox.path("else").exists());
+}
+
+#[test]
+fn nothing_is_overwritten() {
+    let sandbox = sandbox();
+    sandbox.write("mine/roles/critic.md", "my own");
+    assert_snapshot!(sandbox.run(&["init", "mine"]), @r"
+    exit 2
+    --- stderr
+    autoloop: mine/roles/critic.md is there already; nothing was written
+      hint: name another directory, or move away what is there
+    ");
+    let left: Vec<_> = fs::read_dir(sandbox.path("mine")).unwrap().collect();
+    assert_eq!(left.len(), 1, "nothing was written");
+    assert_eq!(sandbox.read("mine/roles/critic.md"), b"my own");
+    sandbox.run(&["init"]);
+    assert_snapshot!(sandbox.run(&["init"]), @r"
+    exit 2
+    --- stderr
+    autoloop: autoloops.toml and 5 other files are there already; nothing was written
+      hint: name another directory, or move away what is there
+    ");
+    // A link that leads nowhere is something too.
+    std::os::unix::fs::symlink("nowhere", sandbox.path("home-less")).unwrap();
+    fs::create_dir(sandbox.path("linked")).unwrap();
+    std::os::unix::fs::symlink("nowhere", sandbox.path("linked/harness.md")).unwrap();
+    assert_eq!(sandbox.run(&["init", "linked"]).code, Some(2));
+}
+
+#[test]
+fn what_cannot_be_written_whole_is_not_written_at_all() {
+    let sandbox = sandbox();
+    // The last files belong into a directory that cannot be made.
+    sandbox.write("blocked/roles", "a file");
+    assert_snapshot!(sandbox.run(&["init", "blocked"]), @r"
+    exit 1
+    --- stderr
+    autoloop: cannot write blocked/roles/planner.md: File exists (os error 17)
+    ");
+    let left: Vec<_> = fs::read_dir(sandbox.path("blocked")).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn in_a_repository_the_state_is_thought_of() {
+    let sandbox = sandbox();
+    fs::create_dir(sandbox.path(".git")).unwrap();
+    let hint = "Keep what runs leave behind out of git: echo .autoloop/ >> .gitignore";
+    assert!(sandbox.run(&["init", "a"]).stdout.contains(hint));
+    assert!(!sandbox.path(".gitignore").exists(), "nothing is edited behind anybody's back");
+    sandbox.write(".gitignore", "target\n/.autoloop/\n");
+    assert!(!sandbox.run(&["init", "b"]).stdout.contains(hint));
+}

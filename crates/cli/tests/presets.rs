@@ -1,0 +1,386 @@
+//! Presets: loops that are run by their name.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![cfg(target_os = "linux")]
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fs;
+use std::path::Path;
+
+use autoloop_core::topology::{OPENING_EVENT, Topology};
+use autoloop_testkit::Sandbox;
+use insta::assert_snapshot;
+
+const SHIPPED: [&str; 6] = ["autocode", "autodoc", "autofix", "autoreview", "autospec", "autotest"];
+
+fn sandbox() -> Sandbox {
+    shell("exit 9")
+}
+
+/// A project whose agent is a shell script. Of its own settings only the agent counts for a preset.
+fn shell(agent: &str) -> Sandbox {
+    Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, "")
+}
+
+/// A way through a topology: in each turn the role that acts, and the event that it emits.
+type Walk = Vec<(String, String)>;
+
+fn topology(preset: &str) -> Topology {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("presets").join(preset);
+    Topology::parse(&fs::read_to_string(file.join("topology.toml")).unwrap()).unwrap()
+}
+
+/// The shortest way from an event to one that is wanted.
+fn shortest(topology: &Topology, from: &str, wanted: &dyn Fn(&str, &str) -> bool) -> Option<Walk> {
+    let mut seen = BTreeSet::from([from.to_owned()]);
+    let mut left = VecDeque::from([(from.to_owned(), Walk::new())]);
+    while let Some((event, walk)) = left.pop_front() {
+        let route = topology.route(&event);
+        assert_eq!(route.roles.len(), 1, "after {event} it is clear who acts");
+        for next in route.events {
+            let mut walk = walk.clone();
+            walk.push((route.roles[0].clone(), next.clone()));
+            if wanted(&event, &next) {
+                return Some(walk);
+            }
+            if next != "task.complete" && seen.insert(next.clone()) {
+                left.push_back((next, walk));
+            }
+        }
+    }
+    None
+}
+
+/// A way on which every role emits every event that it may, the completion at the end.
+fn everywhere(topology: &Topology) -> Walk {
+    let mut walk = Walk::new();
+    loop {
+        let last = walk.last().map_or(OPENING_EVENT.to_owned(), |(_, event)| event.clone());
+        let done: BTreeSet<String> = walk.iter().map(|(_, event)| event.clone()).collect();
+        let is_new = |_: &str, next: &str| next != "task.complete" && !done.contains(next);
+        match shortest(topology, &last, &is_new) {
+            Some(more) => walk.extend(more),
+            None => break,
+        }
+    }
+    let last = walk.last().map_or(OPENING_EVENT.to_owned(), |(_, event)| event.clone());
+    let end = shortest(topology, &last, &|_, next| next == "task.complete");
+    walk.extend(end.expect("completion can be reached"));
+    walk
+}
+
+/// The script of an agent that takes this way.
+fn script(walk: &Walk) -> String {
+    let turn = |(place, (role, event)): (usize, &(String, String))| {
+        let number = place + 1;
+        format!(
+            "[[turn]]\nrole = '{role}'\niteration = {number}\ndo = [{{ emit = '{event}', payload = 'turn {number}' }}]\n"
+        )
+    };
+    let review = "[[turn]]\nreview = true\ndo = [{ print = 'all is well' }]\n";
+    walk.iter().enumerate().map(turn).collect::<String>() + review
+}
+
+#[test]
+fn each_is_carried_to_its_end_by_every_way_there_is() {
+    for preset in SHIPPED {
+        let sandbox = sandbox();
+        let walk = everywhere(&topology(preset));
+        sandbox.write("agents.toml", script(&walk));
+        let agents = sandbox.path("agents.toml").display().to_string();
+        let output = sandbox.run(&[
+            "run",
+            preset,
+            "--set=backend.kind=script",
+            &format!("--set=backend.command={agents}"),
+            "--set=backend.args=[]",
+            "do what has to be done",
+        ]);
+        assert_eq!(output.code, Some(0), "{preset}: {output}");
+        assert!(!output.stderr.contains("warning"), "{preset}: {output}");
+        assert_eq!(sandbox.fields("loop.start", "preset"), [preset]);
+        assert_eq!(sandbox.fields("loop.start", "preset_dir"), [""; 0]);
+        assert_eq!(sandbox.fields("loop.complete", "reason"), ["completion_event"]);
+        assert!(sandbox.fields("event.invalid", "emitted").is_empty(), "{preset}");
+        assert!(!sandbox.fields("review.finish", "output").is_empty(), "{preset} was reviewed");
+        let acted = sandbox.fields("iteration.start", "suggested_roles");
+        let roles: Vec<_> = walk.iter().map(|(role, _)| role.clone()).collect();
+        assert_eq!(acted, roles, "{preset}");
+    }
+}
+
+#[test]
+fn each_asks_for_the_evidence_that_leads_to_its_last_role() {
+    let sandbox = sandbox();
+    for preset in SHIPPED {
+        let topology = topology(preset);
+        let last = [topology.roles.last().unwrap().id.clone()];
+        let evidence = topology.handoff.iter().find(|handoff| handoff.roles == last).unwrap();
+        let evidence = evidence.event.exact().unwrap();
+        sandbox.run(&["init", preset, "-p", preset]);
+        let shown = sandbox.run(&["config", "show", preset]);
+        assert_eq!(shown.stderr, "", "{preset}");
+        let line = |key: &str| {
+            let key = format!("event_loop.{key} = ");
+            shown.stdout.lines().find_map(|line| line.strip_prefix(&key)).unwrap().to_owned()
+        };
+        assert!(line("required_events").contains(&format!("\"{evidence}\"")), "{preset}");
+        assert_eq!(line("completion_promise"), "\"\"", "{preset}: words complete nothing");
+    }
+}
+
+/// The copy of the preset of the run that began last.
+fn copy(sandbox: &Sandbox) -> std::path::PathBuf {
+    let run = sandbox.fields("loop.start", "run").pop().unwrap();
+    sandbox.path(format!(".autoloop/runs/{run}/loop"))
+}
+
+fn prompts(sandbox: &Sandbox) -> Vec<String> {
+    sandbox.fields("iteration.start", "prompt")
+}
+
+/// Plans; a review then changes the copy; the builder fails at first.
+const REVISED: &str = r#"
+if [ -n "$AUTOLOOP_REVIEW_MODE" ]; then
+    echo 'Mind the gap.' >> "$AUTOLOOP_STATE_DIR/runs/$AUTOLOOP_RUN_ID/loop/harness.md"
+    exit 0
+fi
+case $AUTOLOOP_ALLOWED_ROLES in
+    planner) $T emit tasks.ready ;;
+    builder) [ -e works ] || exit 9; $T emit review.ready ;;
+    critic) $T emit review.passed ;;
+    finalizer) $T emit task.complete ;;
+esac
+"#;
+
+#[test]
+fn a_run_has_a_copy_of_its_own_and_finds_it_again() {
+    let sandbox = shell(REVISED);
+    let review = "--set=review.every_iterations=1";
+    let output = sandbox.run(&["run", "autocode", review, "make", "it"]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.contains("begins with autocode"), "{output}");
+    assert!(prompts(&sandbox)[1].contains("Mind the gap."), "what the review wrote is read again");
+    let reviewed = sandbox.fields("review.start", "prompt").remove(0);
+    let harness = copy(&sandbox).join("harness.md").display().to_string();
+    assert!(sandbox.filter(&harness).starts_with("[DIR]/.autoloop/runs/"));
+    assert!(
+        reviewed.contains(&sandbox.filter(&harness)),
+        "the reviewer is told where the files are"
+    );
+
+    // As if the harness had been killed while the builder was at work.
+    let journal = String::from_utf8(sandbox.read(".autoloop/journal.jsonl")).unwrap();
+    let end = journal.rfind("\"topic\": \"backend.finish\"").unwrap();
+    sandbox.write_journal(&journal[..=journal[..end].rfind('\n').unwrap()]);
+    sandbox.write("works", "");
+    let output = sandbox.run(&["run", "--resume", review]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stderr.contains("goes on with autocode"), "{output}");
+    assert!(prompts(&sandbox)[2].contains("Mind the gap."));
+    assert!(prompts(&sandbox)[2].contains("make it"));
+
+    let output = sandbox.run(&["run", "autocode", "--set=review.enabled=false"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(
+        !prompts(&sandbox).pop().unwrap().contains("Mind the gap."),
+        "nor is it anybody else's"
+    );
+}
+
+#[test]
+fn what_the_project_says_about_its_own_loop_does_not_concern_a_preset() {
+    let sandbox = shell("exit 9");
+    sandbox.write("topology.toml", "this is not TOML");
+    let settings = String::from_utf8(sandbox.read("autoloops.toml")).unwrap();
+    sandbox.write(
+        "autoloops.toml",
+        settings + "core.state_dir = 'state'\nevent_loop.max_iterations = 0\n",
+    );
+    let state = sandbox.path("state");
+    assert_eq!(sandbox.run(&["run", "autocode"]).code, Some(1));
+    let journal = fs::read_to_string(state.join("journal.jsonl")).unwrap();
+    assert!(journal.contains("\"max_iterations\": \"40\""), "{journal}");
+    let run = journal.split('"').nth(3).unwrap();
+    assert!(state.join("runs").join(run).join("loop/topology.toml").is_file());
+    let again = sandbox.run(&["run", &format!("--resume={run}")]);
+    assert!(again.stderr.contains("goes on") || again.stderr.contains("begins"), "{again}");
+    assert!(again.stderr.contains("backend_failed"), "{again}");
+}
+
+#[test]
+fn overrides_go_by_the_name_of_the_preset() {
+    let sandbox = shell("exit 9");
+    sandbox.write("home/autoloop/overrides/autocode.toml", "event_loop.max_iterations = 7");
+    sandbox.run(&["run", "autocode"]);
+    sandbox.run(&["run", "autofix"]);
+    let first = sandbox.fields("loop.start", "run").remove(0);
+    sandbox.run(&["run", &format!("--resume={first}")]);
+    assert_eq!(sandbox.fields("loop.start", "max_iterations"), ["7", "24"]);
+    let of = sandbox.run(&["run", &format!("--resume={first}")]).stderr;
+    assert!(of.contains("iteration 3/7"), "{of}");
+}
+
+/// A loop that says who it is.
+fn write_loop(sandbox: &Sandbox, dir: &str, name: &str) {
+    sandbox.write(
+        format!("{dir}/topology.toml"),
+        "[[role]]\nid = 'one'\nemits = ['task.complete']\n[handoff]\n'loop.start' = 'one'\n",
+    );
+    sandbox.write(format!("{dir}/harness.md"), format!("This is {name}."));
+}
+
+const DONE: &str = "$T emit task.complete";
+
+#[test]
+fn a_person_has_presets_too() {
+    let sandbox = shell(DONE);
+    write_loop(&sandbox, "home/autoloop/presets/autofix", "my own");
+    write_loop(&sandbox, "home/autoloop/presets/mine", "mine");
+    sandbox.write("home/autoloop/presets/mine/README.md", "# mine: does what I like\n");
+    sandbox.write("home/autoloop/presets/empty/notes", "");
+    assert_snapshot!(sandbox.run(&["presets"]), @r"
+    exit 0
+    --- stdout
+    autocode    build something new in small slices, each reviewed before the next
+    autodoc     documentation that is true, because somebody followed it
+    autofix     (yours)
+    autoreview  review a change, and report only what was checked
+    autospec    turn an idea into a specification that can be built
+    autotest    write the tests that are missing, and prove that they can fail
+    mine        (yours) does what I like
+    ");
+    assert_snapshot!(sandbox.run(&["presets", "show", "mine"]), @r"
+    exit 0
+    --- stdout
+    ==> README.md <==
+    # mine: does what I like
+
+    ==> harness.md <==
+    This is mine.
+
+    ==> topology.toml <==
+    [[role]]
+    id = 'one'
+    emits = ['task.complete']
+    [handoff]
+    'loop.start' = 'one'
+    ");
+    assert_eq!(sandbox.run(&["run", "autofix"]).code, Some(0));
+    assert!(prompts(&sandbox)[0].contains("This is my own."));
+    assert!(copy(&sandbox).join("harness.md").is_file());
+    assert_eq!(sandbox.run(&["run", "-p", "mine", "fix it"]).code, Some(0));
+    assert!(prompts(&sandbox)[1].contains("This is mine."));
+    assert!(prompts(&sandbox)[1].contains("fix it"));
+}
+
+#[test]
+fn a_directory_comes_before_a_preset_of_its_name() {
+    let sandbox = shell(DONE);
+    write_loop(&sandbox, "autofix", "the directory");
+    sandbox
+        .write("autofix/autoloops.toml", "backend.command = 'sh'\nbackend.args = ['../agent.sh']");
+    assert_eq!(sandbox.run(&["run", "autofix"]).code, Some(0));
+    assert!(sandbox.journal().is_empty(), "the directory is the project");
+    assert!(!sandbox.read("autofix/.autoloop/journal.jsonl").is_empty());
+}
+
+#[test]
+fn a_loop_of_another_directory_is_used_where_it_is() {
+    let sandbox = shell("[ -e works ] && $T emit task.complete");
+    write_loop(&sandbox, "elsewhere/loop", "elsewhere");
+    fs::create_dir(sandbox.path("sub")).unwrap();
+    sandbox.write("sub/autoloops.toml", "backend.command = 'sh'\nbackend.args = ['../agent.sh']");
+    assert_eq!(sandbox.run(&["run", "sub", "-p", "elsewhere/loop", "do", "it"]).code, Some(1));
+    assert!(sandbox.journal().is_empty());
+    let journal = String::from_utf8(sandbox.read("sub/.autoloop/journal.jsonl")).unwrap();
+    let place = sandbox.path("elsewhere/loop");
+    let said = format!("\"preset\": \"loop\", \"preset_dir\": \"{}\"", place.display());
+    assert!(journal.contains(&said), "{journal}");
+    assert!(journal.contains("This is elsewhere."));
+
+    let run = journal.split('"').nth(3).unwrap();
+    sandbox.write("sub/works", "").write("elsewhere/loop/harness.md", "This is changed.");
+    let output = sandbox.run(&["run", "sub", &format!("--resume={run}")]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let journal = String::from_utf8(sandbox.read("sub/.autoloop/journal.jsonl")).unwrap();
+    assert!(journal.contains("This is changed."), "it is read where it is");
+}
+
+#[test]
+fn what_cannot_be_meant_is_told() {
+    let sandbox = shell("exit 9");
+    assert_snapshot!(sandbox.run(&["run", "autofx", "it"]), @r"
+    exit 2
+    --- stderr
+    autoloop: 'autofx' is neither a directory nor a preset
+      hint: did you mean 'autofix'?
+      hint: `autoloop presets` lists the presets; a loop of your own is named by its directory
+    ");
+    assert_snapshot!(sandbox.run(&["run", "-p", "zzz"]), @r"
+    exit 2
+    --- stderr
+    autoloop: 'zzz' is neither a directory nor a preset
+      hint: `autoloop presets` lists the presets; a loop of your own is named by its directory
+    ");
+    assert_snapshot!(sandbox.run(&["run", "-p", "home/.."]), @r"
+    exit 2
+    --- stderr
+    autoloop: there is no directory home/..
+      hint: name the directory that holds autoloops.toml
+    ");
+    fs::create_dir(sandbox.path("bare")).unwrap();
+    assert_snapshot!(sandbox.run(&["run", "-p", "bare"]), @r"
+    exit 2
+    --- stderr
+    autoloop: there is no loop in bare: neither autoloops.toml nor topology.toml
+      hint: name a directory that holds one, or one of the presets that `autoloop presets` lists
+    ");
+    assert_snapshot!(sandbox.run(&["run", "./autofix"]), @r"
+    exit 2
+    --- stderr
+    autoloop: there is no directory ./autofix
+      hint: name the directory that holds autoloops.toml
+    ");
+    assert_snapshot!(sandbox.run(&["presets", "show", "autocod"]), @r"
+    exit 2
+    --- stderr
+    autoloop: 'autocod' is neither a directory nor a preset
+      hint: did you mean 'autocode'?
+      hint: `autoloop presets` lists the presets; a loop of your own is named by its directory
+    ");
+    assert!(sandbox.journal().is_empty());
+}
+
+#[test]
+fn a_run_without_its_files_cannot_go_on() {
+    let sandbox = shell("exit 9");
+    sandbox.run(&["run", "autocode"]);
+    fs::remove_dir_all(copy(&sandbox)).unwrap();
+    let run = sandbox.fields("loop.start", "run").remove(0);
+    let shown = sandbox.run(&["run", &format!("--resume={run}")]).to_string();
+    assert_snapshot!(shown.replace(&run, "[RUN]"), @r"
+    exit 1
+    --- stderr
+    autoloop: run '[RUN]' cannot go on: the files of its preset 'autocode' are gone from [DIR]/.autoloop/runs/[RUN]/loop
+      hint: `autoloop run -p autocode …` begins a new run
+    ");
+}
+
+#[test]
+fn a_run_that_cannot_begin_leaves_no_copy() {
+    let sandbox = shell("exit 9");
+    write_loop(&sandbox, "home/autoloop/presets/broken", "broken");
+    sandbox.write("home/autoloop/presets/broken/topology.toml", "not TOML");
+    assert_eq!(sandbox.run(&["run", "broken"]).code, Some(2));
+    assert_eq!(fs::read_dir(sandbox.path(".autoloop/runs")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_copy_that_was_left_behind_is_nobody_elses() {
+    let sandbox = shell("exit 9");
+    // A harness was killed after it had copied the preset and before the run was on record.
+    sandbox.write(".autoloop/runs/run-1/loop/harness.md", "half a preset");
+    sandbox.run(&["run", "autocode", "--set=core.run_id_format=counter"]);
+    assert_eq!(sandbox.fields("loop.start", "run"), ["run-2"]);
+    assert_eq!(sandbox.read(".autoloop/runs/run-1/loop/harness.md"), b"half a preset");
+}
