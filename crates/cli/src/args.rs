@@ -2,7 +2,7 @@
 
 use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::commands::{config, demo, emit, inspect, journal, memory, run, script};
+use crate::commands::{config, demo, emit, inspect, journal, memory, replay, run, script};
 
 /// Runs coding agents in loops that can be trusted.
 ///
@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Demo(demo::Args),
     #[command(name = "__script", hide = true)]
     Script(script::Args),
+    #[command(name = "__replay", hide = true)]
+    Replay(replay::Args),
 }
 
 /// Reads the command line.

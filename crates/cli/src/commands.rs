@@ -7,6 +7,7 @@ pub(crate) mod inspect;
 pub(crate) mod journal;
 mod listing;
 pub(crate) mod memory;
+pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod script;
 mod settings;
@@ -28,5 +29,6 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Memory(args) => memory::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
         Command::Script(args) => script::run(&args, world),
+        Command::Replay(args) => replay::run(&args, world),
     }
 }

@@ -4,5 +4,6 @@ pub mod coordination;
 pub mod iteration_text;
 pub mod latest_run;
 pub mod metrics;
+pub mod replay;
 pub mod runs;
 pub mod scratchpad;

@@ -6,7 +6,7 @@ use autoloop_core::record::{ReviewFinish, ReviewStart};
 use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::topology::Route;
 
-use super::iteration::{invalid_events, millis, notes, said, told_of};
+use super::iteration::{invalid_events, millis, notes, said, told_of, usage};
 use super::launch::{Turn, mode_name};
 use super::{Drive, DriveError, Progress, spooled_output};
 use crate::journal::NewRecord;
@@ -59,6 +59,7 @@ impl Drive<'_> {
             let invalid = invalid_events(&recent_event, &route, foreign);
             let mut records: Vec<NewRecord> =
                 invalid.iter().map(|invalid| invalid.record(&heading).into()).collect();
+            records.extend(usage(&finished).map(|usage| usage.record(&heading).into()));
             records.push(NewRecord { record: finish.record(&heading), spooled: output.clone() });
             records
         })?;

@@ -5,11 +5,15 @@
 //! executable, so there are no versions; and arguments, variables and paths need not be UTF-8, which
 //! is why this is not JSON.
 
+mod answer;
+
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
+
+use autoloop_core::agents::Stream;
 
 use crate::world::{
     Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted, Output, Report,
@@ -182,6 +186,10 @@ impl Body {
             body.os(&spool.stdout);
             body.os(&spool.stderr);
         });
+        self.number(match job.stream {
+            Stream::Plain => 0,
+            Stream::Pi => 1,
+        });
         self.bytes(&job.look_for);
         self.number(match job.leftovers {
             Leftovers::Kill => 0,
@@ -218,6 +226,7 @@ impl Body {
         self.time(finished.elapsed);
         self.output(&finished.stdout);
         self.output(&finished.stderr);
+        self.maybe(finished.answer.as_ref(), Body::answer);
         self.number(finished.found.into());
         self.number(finished.left.ended);
         self.list(&finished.left.kept, |body, pid| body.number((*pid).into()));
@@ -299,6 +308,11 @@ impl Text<'_> {
                 kept: usize::try_from(self.number()?).map_err(|_| garbled())?,
             },
             spool: self.maybe(|body| Ok(Spool { stdout: body.path()?, stderr: body.path()? }))?,
+            stream: match self.number()? {
+                0 => Stream::Plain,
+                1 => Stream::Pi,
+                _ => return Err(garbled()),
+            },
             look_for: self.bytes()?,
             leftovers: match self.number()? {
                 0 => Leftovers::Kill,
@@ -330,6 +344,7 @@ impl Text<'_> {
             elapsed: self.time()?,
             stdout: self.output()?,
             stderr: self.output()?,
+            answer: self.maybe(Text::answer)?,
             found: self.number()? != 0,
             left: Left {
                 ended: self.number()?,
@@ -355,6 +370,7 @@ mod tests {
     use proptest::option;
     use proptest::prelude::*;
 
+    use super::answer::tests::answer;
     use super::*;
 
     fn os() -> impl Strategy<Value = OsString> {
@@ -391,13 +407,14 @@ mod tests {
             spool in option::of(
                 (path(), path()).prop_map(|(stdout, stderr)| Spool { stdout, stderr })
             ),
+            stream in prop::sample::select(vec![Stream::Plain, Stream::Pi]),
             leftovers in prop::sample::select(
                 vec![Leftovers::Kill, Leftovers::Warn, Leftovers::Keep]
             ),
         ) -> Job {
             Job {
-                program, args, env, env_removed, dir, stdin, token, notes, limits, spool, look_for,
-                leftovers,
+                program, args, env, env_removed, dir, stdin, token, notes, limits, spool, stream,
+                look_for, leftovers,
             }
         }
     }
@@ -428,12 +445,12 @@ mod tests {
             ending in ending(),
             cause in prop::sample::select(vec![Cause::Itself, Cause::Deadline, Cause::Interrupt]),
             elapsed in time(),
-            (stdout, stderr) in (output(), output()),
+            (stdout, stderr, answer) in (output(), output(), option::of(answer())),
             found in any::<bool>(),
             (ended, kept, survivors) in (any::<u64>(), vec(any::<u32>(), 0..3), vec(any::<u32>(), 0..3)),
         ) -> Finished {
             Finished {
-                ending, cause, elapsed, stdout, stderr, found,
+                ending, cause, elapsed, stdout, stderr, answer, found,
                 left: Left { ended, kept, survivors },
             }
         }
