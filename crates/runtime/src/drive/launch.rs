@@ -204,3 +204,45 @@ pub(super) fn mode_name(delivery: Delivery) -> String {
     };
     mode.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use autoloop_core::config::{Layer, Origin, Settings};
+    use autoloop_core::plan::Plan;
+    use autoloop_core::topology::Topology;
+
+    use super::*;
+
+    /// The command line that settings lead to, and the characters that a prompt may not begin with.
+    fn line(settings: &str) -> String {
+        let layer = Layer::file(Origin::Project, "autoloops.toml", settings);
+        let settings = Settings::resolve(&[layer]).settings;
+        let plan = Plan::resolve(&settings, &Topology::default()).unwrap();
+        let (program, args) = command(&plan.backend, Path::new("/bin/autoloop"));
+        let words = [program].into_iter().chain(args).map(|word| word.into_string().unwrap());
+        let markers = String::from_utf8_lossy(markers(plan.backend.kind));
+        format!("{} [{markers}]", words.collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn each_kind_has_its_command_line() {
+        let lines = [
+            "",
+            "backend.args = ['-p']",
+            "backend = { command = 'pi', args = ['--model', 'm'] }",
+            "backend = { command = 'pi', kind = 'command' }",
+            "backend = { command = 'a.toml', kind = 'script' }",
+            "backend = { command = '-j', kind = 'replay' }",
+            "backend = { command = 'j', kind = 'replay', args = ['-r', 's'] }",
+        ];
+        insta::assert_snapshot!(lines.map(line).join("\n"), @r"
+        claude -p --dangerously-skip-permissions []
+        claude -p []
+        pi -p --mode json --model m [-@]
+        pi []
+        /bin/autoloop __script a.toml []
+        /bin/autoloop __replay -- -j []
+        /bin/autoloop __replay --run=-r --run=s -- j []
+        ");
+    }
+}

@@ -113,6 +113,10 @@ fn a_failure_outside_of_any_turn_is_found_at_the_end() {
     let answer = decode(&end(&format!("{user},{failed}")));
     assert_eq!(answer.outcome, Outcome::Failed("no key".to_owned()));
     assert_eq!(decode(&end(user)).outcome, Outcome::Silent);
+    let done = agent(&[turn(&message("done", "stop", ""))]);
+    assert_eq!(decode(&format!("{done}{}", end(&failed))).outcome, answer.outcome);
+    let again = end(&failed).replace("{\"type\":\"agent_start\"}\n", "");
+    assert_eq!(decode(&format!("{done}{again}")).outcome, Outcome::Done, "that was said before");
 }
 
 #[test]
