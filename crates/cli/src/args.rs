@@ -3,7 +3,7 @@
 use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    config, demo, doctor, emit, init, inspect, journal, loops, memory, presets, run, script,
+    config, demo, doctor, emit, init, inspect, journal, loops, memory, presets, replay, run, script,
 };
 
 /// Runs coding agents in loops that can be trusted.
@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Demo(demo::Args),
     #[command(name = "__script", hide = true)]
     Script(script::Args),
+    #[command(name = "__replay", hide = true)]
+    Replay(replay::Args),
 }
 
 /// Reads the command line.

@@ -12,6 +12,7 @@ mod listing;
 pub(crate) mod loops;
 pub(crate) mod memory;
 pub(crate) mod presets;
+pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod script;
 mod settings;
@@ -37,5 +38,6 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Doctor(args) => doctor::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
         Command::Script(args) => script::run(&args, world),
+        Command::Replay(args) => replay::run(&args, world),
     }
 }

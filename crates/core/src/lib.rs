@@ -3,6 +3,7 @@
 //! The journal is the only thing that has happened; everything in this crate is a fold of it or a
 //! decision made from it. Nothing here opens a file, asks the time or starts a process.
 
+pub mod agents;
 pub mod config;
 pub mod duration;
 pub mod env;

@@ -5,4 +5,5 @@ pub mod iteration_text;
 pub mod latest_run;
 pub mod metrics;
 pub mod recent_runs;
+pub mod replay;
 pub mod scratchpad;

@@ -20,6 +20,7 @@ mod scan;
 mod unescaper;
 mod value;
 
+pub(crate) use escape::mend_surrogates;
 pub use escape::{Escaper, escape, unescape};
 pub use event::*;
 pub use extract::Extract;

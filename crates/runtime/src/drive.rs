@@ -30,7 +30,7 @@ use crate::world::{Access, DiskFile, Finished, Spool, World};
 pub use bounds::Bounds;
 pub use driver::{Driver, driver};
 pub use known::{latest_unfinished, standing};
-pub use launch::PLAY_SCRIPT;
+pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};
 
 /// What a run is for when nobody said.
@@ -383,7 +383,8 @@ fn spooled_output(
     finished: &Finished,
     world: &World,
 ) -> Result<Option<crate::journal::Spooled>, DriveError> {
-    let Some(spool) = spool.filter(|_| finished.stdout.left_out() > 0) else { return Ok(None) };
+    let is_held = finished.answer.is_some() || finished.stdout.left_out() == 0;
+    let Some(spool) = spool.filter(|_| !is_held) else { return Ok(None) };
     let path = &spool.stdout;
     let text = world
         .disk

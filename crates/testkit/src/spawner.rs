@@ -266,18 +266,25 @@ impl Play {
     fn end(self, ending: Ending, cause: Cause, elapsed: Duration) -> Finished {
         self.spawner.pass(elapsed);
         let spool = self.job.spool.as_ref();
-        let found = !self.job.look_for.is_empty()
-            && self
-                .script
-                .stdout
-                .windows(self.job.look_for.len())
-                .any(|at| at == self.job.look_for);
+        let answer = self.job.stream.decoder().map(|mut decoder| {
+            decoder.push(&self.script.stdout);
+            decoder.finish()
+        });
+        let look_for = &self.job.look_for[..];
+        let found = match &answer {
+            Some(answer) => answer.holds(look_for),
+            None => {
+                let mut places = self.script.stdout.windows(look_for.len().max(1));
+                !look_for.is_empty() && places.any(|at| at == look_for)
+            }
+        };
         Finished {
             ending,
             cause,
             elapsed,
             stdout: self.output(&self.script.stdout, spool.map(|spool| &*spool.stdout)),
             stderr: self.output(&self.script.stderr, spool.map(|spool| &*spool.stderr)),
+            answer,
             found,
             left: self.script.left,
         }

@@ -1,7 +1,7 @@
 //! `autoloop inspect`: what a journal says, one file a view.
 
 mod coordination;
-mod found;
+pub(super) mod found;
 mod journal;
 mod memory;
 mod metrics;

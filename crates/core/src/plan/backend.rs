@@ -7,6 +7,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::agents::Stream;
 use crate::config::{
     BackendKind, Key, Leftovers, Problem, PromptMode, Refusal, Settings, Severity, Value, read_text,
 };
@@ -137,6 +138,14 @@ impl BackendPlan {
             },
             ..self.clone()
         })
+    }
+
+    /// What it prints.
+    pub fn stream(&self) -> Stream {
+        match self.kind {
+            BackendKind::Pi => Stream::Pi,
+            BackendKind::Command | BackendKind::Script | BackendKind::Replay => Stream::Plain,
+        }
     }
 }
 

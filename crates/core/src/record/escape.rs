@@ -169,7 +169,7 @@ fn is_hex4(digits: Option<&[u8]>) -> bool {
 }
 
 /// Writes `\ufffd` over every half of a surrogate pair, so that a strict parser can read the rest.
-pub(super) fn mend_surrogates(line: &mut [u8]) {
+pub(crate) fn mend_surrogates(line: &mut [u8]) {
     let mut at = 0;
     while let Some(found) = memchr::memchr(b'\\', &line[at..]) {
         let escape = at + found + 1;

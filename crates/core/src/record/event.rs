@@ -5,6 +5,7 @@
 //! concluded from it.
 
 use super::{Body, Heading, Object, Record, Value};
+use crate::agents::{Dollars, Usage};
 use crate::payload::Payload;
 use crate::topic::{Topic, TopicClass};
 
@@ -56,17 +57,41 @@ impl Wire for i32 {
     }
 }
 
-/// Seconds, the one number that the journal writes as a number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seconds(pub u64);
+/// Declares the few amounts that the journal writes as numbers.
+macro_rules! amounts {
+    ($( $(#[$doc:meta])* $name:ident, )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+            pub struct $name(pub u64);
 
-impl Wire for Seconds {
+            impl Wire for $name {
+                fn write(&self) -> Option<Value> {
+                    Some(Value::Number(self.0.into()))
+                }
+
+                fn read(value: Option<&Value>) -> Option<Self> {
+                    value?.to_text()?.parse().ok().map($name)
+                }
+            }
+        )*
+    };
+}
+
+amounts! {
+    /// Seconds.
+    Seconds,
+    /// Tokens of a model.
+    Tokens,
+}
+
+impl Wire for Dollars {
     fn write(&self) -> Option<Value> {
-        Some(Value::Number(self.0.into()))
+        serde_json::Number::from_f64(self.amount()).map(Value::Number)
     }
 
     fn read(value: Option<&Value>) -> Option<Self> {
-        value?.to_text()?.parse().ok().map(Seconds)
+        Dollars::new(value?.to_text()?.parse().ok()?)
     }
 }
 
@@ -245,6 +270,22 @@ system_events! {
         timed_out: bool,
         /// What it printed.
         output: String,
+    }
+
+    /// What the backend cost, where it tells.
+    BackendUsage = "backend.usage" {
+        /// What the model read.
+        input_tokens: Tokens,
+        /// What it wrote.
+        output_tokens: Tokens,
+        /// What it read from a cache.
+        cache_read_tokens: Tokens,
+        /// What was put into a cache.
+        cache_write_tokens: Tokens,
+        /// All of them.
+        total_tokens: Tokens,
+        /// In dollars, where the backend knows.
+        cost_usd: Option<Dollars>,
     }
 
     /// A review is about to begin.
@@ -565,6 +606,19 @@ coordination_events! {
         steps,
         /// Why.
         justification,
+    }
+}
+
+impl From<Usage> for BackendUsage {
+    fn from(usage: Usage) -> Self {
+        BackendUsage {
+            input_tokens: Tokens(usage.input),
+            output_tokens: Tokens(usage.output),
+            cache_read_tokens: Tokens(usage.cache_read),
+            cache_write_tokens: Tokens(usage.cache_write),
+            total_tokens: Tokens(usage.total),
+            cost_usd: usage.cost,
+        }
     }
 }
 

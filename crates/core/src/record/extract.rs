@@ -7,13 +7,14 @@ const DEEPEST: usize = 256;
 /// The longest key that is compared; a longer one is none that anybody looks for.
 const LONGEST_KEY: usize = 64;
 
-/// Takes the bytes of one record, piece by piece, and gives the text of one of its `fields`.
+/// Takes the bytes of one record, piece by piece, and gives the text of one of its `fields`, or its
+/// payload.
 ///
 /// It reads JSON by whomever, and trusts that it is a record: [`Glance`](super::Glance) has looked at
 /// it, with its long strings cut short. What it makes of anything else is some text or none.
 #[derive(Debug)]
 pub struct Extract {
-    name: &'static str,
+    wanted: Wanted,
     state: State,
     /// For each open brace and bracket, whether it is a brace.
     open: Vec<bool>,
@@ -22,6 +23,12 @@ pub struct Extract {
     /// Whether the value of `fields` is open.
     in_fields: bool,
     text: Unescaper,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Field(&'static str),
+    Payload,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +58,17 @@ enum Role {
 impl Extract {
     /// Looks for the field of this name.
     pub fn field(name: &'static str) -> Self {
+        Extract::new(Wanted::Field(name))
+    }
+
+    /// Looks for the payload.
+    pub fn payload() -> Self {
+        Extract::new(Wanted::Payload)
+    }
+
+    fn new(wanted: Wanted) -> Self {
         Extract {
-            name,
+            wanted,
             state: State::BeforeKey,
             open: Vec::new(),
             key: Vec::new(),
@@ -126,10 +142,11 @@ impl Extract {
 
     /// Whether the value of the last key is the one that is looked for.
     fn is_wanted(&self) -> bool {
-        self.in_fields
-            && self.open.len() == 2
-            && self.state == State::BeforeValue
-            && super::unescape(&self.key) == self.name
+        let (is_there, name) = match self.wanted {
+            Wanted::Field(name) => (self.in_fields && self.open.len() == 2, name),
+            Wanted::Payload => (self.open[..] == [true], "payload"),
+        };
+        is_there && self.state == State::BeforeValue && super::unescape(&self.key) == name
     }
 
     fn inside(&mut self, role: Role, piece: &[u8], out: &mut String) -> usize {
@@ -193,7 +210,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn output(line: &[u8], step: usize) -> String {
-        let mut extract = Extract::field("output");
+        text(Extract::field("output"), line, step)
+    }
+
+    fn text(mut extract: Extract, line: &[u8], step: usize) -> String {
         let mut out = String::new();
         for piece in line.chunks(step) {
             if !extract.push(piece, &mut out) {
@@ -223,6 +243,20 @@ mod tests {
         ] {
             for step in [1, 2, 3, 5, 1000] {
                 assert_eq!(output(line.as_bytes(), step), text, "{line} by {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_payload_is_found_where_it_stands() {
+        for (line, found) in [
+            (r#"{"run": "payload", "payload": "a\u0022b", "source": "agent"}"#, "a\"b"),
+            (r#"{"x":{"payload":"no"},"y":["payload"],"payload":"yes","payload2":"no"}"#, "yes"),
+            (r#"{"fields": {"payload": "no"}, "topic": "payload"}"#, ""),
+            (r#"{"payload": 12, "run": "r"}"#, "12"),
+        ] {
+            for step in [1, 3, 1000] {
+                assert_eq!(text(Extract::payload(), line.as_bytes(), step), found, "{line}");
             }
         }
     }

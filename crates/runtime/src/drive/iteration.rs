@@ -1,11 +1,13 @@
 //! One iteration: the agent acts, and what it did is put on record and checked.
 
+use autoloop_core::agents::Outcome;
 use autoloop_core::memory::Block;
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::prompt::iteration::{IterationOrder, render};
 use autoloop_core::prompt::{Budgets, Cast, Completion, Pressure, RoleText, Tools};
 use autoloop_core::record::{
-    BackendFinish, BackendStart, EventInvalid, Heading, IterationFinish, IterationStart, Seconds,
+    BackendFinish, BackendStart, BackendUsage, EventInvalid, Heading, IterationFinish,
+    IterationStart, Seconds,
 };
 use autoloop_core::routing::{Admission, InvalidEvent, Refusal, admit};
 use autoloop_core::step::Order;
@@ -171,6 +173,7 @@ impl Drive<'_> {
 /// How an iteration ended, as it is put on record.
 struct TurnEnd {
     backend: BackendFinish,
+    usage: Option<BackendUsage>,
     iteration: IterationFinish,
     /// The output, where it is too long to be held in memory.
     output: Option<Spooled>,
@@ -183,15 +186,18 @@ impl TurnEnd {
         let elapsed_s = Seconds(finished.elapsed.as_secs());
         TurnEnd {
             backend: BackendFinish { exit_code, timed_out, output: text.clone() },
+            usage: usage(finished),
             iteration: IterationFinish { exit_code, timed_out, elapsed_s, output: text },
             output,
         }
     }
 
-    /// In the order of the specification: the backend, what was not allowed, the iteration.
+    /// In the order of the specification: the backend, what was not allowed, the iteration. What it
+    /// cost follows the backend.
     fn records(&self, heading: &Heading, invalid: &[EventInvalid]) -> Vec<NewRecord> {
         let with_output = |record| NewRecord { record, spooled: self.output.clone() };
         let mut records = vec![with_output(self.backend.record(heading))];
+        records.extend(self.usage.iter().map(|usage| usage.record(heading).into()));
         records.extend(invalid.iter().map(|invalid| invalid.record(heading).into()));
         records.push(with_output(self.iteration.record(heading)));
         records
@@ -241,13 +247,23 @@ pub(super) fn told_of(invalid: &EventInvalid) -> String {
     .to_string()
 }
 
-/// What the backend printed, or why it could not.
+/// What the backend answered, or why it could not.
 pub(super) fn said(finished: &Finished) -> String {
-    match &finished.ending {
-        Ending::Exited(_) => finished.stdout.text(),
-        Ending::NeverStarted(why) => why.message.clone(),
-        Ending::Lost(why) => why.clone(),
+    match (&finished.ending, &finished.answer) {
+        (Ending::Exited(_), None) => finished.stdout.text(),
+        (Ending::Exited(_), Some(answer)) if answer.outcome == Outcome::Silent => {
+            let complaint = tail(finished.stderr.text().trim_end());
+            [answer.told(), complaint].join("\n").trim_end().to_owned()
+        }
+        (Ending::Exited(_), Some(answer)) => answer.told(),
+        (Ending::NeverStarted(why), _) => why.message.clone(),
+        (Ending::Lost(why), _) => why.clone(),
     }
+}
+
+/// What the backend cost, where its answer tells.
+pub(super) fn usage(finished: &Finished) -> Option<BackendUsage> {
+    finished.answer.as_ref()?.usage.map(BackendUsage::from)
 }
 
 fn tail(text: &str) -> String {
@@ -262,6 +278,10 @@ pub(super) fn millis(time: std::time::Duration) -> u64 {
 /// What a person should know about the way a job ended.
 pub(super) fn notes(finished: &Finished) -> Vec<String> {
     let mut notes = Vec::new();
+    let unreadable = finished.answer.as_ref().map_or(0, |answer| answer.unreadable);
+    if unreadable > 0 {
+        notes.push(format!("{unreadable} lines of the agent's stream could not be read"));
+    }
     if !finished.left.kept.is_empty() {
         notes.push(format!("the agent left processes behind: {:?}", finished.left.kept));
     }

@@ -1,8 +1,9 @@
 //! The job of a backend: what is started, with which environment, and where its output goes.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use autoloop_core::agents::Stream;
 use autoloop_core::config::{BackendKind, Leftovers, PromptMode};
 use autoloop_core::env::Env;
 use autoloop_core::memory::Places;
@@ -15,6 +16,8 @@ use crate::world::{self, Job, Limits, Spool};
 
 /// The hidden command of this program that plays a script.
 pub const PLAY_SCRIPT: &str = "__script";
+/// The hidden command of this program that answers out of a journal.
+pub const REPLAY: &str = "__replay";
 
 /// What a backend is started for.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +42,16 @@ impl Turn<'_> {
             review => format!("{review}-{}", self.iteration),
         }
     }
+
+    /// Where its output goes.
+    fn spool(&self, dir: &Path, stream: Stream) -> Spool {
+        let stdout = match (stream, self.review) {
+            (Stream::Plain, _) => format!("{}.out", self.name()),
+            (Stream::Pi, "") => format!("pi-stream.{}.jsonl", self.iteration),
+            (Stream::Pi, _) => format!("pi-review.{}.jsonl", self.iteration),
+        };
+        Spool { stdout: dir.join(stdout), stderr: dir.join(format!("{}.err", self.name())) }
+    }
 }
 
 /// A job, and how its prompt reaches it.
@@ -62,13 +75,14 @@ impl Drive<'_> {
             .replace(&prompt_path, turn.prompt.as_bytes())
             .map_err(|source| DriveError::Write { path: prompt_path.clone(), source })?;
 
-        let delivery = delivery(asked_for(backend.prompt_mode), turn.prompt.as_bytes());
+        let mode = asked_for(backend.prompt_mode);
+        let delivery = delivery(mode, markers(backend.kind), turn.prompt.as_bytes());
         let (program, mut args) = command(backend, &self.program);
         let mut stdin = Vec::new();
         match delivery.mode {
             process::PromptMode::Argument => args.push(turn.prompt.into()),
             process::PromptMode::Stdin => stdin.extend_from_slice(turn.prompt.as_bytes()),
-            process::PromptMode::File => args.push(prompt_path.clone().into_os_string()),
+            process::PromptMode::File => args.push(prompt_argument(backend.kind, &prompt_path)),
         }
         let env = self.environment(turn, prompt_path);
         let job = Job {
@@ -84,7 +98,8 @@ impl Drive<'_> {
                 spooled: backend.output_cap,
                 ..Limits::default()
             },
-            spool: Some(spool(&dir, &turn.name())),
+            spool: Some(turn.spool(&dir, backend.stream())),
+            stream: backend.stream(),
             look_for: self.loaded.plan.completion.promise.clone().unwrap_or_default().into_bytes(),
             leftovers: match backend.leftovers {
                 Leftovers::Kill => world::Leftovers::Kill,
@@ -131,9 +146,36 @@ fn command(backend: &BackendPlan, ourselves: &Path) -> (OsString, Vec<OsString>)
             let play = [OsString::from(PLAY_SCRIPT), OsString::from(&backend.command)];
             (ourselves.into(), play.into_iter().chain(args()).collect())
         }
-        BackendKind::Command | BackendKind::Pi | BackendKind::Replay => {
+        BackendKind::Replay => {
+            let runs = backend.args.iter().map(|run| format!("--run={run}").into());
+            let journal = ["--".into(), OsString::from(&backend.command)];
+            let words = [OsString::from(REPLAY)].into_iter().chain(runs).chain(journal);
+            (ourselves.into(), words.collect())
+        }
+        BackendKind::Pi => {
+            let alone = ["-p", "--mode", "json"].map(OsString::from);
+            ((&backend.command).into(), alone.into_iter().chain(args()).collect())
+        }
+        BackendKind::Command => {
             ((&backend.command).into(), usual_arguments(backend).chain(args()).collect())
         }
+    }
+}
+
+/// What a prompt may not begin with, because the agent would take it for something else: pi has
+/// options and the names of files among its arguments.
+fn markers(kind: BackendKind) -> &'static [u8] {
+    match kind {
+        BackendKind::Pi => b"-@",
+        BackendKind::Command | BackendKind::Script | BackendKind::Replay => b"",
+    }
+}
+
+/// The argument that stands for the file with the prompt. To pi a mere path would be a prompt itself.
+fn prompt_argument(kind: BackendKind, path: &Path) -> OsString {
+    match kind {
+        BackendKind::Pi => [OsStr::new("@"), path.as_os_str()].into_iter().collect(),
+        BackendKind::Command | BackendKind::Script | BackendKind::Replay => path.into(),
     }
 }
 
@@ -165,6 +207,44 @@ pub(super) fn mode_name(delivery: Delivery) -> String {
     mode.to_string()
 }
 
-fn spool(dir: &Path, name: &str) -> Spool {
-    Spool { stdout: dir.join(format!("{name}.out")), stderr: dir.join(format!("{name}.err")) }
+#[cfg(test)]
+mod tests {
+    use autoloop_core::config::{Layer, Origin, Settings};
+    use autoloop_core::plan::Plan;
+    use autoloop_core::topology::Topology;
+
+    use super::*;
+
+    /// The command line that settings lead to, and the characters that a prompt may not begin with.
+    fn line(settings: &str) -> String {
+        let layer = Layer::file(Origin::Project, "autoloops.toml", settings);
+        let settings = Settings::resolve(&[layer]).settings;
+        let plan = Plan::resolve(&settings, &Topology::default()).unwrap();
+        let (program, args) = command(&plan.backend, Path::new("/bin/autoloop"));
+        let words = [program].into_iter().chain(args).map(|word| word.into_string().unwrap());
+        let markers = String::from_utf8_lossy(markers(plan.backend.kind));
+        format!("{} [{markers}]", words.collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn each_kind_has_its_command_line() {
+        let lines = [
+            "",
+            "backend.args = ['-p']",
+            "backend = { command = 'pi', args = ['--model', 'm'] }",
+            "backend = { command = 'pi', kind = 'command' }",
+            "backend = { command = 'a.toml', kind = 'script' }",
+            "backend = { command = '-j', kind = 'replay' }",
+            "backend = { command = 'j', kind = 'replay', args = ['-r', 's'] }",
+        ];
+        insta::assert_snapshot!(lines.map(line).join("\n"), @r"
+        claude -p --dangerously-skip-permissions []
+        claude -p []
+        pi -p --mode json --model m [-@]
+        pi []
+        /bin/autoloop __script a.toml []
+        /bin/autoloop __replay -- -j []
+        /bin/autoloop __replay --run=-r --run=s -- j []
+        ");
+    }
 }

@@ -9,7 +9,7 @@ use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::topology::Route;
 
 use super::bounds::{Confined, Findings};
-use super::iteration::{invalid_events, millis, notes, said, told_of};
+use super::iteration::{invalid_events, millis, notes, said, told_of, usage};
 use super::launch::{Turn, mode_name};
 use super::{Drive, DriveError, Progress, spooled_output};
 use crate::journal::NewRecord;
@@ -86,6 +86,7 @@ impl Drive<'_> {
                 invalid.iter().map(|invalid| invalid.record(&heading).into()).collect();
             let violations = findings.violations.iter();
             records.extend(violations.map(|violation| violation.record(&heading).into()));
+            records.extend(usage(&finished).map(|usage| usage.record(&heading).into()));
             records.push(NewRecord { record: finish.record(&heading), spooled: output.clone() });
             records
         })?;

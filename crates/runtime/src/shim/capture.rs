@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use autoloop_core::agents::{Answer, Decoder, Stream};
 use memchr::memmem::Finder;
 
 use crate::world::{Limits, Output};
@@ -19,6 +20,7 @@ pub(super) struct Capture {
     bytes: u64,
     spool: Spooling,
     search: Option<Search>,
+    decoder: Option<Decoder>,
 }
 
 impl Capture {
@@ -30,7 +32,13 @@ impl Capture {
             bytes: 0,
             spool: Spooling { file: spool, room: limits.spooled, spooled: 0 },
             search: None,
+            decoder: None,
         }
+    }
+
+    /// Takes the answer out of all that comes.
+    pub(super) fn decoding(self, stream: Stream) -> Self {
+        Capture { decoder: stream.decoder(), ..self }
     }
 
     /// Looks for a text in all that comes. An empty text is not looked for.
@@ -45,6 +53,9 @@ impl Capture {
         if let Some(search) = &mut self.search {
             search.take(piece);
         }
+        if let Some(decoder) = &mut self.decoder {
+            decoder.push(piece);
+        }
         let (head, rest) = piece.split_at(piece.len().min(self.kept - self.head.len()));
         self.head.extend(head);
         let rest = &rest[rest.len().saturating_sub(self.kept)..];
@@ -55,6 +66,11 @@ impl Capture {
 
     pub(super) fn found(&self) -> bool {
         self.search.as_ref().is_some_and(|search| search.found)
+    }
+
+    /// The answer, once nothing more comes.
+    pub(super) fn take_answer(&mut self) -> Option<Answer> {
+        self.decoder.take().map(Decoder::finish)
     }
 
     pub(super) fn into_output(self) -> Output {

@@ -96,7 +96,7 @@ impl<'a> Supervisor<'a> {
         };
         let agent = proc::pid(started.id).ok_or_else(|| about_us(io::Error::other("no id")))?;
         never_wait(&control).map_err(about_us)?;
-        let stdout = Capture::new(&job.limits, out).looking_for(&job.look_for);
+        let stdout = Capture::new(&job.limits, out).looking_for(&job.look_for).decoding(job.stream);
         let stderr = Capture::new(&job.limits, err);
         Ok(Supervisor {
             job,
@@ -345,11 +345,16 @@ impl<'a> Supervisor<'a> {
             }),
             (_, Some(exit)) => Ending::Exited(exit),
         };
+        let answer = self.stdout.capture.take_answer();
         Finished {
             ending,
             cause: self.cause,
             elapsed: self.elapsed.unwrap_or_else(|| self.clock.elapsed()),
-            found: self.stdout.capture.found(),
+            found: match &answer {
+                Some(answer) => answer.holds(&self.job.look_for),
+                None => self.stdout.capture.found(),
+            },
+            answer,
             stdout: self.stdout.capture.into_output(),
             stderr: self.stderr.capture.into_output(),
             left: self.left,

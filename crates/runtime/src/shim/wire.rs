@@ -2,7 +2,11 @@
 //!
 //! Messages are [frames](crate::frame); a signal is a single byte.
 
+mod answer;
+
 use std::io::{self, Read, Write};
+
+use autoloop_core::agents::Stream;
 
 use crate::frame::{Body, Text, garbled, read_frame, write_frame};
 use crate::permissions::Confinement;
@@ -102,6 +106,10 @@ impl Body {
             body.os(&spool.stdout);
             body.os(&spool.stderr);
         });
+        self.number(match job.stream {
+            Stream::Plain => 0,
+            Stream::Pi => 1,
+        });
         self.bytes(&job.look_for);
         self.number(match job.leftovers {
             Leftovers::Kill => 0,
@@ -141,6 +149,7 @@ impl Body {
         self.time(finished.elapsed);
         self.output(&finished.stdout);
         self.output(&finished.stderr);
+        self.maybe(finished.answer.as_ref(), Body::answer);
         self.number(finished.found.into());
         self.number(finished.left.ended);
         self.list(&finished.left.kept, |body, pid| body.number((*pid).into()));
@@ -173,6 +182,11 @@ impl Text<'_> {
                 kept: usize::try_from(self.number()?).map_err(|_| garbled())?,
             },
             spool: self.maybe(|body| Ok(Spool { stdout: body.path()?, stderr: body.path()? }))?,
+            stream: match self.number()? {
+                0 => Stream::Plain,
+                1 => Stream::Pi,
+                _ => return Err(garbled()),
+            },
             look_for: self.bytes()?,
             leftovers: match self.number()? {
                 0 => Leftovers::Kill,
@@ -207,6 +221,7 @@ impl Text<'_> {
             elapsed: self.time()?,
             stdout: self.output()?,
             stderr: self.output()?,
+            answer: self.maybe(Text::answer)?,
             found: self.number()? != 0,
             left: Left {
                 ended: self.number()?,
@@ -237,6 +252,7 @@ mod tests {
     use proptest::option;
     use proptest::prelude::*;
 
+    use super::answer::tests::answer;
     use super::*;
     use crate::permissions::{Overlay, Rules};
 
@@ -274,14 +290,15 @@ mod tests {
             spool in option::of(
                 (path(), path()).prop_map(|(stdout, stderr)| Spool { stdout, stderr })
             ),
+            stream in prop::sample::select(vec![Stream::Plain, Stream::Pi]),
             leftovers in prop::sample::select(
                 vec![Leftovers::Kill, Leftovers::Warn, Leftovers::Keep]
             ),
             confinement in option::of(confinement()),
         ) -> Job {
             Job {
-                program, args, env, env_removed, dir, stdin, token, notes, limits, spool, look_for,
-                leftovers, confinement,
+                program, args, env, env_removed, dir, stdin, token, notes, limits, spool, stream,
+                look_for, leftovers, confinement,
             }
         }
     }
@@ -323,12 +340,12 @@ mod tests {
             ending in ending(),
             cause in prop::sample::select(vec![Cause::Itself, Cause::Deadline, Cause::Interrupt]),
             elapsed in time(),
-            (stdout, stderr) in (output(), output()),
+            (stdout, stderr, answer) in (output(), output(), option::of(answer())),
             found in any::<bool>(),
             (ended, kept, survivors) in (any::<u64>(), vec(any::<u32>(), 0..3), vec(any::<u32>(), 0..3)),
         ) -> Finished {
             Finished {
-                ending, cause, elapsed, stdout, stderr, found,
+                ending, cause, elapsed, stdout, stderr, answer, found,
                 left: Left { ended, kept, survivors },
             }
         }

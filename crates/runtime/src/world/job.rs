@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
+use autoloop_core::agents::{Answer, Stream};
+
 use crate::permissions::Confinement;
 
 /// A process to start, and how it is watched over.
@@ -32,7 +34,9 @@ pub struct Job {
     pub limits: Limits,
     /// The files that hold what it prints, exactly.
     pub spool: Option<Spool>,
-    /// A text to look for on its standard output.
+    /// What it prints on standard output.
+    pub stream: Stream,
+    /// A text to look for in its answer: on its standard output, unless that is a stream.
     pub look_for: Vec<u8>,
     /// What becomes of processes that it leaves behind when it ends by itself.
     pub leftovers: Leftovers,
@@ -170,7 +174,9 @@ pub struct Finished {
     pub stdout: Output,
     /// What it printed on standard error.
     pub stderr: Output,
-    /// Whether [`Job::look_for`] was on standard output.
+    /// What it answered, where standard output is a stream.
+    pub answer: Option<Answer>,
+    /// Whether [`Job::look_for`] was in its answer.
     pub found: bool,
     /// What it left behind.
     pub left: Left,
@@ -185,6 +191,7 @@ impl Finished {
             elapsed: Duration::ZERO,
             stdout: Output::default(),
             stderr: Output::default(),
+            answer: None,
             found: false,
             left: Left::default(),
         }
@@ -196,9 +203,12 @@ impl Finished {
     }
 
     /// The exit code as a shell would tell it: 128 + n for a signal, 127 for a program that is not
-    /// there and 126 for one that cannot be run. A job that nobody watched to its end has 125.
+    /// there and 126 for one that cannot be run. A job that nobody watched to its end has 125, and one
+    /// that exits with 0 although its stream tells of a failure has 1.
     pub fn exit_code(&self) -> i32 {
+        let failed = self.answer.as_ref().is_some_and(|answer| answer.outcome.is_failure());
         match &self.ending {
+            Ending::Exited(Exit::Code(0)) if failed => 1,
             Ending::Exited(Exit::Code(code)) => *code,
             Ending::Exited(Exit::Signal(signal)) => 128 + signal,
             Ending::NeverStarted(why) if why.errno == rustix::io::Errno::NOENT.raw_os_error() => {
@@ -286,6 +296,8 @@ pub struct Left {
 
 #[cfg(test)]
 mod tests {
+    use autoloop_core::agents::Outcome;
+
     use super::*;
 
     #[test]
@@ -301,6 +313,20 @@ mod tests {
         for (ending, code) in cases {
             assert_eq!(Finished::new(ending).exit_code(), code);
         }
+    }
+
+    #[test]
+    fn a_stream_that_tells_of_a_failure_is_believed_more_than_an_exit_code_of_0() {
+        let exit = |code, outcome| {
+            let answer = Some(Answer { outcome, ..Answer::default() });
+            Finished { answer, ..Finished::new(Ending::Exited(Exit::Code(code))) }.exit_code()
+        };
+        assert_eq!(exit(0, Outcome::Done), 0);
+        assert_eq!(exit(0, Outcome::CutShort), 0);
+        assert_eq!(exit(0, Outcome::Aborted), 1);
+        assert_eq!(exit(0, Outcome::Silent), 1);
+        assert_eq!(exit(7, Outcome::Done), 7);
+        assert_eq!(exit(7, Outcome::Silent), 7);
     }
 
     #[test]

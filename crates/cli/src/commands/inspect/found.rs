@@ -10,9 +10,9 @@ use super::note;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// Where the text of a field is.
+/// Where a text is.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(in crate::commands) enum Found {
     /// In the record that these bytes of the journal are.
     At(Range<u64>),
     /// In a giant record that shares its line with a torn one: only its ends are at hand.
@@ -21,7 +21,11 @@ pub(super) enum Found {
 
 impl Found {
     /// Remembers where a record is.
-    pub(super) fn new(line: &Line<'_>, piece: &Piece<'_>, text: Option<&str>) -> Found {
+    pub(in crate::commands) fn new(
+        line: &Line<'_>,
+        piece: &Piece<'_>,
+        text: Option<&str>,
+    ) -> Found {
         let begin = line.offset() + piece.at as u64;
         if line.is_whole() {
             return Found::At(begin..begin + piece.bytes.len() as u64);
@@ -32,11 +36,11 @@ impl Found {
         }
     }
 
-    /// Shows the text of a field, piece by piece.
-    pub(super) fn show(
+    /// Shows the text that is looked for, piece by piece.
+    pub(in crate::commands) fn show(
         &self,
         journal: &FileJournal,
-        field: &'static str,
+        mut extract: Extract,
         show: &mut dyn FnMut(&str) -> io::Result<()>,
     ) -> Result<(), Failure> {
         let range = match self {
@@ -46,7 +50,6 @@ impl Found {
                 return Ok(show(text)?);
             }
         };
-        let mut extract = Extract::field(field);
         let mut text = String::new();
         let mut shown = Ok(());
         let read = journal.copy(range, &mut |bytes| {
@@ -68,7 +71,10 @@ impl Found {
 }
 
 /// The records of a line that are wanted, each with its place.
-pub(super) fn each_record(line: &Line<'_>, mut visit: impl FnMut(&Glance<'_>, &Piece<'_>)) {
+pub(in crate::commands) fn each_record(
+    line: &Line<'_>,
+    mut visit: impl FnMut(&Glance<'_>, &Piece<'_>),
+) {
     for piece in line.pieces() {
         if let Ok(record) = &piece.content {
             visit(record, &piece);
@@ -77,21 +83,21 @@ pub(super) fn each_record(line: &Line<'_>, mut visit: impl FnMut(&Glance<'_>, &P
 }
 
 /// Standard output, which obeys no control characters when it is a terminal.
-pub(super) struct Out {
+pub(in crate::commands) struct Out {
     out: BufWriter<StdoutLock<'static>>,
     to_terminal: bool,
     ended: bool,
 }
 
 impl Out {
-    pub(super) fn new() -> Self {
+    pub(in crate::commands) fn new() -> Self {
         let stdout = io::stdout();
         let to_terminal = stdout.is_terminal();
         Out { out: BufWriter::with_capacity(64 * 1024, stdout.lock()), to_terminal, ended: true }
     }
 
     /// Text as it is; harmless where it could do harm.
-    pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
+    pub(in crate::commands) fn text(&mut self, text: &str) -> io::Result<()> {
         if let Some(last) = text.chars().next_back() {
             self.ended = last == '\n';
         }
@@ -102,7 +108,7 @@ impl Out {
     }
 
     /// Text inside a JSON string.
-    pub(super) fn escaped(&mut self, text: &str) -> io::Result<()> {
+    pub(in crate::commands) fn escaped(&mut self, text: &str) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(text.len());
         escape(text, &mut bytes);
         let text = String::from_utf8_lossy(&bytes);
@@ -110,14 +116,14 @@ impl Out {
     }
 
     /// A whole JSON string.
-    pub(super) fn quoted(&mut self, text: &str) -> io::Result<()> {
+    pub(in crate::commands) fn quoted(&mut self, text: &str) -> io::Result<()> {
         self.text("\"")?;
         self.escaped(text)?;
         self.text("\"")
     }
 
     /// Sees that everything can be seen. A terminal gets the newline that the text may lack.
-    pub(super) fn finish(mut self) -> Result<(), Failure> {
+    pub(in crate::commands) fn finish(mut self) -> Result<(), Failure> {
         if self.to_terminal && !self.ended {
             self.text("\n")?;
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use autoloop_core::project::iteration_text::IterationText;
 use autoloop_core::project::scratchpad::{Scratchpad, Scratchpads, rich_heading};
+use autoloop_core::record::Extract;
 use autoloop_runtime::journal::{FileJournal, Journal, Position};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
@@ -116,7 +117,7 @@ fn markdown(journal: &FileJournal, run: Option<&str>, out: &mut Out) -> Result<(
             shown = Some(&ended.run);
         }
         out.text(&rich_heading(&ended.iteration, &ended.exit_code))?;
-        ended.output.show(journal, "output", &mut |text| out.text(text))?;
+        ended.output.show(journal, Extract::field("output"), &mut |text| out.text(text))?;
         out.text("\n")?;
     }
     Ok(())
@@ -139,7 +140,7 @@ fn json(journal: &FileJournal, run: Option<&str>, out: &mut Out) -> Result<(), F
             }
         }
         out.text(", \"output\": \"")?;
-        ended.output.show(journal, "output", &mut |text| out.escaped(text))?;
+        ended.output.show(journal, Extract::field("output"), &mut |text| out.escaped(text))?;
         out.text("\"}")?;
     }
     Ok(out.text("\n]\n")?)

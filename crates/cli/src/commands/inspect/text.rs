@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use autoloop_core::project::iteration_text::IterationText;
+use autoloop_core::record::Extract;
 use autoloop_runtime::journal::{FileJournal, Journal, Position};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
@@ -45,13 +46,13 @@ pub(super) fn run(args: &Args, what: IterationText, world: &World) -> Result<(),
     let mut out = Out::new();
     match args.format {
         Format::Md | Format::Text => {
-            found.show(&journal, what.field(), &mut |text| out.text(text))?;
+            found.show(&journal, Extract::field(what.field()), &mut |text| out.text(text))?;
         }
         Format::Json => {
             out.text("{\"run\": ")?;
             out.quoted(&run)?;
             out.text(&format!(", \"iteration\": {}, \"{}\": \"", args.iteration, what.field()))?;
-            found.show(&journal, what.field(), &mut |text| out.escaped(text))?;
+            found.show(&journal, Extract::field(what.field()), &mut |text| out.escaped(text))?;
             out.text("\"}\n")?;
         }
     }

@@ -1,0 +1,200 @@
+//! What an agent answered, how that ended, and what it cost.
+
+use std::fmt;
+
+/// What came out of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The last thing that the agent said.
+    pub text: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What it cost, where the stream tells.
+    pub usage: Option<Usage>,
+    /// How many lines of the stream could not be read.
+    pub unreadable: u64,
+}
+
+/// How an agent ended, by its own account. Its exit code is only the second witness: some clients
+/// exit with 0 whatever happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Outcome {
+    /// It said all that it had to say.
+    Done,
+    /// The model reached its limit in the middle of the answer.
+    CutShort,
+    /// Something went wrong; the client says what.
+    Failed(String),
+    /// Somebody stopped it.
+    Aborted,
+    /// The stream ends in the middle of its work.
+    Unfinished,
+    /// A status that is not known.
+    Unknown(String),
+    /// There is no answer in the stream.
+    #[default]
+    Silent,
+    /// There is no answer in the stream, but something else that may say why: this is how it begins.
+    Strayed(String),
+}
+
+impl Outcome {
+    /// Whether the agent has to count as failed. An answer that was cut short is still one, and what
+    /// the agent did before it stands.
+    pub fn is_failure(&self) -> bool {
+        !matches!(self, Outcome::Done | Outcome::CutShort)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Done => f.write_str("the agent is done"),
+            Outcome::CutShort => {
+                f.write_str("the model reached its limit in the middle of this answer")
+            }
+            Outcome::Failed(why) if why.is_empty() => {
+                f.write_str("the agent failed and did not say why")
+            }
+            Outcome::Failed(why) => write!(f, "the agent failed: {why}"),
+            Outcome::Aborted => f.write_str("the agent was stopped before it was done"),
+            Outcome::Unfinished => f.write_str("the agent ended in the middle of its work"),
+            Outcome::Unknown(status) => {
+                write!(f, "the agent ended with the status '{status}', which is not known")
+            }
+            Outcome::Silent => f.write_str("the agent ended without an answer"),
+            Outcome::Strayed(text) => {
+                write!(f, "the agent ended without an answer; it printed: {text}")
+            }
+        }
+    }
+}
+
+impl Answer {
+    /// Whether the agent said this; a text that is empty is never said.
+    pub fn holds(&self, text: &[u8]) -> bool {
+        !text.is_empty() && memchr::memmem::find(self.text.as_bytes(), text).is_some()
+    }
+
+    /// The answer, and how it ended where that is not as it should be.
+    pub fn told(&self) -> String {
+        match (&self.outcome, self.text.is_empty()) {
+            (Outcome::Done, _) => self.text.clone(),
+            (outcome, true) => format!("[{outcome}]"),
+            (outcome, false) => format!("{}\n\n[{outcome}]", self.text),
+        }
+    }
+}
+
+/// What an agent cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens that the model read.
+    pub input: u64,
+    /// Tokens that it wrote.
+    pub output: u64,
+    /// Tokens that it read from a cache.
+    pub cache_read: u64,
+    /// Tokens that were put into a cache.
+    pub cache_write: u64,
+    /// All of them.
+    pub total: u64,
+    /// What that cost, where the client knows.
+    pub cost: Option<Dollars>,
+}
+
+impl Usage {
+    /// Adds what one turn cost.
+    pub fn add(&mut self, turn: Usage) {
+        let Usage { input, output, cache_read, cache_write, total, cost } = turn;
+        self.input = self.input.saturating_add(input);
+        self.output = self.output.saturating_add(output);
+        self.cache_read = self.cache_read.saturating_add(cache_read);
+        self.cache_write = self.cache_write.saturating_add(cache_write);
+        self.total = self.total.saturating_add(total);
+        let sum =
+            |Dollars(one): Dollars, Dollars(other): Dollars| Dollars(one.saturating_add(other));
+        self.cost = match (self.cost, cost) {
+            (Some(one), Some(other)) => Some(sum(one, other)),
+            (one, other) => one.or(other),
+        };
+    }
+}
+
+/// An amount of money in billionths of a dollar, because sums of fractions go astray.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dollars(pub u64);
+
+const BILLION: f64 = 1e9;
+
+impl Dollars {
+    /// The nearest amount; none for what is no amount.
+    pub fn new(amount: f64) -> Option<Self> {
+        let billionths = (amount * BILLION).round();
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a cast to an integer stays in its range"
+        )]
+        (billionths >= 0.0).then_some(Dollars(billionths as u64))
+    }
+
+    /// The amount.
+    pub fn amount(self) -> f64 {
+        self.0 as f64 / BILLION
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_as_it_should_be_is_told_behind_the_answer() {
+        let failed = Outcome::Failed("429 slow down".to_owned());
+        let outcomes = [
+            Outcome::Done,
+            Outcome::CutShort,
+            failed.clone(),
+            Outcome::Failed(String::new()),
+            Outcome::Aborted,
+            Outcome::Unfinished,
+            Outcome::Unknown("weary".to_owned()),
+            Outcome::Silent,
+            Outcome::Strayed("Fork this session? [y/N]".to_owned()),
+        ];
+        let told: Vec<_> = outcomes
+            .into_iter()
+            .map(|outcome| {
+                let is = if outcome.is_failure() { "failed" } else { "fine" };
+                format!("{is}: {}", Answer { outcome, ..Answer::default() }.told())
+            })
+            .collect();
+        insta::assert_snapshot!(told.join("\n"), @r"
+        fine: 
+        fine: [the model reached its limit in the middle of this answer]
+        failed: [the agent failed: 429 slow down]
+        failed: [the agent failed and did not say why]
+        failed: [the agent was stopped before it was done]
+        failed: [the agent ended in the middle of its work]
+        failed: [the agent ended with the status 'weary', which is not known]
+        failed: [the agent ended without an answer]
+        failed: [the agent ended without an answer; it printed: Fork this session? [y/N]]
+        ");
+        let answer = Answer { text: "half".to_owned(), outcome: failed, ..Answer::default() };
+        assert!(answer.holds(b"al") && !answer.holds(b"failed") && !answer.holds(b""));
+        assert_eq!(answer.told(), "half\n\n[the agent failed: 429 slow down]");
+    }
+
+    #[test]
+    fn costs_add_up_without_crumbs() {
+        let mut usage = Usage::default();
+        for amount in [0.1, 0.2] {
+            usage.add(Usage { input: u64::MAX, cost: Dollars::new(amount), ..Usage::default() });
+        }
+        assert_eq!(usage.cost.unwrap().amount(), 0.3);
+        assert_eq!(usage.input, u64::MAX);
+        assert_eq!(Dollars::new(f64::NAN), None);
+        assert_eq!(Dollars::new(-1.0), None);
+        assert_eq!(Dollars::new(1e300), Some(Dollars(u64::MAX)));
+    }
+}

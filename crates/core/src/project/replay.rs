@@ -1,0 +1,223 @@
+//! What an agent did in one part of an earlier run, so that it can be done again.
+
+use std::fmt;
+
+use crate::record::{
+    BackendFinish, EventInvalid, Glance, IterationFinish, IterationStart, LoopStart, ReviewFinish,
+    ReviewStart,
+};
+
+/// A part of a run in which an agent acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// An iteration.
+    Iteration(u64),
+    /// The review before an iteration.
+    Review(u64),
+}
+
+impl Part {
+    fn number(self) -> u64 {
+        match self {
+            Part::Iteration(number) | Part::Review(number) => number,
+        }
+    }
+
+    fn begins(self) -> &'static str {
+        match self {
+            Part::Iteration(_) => IterationStart::TOPIC,
+            Part::Review(_) => ReviewStart::TOPIC,
+        }
+    }
+
+    fn ends(self) -> &'static str {
+        match self {
+            Part::Iteration(_) => IterationFinish::TOPIC,
+            Part::Review(_) => ReviewFinish::TOPIC,
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Iteration(number) => write!(f, "iteration {number}"),
+            Part::Review(number) => write!(f, "the review before iteration {number}"),
+        }
+    }
+}
+
+/// Takes in the records of a journal, each with its place, and keeps those of one part of one run. One
+/// that was begun again counts as it was the last time.
+///
+/// Long texts are not kept: whoever wants them finds them at their place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replay<P> {
+    /// The run.
+    pub run: String,
+    /// The part.
+    pub part: Part,
+    /// Whether the agent is acting.
+    acts: bool,
+    /// What it said, in order.
+    pub said: Vec<Said<P>>,
+    /// How it ended.
+    pub end: Option<End<P>>,
+    /// Whether the run is there at all.
+    pub is_known: bool,
+    /// The first and the last of such parts that ended.
+    pub others: Option<(u64, u64)>,
+}
+
+/// Something that an agent said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said<P> {
+    /// An event, whose payload is at this place.
+    Event(String, P),
+    /// An event that was refused at the door, so that nobody knows its payload.
+    Refused(String),
+}
+
+/// How a part ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End<P> {
+    /// The status of the agent.
+    pub exit_code: i32,
+    /// Where its output is.
+    pub output: P,
+}
+
+impl<P> Replay<P> {
+    /// Nothing yet of this part.
+    pub fn new(run: impl Into<String>, part: Part) -> Self {
+        Replay {
+            run: run.into(),
+            part,
+            acts: false,
+            said: Vec::new(),
+            end: None,
+            is_known: false,
+            others: None,
+        }
+    }
+
+    /// Takes in a record.
+    pub fn apply(&mut self, record: &Glance<'_>, place: impl FnOnce() -> P) {
+        if record.run() != self.run {
+            return;
+        }
+        self.is_known = true;
+        let Ok(number) = record.iteration().parse::<u64>() else { return };
+        let is_ours = number == self.part.number();
+        let topic = record.topic();
+        match (record.has_payload(), topic.as_ref()) {
+            // What the harness says for a wave is no word of the agent.
+            (true, _) if record.source().is_some_and(|source| source == "harness") => {}
+            (true, topic) if is_ours && self.listens() => {
+                self.said.push(Said::Event(topic.to_owned(), place()));
+            }
+            (true, _) => {}
+            (false, topic) if topic == self.part.begins() && is_ours => {
+                self.acts = true;
+                self.said.clear();
+                self.end = None;
+            }
+            // The harness looks a second time when the agent is gone: that is no refusal at the door.
+            (false, BackendFinish::TOPIC) if is_ours => self.acts = false,
+            (false, EventInvalid::TOPIC) if is_ours && self.listens() => {
+                let emitted = record.field("emitted").unwrap_or_default().into_owned();
+                self.said.push(Said::Refused(emitted));
+            }
+            (false, topic) if topic == self.part.ends() => {
+                let (first, last) = self.others.unwrap_or((number, number));
+                self.others = Some((first.min(number), last.max(number)));
+                if is_ours {
+                    let code = record.field("exit_code").and_then(|code| code.parse().ok());
+                    self.acts = false;
+                    self.end = Some(End { exit_code: code.unwrap_or(1), output: place() });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A review says nothing that counts.
+    fn listens(&self) -> bool {
+        self.acts && matches!(self.part, Part::Iteration(_))
+    }
+}
+
+/// The run that a record begins, unless it is the one that is under way.
+pub fn earlier_run(record: &Glance<'_>, under_way: &str) -> Option<String> {
+    let begins = record.topic() == LoopStart::TOPIC && !record.has_payload();
+    (begins && record.run() != under_way).then(|| record.run().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOURNAL: &str = r#"{"run": "r", "iteration": "", "topic": "loop.start", "fields": {}}
+{"run": "r", "iteration": "1", "topic": "iteration.start", "fields": {}}
+{"run": "r", "iteration": "1", "topic": "cut.off", "payload": "", "source": "agent"}
+{"run": "r", "iteration": "1", "topic": "iteration.start", "fields": {}}
+{"run": "r", "iteration": "1", "topic": "backend.start", "fields": {}}
+{"run": "r", "iteration": "1", "topic": "event.invalid", "fields": {"emitted": "bogus.x"}}
+{"run": "r", "iteration": "1", "topic": "tasks.ready", "payload": "three", "source": "agent"}
+{"run": "other", "iteration": "1", "topic": "not.this", "payload": "", "source": "agent"}
+{"run": "r", "iteration": "1", "topic": "tasks.ready.parallel.joined", "payload": "", "source": "harness"}
+{"run": "r", "iteration": "1", "topic": "task.complete", "payload": "by hand", "source": "agent"}
+{"run": "r", "iteration": "1", "topic": "backend.finish", "fields": {"exit_code": "0"}}
+{"run": "r", "iteration": "1", "topic": "event.invalid", "fields": {"emitted": "task.complete"}}
+{"run": "r", "iteration": "1", "topic": "iteration.finish", "fields": {"exit_code": "7", "output": "done"}}
+{"run": "r", "iteration": "2", "topic": "review.start", "fields": {}}
+{"run": "r", "iteration": "2", "topic": "review.said", "payload": "", "source": "agent"}
+{"run": "r", "iteration": "2", "topic": "review.finish", "fields": {"exit_code": "0", "output": "tidy"}}
+{"run": "r", "iteration": "2", "topic": "iteration.start", "fields": {}}
+{"run": "r", "iteration": "2", "topic": "review.ready", "payload": "", "source": "agent"}"#;
+
+    fn replay(run: &str, part: Part) -> Replay<usize> {
+        let mut replay = Replay::new(run, part);
+        for (number, line) in JOURNAL.lines().enumerate() {
+            replay.apply(&Glance::read(line.as_bytes()).unwrap(), || number + 1);
+        }
+        replay
+    }
+
+    #[test]
+    fn an_iteration_is_what_was_said_in_its_last_attempt_and_how_it_ended() {
+        let replay = replay("r", Part::Iteration(1));
+        assert_eq!(
+            replay.said,
+            [
+                Said::Refused("bogus.x".to_owned()),
+                Said::Event("tasks.ready".to_owned(), 7),
+                Said::Event("task.complete".to_owned(), 10),
+            ]
+        );
+        assert_eq!(replay.end, Some(End { exit_code: 7, output: 13 }));
+        assert_eq!(replay.others, Some((1, 1)));
+    }
+
+    #[test]
+    fn a_review_is_how_it_ended() {
+        let replay = replay("r", Part::Review(2));
+        assert_eq!((replay.said.len(), replay.end.map(|end| end.output)), (0, Some(16)));
+    }
+
+    #[test]
+    fn what_did_not_end_cannot_be_had() {
+        let cut_off = replay("r", Part::Iteration(2));
+        assert_eq!((cut_off.end, cut_off.is_known, cut_off.others), (None, true, Some((1, 1))));
+        assert!(!replay("nobody", Part::Iteration(1)).is_known);
+    }
+
+    #[test]
+    fn a_run_does_not_repeat_itself() {
+        let start = Glance::read(JOURNAL.lines().next().unwrap().as_bytes()).unwrap();
+        assert_eq!(earlier_run(&start, "s"), Some("r".to_owned()));
+        assert_eq!(earlier_run(&start, "r"), None);
+        let other = Glance::read(JOURNAL.lines().nth(1).unwrap().as_bytes()).unwrap();
+        assert_eq!(earlier_run(&other, "s"), None);
+    }
+}

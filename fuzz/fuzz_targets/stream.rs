@@ -1,0 +1,21 @@
+//! What an agent prints, as a stream of events.
+//!
+//! Whatever it is, there is an answer or the reason why there is none, and it does not depend on the
+//! pieces in which the stream came.
+#![no_main]
+
+use autoloop_core::agents::{Answer, Stream};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|stream: &[u8]| {
+    let whole = decode(stream, usize::MAX);
+    let step = stream.first().map_or(1, |byte| usize::from(*byte) + 1);
+    assert_eq!(decode(stream, step), whole);
+    let _ = whole.told();
+});
+
+fn decode(stream: &[u8], step: usize) -> Answer {
+    let mut decoder = Stream::Pi.decoder().expect("pi prints a stream");
+    stream.chunks(step).for_each(|piece| decoder.push(piece));
+    decoder.finish()
+}
