@@ -197,8 +197,10 @@ impl Run {
                 self.recent_event.clone_from(&opening_event);
                 self.turn = Turn { opening_event, ..Turn::default() };
             }
-            // What ended the run would end it again at once.
-            Stage::Ended(_) => self.turn.exit = None,
+            // A failure that ended the run would end it again at once.
+            Stage::Ended(_) => {
+                self.turn.exit = self.turn.exit.filter(|exit| exit.code == 0 && !exit.timed_out);
+            }
             Stage::New | Stage::Between | Stage::Reviewing => {}
         }
         self.stage = Stage::Between;
