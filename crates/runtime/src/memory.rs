@@ -63,15 +63,8 @@ impl MemoryFile {
         if stat.len == 0 {
             self.file.sync_name()?;
         }
-        let read = |error| match error {
-            ReadError::Unsuitable { path, why } => AppendError::Unsuitable { path, why },
-            ReadError::Io { path, source } => AppendError::io(&path, "read", source),
-            ReadError::Changed { path } => {
-                AppendError::io(&path, "read", io::Error::other("it was replaced"))
-            }
-        };
-        let mut memory = self.read().map_err(read)?;
-        let torn = self.torn().map_err(read)?;
+        let mut memory = self.read()?;
+        let torn = self.torn()?;
         // Its writer died, or somebody edited the file by hand: once its line is ended, it counts.
         memory.apply(&torn);
 

@@ -132,6 +132,8 @@ fn new_run_id(journal: &FileJournal, loaded: &Loaded, world: &World) -> Result<R
 }
 
 fn run_to_resume(journal: &FileJournal, name: &str) -> Result<String, Failure> {
+    // A run may have ended with a record that lacks nothing but its newline.
+    journal.repair()?;
     let runs = journal.fold::<Runs>()?.view;
     let nothing =
         |message: String| Err(Failure::failed(message).hint("`autoloop run DIR` begins a new run"));

@@ -41,6 +41,8 @@ impl<'a> Ledger<'a> {
 
     /// The ledger of a run that is on record.
     pub fn of_run(journal: &'a FileJournal, id: &str) -> Result<Self, DriveError> {
+        // What its last harness wrote may lack nothing but the newline.
+        journal.repair()?;
         let runs = journal.fold::<Runs>()?;
         let scratchpads = journal.fold::<Scratchpads>()?.view;
         Ok(Ledger {
