@@ -181,14 +181,6 @@ impl Run {
         }
     }
 
-    /// Says that the output of the last iteration holds the promise, where the record does not show all
-    /// of it.
-    pub fn note_promise(&mut self) {
-        if let Some(exit) = &mut self.turn.exit {
-            exit.promised = true;
-        }
-    }
-
     fn taken_up(&mut self) {
         match self.stage {
             // The iteration is done again, routed as it was, as if it had said nothing.
@@ -248,10 +240,11 @@ impl Run {
         let promise = promise.filter(|promise| !promise.is_empty());
         let output = record.field("output").unwrap_or_default();
         let field = |name| record.field(name);
+        let is_true = |name| record.field(name).is_some_and(|text| text == "true");
         self.turn.exit = Some(TurnExit {
             code: field("exit_code").and_then(|text| text.parse().ok()).unwrap_or(-1),
-            timed_out: field("timed_out").is_some_and(|text| text == "true"),
-            promised: promise.is_some_and(|promise| output.contains(promise)),
+            timed_out: is_true("timed_out"),
+            promised: is_true("promised") || promise.is_some_and(|promise| output.contains(promise)),
         });
         if record.topic() == IterationFinish::TOPIC {
             self.seen.extend(self.turn.events.iter().cloned());

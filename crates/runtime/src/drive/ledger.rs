@@ -73,11 +73,6 @@ impl<'a> Ledger<'a> {
         Heading { run: self.run.id.clone(), iteration: iteration.to_string(), now }
     }
 
-    /// Says that the output of the last iteration holds the promise.
-    pub fn note_promise(&mut self) {
-        self.run.note_promise();
-    }
-
     /// Takes in what others wrote since, and returns it.
     pub fn read_on(&mut self) -> Result<Foreign, DriveError> {
         let mut foreign = Foreign::default();
