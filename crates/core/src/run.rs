@@ -244,7 +244,8 @@ impl Run {
         self.turn.exit = Some(TurnExit {
             code: field("exit_code").and_then(|text| text.parse().ok()).unwrap_or(-1),
             timed_out: is_true("timed_out"),
-            promised: is_true("promised") || promise.is_some_and(|promise| output.contains(promise)),
+            promised: is_true("promised")
+                || promise.is_some_and(|promise| output.contains(promise)),
         });
         if record.topic() == IterationFinish::TOPIC {
             self.seen.extend(self.turn.events.iter().cloned());
