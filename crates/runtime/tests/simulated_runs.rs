@@ -30,8 +30,9 @@
 //!
 //! Some runs cannot come to the same, and are only judged. An agent that changes who follows whom, or
 //! when there are reviews, and is then cut off, is started again under its own new rules. One that fails
-//! while a person interrupts the run is taken to have failed because of that. And with `journal.sync =
-//! "never"` a power cut may undo iterations whose edits to files it does not undo.
+//! while a person interrupts the run is taken to have failed because of that. With `journal.sync =
+//! "never"` a power cut may undo iterations whose edits to files it does not undo. And an iteration
+//! during which a stranger forges records is not trusted as one that was left alone.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -113,7 +114,7 @@ fn a_run_that_was_cut_off_ends_like_one_that_was_not() {
     tell(&format!("{tally:?}"));
     if all_seeds_run() {
         assert!(tally.runs >= 10_000 && tally.cuts >= SEEDS, "{tally:?}");
-        assert!(tally.comparable * 20 >= tally.runs * 19, "{tally:?}");
+        assert!(tally.comparable * 10 >= tally.runs * 8, "{tally:?}");
         assert_eq!(tally.endings.len(), 5, "{tally:?}");
     }
 }

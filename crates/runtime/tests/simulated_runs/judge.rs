@@ -16,7 +16,7 @@ use crate::setup::{Setup, Turn};
 pub(crate) enum Author {
     Harness,
     Agent,
-    /// Somebody who has nothing to do with the run.
+    /// Somebody who is not known to the harness, and may write at any time.
     Stranger,
 }
 
@@ -151,7 +151,13 @@ impl Judge {
     /// Hears the next record. `rules` are what the files of the loop say.
     pub(crate) fn hear(&mut self, author: Author, record: &Glance<'_>, rules: &Rules) -> Loads {
         match author {
-            Author::Stranger => Loads::No,
+            Author::Stranger => {
+                let topic = record.topic().into_owned();
+                // Between two turns nobody is told of it.
+                let open = self.open.as_mut().filter(|_| RESERVED.contains(&topic.as_str()));
+                open.into_iter().for_each(|open| open.forged.push(topic.clone()));
+                Loads::No
+            }
             Author::Agent => {
                 self.hear_agent(record);
                 Loads::No

@@ -15,11 +15,12 @@ use autoloop_runtime::journal::{Append, FileJournal, Journal};
 use autoloop_runtime::memory::MemoryFile;
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::Project;
-use autoloop_runtime::world::{Clock, World};
-use autoloop_testkit::{Dice, Op, Seed, SimClock, SimDisk, SimWorld};
+use autoloop_runtime::world::World;
+use autoloop_testkit::{Dice, Op, Seed, SimDisk, SimWorld};
 
 use crate::agent::{Agent, PATIENCE};
 use crate::judge::{Author, Done, Known, Story};
+use crate::rules::{RESERVED, one_of};
 use crate::setup::{JOURNAL, Redo, Setup, Sync};
 use crate::trouble::{Blow, Needs, Trouble};
 use crate::witness::Witness;
@@ -136,6 +137,7 @@ impl Play<'_> {
     fn set_the_stage(&mut self, blow: Option<&Blow>, interrupts: &Interrupts) {
         self.sim.disk.set_faults(self.trouble.faults(blow));
         let (witness, clock) = (Arc::downgrade(&self.witness), self.sim.clock.clone());
+        let setup = self.setup.clone();
         let mut strangers = self.trouble.strangers.clone();
         if let Some(dice) = &mut self.trouble.strangers {
             *dice = dice.fork();
@@ -146,10 +148,15 @@ impl Play<'_> {
             let witness = || witness.lock().unwrap_or_else(PoisonError::into_inner);
             witness().look();
             let Some(dice) = &mut strangers else { return };
-            if matches!(op, Op::Open | Op::Lock) && dice.chance(1, 50) {
+            if matches!(op, Op::Open | Op::Lock) && dice.chance(1, 25) {
                 let before = witness().now_writes(Author::Stranger);
                 let run = witness().run.clone();
-                meddle(disk, &clock, &run, dice);
+                let world = World {
+                    disk: Arc::new(disk.as_process(STRANGER)),
+                    clock: Arc::new(clock.clone()),
+                    ..SimWorld::new(Seed(0)).world()
+                };
+                Stranger { setup: &setup, world, run: &run }.meddle(dice);
                 witness().now_writes(before);
             }
         });
@@ -247,20 +254,29 @@ fn memory(world: &World, run: &str) -> Vec<Said> {
     memory.live().into_iter().map(|entry| entry.said.clone()).collect()
 }
 
-/// Somebody writes something to the journal, as it should be written, that is nothing to the run.
-fn meddle(disk: &SimDisk, clock: &SimClock, run: &str, dice: &mut Dice) {
-    let world = World {
-        disk: Arc::new(disk.as_process(STRANGER)),
-        clock: Arc::new(clock.clone()),
-        ..SimWorld::new(Seed(0)).world()
-    };
-    let journal = FileJournal::new(JOURNAL, &world, PATIENCE);
-    let heading = |run: &str| Heading { run: run.into(), iteration: "1".into(), now: clock.now() };
-    let record = match dice.below(3) {
-        0 => heading(run).agent(Topic::new("issue.discovered"), "id=1;"),
-        1 => heading("other").agent(Topic::new("task.complete"), ""),
-        _ => heading("other").system("loop.complete", Object::new()),
-    };
-    // The lock may be taken, the disk full, the machine dead.
-    let _ = journal.append(&[record.into()], Append::default());
+/// Somebody who is no part of the run, and knows of it.
+struct Stranger<'a> {
+    setup: &'a Setup,
+    world: World,
+    run: &'a str,
+}
+
+impl Stranger<'_> {
+    /// Writes something to the journal, as it should be written. It must be nothing to the run.
+    fn meddle(&self, dice: &mut Dice) {
+        let heading = |run: &str| Heading {
+            run: run.into(),
+            iteration: "1".into(),
+            now: self.world.clock.now(),
+        };
+        let record = match dice.below(if self.setup.forges { 6 } else { 3 }) {
+            0 => heading(self.run).agent(Topic::new("issue.discovered"), "id=1;"),
+            1 => heading("other").agent(Topic::new("task.complete"), ""),
+            2 => heading("other").system("loop.complete", Object::new()),
+            _ => heading(self.run).system(one_of(dice, &RESERVED), Object::new()),
+        };
+        let journal = FileJournal::new(JOURNAL, &self.world, PATIENCE);
+        // The lock may be taken, the disk full, the machine dead.
+        let _ = journal.append(&[record.into()], Append::default());
+    }
 }

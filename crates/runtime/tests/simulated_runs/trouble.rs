@@ -71,7 +71,7 @@ impl Trouble {
         Trouble {
             blows: blows.into_iter().take(count).collect(),
             short_writes: dice.chance(1, 4).then(|| dice.fork()),
-            strangers: dice.chance(1, 4).then(|| dice.fork()),
+            strangers: dice.chance(if setup.forges { 3 } else { 1 }, 4).then(|| dice.fork()),
             dice: dice.fork(),
         }
     }
