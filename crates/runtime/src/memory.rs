@@ -68,21 +68,22 @@ impl MemoryFile {
         // Its writer died, or somebody edited the file by hand: once its line is ended, it counts.
         memory.apply(&torn);
 
-        let Some(said) = decide(&memory) else { return Ok(None) };
-        let number = memory.next_number().max(author.first_number);
-        let entry = Entry {
-            id: said.id(number),
+        let entry = decide(&memory).map(|said| Entry {
+            id: said.id(memory.next_number().max(author.first_number)),
             created: self.clock.now().to_string(),
             source: author.source.clone(),
             said,
-        };
+        });
+        // Also where nothing is added: whoever did not because of what is there relies on it.
         let mut bytes = if torn.is_empty() { Vec::new() } else { vec![b'\n'] };
-        print(&entry, &mut bytes);
+        if let Some(entry) = &entry {
+            print(entry, &mut bytes);
+        }
         self.write(file.as_ref(), stat.len, &bytes)?;
         // An unlock that fails is made good by closing the file.
         let _ = file.unlock();
         file.sync().map_err(|error| self.file.not_durable(error))?;
-        Ok(Some(entry))
+        Ok(entry)
     }
 
     /// What stands behind the last whole line.
