@@ -174,7 +174,7 @@ impl Chronicle {
         let finish = BackendFinish { exit_code, timed_out, output: output.clone() };
         out.put(&finish.record(&self.heading(number)))?;
         let elapsed_s = Seconds(20 + self.dice.below(400));
-        let finish = IterationFinish { exit_code, timed_out, elapsed_s, output };
+        let finish = IterationFinish { exit_code, timed_out, elapsed_s, output, promised: None };
         out.put(&finish.record(&self.heading(number)))
     }
 

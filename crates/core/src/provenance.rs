@@ -7,24 +7,44 @@
 use crate::record::{EventInvalid, Glance, Record};
 use crate::topic::{JOINED, Topic, TopicClass};
 
-/// What tells the records of one run apart: topic, iteration and time. Nobody can know those of a
-/// record that is yet to be written.
+/// The mark of nothing.
+const EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Fields that may be long, or are not in memory when a record is written.
+const LONG: [&str; 4] = ["output", "output_tail", "prompt", "diff"];
+
+/// What tells the records of one run apart: topic, iteration, time and all short fields. Nobody can
+/// know those of a record that is yet to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mark(u64);
 
 impl Mark {
     /// The mark of a record that is about to be written.
     pub fn of(record: &Record) -> Mark {
-        Mark::from_parts(&record.topic, &record.iteration, record.ts.as_deref().unwrap_or_default())
+        let mut mark = Mark(EMPTY);
+        mark.add(&[record.topic.as_str(), &record.iteration, record.ts.as_deref().unwrap_or("")]);
+        record.each_field(|name, text| mark.add_field(name, &text));
+        mark
     }
 
-    fn from_parts(topic: &Topic, iteration: &str, ts: &str) -> Mark {
-        // FNV-1a: short, and the same in every version of this program.
-        let parts = [topic.as_str(), "\0", iteration, "\0", ts];
-        let hash = parts.iter().flat_map(|part| part.bytes()).fold(0xcbf2_9ce4_8422_2325, {
-            |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        Mark(hash)
+    fn of_glance(topic: &Topic, record: &Glance<'_>) -> Mark {
+        let mut mark = Mark(EMPTY);
+        mark.add(&[topic.as_str(), &record.iteration(), &record.ts().unwrap_or_default()]);
+        record.each_field(|name, text| mark.add_field(name, &text));
+        mark
+    }
+
+    fn add_field(&mut self, name: &str, text: &str) {
+        if !LONG.contains(&name) {
+            self.add(&[name, text]);
+        }
+    }
+
+    /// FNV-1a: short, and the same in every version of this program.
+    fn add(&mut self, texts: &[&str]) {
+        for byte in texts.iter().flat_map(|text| text.bytes().chain([0])) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
     }
 
     /// As a number, to be written down or added up.
@@ -46,8 +66,7 @@ pub fn claim(record: &Glance<'_>) -> Option<Mark> {
     let topic = Topic::new(record.topic());
     let is_reserved = topic.class() == TopicClass::Reserved && topic != EventInvalid::TOPIC;
     let is_ours = !record.has_payload() || topic.as_str().ends_with(JOINED);
-    (is_reserved && is_ours)
-        .then(|| Mark::from_parts(&topic, &record.iteration(), &record.ts().unwrap_or_default()))
+    (is_reserved && is_ours).then(|| Mark::of_glance(&topic, record))
 }
 
 #[cfg(test)]
@@ -59,13 +78,18 @@ mod tests {
     fn a_record_is_known_again_by_its_mark() {
         let now = "2026-01-02T03:04:05.006Z".parse().unwrap();
         let heading = Heading { run: "r".to_owned(), iteration: "3".to_owned(), now };
-        let record = IterationFinish::default().record(&heading);
+        let record = IterationFinish { exit_code: 7, ..Default::default() }.record(&heading);
         let mut line = Vec::new();
         print(&record, &mut line);
         let glance = Glance::read(line.trim_ascii_end()).unwrap();
         assert_eq!(claim(&glance), Some(Mark::of(&record)));
-        let other = Heading { iteration: "4".to_owned(), ..heading };
-        assert_ne!(claim(&glance), Some(Mark::of(&IterationFinish::default().record(&other))));
+        let other = Heading { iteration: "4".to_owned(), ..heading.clone() };
+        for other in [
+            IterationFinish { exit_code: 7, ..Default::default() }.record(&other),
+            IterationFinish { exit_code: 8, ..Default::default() }.record(&heading),
+        ] {
+            assert_ne!(claim(&glance), Some(Mark::of(&other)));
+        }
     }
 
     #[test]

@@ -115,6 +115,15 @@ impl Record {
         }
     }
 
+    /// All fields of a system record that are no structures, in order, as text.
+    pub fn each_field(&self, mut tell: impl FnMut(&str, String)) {
+        if let Body::System(fields) = &self.body {
+            for (name, value) in fields {
+                value.to_text().into_iter().for_each(|text| tell(name, text));
+            }
+        }
+    }
+
     /// When, if the record says so in a way that can be understood.
     pub fn stamp(&self) -> Option<Stamp> {
         self.ts.as_deref()?.parse().ok()

@@ -208,14 +208,6 @@ impl Run {
         }
     }
 
-    /// Says that the output of the last iteration holds the promise, where the record does not show all
-    /// of it.
-    pub fn note_promise(&mut self) {
-        if let Some(exit) = &mut self.turn.exit {
-            exit.promised = true;
-        }
-    }
-
     fn taken_up(&mut self) {
         match self.stage {
             // The iteration is done again, routed as it was, as if it had said nothing.
@@ -226,8 +218,10 @@ impl Run {
                 self.backpressure.clone_from(&opening_backpressure);
                 self.turn = Turn { opening_event, opening_backpressure, ..Turn::default() };
             }
-            // What ended the run would end it again at once.
-            Stage::Ended(_) => self.turn.exit = None,
+            // A failure that ended the run would end it again at once.
+            Stage::Ended(_) => {
+                self.turn.exit = self.turn.exit.filter(|exit| exit.code == 0 && !exit.timed_out);
+            }
             Stage::New | Stage::Between | Stage::Reviewing => {}
         }
         self.stage = Stage::Between;
@@ -276,10 +270,12 @@ impl Run {
         let promise = promise.filter(|promise| !promise.is_empty());
         let output = record.field("output").unwrap_or_default();
         let field = |name| record.field(name);
+        let is_true = |name| record.field(name).is_some_and(|text| text == "true");
         self.turn.exit = Some(TurnExit {
             code: field("exit_code").and_then(|text| text.parse().ok()).unwrap_or(-1),
-            timed_out: field("timed_out").is_some_and(|text| text == "true"),
-            promised: promise.is_some_and(|promise| output.contains(promise)),
+            timed_out: is_true("timed_out"),
+            promised: is_true("promised")
+                || promise.is_some_and(|promise| output.contains(promise)),
         });
         if record.topic() == IterationFinish::TOPIC {
             self.seen.extend(self.turn.events.iter().cloned());

@@ -106,7 +106,7 @@ system_events! {
     loop_complete: LoopComplete { reason }
     loop_stop: LoopStop { reason, completed_iterations, stopped_before_iteration, max_iterations, iteration, output_tail }
     iteration_start: IterationStart { recent_event, suggested_roles, allowed_events, backpressure, prompt }
-    iteration_finish: IterationFinish { exit_code, timed_out, elapsed_s, output }
+    iteration_finish: IterationFinish { exit_code, timed_out, elapsed_s, output, promised }
     backend_start: BackendStart { backend_kind, command, prompt_mode, timeout_ms, prompt_detour }
     backend_finish: BackendFinish { exit_code, timed_out, output }
     review_start: ReviewStart { kind, backend_kind, command, prompt_mode, prompt, timeout_ms, enforcement }
@@ -243,6 +243,7 @@ fn the_wire_form_is_that_of_the_reference() {
         timed_out: false,
         elapsed_s: Seconds(12),
         output: "a\n".into(),
+        ..IterationFinish::default()
     };
     let mut line = Vec::new();
     print(&finish.record(&heading), &mut line);

@@ -70,33 +70,27 @@ impl MemoryFile {
         if stat.len == 0 {
             self.file.sync_name()?;
         }
-        let read = |error| match error {
-            ReadError::Unsuitable { path, why } => AppendError::Unsuitable { path, why },
-            ReadError::Io { path, source } => AppendError::io(&path, "read", source),
-            ReadError::Changed { path } => {
-                AppendError::io(&path, "read", io::Error::other("it was replaced"))
-            }
-        };
-        let mut memory = self.read().map_err(read)?;
-        let torn = self.torn().map_err(read)?;
+        let mut memory = self.read()?;
+        let torn = self.torn()?;
         // Its writer died, or somebody edited the file by hand: once its line is ended, it counts.
         memory.apply(&torn);
 
-        let Some(said) = decide(&memory) else { return Ok(None) };
-        let number = memory.next_number().max(author.first_number);
-        let entry = Entry {
-            id: said.id(number),
+        let entry = decide(&memory).map(|said| Entry {
+            id: said.id(memory.next_number().max(author.first_number)),
             created: self.clock.now().to_string(),
             source: author.source.clone(),
             said,
-        };
+        });
+        // Also where nothing is added: whoever did not because of what is there relies on it.
         let mut bytes = if torn.is_empty() { Vec::new() } else { vec![b'\n'] };
-        print(&entry, &mut bytes);
+        if let Some(entry) = &entry {
+            print(entry, &mut bytes);
+        }
         self.write(file.as_ref(), stat.len, &bytes)?;
         // An unlock that fails is made good by closing the file.
         let _ = file.unlock();
         file.sync().map_err(|error| self.file.not_durable(error))?;
-        Ok(Some(entry))
+        Ok(entry)
     }
 
     /// What stands behind the last whole line.

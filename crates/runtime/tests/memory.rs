@@ -57,6 +57,23 @@ fn a_torn_line_is_ended_and_counts_if_it_is_whole() {
 }
 
 #[test]
+fn whoever_adds_nothing_because_of_a_torn_line_can_rely_on_it() {
+    let sim = SimWorld::new(Seed(1));
+    let world = sim.world();
+    let file = MemoryFile::new("/memory.jsonl", &world, FileSettings::default());
+    sim.disk.set_contents("/memory.jsonl", b"");
+    let line = b"{\"id\": \"mem-1\", \"type\": \"learning\", \"text\": \"known\"}";
+    sim.disk.write_raw("/memory.jsonl", line);
+    let unless_known = &mut |memory: &Memory| memory.live().is_empty().then(|| learning("known"));
+    assert_eq!(file.add(&Author::default(), unless_known).unwrap(), None);
+    assert_eq!(file.read().unwrap().live().len(), 1);
+    assert_eq!(
+        sim.disk.durable_contents("/memory.jsonl"),
+        Some(sim.disk.contents("/memory.jsonl"))
+    );
+}
+
+#[test]
 fn an_entry_that_was_told_of_survives_a_crash_at_any_byte() {
     simulate("memory", 300, |seed, dice| {
         let sim = SimWorld::new(seed);

@@ -37,6 +37,6 @@ pub use clock::SimClock;
 pub use disk::{Calls, Faults, Moment, Op, SimDisk};
 pub use entropy::SimEntropy;
 pub use sandbox::Sandbox;
-pub use seed::{Dice, Seed, all_seeds_run, simulate};
+pub use seed::{Dice, Seed, all_seeds_run, simulate, simulate_at_once};
 pub use spawner::{Script, SimSpawner};
 pub use world::SimWorld;

@@ -2,7 +2,10 @@
 
 use std::env;
 use std::fmt;
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 /// The number from which a whole simulation follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,12 +117,44 @@ pub fn all_seeds_run() -> bool {
 /// # Panics
 ///
 /// When the simulation does, or when one of the two variables holds something else than a number.
-#[expect(clippy::print_stderr, reason = "the seed is told to the person who runs the test")]
 pub fn simulate(name: &str, count: u64, simulation: impl FnMut(Seed, &mut Dice)) {
+    run(name, wanted_seeds(name, count), simulation, tell);
+}
+
+/// Like [`simulate`], on all cores at once. The seeds are the same ones every time, their order is not.
+///
+/// # Panics
+///
+/// Like [`simulate`], once every core is done with the seed that it is at.
+pub fn simulate_at_once(name: &str, count: u64, simulation: impl Fn(Seed, &mut Dice) + Sync) {
+    let seeds = wanted_seeds(name, count);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mine = std::iter::from_fn(|| seeds.get(next.fetch_add(1, Ordering::Relaxed)).copied());
+        let once = AssertUnwindSafe(|| run(name, mine, &simulation, tell));
+        catch_unwind(once).inspect_err(|_| next.store(seeds.len(), Ordering::Relaxed))
+    };
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let panics: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let ends = workers.into_iter().map(|worker| worker.join().and_then(|end| end));
+        ends.filter_map(Result::err).collect()
+    });
+    if let Some(panic) = panics.into_iter().next() {
+        resume_unwind(panic);
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the seed is told to the person who runs the test")]
+fn tell(line: &str) {
+    eprintln!("{line}");
+}
+
+/// The seeds that the environment asks for, or else the usual ones.
+fn wanted_seeds(name: &str, count: u64) -> Vec<Seed> {
     let only = env::var("AUTOLOOP_SEED").ok();
     let many = env::var("AUTOLOOP_SEEDS").ok();
-    let seeds = seeds(name, count, Wanted { only: only.as_deref(), many: many.as_deref() });
-    run(name, seeds, simulation, |line| eprintln!("{line}"));
+    seeds(name, count, Wanted { only: only.as_deref(), many: many.as_deref() })
 }
 
 /// What the environment asks for.
@@ -145,7 +180,7 @@ fn seeds(name: &str, count: u64, wanted: Wanted<'_>) -> Vec<Seed> {
 
 fn run(
     name: &str,
-    seeds: Vec<Seed>,
+    seeds: impl IntoIterator<Item = Seed>,
     mut simulation: impl FnMut(Seed, &mut Dice),
     mut say: impl FnMut(&str),
 ) {
@@ -211,6 +246,28 @@ mod tests {
                  rerun only it with AUTOLOOP_SEED={bad}"
             )]
         );
+    }
+
+    #[test]
+    fn at_once_every_seed_runs_once_and_a_failure_still_fails() {
+        let count = |bad: Option<Seed>| {
+            let ran = std::sync::Mutex::new(Vec::new());
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                simulate_at_once("at once", 40, |seed, _| {
+                    ran.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(seed);
+                    assert_ne!(Some(seed), bad, "this one");
+                });
+            }));
+            let mut ran: Vec<_> =
+                ran.into_inner().unwrap().into_iter().map(|seed: Seed| seed.0).collect();
+            ran.sort_unstable();
+            (outcome.is_ok(), ran)
+        };
+        let mut all: Vec<_> = wanted_seeds("at once", 40).iter().map(|seed| seed.0).collect();
+        let bad = Seed(all[0]);
+        all.sort_unstable();
+        assert_eq!(count(None), (true, all));
+        assert!(!count(Some(bad)).0);
     }
 
     #[test]

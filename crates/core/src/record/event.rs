@@ -246,6 +246,8 @@ system_events! {
         elapsed_s: Seconds,
         /// What it printed.
         output: String,
+        /// Said where the output holds the completion promise and is too long for a reader to look.
+        promised: Option<bool>,
     }
 
     /// The backend is about to be started.

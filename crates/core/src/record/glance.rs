@@ -71,6 +71,20 @@ impl<'a> Glance<'a> {
         }
     }
 
+    /// All fields of a system record that are no structures, in order, as [`Glance::field`] tells them.
+    pub fn each_field(&self, mut tell: impl FnMut(&str, Cow<'_, str>)) {
+        match &self.0 {
+            Seen::Scanned(scan) => {
+                for (key, value) in scan.fields.into_iter().flat_map(pairs) {
+                    if let Some(text) = scalar_text(value) {
+                        tell(&String::from_utf8_lossy(key), text);
+                    }
+                }
+            }
+            Seen::Parsed(record) => record.each_field(|name, text| tell(name, Cow::Owned(text))),
+        }
+    }
+
     /// Whether it is an agent's record: the payload itself may be long, and is left alone.
     pub fn has_payload(&self) -> bool {
         match &self.0 {

@@ -45,7 +45,7 @@ impl Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 4;
+    const VERSION: u32 = 5;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();

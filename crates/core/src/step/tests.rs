@@ -1,7 +1,7 @@
 use super::*;
 use crate::record::{
-    Glance, Heading, IterationFinish, IterationStart, LoopStart, Record, ReviewFinish, ReviewStart,
-    print,
+    Glance, Heading, IterationFinish, IterationStart, LoopResume, LoopStart, Record, ReviewFinish,
+    ReviewStart, print,
 };
 use crate::stamp::Stamp;
 use crate::topic::Topic;
@@ -202,4 +202,30 @@ fn an_iteration_that_was_cut_off_is_done_again_as_it_was() {
         emit(2, "task.complete"),
     ];
     assert_eq!(step(&cut, &rules()), "iterate 2 after tasks.ready by builder");
+}
+
+#[test]
+fn a_goal_that_was_reached_when_the_run_was_interrupted_is_reached_when_it_goes_on() {
+    let taken_up = |exit_code| {
+        let stop = LoopStop { reason: "interrupted".into(), ..LoopStop::default() };
+        let resume = LoopResume { resumed_from_iteration: 1, ..LoopResume::default() };
+        [
+            start(),
+            begin(1, "loop.start"),
+            emit(1, "task.complete"),
+            end(1, exit_code, ""),
+            stop.record(&at(0)),
+            resume.record(&at(0)),
+        ]
+    };
+    assert_eq!(step(&taken_up(0), &rules()), "complete: completion_event");
+    // A failure is put down to the interruption.
+    assert_eq!(step(&taken_up(143), &rules()), "iterate 2 after task.complete by planner,builder");
+}
+
+#[test]
+fn a_promise_counts_where_the_record_says_so_too() {
+    let end = IterationFinish { promised: Some(true), ..IterationFinish::default() };
+    let said = [start(), begin(1, "loop.start"), end.record(&at(1))];
+    assert_eq!(step(&said, &rules()), "complete: completion_promise");
 }

@@ -23,6 +23,8 @@ use crate::world::{Ending, Finished};
 
 /// How many characters of earlier outputs a prompt carries.
 const SCRATCHPAD_BUDGET: usize = 24_000;
+/// Readers of the journal are shown an output whole up to this many bytes, whatever is in it.
+const LONG_OUTPUT: u64 = 64 * 1024;
 /// How much of the output a stopping run shows.
 const TAIL_SHOWN: usize = 500;
 
@@ -83,9 +85,6 @@ impl Drive<'_> {
         self.ledger.append(self.durability(), |foreign| {
             end.records(&heading, &invalid_events(&order.recent_event, &order.route, foreign))
         })?;
-        if finished.found {
-            self.ledger.note_promise();
-        }
         for note in notes(finished) {
             (self.tell)(Progress::Note(&note));
         }
@@ -184,10 +183,12 @@ impl TurnEnd {
         let text = if output.is_some() { String::new() } else { said(finished) };
         let (exit_code, timed_out) = (finished.exit_code(), finished.timed_out());
         let elapsed_s = Seconds(finished.elapsed.as_secs());
+        let is_long = finished.stdout.bytes > LONG_OUTPUT;
+        let promised = (finished.found && is_long).then_some(true);
         TurnEnd {
             backend: BackendFinish { exit_code, timed_out, output: text.clone() },
             usage: usage(finished),
-            iteration: IterationFinish { exit_code, timed_out, elapsed_s, output: text },
+            iteration: IterationFinish { exit_code, timed_out, elapsed_s, output: text, promised },
             output,
         }
     }

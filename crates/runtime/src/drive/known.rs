@@ -79,7 +79,8 @@ impl Known {
     }
 }
 
-/// What a run has come to by its own records; `None` when there are none.
+/// What a run has come to by its own records; `None` when there are none. For whoever means to go on
+/// with it: a last record that lacks nothing but its newline is given it.
 ///
 /// # Errors
 ///
@@ -89,6 +90,7 @@ pub fn standing(
     state_dir: &Path,
     (id, disk): (&str, &dyn Disk),
 ) -> Result<Option<Run>, DriveError> {
+    journal.repair()?;
     let runs = journal.fold::<Runs>()?.view;
     let Some(run) = runs.get(id) else { return Ok(None) };
     let noted = Noted::read(&run_dir(state_dir, id)?, disk);
@@ -96,7 +98,8 @@ pub fn standing(
 }
 
 /// The id of the run that began last among those that were cut off or interrupted. One that this
-/// program drove comes before one that only the journal knows of.
+/// program drove comes before one that only the journal knows of. The journal is repaired first, as
+/// for [`standing`].
 ///
 /// # Errors
 ///
@@ -106,6 +109,7 @@ pub fn latest_unfinished(
     state_dir: &Path,
     disk: &dyn Disk,
 ) -> Result<Option<String>, DriveError> {
+    journal.repair()?;
     let runs = journal.fold::<Runs>()?.view;
     for run in runs.iter().rev().filter(|run| run.start.is_some()) {
         let Ok(dir) = run_dir(state_dir, &run.id) else { continue };

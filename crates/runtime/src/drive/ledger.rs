@@ -61,6 +61,8 @@ impl<'a> Ledger<'a> {
         id: &str,
         (run_dir, world): (&Path, &World),
     ) -> Result<Self, DriveError> {
+        // What its last harness wrote may lack nothing but the newline.
+        journal.repair()?;
         let Known { run, scratchpad, position, marks } =
             Known::read(journal, id, Noted::read(run_dir, &*world.disk))?;
         let notebook = Notebook::begin(run_dir, &marks, world).map_err(unwritable)?;
@@ -85,11 +87,6 @@ impl<'a> Ledger<'a> {
     /// The heading of the records of one step.
     pub fn heading(&self, iteration: impl ToString, now: Stamp) -> Heading {
         Heading { run: self.run.id.clone(), iteration: iteration.to_string(), now }
-    }
-
-    /// Says that the output of the last iteration holds the promise.
-    pub fn note_promise(&mut self) {
-        self.run.note_promise();
     }
 
     /// Takes in what others wrote since, and returns it.

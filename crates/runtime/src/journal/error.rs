@@ -78,6 +78,19 @@ pub enum AppendError {
     },
 }
 
+/// Whoever appends has to read too.
+impl From<ReadError> for AppendError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Unsuitable { path, why } => AppendError::Unsuitable { path, why },
+            ReadError::Io { path, source } => AppendError::io(&path, "read", source),
+            ReadError::Changed { path } => {
+                AppendError::io(&path, "read", io::Error::other("it was replaced"))
+            }
+        }
+    }
+}
+
 impl AppendError {
     pub(crate) fn io(path: &Path, doing: &'static str, source: io::Error) -> Self {
         AppendError::Io { path: path.to_owned(), doing, source: Arc::new(source) }

@@ -121,6 +121,17 @@ impl FileJournal {
         Ok((len > offset).then_some(Fragment { offset, bytes: len - offset, kind }))
     }
 
+    /// Ends a line that its writer did not live to end, if that is how the journal ends. It may be a
+    /// whole record that lacks nothing but its newline: whoever goes by what is on record repairs first.
+    pub fn repair(&self) -> Result<(), AppendError> {
+        let fragment = self.fragment()?;
+        if fragment.is_some_and(|fragment| fragment.kind == FragmentKind::Torn) {
+            let nothing = Entry::new(&[], Append::default())?;
+            self.commit.run(nothing, |entries| self.commit(&entries))?;
+        }
+        Ok(())
+    }
+
     /// Copies bytes of the file as they stand.
     pub fn copy(
         &self,
@@ -335,13 +346,7 @@ impl Journal for FileJournal {
             return Err(error.clone());
         }
         if records.is_empty() {
-            let head = self.head().map_err(|error| match error {
-                ReadError::Io { path, source } => AppendError::io(&path, "read", source),
-                ReadError::Unsuitable { path, why } => AppendError::Unsuitable { path, why },
-                ReadError::Changed { path } => {
-                    AppendError::io(&path, "read", io::Error::other("it was replaced"))
-                }
-            })?;
+            let head = self.head()?;
             return match how.expect {
                 Some(expected) if expected != head => Err(AppendError::Conflict { head }),
                 _ => Ok(head),

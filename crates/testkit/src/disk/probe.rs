@@ -24,6 +24,24 @@ impl SimDisk {
         }
     }
 
+    /// The bytes of a file behind an offset, as processes see them; `None` when it does not reach that
+    /// far. Cheap enough to be asked after every call.
+    #[must_use]
+    pub fn contents_from(&self, path: impl AsRef<Path>, offset: usize) -> Option<Vec<u8>> {
+        let state = self.machine.state();
+        let inode = state.tree.walk(path.as_ref(), LastLink::Follow, View::Cached).ok()?;
+        match state.tree.node(inode) {
+            Node::File(content) => content.cached().get(offset..).map(<[u8]>::to_vec),
+            Node::Dir(_) | Node::Symlink(_) | Node::Special => None,
+        }
+    }
+
+    /// Whether the machine runs: it did not die, and nobody has opened its disk anew.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.machine.state().is_on()
+    }
+
     /// The bytes of a file that any power cut leaves; `None` when its name may be lost.
     #[must_use]
     pub fn durable_contents(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {

@@ -1,0 +1,140 @@
+//! Whole loops in virtual time: generated agents, on a disk that dies anywhere, taken up until they end.
+//!
+//! A seed makes a loop (settings, roles, who follows whom), its agents, and what befalls it: power cuts
+//! and kills at any byte, call and sync, full disks, failing calls, short writes, interruptions, and
+//! others who write to the journal meanwhile. Agents talk, through the door and past it, leave torn
+//! lines, forge, remember, edit the files of the loop or break them, fail, hang, and are lost.
+//!
+//! After every call to the disk a [witness](witness) looks at the journal and has each record that is
+//! new [judged](judge), by a model of the rules that shares nothing with the driver: it may stand where
+//! it stands, and it says what is so. No agent is started before that is on the disk for good. A harness
+//! that dies is followed by another one, until the run has ended.
+//!
+//! # What is the same
+//!
+//! Every seed is carried out twice, once left alone and once disturbed. What an agent does is a function
+//! of the seed and the iteration (or review) that it is started for, never of how often that was tried
+//! before. The two runs came to the same when they agree in
+//!
+//! - how the run ended,
+//! - the iterations that were finished, in order: the event that routed each, the events that were
+//!   accepted in it, its exit, whether it promised, and whether something in it was refused,
+//! - before which iterations there was a review,
+//! - the events that were seen, and the one that routes,
+//! - what is remembered.
+//!
+//! The journals differ. An iteration that was cut off stands there twice, and what it had said before
+//! stands there too: the start that follows makes it void, for the harness as for every view. What was
+//! refused in it stays on record as refused. What is remembered is not said twice, because these agents
+//! look first.
+//!
+//! Some runs cannot come to the same, and are only judged. An agent that changes who follows whom, or
+//! when there are reviews, and is then cut off, is started again under its own new rules. One that fails
+//! while a person interrupts the run is taken to have failed because of that. With `journal.sync =
+//! "never"` a power cut may undo iterations whose edits to files it does not undo. And an iteration
+//! during which a stranger forges records is not trusted as one that was left alone.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+#[path = "simulated_runs/agent.rs"]
+mod agent;
+#[path = "simulated_runs/judge.rs"]
+mod judge;
+#[path = "simulated_runs/play.rs"]
+mod play;
+#[path = "simulated_runs/rules.rs"]
+mod rules;
+#[path = "simulated_runs/setup.rs"]
+mod setup;
+#[path = "simulated_runs/trouble.rs"]
+mod trouble;
+#[path = "simulated_runs/witness.rs"]
+mod witness;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use autoloop_testkit::sandbox::tell;
+use autoloop_testkit::{Dice, Moment, Seed, all_seeds_run, simulate_at_once};
+
+use play::{Played, play};
+use rules::Rules;
+use setup::{Redo, Setup, Sync};
+use trouble::{Blow, Trouble};
+
+/// Each is carried out twice.
+const SEEDS: u64 = 5_100;
+/// What was seen.
+#[derive(Debug, Default)]
+struct Tally {
+    runs: u64,
+    cuts: u64,
+    records: u64,
+    comparable: u64,
+    endings: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    fn count(&mut self, played: &Played) {
+        self.runs += 1;
+        self.cuts += played.cuts;
+        self.records += played.records;
+        self.comparable += u64::from(played.redo == Redo::Same);
+        *self.endings.entry(played.story.ending.clone().unwrap_or_default()).or_default() += 1;
+    }
+}
+
+/// A run that nothing befell, and the same one with all that befell it.
+fn both(setup: &Setup, dice: &mut Dice) -> [Played; 2] {
+    let alone = play(setup, &Trouble::none(setup));
+    let trouble = Trouble::any(dice, setup, &alone.needs);
+    let disturbed = play(setup, &trouble);
+    if disturbed.redo == Redo::Same {
+        assert_eq!(disturbed.story, alone.story, "{trouble:?}");
+        assert_eq!(disturbed.memory, alone.memory, "{trouble:?}");
+    }
+    [alone, disturbed]
+}
+
+#[test]
+fn a_run_that_was_cut_off_ends_like_one_that_was_not() {
+    let tally = Mutex::new(Tally::default());
+    simulate_at_once("runs", SEEDS, |seed, dice| {
+        let runs = both(&Setup::any(seed, dice), dice);
+        runs.iter().for_each(|run| tally.lock().unwrap().count(run));
+    });
+    let tally = tally.into_inner().unwrap();
+    tell(&format!("{tally:?}"));
+    if all_seeds_run() {
+        assert!(tally.runs >= 10_000 && tally.cuts >= SEEDS, "{tally:?}");
+        assert!(tally.comparable * 10 >= tally.runs * 8, "{tally:?}");
+        assert_eq!(tally.endings.len(), 5, "{tally:?}");
+    }
+}
+
+#[test]
+fn a_promise_in_a_long_output_is_kept_over_a_crash() {
+    let mut dice = Seed(0).dice();
+    let mut setup = Setup::any(Seed(0), &mut dice);
+    setup.rules = Rules { max: 2, required: Vec::new(), ..setup.rules };
+    (setup.promise, setup.sync) = ("LOOP_COMPLETE", Sync::Always);
+    (setup.is_loud, setup.forges, setup.edits) = (true, false, false);
+    let alone = play(&setup, &Trouble::none(&setup));
+    assert_eq!(alone.story.ending.as_deref(), Some("loop.complete completion_promise"));
+    // The last sync is that of the ending, the one before it that of the iteration.
+    let syncs = alone.needs.calls.syncs();
+    let blows = vec![Blow::Sync(syncs - 1, Moment::AfterEffect)];
+    let cut = play(&setup, &Trouble { blows, ..Trouble::none(&setup) });
+    assert_eq!((cut.cuts, cut.story), (1, alone.story));
+}
+
+#[test]
+fn a_seed_gives_the_same_bytes_twice() {
+    simulate_at_once("bytes", 50, |seed, _| {
+        let bytes = || {
+            let mut dice = seed.dice();
+            both(&Setup::any(seed, &mut dice), &mut dice).map(|run| (run.journal, run.memory))
+        };
+        assert!(bytes() == bytes(), "not the same bytes");
+    });
+}

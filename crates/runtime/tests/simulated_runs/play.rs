@@ -1,0 +1,285 @@
+//! Carrying a generated run out, through whatever befalls it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use autoloop_core::memory::{Places, Said};
+use autoloop_core::record::{Heading, Object};
+use autoloop_core::run::{Run, Runs, Stage};
+use autoloop_core::run_id::RunId;
+use autoloop_core::topic::Topic;
+use autoloop_runtime::drive::{Bounds, Drive, DriveError, Scene};
+use autoloop_runtime::journal::{Append, FileJournal, Journal};
+use autoloop_runtime::memory::MemoryFile;
+use autoloop_runtime::process::Interrupts;
+use autoloop_runtime::project::Project;
+use autoloop_runtime::world::World;
+use autoloop_testkit::{Dice, Op, Seed, SimDisk, SimWorld};
+
+use crate::agent::{Agent, PATIENCE};
+use crate::judge::{Author, Done, Known, Story};
+use crate::rules::{RESERVED, one_of};
+use crate::setup::{JOURNAL, Redo, Setup, Sync};
+use crate::trouble::{Blow, Needs, Trouble};
+use crate::witness::Witness;
+
+/// More harnesses than any run needs.
+const MOST_ATTEMPTS: u64 = 30;
+/// Somebody else, as a process.
+const STRANGER: u32 = 8;
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Played {
+    pub(crate) journal: Vec<u8>,
+    pub(crate) story: Story,
+    pub(crate) memory: Vec<Said>,
+    /// Whether everything that was done again was done in the same circumstances.
+    pub(crate) redo: Redo,
+    /// How often it was cut off.
+    pub(crate) cuts: u64,
+    pub(crate) records: u64,
+    pub(crate) needs: Needs,
+}
+
+/// A run on its way.
+struct Play<'a> {
+    setup: &'a Setup,
+    trouble: Trouble,
+    sim: SimWorld,
+    witness: Arc<Mutex<Witness>>,
+    agents: Arc<AtomicU64>,
+    cuts: u64,
+}
+
+/// Carries a run out to its end.
+pub(crate) fn play(setup: &Setup, trouble: &Trouble) -> Played {
+    let sim = SimWorld::new(setup.seed);
+    let witness = Arc::new(Mutex::new(Witness::new(setup, &sim.disk)));
+    let (trouble, agents) = (trouble.clone(), Arc::default());
+    let mut play = Play { setup, trouble, sim, witness, agents, cuts: 0 };
+    let mut blows = play.trouble.blows.clone().into_iter();
+    for attempt in 0..MOST_ATTEMPTS {
+        if play.attempt(attempt, blows.next().as_ref()) {
+            return play.come_to();
+        }
+    }
+    panic!("it never ends");
+}
+
+impl Play<'_> {
+    fn witness(&self) -> MutexGuard<'_, Witness> {
+        self.witness.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets one harness do what it can, and says whether the run has ended.
+    fn attempt(&mut self, attempt: u64, blow: Option<&Blow>) -> bool {
+        if self.witness().judge.stage() == Known::New {
+            self.witness().watch(format!("swift-agent-{attempt}"));
+        }
+        let interrupts = Interrupts::default();
+        self.set_the_stage(blow, &interrupts);
+        let driven = self.drive(&interrupts);
+        self.witness().look();
+        match driven {
+            // Its end had been put on record before the machine died.
+            Ok(None) => true,
+            Ok(Some(run)) => {
+                self.check(&run);
+                let is_over = self.witness().judge.stage() == Known::Over;
+                if !is_over {
+                    // Interrupted: a failure of its agent is put down to that.
+                    let has_failed =
+                        self.witness().judge.story.done.last().is_some_and(Done::has_failed);
+                    if has_failed {
+                        self.witness().redo = Redo::Differs;
+                    }
+                    let disk = self.sim.disk.reopen();
+                    self.go_on_with(disk);
+                }
+                is_over
+            }
+            Err(DriveError::Load(_)) if self.sim.disk.is_alive() && blow.is_none_or(is_quiet) => {
+                self.witness().mend_files();
+                false
+            }
+            Err(error) => {
+                let is_alive = self.sim.disk.is_alive();
+                let is_excused = matches!(blow, Some(Blow::Full(_) | Blow::Failing(_)));
+                assert!(!is_alive || is_excused, "{error:?}");
+                self.cuts += 1;
+                // After a power cut nobody can tell what was forged.
+                let may_lose = !is_alive && !self.setup.forges;
+                let disk = match may_lose && self.trouble.dice.chance(1, 2) {
+                    true => self.cut_power(),
+                    false => self.sim.disk.reopen(),
+                };
+                self.go_on_with(disk);
+                false
+            }
+        }
+    }
+
+    fn cut_power(&mut self) -> SimDisk {
+        if self.setup.sync == Sync::Never && self.setup.edits {
+            // What is done again is done with files that were edited later.
+            self.witness().redo = Redo::Differs;
+        }
+        self.sim.disk.crash(&mut self.trouble.dice)
+    }
+
+    fn go_on_with(&mut self, disk: SimDisk) {
+        self.witness().goes_on_with(&disk);
+        self.sim.disk = disk;
+    }
+
+    /// Sets what goes wrong, who looks and who acts.
+    fn set_the_stage(&mut self, blow: Option<&Blow>, interrupts: &Interrupts) {
+        self.sim.disk.set_faults(self.trouble.faults(blow));
+        let (witness, clock) = (Arc::downgrade(&self.witness), self.sim.clock.clone());
+        let setup = self.setup.clone();
+        let mut strangers = self.trouble.strangers.clone();
+        if let Some(dice) = &mut self.trouble.strangers {
+            *dice = dice.fork();
+        }
+        self.sim.disk.interleave(move |op, disk| {
+            // The disk must not keep the witness alive, who knows the disk.
+            let Some(witness) = witness.upgrade() else { return };
+            let witness = || witness.lock().unwrap_or_else(PoisonError::into_inner);
+            witness().look();
+            let Some(dice) = &mut strangers else { return };
+            if matches!(op, Op::Open | Op::Lock) && dice.chance(1, 25) {
+                let before = witness().now_writes(Author::Stranger);
+                let run = witness().run.clone();
+                let world = World {
+                    disk: Arc::new(disk.as_process(STRANGER)),
+                    clock: Arc::new(clock.clone()),
+                    ..SimWorld::new(Seed(0)).world()
+                };
+                Stranger { setup: &setup, world, run: &run }.meddle(dice);
+                witness().now_writes(before);
+            }
+        });
+
+        let (stage, setup, witness) =
+            (self.sim.clone(), self.setup.clone(), Arc::clone(&self.witness));
+        let (agents, interrupts) = (Arc::clone(&self.agents), interrupts.clone());
+        let since = agents.load(Ordering::Relaxed);
+        let interrupted = match blow {
+            Some(Blow::Interrupt(agent)) => Some(since + agent - 1),
+            _ => None,
+        };
+        self.sim = self.sim.clone().with_script(move |job| {
+            if Some(agents.fetch_add(1, Ordering::Relaxed)) == interrupted {
+                interrupts.raise(2);
+            }
+            Agent::new(&setup, &witness, &stage, job).act()
+        });
+    }
+
+    /// Drives the run, from its beginning or on, unless it is over.
+    fn drive(&self, interrupts: &Interrupts) -> Result<Option<Run>, DriveError> {
+        let world = self.sim.world();
+        let project = Project { dir: "/p".into(), loop_dir: "/p".into(), ..Project::default() };
+        let journal = FileJournal::new(JOURNAL, &world, PATIENCE);
+        let scene = Scene {
+            world: &world,
+            project: &project,
+            journal: &journal,
+            interrupts,
+            program: "/bin/autoloop".into(),
+            bounds: Bounds::Unenforced,
+            tell: &mut |_| {},
+        };
+        journal.repair()?;
+        self.witness().look();
+        let (run, stage) = {
+            let witness = self.witness();
+            (witness.run.clone(), witness.judge.stage())
+        };
+        let drive = match stage {
+            Known::Begun => Drive::resume(scene, &run),
+            Known::New => Drive::begin(scene, &RunId::new(&run), Some("build it".to_owned())),
+            Known::Over => return Ok(None),
+        };
+        drive?.run().map(Some)
+    }
+
+    /// What the harness holds to be true at the end is what the journal says, and all of it is there to
+    /// stay.
+    fn check(&self, run: &Run) {
+        let mut witness = self.witness();
+        if self.setup.sync != Sync::Never {
+            witness.acknowledge();
+        }
+        check_run(run, &witness.judge.story);
+    }
+
+    fn come_to(self) -> Played {
+        self.sim.disk.set_faults(autoloop_testkit::Faults::none());
+        self.sim.disk.interleave(|_, _| {});
+        let world = self.sim.world();
+        let witness = self.witness();
+        if !self.setup.forges {
+            let runs = FileJournal::new(JOURNAL, &world, PATIENCE).fold::<Runs>().unwrap().view;
+            check_run(runs.get(&witness.run).unwrap(), &witness.judge.story);
+        }
+        let calls = self.sim.disk.calls();
+        let bytes = self.sim.disk.bytes_appended();
+        Played {
+            journal: self.sim.disk.contents(JOURNAL),
+            story: witness.judge.story.clone(),
+            memory: memory(&world, &witness.run),
+            redo: witness.redo,
+            cuts: self.cuts,
+            records: witness.records,
+            needs: Needs { calls, bytes, agents: self.agents.load(Ordering::Relaxed) },
+        }
+    }
+}
+
+fn is_quiet(blow: &Blow) -> bool {
+    !matches!(blow, Blow::Failing(_))
+}
+
+fn check_run(run: &Run, story: &Story) {
+    assert!(matches!(run.stage, Stage::Ended(_)), "{run:?}");
+    assert_eq!(run.done, story.done.len() as u64);
+    assert_eq!(run.recent_event, story.recent);
+    assert_eq!(run.seen, story.seen.iter().cloned().collect::<BTreeSet<_>>());
+}
+
+fn memory(world: &World, run: &str) -> Vec<Said> {
+    let path = Places::of_run(Path::new("/p/.autoloop"), run).run.unwrap();
+    let memory = MemoryFile::new(path, world, PATIENCE).read().unwrap();
+    memory.live().into_iter().map(|entry| entry.said.clone()).collect()
+}
+
+/// Somebody who is no part of the run, and knows of it.
+struct Stranger<'a> {
+    setup: &'a Setup,
+    world: World,
+    run: &'a str,
+}
+
+impl Stranger<'_> {
+    /// Writes something to the journal, as it should be written. It must be nothing to the run.
+    fn meddle(&self, dice: &mut Dice) {
+        let heading = |run: &str| Heading {
+            run: run.into(),
+            iteration: "1".into(),
+            now: self.world.clock.now(),
+        };
+        let record = match dice.below(if self.setup.forges { 6 } else { 3 }) {
+            0 => heading(self.run).agent(Topic::new("issue.discovered"), "id=1;"),
+            1 => heading("other").agent(Topic::new("task.complete"), ""),
+            2 => heading("other").system("loop.complete", Object::new()),
+            _ => heading(self.run).system(one_of(dice, &RESERVED), Object::new()),
+        };
+        let journal = FileJournal::new(JOURNAL, &self.world, PATIENCE);
+        // The lock may be taken, the disk full, the machine dead.
+        let _ = journal.append(&[record.into()], Append::default());
+    }
+}

@@ -1,0 +1,189 @@
+//! What a generated loop is, and what each of its agents does: a function of the seed and the turn.
+
+use std::time::Duration;
+
+use autoloop_testkit::{Dice, Script, Seed, SimDisk};
+
+use crate::rules::{Cadence, Cast, Rules, one_of};
+
+pub(crate) const CONFIG: &str = "/p/autoloops.toml";
+pub(crate) const TOPOLOGY: &str = "/p/topology.toml";
+pub(crate) const JOURNAL: &str = "/p/.autoloop/journal.jsonl";
+/// How long a backend may take.
+const DEADLINE: Duration = Duration::from_secs(300);
+
+/// A loop.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) seed: Seed,
+    /// What it begins with.
+    pub(crate) rules: Rules,
+    pub(crate) promise: &'static str,
+    pub(crate) sync: Sync,
+    /// Whether agents write by hand what only the harness may write.
+    pub(crate) forges: bool,
+    /// Whether agents edit the files of the loop.
+    pub(crate) edits: bool,
+    /// Whether agents print more than can be held in memory.
+    pub(crate) is_loud: bool,
+}
+
+/// When records are forced to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sync {
+    Always,
+    Iteration,
+    Never,
+}
+
+/// An agent started for an iteration, or for the review before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Turn {
+    pub(crate) iteration: u64,
+    pub(crate) is_review: bool,
+}
+
+/// How an agent ends.
+#[derive(Clone, Debug)]
+pub(crate) struct End {
+    pub(crate) script: Script,
+    pub(crate) code: i32,
+    pub(crate) timed_out: bool,
+    pub(crate) output: Vec<u8>,
+}
+
+/// What an agent makes of the files of the loop.
+#[derive(Clone, Debug)]
+pub(crate) enum Edit {
+    To(Rules),
+    /// Something that cannot be used.
+    Broken(&'static str),
+}
+
+impl Setup {
+    pub(crate) fn any(seed: Seed, dice: &mut Dice) -> Self {
+        Setup {
+            seed,
+            rules: Rules::any(dice),
+            promise: one_of(dice, &["LOOP_COMPLETE", "LOOP_COMPLETE", "all done", ""]),
+            sync: *dice.pick(&[Sync::Always, Sync::Always, Sync::Iteration, Sync::Never]),
+            forges: dice.chance(1, 5),
+            edits: dice.chance(1, 3),
+            is_loud: false,
+        }
+    }
+
+    /// Puts the files of the loop in place.
+    pub(crate) fn plant(&self, rules: &Rules, disk: &SimDisk) {
+        let sync = match self.sync {
+            Sync::Always => "always",
+            Sync::Iteration => "iteration",
+            Sync::Never => "never",
+        };
+        let rest = format!(
+            "event_loop.completion_promise = {:?}\njournal.sync = {sync:?}\n\
+             backend.command = \"agent\"\nbackend.kind = \"command\"\nbackend.timeout_ms = {}\n\
+             review.timeout_ms = {}\n",
+            self.promise,
+            DEADLINE.as_millis(),
+            DEADLINE.as_millis()
+        );
+        disk.set_contents(CONFIG, (rules.config() + &rest).as_bytes());
+        disk.set_contents(TOPOLOGY, rules.topology().as_bytes());
+    }
+
+    /// The dice of one side of an agent: the same whenever it is started for the same turn.
+    pub(crate) fn dice(&self, turn: Turn, side: Side) -> Dice {
+        let place = turn.iteration * 8 + u64::from(turn.is_review) * 4 + side as u64;
+        let mut dice = Seed(self.seed.0 ^ (place << 20)).dice();
+        dice.fork()
+    }
+
+    /// How the agent of a turn ends.
+    pub(crate) fn end(&self, turn: Turn) -> End {
+        let mut dice = self.dice(turn, Side::End);
+        let word = if self.promise.is_empty() { "nothing" } else { self.promise };
+        let output = match dice.below(9) {
+            _ if self.is_loud => {
+                // A record too long to be held, and what matters is in the midst of it.
+                let mut output = vec![b'\n'; 800_000];
+                output.splice(400_000..400_000, word.bytes());
+                output
+            }
+            0 => word.as_bytes().to_vec(),
+            1 => format!("so {word} then").into_bytes(),
+            2 => dice.bytes(20),
+            3 => Vec::new(),
+            _ => b"worked on it\n".to_vec(),
+        };
+        let (script, code, timed_out) = match dice.below(60) {
+            0 => (Script::hangs(), 143, true),
+            1 => (Script::hangs().ignoring_terminate(), 137, true),
+            2 => (Script::is_lost(), 125, false),
+            3 => (Script::exits(1), 1, false),
+            4 => (Script::never_starts(std::io::ErrorKind::NotFound), 127, false),
+            5..8 => {
+                let takes = Duration::from_secs(dice.below(400));
+                match takes < DEADLINE {
+                    true => (Script::exits(0).taking(takes), 0, false),
+                    false => (Script::exits(0).taking(takes), 143, true),
+                }
+            }
+            _ => (Script::exits(0), 0, false),
+        };
+        // Nobody heard what they printed.
+        let output = if matches!(code, 125 | 127) { Vec::new() } else { output };
+        End { script: script.stdout(&output), code, timed_out, output }
+    }
+
+    pub(crate) fn is_promised(&self, turn: Turn) -> bool {
+        let output = self.end(turn).output;
+        let word = self.promise.as_bytes();
+        !word.is_empty() && output.windows(word.len()).any(|at| at == word)
+    }
+
+    /// What the agent of a turn makes of the files, given what is in force; and whether that makes no
+    /// difference to its own turn, should it have to be done again.
+    pub(crate) fn edit(&self, turn: Turn, rules: &Rules) -> Option<(Edit, Redo)> {
+        let mut dice = self.dice(turn, Side::Edit);
+        if !self.edits || !dice.chance(1, 3) {
+            return None;
+        }
+        let mut rules = rules.clone();
+        let mut redo = Redo::Same;
+        match dice.below(7) {
+            0 => return Some((Edit::Broken(one_of(&mut dice, &[CONFIG, TOPOLOGY])), redo)),
+            1 | 2 => rules.max = turn.iteration + dice.below(4),
+            3 | 4 if turn.is_review => rules.cast = rules.cast.shuffled(&mut dice),
+            3 => {
+                rules.cast = Cast::any(dice.index(4), &mut dice);
+                redo = Redo::Differs;
+            }
+            4 => {
+                rules.review = *dice.pick(&[Cadence::Never, Cadence::Every(1), Cadence::Every(2)]);
+                redo = Redo::Differs;
+            }
+            5 if !turn.is_review => rules.required = Rules::any_required(&mut dice),
+            6 if !turn.is_review => {
+                rules.completion = one_of(&mut dice, &["task.complete", "done.now"]);
+            }
+            _ => return None,
+        }
+        Some((Edit::To(rules), redo))
+    }
+}
+
+/// What there are dice for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Side {
+    Speech,
+    End,
+    Edit,
+}
+
+/// Whether a turn that is done again is done in the same circumstances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Redo {
+    Same,
+    Differs,
+}

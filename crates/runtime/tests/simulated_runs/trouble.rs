@@ -1,0 +1,115 @@
+//! What befalls a run.
+
+use autoloop_testkit::{Calls, Dice, Faults, Moment, Op};
+
+use crate::setup::Setup;
+
+/// Everything that befalls one run.
+#[derive(Clone, Debug)]
+pub(crate) struct Trouble {
+    /// One for every harness, until there are no more.
+    pub(crate) blows: Vec<Blow>,
+    /// Whether writes take fewer bytes than they are given.
+    pub(crate) short_writes: Option<Dice>,
+    /// Whether others write to the journal meanwhile.
+    pub(crate) strangers: Option<Dice>,
+    /// Decides what a dead machine leaves.
+    pub(crate) dice: Dice,
+}
+
+/// What befalls one harness.
+#[derive(Clone, Debug)]
+pub(crate) enum Blow {
+    /// The machine dies at this call.
+    Call(u64),
+    /// At this byte.
+    Byte(u64),
+    /// At this sync.
+    Sync(u64, Moment),
+    /// The disk has room for so many bytes.
+    Full(u64),
+    /// Some calls fail.
+    Failing(Vec<(Op, u64, i32)>),
+    /// A person asks it to stop while this agent runs.
+    Interrupt(u64),
+}
+
+/// What a run needs when nothing befalls it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Needs {
+    pub(crate) calls: Calls,
+    pub(crate) bytes: u64,
+    pub(crate) agents: u64,
+}
+
+const EIO: i32 = 5;
+const EINTR: i32 = 4;
+
+impl Trouble {
+    /// Nothing.
+    pub(crate) fn none(setup: &Setup) -> Trouble {
+        Trouble { blows: Vec::new(), short_writes: None, strangers: None, dice: setup.seed.dice() }
+    }
+
+    /// Blows within reach of a run that needs so much.
+    pub(crate) fn any(dice: &mut Dice, setup: &Setup, needs: &Needs) -> Trouble {
+        let blow = |_| match dice.below(20) {
+            0..5 => Blow::Call(1 + dice.below(needs.calls.total())),
+            5..11 => Blow::Byte(dice.below(needs.bytes)),
+            11..15 => Blow::Sync(
+                1 + dice.below(needs.calls.syncs().max(1)),
+                *dice.pick(&[Moment::BeforeEffect, Moment::AfterEffect]),
+            ),
+            15 | 16 => Blow::Full(dice.below(3 * needs.bytes)),
+            17 => Blow::Interrupt(1 + dice.below(needs.agents)),
+            // Where files change, nobody could say which of them was read.
+            _ if setup.edits => Blow::Byte(dice.below(needs.bytes)),
+            _ => Blow::Failing((0..3).map(|_| failing(dice, needs)).collect()),
+        };
+        let blows = (0..4).map(blow).collect::<Vec<_>>();
+        let count = 1 + dice.index(blows.len());
+        Trouble {
+            blows: blows.into_iter().take(count).collect(),
+            short_writes: dice.chance(1, 4).then(|| dice.fork()),
+            strangers: dice.chance(if setup.forges { 3 } else { 1 }, 4).then(|| dice.fork()),
+            dice: dice.fork(),
+        }
+    }
+
+    /// What goes wrong with the disk under a harness.
+    pub(crate) fn faults(&self, blow: Option<&Blow>) -> Faults {
+        let faults = Faults::none();
+        let faults = match blow {
+            Some(Blow::Call(k)) => faults.die_at_call(*k),
+            Some(Blow::Byte(n)) => faults.die_after_bytes(*n),
+            Some(Blow::Sync(k, moment)) => faults.die_at_sync(*k, *moment),
+            Some(Blow::Full(bytes)) => faults.capacity(*bytes),
+            Some(Blow::Failing(calls)) => {
+                calls.iter().fold(faults, |faults, &(op, k, errno)| faults.fail_call(op, k, errno))
+            }
+            Some(Blow::Interrupt(_)) | None => faults,
+        };
+        match &self.short_writes {
+            Some(dice) => faults.short_writes(dice.clone()),
+            None => faults,
+        }
+    }
+}
+
+fn failing(dice: &mut Dice, needs: &Needs) -> (Op, u64, i32) {
+    let op = *dice.pick(&[
+        Op::Open,
+        Op::Stat,
+        Op::Lock,
+        Op::Unlock,
+        Op::Read,
+        Op::Append,
+        Op::Cut,
+        Op::Sync,
+        Op::SyncDir,
+        Op::CreateDir,
+        Op::Replace,
+    ]);
+    let errno = if op == Op::Append && dice.chance(1, 3) { EINTR } else { EIO };
+    (op, 1 + dice.below(needs.calls.of(op).max(1)), errno)
+}
