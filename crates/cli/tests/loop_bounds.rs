@@ -344,3 +344,35 @@ fn an_allowed_file_is_edited_by_renaming_another_over_it() {
         +x
         ");
 }
+
+/// A sibling in which a run is driven, as far as anybody can see: its lock is held.
+fn hold_a_run(tree: &Path) -> fs::File {
+    let run = tree.join(".autoloop/runs/other");
+    fs::create_dir_all(&run).unwrap();
+    let lock = fs::File::create(run.join("lock")).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
+#[test]
+fn what_another_run_does_meanwhile_is_left_alone() {
+    // The other run works in the same project: only the files of the loop are compared.
+    let project = project("echo theirs > src/main.rs; echo x > roles.md", "review.sandbox = 'off'");
+    let lock = hold_a_run(&project.sandbox.path(""));
+    assert_eq!(project.sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
+    assert_eq!(project.sandbox.read("src/main.rs"), b"theirs\n");
+    assert_eq!(violations(&project), "");
+    drop(lock);
+
+    // It works in a sibling: that one is not looked at, everything else is.
+    let project = self::project(
+        "echo theirs > $SIDE/src/main.rs; echo x > src/main.rs",
+        "review.sandbox = 'off'",
+    );
+    let side = project.sibling.path().join("side");
+    let lock = hold_a_run(&side);
+    assert_eq!(project.sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
+    assert_eq!(fs::read(side.join("src/main.rs")).unwrap(), b"theirs\n");
+    assert_eq!(violations(&project), "src/main.rs: file modified: put back");
+    drop(lock);
+}

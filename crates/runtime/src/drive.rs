@@ -6,11 +6,13 @@
 
 mod bounds;
 mod driver;
+mod findings;
 mod iteration;
 mod known;
 mod launch;
 mod ledger;
 mod notebook;
+mod others;
 mod review;
 
 use std::path::{Path, PathBuf};

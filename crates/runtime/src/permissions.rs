@@ -33,6 +33,7 @@ mod walk;
 mod watched;
 
 pub use confinement::{Confinement, Enforcement, SandboxError};
+pub use git::siblings;
 pub use growing::NotGrown;
 pub use overlay::Overlay;
 pub use report::{Allowed, Offence, Restored, Violation};

@@ -3,7 +3,6 @@
 //! All of this is about real files and the kernel, so it knows no simulated world ([`Bounds`]).
 //! docs/review-permissions.md says what the bounds are, and which layer stops what.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -15,9 +14,10 @@ use autoloop_core::env::{DOOR, TICKET};
 use autoloop_core::memory::Places;
 use autoloop_core::permissions::AllowList;
 use autoloop_core::plan::Plan;
-use autoloop_core::record::ReviewViolation;
 
+use super::findings::Findings;
 use super::launch::Turn;
+use super::others::{self, Others};
 use super::{Drive, DriveError};
 use crate::door::{Door, Keeper, Ticket};
 use crate::emit::{Emitter, Speaker};
@@ -25,17 +25,12 @@ use crate::journal::sidecar::sidecar_dir;
 use crate::journal::{FileJournal, FileSettings};
 use crate::memory::Tiers;
 use crate::permissions::{
-    Confinement, Enforcement, Overlay, Reach, Restored, Rules, SandboxError, Scratch, Snapshot,
-    Vault, Violation, Watched, probe, quiet_git,
+    Confinement, Enforcement, Overlay, Reach, Rules, SandboxError, Scratch, Snapshot, Vault,
+    Watched, probe, quiet_git, siblings,
 };
 use crate::process::{notes_dir, token};
 use crate::project::Loaded;
-use crate::world::{Access, Job, Leftovers};
-
-/// So many violations are put on record one by one.
-const MOST_TOLD: usize = 100;
-/// The longest diff that is put on record.
-const LONGEST_DIFF: usize = 1024 * 1024;
+use crate::world::{Job, Leftovers};
 
 /// Whether reviewers are held to their bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,18 +57,7 @@ pub(super) struct Confined {
 pub(super) struct Bound {
     confined: Confined,
     snapshot: Snapshot,
-    /// The runs of the project when the review began.
-    runs: BTreeSet<OsString>,
-}
-
-/// What a reviewer did to files.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Findings {
-    pub(super) violations: Vec<ReviewViolation>,
-    /// What it changed and may have changed.
-    pub(super) diff: Option<String>,
-    /// What the next prompt should say about it.
-    pub(super) notices: Vec<String>,
+    others: Others,
 }
 
 impl Drive<'_> {
@@ -142,13 +126,18 @@ impl Drive<'_> {
             Some(vault) => vault,
             None => Vault::new(&confined.grounds.state_dir)?,
         };
-        let watched = confined.grounds.watched(&confined.allow, job);
-        let runs = runs_in(&confined.grounds.state_dir);
+        let mut watched = confined.grounds.watched(&confined.allow, job);
+        // What the kernel keeps from being written need not be watched, and others may work there.
+        let is_safe = confined.enforcement != Enforcement::Snapshot;
+        let is_left_alone = |tree: &PathBuf| is_safe || others::work_in(tree, &watched, self.world);
+        let trees = siblings(&watched.project_dir);
+        watched.busy_worktrees = trees.into_iter().filter(is_left_alone).collect();
+        let others = Others::before(&confined.grounds.state_dir);
         let mut snapshot = Snapshot::take(vault, watched)?;
         if matches!(confined.enforcement, Enforcement::Landlock { .. }) {
             snapshot.make_placeholders()?;
         }
-        Ok(Bound { confined, snapshot, runs })
+        Ok(Bound { confined, snapshot, others })
     }
 
     /// The tightest bounds that the kernel offers, and the private place that belongs to them.
@@ -172,60 +161,30 @@ impl Drive<'_> {
     /// Finds out what the reviewer did, and undoes what it may not. It has to have ended, with
     /// everything that it started.
     pub(super) fn release(&mut self, bound: Bound, kind: &str) -> Findings {
-        let Bound { mut confined, snapshot, runs } = bound;
+        let Bound { mut confined, snapshot, others } = bound;
         // What it said last is on record when this returns.
         drop(confined.door.take());
-        let mut told = Vec::new();
-        let mut failed = |error: io::Error, what: &str| {
-            told.push(ReviewViolation {
-                kind: kind.to_owned(),
-                path: ".".to_owned(),
-                what: format!("{what}: {error}"),
-                outcome: "not put back".to_owned(),
-                beneath: None,
-            });
-        };
-        let overlay = confined.overlay.as_ref();
-        let kept_out = overlay.map(|overlay| overlay.bring_over(&confined.allow));
-        let kept_out = kept_out.transpose().unwrap_or_else(|error| {
-            failed(error, "what the reviewer wrote cannot be brought over");
-            None
-        });
-        let reach = match self.others_at_work(&confined.grounds.state_dir, &runs) {
+        let mut findings = Findings::of(kind);
+        if let Some(overlay) = &confined.overlay {
+            match overlay.bring_over(&confined.allow) {
+                Ok(kept_out) => findings.add_violations(&kept_out),
+                Err(error) => findings.fail("what it wrote cannot be brought over", &error),
+            }
+        }
+        let state_dir = &confined.grounds.state_dir;
+        let reach = match others.were_at_work(state_dir, &self.ledger.run().id, self.world) {
             true => Reach::LoopFiles,
             false => Reach::Everywhere,
         };
-        let restored = match snapshot.compare_and_restore(reach) {
+        match snapshot.compare_and_restore(reach) {
             Ok((restored, vault)) => {
                 self.vault = Some(vault);
-                restored
+                findings.add(&restored);
             }
-            Err(error) => {
-                failed(error, "the project cannot be looked at");
-                Restored::default()
-            }
-        };
-        let _ = fs::remove_file(scratch_note(&self.run_dir()));
-        let violations = restored.violations.iter().chain(kept_out.iter().flatten());
-        told.extend(told_of(kind, violations));
-        let unreadable = restored.violations.iter().filter(|violation| violation.is_unreadable());
-        Findings {
-            violations: told,
-            diff: diff(&restored),
-            notices: unreadable.map(|broken| format!("a metareview broke {broken}")).collect(),
+            Err(error) => findings.fail("the project cannot be looked at", &error),
         }
-    }
-
-    /// Whether another run was driven in this project while the reviewer was at work.
-    fn others_at_work(&self, state_dir: &Path, before: &BTreeSet<OsString>) -> bool {
-        let now = runs_in(state_dir);
-        let is_held = |run: &OsString| {
-            let lock = state_dir.join("runs").join(run).join("lock");
-            let file = self.world.disk.open(&lock, Access::Read);
-            file.is_ok_and(|file| file.lock_holder().is_some())
-        };
-        let own = OsString::from(&self.ledger.run().id);
-        now.iter().filter(|run| **run != own).any(|run| !before.contains(run) || is_held(run))
+        let _ = fs::remove_file(scratch_note(&self.run_dir()));
+        findings
     }
 }
 
@@ -317,55 +276,6 @@ impl Grounds {
 fn quiet_git_variable() -> (OsString, OsString) {
     let (name, value) = quiet_git();
     (name.into(), value.into())
-}
-
-fn runs_in(state_dir: &Path) -> BTreeSet<OsString> {
-    let entries = fs::read_dir(state_dir.join("runs")).into_iter().flatten();
-    entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect()
-}
-
-fn told_of<'v>(
-    kind: &str,
-    violations: impl Iterator<Item = &'v Violation>,
-) -> Vec<ReviewViolation> {
-    let one = |violation: &Violation| ReviewViolation {
-        kind: kind.to_owned(),
-        path: violation.place().display().to_string(),
-        what: violation.what.to_string(),
-        outcome: violation.outcome().to_owned(),
-        beneath: Some(violation.beneath as u64).filter(|count| *count > 0),
-    };
-    let all: Vec<&Violation> = violations.collect();
-    let mut told: Vec<ReviewViolation> =
-        all.iter().take(MOST_TOLD).map(|violation| one(violation)).collect();
-    if let Some(rest) = all.get(MOST_TOLD..).filter(|rest| !rest.is_empty()) {
-        told.push(ReviewViolation {
-            kind: kind.to_owned(),
-            path: ".".to_owned(),
-            what: format!("{} more changes of this review", rest.len()),
-            outcome: match rest.iter().find(|violation| !violation.restored) {
-                Some(stays) => stays.outcome().to_owned(),
-                None => "put back".to_owned(),
-            },
-            beneath: None,
-        });
-    }
-    told
-}
-
-/// All allowed changes in one text; those that would make it too long are only named.
-fn diff(restored: &Restored) -> Option<String> {
-    let mut text = String::new();
-    for change in &restored.allowed {
-        let Some(diff) = &change.diff else { continue };
-        if text.len() + diff.text.len() <= LONGEST_DIFF {
-            text.push_str(&diff.text);
-        } else {
-            let path = change.path.display();
-            text.push_str(&format!("--- a/{path}\n+++ b/{path}\n# too much to be shown\n"));
-        }
-    }
-    (!text.is_empty()).then_some(text)
 }
 
 impl From<SandboxError> for DriveError {

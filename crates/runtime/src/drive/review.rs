@@ -8,7 +8,8 @@ use autoloop_core::record::{ReviewFinish, ReviewStart};
 use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::topology::Route;
 
-use super::bounds::{Confined, Findings};
+use super::bounds::Confined;
+use super::findings::Findings;
 use super::iteration::{invalid_events, millis, notes, said, told_of, usage};
 use super::launch::{Turn, mode_name};
 use super::{Drive, DriveError, Progress, spooled_output};
@@ -73,9 +74,10 @@ impl Drive<'_> {
             exit_code: finished.exit_code(),
             timed_out: finished.timed_out(),
             output: if output.is_some() { String::new() } else { said(&finished) },
-            diff: findings.diff,
+            diff: findings.diff.clone(),
         };
-        for violation in &findings.violations {
+        let violations = findings.all_violations();
+        for violation in &violations {
             let note = format!("the reviewer went too far: {}: {}", violation.path, violation.what);
             (self.tell)(Progress::Note(&note));
         }
@@ -84,8 +86,7 @@ impl Drive<'_> {
             let invalid = invalid_events(&recent_event, &route, foreign);
             let mut records: Vec<NewRecord> =
                 invalid.iter().map(|invalid| invalid.record(&heading).into()).collect();
-            let violations = findings.violations.iter();
-            records.extend(violations.map(|violation| violation.record(&heading).into()));
+            records.extend(violations.iter().map(|violation| violation.record(&heading).into()));
             records.extend(usage(&finished).map(|usage| usage.record(&heading).into()));
             records.push(NewRecord { record: finish.record(&heading), spooled: output.clone() });
             records

@@ -11,6 +11,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// The other working trees of the repository that a directory is in.
+pub fn siblings(project: &Path) -> Vec<PathBuf> {
+    Repository::find(project).map(|repository| repository.siblings).unwrap_or_default()
+}
+
 /// A repository and the working trees that share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Repository {

@@ -1,0 +1,125 @@
+//! What a reviewer did to files, as it is put on record.
+
+use std::fmt::{self, Write as _};
+use std::io;
+
+use autoloop_core::record::ReviewViolation;
+
+use crate::permissions::{Allowed, Restored, Violation};
+
+/// So many violations are put on record one by one.
+const MOST_TOLD: usize = 100;
+/// The longest diff that is put on record.
+const LONGEST_DIFF: usize = 1024 * 1024;
+
+/// What a reviewer did to files.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Findings {
+    /// Which sort of review it was.
+    kind: String,
+    violations: Vec<ReviewViolation>,
+    /// What it changed and may have changed, as one diff.
+    pub(super) diff: Option<String>,
+    /// What the next prompt should say about it.
+    pub(super) notices: Vec<String>,
+    /// How many violations are not told one by one.
+    untold: usize,
+}
+
+impl Findings {
+    /// Nothing yet.
+    pub(super) fn of(kind: &str) -> Findings {
+        Findings { kind: kind.to_owned(), ..Findings::default() }
+    }
+
+    /// Takes in what was found by comparing.
+    pub(super) fn add(&mut self, restored: &Restored) {
+        self.add_violations(&restored.violations);
+        self.diff = diff(&restored.allowed);
+        let broken = restored.violations.iter().filter(|violation| violation.is_unreadable());
+        self.notices.extend(broken.map(|broken| format!("a metareview broke {broken}")));
+    }
+
+    /// Takes in what it did and may not.
+    pub(super) fn add_violations(&mut self, violations: &[Violation]) {
+        for violation in violations {
+            if self.violations.len() >= MOST_TOLD {
+                self.untold += 1;
+                continue;
+            }
+            let place = violation.place().display();
+            let mut told = self.violation(place, &violation.what, violation.outcome());
+            told.beneath = Some(violation.beneath as u64).filter(|count| *count > 0);
+            self.violations.push(told);
+        }
+    }
+
+    /// Notes that something could not be found out.
+    pub(super) fn fail(&mut self, what: &str, error: &io::Error) {
+        let told = self.violation(".", format_args!("{what}: {error}"), "not put back");
+        self.violations.push(told);
+    }
+
+    /// All of them, and how many more there were.
+    pub(super) fn all_violations(&self) -> Vec<ReviewViolation> {
+        let untold = (self.untold > 0).then(|| {
+            let what = format!("{} more changes of this review", self.untold);
+            self.violation(".", what, "not told one by one")
+        });
+        self.violations.iter().cloned().chain(untold).collect()
+    }
+
+    fn violation(
+        &self,
+        path: impl fmt::Display,
+        what: impl fmt::Display,
+        outcome: &str,
+    ) -> ReviewViolation {
+        ReviewViolation {
+            kind: self.kind.clone(),
+            path: path.to_string(),
+            what: what.to_string(),
+            outcome: outcome.to_owned(),
+            beneath: None,
+        }
+    }
+}
+
+/// All allowed changes in one text; those that would make it too long are only named.
+fn diff(allowed: &[Allowed]) -> Option<String> {
+    let mut text = String::new();
+    for change in allowed {
+        let Some(diff) = &change.diff else { continue };
+        if text.len() + diff.text.len() <= LONGEST_DIFF {
+            text.push_str(&diff.text);
+        } else {
+            let path = change.path.display();
+            let _ = writeln!(text, "--- a/{path}\n+++ b/{path}\n# too much to be shown");
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use autoloop_core::permissions::{Kind, What};
+
+    use super::*;
+    use crate::permissions::Offence;
+
+    #[test]
+    fn many_violations_are_counted() {
+        let one = |number: usize| Violation {
+            path: format!("f{number}").into(),
+            what: Offence::Changed(What::Added(Kind::File)),
+            beneath: 0,
+            restored: true,
+        };
+        let mut findings = Findings::of("metareview");
+        findings.add_violations(&(0..250).map(one).collect::<Vec<_>>());
+        let all = findings.all_violations();
+        assert_eq!(all.len(), 101);
+        assert_eq!((all[0].path.as_str(), all[0].outcome.as_str()), ("f0", "put back"));
+        assert_eq!(all[100].what, "150 more changes of this review");
+    }
+}
