@@ -87,15 +87,15 @@ fn a_project_that_is_well_passes_and_is_left_as_it_was() {
 #[test]
 fn agents_are_looked_for_as_they_would_be_started() {
     let sandbox = project("review.enabled = true\nreview.command = './critic'");
-    sandbox.write("topology.toml", "[[role]]\nid = 'a'\nbackend_command = 'no-such-agent'\n[[role]]\nid = 'b'\nbackend_command = 'claude'\n");
+    sandbox.write("topology.toml", "[[role]]\nid = 'a'\nbackend_command = 'no-such-agent'\n[[role]]\nid = 'b'\nbackend_command = 'claude'\n[[role]]\nid = 'c'\n");
     program(&sandbox, "claude");
     sandbox.write("critic", "");
     assert_snapshot!(about(&sandbox, "agent"), @r"
     exit 1
-    ok agent backend.command: sh is /usr/bin/sh
     problem agent role 'a': 'no-such-agent' is not on PATH
     -> install it, put its directory on PATH, or name another agent
     ok agent role 'b': claude is [DIR]/bin/claude
+    ok agent backend.command: sh is /usr/bin/sh
     problem agent review.command: ./critic cannot be executed
     -> make it executable: chmod +x ./critic
     ");

@@ -37,17 +37,21 @@ pub(super) fn check(dir: &Path, loaded: Option<&Loaded>) -> Vec<Finding> {
     findings
 }
 
-/// The agents that the loop asks for, each once, with who asks for it.
+/// The agents that the loop asks for, each once, with who asks for it. Where every role has one of its
+/// own, nobody asks for the one that roles have by default.
 fn wanted(loaded: &Loaded) -> Vec<(String, BackendPlan)> {
     let plan = &loaded.plan;
-    let mut wanted = vec![("backend.command".to_owned(), plan.backend.clone())];
-    let roles = loaded.topology.roles.iter();
-    let of_roles = roles.map(|role| (format!("role '{}'", role.id), plan.backend_for(role)));
+    let is_same = |a: &BackendPlan, b: &BackendPlan| (a.kind, &a.command) == (b.kind, &b.command);
+    let roles = &loaded.topology.roles;
+    let of_roles = roles.iter().map(|role| match plan.backend_for(role) {
+        backend if is_same(backend, &plan.backend) => ("backend.command".to_owned(), backend),
+        backend => (format!("role '{}'", role.id), backend),
+    });
+    let nobodys = roles.is_empty().then(|| ("backend.command".to_owned(), &plan.backend));
     let review = plan.review.as_ref().map(|review| ("review.command".to_owned(), &review.backend));
-    for (who, backend) in of_roles.chain(review) {
-        let is_same =
-            |known: &BackendPlan| (known.kind, &known.command) == (backend.kind, &backend.command);
-        if !wanted.iter().any(|(_, known)| is_same(known)) {
+    let mut wanted: Vec<(String, BackendPlan)> = Vec::new();
+    for (who, backend) in nobodys.into_iter().chain(of_roles).chain(review) {
+        if !wanted.iter().any(|(_, known)| is_same(known, backend)) {
             wanted.push((who, backend.clone()));
         }
     }
