@@ -14,7 +14,7 @@ mod tree;
 
 pub use allow_list::{AllowList, Permission, Place, Shape};
 pub use diff::{Diff, LONGEST_DIFFED, unified};
-pub use patch::{BadPatch, Conflict, Deed, FilePatch, Undone, read_patch};
+pub use patch::{BadPatch, Conflict, Deed, FilePatch, Standing, Undone, read_patch};
 pub use protected::{
     PROTECTED_TABLES, PutBack, Repaired, Unreadable, repair_settings, repair_topology,
 };

@@ -7,7 +7,7 @@ mod undo;
 
 use std::collections::BTreeSet;
 
-pub use undo::{Conflict, Undone};
+pub use undo::{Conflict, Standing, Undone};
 
 use super::diff::NOWHERE;
 

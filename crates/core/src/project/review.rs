@@ -2,6 +2,7 @@
 
 mod render;
 
+use crate::excerpt::{head, one_line};
 use crate::record::{Glance, LoopReverted, ReviewFinish, ReviewStart, ReviewViolation};
 
 /// So many violations are kept; no review of ours has more on record.
@@ -144,8 +145,9 @@ impl<P> ReviewSearch<P> {
     }
 }
 
+/// In one line, so that nothing in it passes for another fact.
 fn cut(text: &str) -> String {
-    text.chars().take(LONGEST).collect()
+    head(&one_line(head(text, LONGEST)), LONGEST).to_owned()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::permissions::{
-    AllowList, Conflict, FilePatch, Permission, PutBack, Undone, Unreadable,
+    AllowList, Conflict, FilePatch, Permission, PutBack, Standing, Undone, Unreadable,
 };
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
@@ -135,16 +135,20 @@ impl Undoing {
         Ok(Undoing { ground: Ground { roots, ..ground }, allow })
     }
 
-    /// Undoes the changes of some files, all of them or none.
+    /// Undoes the changes of a review in its files, in all of them or in none.
     ///
     /// # Errors
     ///
     /// When one of them cannot be undone; the others are as they were.
-    pub fn undo<'p>(&self, files: &'p [FilePatch]) -> Result<Vec<(&'p str, Fate)>, UndoError> {
+    pub fn undo<'p>(
+        &self,
+        files: &'p [FilePatch],
+        standing: Standing,
+    ) -> Result<Vec<(&'p str, Fate)>, UndoError> {
         let mut fates = Vec::new();
         let mut plans: Vec<Plan<'p>> = Vec::new();
         for file in files {
-            let plan = self.plan(file)?;
+            let plan = self.plan(file, standing)?;
             fates.push((file.path.as_str(), plan.as_ref().map_or(Fate::Already, Plan::fate)));
             plans.extend(plan);
         }
@@ -163,14 +167,18 @@ impl Undoing {
     }
 
     /// What is to become of a file; `None` when it is as before already.
-    fn plan<'p>(&self, file: &'p FilePatch) -> Result<Option<Plan<'p>>, UndoError> {
+    fn plan<'p>(
+        &self,
+        file: &'p FilePatch,
+        standing: Standing,
+    ) -> Result<Option<Plan<'p>>, UndoError> {
         let path = Path::new(&file.path);
         if !matches!(self.allow.permission(path), Permission::Edit | Permission::EditTree) {
             return Err(UndoError::NotAllowed(path.to_owned()));
         }
         let (before, mode) = self.read(path)?.unzip();
         let undone = file
-            .undo(before.as_deref())
+            .undo(before.as_deref(), standing)
             .map_err(|conflict| UndoError::Conflict { path: path.to_owned(), conflict })?;
         let after = match undone {
             Undone::Already => return Ok(None),

@@ -13,7 +13,7 @@ fn patch(old: Option<&str>, new: Option<&str>) -> FilePatch {
 
 /// What becomes of the change from `old` to `new` in a text of today.
 fn undo(old: &str, new: &str, now: &str) -> Result<Undone, Conflict> {
-    patch(Some(old), Some(new)).undo(Some(now.as_bytes()))
+    patch(Some(old), Some(new)).undo(Some(now.as_bytes()), Standing::Open)
 }
 
 fn holds(text: &str) -> Result<Undone, Conflict> {
@@ -33,6 +33,9 @@ fn a_change_is_undone_where_it_is_found() {
         assert_eq!(undo(OLD, NEW, &now), holds(&then), "{now:?}");
         assert_eq!(undo(OLD, NEW, &then), Ok(Undone::Already), "{then:?}");
     }
+    // Moved, and something near it is different.
+    let both = |text: &str| format!("0\n{}", text.replace('7', "seven"));
+    assert_eq!(undo(OLD, NEW, &both(NEW)), holds(&both(OLD)));
     // Near it, but not beside it.
     assert_eq!(undo(OLD, NEW, &NEW.replace('3', "three")), holds(&OLD.replace('3', "three")));
 }
@@ -57,8 +60,8 @@ fn a_change_that_was_changed_is_a_conflict() {
     }
     insta::assert_snapshot!(undo(OLD, NEW, "x\n").unwrap_err(), @"change 1 (@@ -2,7 +2,7 @@) is not there any more: its lines were changed since");
     let patch = patch(Some(OLD), Some(NEW));
-    insta::assert_snapshot!(patch.undo(None).unwrap_err(), @"it was edited by the review, and is gone now");
-    insta::assert_snapshot!(patch.undo(Some(b"\xff")).unwrap_err(), @"it is not a text any more");
+    insta::assert_snapshot!(patch.undo(None, Standing::Open).unwrap_err(), @"it was edited by the review, and is gone now");
+    insta::assert_snapshot!(patch.undo(Some(b"\xff"), Standing::Open).unwrap_err(), @"it is not a text any more");
 }
 
 #[test]
@@ -85,22 +88,22 @@ fn a_line_without_an_end_stays_at_the_end() {
 #[test]
 fn files_that_came_and_went_go_and_come() {
     let added = patch(None, Some("a\n"));
-    assert_eq!(added.undo(Some(b"a\n")), Ok(Undone::Gone));
-    assert_eq!(added.undo(None), Ok(Undone::Already));
-    insta::assert_snapshot!(added.undo(Some(b"a\nb\n")).unwrap_err(), @"it was added by the review and has been changed since");
+    assert_eq!(added.undo(Some(b"a\n"), Standing::Open), Ok(Undone::Gone));
+    assert_eq!(added.undo(None, Standing::Open), Ok(Undone::Already));
+    insta::assert_snapshot!(added.undo(Some(b"a\nb\n"), Standing::Open).unwrap_err(), @"it was added by the review and has been changed since");
     let deleted = patch(Some("a"), None);
-    assert_eq!(deleted.undo(None), holds("a"));
-    assert_eq!(deleted.undo(Some(b"a")), Ok(Undone::Already));
-    insta::assert_snapshot!(deleted.undo(Some(b"b")).unwrap_err(), @"it was deleted by the review, and there is another one now");
-    assert_eq!(patch(None, Some("")).undo(Some(b"")), Ok(Undone::Gone));
-    assert_eq!(patch(Some(""), None).undo(None), holds(""));
+    assert_eq!(deleted.undo(None, Standing::Open), holds("a"));
+    assert_eq!(deleted.undo(Some(b"a"), Standing::Open), Ok(Undone::Already));
+    insta::assert_snapshot!(deleted.undo(Some(b"b"), Standing::Open).unwrap_err(), @"it was deleted by the review, and there is another one now");
+    assert_eq!(patch(None, Some("")).undo(Some(b""), Standing::Open), Ok(Undone::Gone));
+    assert_eq!(patch(Some(""), None).undo(None, Standing::Open), holds(""));
 }
 
 #[test]
 fn what_was_only_named_cannot_be_undone() {
     let diff = unified("logs/x", Some(b"\xff"), Some(b"\xfe"), 1000);
     let file = read_patch(&diff.text).unwrap().remove(0);
-    insta::assert_snapshot!(file.undo(Some(b"\xfe")).unwrap_err(), @"the record only says that it was changed (not a text: 1 bytes before, 1 after)");
+    insta::assert_snapshot!(file.undo(Some(b"\xfe"), Standing::Open).unwrap_err(), @"the record only says that it was changed (not a text: 1 bytes before, 1 after)");
 }
 
 #[test]
@@ -166,14 +169,21 @@ proptest! {
     }
 
     #[test]
+    fn once_is_enough((old, new) in prop_oneof![edits(), (texts(), texts())]) {
+        prop_assume!(old != new);
+        let again = patch(Some(&old), Some(&new)).undo(Some(old.as_bytes()), Standing::Undone);
+        prop_assert_eq!(again, Ok(Undone::Already));
+    }
+
+    #[test]
     fn several_files_are_told_apart((a, b) in edits(), (c, d) in edits()) {
         let diff = |path: &str, old: &str, new: &str| {
             unified(path, Some(old.as_bytes()), Some(new.as_bytes()), usize::MAX).text
         };
         let files = read_patch(&(diff("one", &a, &b) + &diff("two", &c, &d))).unwrap();
         prop_assert_eq!(files.len(), 2);
-        prop_assert_eq!(files[0].undo(Some(b.as_bytes())), holds(&a));
-        prop_assert_eq!(files[1].undo(Some(d.as_bytes())), holds(&c));
+        prop_assert_eq!(files[0].undo(Some(b.as_bytes()), Standing::Open), holds(&a));
+        prop_assert_eq!(files[1].undo(Some(d.as_bytes()), Standing::Open), holds(&c));
     }
 
     /// Somebody changed one line since. If the review had written it, that is a conflict; if not, it is
@@ -201,7 +211,7 @@ proptest! {
                 }
             }
         }
-        match patch.undo(Some(now.concat().as_bytes())) {
+        match patch.undo(Some(now.concat().as_bytes()), Standing::Open) {
             Err(_) => {}
             Ok(undone) => {
                 prop_assert!(!is_of_review, "{undone:?}");
@@ -217,7 +227,7 @@ proptest! {
         let _ = read_patch(&text);
         let headed = format!("--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n{pieces}");
         if let Ok(files) = read_patch(&headed) {
-            let _ = files[0].undo(Some(text.as_bytes()));
+            let _ = files[0].undo(Some(text.as_bytes()), Standing::Open);
         }
     }
 }

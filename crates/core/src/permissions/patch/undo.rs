@@ -9,6 +9,15 @@ use super::{Content, Deed, FilePatch, Hunk, Side, lines};
 /// How many lines the writer shows around a change. Where there are fewer, the file begins or ends.
 const AROUND: usize = 3;
 
+/// What the journal says about a review.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It was never undone.
+    Open,
+    /// It was undone before. In a file of many equal lines nothing else tells.
+    Undone,
+}
+
 /// What has to become of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undone {
@@ -65,7 +74,7 @@ impl FilePatch {
     /// # Errors
     ///
     /// When the change cannot be told from what others did since.
-    pub fn undo(&self, now: Option<&[u8]>) -> Result<Undone, Conflict> {
+    pub fn undo(&self, now: Option<&[u8]>, standing: Standing) -> Result<Undone, Conflict> {
         let hunks = match &self.content {
             Content::Named(why) => return Err(Conflict::OnlyNamed(why.clone())),
             Content::Hunks(hunks) => hunks,
@@ -80,22 +89,22 @@ impl FilePatch {
             (Deed::Deleted, Some(now)) if now == whole(Side::Old) => Ok(Undone::Already),
             (Deed::Deleted, Some(_)) => Err(Conflict::ThereAgain),
             (Deed::Edited, None) => Err(Conflict::Missing),
-            (Deed::Edited, Some(now)) => undo_edit(hunks, &lines(now)),
+            (Deed::Edited, Some(now)) => undo_edit(hunks, &lines(now), standing),
         }
     }
 }
 
-fn undo_edit(hunks: &[Hunk], now: &[&str]) -> Result<Undone, Conflict> {
+fn undo_edit(hunks: &[Hunk], now: &[&str], standing: Standing) -> Result<Undone, Conflict> {
     let undone = fit(hunks, now, Side::New);
     let already = fit(hunks, now, Side::Old);
-    let has = |wanted| hunks.iter().flat_map(|hunk| &hunk.lines).any(|(side, _)| *side == wanted);
+    let adds = hunks.iter().flat_map(|hunk| &hunk.lines).any(|(side, _)| *side == Side::New);
     match (&undone, &already) {
+        (Fit::Exact(_), Fit::Exact(_)) if standing == Standing::Undone => Ok(Undone::Already),
         (Fit::Exact(places), _) => replace(hunks, now, places),
         (_, Fit::Exact(_)) | (Fit::Not(_), Fit::Near(_)) => Ok(Undone::Already),
         (Fit::Near(places), Fit::Not(_)) => replace(hunks, now, places),
-        // Lines around a change can be found in both cases; the lines of the change itself tell.
-        (Fit::Near(places), Fit::Near(_)) if !has(Side::Old) => replace(hunks, now, places),
-        (Fit::Near(_), Fit::Near(_)) if !has(Side::New) => Ok(Undone::Already),
+        // The lines that were taken out are there, and there are none that were added.
+        (Fit::Near(_), Fit::Near(_)) if !adds => Ok(Undone::Already),
         (Fit::Near(_), Fit::Near(_)) => Err(changed(hunks, 0)),
         (Fit::Not(number), Fit::Not(_)) => Err(changed(hunks, *number)),
     }
@@ -181,23 +190,43 @@ impl Look<'_> {
 
     /// Where it is, if that can be told.
     fn near(&self) -> Option<usize> {
+        // Where lines were only added, the lines around them say nothing about them.
+        if self.side == Side::Old && !self.is_telling() {
+            return None;
+        }
         let place = self.place();
         let (before, after) = self.hunk.around();
         let length = self.lines.len();
         // The nearest line on either side is enough where it was.
         let inner = before.saturating_sub(1)..length - after.saturating_sub(1);
-        if self.is_at(place, inner) && self.is_allowed(place) {
+        if self.is_at(place, inner.clone()) && self.is_allowed(place) {
             return Some(place);
         }
-        // What is around it is still there: it has not moved, but has been changed. The same lines
-        // somewhere else are others.
+        // Some of it is still there: it has not moved, but has been changed. The same lines somewhere
+        // else are others.
         let is_here = |lines: std::ops::Range<usize>| !lines.is_empty() && self.is_at(place, lines);
-        if is_here(0..before) || is_here(length - after..length) || length == 0 {
+        let parts = [0..before, before..length - after, length - after..length];
+        if length == 0 || parts.into_iter().any(is_here) {
             return None;
         }
-        let last = self.now.len().checked_sub(length)?;
-        let mut found = (0..=last).filter(|at| self.is_at(*at, 0..length) && self.is_allowed(*at));
-        found.next().filter(|_| found.next().is_none())
+        match self.only_place(0..length) {
+            Found::Nowhere if self.side == Side::New && self.is_telling() => {
+                self.only_place(inner).place()
+            }
+            found => found.place(),
+        }
+    }
+
+    /// The one place at which these of its lines are.
+    fn only_place(&self, lines: std::ops::Range<usize>) -> Found {
+        let places = 0..=self.now.len().saturating_sub(self.lines.len());
+        let is_it = |at: &usize| self.is_at(*at, lines.clone()) && self.is_allowed(*at);
+        let mut found = places.filter(is_it);
+        match (found.next(), found.next()) {
+            (None, _) => Found::Nowhere,
+            (Some(place), None) => Found::At(place),
+            (Some(_), Some(_)) => Found::Often,
+        }
     }
 
     /// Whether these of its lines are there when it begins at a place.
@@ -215,12 +244,33 @@ impl Look<'_> {
         is_known || (self.begins(place) && self.ends(place))
     }
 
+    /// Whether it has lines that the other side lacks.
+    fn is_telling(&self) -> bool {
+        self.hunk.lines.iter().any(|(side, _)| *side == self.side)
+    }
+
     fn begins(&self, place: usize) -> bool {
         self.hunk.around().0 >= AROUND || place == 0
     }
 
     fn ends(&self, place: usize) -> bool {
         self.hunk.around().1 >= AROUND || place + self.lines.len() == self.now.len()
+    }
+}
+
+/// At how many places something is.
+enum Found {
+    Nowhere,
+    At(usize),
+    Often,
+}
+
+impl Found {
+    fn place(self) -> Option<usize> {
+        match self {
+            Found::At(place) => Some(place),
+            Found::Nowhere | Found::Often => None,
+        }
     }
 }
 
