@@ -30,7 +30,7 @@ use crate::project::{LoadError, Loaded, Project, loop_copy};
 use crate::world::{Access, DiskFile, Finished, Spool, World};
 
 pub use bounds::Bounds;
-pub use driver::{Driver, driver};
+pub use driver::{Driver, driven_run, driver};
 pub use known::{latest_unfinished, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};

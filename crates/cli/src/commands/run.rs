@@ -158,7 +158,7 @@ pub(super) fn verdict(ended: &Ended) -> Result<(), Failure> {
     }
 }
 
-fn drive_failure(error: DriveError) -> Failure {
+pub(super) fn drive_failure(error: DriveError) -> Failure {
     match error {
         DriveError::Busy { .. } => Failure::new(Kind::Busy, error.to_string())
             .hint("wait for it, or end that process; the journal shows how far it is"),
