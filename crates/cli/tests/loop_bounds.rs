@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use autoloop_runtime::permissions::{Support, probe};
 use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::until;
 use insta::assert_snapshot;
 use tempfile::TempDir;
 
@@ -375,4 +376,42 @@ fn what_another_run_does_meanwhile_is_left_alone() {
     assert_eq!(fs::read(side.join("src/main.rs")).unwrap(), b"theirs\n");
     assert_eq!(violations(&project), "src/main.rs: file modified: put back");
     drop(lock);
+}
+
+#[test]
+fn a_run_that_ends_during_a_review_keeps_what_it_did() {
+    let project = project(
+        "echo theirs > src/main.rs; echo > began; while [ -e driven ]; do sleep 0.01; done",
+        "review.sandbox = 'off'",
+    );
+    let sandbox = &project.sandbox;
+    sandbox.write("driven", "");
+    let lock = hold_a_run(&sandbox.path(""));
+    let run = std::thread::scope(|scope| {
+        let run = scope.spawn(|| sandbox.run(&["run", ".", "-i", "2"]));
+        until("the review", || sandbox.path("began").exists().then_some(()));
+        drop(lock);
+        fs::remove_file(sandbox.path("driven")).unwrap();
+        run.join().unwrap()
+    });
+    assert_eq!(run.code, Some(1));
+    assert_eq!(sandbox.read("src/main.rs"), b"theirs\n");
+}
+
+#[test]
+fn nobody_pretends_that_another_run_did_it() {
+    for pretence in [
+        "mkdir -p .autoloop/runs/other",
+        "mkdir -p .autoloop/runs/other; ln .autoloop/runs/$AUTOLOOP_RUN_ID/lock .autoloop/runs/other/lock",
+        "ln -s $AUTOLOOP_RUN_ID .autoloop/runs/other",
+        "cp -r .autoloop/runs/$AUTOLOOP_RUN_ID .autoloop/runs/other; mv .autoloop/runs/$AUTOLOOP_RUN_ID/lock .autoloop/runs/other/lock",
+    ] {
+        let project =
+            project(&format!("{pretence}; echo x > src/main.rs"), "review.sandbox = 'off'");
+        assert_eq!(project.sandbox.run(&["run", ".", "-i", "2"]).code, Some(1), "{pretence}");
+        assert_eq!(project.sandbox.read("src/main.rs"), b"fn main() {}\n", "{pretence}");
+        assert!(!project.sandbox.path(".autoloop/runs/other").exists(), "{pretence}");
+        let told = violations(&project);
+        assert!(told.contains("src/main.rs: file modified: put back"), "{pretence}: {told}");
+    }
 }

@@ -132,7 +132,7 @@ impl Drive<'_> {
         let is_left_alone = |tree: &PathBuf| is_safe || others::work_in(tree, &watched, self.world);
         let trees = siblings(&watched.project_dir);
         watched.busy_worktrees = trees.into_iter().filter(is_left_alone).collect();
-        let others = Others::before(&confined.grounds.state_dir);
+        let others = Others::before(&confined.grounds.state_dir, self.world);
         let mut snapshot = Snapshot::take(vault, watched)?;
         if matches!(confined.enforcement, Enforcement::Landlock { .. }) {
             snapshot.make_placeholders()?;
@@ -172,7 +172,8 @@ impl Drive<'_> {
             }
         }
         let state_dir = &confined.grounds.state_dir;
-        let reach = match others.were_at_work(state_dir, &self.ledger.run().id, self.world) {
+        let held_by = (confined.enforcement, self.world);
+        let reach = match others.were_at_work(state_dir, &self.ledger.run().id, held_by) {
             true => Reach::LoopFiles,
             false => Reach::Everywhere,
         };
