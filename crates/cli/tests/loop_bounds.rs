@@ -415,3 +415,39 @@ fn nobody_pretends_that_another_run_did_it() {
         assert!(told.contains("src/main.rs: file modified: put back"), "{pretence}: {told}");
     }
 }
+
+#[test]
+fn temporary_files_in_the_project_are_no_violation() {
+    for (place, temporary) in [("[DIR]/tmp", "tmp"), ("tmp", "tmp"), ("[DIR]", ".")] {
+        let mut project = project(
+            "echo x > $TMPDIR/x && $T emit issue.discovered 'id=i-1;' && echo p > .autoloop/plan.md",
+            "review.sandbox = 'auto'",
+        );
+        fs::create_dir(project.sandbox.path("tmp")).unwrap();
+        let dir = project.sandbox.path("").display().to_string();
+        let tmpdir = place.replace("[DIR]", dir.trim_end_matches('/'));
+        project.sandbox = project.sandbox.env("TMPDIR", tmpdir);
+        let sandbox = &project.sandbox;
+        assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1), "{place}");
+        assert_eq!(violations(&project), "", "{place}");
+        assert_eq!(sandbox.fields("review.finish", "exit_code"), ["0"], "{place}");
+        assert_eq!(sandbox.read(".autoloop/plan.md"), b"p\n", "{place}");
+        let left = fs::read_dir(sandbox.path(temporary)).unwrap().map(Result::unwrap);
+        let left = left.filter(|entry| entry.file_name().to_string_lossy().contains("review"));
+        assert_eq!(left.count(), 0, "{place}");
+    }
+}
+
+#[test]
+fn without_a_place_for_temporary_files_there_is_no_sandboxed_review() {
+    if !Layer::all().contains(&Layer::Landlock) {
+        return;
+    }
+    let mut project = project("true", "review.sandbox = 'auto'");
+    project.sandbox = project.sandbox.env("TMPDIR", "/nowhere");
+    let output = project.sandbox.run(&["run", ".", "-i", "2"]);
+    assert_eq!(output.code, Some(1));
+    let told: Vec<&str> = output.stderr.lines().filter(|line| line.contains("note")).collect();
+    assert_snapshot!(told.join("\n"), @"note: no metareview took place: the review was not started, as nothing would bind it: /nowhere: No such file or directory (os error 2); set TMPDIR to a directory that can be written to");
+    assert_eq!(project.sandbox.fields("iteration.finish", "exit_code"), ["0", "0"]);
+}

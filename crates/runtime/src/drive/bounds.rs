@@ -49,7 +49,7 @@ pub(super) struct Confined {
     /// Where it speaks to us; closed when it has ended.
     door: Option<Door>,
     /// Held until the reviewer has ended.
-    _scratch: Option<Scratch>,
+    scratch: Option<Scratch>,
     pub(super) enforcement: Enforcement,
 }
 
@@ -74,7 +74,7 @@ impl Drive<'_> {
         let grounds = Grounds::of(self)?;
         let allow = grounds.allow_list();
         let mut confined =
-            Confined { grounds, allow, overlay: None, door: None, _scratch: None, enforcement };
+            Confined { grounds, allow, overlay: None, door: None, scratch: None, enforcement };
         if let Enforcement::Landlock { abi } = enforcement {
             let (scratch, bounds) = self.confinement(&confined.grounds, &confined.allow)?;
             if bounds.overlay.is_some() {
@@ -90,7 +90,7 @@ impl Drive<'_> {
             ]);
             job.confinement = Some(bounds);
             confined.door = Some(door);
-            confined._scratch = Some(scratch);
+            confined.scratch = Some(scratch);
         }
         Ok(confined)
     }
@@ -127,6 +127,8 @@ impl Drive<'_> {
             None => Vault::new(&confined.grounds.state_dir)?,
         };
         let mut watched = confined.grounds.watched(&confined.allow, job);
+        let scratch = confined.scratch.iter();
+        watched.ours.extend(scratch.map(|scratch| confined.grounds.seen(scratch.dir())));
         // What the kernel keeps from being written need not be watched, and others may work there.
         let is_safe = confined.enforcement != Enforcement::Snapshot;
         let is_left_alone = |tree: &PathBuf| is_safe || others::work_in(tree, &watched, self.world);
@@ -154,7 +156,9 @@ impl Drive<'_> {
         }
         let plain = Confinement { rules, overlay: None };
         let behind = plain.clone().behind(scratch.overlay(&grounds.project));
-        let is_possible = behind.is_possible(&self.program);
+        // A layer inside of what it covers would have the reviewer's temporary files in it.
+        let is_elsewhere = !scratch.dir().starts_with(&grounds.project);
+        let is_possible = is_elsewhere && behind.is_possible(&self.program);
         Ok((scratch, if is_possible { behind } else { plain }))
     }
 

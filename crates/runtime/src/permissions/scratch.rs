@@ -27,10 +27,10 @@ impl Scratch {
     ///
     /// When it cannot be made, or there is something of that name.
     pub fn new(name: &str) -> io::Result<Scratch> {
-        let scratch = Scratch { dir: std::env::temp_dir().join(format!("{PREFIX}{name}")) };
+        let scratch = Scratch { dir: temporary_files()?.join(format!("{PREFIX}{name}")) };
         let mut private = fs::DirBuilder::new();
         private.mode(0o700);
-        private.create(&scratch.dir)?;
+        private.create(&scratch.dir).map_err(|error| about(&scratch.dir, &error))?;
         for inside in [scratch.temporary(), scratch.upper(), scratch.work()] {
             private.create(inside)?;
         }
@@ -46,7 +46,8 @@ impl Scratch {
         let is_ours = fs::symlink_metadata(dir).is_ok_and(|found| {
             found.is_dir() && found.uid() == rustix::process::geteuid().as_raw()
         });
-        if is_named && is_ours && dir.parent() == Some(&std::env::temp_dir()) {
+        let is_there = temporary_files().is_ok_and(|files| dir.parent() == Some(&files));
+        if is_named && is_ours && is_there {
             remove(dir);
         }
     }
@@ -84,6 +85,20 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         remove(&self.dir);
     }
+}
+
+/// Where such places are made. Without links and from the root: the reviewer works in another directory
+/// than we do, and whether this is inside the project has to be seen.
+fn temporary_files() -> io::Result<PathBuf> {
+    let dir = std::env::temp_dir();
+    dir.canonicalize().map_err(|error| about(&dir, &error))
+}
+
+fn about(dir: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(
+        error.kind(),
+        format!("{}: {error}; set TMPDIR to a directory that can be written to", dir.display()),
+    )
 }
 
 /// Removes a directory, also where it holds some that are closed, as the kernel leaves one in the
