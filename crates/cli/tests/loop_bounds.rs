@@ -451,3 +451,35 @@ fn without_a_place_for_temporary_files_there_is_no_sandboxed_review() {
     assert_snapshot!(told.join("\n"), @"note: no metareview took place: the review was not started, as nothing would bind it: /nowhere: No such file or directory (os error 2); set TMPDIR to a directory that can be written to");
     assert_eq!(project.sandbox.fields("iteration.finish", "exit_code"), ["0", "0"]);
 }
+
+#[test]
+fn a_loop_that_lies_elsewhere_is_held_to_the_same() {
+    let review = "new=$(sed 's/^backend.timeout_ms.*/backend.timeout_ms = 5000/' $LOOP/autoloops.toml); echo \"$new\" > $LOOP/autoloops.toml; echo '[[role' > $LOOP/topology.toml; echo 'Be quick.' > $LOOP/harness.md; mkdir -p $LOOP/roles; echo x > $LOOP/roles/x.txt; true";
+    for layer in Layer::all() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let dir = elsewhere.path().canonicalize().unwrap().join("loop");
+        let project = layer.project(&format!("LOOP={}\n{review}", dir.display()));
+        let sandbox = &project.sandbox;
+        fs::create_dir(&dir).unwrap();
+        for name in ["autoloops.toml", "topology.toml", "harness.md"] {
+            fs::rename(sandbox.path(name), dir.join(name)).unwrap();
+        }
+        let settings = fs::read_to_string(dir.join("autoloops.toml")).unwrap();
+        let settings = format!("backend.timeout_ms = 60000\n{settings}");
+        fs::write(dir.join("autoloops.toml"), &settings).unwrap();
+        let output = sandbox.run(&["run", "-p", dir.to_str().unwrap(), ".", "-i", "2"]);
+        assert_eq!(output.code, Some(1), "{layer:?}: {}", output.stderr);
+        let now = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
+        assert_eq!(now("autoloops.toml"), settings, "{layer:?}");
+        assert_eq!(now("topology.toml"), TOPOLOGY, "{layer:?}");
+        assert_eq!(now("harness.md"), "Be quick.\n", "{layer:?}");
+        assert!(!dir.join("roles").join("x.txt").exists(), "{layer:?}");
+        let told = violations(&project).replace(dir.to_str().unwrap(), "[LOOP]");
+        assert!(
+            told.contains("[LOOP]/autoloops.toml: protected setting backend.timeout_ms"),
+            "{layer:?}: {told}"
+        );
+        assert!(told.contains("[LOOP]/topology.toml: does not parse"), "{layer:?}: {told}");
+        assert!(sandbox.fields("review.finish", "diff")[0].contains("+Be quick."), "{layer:?}");
+    }
+}
