@@ -483,3 +483,23 @@ fn a_loop_that_lies_elsewhere_is_held_to_the_same() {
         assert!(sandbox.fields("review.finish", "diff")[0].contains("+Be quick."), "{layer:?}");
     }
 }
+
+#[test]
+fn a_state_directory_that_lies_elsewhere_can_be_written_as_any_other() {
+    let review = "S=$AUTOLOOP_STATE_DIR; echo p > $S/plan.md; mkdir -p $S/docs; echo d > $S/docs/d.md; $T memory add learning l; echo x > $S/x; true";
+    for layer in Layer::all() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let dir = elsewhere.path().canonicalize().unwrap();
+        let project = layer.project(review);
+        let sandbox = &project.sandbox;
+        let set = format!("core.state_dir={}", dir.display());
+        let output = sandbox.run(&["run", ".", "-i", "2", "--set", &set]);
+        assert_eq!(output.code, Some(1), "{layer:?}: {}", output.stderr);
+        let now = |name: &str| fs::read_to_string(dir.join(name)).ok();
+        assert_eq!(now("plan.md").as_deref(), Some("p\n"), "{layer:?}");
+        assert_eq!(now("docs/d.md").as_deref(), Some("d\n"), "{layer:?}");
+        for missing in ["x", "context.md", "logs"] {
+            assert!(!dir.join(missing).exists(), "{layer:?}: {missing}");
+        }
+    }
+}

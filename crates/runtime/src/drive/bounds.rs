@@ -136,8 +136,8 @@ impl Drive<'_> {
         watched.busy_worktrees = trees.into_iter().filter(is_left_alone).collect();
         let others = Others::before(&confined.grounds.state_dir, self.world);
         let mut snapshot = Snapshot::take(vault, watched)?;
-        if matches!(confined.enforcement, Enforcement::Landlock { .. }) {
-            snapshot.make_placeholders()?;
+        if is_safe {
+            snapshot.make_placeholders(confined.overlay.as_ref())?;
         }
         Ok(Bound { confined, snapshot, others })
     }
