@@ -282,7 +282,7 @@ fn protected_settings_are_put_back() {
 
 #[test]
 fn a_reviewer_speaks_and_remembers_however_it_is_held() {
-    let review = "$T memory add learning 'keep it short' && $T emit issue.discovered 'id=i-1;summary=slow;' && ! $T emit a.done";
+    let review = "$T memory list && $T memory add learning 'keep it short' && $T memory add learning --project 'be kind' && $T memory list | grep short && $T memory list | grep kind && $T emit issue.discovered 'id=i-1;summary=slow;' && ! $T emit a.done";
     for layer in Layer::all() {
         let project = layer.project(review);
         let sandbox = &project.sandbox;

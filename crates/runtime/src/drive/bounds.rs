@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -134,6 +135,9 @@ impl Drive<'_> {
         let is_left_alone = |tree: &PathBuf| is_safe || others::work_in(tree, &watched, self.world);
         let trees = siblings(&watched.project_dir);
         watched.busy_worktrees = trees.into_iter().filter(is_left_alone).collect();
+        if confined.overlay.is_some() {
+            confined.grounds.make_growing();
+        }
         let others = Others::before(&confined.grounds.state_dir, self.world);
         let mut snapshot = Snapshot::take(vault, watched)?;
         if is_safe {
@@ -259,6 +263,14 @@ impl Grounds {
     fn allow_list(&self) -> AllowList {
         let list = AllowList::metareview(&self.seen(&self.loop_dir), &self.seen(&self.state_dir));
         self.growing.iter().fold(list, |list, file| list.growing(&self.seen(file)))
+    }
+
+    /// Makes the files that may grow, where they are missing: a view remembers what it did not find, and
+    /// the reviewer would not see what it had us write. One that cannot be made is not seen.
+    fn make_growing(&self) {
+        for path in &self.growing {
+            let _ = fs::OpenOptions::new().append(true).create_new(true).mode(0o600).open(path);
+        }
     }
 
     fn watched(&self, allow: &AllowList, job: &Job) -> Watched {
