@@ -503,3 +503,29 @@ fn a_state_directory_that_lies_elsewhere_can_be_written_as_any_other() {
         }
     }
 }
+
+#[test]
+fn one_thing_that_cannot_be_brought_over_stops_no_other() {
+    if !Layer::all().contains(&Layer::Overlay) {
+        return;
+    }
+    let review = "cd .autoloop/logs; rm -r dir; echo f > dir; rm file; mkdir -p file/in; echo z > file/in/z; cd ../..
+        i=0; while [ $i -lt 600 ]; do mkdir dddddddd && cd dddddddd; i=$((i+1)); done; cd $AUTOLOOP_PROJECT_DIR
+        echo p > .autoloop/plan.md; echo x > src/main.rs; true";
+    let project = Layer::Overlay.project(review);
+    let sandbox = &project.sandbox;
+    sandbox.write(".autoloop/logs/dir/x", "x").write(".autoloop/logs/file", "y");
+    assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
+    if !sandbox.fields("review.start", "enforcement")[0].contains("overlay") {
+        return;
+    }
+    assert_snapshot!(violations(&project), @"
+    .autoloop/logs/dir: directory became a file: kept out
+    .autoloop/logs/file: file became a directory: kept out
+    dddddddd: directory added: kept out
+    src/main.rs: file modified: kept out
+    ");
+    assert_eq!(sandbox.read(".autoloop/plan.md"), b"p\n");
+    assert_eq!(sandbox.read(".autoloop/logs/dir/x"), b"x");
+    assert_eq!(sandbox.read(".autoloop/logs/file"), b"y");
+}

@@ -5,7 +5,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::beneath;
 use super::overlay::Overlay;
+use super::restore;
 
 /// What the names of all such places begin with.
 const PREFIX: &str = "autoloop-review-";
@@ -101,24 +103,19 @@ fn about(dir: &Path, error: &io::Error) -> io::Error {
     )
 }
 
-/// Removes a directory, also where it holds some that are closed, as the kernel leaves one in the
-/// working directory of an overlay.
+/// Removes a directory with everything in it, however deep it is and whatever is closed: a reviewer
+/// did as it liked there, and the kernel leaves a closed one in the working directory of an overlay.
 fn remove(dir: &Path) {
-    if fs::remove_dir_all(dir).is_ok() {
-        return;
-    }
-    open_up(dir);
-    // Nobody can be helped by an error here, and the system clears its temporary files.
-    let _ = fs::remove_dir_all(dir);
-}
-
-fn open_up(dir: &Path) {
-    let _ = fs::set_permissions(dir, fs::Permissions::from_mode(0o700));
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path());
+    let emptied = || -> io::Result<()> {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
+        let inside = beneath::open_root(dir)?;
+        for entry in fs::read_dir(dir)? {
+            restore::remove(&inside, &entry?.file_name())?;
         }
-    }
+        fs::remove_dir(dir)
+    };
+    // Nobody can be helped by an error here, and the system clears its temporary files.
+    let _ = emptied();
 }
 
 #[cfg(test)]
@@ -128,12 +125,13 @@ mod tests {
     #[test]
     fn a_scratch_goes_with_everything_in_it() {
         let scratch = Scratch::new(&format!("test-{}", std::process::id())).unwrap();
+        assert_eq!(fs::metadata(scratch.dir()).unwrap().mode() & 0o777, 0o700);
         let closed = scratch.work().join("closed");
         fs::create_dir(&closed).unwrap();
         fs::write(closed.join("file"), "x").unwrap();
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(scratch.dir(), fs::Permissions::from_mode(0o000)).unwrap();
         let dir = scratch.dir().to_owned();
-        assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o777, 0o700);
         drop(scratch);
         assert!(!dir.exists());
     }
