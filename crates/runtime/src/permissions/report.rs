@@ -102,7 +102,7 @@ impl fmt::Display for Offence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Offence::Changed(what) | Offence::KeptOut(what) => what.fmt(f),
-            Offence::NotBroughtOver(why) => f.write_str(why),
+            Offence::NotBroughtOver(why) => write!(f, "cannot be brought over: {why}"),
             Offence::ChangedUnkept(what) => write!(f, "{what}; no copy of it was kept"),
             Offence::Setting(put_back) => write!(f, "protected setting {put_back}"),
             Offence::NotGrown(fault) => fault.fmt(f),
