@@ -725,3 +725,13 @@ fn peak_of_memory(id: u32) -> u64 {
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
+
+#[test]
+fn an_agent_that_stops_its_shim_gains_no_time() {
+    let trial = Trial::new();
+    let mut job = trial.sh("kill -STOP $PPID; sleep 60");
+    job.limits.deadline = Some(Duration::from_millis(500));
+    let finished = trial.run(job);
+    assert!(finished.timed_out());
+    assert!(finished.elapsed < Duration::from_secs(10), "{:?}", finished.elapsed);
+}

@@ -91,6 +91,9 @@ impl Drive<'_> {
             records.push(NewRecord { record: finish.record(&heading), spooled: output.clone() });
             records
         })?;
+        if let Ending::NeverStarted(why) = &finished.ending {
+            (self.tell)(Progress::Note(&format!("no metareview took place: {}", why.message)));
+        }
         for note in notes(&finished) {
             (self.tell)(Progress::Note(&note));
         }
