@@ -5,7 +5,7 @@ mod report;
 mod tool;
 mod which;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use autoloop_core::config::Config;
 use autoloop_core::run::{Ending, Run, Stage};
@@ -46,8 +46,8 @@ pub(crate) struct Args {
     /// directory that holds a loop.
     #[arg(short, long, value_name = "PRESET|DIR", conflicts_with = "resume")]
     preset: Option<String>,
-    /// Go on with a run that was cut off or stopped: the one named, or the latest that was cut off or
-    /// interrupted.
+    /// Go on with a run that was cut off or stopped, with the flags that it was begun with: the one
+    /// named, or the latest that was cut off or interrupted.
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     resume: Option<String>,
     /// The agent: a command with its arguments, in place of `backend.command`.
@@ -117,7 +117,9 @@ pub(super) fn carry_out(
         Which::Old(run) => Drive::resume(scene, run),
         Which::New { id, objective } => Drive::begin(scene, id, objective.clone()),
     };
-    let run = drive.and_then(Drive::run).map_err(drive_failure)?;
+    let drive = drive.map_err(drive_failure)?;
+    errand.keep_flags(&loaded.files, world)?;
+    let run = drive.run().map_err(drive_failure)?;
     Ok(Ended { run, journal, interrupts })
 }
 
@@ -130,10 +132,11 @@ fn errand(args: &Args, world: &World) -> Result<Errand, Failure> {
         more_args: args.more_args.clone(),
     };
     let first = args.dir.as_deref();
-    if let Some(name) = &args.resume {
-        return Errand::resume(first.unwrap_or(Path::new(".")), name, overrides, world);
-    }
     let words = Words { first, rest: &args.prompt, preset: args.preset.as_deref() };
+    if let Some(name) = &args.resume {
+        let old = which::taken_up(words, name)?;
+        return Errand::resume(&old.dir, &old.run, overrides, world);
+    }
     let choice = which::decide(words, &settings::surroundings()?)?;
     Errand::begin(choice, overrides, world)
 }

@@ -3,11 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use autoloop_core::plan::Files;
 use autoloop_core::run::{Ending, Run, Runs, Stage};
 use autoloop_core::run_id::{RunId, RunIdSeed};
 use autoloop_runtime::drive;
 use autoloop_runtime::journal::FileJournal;
-use autoloop_runtime::project::{LoadError, Loaded, Outline, Overrides, Project, loop_copy};
+use autoloop_runtime::project::{
+    LoadError, Loaded, Outline, Overrides, Project, flags_file, loop_copy, read_text,
+};
 use autoloop_runtime::world::World;
 
 use super::drive_failure;
@@ -16,6 +19,9 @@ use crate::commands::settings;
 use crate::diagnostic;
 use crate::failure::{Failure, Kind};
 use crate::presets::{self, Preset};
+
+/// No command line is longer on any system that we know of.
+const LONGEST_FLAGS: u64 = 8 * 1024 * 1024;
 
 /// A run that is about to be carried out.
 #[derive(Debug)]
@@ -35,6 +41,15 @@ pub(in crate::commands) enum Which {
     },
     /// One that goes on.
     Old(String),
+}
+
+impl Which {
+    fn id(&self) -> &str {
+        match self {
+            Which::New { id, .. } => id.as_str(),
+            Which::Old(id) => id,
+        }
+    }
 }
 
 impl Errand {
@@ -59,7 +74,7 @@ impl Errand {
         Ok(Errand { project, run: Which::New { id, objective: choice.objective } })
     }
 
-    /// A run that was begun before, with the files that it was begun with.
+    /// A run that was begun before, with the files and the flags that it was begun with.
     pub(super) fn resume(
         dir: &Path,
         name: &str,
@@ -74,6 +89,8 @@ impl Errand {
         let unknown_loop = Project { loop_dir: PathBuf::new(), ..project.clone() };
         let outline = unknown_loop.outline(&*world.disk).map_err(diagnostic::refuse)?;
         let run = run_to_resume(&outline, name, world)?;
+        let begun_with = flags(&outline, &run.id, world)?;
+        project.overrides = project.overrides.above(begun_with);
         let start = run.start.clone().unwrap_or_default();
         if let Some(preset) = start.preset {
             let copy = || loop_copy(&outline.files.state_dir, &run.id);
@@ -89,6 +106,16 @@ impl Errand {
     /// Reads the files of the loop. Where a new run cannot use its copy, the copy goes again.
     pub(super) fn load(&self, world: &World) -> Result<Loaded, Failure> {
         self.project.load(&*world.disk).map_err(|error| self.refuse(error))
+    }
+
+    /// Writes the flags down for the day this run is taken up. Only who drives the run may do so.
+    pub(super) fn keep_flags(&self, files: &Files, world: &World) -> Result<(), Failure> {
+        let Some(line) = self.project.overrides.line() else { return Ok(()) };
+        let path = flags_file(&files.state_dir, self.run.id());
+        world.disk.replace(&path, line.as_bytes()).map_err(|error| {
+            Failure::failed(format!("cannot write {}: {error}", path.display()))
+                .hint("the state directory has to be writable")
+        })
     }
 
     fn refuse(&self, error: LoadError) -> Failure {
@@ -165,6 +192,14 @@ fn run_to_resume(outline: &Outline, name: &str, world: &World) -> Result<Run, Fa
         }
         Some(run) => Ok(run),
     }
+}
+
+/// The flags that a run was begun with.
+fn flags(outline: &Outline, run: &str, world: &World) -> Result<Overrides, Failure> {
+    let path = flags_file(&outline.files.state_dir, run);
+    let line = read_text(&*world.disk, &path, LONGEST_FLAGS)
+        .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
+    Ok(Overrides::read(&line.unwrap_or_default()))
 }
 
 fn files_are_gone(run: &str, project: &Project) -> Failure {
