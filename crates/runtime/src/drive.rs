@@ -385,7 +385,11 @@ fn spooled_output(
     finished: &Finished,
     world: &World,
 ) -> Result<Option<crate::journal::Spooled>, DriveError> {
-    let is_held = finished.answer.is_some() || finished.stdout.left_out() == 0;
+    let output = &finished.stdout;
+    let is_held = finished.answer.is_some() || output.left_out() == 0;
+    // Where the file ends before the output did, its beginning and its end say more, and how much is
+    // missing between them.
+    let is_held = is_held || output.spooled < output.bytes;
     let Some(spool) = spool.filter(|_| !is_held) else { return Ok(None) };
     let path = &spool.stdout;
     let text = world
