@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// Any setting, as `key=value`. Can be given more than once.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Say more about what goes on.
+    /// Say of every iteration all that was emitted and refused, and how the agent ended.
     #[arg(short, long)]
     verbose: bool,
     /// Print how the run ended as JSON.
@@ -83,6 +83,8 @@ pub(super) struct Ended {
     pub(super) run: Run,
     pub(super) journal: FileJournal,
     interrupts: Interrupts,
+    /// Where the files of the run are.
+    dir: PathBuf,
 }
 
 /// Carries a run out to its end, or until it is interrupted.
@@ -120,7 +122,8 @@ pub(super) fn carry_out(
     let drive = drive.map_err(drive_failure)?;
     errand.keep_flags(&loaded.files, world)?;
     let run = drive.run().map_err(drive_failure)?;
-    Ok(Ended { run, journal, interrupts })
+    let dir = loaded.files.of_run(&run.id);
+    Ok(Ended { run, journal, interrupts, dir })
 }
 
 /// What was asked for.
@@ -155,10 +158,24 @@ pub(super) fn verdict(ended: &Ended) -> Result<(), Failure> {
             .hint("`autoloop run --resume` goes on with it"))
         }
         (Stage::Ended(Ending::Stop { reason }), None) => {
-            Err(Failure::failed(format!("run '{}' stopped: {reason}", run.id)))
+            let failure = Failure::failed(format!("run '{}' stopped: {reason}", run.id));
+            Err(failure.hint(next_after(reason, ended)))
         }
         (_, None) => Err(Failure::failed(format!("run '{}' did not end", run.id))),
     }
+}
+
+/// What can be done about a run that stopped.
+fn next_after(reason: &str, Ended { run, dir, .. }: &Ended) -> String {
+    let (id, last) = (&run.id, run.done);
+    if reason == "max_iterations" {
+        return format!("`autoloop run --resume={id} -i N` goes on with it, up to iteration N");
+    }
+    let stderr = dir.join(format!("iteration-{last}.err"));
+    format!(
+        "`autoloop inspect output {last}` shows what the agent printed, {} what it said on standard error",
+        stderr.display()
+    )
 }
 
 fn drive_failure(error: DriveError) -> Failure {
