@@ -183,7 +183,8 @@ fn drive_failure(error: DriveError) -> Failure {
         DriveError::Busy { .. } => Failure::new(Kind::Busy, error.to_string())
             .hint("wait for it, or end that process; the journal shows how far it is"),
         DriveError::Load(error) => diagnostic::refuse(error),
-        DriveError::Append(error) => error.into(),
+        DriveError::Append(error) => Failure::from(error)
+            .hint("then `autoloop run --resume` goes on with the run"),
         DriveError::Read(error @ ReadError::Changed { .. }) => Failure::from(error)
             .hint("somebody cut, replaced or edited the journal while the run went on"),
         DriveError::Read(error) => error.into(),
