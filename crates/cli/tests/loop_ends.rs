@@ -262,6 +262,29 @@ $T emit "turn.$N" "$AUTOLOOP_RUN_ID""#;
     }
 }
 
+#[test]
+fn runs_that_begin_at_the_same_moment_all_begin() {
+    let sandbox = shell("true", "core.run_id_format = 'counter'");
+    let mut runs: Vec<Reaped> = (0..6).map(|_| start(&sandbox, &["run", ".", "-i", "1"])).collect();
+    for run in &mut runs {
+        assert_eq!(run.0.wait().unwrap().code(), Some(1));
+    }
+    let mut ids = sandbox.fields("loop.start", "run");
+    ids.sort();
+    assert_eq!(ids, ["run-1", "run-2", "run-3", "run-4", "run-5", "run-6"]);
+    assert_eq!(sandbox.fields("loop.stop", "reason"), ["max_iterations"; 6]);
+}
+
+#[test]
+fn a_run_that_cannot_begin_takes_no_name() {
+    let sandbox = shell("true", "core.run_id_format = 'counter'");
+    sandbox.write("topology.toml", "not TOML");
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(2));
+    fs::remove_file(sandbox.path("topology.toml")).unwrap();
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+    assert_eq!(sandbox.fields("loop.start", "run"), ["run-1"]);
+}
+
 // A full disk.
 
 /// A disk of three megabytes, in a namespace of its own that is gone with the process.
