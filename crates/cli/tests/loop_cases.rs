@@ -201,6 +201,16 @@ fn an_output_that_outgrows_its_file_says_how_much_is_missing() {
 }
 
 #[test]
+fn an_agent_that_deletes_its_files_changes_nothing_on_record() {
+    let agent = "head -c 100000 /dev/zero | tr '\\0' x; rm .autoloop/runs/*/*.out";
+    let sandbox = shell(agent, "event_loop.max_iterations = 2");
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+    let outputs = sandbox.fields("iteration.finish", "output");
+    assert!(outputs == ["x".repeat(100_000), "x".repeat(100_000)], "it is not what was printed");
+    assert_eq!(sandbox.fields("loop.stop", "reason"), ["max_iterations"]);
+}
+
+#[test]
 fn an_agent_that_is_not_there_is_told_of_at_once() {
     let sandbox = shell("", "");
     let output = sandbox.run(&["run", ".", "-b", "no-such-agent"]);

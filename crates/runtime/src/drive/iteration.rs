@@ -15,7 +15,7 @@ use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
 
 use super::launch::{Turn, mode_name};
-use super::{Drive, DriveError, Foreign, Progress, spooled_output};
+use super::{Drive, DriveError, Foreign, Progress, output};
 use crate::journal::{FileSettings, NewRecord, Spooled};
 use crate::memory::MemoryFile;
 use crate::process;
@@ -68,7 +68,7 @@ impl Drive<'_> {
 
         let spool = launch.job.spool.clone();
         let finished = process::run(launch.job, self.world, self.interrupts);
-        let output = spooled_output(spool.as_ref(), &finished, self.world)?;
+        let output = output::spooled(spool.as_ref(), &finished, self.world);
         self.record_end(order, &finished, output)
     }
 
