@@ -231,7 +231,10 @@ fn a_review_has_a_stream_and_a_cost_of_its_own() {
     assert_eq!(sandbox.fields("review.finish", "output"), ["nothing to tidy"]);
     assert_eq!(file_of_run(&sandbox, "pi-review.2.jsonl"), review);
     let topics = sandbox.topics();
-    assert!(topics.contains("2 review.start\n2 backend.usage\n2 review.finish"), "{topics}");
+    assert!(topics.contains("2 backend.usage\n2 review.finish\n2 iteration.start"), "{topics}");
+    // This `pi` notes how it was called, which a reviewer may not.
+    let offences = sandbox.fields("review.violation", "path");
+    assert_eq!(offences, ["review.2.args", "review.2.stdin"]);
 }
 
 #[test]
