@@ -252,7 +252,7 @@ mod tests {
         let vars = Env::default().vars();
         assert_eq!(vars.len(), 19);
         assert!(vars.iter().all(|(_, value)| value.is_empty()));
-        assert_eq!(vars.iter().map(|(name, _)| name).collect::<HashSet<_>>().len(), 18);
+        assert_eq!(vars.iter().map(|(name, _)| name).collect::<HashSet<_>>().len(), 19);
     }
 
     #[test]
