@@ -3,7 +3,8 @@
 use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    config, demo, doctor, emit, init, inspect, journal, loops, memory, presets, replay, run, script,
+    config, demo, doctor, emit, init, inspect, journal, loops, memory, presets, replay, review,
+    run, script,
 };
 
 /// Runs coding agents in loops that can be trusted.
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Journal(journal::Args),
     Config(config::Args),
     Memory(memory::Args),
+    Review(review::Args),
     Doctor(doctor::Args),
     Demo(demo::Args),
     #[command(name = "__script", hide = true)]

@@ -13,6 +13,7 @@ pub(crate) mod loops;
 pub(crate) mod memory;
 pub(crate) mod presets;
 pub(crate) mod replay;
+pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod script;
 mod settings;
@@ -35,6 +36,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Journal(args) => journal::run(&args, world),
         Command::Config(args) => config::run(&args, world),
         Command::Memory(args) => memory::run(&args, world),
+        Command::Review(args) => review::run(&args, world),
         Command::Doctor(args) => doctor::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
         Command::Script(args) => script::run(&args, world),

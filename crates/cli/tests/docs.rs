@@ -70,8 +70,18 @@ prompt = "Judge."
 '/build[.].*/' = ["planner"]
 "#;
 
-/// What there is before the first block of a page: projects, each with one file.
-const PROJECTS: [(&str, &str, &str); 4] = [
+/// A run with a review that changed one file, and tried to change another.
+const REVIEWED: &str = r#"{"run": "calm-wren", "iteration": "", "topic": "loop.start", "fields": {"max_iterations": "2", "completion_promise": "", "completion_event": "task.complete", "review_every": "1", "objective": "write a parser"}, "ts": "2026-11-15T21:12:06.031Z", "v": 1}
+{"run": "calm-wren", "iteration": "2", "topic": "review.start", "fields": {"kind": "metareview", "backend_kind": "command", "command": "claude", "prompt_mode": "arg", "prompt": "Look at it.", "timeout_ms": "300000", "enforcement": "snapshot, landlock abi 6"}, "ts": "2026-11-15T21:14:06.031Z", "v": 1}
+{"run": "calm-wren", "iteration": "2", "topic": "review.violation", "fields": {"kind": "metareview", "path": "src/main.rs", "what": "modified", "outcome": "put back"}, "ts": "2026-11-15T21:15:06.031Z", "v": 1}
+{"run": "calm-wren", "iteration": "2", "topic": "review.finish", "fields": {"kind": "metareview", "exit_code": "0", "timed_out": false, "output": "The builder forgets the tests, so I say it twice.\u000a", "diff": "--- a/harness.md\u000a+++ b/harness.md\u000a@@ -1,2 +1,3 @@\u000a Be careful.\u000a Test it.\u000a+Test it again.\u000a"}, "ts": "2026-11-15T21:15:06.040Z", "v": 1}
+{"run": "calm-wren", "iteration": "", "topic": "loop.stop", "fields": {"reason": "max_iterations"}, "ts": "2026-11-15T21:16:06.031Z", "v": 1}
+"#;
+
+/// What there is before the first block of a page: projects, each with a file or two.
+const PROJECTS: [(&str, &str, &str); 6] = [
+    ("reviewed", ".autoloop/journal.jsonl", REVIEWED),
+    ("reviewed", "harness.md", "Be careful.\nTest it.\nTest it again.\n"),
     ("planned", "topology.toml", ROLES),
     ("finished", ".autoloop/journal.jsonl", FINISHED),
     ("damaged", ".autoloop/journal.jsonl", DAMAGED),

@@ -193,6 +193,7 @@ fn what_cannot_be_shown_is_explained() {
       coordination  What agents said about their work: issues, slices, commits, archives and chains
       memory        What is remembered, in the project and in a run
       topology      Who there is in a loop, and who follows whom
+      review        A metareview: what held it to its bounds, how it ended, what it changed
       prompt        What the agent was told in an iteration, to the letter
       output        What the agent printed in an iteration, to the letter
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use autoloop_runtime::permissions::{Support, probe};
 use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::until;
 use insta::assert_snapshot;
 use tempfile::TempDir;
 
@@ -281,7 +282,7 @@ fn protected_settings_are_put_back() {
 
 #[test]
 fn a_reviewer_speaks_and_remembers_however_it_is_held() {
-    let review = "$T memory add learning 'keep it short' && $T emit issue.discovered 'id=i-1;summary=slow;' && ! $T emit a.done";
+    let review = "$T memory list && $T memory add learning 'keep it short' && $T memory add learning --project 'be kind' && $T memory list | grep short && $T memory list | grep kind && $T emit issue.discovered 'id=i-1;summary=slow;' && ! $T emit a.done";
     for layer in Layer::all() {
         let project = layer.project(review);
         let sandbox = &project.sandbox;
@@ -375,4 +376,156 @@ fn what_another_run_does_meanwhile_is_left_alone() {
     assert_eq!(fs::read(side.join("src/main.rs")).unwrap(), b"theirs\n");
     assert_eq!(violations(&project), "src/main.rs: file modified: put back");
     drop(lock);
+}
+
+#[test]
+fn a_run_that_ends_during_a_review_keeps_what_it_did() {
+    let project = project(
+        "echo theirs > src/main.rs; echo > began; while [ -e driven ]; do sleep 0.01; done",
+        "review.sandbox = 'off'",
+    );
+    let sandbox = &project.sandbox;
+    sandbox.write("driven", "");
+    let lock = hold_a_run(&sandbox.path(""));
+    let run = std::thread::scope(|scope| {
+        let run = scope.spawn(|| sandbox.run(&["run", ".", "-i", "2"]));
+        until("the review", || sandbox.path("began").exists().then_some(()));
+        drop(lock);
+        fs::remove_file(sandbox.path("driven")).unwrap();
+        run.join().unwrap()
+    });
+    assert_eq!(run.code, Some(1));
+    assert_eq!(sandbox.read("src/main.rs"), b"theirs\n");
+}
+
+#[test]
+fn nobody_pretends_that_another_run_did_it() {
+    for pretence in [
+        "mkdir -p .autoloop/runs/other",
+        "mkdir -p .autoloop/runs/other; ln .autoloop/runs/$AUTOLOOP_RUN_ID/lock .autoloop/runs/other/lock",
+        "ln -s $AUTOLOOP_RUN_ID .autoloop/runs/other",
+        "cp -r .autoloop/runs/$AUTOLOOP_RUN_ID .autoloop/runs/other; mv .autoloop/runs/$AUTOLOOP_RUN_ID/lock .autoloop/runs/other/lock",
+    ] {
+        let project =
+            project(&format!("{pretence}; echo x > src/main.rs"), "review.sandbox = 'off'");
+        assert_eq!(project.sandbox.run(&["run", ".", "-i", "2"]).code, Some(1), "{pretence}");
+        assert_eq!(project.sandbox.read("src/main.rs"), b"fn main() {}\n", "{pretence}");
+        assert!(!project.sandbox.path(".autoloop/runs/other").exists(), "{pretence}");
+        let told = violations(&project);
+        assert!(told.contains("src/main.rs: file modified: put back"), "{pretence}: {told}");
+    }
+}
+
+#[test]
+fn temporary_files_in_the_project_are_no_violation() {
+    for (place, temporary) in [("[DIR]/tmp", "tmp"), ("tmp", "tmp"), ("[DIR]", ".")] {
+        let mut project = project(
+            "echo x > $TMPDIR/x && $T emit issue.discovered 'id=i-1;' && echo p > .autoloop/plan.md",
+            "review.sandbox = 'auto'",
+        );
+        fs::create_dir(project.sandbox.path("tmp")).unwrap();
+        let dir = project.sandbox.path("").display().to_string();
+        let tmpdir = place.replace("[DIR]", dir.trim_end_matches('/'));
+        project.sandbox = project.sandbox.env("TMPDIR", tmpdir);
+        let sandbox = &project.sandbox;
+        assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1), "{place}");
+        assert_eq!(violations(&project), "", "{place}");
+        assert_eq!(sandbox.fields("review.finish", "exit_code"), ["0"], "{place}");
+        assert_eq!(sandbox.read(".autoloop/plan.md"), b"p\n", "{place}");
+        let left = fs::read_dir(sandbox.path(temporary)).unwrap().map(Result::unwrap);
+        let left = left.filter(|entry| entry.file_name().to_string_lossy().contains("review"));
+        assert_eq!(left.count(), 0, "{place}");
+    }
+}
+
+#[test]
+fn without_a_place_for_temporary_files_there_is_no_sandboxed_review() {
+    if !Layer::all().contains(&Layer::Landlock) {
+        return;
+    }
+    let mut project = project("true", "review.sandbox = 'auto'");
+    project.sandbox = project.sandbox.env("TMPDIR", "/nowhere");
+    let output = project.sandbox.run(&["run", ".", "-i", "2"]);
+    assert_eq!(output.code, Some(1));
+    let told: Vec<&str> = output.stderr.lines().filter(|line| line.contains("note")).collect();
+    assert_snapshot!(told.join("\n"), @"note: no metareview took place: the review was not started, as nothing would bind it: /nowhere: No such file or directory (os error 2); set TMPDIR to a directory that can be written to");
+    assert_eq!(project.sandbox.fields("iteration.finish", "exit_code"), ["0", "0"]);
+}
+
+#[test]
+fn a_loop_that_lies_elsewhere_is_held_to_the_same() {
+    let review = "new=$(sed 's/^backend.timeout_ms.*/backend.timeout_ms = 5000/' $LOOP/autoloops.toml); echo \"$new\" > $LOOP/autoloops.toml; echo '[[role' > $LOOP/topology.toml; echo 'Be quick.' > $LOOP/harness.md; mkdir -p $LOOP/roles; echo x > $LOOP/roles/x.txt; true";
+    for layer in Layer::all() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let dir = elsewhere.path().canonicalize().unwrap().join("loop");
+        let project = layer.project(&format!("LOOP={}\n{review}", dir.display()));
+        let sandbox = &project.sandbox;
+        fs::create_dir(&dir).unwrap();
+        for name in ["autoloops.toml", "topology.toml", "harness.md"] {
+            fs::rename(sandbox.path(name), dir.join(name)).unwrap();
+        }
+        let settings = fs::read_to_string(dir.join("autoloops.toml")).unwrap();
+        let settings = format!("backend.timeout_ms = 60000\n{settings}");
+        fs::write(dir.join("autoloops.toml"), &settings).unwrap();
+        let output = sandbox.run(&["run", "-p", dir.to_str().unwrap(), ".", "-i", "2"]);
+        assert_eq!(output.code, Some(1), "{layer:?}: {}", output.stderr);
+        let now = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
+        assert_eq!(now("autoloops.toml"), settings, "{layer:?}");
+        assert_eq!(now("topology.toml"), TOPOLOGY, "{layer:?}");
+        assert_eq!(now("harness.md"), "Be quick.\n", "{layer:?}");
+        assert!(!dir.join("roles").join("x.txt").exists(), "{layer:?}");
+        let told = violations(&project).replace(dir.to_str().unwrap(), "[LOOP]");
+        assert!(
+            told.contains("[LOOP]/autoloops.toml: protected setting backend.timeout_ms"),
+            "{layer:?}: {told}"
+        );
+        assert!(told.contains("[LOOP]/topology.toml: does not parse"), "{layer:?}: {told}");
+        assert!(sandbox.fields("review.finish", "diff")[0].contains("+Be quick."), "{layer:?}");
+    }
+}
+
+#[test]
+fn a_state_directory_that_lies_elsewhere_can_be_written_as_any_other() {
+    let review = "S=$AUTOLOOP_STATE_DIR; echo p > $S/plan.md; mkdir -p $S/docs; echo d > $S/docs/d.md; $T memory add learning l; echo x > $S/x; true";
+    for layer in Layer::all() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let dir = elsewhere.path().canonicalize().unwrap();
+        let project = layer.project(review);
+        let sandbox = &project.sandbox;
+        let set = format!("core.state_dir={}", dir.display());
+        let output = sandbox.run(&["run", ".", "-i", "2", "--set", &set]);
+        assert_eq!(output.code, Some(1), "{layer:?}: {}", output.stderr);
+        let now = |name: &str| fs::read_to_string(dir.join(name)).ok();
+        assert_eq!(now("plan.md").as_deref(), Some("p\n"), "{layer:?}");
+        assert_eq!(now("docs/d.md").as_deref(), Some("d\n"), "{layer:?}");
+        for missing in ["x", "context.md", "logs"] {
+            assert!(!dir.join(missing).exists(), "{layer:?}: {missing}");
+        }
+    }
+}
+
+#[test]
+fn one_thing_that_cannot_be_brought_over_stops_no_other() {
+    if !Layer::all().contains(&Layer::Overlay) {
+        return;
+    }
+    let review = "cd .autoloop/logs; rm -r dir; echo f > dir; rm file; mkdir -p file/in; echo z > file/in/z; cd ../..
+        i=0; while [ $i -lt 600 ]; do mkdir dddddddd && cd dddddddd; i=$((i+1)); done; cd $AUTOLOOP_PROJECT_DIR
+        echo p > .autoloop/plan.md; echo x > src/main.rs; true";
+    let project = Layer::Overlay.project(review);
+    let sandbox = &project.sandbox;
+    sandbox.write(".autoloop/logs/dir/x", "x").write(".autoloop/logs/file", "y");
+    assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
+    if !sandbox.fields("review.start", "enforcement")[0].contains("overlay") {
+        return;
+    }
+    assert_snapshot!(violations(&project), @"
+    .autoloop/logs/dir: directory became a file: kept out
+    .autoloop/logs/file: file became a directory: kept out
+    dddddddd: directory added: kept out
+    src/main.rs: file modified: kept out
+    ");
+    assert_eq!(sandbox.read(".autoloop/plan.md"), b"p\n");
+    assert_eq!(sandbox.read(".autoloop/logs/dir/x"), b"x");
+    assert_eq!(sandbox.read(".autoloop/logs/file"), b"y");
 }

@@ -8,11 +8,13 @@
 
 mod allow_list;
 mod diff;
+mod patch;
 mod protected;
 mod tree;
 
 pub use allow_list::{AllowList, Permission, Place, Shape};
 pub use diff::{Diff, LONGEST_DIFFED, unified};
+pub use patch::{BadPatch, Conflict, Deed, FilePatch, Standing, Undone, read_patch};
 pub use protected::{
     PROTECTED_TABLES, PutBack, Repaired, Unreadable, repair_settings, repair_topology,
 };

@@ -6,4 +6,5 @@ pub mod latest_run;
 pub mod metrics;
 pub mod recent_runs;
 pub mod replay;
+pub mod review;
 pub mod scratchpad;

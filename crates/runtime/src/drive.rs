@@ -13,12 +13,12 @@ mod launch;
 mod ledger;
 mod notebook;
 mod others;
+mod output;
 mod review;
 mod seat;
 mod wave;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use autoloop_core::memory::Places;
 use autoloop_core::record::{LoopResume, LoopStart, LoopStop, Record};
@@ -30,10 +30,10 @@ use crate::journal::{AppendError, FileJournal, ReadError};
 use crate::permissions::{Enforcement, SandboxError, Vault};
 use crate::process::Interrupts;
 use crate::project::{LoadError, Loaded, Project, loop_copy};
-use crate::world::{Access, DiskFile, Finished, Spool, World};
+use crate::world::{Access, DiskFile, World};
 
 pub use bounds::Bounds;
-pub use driver::{Driver, driver};
+pub use driver::{Driver, driven_run, driver};
 pub use known::{latest_unfinished, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};
@@ -435,24 +435,4 @@ fn create_dirs(dir: &Path, world: &World) -> Result<(), DriveError> {
         }
     }
     Ok(())
-}
-
-/// What a job printed, where it is too long to be held in memory.
-fn spooled_output(
-    spool: Option<&Spool>,
-    finished: &Finished,
-    world: &World,
-) -> Result<Option<crate::journal::Spooled>, DriveError> {
-    let is_held = finished.answer.is_some() || finished.stdout.left_out() == 0;
-    let Some(spool) = spool.filter(|_| !is_held) else { return Ok(None) };
-    let path = &spool.stdout;
-    let text = world
-        .disk
-        .open(path, Access::Read)
-        .map_err(|source| DriveError::Write { path: path.to_owned(), source })?;
-    Ok(Some(crate::journal::Spooled {
-        hole: autoloop_core::record::Hole::Output,
-        path: path.to_owned(),
-        text: Arc::from(text),
-    }))
 }

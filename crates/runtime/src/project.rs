@@ -5,6 +5,7 @@
 //! holds from then on. Everything is read through the [`Disk`](crate::world::Disk) of the world.
 
 mod load;
+mod overrides;
 mod places;
 mod text;
 
@@ -16,6 +17,7 @@ use autoloop_core::config::{Config, Problem, Settings};
 use autoloop_core::plan::{Files, Plan};
 use autoloop_core::topology::Topology;
 
+pub use overrides::{Overrides, flags_file};
 pub use places::{LayerFile, Surroundings};
 pub use text::{Unreadable, read_text};
 
@@ -33,19 +35,6 @@ pub struct Project {
     pub overrides: Overrides,
     /// What the environment said.
     pub surroundings: Surroundings,
-}
-
-/// What the command line said. It comes before everything else.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Overrides {
-    /// `--backend`: a command line.
-    pub backend: Option<String>,
-    /// `--max-iterations`, as it was typed.
-    pub max_iterations: Option<String>,
-    /// `--set`: `key=value`, in order; they come before the two above.
-    pub set: Vec<String>,
-    /// The words behind `--`: more arguments for the backend.
-    pub more_args: Vec<String>,
 }
 
 /// Everything that a loop goes by, as it was on the disk at one moment.

@@ -5,6 +5,7 @@ pub(super) mod found;
 mod journal;
 mod memory;
 mod metrics;
+pub(super) mod review;
 mod scratchpad;
 mod text;
 mod topology;
@@ -39,6 +40,7 @@ enum What {
     Coordination(coordination::Args),
     Memory(memory::Args),
     Topology(topology::Args),
+    Review(review::Args),
     /// What the agent was told in an iteration, to the letter.
     Prompt(text::Args),
     /// What the agent printed in an iteration, to the letter.
@@ -53,6 +55,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         What::Coordination(args) => coordination::run(args, world),
         What::Memory(args) => memory::run(args, world),
         What::Topology(args) => topology::run(args, world),
+        What::Review(args) => review::run(args, world),
         What::Prompt(args) => text::run(args, IterationText::Prompt, world),
         What::Output(args) => text::run(args, IterationText::Output, world),
     }
@@ -73,7 +76,7 @@ fn named_run(journal: &FileJournal, name: Option<&str>) -> Result<Option<String>
 }
 
 /// The run that is asked about: the one that is named, which has to exist, or the latest.
-fn one_run(journal: &FileJournal, name: Option<&str>) -> Result<String, Failure> {
+pub(super) fn one_run(journal: &FileJournal, name: Option<&str>) -> Result<String, Failure> {
     match named_run(journal, name)? {
         None => Ok(journal.latest_run()?.0),
         Some(run) if name == Some("latest") => Ok(run),

@@ -5,7 +5,7 @@ mod report;
 mod tool;
 mod which;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use autoloop_core::config::Config;
 use autoloop_core::run::{Ending, Run, Stage};
@@ -46,8 +46,8 @@ pub(crate) struct Args {
     /// directory that holds a loop.
     #[arg(short, long, value_name = "PRESET|DIR", conflicts_with = "resume")]
     preset: Option<String>,
-    /// Go on with a run that was cut off or stopped: the one named, or the latest that was cut off or
-    /// interrupted.
+    /// Go on with a run that was cut off or stopped, with the flags that it was begun with: the one
+    /// named, or the latest that was cut off or interrupted.
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     resume: Option<String>,
     /// The agent: a command with its arguments, in place of `backend.command`.
@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// Any setting, as `key=value`. Can be given more than once.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Say more about what goes on.
+    /// Say of every iteration all that was emitted and refused, and how the agent ended.
     #[arg(short, long)]
     verbose: bool,
     /// Print how the run ended as JSON.
@@ -83,6 +83,8 @@ pub(super) struct Ended {
     pub(super) run: Run,
     pub(super) journal: FileJournal,
     interrupts: Interrupts,
+    /// Where the files of the run are.
+    dir: PathBuf,
 }
 
 /// Carries a run out to its end, or until it is interrupted.
@@ -118,8 +120,11 @@ pub(super) fn carry_out(
         Which::Old(run) => Drive::resume(scene, run),
         Which::New { id, objective } => Drive::begin(scene, id, objective.clone()),
     };
-    let run = drive.and_then(Drive::run).map_err(drive_failure)?;
-    Ok(Ended { run, journal, interrupts })
+    let drive = drive.map_err(drive_failure)?;
+    errand.keep_flags(&loaded.files, world)?;
+    let run = drive.run().map_err(drive_failure)?;
+    let dir = loaded.files.of_run(&run.id);
+    Ok(Ended { run, journal, interrupts, dir })
 }
 
 /// What was asked for.
@@ -131,10 +136,11 @@ fn errand(args: &Args, world: &World) -> Result<Errand, Failure> {
         more_args: args.more_args.clone(),
     };
     let first = args.dir.as_deref();
-    if let Some(name) = &args.resume {
-        return Errand::resume(first.unwrap_or(Path::new(".")), name, overrides, world);
-    }
     let words = Words { first, rest: &args.prompt, preset: args.preset.as_deref() };
+    if let Some(name) = &args.resume {
+        let old = which::taken_up(words, name)?;
+        return Errand::resume(&old.dir, &old.run, overrides, world);
+    }
     let choice = which::decide(words, &settings::surroundings()?)?;
     Errand::begin(choice, overrides, world)
 }
@@ -153,18 +159,33 @@ pub(super) fn verdict(ended: &Ended) -> Result<(), Failure> {
             .hint("`autoloop run --resume` goes on with it"))
         }
         (Stage::Ended(Ending::Stop { reason }), None) => {
-            Err(Failure::failed(format!("run '{}' stopped: {reason}", run.id)))
+            let failure = Failure::failed(format!("run '{}' stopped: {reason}", run.id));
+            Err(failure.hint(next_after(reason, ended)))
         }
         (_, None) => Err(Failure::failed(format!("run '{}' did not end", run.id))),
     }
 }
 
-fn drive_failure(error: DriveError) -> Failure {
+/// What can be done about a run that stopped.
+fn next_after(reason: &str, Ended { run, dir, .. }: &Ended) -> String {
+    let (id, last) = (&run.id, run.done);
+    if reason == "max_iterations" {
+        return format!("`autoloop run --resume={id} -i N` goes on with it, up to iteration N");
+    }
+    let stderr = dir.join(format!("iteration-{last}.err"));
+    format!(
+        "`autoloop inspect output {last}` shows what the agent printed, {} what it said on standard error",
+        stderr.display()
+    )
+}
+
+pub(super) fn drive_failure(error: DriveError) -> Failure {
     match error {
         DriveError::Busy { .. } => Failure::new(Kind::Busy, error.to_string())
             .hint("wait for it, or end that process; the journal shows how far it is"),
         DriveError::Load(error) => diagnostic::refuse(error),
-        DriveError::Append(error) => error.into(),
+        DriveError::Append(error) => Failure::from(error)
+            .hint("then `autoloop run --resume` goes on with the run"),
         DriveError::Read(error @ ReadError::Changed { .. }) => Failure::from(error)
             .hint("somebody cut, replaced or edited the journal while the run went on"),
         DriveError::Read(error) => error.into(),

@@ -5,6 +5,9 @@ use similar::TextDiff;
 /// Files longer than this are named, not diffed.
 pub const LONGEST_DIFFED: usize = 512 * 1024;
 
+/// What stands for a file that there is not.
+pub(super) const NOWHERE: &str = "/dev/null";
+
 /// A change of one file, as a unified diff.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
@@ -18,7 +21,7 @@ pub struct Diff {
 pub fn unified(path: &str, old: Option<&[u8]>, new: Option<&[u8]>, longest: usize) -> Diff {
     let side = |prefix: &str, bytes: Option<&[u8]>| match bytes {
         Some(_) => format!("{prefix}/{path}"),
-        None => "/dev/null".to_owned(),
+        None => NOWHERE.to_owned(),
     };
     let (from, to) = (side("a", old), side("b", new));
     let sizes = (old.map_or(0, <[u8]>::len), new.map_or(0, <[u8]>::len));
@@ -34,7 +37,11 @@ pub fn unified(path: &str, old: Option<&[u8]>, new: Option<&[u8]>, longest: usiz
     }
     let texts = (text(old), text(new));
     let (Some(old), Some(new)) = texts else { return named("not a text") };
-    let text = TextDiff::from_lines(old, new).unified_diff().header(&from, &to).to_string();
+    let mut text = TextDiff::from_lines(old, new).unified_diff().header(&from, &to).to_string();
+    // An empty file has no lines that could be shown.
+    if text.is_empty() && from != to && (from == NOWHERE || to == NOWHERE) {
+        text = format!("--- {from}\n+++ {to}\n");
+    }
     if text.len() > longest {
         return named("too different to be shown");
     }
@@ -66,6 +73,10 @@ mod tests {
         +++ b/roles/x.md
         @@ -0,0 +1 @@
         +hi
+        ");
+        insta::assert_snapshot!(unified("roles/x.md", None, Some(b""), 1000).text, @r"
+        --- /dev/null
+        +++ b/roles/x.md
         ");
         let long = unified("harness.md", Some(b"a\n"), Some("b\n".repeat(99).as_bytes()), 100);
         assert!(!long.complete);

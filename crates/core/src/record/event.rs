@@ -340,6 +340,14 @@ system_events! {
         beneath: Option<u64>,
     }
 
+    /// A person undid what a metareview had changed.
+    LoopReverted = "loop.reverted" {
+        /// The iteration that the review came before.
+        review: u64,
+        /// The files that were put back, separated by commas.
+        files: String,
+    }
+
     /// An event was refused.
     EventInvalid = "event.invalid" {
         /// The event that routed the iteration.

@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,7 +50,7 @@ pub(super) struct Confined {
     /// Where it speaks to us; closed when it has ended.
     door: Option<Door>,
     /// Held until the reviewer has ended.
-    _scratch: Option<Scratch>,
+    scratch: Option<Scratch>,
     pub(super) enforcement: Enforcement,
 }
 
@@ -74,7 +75,7 @@ impl Drive<'_> {
         let grounds = Grounds::of(self)?;
         let allow = grounds.allow_list();
         let mut confined =
-            Confined { grounds, allow, overlay: None, door: None, _scratch: None, enforcement };
+            Confined { grounds, allow, overlay: None, door: None, scratch: None, enforcement };
         if let Enforcement::Landlock { abi } = enforcement {
             let (scratch, bounds) = self.confinement(&confined.grounds, &confined.allow)?;
             if bounds.overlay.is_some() {
@@ -90,7 +91,7 @@ impl Drive<'_> {
             ]);
             job.confinement = Some(bounds);
             confined.door = Some(door);
-            confined._scratch = Some(scratch);
+            confined.scratch = Some(scratch);
         }
         Ok(confined)
     }
@@ -127,15 +128,20 @@ impl Drive<'_> {
             None => Vault::new(&confined.grounds.state_dir)?,
         };
         let mut watched = confined.grounds.watched(&confined.allow, job);
+        let scratch = confined.scratch.iter();
+        watched.ours.extend(scratch.map(|scratch| confined.grounds.seen(scratch.dir())));
         // What the kernel keeps from being written need not be watched, and others may work there.
         let is_safe = confined.enforcement != Enforcement::Snapshot;
         let is_left_alone = |tree: &PathBuf| is_safe || others::work_in(tree, &watched, self.world);
         let trees = siblings(&watched.project_dir);
         watched.busy_worktrees = trees.into_iter().filter(is_left_alone).collect();
-        let others = Others::before(&confined.grounds.state_dir);
+        if confined.overlay.is_some() {
+            confined.grounds.make_growing();
+        }
+        let others = Others::before(&confined.grounds.state_dir, self.world);
         let mut snapshot = Snapshot::take(vault, watched)?;
-        if matches!(confined.enforcement, Enforcement::Landlock { .. }) {
-            snapshot.make_placeholders()?;
+        if is_safe {
+            snapshot.make_placeholders(confined.overlay.as_ref())?;
         }
         Ok(Bound { confined, snapshot, others })
     }
@@ -154,7 +160,9 @@ impl Drive<'_> {
         }
         let plain = Confinement { rules, overlay: None };
         let behind = plain.clone().behind(scratch.overlay(&grounds.project));
-        let is_possible = behind.is_possible(&self.program);
+        // A layer inside of what it covers would have the reviewer's temporary files in it.
+        let is_elsewhere = !scratch.dir().starts_with(&grounds.project);
+        let is_possible = is_elsewhere && behind.is_possible(&self.program);
         Ok((scratch, if is_possible { behind } else { plain }))
     }
 
@@ -172,7 +180,8 @@ impl Drive<'_> {
             }
         }
         let state_dir = &confined.grounds.state_dir;
-        let reach = match others.were_at_work(state_dir, &self.ledger.run().id, self.world) {
+        let held_by = (confined.enforcement, self.world);
+        let reach = match others.were_at_work(state_dir, &self.ledger.run().id, held_by) {
             true => Reach::LoopFiles,
             false => Reach::Everywhere,
         };
@@ -253,6 +262,14 @@ impl Grounds {
     fn allow_list(&self) -> AllowList {
         let list = AllowList::metareview(&self.seen(&self.loop_dir), &self.seen(&self.state_dir));
         self.growing.iter().fold(list, |list, file| list.growing(&self.seen(file)))
+    }
+
+    /// Makes the files that may grow, where they are missing: a view remembers what it did not find, and
+    /// the reviewer would not see what it had us write. One that cannot be made is not seen.
+    fn make_growing(&self) {
+        for path in &self.growing {
+            let _ = fs::OpenOptions::new().append(true).create_new(true).mode(0o600).open(path);
+        }
     }
 
     fn watched(&self, allow: &AllowList, job: &Job) -> Watched {

@@ -40,3 +40,13 @@ pub fn driver(files: &Files, run: &str, disk: &dyn Disk) -> Driver {
         None => Driver::Unknown,
     }
 }
+
+/// A run of the project that somebody drives, and the process that does.
+pub fn driven_run(files: &Files, disk: &dyn Disk) -> Option<(String, u32)> {
+    let runs = std::fs::read_dir(files.state_dir.join("runs")).into_iter().flatten();
+    let mut names = runs.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.find_map(|run| match driver(files, &run, disk) {
+        Driver::Process(process) => Some((run, process)),
+        Driver::Nobody | Driver::Unknown => None,
+    })
+}

@@ -16,7 +16,7 @@ use autoloop_core::topology::Route;
 use autoloop_core::wave::{Parallel, refused as refused_wave};
 
 use super::launch::{Turn, mode_name};
-use super::{Drive, DriveError, Foreign, Progress, spooled_output};
+use super::{Drive, DriveError, Foreign, Progress, output};
 use crate::journal::{FileSettings, NewRecord, Spooled};
 use crate::memory::MemoryFile;
 use crate::process;
@@ -69,7 +69,7 @@ impl Drive<'_> {
 
         let spool = launch.job.spool.clone();
         let finished = process::run(launch.job, self.world, self.interrupts);
-        let output = spooled_output(spool.as_ref(), &finished, self.world)?;
+        let output = output::spooled(spool.as_ref(), &finished, self.world);
         self.record_end(order, &finished, output)
     }
 
@@ -284,6 +284,14 @@ pub(super) fn millis(time: std::time::Duration) -> u64 {
 /// What a person should know about the way a job ended.
 pub(super) fn notes(finished: &Finished) -> Vec<String> {
     let mut notes = Vec::new();
+    if let Ending::NeverStarted(why) = &finished.ending {
+        notes.push(why.message.clone());
+    }
+    let output = &finished.stdout;
+    if output.spooled < output.bytes && !matches!(finished.ending, Ending::NeverStarted(_)) {
+        let (kept, all) = (output.spooled, output.bytes);
+        notes.push(format!("the agent printed {all} bytes, and its file holds the first {kept}"));
+    }
     let unreadable = finished.answer.as_ref().map_or(0, |answer| answer.unreadable);
     if unreadable > 0 {
         notes.push(format!("{unreadable} lines of the agent's stream could not be read"));

@@ -6,27 +6,41 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::permissions::Watched;
+use crate::permissions::{Enforcement, Watched};
 use crate::world::{Access, World};
 
 /// The runs of a project when a review began.
 pub(super) struct Others {
     runs: BTreeSet<OsString>,
+    /// Whether another one was driven then.
+    were_driven: bool,
 }
 
 impl Others {
     /// Looks which runs there are.
-    pub(super) fn before(state_dir: &Path) -> Others {
-        Others { runs: runs_in(state_dir) }
+    pub(super) fn before(state_dir: &Path, world: &World) -> Others {
+        let runs = runs_in(state_dir);
+        let were_driven = runs.iter().any(|run| is_driven(state_dir, run, world));
+        Others { runs, were_driven }
     }
 
-    /// Whether another run than this one is driven now, or began meanwhile.
-    pub(super) fn were_at_work(&self, state_dir: &Path, own: &str, world: &World) -> bool {
-        let is_new = |run: &OsStr| !self.runs.contains(run);
-        let others = runs_in(state_dir).into_iter().filter(|run| run != OsStr::new(own));
-        others.into_iter().any(|run| is_new(&run) || is_driven(state_dir, &run, world))
+    /// Whether another run was driven when the review began, is driven now, or began meanwhile.
+    ///
+    /// A reviewer that the kernel does not bind could make what looks like a new run, to have its
+    /// changes taken for those of that run; there a new one counts only as long as it is driven.
+    pub(super) fn were_at_work(
+        &self,
+        state_dir: &Path,
+        own: &str,
+        (enforcement, world): (Enforcement, &World),
+    ) -> bool {
+        let counts_new = enforcement != Enforcement::Snapshot;
+        let is_new = |run: &OsStr| counts_new && run != OsStr::new(own) && !self.runs.contains(run);
+        let runs = runs_in(state_dir);
+        self.were_driven || runs.iter().any(|run| is_new(run) || is_driven(state_dir, run, world))
     }
 }
 
@@ -36,12 +50,17 @@ pub(super) fn work_in(tree: &Path, watched: &Watched, world: &World) -> bool {
     runs_in(&state_dir).iter().any(|run| is_driven(&state_dir, run, world))
 }
 
+/// Whether another process drives a run. Our own lock under another name is none.
 fn is_driven(state_dir: &Path, run: &OsStr, world: &World) -> bool {
     let lock = state_dir.join("runs").join(run).join("lock");
-    world.disk.open(&lock, Access::Read).is_ok_and(|lock| lock.lock_holder().is_some())
+    let is_plain =
+        fs::symlink_metadata(&lock).is_ok_and(|lock| lock.is_file() && lock.nlink() == 1);
+    let holder = || world.disk.open(&lock, Access::Read).ok()?.lock_holder();
+    is_plain && holder().is_some_and(|holder| holder != std::process::id())
 }
 
 fn runs_in(state_dir: &Path) -> BTreeSet<OsString> {
-    let entries = fs::read_dir(state_dir.join("runs")).into_iter().flatten();
-    entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect()
+    let entries = fs::read_dir(state_dir.join("runs")).into_iter().flatten().flatten();
+    let runs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    runs.map(|entry| entry.file_name()).collect()
 }

@@ -13,7 +13,7 @@ use super::bounds::Confined;
 use super::findings::Findings;
 use super::iteration::{invalid_events, millis, notes, said, told_of, usage};
 use super::launch::{Turn, mode_name};
-use super::{Drive, DriveError, Progress, spooled_output};
+use super::{Drive, DriveError, Progress, output};
 use crate::journal::NewRecord;
 use crate::process;
 use crate::world::{Ending, Finished, NeverStarted};
@@ -69,7 +69,7 @@ impl Drive<'_> {
             // Without bounds there is no review.
             Err(error) => (not_started(&error), Findings::default()),
         };
-        let output = spooled_output(spool.as_ref(), &finished, self.world)?;
+        let output = output::spooled(spool.as_ref(), &finished, self.world);
         let finish = ReviewFinish {
             kind: KIND.to_owned(),
             exit_code: finished.exit_code(),
@@ -92,6 +92,9 @@ impl Drive<'_> {
             records.push(NewRecord { record: finish.record(&heading), spooled: output.clone() });
             records
         })?;
+        if let Ending::NeverStarted(why) = &finished.ending {
+            (self.tell)(Progress::Note(&format!("no metareview took place: {}", why.message)));
+        }
         for note in notes(&finished) {
             (self.tell)(Progress::Note(&note));
         }

@@ -86,11 +86,11 @@ impl Overlay {
     ///
     /// # Errors
     ///
-    /// When what was written cannot be read, or what is permitted not be brought over.
+    /// When what was written cannot be read at all. What cannot be brought over is told.
     pub fn bring_over(&self, allow: &AllowList) -> io::Result<Vec<Violation>> {
-        let mut carrier = Carrier { overlay: self, allow, kept_out: Vec::new() };
+        let mut carrier = Carrier { overlay: self, allow, told: Vec::new() };
         carrier.directory(Path::new(""))?;
-        Ok(carrier.kept_out)
+        Ok(carrier.told)
     }
 }
 
@@ -116,7 +116,8 @@ fn own_namespace() -> io::Result<()> {
 struct Carrier<'a> {
     overlay: &'a Overlay,
     allow: &'a AllowList,
-    kept_out: Vec<Violation>,
+    /// What stays in the layer, and what should not have.
+    told: Vec<Violation>,
 }
 
 /// What the layer holds at one path.
@@ -132,35 +133,41 @@ enum Written {
 
 impl Carrier<'_> {
     fn directory(&mut self, seen: &Path) -> io::Result<()> {
-        let dir = self.overlay.upper.join(seen);
-        let mut names = fs::read_dir(&dir)?
-            .map(|entry| Ok(entry?.file_name()))
-            .collect::<io::Result<Vec<_>>>()?;
-        names.sort();
-        if is_opaque(&dir) {
+        let names = self.names_in(seen)?;
+        if is_opaque(&self.overlay.upper.join(seen)) {
             self.delete_all_but(seen, &names)?;
         }
         for name in names {
-            self.entry(&seen.join(name))?;
+            let inside = seen.join(name);
+            // One that fails does not stop the others.
+            if let Err(error) = self.entry(&inside) {
+                let what = Offence::NotBroughtOver(error.to_string());
+                self.told.push(Violation { path: inside, what, beneath: 0, restored: false });
+            }
         }
         Ok(())
     }
 
+    fn names_in(&self, seen: &Path) -> io::Result<Vec<OsString>> {
+        let mut names = fs::read_dir(self.overlay.upper.join(seen))?
+            .map(|entry| Ok(entry?.file_name()))
+            .collect::<io::Result<Vec<_>>>()?;
+        names.sort();
+        Ok(names)
+    }
+
     fn entry(&mut self, seen: &Path) -> io::Result<()> {
+        use Permission::{Edit, EditTree, Hold};
+
         let written = written(&self.overlay.upper.join(seen))?;
         let was = kind_of(&self.overlay.project.join(seen));
+        let was_directory = was == Some(Kind::Directory);
         match (written, self.allow.permission(seen)) {
-            (Written::File(mode), Permission::Edit | Permission::EditTree) => self.copy(seen, mode),
-            (Written::Deletion, Permission::Edit | Permission::EditTree) => self.delete(seen),
-            (Written::Directory, Permission::Hold | Permission::EditTree) => {
-                if was.is_none() {
-                    beneath::make_dirs(&beneath::open_root(&self.overlay.project)?, seen)?;
-                }
-                self.directory(seen)
-            }
-            (Written::Directory, _) if was == Some(Kind::Directory) => self.directory(seen),
-            (Written::Directory, _) => {
-                self.keep_out(seen, What::Added(Kind::Directory));
+            (Written::File(mode), Edit | EditTree) if !was_directory => self.copy(seen, mode),
+            (Written::Deletion, Edit | EditTree) => self.delete(seen),
+            (Written::Directory, _) if was_directory => self.directory(seen),
+            (Written::Directory, Hold | EditTree) if was.is_none() => {
+                beneath::make_dirs(&beneath::open_root(&self.overlay.project)?, seen)?;
                 self.directory(seen)
             }
             (Written::File(_), _) if was == Some(Kind::File) => {
@@ -169,28 +176,49 @@ impl Carrier<'_> {
             }
             (written, _) => {
                 let to = written.kind();
+                let is_directory = to == Some(Kind::Directory);
                 match (was, to) {
                     (Some(from), Some(to)) => self.keep_out(seen, What::Became { from, to }),
                     (Some(from), None) => self.keep_out(seen, What::Deleted(from)),
                     (None, Some(to)) => self.keep_out(seen, What::Added(to)),
                     (None, None) => {}
                 }
+                if is_directory {
+                    self.keep_out_all_in(seen);
+                }
                 Ok(())
+            }
+        }
+    }
+
+    /// Counts what is in a directory that stays in the layer, as far as it can be looked at.
+    fn keep_out_all_in(&mut self, seen: &Path) {
+        for name in self.names_in(seen).unwrap_or_default() {
+            let inside = seen.join(name);
+            let kind = kind_of(&self.overlay.upper.join(&inside));
+            let is_directory = kind == Some(Kind::Directory);
+            self.keep_out(&inside, What::Added(kind.unwrap_or(Kind::File)));
+            if is_directory {
+                self.keep_out_all_in(&inside);
             }
         }
     }
 
     /// Tells of something that stays in the layer. What came with a directory is told with it.
     fn keep_out(&mut self, seen: &Path, what: What) {
-        if let Some(last) = self.kept_out.last_mut()
-            && last.what == Offence::KeptOut(What::Added(Kind::Directory))
+        let is_directory = |what: &Offence| match what {
+            Offence::KeptOut(What::Added(to) | What::Became { to, .. }) => *to == Kind::Directory,
+            _ => false,
+        };
+        if let Some(last) = self.told.last_mut()
+            && is_directory(&last.what)
             && seen.starts_with(&last.path)
         {
             last.beneath += 1;
             return;
         }
         let what = Offence::KeptOut(what);
-        self.kept_out.push(Violation { path: seen.to_owned(), what, beneath: 0, restored: true });
+        self.told.push(Violation { path: seen.to_owned(), what, beneath: 0, restored: true });
     }
 
     fn copy(&self, seen: &Path, mode: u32) -> io::Result<()> {

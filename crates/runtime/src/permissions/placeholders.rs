@@ -12,13 +12,22 @@ use std::path::{Path, PathBuf};
 use autoloop_core::permissions::{AllowList, Shape};
 
 use super::beneath;
+use super::overlay::Overlay;
 use super::walk::Ground;
 
-/// Makes whatever is missing, and lists it as seen from the project.
-pub(super) fn make(project: &Path, allow: &AllowList) -> io::Result<Vec<PathBuf>> {
+/// Makes whatever is missing, but for what is in a view of its own, and lists it as seen from the
+/// project.
+pub(super) fn make(
+    project: &Path,
+    allow: &AllowList,
+    view: Option<&Overlay>,
+) -> io::Result<Vec<PathBuf>> {
     let mut made = Vec::new();
     for place in allow.places() {
         let path = project.join(&place.path);
+        if view.is_some_and(|view| path.starts_with(&view.project)) {
+            continue;
+        }
         let result = match place.shape {
             Shape::Growing => continue,
             Shape::Children(_) | Shape::Beneath => fs::create_dir(&path),
@@ -30,10 +39,16 @@ pub(super) fn make(project: &Path, allow: &AllowList) -> io::Result<Vec<PathBuf>
         match result {
             Ok(()) => made.push(place.path.clone()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            // Where we may not write, the reviewer may not either.
+            Err(error) if is_closed(&error) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(made)
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Takes one away, if it stayed empty; tells whether it is gone.

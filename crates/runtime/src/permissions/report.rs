@@ -57,6 +57,7 @@ impl Violation {
     pub fn outcome(&self) -> &'static str {
         match (&self.what, self.restored) {
             (Offence::KeptOut(_), _) => "kept out",
+            (Offence::NotBroughtOver(_), _) => "not brought over",
             (_, true) => "put back",
             (_, false) => "not put back",
         }
@@ -85,6 +86,8 @@ pub enum Offence {
     Changed(What),
     /// The same, in a view of the project that is thrown away: it never reached the project.
     KeptOut(What),
+    /// Something in such a view could not be brought over to the project, for this reason.
+    NotBroughtOver(String),
     /// Something that is too much to be copied was changed.
     ChangedUnkept(What),
     /// A setting that binds the reviewer was changed.
@@ -99,6 +102,7 @@ impl fmt::Display for Offence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Offence::Changed(what) | Offence::KeptOut(what) => what.fmt(f),
+            Offence::NotBroughtOver(why) => write!(f, "cannot be brought over: {why}"),
             Offence::ChangedUnkept(what) => write!(f, "{what}; no copy of it was kept"),
             Offence::Setting(put_back) => write!(f, "protected setting {put_back}"),
             Offence::NotGrown(fault) => fault.fmt(f),

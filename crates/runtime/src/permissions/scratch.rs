@@ -5,7 +5,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::beneath;
 use super::overlay::Overlay;
+use super::restore;
 
 /// What the names of all such places begin with.
 const PREFIX: &str = "autoloop-review-";
@@ -27,10 +29,10 @@ impl Scratch {
     ///
     /// When it cannot be made, or there is something of that name.
     pub fn new(name: &str) -> io::Result<Scratch> {
-        let scratch = Scratch { dir: std::env::temp_dir().join(format!("{PREFIX}{name}")) };
+        let scratch = Scratch { dir: temporary_files()?.join(format!("{PREFIX}{name}")) };
         let mut private = fs::DirBuilder::new();
         private.mode(0o700);
-        private.create(&scratch.dir)?;
+        private.create(&scratch.dir).map_err(|error| about(&scratch.dir, &error))?;
         for inside in [scratch.temporary(), scratch.upper(), scratch.work()] {
             private.create(inside)?;
         }
@@ -46,7 +48,8 @@ impl Scratch {
         let is_ours = fs::symlink_metadata(dir).is_ok_and(|found| {
             found.is_dir() && found.uid() == rustix::process::geteuid().as_raw()
         });
-        if is_named && is_ours && dir.parent() == Some(&std::env::temp_dir()) {
+        let is_there = temporary_files().is_ok_and(|files| dir.parent() == Some(&files));
+        if is_named && is_ours && is_there {
             remove(dir);
         }
     }
@@ -86,24 +89,33 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes a directory, also where it holds some that are closed, as the kernel leaves one in the
-/// working directory of an overlay.
-fn remove(dir: &Path) {
-    if fs::remove_dir_all(dir).is_ok() {
-        return;
-    }
-    open_up(dir);
-    // Nobody can be helped by an error here, and the system clears its temporary files.
-    let _ = fs::remove_dir_all(dir);
+/// Where such places are made. Without links and from the root: the reviewer works in another directory
+/// than we do, and whether this is inside the project has to be seen.
+fn temporary_files() -> io::Result<PathBuf> {
+    let dir = std::env::temp_dir();
+    dir.canonicalize().map_err(|error| about(&dir, &error))
 }
 
-fn open_up(dir: &Path) {
-    let _ = fs::set_permissions(dir, fs::Permissions::from_mode(0o700));
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path());
+fn about(dir: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(
+        error.kind(),
+        format!("{}: {error}; set TMPDIR to a directory that can be written to", dir.display()),
+    )
+}
+
+/// Removes a directory with everything in it, however deep it is and whatever is closed: a reviewer
+/// did as it liked there, and the kernel leaves a closed one in the working directory of an overlay.
+fn remove(dir: &Path) {
+    let emptied = || -> io::Result<()> {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
+        let inside = beneath::open_root(dir)?;
+        for entry in fs::read_dir(dir)? {
+            restore::remove(&inside, &entry?.file_name())?;
         }
-    }
+        fs::remove_dir(dir)
+    };
+    // Nobody can be helped by an error here, and the system clears its temporary files.
+    let _ = emptied();
 }
 
 #[cfg(test)]
@@ -113,12 +125,13 @@ mod tests {
     #[test]
     fn a_scratch_goes_with_everything_in_it() {
         let scratch = Scratch::new(&format!("test-{}", std::process::id())).unwrap();
+        assert_eq!(fs::metadata(scratch.dir()).unwrap().mode() & 0o777, 0o700);
         let closed = scratch.work().join("closed");
         fs::create_dir(&closed).unwrap();
         fs::write(closed.join("file"), "x").unwrap();
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(scratch.dir(), fs::Permissions::from_mode(0o000)).unwrap();
         let dir = scratch.dir().to_owned();
-        assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o777, 0o700);
         drop(scratch);
         assert!(!dir.exists());
     }

@@ -15,6 +15,7 @@ use super::choice::Choice;
 use super::git::{self, Repository};
 use super::growing::Growing;
 use super::opener::{Bits, Opener};
+use super::overlay::Overlay;
 use super::placeholders;
 use super::report::{Allowed, Offence, Restored, Violation};
 use super::restore::{self, Restorer, Source};
@@ -78,13 +79,14 @@ impl Snapshot {
     }
 
     /// Makes the files and directories that the reviewer may make, empty, because a sandbox lets only
-    /// those be written that are there. Those that stay empty are taken away again in the end.
+    /// those be written that are there; in a view of its own anything can be made. Those that stay
+    /// empty are taken away again in the end.
     ///
     /// # Errors
     ///
     /// When one cannot be made.
-    pub fn make_placeholders(&mut self) -> io::Result<()> {
-        self.placeholders = placeholders::make(&self.ground.project, &self.watched.allow)?;
+    pub fn make_placeholders(&mut self, view: Option<&Overlay>) -> io::Result<()> {
+        self.placeholders = placeholders::make(&self.ground.project, &self.watched.allow, view)?;
         Ok(())
     }
 

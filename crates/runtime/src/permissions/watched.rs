@@ -82,8 +82,8 @@ pub(super) fn growing_paths(watched: &Watched) -> impl Iterator<Item = PathBuf> 
     watched.allow.places().iter().filter(growing).map(|place| place.path.clone())
 }
 
-/// The trees to look at: the project, its working tree, its repository, the sibling working trees and
-/// the state directory, without those that are inside another.
+/// The trees to look at: the project, its working tree, its repository, the sibling working trees, the
+/// state directory and wherever else something may be edited, without those that are inside another.
 pub(super) fn ground(
     watched: &Watched,
     project: PathBuf,
@@ -92,6 +92,9 @@ pub(super) fn ground(
     let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let busy: Vec<PathBuf> = watched.busy_worktrees.iter().map(|path| canonical(path)).collect();
     let mut all = vec![project.clone(), canonical(&project.join(&watched.state_dir))];
+    // The loop may be anywhere, and what is edited there is looked into as well.
+    let edited = watched.allow.places().iter().filter(|place| place.shape != Shape::Growing);
+    all.extend(edited.filter_map(|place| Some(canonical(project.join(&place.path).parent()?))));
     if let Some(repository) = repository {
         all.extend([repository.top.clone(), repository.common.clone()]);
         all.extend(repository.siblings.iter().filter(|tree| !busy.contains(tree)).cloned());

@@ -178,12 +178,13 @@ impl<'a> Supervisor<'a> {
                 }
                 self.drain(now);
             }
-            (Phase::Running, Leftovers::Warn | Leftovers::Keep) => {
+            (Phase::Running, Leftovers::Warn) => {
                 if anybody {
                     self.left.kept = self.family.members();
                 }
                 self.drain(now);
             }
+            (Phase::Running, Leftovers::Keep) => self.drain(now),
             (Phase::Ending { kill_at }, _) if anybody => {
                 self.family.signal(Unix::TERM);
                 self.phase = Phase::Ending { kill_at: kill_at.min(now + REST) };

@@ -86,7 +86,7 @@ pub enum Leftovers {
     Kill,
     /// They go on, and whoever reads the report should tell people so.
     Warn,
-    /// They go on; that was the intention.
+    /// They go on, and nothing is said of it: that was the intention.
     Keep,
 }
 
@@ -288,7 +288,7 @@ fn without_split_start(bytes: &[u8]) -> &[u8] {
 pub struct Left {
     /// How many processes had to be ended after it, or with it.
     pub ended: u64,
-    /// The processes that go on, because [`Job::leftovers`] lets them.
+    /// The processes that go on, where [`Job::leftovers`] lets them and people should hear of it.
     pub kept: Vec<u32>,
     /// The processes that could not be killed.
     pub survivors: Vec<u32>,

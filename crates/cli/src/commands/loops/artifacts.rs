@@ -107,7 +107,7 @@ fn kind_of(name: &str) -> &'static str {
         // Which records were the harness's own.
         "own-records" => "notes",
         _ if name.ends_with(".prompt.md") => "prompt",
-        _ if name.ends_with(".out") => "output",
+        _ if name.ends_with(".out") || name.ends_with(".excerpt") => "output",
         _ if name.ends_with(".err") => "errors",
         _ if name.ends_with(".jsonl") => "stream",
         _ => "file",

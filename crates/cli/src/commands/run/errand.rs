@@ -1,27 +1,37 @@
 //! What is to be carried out: which run, of which loop, in which project.
 
 use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use autoloop_core::plan::Files;
 use autoloop_core::run::{Ending, Run, Runs, Stage};
 use autoloop_core::run_id::{RunId, RunIdSeed};
 use autoloop_runtime::drive;
 use autoloop_runtime::journal::FileJournal;
-use autoloop_runtime::project::{LoadError, Loaded, Outline, Overrides, Project, loop_copy};
+use autoloop_runtime::project::{
+    Loaded, Outline, Overrides, Project, flags_file, loop_copy, read_text,
+};
 use autoloop_runtime::world::World;
 
 use super::drive_failure;
 use super::which::{Choice, Loop, existing};
 use crate::commands::settings;
 use crate::diagnostic;
-use crate::failure::{Failure, Kind};
+use crate::failure::Failure;
 use crate::presets::{self, Preset};
+
+/// No command line is longer on any system that we know of.
+const LONGEST_FLAGS: u64 = 8 * 1024 * 1024;
 
 /// A run that is about to be carried out.
 #[derive(Debug)]
 pub(in crate::commands) struct Errand {
     pub(in crate::commands) project: Project,
     pub(in crate::commands) run: Which,
+    /// The directory that was made for a new run, to keep its name.
+    pub(in crate::commands) claimed: Option<PathBuf>,
 }
 
 /// Which run it is.
@@ -35,6 +45,15 @@ pub(in crate::commands) enum Which {
     },
     /// One that goes on.
     Old(String),
+}
+
+impl Which {
+    fn id(&self) -> &str {
+        match self {
+            Which::New { id, .. } => id.as_str(),
+            Which::Old(id) => id,
+        }
+    }
 }
 
 impl Errand {
@@ -52,14 +71,15 @@ impl Errand {
         project.overrides = overrides;
         project.surroundings = settings::surroundings()?;
         let outline = project.outline(&*world.disk).map_err(diagnostic::refuse)?;
-        let id = new_run_id(&outline, world)?;
+        let id = claim_run_id(&outline, world)?;
         if let Loop::Preset(preset) = &choice.runs {
             project.loop_dir = copy(preset, &id, &outline)?;
         }
-        Ok(Errand { project, run: Which::New { id, objective: choice.objective } })
+        let claimed = Some(outline.files.of_run(id.as_str()));
+        Ok(Errand { project, run: Which::New { id, objective: choice.objective }, claimed })
     }
 
-    /// A run that was begun before, with the files that it was begun with.
+    /// A run that was begun before, with the files and the flags that it was begun with.
     pub(super) fn resume(
         dir: &Path,
         name: &str,
@@ -74,6 +94,8 @@ impl Errand {
         let unknown_loop = Project { loop_dir: PathBuf::new(), ..project.clone() };
         let outline = unknown_loop.outline(&*world.disk).map_err(diagnostic::refuse)?;
         let run = run_to_resume(&outline, name, world)?;
+        let begun_with = flags(&outline, &run.id, world)?;
+        project.overrides = project.overrides.above(begun_with);
         let start = run.start.clone().unwrap_or_default();
         if let Some(preset) = start.preset {
             let copy = || loop_copy(&outline.files.state_dir, &run.id);
@@ -83,23 +105,25 @@ impl Errand {
                 return Err(files_are_gone(&run.id, &project));
             }
         }
-        Ok(Errand { project, run: Which::Old(run.id) })
+        Ok(Errand { project, run: Which::Old(run.id), claimed: None })
     }
 
-    /// Reads the files of the loop. Where a new run cannot use its copy, the copy goes again.
+    /// Reads the files of the loop. Where a new run cannot use them, nothing is left of it.
     pub(super) fn load(&self, world: &World) -> Result<Loaded, Failure> {
-        self.project.load(&*world.disk).map_err(|error| self.refuse(error))
+        self.project.load(&*world.disk).map_err(|error| {
+            if let Some(dir) = &self.claimed {
+                // What is left of it would be in nobody's way.
+                let _ = fs::remove_dir_all(dir);
+            }
+            diagnostic::refuse(error)
+        })
     }
 
-    fn refuse(&self, error: LoadError) -> Failure {
-        if let (Which::New { id, .. }, Some(dir)) = (&self.run, self.project.loop_dir.parent())
-            && self.project.is_preset()
-            && dir.ends_with(Path::new("runs").join(id.as_str()))
-        {
-            // What is left of it would be in nobody's way.
-            let _ = fs::remove_dir_all(dir);
-        }
-        diagnostic::refuse(error)
+    /// Writes the flags down for the day this run is taken up. Only who drives the run may do so.
+    pub(super) fn keep_flags(&self, files: &Files, world: &World) -> Result<(), Failure> {
+        let Some(line) = self.project.overrides.line() else { return Ok(()) };
+        let path = flags_file(&files.state_dir, self.run.id());
+        world.disk.replace(&path, line.as_bytes()).map_err(|error| no_place(&path, &error))
     }
 }
 
@@ -112,33 +136,49 @@ fn journal(outline: &Outline, world: &World) -> FileJournal {
     settings::journal(outline.files.journal.clone(), world, &outline.config)
 }
 
-/// An id that no run in the journal has, and no directory of runs.
-fn new_run_id(outline: &Outline, world: &World) -> Result<RunId, Failure> {
+/// Takes an id that no run in the journal has, by making its directory: of several runs that begin at
+/// the same moment only one can.
+fn claim_run_id(outline: &Outline, world: &World) -> Result<RunId, Failure> {
     let runs = journal(outline, world).fold::<Runs>()?.view;
     let seed = RunIdSeed {
         random: world.entropy.number(),
         now: world.clock.now(),
         runs_so_far: runs.iter().filter(|run| run.start.is_some()).count() as u64,
     };
-    // A run of a preset has a copy of it before it is on record.
-    let has_copy = |id: &str| loop_copy(&outline.files.state_dir, id).exists();
-    Ok(outline.config.run_id_format.make(&seed, &|id| runs.get(id).is_some() || has_copy(id)))
+    let dir = |id: &str| outline.files.of_run(id);
+    loop {
+        let is_taken = |id: &str| runs.get(id).is_some() || dir(id).exists();
+        let id = outline.config.run_id_format.make(&seed, &is_taken);
+        match make_dir(&dir(id.as_str())) {
+            Ok(()) => return Ok(id),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(no_place(&dir(id.as_str()), &error)),
+        }
+    }
+}
+
+/// Makes a directory that must not be there yet, and those on the way to it.
+fn make_dir(dir: &Path) -> io::Result<()> {
+    let parents = dir.parent().unwrap_or(dir);
+    fs::DirBuilder::new().mode(0o700).recursive(true).create(parents)?;
+    fs::DirBuilder::new().mode(0o700).create(dir)
+}
+
+fn no_place(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format!("cannot write {}: {error}", path.display()))
+        .hint("the state directory has to be writable")
 }
 
 /// Gives a run its own copy of a preset.
 fn copy(preset: &Preset, id: &RunId, outline: &Outline) -> Result<PathBuf, Failure> {
     let dir = loop_copy(&outline.files.state_dir, id.as_str());
-    presets::place(&preset.files()?, &dir).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            Failure::new(Kind::Busy, format!("another run '{id}' begins at this moment"))
-                .hint("try again")
-        }
-        _ => Failure::failed(format!(
-            "cannot write the files of preset '{}' to {}: {error}",
-            preset.name(),
-            dir.display()
+    presets::place(&preset.files()?, &dir).map_err(|error| {
+        let to = dir.display();
+        Failure::failed(format!(
+            "cannot write the files of preset '{}' to {to}: {error}",
+            preset.name()
         ))
-        .hint("the state directory has to be writable"),
+        .hint("the state directory has to be writable")
     })?;
     Ok(dir)
 }
@@ -165,6 +205,14 @@ fn run_to_resume(outline: &Outline, name: &str, world: &World) -> Result<Run, Fa
         }
         Some(run) => Ok(run),
     }
+}
+
+/// The flags that a run was begun with.
+fn flags(outline: &Outline, run: &str, world: &World) -> Result<Overrides, Failure> {
+    let path = flags_file(&outline.files.state_dir, run);
+    let line = read_text(&*world.disk, &path, LONGEST_FLAGS)
+        .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
+    Ok(Overrides::read(&line.unwrap_or_default()))
 }
 
 fn files_are_gone(run: &str, project: &Project) -> Failure {

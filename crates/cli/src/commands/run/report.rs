@@ -25,9 +25,9 @@ impl Reporter {
             Progress::Iteration { number, of, roles, event } => {
                 format!("iteration {number}/{of}  {}  after {event}", listed(roles))
             }
+            Progress::Iterated(run) if self.is_verbose => everything(run),
             Progress::Iterated(run) => match iterated(run) {
                 Some(line) => line,
-                None if self.is_verbose => "  nothing was emitted".to_owned(),
                 None => return,
             },
             Progress::Review { before } => format!("metareview before iteration {before}"),
@@ -62,6 +62,22 @@ fn iterated(run: &Run) -> Option<String> {
         format!("  the agent {how} (exit code {})", exit.code)
     });
     failed.or(refused).or(emitted)
+}
+
+/// All that came of an iteration.
+fn everything(run: &Run) -> String {
+    let emitted = match &run.turn.events[..] {
+        [] => "  emitted: nothing".to_owned(),
+        events => format!("  emitted: {}", events.join(", ")),
+    };
+    let refused = run.backpressure.as_ref().filter(|_| run.turn.refused || run.turn.withdrawn);
+    let refused = refused.map(|invalid| format!("  refused: {}", invalid.emitted));
+    let exit = run.turn.exit.map(|exit| match (exit.timed_out, exit.promised) {
+        (true, _) => format!("  the agent timed out (exit code {})", exit.code),
+        (false, true) => format!("  the agent exited with {} and gave the promise", exit.code),
+        (false, false) => format!("  the agent exited with {}", exit.code),
+    });
+    [Some(emitted), refused, exit].into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
 /// Says how a run ended.

@@ -64,6 +64,44 @@ pub(super) fn decide(words: Words<'_>, surroundings: &Surroundings) -> Result<Ch
     }
 }
 
+/// A run that is to go on.
+#[derive(Debug)]
+pub(super) struct Old {
+    /// The project.
+    pub(super) dir: PathBuf,
+    /// Its name; empty is the latest that is not over.
+    pub(super) run: String,
+}
+
+/// Finds out which run `--resume` means: `--resume=RUN` names it, and so does a word that is no
+/// directory. There is nothing else to be said, for a run keeps its objective.
+pub(super) fn taken_up(words: Words<'_>, name: &str) -> Result<Old, Failure> {
+    let first = words.first.map(|first| first.to_string_lossy().into_owned());
+    let all: Vec<String> = first.into_iter().chain(words.rest.iter().cloned()).collect();
+    let (dirs, runs): (Vec<_>, Vec<_>) = all.into_iter().partition(|word| {
+        let word = Path::new(word);
+        word.is_dir() || is_path(word)
+    });
+    let named = Some(name.to_owned()).filter(|name| !name.is_empty());
+    match (&dirs[..], &named.into_iter().chain(runs).collect::<Vec<_>>()[..]) {
+        ([], runs @ ([] | [_])) => Ok(old(".", runs)),
+        ([dir], runs @ ([] | [_])) => Ok(old(dir, runs)),
+        (_, [run, more @ ..]) if dirs.len() < 2 => Err(Failure::usage(format!(
+            "it is not clear what '{}' is for: run '{run}' is to go on, and it keeps its objective",
+            more.join(" ")
+        ))
+        .hint("`autoloop run --resume=RUN DIR` is all there is to say")),
+        _ => {
+            Err(Failure::usage(format!("a run is in one directory, not in {}", dirs.join(" and ")))
+                .hint("`autoloop run --resume=RUN DIR` is all there is to say"))
+        }
+    }
+}
+
+fn old(dir: &str, runs: &[String]) -> Old {
+    Old { dir: dir.into(), run: runs.first().cloned().unwrap_or_default() }
+}
+
 fn choice(dir: &Path, runs: Loop, words: Vec<String>) -> Result<Choice, Failure> {
     let objective = (!words.is_empty()).then(|| words.join(" "));
     Ok(Choice { dir: existing(dir)?, runs, objective })
@@ -157,5 +195,35 @@ mod tests {
         }
         let in_a_directory = meant(None, &["x"], Some("presets/autofix"));
         assert!(in_a_directory.ends_with("presets/autofix: x"), "{in_a_directory}");
+    }
+
+    #[test]
+    fn a_run_that_goes_on_is_named_in_any_way_but_not_twice() {
+        let meant = |words: &[&str], name: &str| {
+            let rest: Vec<String> = words.iter().skip(1).map(ToString::to_string).collect();
+            let first = words.first().map(Path::new);
+            match taken_up(Words { first, rest: &rest, preset: None }, name) {
+                Ok(Old { dir, run }) => format!("{}: {run}", dir.display()),
+                Err(failure) => failure.message().to_owned(),
+            }
+        };
+        for (words, name, expected) in [
+            (&[][..], "", ".: "),
+            (&["src"], "", "src: "),
+            (&[], "calm-heron", ".: calm-heron"),
+            (&["src"], "calm-heron", "src: calm-heron"),
+            (&["calm-heron"], "", ".: calm-heron"),
+            (&["calm-heron", "src"], "", "src: calm-heron"),
+            (&["src", "calm-heron"], "", "src: calm-heron"),
+            (&["./nowhere"], "", "./nowhere: "),
+            (
+                &[".", "faster", "please"],
+                "calm-heron",
+                "it is not clear what 'faster please' is for: run 'calm-heron' is to go on, and it keeps its objective",
+            ),
+            (&["src", "."], "", "a run is in one directory, not in src and ."),
+        ] {
+            assert_eq!(meant(words, name), expected, "{words:?} {name:?}");
+        }
     }
 }

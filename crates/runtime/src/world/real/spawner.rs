@@ -4,14 +4,20 @@ use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, kill_process};
 
 use crate::process::{Note, kill_marked};
 use crate::shim::wire::{self, Order};
 use crate::shim::{TOKEN, shim_command, this_program};
 use crate::world::{Ending, Finished, Job, Report, Running, Signal, Spawner};
+
+/// How often a shim is woken, in case that somebody stopped it.
+const WAKE: Duration = Duration::from_secs(1);
 
 /// Starts processes of the operating system through `autoloop __shim`.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +93,8 @@ fn attend(
     let control = Arc::new(Mutex::new(Some(control)));
     thread::spawn({
         let control = Arc::clone(&control);
-        move || deliver(&signals, &control)
+        let shim = i32::try_from(attended.shim.id()).ok().and_then(Pid::from_raw);
+        move || deliver(shim, &signals, &control)
     });
     let finished = listen(&mut attended.shim, reports);
     drop(control.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -127,11 +134,22 @@ fn listen(shim: &mut Child, reports: &Sender<Report>) -> Result<Box<Finished>, O
     }
 }
 
-fn deliver(signals: &Receiver<Signal>, control: &Mutex<Option<io::PipeWriter>>) {
-    for signal in signals {
+/// Passes signals on, and wakes a shim that somebody stopped: it would watch over nothing, and an agent
+/// could live for ever.
+fn deliver(shim: Option<Pid>, signals: &Receiver<Signal>, control: &Mutex<Option<io::PipeWriter>>) {
+    loop {
+        let signal = signals.recv_timeout(WAKE);
+        // Whoever holds it keeps the shim from being reaped, so its id is nobody else's.
         let mut control = control.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(pipe) = control.as_mut() else { return };
-        // A shim that is gone needs no signal.
-        let _ = wire::write_signal(pipe, signal);
+        match signal {
+            // A shim that is gone needs no signal.
+            Ok(signal) => drop(wire::write_signal(pipe, signal)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if let Some(shim) = shim {
+            let _ = kill_process(shim, rustix::process::Signal::CONT);
+        }
     }
 }

@@ -1,0 +1,154 @@
+//! `autoloop review revert`: undoes what a metareview changed in the files of its loop.
+
+use std::path::{Path, PathBuf};
+
+use autoloop_core::config::Config;
+use autoloop_core::permissions::{FilePatch, Standing, read_patch};
+use autoloop_core::project::review::Review;
+use autoloop_core::record::{Heading, LoopReverted};
+use autoloop_runtime::drive::{driven_run, standing};
+use autoloop_runtime::journal::{Append, FileJournal, Journal};
+use autoloop_runtime::permissions::{Fate, UndoError, Undoing};
+use autoloop_runtime::project::loop_copy;
+use autoloop_runtime::world::World;
+
+use crate::commands::inspect::found::Found;
+use crate::commands::inspect::one_run;
+use crate::commands::inspect::review::{Keep, LONGEST_DIFF, look_up, text_of};
+use crate::commands::run::drive_failure;
+use crate::commands::settings::{self, Located};
+use crate::failure::{Failure, Kind};
+use crate::terminal;
+
+/// Undo what a metareview changed in the files of the loop.
+///
+/// Everything that `autoloop inspect review` shows as a change is taken back, in all files or in none.
+/// What somebody changed elsewhere in the same files since stays. Where the lines of the review were
+/// changed again, nothing is undone, and the message names the file and the place.
+///
+/// Exits with 0 when everything is as it was before the review, with 1 when it cannot be undone, and
+/// with 4 while a run is being driven in the project.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The iteration that the review came before [default: that of the latest review].
+    #[arg(value_name = "N")]
+    iteration: Option<u64>,
+    /// The project [default: the one of the environment, or this directory].
+    project_dir: Option<PathBuf>,
+    /// The run [default: the one that began last].
+    #[arg(long)]
+    run: Option<String>,
+}
+
+pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
+    let located = settings::locate(args.project_dir.as_deref(), world)?;
+    if let Some((run, process)) = driven_run(&located.files, &*world.disk) {
+        let message = format!("run '{run}' is being driven by another process ({process})");
+        return Err(Failure::new(Kind::Busy, message)
+            .hint("it reads the files of the loop before every iteration; undo the review when it has ended"));
+    }
+    let journal = located.journal(world);
+    let run = one_run(&journal, args.run.as_deref())?;
+    let review = look_up(&journal, &run, args.iteration)?;
+    let before = review.before;
+    let files = changes(&review, &journal)?;
+    if files.is_empty() {
+        return told(&format!("the review before iteration {before} changed nothing\n"));
+    }
+    let undoing = undoing(&located, (&journal, &run), world)?;
+    let standing = review.reverted.as_ref().map_or(Standing::Open, |_| Standing::Undone);
+    let fates = undoing.undo(&files, standing).map_err(|error| refused(before, &error))?;
+    let done: Vec<&str> =
+        fates.iter().filter(|(_, fate)| *fate != Fate::Already).map(|(path, _)| *path).collect();
+    if done.is_empty() {
+        return told(&format!("the review before iteration {before} is undone already\n"));
+    }
+    let reverted = LoopReverted { review: before, files: done.join(",") };
+    let heading = Heading { run, iteration: String::new(), now: world.clock.now() };
+    let durability = settings::durability_of_events(&Config::from(&located.settings));
+    journal
+        .append(&[reverted.record(&heading).into()], Append { expect: None, durability })
+        .map_err(|error| {
+            Failure::from(error).hint("the files are as before the review nevertheless")
+        })?;
+    let lines: String = fates.iter().map(|(path, fate)| line(path, *fate)).collect();
+    told(&format!("{lines}the review before iteration {before} is undone\n"))
+}
+
+/// What the review changed, file by file.
+fn changes(review: &Review<Found>, journal: &FileJournal) -> Result<Vec<FilePatch>, Failure> {
+    let before = review.before;
+    let Some(end) = &review.end else {
+        return Err(Failure::failed(format!(
+            "the review before iteration {before} has no end on record, and no changes"
+        ))
+        .hint(
+            "a review that was cut off cannot be undone; look at the files of the loop yourself",
+        ));
+    };
+    if !end.has_diff {
+        return Ok(Vec::new());
+    }
+    let unusable = |why: String| {
+        Failure::failed(format!(
+            "the changes of the review before iteration {before} cannot be read: {why}"
+        ))
+        .hint("nothing was changed; `autoloop inspect review` shows the record")
+    };
+    if matches!(end.place, Found::Ends(_)) {
+        return Err(unusable("the record is glued to a torn one".to_owned()));
+    }
+    let diff = text_of(review, journal, ("diff", Keep::Beginning(LONGEST_DIFF)))?;
+    if diff.len() > LONGEST_DIFF {
+        return Err(unusable("they are longer than any that are put on record".to_owned()));
+    }
+    read_patch(&diff).map_err(|error| unusable(error.to_string()))
+}
+
+/// Where the files of the run are.
+fn undoing(
+    located: &Located,
+    (journal, run): (&FileJournal, &str),
+    world: &World,
+) -> Result<Undoing, Failure> {
+    let Located { dir, files, .. } = located;
+    // Which loop it was is believed from records of its harness only.
+    let known = standing(journal, &files.state_dir, (run, &*world.disk)).map_err(drive_failure)?;
+    let start = known.and_then(|run| run.start).unwrap_or_default();
+    let loop_dir = match (start.preset, start.preset_dir) {
+        (None, _) => dir.clone(),
+        (Some(_), Some(preset_dir)) => PathBuf::from(preset_dir),
+        (Some(_), None) => loop_copy(&files.state_dir, run),
+    };
+    let growing: [&Path; 2] = [&files.journal, &files.memory];
+    Undoing::new(dir, (&loop_dir, &files.state_dir), &growing).map_err(|error| {
+        Failure::failed(format!("cannot find the files of run '{run}': {error}"))
+            .hint(format!("they were in {}", loop_dir.display()))
+    })
+}
+
+fn refused(before: u64, error: &UndoError) -> Failure {
+    let failure =
+        Failure::failed(format!("the review before iteration {before} is not undone: {error}"));
+    match error {
+        UndoError::Io { .. } => failure.hint("make sure that it can be read and written"),
+        UndoError::Conflict { .. } | UndoError::Unreadable { .. } => failure.hint(format!(
+            "nothing was changed; `autoloop inspect review {before}` shows what to undo by hand"
+        )),
+        _ => failure.hint("nothing was changed"),
+    }
+}
+
+fn line(path: &str, fate: Fate) -> String {
+    let what = match fate {
+        Fate::Already => "was as before already",
+        Fate::Rewritten => "changes undone",
+        Fate::ThereAgain => "there again",
+        Fate::Gone => "gone again",
+    };
+    format!("{path}: {what}\n")
+}
+
+fn told(text: &str) -> Result<(), Failure> {
+    Ok(terminal::print(text)?)
+}

@@ -1,0 +1,347 @@
+//! Cases that other loops of this kind are known to fail, one after another: what agents print, what
+//! they are told, what they call, and what a person hears of it. How runs are ended and cut off is in
+//! `loop_ends.rs`.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::fs;
+
+use autoloop_testkit::Sandbox;
+use insta::assert_snapshot;
+
+fn shell(agent: &str, settings: &str) -> Sandbox {
+    Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, settings)
+}
+
+/// What is on record for a field, unescaped.
+fn said(sandbox: &Sandbox, topic: &str, name: &str) -> Vec<String> {
+    let read = |value: String| serde_json::from_str(&format!("\"{value}\"")).unwrap();
+    sandbox.fields(topic, name).into_iter().map(read).collect()
+}
+
+const THREE: &str = "[[role]]\nid = 'a'\nemits = ['a.done']\nprompt = \"\"\"The first line of a.\nThe second line of a.\"\"\"\n[[role]]\nid = 'b'\nemits = ['b.done']\nprompt = \"\"\"The first line of b.\nThe second line of b.\"\"\"\n[handoff]\n'loop.start' = 'a'\n'a.done' = 'b'\n'b.done' = 'a'\n";
+
+// The cases, by what was done.
+
+#[test]
+fn outcomes_are_told_by_the_metrics_of_the_run() {
+    let agent = "case $N in 1) $T emit a.done; echo LOOP_COMPLETE;; 2) $T emit bogus; true;; 3) ;; 4) $T emit b.done;; 5) exit 7;; esac";
+    let sandbox = shell(agent, "event_loop.max_iterations = 9");
+    sandbox.write("topology.toml", THREE);
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+    let csv = sandbox.run(&["inspect", "metrics", "--format", "csv"]).stdout;
+    let column = |line: &str, n: usize| line.split(',').nth(n).unwrap().to_owned();
+    let told: Vec<String> =
+        csv.lines().skip(1).map(|line| [2, 4, 6].map(|n| column(line, n)).join(" ")).collect();
+    assert_snapshot!(told.join("\n"), @r"
+    a.done 0 continue:routed_event
+     0 rejected:event.invalid
+     0 continue
+    b.done 0 continue:routed_event
+     7 stop:backend_failed
+    ");
+}
+
+#[test]
+fn the_prompt_of_a_seventh_iteration_has_two_in_short_and_four_in_full() {
+    let agent = "printf 'turn %s ' $N; head -c 150 /dev/zero | tr '\\0' x; echo; echo more of $N";
+    let sandbox = shell(agent, "event_loop.max_iterations = 7");
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+    let prompt = said(&sandbox, "iteration.start", "prompt").remove(6);
+    let bullets: Vec<&str> = prompt.lines().filter(|line| line.contains("exit_code=0 —")).collect();
+    assert_eq!(bullets.len(), 2, "{prompt}");
+    for (bullet, n) in bullets.iter().zip(1..) {
+        let shown = bullet.split_once("— ").unwrap().1;
+        assert_eq!(shown, format!("turn {n} {}...", "x".repeat(113)), "{n}");
+    }
+    let in_full = |n: &u32| prompt.contains(&format!("more of {n}\n"));
+    assert_eq!((1..=6).filter(in_full).collect::<Vec<_>>(), [3, 4, 5, 6]);
+}
+
+#[test]
+fn a_role_that_acts_gets_all_of_its_prompt_and_the_others_are_named() {
+    let sandbox = shell("[ $N = 1 ] && $T emit a.done; true", "event_loop.max_iterations = 2");
+    sandbox.write("topology.toml", THREE);
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+    for (prompt, (acting, other)) in
+        said(&sandbox, "iteration.start", "prompt").iter().zip([("a", "b"), ("b", "a")])
+    {
+        assert!(prompt.contains(&format!("The second line of {acting}.")), "{prompt}");
+        assert!(prompt.contains(&format!("The first line of {other}.")), "{prompt}");
+        assert!(!prompt.contains(&format!("The second line of {other}.")), "{prompt}");
+        assert!(prompt.contains(&format!("{other}.done")), "{prompt}");
+    }
+}
+
+#[test]
+fn metrics_of_nothing_are_nothing_in_every_format() {
+    let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
+    for (format, expected) in [
+        ("md", "No metrics data available.\n"),
+        ("csv", "iteration,role,event,elapsed_s,exit_code,timed_out,outcome\r\n"),
+        ("json", "[]\n"),
+    ] {
+        let output = sandbox.run(&["inspect", "metrics", "--format", format]);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(0), expected), "{format}");
+    }
+}
+
+#[test]
+fn a_comma_and_a_quote_in_a_topic_are_quoted_in_csv() {
+    let record = |topic, rest| {
+        format!("{{\"run\": \"r\", \"iteration\": \"1\", \"topic\": \"{topic}\", {rest}}}\n")
+    };
+    let journal = [
+        record("loop.start", "\"fields\": {}"),
+        record(
+            "iteration.start",
+            "\"fields\": {\"recent_event\": \"loop.start\", \"suggested_roles\": \"a,b\", \"allowed_events\": \"\"}",
+        ),
+        record("a,\\u0022b\\u0022", "\"payload\": \"\", \"source\": \"agent\""),
+        record(
+            "iteration.finish",
+            "\"fields\": {\"exit_code\": \"0\", \"timed_out\": false, \"elapsed_s\": 1, \"output\": \"\"}",
+        ),
+    ];
+    let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
+    sandbox.write_journal(journal.concat());
+    let output = sandbox.run(&["inspect", "metrics", "--format", "csv"]);
+    assert_eq!(
+        output.stdout.lines().nth(1),
+        Some("1,\"a,b\",\"a,\"\"b\"\"\",1,0,false,continue:routed_event"),
+        "{output}"
+    );
+}
+
+#[test]
+fn what_is_remembered_reaches_the_next_prompt_within_its_budget() {
+    let agent = "i=0; while [ $i -lt 9 ]; do i=$((i+1)); $T memory add learning \"lesson $i of $N, and some more words about it\"; done >&2; $T memory add preference style short >&2";
+    let sandbox = shell(agent, "event_loop.max_iterations = 2\nmemory.prompt_budget_chars = 300");
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+    let prompt = said(&sandbox, "iteration.start", "prompt").remove(1);
+    let memory = prompt.split("Loop memory:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    assert!(memory.contains("short") && memory.contains("lesson 9 of 1"), "{memory}");
+    assert!(!memory.contains("lesson 1 of 1"), "{memory}");
+    assert!(memory.lines().all(|line| !line.contains("lesson") || line.contains("about it")));
+}
+
+#[test]
+fn three_hundred_iterations_of_200_kb_of_odd_bytes_are_all_kept() {
+    let odd: Vec<u8> = [
+        &b"x".repeat(65_535)[..],
+        "é\0".as_bytes(),
+        &b"y".repeat(65_533),
+        "€".as_bytes(),
+        b"\xff\0",
+        &b"z".repeat(69_000),
+    ]
+    .concat();
+    let sandbox = shell("", "event_loop.max_iterations = 300\njournal.sync = 'never'");
+    sandbox.write("odd", &odd).write("agent.sh", "exec cat odd");
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+
+    let journal = String::from_utf8(sandbox.read(".autoloop/journal.jsonl")).unwrap();
+    let expected = format!(
+        "\"output\": \"{}é\\u0000{}€\u{fffd}\\u0000{}\"",
+        "x".repeat(65_535),
+        "y".repeat(65_533),
+        "z".repeat(69_000)
+    );
+    let is_finish = |line: &&str| {
+        line.contains("\"topic\": \"iteration.finish\", \"fields\": {\"exit_code\": \"0\"")
+            && line.contains(&expected)
+    };
+    assert_eq!(journal.lines().filter(is_finish).count(), 300);
+    let end = journal.lines().next_back().unwrap();
+    assert!(end.contains("\"reason\": \"max_iterations\""), "{end}");
+
+    // And what is bigger than the memory that there is can be looked at.
+    let mut metrics = sandbox.at_home("sh");
+    metrics.args(["-c", "ulimit -v 100000; exec \"$0\" inspect metrics --format csv"]);
+    metrics.arg(sandbox.binary());
+    assert!(journal.len() > 120_000_000);
+    let output = sandbox.finish(metrics);
+    assert_eq!((output.code, output.stdout.lines().count()), (Some(0), 301), "{}", output.stderr);
+}
+
+#[test]
+fn the_sample_of_the_specification_is_read_as_it_is() {
+    let sample = "You are the loop's meta agent.\n\nYou may modify runtime-facing loop files on disk when that will make the next iterations better.\nPrefer bounded hygiene edits to `autoloops.toml`, `topology.toml`, `harness.md`, `metareview.md`, `roles/*.md`, `.autoloop/context.md`, `.autoloop/plan.md`, `.autoloop/progress.md`, `.autoloop/logs/`, and `.autoloop/docs/*.md`.\nDo not edit app/product source code, tests, package manifests, `.autoloop/` state, or journal history during review.\n";
+    let sandbox = shell("true", "review.every_iterations = 1\nevent_loop.max_iterations = 2");
+    sandbox.write("metareview.md", sample);
+    let output = sandbox.run(&["run", "."]);
+    assert_eq!(output.code, Some(1));
+    assert!(!output.stderr.contains("warning"), "{output}");
+    let prompt = said(&sandbox, "review.start", "prompt").remove(0);
+    assert!(prompt.contains(sample.trim_end()), "{prompt}");
+}
+
+// What must not happen, by its cause.
+
+#[test]
+fn an_output_that_outgrows_its_file_says_how_much_is_missing() {
+    let agent = "echo begun; head -c 3000000 /dev/zero | tr '\\0' x; echo LOOP_COMPLETE; head -c 3000000 /dev/zero | tr '\\0' y; echo ended";
+    let sandbox = shell(agent, "backend.output_cap = 2500000");
+    let output = sandbox.run(&["run", "."]);
+    assert_eq!(output.code, Some(0), "what is not kept is still looked through");
+    assert!(
+        output.stderr.contains(
+            "note: the agent printed 6000026 bytes, and its file holds the first 2500000\n"
+        ),
+        "{output}"
+    );
+    for topic in ["backend.finish", "iteration.finish"] {
+        let said = said(&sandbox, topic, "output").remove(0);
+        let (head, tail) = said.split_once("\n[... 3902874 bytes left out ...]\n").unwrap();
+        assert!(head.starts_with("begun\nxxx") && tail.ends_with("yyyended\n"), "{topic}");
+    }
+    let id = sandbox.fields("loop.start", "run").remove(0);
+    let file = sandbox.read(format!(".autoloop/runs/{id}/iteration-1.out"));
+    assert_eq!(file.len(), 2_500_000);
+}
+
+#[test]
+fn an_agent_that_deletes_its_files_changes_nothing_on_record() {
+    let agent = "head -c 100000 /dev/zero | tr '\\0' x; rm .autoloop/runs/*/*.out";
+    let sandbox = shell(agent, "event_loop.max_iterations = 2");
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+    let outputs = sandbox.fields("iteration.finish", "output");
+    assert!(outputs == ["x".repeat(100_000), "x".repeat(100_000)], "it is not what was printed");
+    assert_eq!(sandbox.fields("loop.stop", "reason"), ["max_iterations"]);
+}
+
+#[test]
+fn an_agent_that_is_not_there_is_told_of_at_once() {
+    let sandbox = shell("", "");
+    let output = sandbox.run(&["run", ".", "-b", "no-such-agent"]);
+    let id = sandbox.fields("loop.start", "run").remove(0);
+    assert_snapshot!(output.to_string().replace(&id, "[RUN]"), @"
+    exit 1
+    --- stdout
+    run [RUN]: stopped (backend_failed) after 1 iteration
+    --- stderr
+    run [RUN] begins
+    iteration 1/3  no roles  after loop.start
+    note: cannot start 'no-such-agent': not found in PATH
+      the agent failed (exit code 127)
+    autoloop: run '[RUN]' stopped: backend_failed
+      hint: `autoloop inspect output 1` shows what the agent printed, [DIR]/.autoloop/runs/[RUN]/iteration-1.err what it said on standard error
+    ");
+}
+
+#[test]
+fn what_a_role_is_to_say_has_to_be_there() {
+    let sandbox = shell("true", "");
+    sandbox.write("topology.toml", "[[role]]\nid = 'a'\nemits = ['x']\nprompt_file = 'a.md'\n");
+    assert_snapshot!(sandbox.run(&["run", "."]), @"
+    exit 2
+    --- stderr
+    error: prompt_file of role 'a' is 'a.md'
+     --> [DIR]/topology.toml:4:15
+      |
+    4 | prompt_file = 'a.md'
+      |               ^^^^^^ there is no [DIR]/a.md
+
+    autoloop: the settings cannot be used because of this error
+    ");
+    assert_eq!(sandbox.journal(), "");
+}
+
+#[test]
+fn an_event_with_a_comma_is_refused_where_it_is_named_and_where_it_is_emitted() {
+    let sandbox = shell("$T emit a,b 2>&1; echo $?", "event_loop.max_iterations = 1");
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+    assert_snapshot!(said(&sandbox, "iteration.finish", "output").remove(0), @"
+    autoloop: topic 'a,b' holds a comma, and lists of events are separated by commas; a topic is a word like review.ready
+    2
+    ");
+    sandbox.write("topology.toml", "[[role]]\nid = 'a'\nemits = ['a,b']\n");
+    assert_snapshot!(sandbox.run(&["run", "."]), @"
+    exit 2
+    --- stderr
+    error: topic 'a,b' holds a comma, and lists of events are separated by commas; a topic is a word like review.ready
+     --> [DIR]/topology.toml:3:10
+      |
+    3 | emits = ['a,b']
+      |          ^^^^^
+
+    autoloop: the settings cannot be used because of this error
+    ");
+}
+
+#[test]
+fn names_and_payloads_in_any_script_route() {
+    let agent = "case $N in 1) $T emit überprüft.完了 'größer — 完了 🎉';; *) exit 9;; esac";
+    let sandbox = shell(agent, "");
+    sandbox.write(
+        "topology.toml",
+        "[[role]]\nid = 'планировщик'\nemits = ['überprüft.完了']\n[[role]]\nid = 'b'\nemits = ['x']\n[handoff]\n'loop.start' = 'планировщик'\n'überprüft.完了' = 'b'\n",
+    );
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+    assert_eq!(sandbox.fields("überprüft.完了", "payload"), ["größer — 完了 🎉"]);
+    assert_eq!(sandbox.fields("iteration.start", "suggested_roles"), ["планировщик", "b"]);
+}
+
+#[test]
+fn the_tool_works_in_every_shell_and_from_every_directory() {
+    let shells: Vec<&str> = ["sh", "dash", "bash", "ksh", "zsh", "fish", "busybox"]
+        .into_iter()
+        .filter(|shell| {
+            let there = |dir: &std::path::PathBuf| dir.join(shell).exists();
+            std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|d| there(&d))
+        })
+        .collect();
+    let emit = |shell: &&str| {
+        let run = if *shell == "busybox" { "busybox sh" } else { shell };
+        format!(
+            "cd / && {run} -c '\"$AUTOLOOP_BIN\" emit by.{shell} \"two  words\" \\$x' || exit 9\n"
+        )
+    };
+    let agent: String = shells.iter().map(emit).collect();
+    let home = shell("", "");
+    let project = home.path("it's \"a\" $b `c` }d \\e é ~ *\n");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join("agent.sh"), agent).unwrap();
+    fs::copy(home.path("autoloops.toml"), project.join("autoloops.toml")).unwrap();
+    let mut command = home.command();
+    command.args(["run", ".", "-i", "1"]).current_dir(&project);
+    let output = home.finish(command);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(output.stdout.contains("max_iterations"), "{output}");
+
+    let mut by_hand = home.at_home(project.join(".autoloop/autoloops"));
+    by_hand.args(["emit", "by.hand"]).current_dir("/").env_clear();
+    assert_eq!(home.finish(by_hand).code, Some(0));
+    let journal = fs::read_to_string(project.join(".autoloop/journal.jsonl")).unwrap();
+    for shell in shells {
+        let record = format!("\"topic\": \"by.{shell}\", \"payload\": \"two  words $x\"");
+        assert!(journal.contains(&record), "{shell}: {journal}");
+    }
+    assert!(journal.contains("\"topic\": \"by.hand\""), "{journal}");
+}
+
+#[test]
+fn a_person_who_asks_for_more_hears_all_of_an_iteration() {
+    let agent = "case $N in 1) $T emit a.done one; $T emit bogus;; 2) $T emit b.done; $T emit issue.discovered 'id=i;';; esac; echo LOOP_COMPLETE";
+    let sandbox = shell(agent, "event_loop.max_iterations = 3");
+    sandbox.write("topology.toml", THREE);
+    let output = sandbox.run(&["run", ".", "-v"]);
+    let id = sandbox.fields("loop.start", "run").remove(0);
+    assert_snapshot!(output.to_string().replace(&id, "[RUN]"), @"
+    exit 0
+    --- stdout
+    run [RUN]: complete (completion_promise) after 3 iterations
+    --- stderr
+    run [RUN] begins
+    iteration 1/3  a  after loop.start
+      emitted: a.done
+      refused: bogus
+      the agent exited with 0 and gave the promise
+    iteration 2/3  b  after a.done
+      emitted: b.done
+      the agent exited with 0 and gave the promise
+    iteration 3/3  a  after b.done
+      emitted: nothing
+      the agent exited with 0 and gave the promise
+    ");
+}

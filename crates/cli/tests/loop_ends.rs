@@ -1,0 +1,350 @@
+//! How runs are ended, cut off and crowded, where other loops of this kind are known to hang, to leave
+//! processes behind, or to get into each other's way.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use autoloop_runtime::world::World;
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::{Reaped, skip, until};
+use insta::assert_snapshot;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Nobody may be there so long after an end was asked for, with a grace of 300 ms.
+const SOON: Duration = Duration::from_secs(2);
+
+fn shell(agent: &str, settings: &str) -> Sandbox {
+    Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, settings)
+}
+
+fn start(sandbox: &Sandbox, args: &[&str]) -> Reaped {
+    let mut command = sandbox.command();
+    command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
+    Reaped::start(command)
+}
+
+fn wait_for(sandbox: &Sandbox, name: &str) {
+    until(name, || sandbox.path(name).exists().then_some(()));
+}
+
+fn signal(harness: &Reaped, signal: Signal) {
+    kill_process(Pid::from_child(&harness.0), signal).unwrap();
+}
+
+/// Tries something that has to be quick up to five times: on a busy machine anything may be slow once.
+fn is_soon_once(most: Duration, mut what: impl FnMut() -> Duration) {
+    let mut took = Vec::new();
+    while took.iter().all(|took| *took > most) {
+        assert!(took.len() < 5, "never within {most:?}: {took:?}");
+        took.push(what());
+    }
+}
+
+fn timed(what: impl FnOnce()) -> Duration {
+    let clock = World::real().clock;
+    let begin = clock.elapsed();
+    what();
+    clock.elapsed() - begin
+}
+
+// Signals and limits.
+
+#[test]
+fn a_child_that_holds_the_output_does_not_hold_up_an_interrupt() {
+    let agent = "sleep 711 & setsid sleep 712 & touch there; sleep 713";
+    is_soon_once(SOON, || {
+        let sandbox = shell(agent, "");
+        let mut harness = start(&sandbox, &["run", "."]);
+        wait_for(&sandbox, "there");
+        let took = timed(|| {
+            signal(&harness, Signal::TERM);
+            assert_eq!(harness.0.wait().unwrap().code(), Some(143));
+            assert_eq!(sandbox.survivors(), "");
+        });
+        assert_eq!(sandbox.fields("loop.stop", "reason"), ["interrupted"]);
+        took
+    });
+}
+
+#[test]
+fn an_interrupt_in_a_review_waits_for_no_child_of_it() {
+    let agent = "[ -z \"$AUTOLOOP_REVIEW_MODE\" ] && exit; mkdir -p .autoloop/logs; setsid sleep 721 & trap '' TERM; touch .autoloop/logs/there; while :; do sleep 0.1; done";
+    is_soon_once(SOON, || {
+        let sandbox = shell(agent, "review.sandbox = 'off'");
+        let mut harness = start(&sandbox, &["run", "."]);
+        wait_for(&sandbox, ".autoloop/logs/there");
+        let took = timed(|| {
+            signal(&harness, Signal::INT);
+            assert_eq!(harness.0.wait().unwrap().code(), Some(130));
+            assert_eq!(sandbox.survivors(), "");
+        });
+        assert_eq!(sandbox.fields("loop.stop", "reason"), ["interrupted"]);
+        assert_eq!(sandbox.fields("iteration.start", "run").len(), 1, "nothing began after it");
+        took
+    });
+}
+
+#[test]
+fn a_second_interrupt_waits_for_no_grace() {
+    let agent = "trap '' TERM INT; touch there; while :; do sleep 0.1; done";
+    is_soon_once(SOON, || {
+        let sandbox = shell(agent, "");
+        let args = ["run", ".", "--set", "backend.grace_ms=600000"];
+        let mut harness = start(&sandbox, &args);
+        wait_for(&sandbox, "there");
+        timed(|| {
+            signal(&harness, Signal::INT);
+            // Two of a kind that come at the same moment are one to the system.
+            signal(&harness, Signal::TERM);
+            let code = harness.0.wait().unwrap().code();
+            assert!(matches!(code, Some(130 | 143)), "{code:?}");
+            until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
+        })
+    });
+}
+
+#[test]
+fn a_time_limit_is_kept_to_whoever_holds_the_output() {
+    for agent in
+        ["sleep 731 & setsid sleep 732 & sleep 733", "trap '' TERM; setsid sleep 734 & sleep 735"]
+    {
+        is_soon_once(SOON, || {
+            let sandbox = shell(agent, "backend.timeout_ms = 300");
+            let took = timed(|| {
+                assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+                assert_eq!(sandbox.survivors(), "");
+            });
+            assert_eq!(sandbox.fields("loop.stop", "reason"), ["backend_timeout"]);
+            took
+        });
+    }
+}
+
+#[test]
+fn a_review_that_leaves_everything_running_is_over_at_its_limit() {
+    let agent = "[ -z \"$AUTOLOOP_REVIEW_MODE\" ] && exit; setsid sleep 741 & sleep 742 & trap '' TERM; while :; do sleep 0.1; done";
+    for bounds in ["auto", "off"] {
+        is_soon_once(2 * SOON, || {
+            let sandbox = shell(agent, "review.timeout_ms = 300");
+            let bounds = format!("review.sandbox={bounds}");
+            let took = timed(|| {
+                assert_eq!(sandbox.run(&["run", ".", "-i", "2", "--set", &bounds]).code, Some(1));
+                assert_eq!(sandbox.survivors(), "");
+            });
+            assert_eq!(sandbox.fields("review.finish", "timed_out"), ["true"]);
+            assert_eq!(sandbox.fields("loop.stop", "reason"), ["max_iterations"]);
+            took
+        });
+    }
+}
+
+#[test]
+fn a_killed_harness_takes_everybody_with_it_within_a_second() {
+    let iteration = "sleep 751 & setsid sleep 752 & (setsid sh -c 'trap \"\" TERM; sleep 753 & wait' &); trap '' TERM; touch .autoloop/there; while :; do sleep 0.1; done";
+    let review = format!(
+        "[ -z \"$AUTOLOOP_REVIEW_MODE\" ] && exit; mkdir -p .autoloop/logs; {}",
+        iteration.replace("/there", "/logs/there")
+    );
+    for (agent, there) in [(iteration, ".autoloop/there"), (&review, ".autoloop/logs/there")] {
+        is_soon_once(Duration::from_secs(1), || {
+            let sandbox = shell(agent, "review.sandbox = 'off'");
+            let mut harness = start(&sandbox, &["run", "."]);
+            wait_for(&sandbox, there);
+            timed(|| {
+                signal(&harness, Signal::KILL);
+                assert_eq!(harness.0.wait().unwrap().signal(), Some(9));
+                until("the end of all", || sandbox.survivors().is_empty().then_some(()));
+            })
+        });
+    }
+}
+
+// What is left behind, by the settings.
+
+#[test]
+fn processes_are_ended_or_told_of_or_kept_as_the_settings_say() {
+    for (word, stay) in [("kill", false), ("warn", true), ("keep", true)] {
+        let sandbox = shell("sleep 761 & echo $! > pid; echo LOOP_COMPLETE", "");
+        let leftovers = format!("backend.leftovers={word}");
+        let output = sandbox.run(&["run", ".", "--set", &leftovers]);
+        assert_eq!(output.code, Some(0), "{word}: {output}");
+        assert_eq!(sandbox.survivors(), if stay { "sleep 761 " } else { "" }, "{word}");
+        let pid = String::from_utf8(sandbox.read("pid")).unwrap();
+        let note = format!("note: the agent left processes behind: [{}]\n", pid.trim());
+        assert_eq!(output.stderr.contains(&note), word == "warn", "{word}: {output}");
+        if stay {
+            let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+            kill_process(pid, Signal::KILL).unwrap();
+        }
+    }
+}
+
+// Going on.
+
+#[test]
+fn a_run_goes_on_with_the_flags_that_it_was_begun_with() {
+    let sandbox = shell("exit 9", "");
+    sandbox.write(
+        "other.sh",
+        "echo \"$AUTOLOOP_ITERATION $1\" >> turns; [ -e waited ] || { touch waited; sleep 771; }",
+    );
+    let flags = [
+        "-i",
+        "3",
+        "-b",
+        "sh other.sh",
+        "--set",
+        "event_loop.completion_promise=never",
+        "--",
+        "--extra",
+    ];
+    let mut harness = start(&sandbox, &[&["run", ".", "make it"], &flags[..]].concat());
+    wait_for(&sandbox, "waited");
+    signal(&harness, Signal::KILL);
+    harness.0.wait().unwrap();
+    assert_eq!(sandbox.run(&["run", "--resume"]).code, Some(1));
+    assert_eq!(sandbox.fields("loop.stop", "max_iterations"), ["3"]);
+    assert_eq!(sandbox.read("turns"), b"1 --extra\n1 --extra\n2 --extra\n3 --extra\n");
+
+    // What is said now comes first, and is what the next time goes by.
+    let id = sandbox.fields("loop.start", "run").remove(0);
+    assert_eq!(sandbox.run(&["run", "--resume", &id, "-i", "4", "--", "--more"]).code, Some(1));
+    assert_eq!(sandbox.run(&["run", ".", "--resume", &id, "-i", "5"]).code, Some(1));
+    assert!(sandbox.read("turns").ends_with(b"4 --more\n5 --more\n"), "{}", sandbox.topics());
+    assert_snapshot!(sandbox.run(&["run", ".", "--resume", &id, "and", "then"]).stderr.replace(&id, "[RUN]"), @"
+    autoloop: it is not clear what 'and then' is for: run '[RUN]' is to go on, and it keeps its objective
+      hint: `autoloop run --resume=RUN DIR` is all there is to say
+    ");
+    assert_snapshot!(sandbox.run(&["run", ".", "--resume", "nobody"]), @"
+    exit 1
+    --- stderr
+    autoloop: there is no run 'nobody' in [DIR]/.autoloop/journal.jsonl
+      hint: `autoloop run DIR` begins a new run
+    ");
+}
+
+#[test]
+fn two_runs_with_reviews_work_side_by_side() {
+    let agent = r#"
+if [ -n "$AUTOLOOP_REVIEW_MODE" ]; then
+  $T memory add learning "a lesson of $AUTOLOOP_RUN_ID before $N" > /dev/null
+  exit
+fi
+# Every turn of one lies beside a turn or a review of the other.
+echo "$N" >> "work.$AUTOLOOP_RUN_ID"
+$T emit "turn.$N" "$AUTOLOOP_RUN_ID""#;
+    for bounds in ["auto", "off"] {
+        let settings = format!("review.every_iterations = 1\nreview.sandbox = '{bounds}'");
+        let sandbox = shell(agent, &settings);
+        let mut runs = ["one", "two"].map(|name| start(&sandbox, &["run", ".", name, "-i", "5"]));
+        for run in &mut runs {
+            assert_eq!(run.0.wait().unwrap().code(), Some(1), "{bounds}");
+        }
+        assert!(sandbox.fields("review.violation", "path").is_empty(), "{}", sandbox.story());
+        for id in sandbox.fields("loop.start", "run") {
+            let work = String::from_utf8(sandbox.read(format!("work.{id}"))).unwrap();
+            assert_eq!(work, "1\n2\n3\n4\n5\n", "{bounds}: what a run did stays done");
+            let metrics = sandbox.run(&["inspect", "metrics", "--run", &id, "--format", "csv"]);
+            let events = metrics.stdout.lines().skip(1).map(|line| line.split(',').nth(2).unwrap());
+            let expected = ["turn.1", "turn.2", "turn.3", "turn.4", "turn.5"];
+            assert_eq!(events.collect::<Vec<_>>(), expected, "{bounds}: {metrics}");
+            let memory = sandbox.run(&["memory", "list", "--run", &id, "--tier", "run"]).stdout;
+            let own = |line: &&str| line.contains(&format!("a lesson of {id} before"));
+            assert_eq!(memory.lines().filter(own).count(), 4, "{bounds}: {memory}");
+            assert_eq!(memory.lines().count(), 4, "{bounds}: {memory}");
+        }
+        assert_eq!(sandbox.run(&["journal", "verify"]).code, Some(0), "{bounds}");
+    }
+}
+
+#[test]
+fn runs_that_begin_at_the_same_moment_all_begin() {
+    let sandbox = shell("true", "core.run_id_format = 'counter'");
+    let mut runs: Vec<Reaped> = (0..6).map(|_| start(&sandbox, &["run", ".", "-i", "1"])).collect();
+    for run in &mut runs {
+        assert_eq!(run.0.wait().unwrap().code(), Some(1));
+    }
+    let mut ids = sandbox.fields("loop.start", "run");
+    ids.sort();
+    assert_eq!(ids, ["run-1", "run-2", "run-3", "run-4", "run-5", "run-6"]);
+    assert_eq!(sandbox.fields("loop.stop", "reason"), ["max_iterations"; 6]);
+}
+
+#[test]
+fn a_run_that_cannot_begin_takes_no_name() {
+    let sandbox = shell("true", "core.run_id_format = 'counter'");
+    sandbox.write("topology.toml", "not TOML");
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(2));
+    fs::remove_file(sandbox.path("topology.toml")).unwrap();
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+    assert_eq!(sandbox.fields("loop.start", "run"), ["run-1"]);
+}
+
+// A full disk.
+
+/// A disk of three megabytes, in a namespace of its own that is gone with the process.
+const ON_A_SMALL_DISK: &str = "mount -t tmpfs -o size=3m tmpfs small && exec \"$@\"";
+
+/// On the small disk: runs until it is full, makes room, goes on.
+const UNTIL_FULL: &str = r#"
+cp autoloops.toml agent.sh small
+cd small
+"$1" run . 'fill it'; echo "exit $?"
+"$1" journal verify
+rm .autoloop/runs/*/*.out; touch ../small.has-room
+"$1" run --resume . ; echo "exit $?"
+"$1" journal verify
+cp .autoloop/journal.jsonl .."#;
+
+#[test]
+fn a_disk_that_fills_up_ends_a_run_clearly_and_it_goes_on_once_there_is_room() {
+    const NAME: &str = "a_disk_that_fills_up_ends_a_run_clearly_and_it_goes_on_once_there_is_room";
+    let agent = "[ -e ../small.has-room ] && { echo LOOP_COMPLETE; exit; }; head -c 300000 /dev/zero | tr '\\0' x";
+    let sandbox = shell(agent, "event_loop.max_iterations = 30");
+    fs::create_dir(sandbox.path("small")).unwrap();
+    let in_namespace = |options: &[&str], args: &[&Path]| -> Command {
+        let mut unshare = sandbox.at_home("unshare");
+        unshare.args(options).args(["sh", "-c", ON_A_SMALL_DISK, "sh"]).args(args);
+        unshare
+    };
+    let options = [&["--mount"][..], &["--mount", "--map-root-user"]];
+    let works = |options: &&&[&str]| {
+        let probe = in_namespace(options, &[Path::new("true")]).output();
+        probe.is_ok_and(|output| output.status.success())
+    };
+    let Some(options) = options.iter().find(works) else {
+        return skip(NAME, "no disk may be mounted here");
+    };
+    let script = Path::new(UNTIL_FULL);
+    let args = [Path::new("sh"), Path::new("-c"), script, Path::new("sh"), sandbox.binary()];
+    let output = sandbox.finish(in_namespace(options, &args));
+    let journal = String::from_utf8(sandbox.read("journal.jsonl")).unwrap();
+    let id = journal.split('"').nth(3).unwrap();
+    let done = journal.matches("\"topic\": \"iteration.finish\"").count();
+    let shown =
+        output.to_string().replace(id, "[RUN]").replace(&format!("after {done} "), "after N ");
+    assert_eq!(shown.matches(" lines, all is well").count(), 2, "{shown}");
+    // How many iterations fit is the system's business.
+    let is_shown = |line: &&str| !line.starts_with("iteration ") && !line.contains(" records in ");
+    let shown: Vec<&str> = shown.lines().filter(is_shown).collect();
+    assert_snapshot!(shown.join("\n"), @"
+    exit 0
+    --- stdout
+    exit 1
+    run [RUN]: complete (completion_promise) after N iterations
+    exit 0
+    --- stderr
+    run [RUN] begins
+    autoloop: not stored: no room left for [DIR]/small/.autoloop/journal.jsonl (No space left on device (os error 28)); nothing was stored
+      hint: make room and try again: what was there before is intact
+      hint: then `autoloop run --resume` goes on with the run
+    run [RUN] goes on
+    ");
+    assert_eq!(journal.matches("\"topic\": \"loop.resume\"").count(), 1);
+    assert_eq!(journal.matches("\"topic\": \"loop.complete\"").count(), 1);
+}

@@ -1,0 +1,125 @@
+//! What the command line said about a loop, and how it is written down for the day the run is taken up.
+
+use std::path::{Path, PathBuf};
+
+use autoloop_core::config::words::{join, split};
+
+/// What the command line said. It comes before everything else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// `--backend`: a command line.
+    pub backend: Option<String>,
+    /// `--max-iterations`, as it was typed.
+    pub max_iterations: Option<String>,
+    /// `--set`: `key=value`, in order; they come before the two above.
+    pub set: Vec<String>,
+    /// The words behind `--`: more arguments for the backend.
+    pub more_args: Vec<String>,
+}
+
+impl Overrides {
+    /// As they could be typed, on one line; `None` where nothing was said.
+    pub fn line(&self) -> Option<String> {
+        let mut words = Vec::new();
+        let mut flag = |name, value| words.extend([name, value]);
+        self.backend.iter().for_each(|command| flag("--backend", command));
+        self.max_iterations.iter().for_each(|most| flag("--max-iterations", most));
+        self.set.iter().for_each(|pair| flag("--set", pair));
+        if !self.more_args.is_empty() {
+            words.push("--");
+            words.extend(self.more_args.iter().map(String::as_str));
+        }
+        (!words.is_empty()).then(|| join(words) + "\n")
+    }
+
+    /// Reads such a line. What it does not know says nothing.
+    pub fn read(line: &str) -> Self {
+        let mut read = Overrides::default();
+        let mut words = split(line).unwrap_or_default().into_iter();
+        while let Some(flag) = words.next() {
+            match flag.as_str() {
+                "--backend" => read.backend = words.next(),
+                "--max-iterations" => read.max_iterations = words.next(),
+                "--set" => read.set.extend(words.next()),
+                "--" => read.more_args.extend(words.by_ref()),
+                _ => {}
+            }
+        }
+        read
+    }
+
+    /// What holds for a run that is taken up with these flags and was begun with others. Another agent
+    /// does not inherit the arguments of the one that it replaces.
+    #[must_use]
+    pub fn above(self, earlier: Overrides) -> Self {
+        let inherits = self.backend.is_none() && self.more_args.is_empty();
+        Overrides {
+            more_args: if inherits { earlier.more_args } else { self.more_args },
+            backend: self.backend.or(earlier.backend),
+            max_iterations: self.max_iterations.or(earlier.max_iterations),
+            set: [earlier.set, self.set].concat(),
+        }
+    }
+}
+
+/// Where it is written down with which flags a run was begun.
+pub fn flags_file(state_dir: &Path, run: &str) -> PathBuf {
+    state_dir.join("runs").join(run).join("flags")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::{collection, prelude::*};
+
+    fn overrides(line: &str) -> Overrides {
+        Overrides::read(line)
+    }
+
+    #[test]
+    fn they_are_written_as_they_could_be_typed() {
+        let all = Overrides {
+            backend: Some("sh 'my agent.sh'".to_owned()),
+            max_iterations: Some("9".to_owned()),
+            set: vec!["a=1".to_owned(), "b=x y".to_owned()],
+            more_args: vec!["--fast".to_owned(), "--".to_owned()],
+        };
+        let line = r"--backend 'sh '\''my agent.sh'\''' --max-iterations 9 --set a=1 --set 'b=x y' -- --fast --";
+        assert_eq!(all.line(), Some(format!("{line}\n")));
+        assert_eq!(Overrides::default().line(), None);
+    }
+
+    #[test]
+    fn what_is_said_later_comes_before_what_was_said_at_the_beginning() {
+        let begun = || overrides("--backend a --max-iterations 3 --set k=1 -- x");
+        for (later, both) in [
+            ("", "--backend a --max-iterations 3 --set k=1 -- x\n"),
+            ("--max-iterations 9", "--backend a --max-iterations 9 --set k=1 -- x\n"),
+            ("--set k=2", "--backend a --max-iterations 3 --set k=1 --set k=2 -- x\n"),
+            ("-- y", "--backend a --max-iterations 3 --set k=1 -- y\n"),
+            ("--backend b", "--backend b --max-iterations 3 --set k=1\n"),
+        ] {
+            assert_eq!(overrides(later).above(begun()).line().as_deref(), Some(both), "{later}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_line_says_what_it_still_says() {
+        assert_eq!(overrides("'never closed"), Overrides::default());
+        assert_eq!(overrides("--odd --backend").line(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            backend in any::<Option<String>>(),
+            max_iterations in any::<Option<String>>(),
+            set in collection::vec(any::<String>(), 0..3),
+            more_args in collection::vec(any::<String>(), 0..3),
+        ) {
+            let written = Overrides { backend, max_iterations, set, more_args };
+            let line = written.line().unwrap_or_default();
+            prop_assert_eq!(Overrides::read(&line), written);
+        }
+    }
+}
