@@ -43,6 +43,7 @@ fn open(sandbox: Sandbox) -> (Sandbox, Door) {
             iteration: "3".into(),
             recent_event: "tasks.ready".into(),
             route: Route { roles: vec!["review".into()], events: vec![METAREVIEW_DISABLED.into()] },
+            parallel: autoloop_core::wave::Parallel::Off,
         },
         journal: FileJournal::new(sandbox.journal_path(), &world, settings),
         durability: Durability::Synced,

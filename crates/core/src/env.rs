@@ -23,6 +23,7 @@ const COMPLETION_EVENT: &str = "AUTOLOOP_COMPLETION_EVENT";
 const COMPLETION_PROMISE: &str = "AUTOLOOP_COMPLETION_PROMISE";
 const LOG_LEVEL: &str = "AUTOLOOP_LOG_LEVEL";
 const REVIEW_MODE: &str = "AUTOLOOP_REVIEW_MODE";
+const PARALLEL: &str = "AUTOLOOP_PARALLEL";
 /// Where the harness hears a process that may not write.
 pub const DOOR: &str = "AUTOLOOP_DOOR";
 /// What shows the harness that such a process belongs to the run.
@@ -69,6 +70,8 @@ pub struct Env {
     pub review_mode: Option<String>,
     /// The socket of the harness, where this process may not write the journal itself.
     pub door: Option<PathBuf>,
+    /// `on` where waves of parallel branches may be asked for.
+    pub parallel: Option<String>,
     /// What shows the harness at the door that this process belongs to the run.
     pub ticket: Option<String>,
 }
@@ -118,6 +121,7 @@ impl Env {
             log_level: text(LOG_LEVEL)?,
             review_mode: text(REVIEW_MODE)?,
             door: path(DOOR),
+            parallel: text(PARALLEL)?,
             ticket: text(TICKET)?,
         })
     }
@@ -148,6 +152,7 @@ impl Env {
             (LOG_LEVEL, text(&self.log_level)),
             (REVIEW_MODE, text(&self.review_mode)),
             (DOOR, path(&self.door)),
+            (PARALLEL, text(&self.parallel)),
             (TICKET, text(&self.ticket)),
         ]
     }
@@ -217,6 +222,7 @@ mod tests {
         field("AUTOLOOP_LOG_LEVEL", |env| env.log_level = Some("x".into()));
         field("AUTOLOOP_REVIEW_MODE", |env| env.review_mode = Some("x".into()));
         field("AUTOLOOP_DOOR", |env| env.door = Some("x".into()));
+        field("AUTOLOOP_PARALLEL", |env| env.parallel = Some("x".into()));
         field("AUTOLOOP_TICKET", |env| env.ticket = Some("x".into()));
     }
 
@@ -244,9 +250,9 @@ mod tests {
     #[test]
     fn every_variable_is_written_even_when_unset() {
         let vars = Env::default().vars();
-        assert_eq!(vars.len(), 18);
+        assert_eq!(vars.len(), 19);
         assert!(vars.iter().all(|(_, value)| value.is_empty()));
-        assert_eq!(vars.iter().map(|(name, _)| name).collect::<HashSet<_>>().len(), 18);
+        assert_eq!(vars.iter().map(|(name, _)| name).collect::<HashSet<_>>().len(), 19);
     }
 
     #[test]
@@ -304,14 +310,23 @@ mod tests {
 
         fn any_env() -> impl Strategy<Value = Env> {
             let paths = [(); 7].map(|()| any_path());
-            let texts = [(); 8].map(|()| any_text());
+            let texts = [(); 9].map(|()| any_text());
             let lists = [(); 3].map(|()| any_list());
             (paths, texts, lists).prop_map(|(paths, texts, lists)| {
                 let [project_dir, state_dir, journal_file, memory_file, bin, prompt_path, door] =
                     paths;
                 let [allowed_roles, allowed_events, required_events] = lists;
-                let [run_id, iteration, recent_event, event, promise, log_level, review, ticket] =
-                    texts;
+                let [
+                    run_id,
+                    iteration,
+                    recent_event,
+                    event,
+                    promise,
+                    log_level,
+                    review,
+                    ticket,
+                    parallel,
+                ] = texts;
                 Env {
                     run_id,
                     iteration,
@@ -330,6 +345,7 @@ mod tests {
                     log_level,
                     review_mode: review,
                     door,
+                    parallel,
                     ticket,
                 }
             })

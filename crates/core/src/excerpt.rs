@@ -3,6 +3,7 @@
 //! Lengths are counted in characters, and cuts fall between characters.
 
 use std::borrow::Cow;
+use std::fmt;
 
 /// How many characters a text has.
 pub fn length(text: &str) -> usize {
@@ -120,6 +121,16 @@ impl Shortened {
         let tail = tail(&self.tail, limit - length(&head)).to_owned();
         let less = self.length() - length(&head) - length(&tail);
         Shortened { head, tail, left_out: self.left_out.saturating_add(less as u64) }
+    }
+}
+
+impl fmt::Display for Shortened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.head)?;
+        if self.left_out > 0 {
+            write!(f, "\n[{} characters left out]\n{}", self.left_out, self.tail)?;
+        }
+        Ok(())
     }
 }
 

@@ -28,3 +28,4 @@ pub mod tables;
 pub mod topic;
 pub mod topology;
 pub mod view;
+pub mod wave;

@@ -10,6 +10,7 @@ use crate::config::{Config, JournalConfig, Key, LogLevel, Origin, Sandbox, Setti
 use crate::run_id::RunIdFormat;
 use crate::step::Rules;
 use crate::topology::{Role, Topology};
+use crate::wave::Parallel;
 
 pub use backend::{BackendPlan, BadRole};
 
@@ -180,6 +181,29 @@ impl Plan {
             completion_event: self.completion.event.clone(),
             required_events: self.completion.required.clone(),
             review_every: self.review.as_ref().map(|review| review.every.get()),
+            max_branches: self.parallel.map(|parallel| parallel.max_branches),
+        }
+    }
+
+    /// The same for a branch of a wave: it acts once, in the time that branches have, without reviews
+    /// and waves of its own.
+    #[must_use]
+    pub fn for_branch(mut self, timeout: Duration) -> Plan {
+        self.max_iterations = 1;
+        self.review = None;
+        self.parallel = None;
+        self.backend.timeout = self.backend.timeout.min(timeout);
+        for (_, backend) in &mut self.role_backends {
+            backend.timeout = backend.timeout.min(timeout);
+        }
+        self
+    }
+
+    /// What waves may be asked for.
+    pub fn waves(&self) -> Parallel {
+        match self.parallel {
+            Some(_) => Parallel::On { completion_event: self.completion.event.clone() },
+            None => Parallel::Off,
         }
     }
 

@@ -10,6 +10,7 @@
 pub mod iteration;
 pub mod review;
 mod section;
+pub mod wave;
 
 use crate::memory::Counts;
 use crate::topology::Route;
@@ -30,11 +31,20 @@ pub struct Budgets {
     pub note: usize,
     /// One name: an event, a role, a path.
     pub name: usize,
+    /// Of what all branches of a wave printed together.
+    pub branches: usize,
 }
 
 impl Default for Budgets {
     fn default() -> Self {
-        Budgets { objective: 100_000, instructions: 50_000, role: 50_000, note: 2_000, name: 400 }
+        Budgets {
+            objective: 100_000,
+            instructions: 50_000,
+            role: 50_000,
+            note: 2_000,
+            name: 400,
+            branches: 24_000,
+        }
     }
 }
 

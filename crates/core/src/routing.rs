@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::pattern::Pattern;
 use crate::topic::{Topic, TopicClass};
+use crate::wave::{self, Parallel};
 
 /// What becomes of an event that an agent wants to emit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +34,16 @@ pub const METAREVIEW_DISABLED: &str = "__metareview_disabled__";
 ///
 /// A reserved topic is refused even where the allowed list names it; coordination is accepted at any
 /// time; an empty list means that everything else is allowed. An entry `/…/` is a regular expression.
-pub fn admit(topic: &Topic, allowed: &[String]) -> Admission {
+/// A wave may be asked for about whatever may be said, where there are waves, and to explore.
+pub fn admit(topic: &Topic, allowed: &[String], parallel: &Parallel) -> Admission {
+    if let Some(base) = wave::base_of(topic.as_str()) {
+        let is_nothing = allowed == [METAREVIEW_DISABLED];
+        return match parallel.admit(base) && !is_nothing {
+            true if base == wave::EXPLORE => Admission::Accepted,
+            true => admit(&Topic::new(base), allowed, parallel),
+            false => Admission::Refused(Refusal::NotAllowed),
+        };
+    }
     match topic.class() {
         TopicClass::Reserved => Admission::Refused(Refusal::Reserved),
         TopicClass::Coordination => Admission::Coordination,
@@ -145,7 +155,7 @@ mod tests {
             ("/build(/", &["/build(/"], not_allowed),
         ] {
             assert_eq!(
-                admit(&Topic::new(topic), &owned(allowed)),
+                admit(&Topic::new(topic), &owned(allowed), &Parallel::Off),
                 admission,
                 "{topic} {allowed:?}"
             );
@@ -208,13 +218,27 @@ mod tests {
         ) {
             let topic = Topic::new(topic);
             let listed = allowed.is_empty() || allowed.iter().any(|event| event == topic.as_str());
+            let listed = listed && !topic.as_str().ends_with(".parallel");
             let expected = match (topic.class(), listed) {
                 (TopicClass::Reserved, _) => Admission::Refused(Refusal::Reserved),
                 (TopicClass::Coordination, _) => Admission::Coordination,
                 (TopicClass::Agent, true) => Admission::Accepted,
                 (TopicClass::Agent, false) => Admission::Refused(Refusal::NotAllowed),
             };
-            prop_assert_eq!(admit(&topic, &allowed), expected);
+            prop_assert_eq!(admit(&topic, &allowed, &Parallel::Off), expected);
+        }
+
+        #[test]
+        fn a_wave_may_be_asked_for_about_what_may_be_said(
+            base in "[a-c]|explore|task\\.complete|loop\\.stop|issue\\.discovered",
+            allowed in prop::collection::vec("[a-c]|task\\.complete", 0..4),
+        ) {
+            let on = Parallel::On { completion_event: "task.complete".to_owned() };
+            let of = |topic: &str| admit(&Topic::new(topic), &allowed, &on) == Admission::Accepted;
+            let never = ["task.complete", "loop.stop", "issue.discovered"];
+            let expected =
+                !never.contains(&base.as_str()) && (base == "explore" || of(&base));
+            prop_assert_eq!(of(&format!("{base}.parallel")), expected);
         }
 
         #[test]

@@ -12,10 +12,11 @@ use std::collections::BTreeSet;
 use crate::provenance::claim;
 use crate::record::{
     BackendFinish, BackendStart, EventInvalid, Glance, IterationFinish, IterationStart,
-    LoopComplete, LoopResume, LoopStart, LoopStop, ReviewFinish, ReviewStart,
+    LoopComplete, LoopResume, LoopStart, LoopStop, ReviewFinish, ReviewStart, WaveInvalid,
 };
-use crate::topic::{Topic, TopicClass};
+use crate::topic::{JOINED, Topic, TopicClass};
 use crate::topology::OPENING_EVENT;
+use crate::wave::{self, Request, Waves};
 
 /// The state of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct Run {
     pub reviewed_before: u64,
     /// What happened in the iteration under way, or in the last one.
     pub turn: Turn,
+    /// What was and is done in parallel.
+    pub waves: Waves,
     /// The marks of all records that claim to be the harness's, added up.
     pub claims: u64,
 }
@@ -87,6 +90,8 @@ pub struct Turn {
     pub opening_backpressure: Option<EventInvalid>,
     /// The events that were emitted in it and not withdrawn, in order.
     pub events: Vec<String>,
+    /// The waves that were asked for in it.
+    pub requests: Vec<Request>,
     /// Whether an event was refused at the door.
     pub refused: bool,
     /// Whether an event that had been stored was found not to be allowed.
@@ -122,6 +127,7 @@ impl Run {
             backpressure: None,
             reviewed_before: 0,
             turn: Turn::default(),
+            waves: Waves::default(),
             claims: 0,
         }
     }
@@ -144,8 +150,8 @@ impl Run {
         if let Some(mark) = claim(record) {
             self.claims = self.claims.wrapping_add(mark.number());
         }
-        if record.payload().is_some() {
-            return self.emitted(&record.topic());
+        if record.has_payload() {
+            return self.emitted(record);
         }
         let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
         let number = |name: &str| text(name).parse().unwrap_or_default();
@@ -169,7 +175,12 @@ impl Run {
                     objective: text("objective"),
                     preset: record.field("preset").map(Into::into),
                     preset_dir: record.field("preset_dir").map(Into::into),
+                    parent: record.field("parent").map(Into::into),
+                    opening_event: record.field("opening_event").map(Into::into),
                 });
+                if let Some(event) = record.field("opening_event") {
+                    self.recent_event = event.into_owned();
+                }
             }
             LoopResume::TOPIC => self.taken_up(),
             IterationStart::TOPIC => {
@@ -204,6 +215,17 @@ impl Run {
             LoopStop::TOPIC => {
                 self.stage = Stage::Ended(Ending::Stop { reason: text("reason") });
             }
+            topic if topic.starts_with("wave.") => {
+                self.waves.apply(record);
+                if topic == WaveInvalid::TOPIC {
+                    self.refused(EventInvalid {
+                        recent_event: text("opening_recent_event"),
+                        emitted: text("trigger_topic"),
+                        reason: Some(text("reason")),
+                        ..EventInvalid::default()
+                    });
+                }
+            }
             _ => {}
         }
     }
@@ -227,18 +249,27 @@ impl Run {
         self.stage = Stage::Between;
     }
 
-    fn emitted(&mut self, topic: &str) {
-        let class = Topic::new(topic).class();
-        let is_joined = topic.ends_with(".parallel.joined");
-        // A review says nothing that counts.
-        if (class != TopicClass::Agent && !is_joined) || self.stage == Stage::Reviewing {
+    fn emitted(&mut self, record: &Glance<'_>) {
+        let topic = record.topic();
+        if topic.ends_with(JOINED) {
+            self.seen.insert(topic.clone().into_owned());
+            self.recent_event = self.waves.join().unwrap_or_else(|| topic.into_owned());
             return;
         }
-        topic.clone_into(&mut self.recent_event);
-        self.turn.events.push(topic.to_owned());
+        // A review says nothing that counts.
+        let class = Topic::new(topic.as_ref()).class();
+        if class != TopicClass::Agent || self.stage == Stage::Reviewing {
+            return;
+        }
+        topic.as_ref().clone_into(&mut self.recent_event);
+        self.turn.events.push(topic.clone().into_owned());
         self.backpressure = None;
+        if wave::base_of(&topic).is_some() {
+            let payload = record.payload().unwrap_or_default();
+            self.turn.requests.push(Request::new(&topic, &payload));
+        }
         if self.stage != Stage::Iterating {
-            self.seen.insert(topic.to_owned());
+            self.seen.insert(topic.into_owned());
         }
     }
 
@@ -256,6 +287,7 @@ impl Run {
                     self.seen.remove(&invalid.emitted);
                 }
                 self.turn.events.remove(place);
+                self.turn.requests.retain(|request| request.topic != invalid.emitted);
                 self.turn.withdrawn = true;
                 let recent = self.turn.events.last().unwrap_or(&self.turn.opening_event);
                 self.recent_event.clone_from(recent);
@@ -279,6 +311,8 @@ impl Run {
         });
         if record.topic() == IterationFinish::TOPIC {
             self.seen.extend(self.turn.events.iter().cloned());
+            self.waves.requests = std::mem::take(&mut self.turn.requests);
+            self.waves.joined = None;
             self.stage = Stage::Between;
             self.done = iteration;
         }

@@ -3,6 +3,7 @@
 use crate::record::{EventInvalid, LoopComplete, LoopStop};
 use crate::run::{Ending, Run, Stage};
 use crate::topology::{Route, Topology};
+use crate::wave::{self, WaveStep};
 
 /// What binds a run: its settings, as far as decisions depend on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct Rules {
     pub required_events: Vec<String>,
     /// How many iterations lie between two metareviews; `None` when there are none.
     pub review_every: Option<u64>,
+    /// The most branches of a wave; `None` when there are no waves.
+    pub max_branches: Option<u64>,
 }
 
 /// What is to be done.
@@ -30,6 +33,8 @@ pub enum Step {
     },
     /// Let the agent act.
     Iterate(Order),
+    /// Do what a wave needs.
+    Wave(WaveStep),
     /// Put on record that the goal is reached.
     Complete(LoopComplete),
     /// Put on record that the run ends without it.
@@ -58,7 +63,7 @@ pub fn next_step(run: &Run, rules: &Rules, topology: &Topology) -> Step {
         Stage::Ended(ending) => Step::Over(ending.clone()),
         // What was cut off is done again: an unfinished iteration, or the review before it.
         Stage::Iterating => Step::Iterate(order(run, topology)),
-        Stage::Between | Stage::Reviewing => match verdict(run, rules) {
+        Stage::Between | Stage::Reviewing => match before_going_on(run, rules, topology) {
             Some(step) => step,
             None => match rules.review_due(run.done + 1) && run.reviewed_before != run.done + 1 {
                 true => Step::Review { before: run.done + 1 },
@@ -78,6 +83,12 @@ impl Rules {
     fn are_required_events_in(&self, run: &Run) -> bool {
         self.required_events.iter().all(|event| run.seen.contains(event))
     }
+}
+
+/// What comes before the next iteration, or in its place.
+fn before_going_on(run: &Run, rules: &Rules, topology: &Topology) -> Option<Step> {
+    let wave = || wave::next(run, rules.max_branches, topology).map(Step::Wave);
+    verdict(run, rules).or_else(wave)
 }
 
 /// Whether the run ends here, judged by the iteration that ended last.

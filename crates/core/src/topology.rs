@@ -8,6 +8,7 @@ mod read;
 mod warnings;
 
 use crate::pattern::Pattern;
+use crate::topic::JOINED;
 
 pub use edges::{Edge, Target};
 pub use read::{BadTopology, Fault, UnknownKey};
@@ -90,6 +91,13 @@ impl Topology {
     /// Who follows an event: the roles of every handoff that names it, in the order of the map; all
     /// roles where none does.
     pub fn route(&self, recent_event: &str) -> Route {
+        let is_named =
+            |event: &str| self.handoff.iter().any(|handoff| handoff.event.matches(event));
+        // Branches that were joined are followed by whoever follows the event that they were about.
+        let recent_event = match recent_event.strip_suffix(JOINED) {
+            Some(base) if !is_named(recent_event) => base,
+            _ => recent_event,
+        };
         let mut roles: Vec<String> = Vec::new();
         let named = self.handoff.iter().filter(|handoff| handoff.event.matches(recent_event));
         for role in named.flat_map(|handoff| &handoff.roles) {

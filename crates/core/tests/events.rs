@@ -102,7 +102,7 @@ macro_rules! system_events {
 }
 
 system_events! {
-    loop_start: LoopStart { max_iterations, completion_promise, completion_event, review_every, objective, preset, preset_dir }
+    loop_start: LoopStart { max_iterations, completion_promise, completion_event, review_every, objective, preset, preset_dir, parent, opening_event }
     loop_complete: LoopComplete { reason }
     loop_stop: LoopStop { reason, completed_iterations, stopped_before_iteration, max_iterations, iteration, output_tail }
     iteration_start: IterationStart { recent_event, suggested_roles, allowed_events, backpressure, prompt }

@@ -15,9 +15,12 @@ mod notebook;
 mod others;
 mod output;
 mod review;
+mod seat;
+mod wave;
 
 use std::path::{Path, PathBuf};
 
+use autoloop_core::memory::Places;
 use autoloop_core::record::{LoopResume, LoopStart, LoopStop, Record};
 use autoloop_core::run::{Ending, Run, Stage};
 use autoloop_core::run_id::RunId;
@@ -34,6 +37,8 @@ pub use driver::{Driver, driven_run, driver};
 pub use known::{latest_unfinished, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};
+
+use seat::Seat;
 
 /// What a run is for when nobody said.
 const DEFAULT_OBJECTIVE: &str = "Do the task and publish the completion event when finished.";
@@ -58,6 +63,10 @@ pub struct Drive<'a> {
     enforcement: Option<Enforcement>,
     /// Copies that the last review needed, for the next one.
     vault: Option<Vault>,
+    /// Where it is carried out, if it is a branch of another run.
+    seat: Option<Seat>,
+    /// How many branches are carried out at once.
+    threads: Threads,
     /// Held as long as the run is driven, so that nobody else drives it.
     _lock: Box<dyn DiskFile>,
     tell: &'a mut dyn FnMut(Progress<'_>),
@@ -77,8 +86,19 @@ pub struct Scene<'a> {
     pub program: PathBuf,
     /// Whether reviewers are held to their bounds.
     pub bounds: Bounds,
+    /// How many branches of a wave are carried out at once.
+    pub threads: Threads,
     /// Who is told how it goes.
     pub tell: &'a mut dyn FnMut(Progress<'_>),
+}
+
+/// How many branches of a wave are carried out at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// All of them.
+    Many,
+    /// One after another: in a simulated world, which does the same twice.
+    One,
 }
 
 /// Something worth telling while a run goes on.
@@ -103,6 +123,20 @@ pub enum Progress<'a> {
     Review {
         /// The iteration that it comes before.
         before: u64,
+    },
+    /// Branches of a wave begin.
+    Wave {
+        /// Which wave.
+        id: &'a str,
+        /// How many branches.
+        branches: usize,
+    },
+    /// A branch ended.
+    Branch {
+        /// Which one.
+        id: &'a str,
+        /// How.
+        stop_reason: &'a str,
     },
     /// Something that a person should know.
     Note(&'a str),
@@ -155,7 +189,7 @@ impl<'a> Drive<'a> {
         run: &RunId,
         objective: Option<String>,
     ) -> Result<Self, DriveError> {
-        Drive::new(scene, run.as_str(), |place, journal| {
+        Drive::new(scene, (run.as_str(), None), |place, journal| {
             Ok((Ledger::begin(journal, run, place)?, objective))
         })
     }
@@ -166,7 +200,7 @@ impl<'a> Drive<'a> {
     ///
     /// When the files of the loop cannot be used, or another process drives the run.
     pub fn resume(scene: Scene<'a>, run: &str) -> Result<Self, DriveError> {
-        Drive::new(scene, run, |place, journal| {
+        Drive::new(scene, (run, None), |place, journal| {
             let ledger = Ledger::resume(journal, run, place)?;
             let objective = ledger.run().start.as_ref().map(|start| start.objective.clone());
             Ok((ledger, objective))
@@ -175,15 +209,18 @@ impl<'a> Drive<'a> {
 
     fn new(
         scene: Scene<'a>,
-        run: &str,
+        (run, seat): (&str, Option<Seat>),
         open: impl FnOnce(
             (&Path, &World),
             &'a FileJournal,
         ) -> Result<(Ledger<'a>, Option<String>), DriveError>,
     ) -> Result<Self, DriveError> {
-        let loaded = scene.project.load(&*scene.world.disk)?;
+        let loaded = seat::load(scene.project, seat.as_ref(), scene.world)?;
         let enforcement = bounds::enforcement(&loaded.plan, scene.bounds)?;
-        let dir = run_dir(&loaded.files.state_dir, run)?;
+        let dir = match &seat {
+            Some(seat) => seat.dir.clone(),
+            None => run_dir(&loaded.files.state_dir, run)?,
+        };
         let lock = lock_run(&dir, run, scene.world)?;
         if scene.bounds == Bounds::Enforced {
             bounds::sweep(&dir);
@@ -205,6 +242,8 @@ impl<'a> Drive<'a> {
             bounds: scene.bounds,
             enforcement,
             vault: None,
+            seat,
+            threads: scene.threads,
             _lock: lock,
             tell: scene.tell,
         })
@@ -217,10 +256,15 @@ impl<'a> Drive<'a> {
     /// When it cannot be carried on. Everything that happened is on record, and the run can be taken
     /// up again.
     pub fn run(mut self) -> Result<Run, DriveError> {
+        self.carry_out()?;
+        Ok(self.ledger.into_run())
+    }
+
+    fn carry_out(&mut self) -> Result<(), DriveError> {
         self.announce_resumption()?;
         loop {
-            if let Some(ending) = self.interrupted()? {
-                return Ok(ending);
+            if self.is_interrupted()? {
+                return Ok(());
             }
             let rules = self.loaded.plan.rules();
             match next_step(self.ledger.run(), &rules, &self.loaded.topology) {
@@ -234,7 +278,8 @@ impl<'a> Drive<'a> {
                     self.put(|heading| complete.record(heading))?;
                 }
                 Step::Stop(stop) => self.stop(stop)?,
-                Step::Over(_) => return Ok(self.ledger.into_run()),
+                Step::Wave(step) => self.wave(step)?,
+                Step::Over(_) => return Ok(()),
             }
         }
     }
@@ -249,6 +294,8 @@ impl<'a> Drive<'a> {
             objective: self.objective.clone(),
             preset: self.project.is_preset().then(|| self.project.preset.clone()),
             preset_dir: self.foreign_loop().map(|dir| dir.display().to_string()),
+            parent: self.seat.as_ref().map(|seat| seat.parent.clone()),
+            opening_event: self.seat.as_ref().map(|seat| seat.opening_event.clone()),
         };
         self.put(|heading| start.record(heading))?;
         (self.tell)(Progress::Began(self.ledger.run()));
@@ -277,17 +324,18 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    fn interrupted(&mut self) -> Result<Option<Run>, DriveError> {
+    /// Ends the run if somebody asked for it.
+    fn is_interrupted(&mut self) -> Result<bool, DriveError> {
         let is_over = matches!(self.ledger.run().stage, Stage::New | Stage::Ended(_));
         if self.interrupts.first().is_none() || is_over {
-            return Ok(None);
+            return Ok(false);
         }
         self.stop(LoopStop {
             reason: "interrupted".to_owned(),
             iteration: Some(self.ledger.run().done),
             ..LoopStop::default()
         })?;
-        Ok(Some(self.ledger.run().clone()))
+        Ok(true)
     }
 
     fn stop(&mut self, mut stop: LoopStop) -> Result<(), DriveError> {
@@ -312,7 +360,8 @@ impl<'a> Drive<'a> {
     /// and the next prompt says what is wrong.
     fn reload(&mut self) {
         self.notices.clear();
-        let loaded = self.project.load(&*self.world.disk).map_err(DriveError::from);
+        let loaded = seat::load(self.project, self.seat.as_ref(), self.world);
+        let loaded = loaded.map_err(DriveError::from);
         let checked = loaded.and_then(|loaded| {
             let enforcement = bounds::enforcement(&loaded.plan, self.bounds)?;
             Ok((loaded, enforcement))
@@ -340,7 +389,16 @@ impl<'a> Drive<'a> {
     }
 
     fn run_dir(&self) -> PathBuf {
-        self.loaded.files.of_run(&self.ledger.run().id)
+        match &self.seat {
+            Some(seat) => seat.dir.clone(),
+            None => self.loaded.files.of_run(&self.ledger.run().id),
+        }
+    }
+
+    /// Where things are remembered.
+    fn memory_places(&self) -> Places {
+        let run = Some(self.run_dir().join("memory.jsonl"));
+        Places { project: self.loaded.files.memory.clone(), run }
     }
 }
 

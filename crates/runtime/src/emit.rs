@@ -7,6 +7,7 @@ use autoloop_core::record::{EventInvalid, Heading};
 use autoloop_core::routing::{Admission, InvalidEvent, Refusal, admit};
 use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
+use autoloop_core::wave::Parallel;
 
 use crate::complaint::Complaint;
 use crate::journal::{Append, Durability, FileJournal, Journal, NewRecord, Spooled};
@@ -26,6 +27,8 @@ pub struct Speaker {
     pub recent_event: String,
     /// Who was to speak, and what is allowed.
     pub route: Route,
+    /// Whether waves may be asked for.
+    pub parallel: Parallel,
 }
 
 /// What is said.
@@ -60,7 +63,7 @@ impl Emitter {
     /// not be stored.
     pub fn emit(&self, event: Event) -> Result<String, Complaint> {
         let Event { topic, payload, spooled } = event;
-        match admit(&topic, &self.speaker.route.events) {
+        match admit(&topic, &self.speaker.route.events, &self.speaker.parallel) {
             Admission::Accepted | Admission::Coordination => {
                 let said = format!("emitted {topic}");
                 let record = self.heading()?.agent(topic, payload);

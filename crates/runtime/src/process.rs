@@ -69,3 +69,12 @@ fn errno(error: &std::io::Error) -> i32 {
     let by_kind = if error.kind() == std::io::ErrorKind::NotFound { not_found } else { 0 };
     error.raw_os_error().unwrap_or(by_kind)
 }
+
+/// Lets this process have as many files open as the system allows it: every job takes some.
+pub(crate) fn allow_many_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is refused, jobs that find no room say so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}

@@ -10,6 +10,7 @@ use autoloop_core::env::Env;
 use autoloop_core::record::Hole;
 use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
+use autoloop_core::wave::Parallel;
 use autoloop_runtime::door::Payload;
 use autoloop_runtime::emit::{Emitter, Event, LARGEST_PAYLOAD, Speaker};
 use autoloop_runtime::journal::Spooled;
@@ -73,6 +74,12 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 fn emitter(env: Env, world: &World) -> Emitter {
     let settings = settings::of_project_file(&env.project_dir_or_here(), world);
     let config = Config::from(&settings);
+    let parallel = match env.parallel.as_deref() {
+        Some("on") => {
+            Parallel::On { completion_event: env.completion_event.clone().unwrap_or_default() }
+        }
+        _ => Parallel::Off,
+    };
     Emitter {
         journal: settings::journal(settings::places(&env, &settings).journal, world, &config),
         durability: settings::durability_of_events(&config),
@@ -82,6 +89,7 @@ fn emitter(env: Env, world: &World) -> Emitter {
             iteration: env.iteration.unwrap_or_default(),
             recent_event: env.recent_event.unwrap_or_default(),
             route: Route { roles: env.allowed_roles, events: env.allowed_events },
+            parallel,
         },
     }
 }

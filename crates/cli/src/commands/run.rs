@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use autoloop_core::config::Config;
 use autoloop_core::run::{Ending, Run, Stage};
-use autoloop_runtime::drive::{Bounds, Drive, DriveError, Progress, Scene};
+use autoloop_runtime::drive::{Bounds, Drive, DriveError, Progress, Scene, Threads};
 use autoloop_runtime::journal::{FileJournal, ReadError};
 use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
 use autoloop_runtime::project::Overrides;
@@ -113,6 +113,7 @@ pub(super) fn carry_out(
         interrupts: &interrupts,
         program,
         bounds: Bounds::Enforced,
+        threads: Threads::Many,
         tell,
     };
     let drive = match &errand.run {

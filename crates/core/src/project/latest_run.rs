@@ -15,14 +15,17 @@ impl LatestRun {
     /// The run that this record begins, if it begins one. An agent can emit no such record, and one
     /// written by hand in an agent's shape does not count.
     pub fn begun_by(record: &Glance<'_>) -> Option<LatestRun> {
-        let begins = record.topic() == LoopStart::TOPIC && !record.has_payload();
+        // A branch is a part of the run that opened it.
+        let begins = record.topic() == LoopStart::TOPIC
+            && !record.has_payload()
+            && record.field("parent").is_none();
         begins.then(|| LatestRun(record.run().into_owned()))
     }
 }
 
 impl View for LatestRun {
     const NAME: &'static str = "latest-run";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn apply(&mut self, record: &Glance<'_>) {
         if let Some(latest) = LatestRun::begun_by(record) {

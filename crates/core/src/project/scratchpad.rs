@@ -111,6 +111,12 @@ impl Scratchpad {
         self.recent.is_empty()
     }
 
+    /// What the last iteration printed, as far as it was kept.
+    pub fn last_output(&self, limit: usize) -> String {
+        let Some(Entry { output, .. }) = self.recent.back() else { return String::new() };
+        output.shortened(limit).to_string()
+    }
+
     fn save(&self, out: &mut Vec<u8>) {
         put_number(self.forgotten, out);
         put_number(self.older.len() as u64, out);

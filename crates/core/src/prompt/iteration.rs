@@ -5,8 +5,10 @@ use std::fmt::Write;
 use super::section::{
     command, exact, inspect_hints, name, names, pressure, section, topology, whole,
 };
+use super::wave::{offer, results};
 use super::{Budgets, Cast, Completion, Pressure, Tools};
 use crate::memory::Block;
+use crate::wave::Wave;
 
 /// Everything that an iteration's prompt says, as plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +35,10 @@ pub struct IterationOrder {
     pub cast: Cast,
     /// When the run is over.
     pub completion: Completion,
+    /// The most branches of a wave, where one may be asked for.
+    pub max_branches: Option<u64>,
+    /// The wave that was joined before this iteration.
+    pub joined: Option<Wave>,
     /// What happened so far, in the short form.
     pub scratchpad: String,
     /// What can be called.
@@ -63,6 +69,13 @@ pub fn render(order: &IterationOrder) -> String {
     section(&mut out, "Objective:", &whole(&order.objective, budgets.objective));
     section(&mut out, "Loop memory:", or_empty(&order.memory.text));
     section(&mut out, "Topology (advisory):", &topology(&order.cast, budgets));
+    if let Some(most) = order.max_branches {
+        let bin = command(&order.tools.bin, budgets);
+        section(&mut out, "Structured parallelism:", &offer(&bin, most));
+    }
+    if let Some(wave) = &order.joined {
+        section(&mut out, "What the branches found:", &results(wave, budgets.branches));
+    }
     section(
         &mut out,
         &format!("Iteration: {}/{}", order.iteration, order.max_iterations),

@@ -190,6 +190,10 @@ system_events! {
         preset: Option<String>,
         /// Where the files of that preset are, where they are not the run's own copy.
         preset_dir: Option<String>,
+        /// The run that it is a branch of.
+        parent: Option<String>,
+        /// The event that routes a branch at first.
+        opening_event: Option<String>,
     }
 
     /// A run that was cut off or stopped is taken up again.

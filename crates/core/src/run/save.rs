@@ -6,6 +6,7 @@ use super::{Ending, Run, Stage, Turn, TurnExit};
 use crate::record::{EventInvalid, Glance, LoopStart};
 use crate::view::View;
 use crate::view::bytes::{Taker, put_number, put_text};
+use crate::wave::{Waves, load_requests, save_requests};
 
 /// The runs of a journal, in the order in which they began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,7 +46,7 @@ impl Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 5;
+    const VERSION: u32 = 6;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();
@@ -90,7 +91,7 @@ fn save_run(run: &Run, out: &mut Vec<u8>) {
         for text in [&start.completion_promise, &start.completion_event, &start.objective] {
             put_text(text, out);
         }
-        for text in [&start.preset, &start.preset_dir] {
+        for text in [&start.preset, &start.preset_dir, &start.parent, &start.opening_event] {
             put_text(text.as_deref().unwrap_or_default(), out);
         }
     }
@@ -107,6 +108,7 @@ fn save_run(run: &Run, out: &mut Vec<u8>) {
     save_texts(run.seen.iter(), run.seen.len(), out);
     save_invalid(run.backpressure.as_ref(), out);
     save_turn(&run.turn, out);
+    run.waves.save(out);
 }
 
 fn load_run(taker: &mut Taker<'_>) -> Option<Run> {
@@ -128,6 +130,8 @@ fn load_run(taker: &mut Taker<'_>) -> Option<Run> {
             objective: taker.text()?.to_owned(),
             preset: maybe(taker.text()?),
             preset_dir: maybe(taker.text()?),
+            parent: maybe(taker.text()?),
+            opening_event: maybe(taker.text()?),
         });
     }
     let stage = taker.number()?;
@@ -144,6 +148,7 @@ fn load_run(taker: &mut Taker<'_>) -> Option<Run> {
     run.seen = load_texts(taker)?.into_iter().collect();
     run.backpressure = load_invalid(taker)?;
     run.turn = load_turn(taker)?;
+    run.waves = Waves::load(taker)?;
     Some(run)
 }
 
@@ -179,6 +184,7 @@ fn load_invalid(taker: &mut Taker<'_>) -> Option<Option<EventInvalid>> {
 fn save_turn(turn: &Turn, out: &mut Vec<u8>) {
     put_text(&turn.opening_event, out);
     save_invalid(turn.opening_backpressure.as_ref(), out);
+    save_requests(&turn.requests, out);
     save_texts(turn.events.iter(), turn.events.len(), out);
     put_number(u64::from(turn.refused) | u64::from(turn.withdrawn) << 1, out);
     put_number(turn.exit.is_some().into(), out);
@@ -191,6 +197,7 @@ fn save_turn(turn: &Turn, out: &mut Vec<u8>) {
 fn load_turn(taker: &mut Taker<'_>) -> Option<Turn> {
     let opening_event = taker.text()?.to_owned();
     let opening_backpressure = load_invalid(taker)?;
+    let requests = load_requests(taker)?;
     let events = load_texts(taker)?;
     let flags = taker.number()?;
     let exit = match taker.number()? {
@@ -202,7 +209,7 @@ fn load_turn(taker: &mut Taker<'_>) -> Option<Turn> {
         }
     };
     let (refused, withdrawn) = (flags & 1 != 0, flags & 2 != 0);
-    Some(Turn { opening_event, opening_backpressure, events, refused, withdrawn, exit })
+    Some(Turn { opening_event, opening_backpressure, requests, events, refused, withdrawn, exit })
 }
 
 fn save_texts<'a>(texts: impl Iterator<Item = &'a String>, count: usize, out: &mut Vec<u8>) {

@@ -51,6 +51,7 @@ fn rules() -> Rules {
         completion_event: "task.complete".into(),
         required_events: Vec::new(),
         review_every: None,
+        max_branches: None,
     }
 }
 
@@ -78,6 +79,7 @@ fn step(records: &[Record], rules: &Rules) -> String {
         ),
         Step::Complete(LoopComplete { reason }) => format!("complete: {reason}"),
         Step::Stop(stop) => format!("stop: {}", stop.reason),
+        Step::Wave(step) => format!("{step:?}"),
         Step::Over(_) => "over".into(),
     }
 }

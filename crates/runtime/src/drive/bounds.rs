@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use autoloop_core::env::{DOOR, TICKET};
-use autoloop_core::memory::Places;
 use autoloop_core::permissions::AllowList;
 use autoloop_core::plan::Plan;
+use autoloop_core::wave::Parallel;
 
 use super::findings::Findings;
 use super::launch::Turn;
@@ -102,8 +102,7 @@ impl Drive<'_> {
         let run = &self.ledger.run().id;
         let iteration = turn.iteration.to_string();
         let settings = FileSettings { lock_timeout: self.loaded.plan.journal.lock_timeout };
-        let memory =
-            Places { project: files.memory.clone(), ..Places::of_run(&files.state_dir, run) };
+        let memory = self.memory_places();
         Keeper {
             memory: Tiers::at(memory, self.world, settings).for_author(Some(run), Some(&iteration)),
             emitter: Emitter {
@@ -112,6 +111,7 @@ impl Drive<'_> {
                     iteration,
                     recent_event: turn.recent_event.to_owned(),
                     route: turn.route.clone(),
+                    parallel: Parallel::Off,
                 },
                 journal: FileJournal::new(files.journal.clone(), self.world, settings),
                 durability: self.durability(),
@@ -240,8 +240,7 @@ impl Grounds {
         let Loaded { files, .. } = &drive.loaded;
         let project = drive.project.dir.canonicalize()?;
         let state_dir = files.state_dir.canonicalize()?;
-        let run = &drive.ledger.run().id;
-        let memory = Places::of_run(&files.state_dir, run).run;
+        let memory = drive.memory_places().run;
         let own = drive.run_dir();
         Ok(Grounds {
             loop_dir: drive.project.loop_dir.canonicalize()?,

@@ -1,7 +1,7 @@
 //! One iteration: the agent acts, and what it did is put on record and checked.
 
 use autoloop_core::agents::Outcome;
-use autoloop_core::memory::Block;
+use autoloop_core::memory::{Block, Places};
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::prompt::iteration::{IterationOrder, render};
 use autoloop_core::prompt::{Budgets, Cast, Completion, Pressure, RoleText, Tools};
@@ -13,6 +13,7 @@ use autoloop_core::routing::{Admission, InvalidEvent, Refusal, admit};
 use autoloop_core::step::Order;
 use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
+use autoloop_core::wave::{Parallel, refused as refused_wave};
 
 use super::launch::{Turn, mode_name};
 use super::{Drive, DriveError, Foreign, Progress, output};
@@ -81,9 +82,11 @@ impl Drive<'_> {
     ) -> Result<(), DriveError> {
         let heading = self.ledger.heading(order.iteration, self.world.clock.now());
         let end = TurnEnd::new(finished, output);
+        let parallel = self.loaded.plan.waves();
         self.output_tail = tail(&said(finished));
         self.ledger.append(self.durability(), |foreign| {
-            end.records(&heading, &invalid_events(&order.recent_event, &order.route, foreign))
+            let allowed = (&order.route, &parallel);
+            end.records(&heading, &invalid_events(&order.recent_event, allowed, foreign))
         })?;
         for note in notes(finished) {
             (self.tell)(Progress::Note(&note));
@@ -121,6 +124,8 @@ impl Drive<'_> {
                 promise: plan.completion.promise.clone().unwrap_or_default(),
                 required_events: plan.completion.required.clone(),
             },
+            max_branches: plan.parallel.map(|parallel| parallel.max_branches),
+            joined: run.waves.joined.clone(),
             scratchpad: self.ledger.scratchpad().compact(SCRATCHPAD_BUDGET),
             tools: self.tools(),
             budgets: Budgets::default(),
@@ -159,11 +164,9 @@ impl Drive<'_> {
     /// What is remembered, within the budget of a prompt.
     pub(super) fn memory(&self) -> Result<Block, DriveError> {
         let settings = FileSettings { lock_timeout: self.loaded.plan.journal.lock_timeout };
-        let files = &self.loaded.files;
-        let run =
-            autoloop_core::memory::Places::of_run(&files.state_dir, &self.ledger.run().id).run;
+        let Places { project, run } = self.memory_places();
         let read = |path| MemoryFile::new(path, self.world, settings).read();
-        let project = read(files.memory.clone())?;
+        let project = read(project)?;
         let run = run.map(read).transpose()?.unwrap_or_default();
         Ok(Block::new(&project, &run, self.loaded.plan.memory_budget.unwrap_or(0)))
     }
@@ -208,7 +211,7 @@ impl TurnEnd {
 /// The second look at what was emitted: by the topology itself, not by what the agent was told.
 pub(super) fn invalid_events(
     recent_event: &str,
-    route: &Route,
+    (route, parallel): (&Route, &Parallel),
     foreign: &Foreign,
 ) -> Vec<EventInvalid> {
     let invalid = |emitted: &str, reason: Option<&str>| EventInvalid {
@@ -218,8 +221,8 @@ pub(super) fn invalid_events(
         allowed_events: route.events.join(","),
         reason: reason.map(str::to_owned),
     };
-    let is_refused =
-        |topic: &&Topic| admit(topic, &route.events) == Admission::Refused(Refusal::NotAllowed);
+    let refusal = Admission::Refused(Refusal::NotAllowed);
+    let is_refused = |topic: &&Topic| admit(topic, &route.events, parallel) == refusal;
     let refused =
         foreign.events.iter().filter(is_refused).map(|topic| invalid(topic.as_str(), None));
     let forged = foreign.forged.iter().map(|topic| invalid(topic, Some("forged")));
@@ -234,8 +237,10 @@ fn backpressure(order: &Order) -> Option<String> {
 pub(super) fn told_of(invalid: &EventInvalid) -> String {
     let list =
         |text: &str| text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    let refusal = match invalid.reason {
-        Some(_) => Refusal::Reserved,
+    let refusal = match invalid.reason.as_deref() {
+        Some("forged") => Refusal::Reserved,
+        // Of a wave that could not be.
+        Some(reason) => return refused_wave(&invalid.emitted, reason),
         None => Refusal::NotAllowed,
     };
     InvalidEvent {

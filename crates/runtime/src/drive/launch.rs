@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use autoloop_core::agents::Stream;
 use autoloop_core::config::{BackendKind, Leftovers, PromptMode};
 use autoloop_core::env::Env;
-use autoloop_core::memory::Places;
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::topology::Route;
 
@@ -111,6 +110,11 @@ impl Drive<'_> {
         Ok(Launch { job, delivery })
     }
 
+    /// Whether waves may be asked for in this turn.
+    fn offers_waves(&self, turn: &Turn<'_>) -> bool {
+        self.loaded.plan.parallel.is_some() && turn.review.is_empty()
+    }
+
     fn environment(&self, turn: &Turn<'_>, prompt_path: PathBuf) -> Env {
         let plan = &self.loaded.plan;
         let files = &self.loaded.files;
@@ -121,7 +125,7 @@ impl Drive<'_> {
             project_dir: Some(self.project.dir.clone()),
             state_dir: Some(files.state_dir.clone()),
             journal_file: Some(files.journal.clone()),
-            memory_file: Places::of_run(&files.state_dir, &run.id).run,
+            memory_file: self.memory_places().run,
             bin: Some(files.tool()),
             prompt_path: Some(prompt_path),
             recent_event: Some(turn.recent_event.to_owned()),
@@ -132,6 +136,7 @@ impl Drive<'_> {
             completion_promise: plan.completion.promise.clone(),
             log_level: Some(plan.log_level.to_string()),
             review_mode: Some(turn.review.to_owned()),
+            parallel: self.offers_waves(turn).then(|| "on".to_owned()),
             door: None,
             ticket: None,
         }

@@ -69,6 +69,11 @@ impl<'a> Ledger<'a> {
         Ok(Ledger { journal, run, scratchpad, position, notebook })
     }
 
+    /// The journal.
+    pub(super) fn journal(&self) -> &'a FileJournal {
+        self.journal
+    }
+
     /// The run.
     pub fn run(&self) -> &Run {
         &self.run

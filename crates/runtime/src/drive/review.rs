@@ -7,6 +7,7 @@ use autoloop_core::prompt::review::{ReviewOrder, render};
 use autoloop_core::record::{ReviewFinish, ReviewStart};
 use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::topology::Route;
+use autoloop_core::wave::Parallel;
 
 use super::bounds::Confined;
 use super::findings::Findings;
@@ -83,7 +84,7 @@ impl Drive<'_> {
         }
         let heading = self.ledger.heading(before, self.world.clock.now());
         self.ledger.append(self.durability(), |foreign| {
-            let invalid = invalid_events(&recent_event, &route, foreign);
+            let invalid = invalid_events(&recent_event, (&route, &Parallel::Off), foreign);
             let mut records: Vec<NewRecord> =
                 invalid.iter().map(|invalid| invalid.record(&heading).into()).collect();
             records.extend(violations.iter().map(|violation| violation.record(&heading).into()));

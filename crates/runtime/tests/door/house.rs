@@ -53,6 +53,7 @@ impl House {
                     roles: vec!["review".into()],
                     events: vec![METAREVIEW_DISABLED.into()],
                 },
+                parallel: autoloop_core::wave::Parallel::Off,
             },
             journal: FileJournal::new(self.journal_path(), &world, settings),
             durability: Durability::Cached,

@@ -154,7 +154,7 @@ impl<'a> Agent<'a> {
     fn emit(&self, topic: &str) -> Result<(), Dead> {
         let heading = self.heading(&self.run);
         let topic = Topic::new(topic);
-        self.append(&match admit(&topic, &self.allowed) {
+        self.append(&match admit(&topic, &self.allowed, &autoloop_core::wave::Parallel::Off) {
             Admission::Accepted | Admission::Coordination => heading.agent(topic, "said"),
             Admission::Refused(refusal) => EventInvalid {
                 recent_event: self.recent_event.clone(),

@@ -10,7 +10,7 @@ use autoloop_core::record::{Heading, Object};
 use autoloop_core::run::{Run, Runs, Stage};
 use autoloop_core::run_id::RunId;
 use autoloop_core::topic::Topic;
-use autoloop_runtime::drive::{Bounds, Drive, DriveError, Scene};
+use autoloop_runtime::drive::{Bounds, Drive, DriveError, Scene, Threads};
 use autoloop_runtime::journal::{Append, FileJournal, Journal};
 use autoloop_runtime::memory::MemoryFile;
 use autoloop_runtime::process::Interrupts;
@@ -191,6 +191,7 @@ impl Play<'_> {
             interrupts,
             program: "/bin/autoloop".into(),
             bounds: Bounds::Unenforced,
+            threads: Threads::One,
             tell: &mut |_| {},
         };
         journal.repair()?;

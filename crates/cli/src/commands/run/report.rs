@@ -31,6 +31,8 @@ impl Reporter {
                 None => return,
             },
             Progress::Review { before } => format!("metareview before iteration {before}"),
+            Progress::Wave { id, branches } => format!("wave {id}: {branches} branches"),
+            Progress::Branch { id, stop_reason } => format!("{id} ended: {stop_reason}"),
             Progress::Note(note) => format!("note: {note}"),
         };
         // A run goes on whether or not anybody watches.

@@ -303,6 +303,8 @@ fn any_order() -> impl Strategy<Value = IterationOrder> {
                     .collect(),
             },
             completion: Completion { event: text(17), promise: text(18), required_events: list(9) },
+            max_branches: Some(3),
+            joined: None,
             scratchpad: String::new(),
             tools: Tools { bin: text(19), state_dir: text(0), loop_dir: text(0) },
             budgets: Budgets {
@@ -311,6 +313,7 @@ fn any_order() -> impl Strategy<Value = IterationOrder> {
                 role: long,
                 note: short,
                 name: short,
+                branches: long,
             },
         }
     })
@@ -320,7 +323,7 @@ proptest! {
     /// What is ours is less than 4,000 characters; the rest keeps to the budgets.
     #[test]
     fn a_prompt_keeps_to_its_budgets(order in any_order()) {
-        let Budgets { objective, instructions, role, note, name } = order.budgets;
+        let Budgets { objective, instructions, role, note, name, .. } = order.budgets;
         let roles = order.cast.roles.len();
         let budgets = objective
             + instructions
@@ -334,7 +337,7 @@ proptest! {
     #[test]
     fn any_text_can_be_rendered(text in any::<String>(), limit in 0..40usize) {
         let mut order = order();
-        order.budgets = Budgets { objective: limit, instructions: limit, role: limit, note: limit, name: limit };
+        order.budgets = Budgets { objective: limit, instructions: limit, role: limit, note: limit, name: limit, branches: limit };
         order.run = text.clone();
         order.objective = text.clone();
         order.harness_instructions = text.clone();

@@ -1,0 +1,72 @@
+//! Waves: an agent asks for several objectives to be worked on at once, each by a branch, and goes on
+//! when all of them have ended.
+//!
+//! [`Wave`] is what is on record about one; [`next`] says what it needs next. A wave is part of the run
+//! that opened it, and its branches are runs of their own.
+
+mod list;
+mod save;
+mod state;
+mod step;
+
+pub(crate) use save::{load_requests, save_requests};
+
+pub use list::{BadList, objectives};
+pub use state::{Branch, Outcome, Request, Wave, Waves};
+pub use step::{BranchOrder, Join, WaveStep, next};
+
+use crate::topic::{Topic, TopicClass};
+
+/// What topics end with that ask for a wave.
+pub const PARALLEL: &str = ".parallel";
+/// The base of the request that needs no event: look into several things, and come back.
+pub const EXPLORE: &str = "explore";
+
+/// Whether waves may be asked for, and what binds them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Parallel {
+    /// They may not.
+    #[default]
+    Off,
+    /// They may, for any event but the one that completes the run.
+    On {
+        /// That event.
+        completion_event: String,
+    },
+}
+
+/// The event that a request for a wave is about; `None` for any other topic. `explore` stands for none
+/// in particular.
+pub fn base_of(topic: &str) -> Option<&str> {
+    topic.strip_suffix(PARALLEL).filter(|base| !base.is_empty())
+}
+
+impl Parallel {
+    /// Whether a wave may be asked for about this event, if the event itself may be said.
+    pub fn admit(&self, base: &str) -> bool {
+        match self {
+            Parallel::Off => false,
+            Parallel::On { completion_event } => {
+                base != completion_event && Topic::new(base).class() == TopicClass::Agent
+            }
+        }
+    }
+}
+
+/// The event that the harness emits when the branches have ended.
+pub fn joined_topic(trigger: &str) -> String {
+    format!("{trigger}.joined")
+}
+
+/// What an agent is told about a wave that was refused.
+pub fn refused(topic: &str, reason: &str) -> String {
+    let why = match reason {
+        "active_wave_exists" => "another wave was asked for in the same turn".to_owned(),
+        "parallel_disabled" => "there are no waves in this loop".to_owned(),
+        reason => BadList::ALL
+            .into_iter()
+            .find(|bad| bad.reason() == reason)
+            .map_or_else(|| reason.to_owned(), |bad| bad.to_string()),
+    };
+    format!("the wave '{}' was not opened: {why}", topic.escape_debug())
+}

@@ -1,0 +1,84 @@
+//! The waves of a run, as bytes that can be kept.
+
+use super::state::{Branch, Outcome, Request, Wave, Waves};
+use crate::excerpt::Shortened;
+use crate::view::bytes::{Taker, put_number, put_text};
+
+impl Waves {
+    pub(crate) fn save(&self, out: &mut Vec<u8>) {
+        put_number(self.count, out);
+        save_requests(&self.requests, out);
+        for wave in [&self.open, &self.joined] {
+            put_number(wave.is_some().into(), out);
+            if let Some(wave) = wave {
+                save_wave(wave, out);
+            }
+        }
+    }
+
+    pub(crate) fn load(taker: &mut Taker<'_>) -> Option<Waves> {
+        let count = taker.number()?;
+        let requests = load_requests(taker)?;
+        let wave = |taker: &mut Taker<'_>| match taker.number()? {
+            1 => load_wave(taker).map(Some),
+            _ => Some(None),
+        };
+        Some(Waves { count, requests, open: wave(taker)?, joined: wave(taker)? })
+    }
+}
+
+pub(crate) fn save_requests(requests: &[Request], out: &mut Vec<u8>) {
+    put_number(requests.len() as u64, out);
+    for Request { topic, payload } in requests {
+        put_text(topic, out);
+        put_text(payload, out);
+    }
+}
+
+pub(crate) fn load_requests(taker: &mut Taker<'_>) -> Option<Vec<Request>> {
+    let count = taker.count()?;
+    let mut text = || taker.text().map(str::to_owned);
+    (0..count).map(|_| Some(Request { topic: text()?, payload: text()? })).collect()
+}
+
+fn save_wave(wave: &Wave, out: &mut Vec<u8>) {
+    for text in [&wave.id, &wave.trigger, &wave.opening_event, &wave.resume_event] {
+        put_text(text, out);
+    }
+    put_number(wave.is_joining.into(), out);
+    put_number(wave.branches.len() as u64, out);
+    for Branch { objective, is_begun, outcome } in &wave.branches {
+        put_text(objective, out);
+        put_number(u64::from(*is_begun) | u64::from(outcome.is_some()) << 1, out);
+        if let Some(Outcome { stop_reason, elapsed_ms, output }) = outcome {
+            for text in [stop_reason, &output.head, &output.tail] {
+                put_text(text, out);
+            }
+            put_number(output.left_out, out);
+            put_number(*elapsed_ms, out);
+        }
+    }
+}
+
+fn load_wave(taker: &mut Taker<'_>) -> Option<Wave> {
+    let mut text = || taker.text().map(str::to_owned);
+    let (id, trigger, opening_event, resume_event) = (text()?, text()?, text()?, text()?);
+    let is_joining = taker.number()? == 1;
+    let branches = (0..taker.count()?).map(|_| load_branch(taker)).collect::<Option<Vec<_>>>()?;
+    Some(Wave { id, trigger, opening_event, branches, is_joining, resume_event })
+}
+
+fn load_branch(taker: &mut Taker<'_>) -> Option<Branch> {
+    let objective = taker.text()?.to_owned();
+    let flags = taker.number()?;
+    let outcome = match flags & 2 {
+        0 => None,
+        _ => {
+            let mut text = || taker.text().map(str::to_owned);
+            let (stop_reason, head, tail) = (text()?, text()?, text()?);
+            let output = Shortened { head, tail, left_out: taker.number()? };
+            Some(Outcome { stop_reason, elapsed_ms: taker.number()?, output })
+        }
+    };
+    Some(Branch { objective, is_begun: flags & 1 == 1, outcome })
+}

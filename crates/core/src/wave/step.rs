@@ -1,0 +1,169 @@
+//! What a wave needs next: a value, from what is on record and from the rules only.
+
+use super::state::{Request, Wave, branch_id};
+use super::{EXPLORE, base_of, joined_topic, objectives};
+use crate::record::{
+    WaveBranchStart, WaveFailed, WaveInvalid, WaveJoinFinish, WaveJoinStart, WaveStart, WaveTimeout,
+};
+use crate::run::Run;
+use crate::topology::{Route, Topology};
+
+/// What is to be done about a wave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum WaveStep {
+    /// Put on record that it cannot be.
+    Refuse(WaveInvalid),
+    /// Put on record that it begins.
+    Open(WaveStart),
+    /// Carry out the branches that have not ended.
+    Branches(Vec<BranchOrder>),
+    /// All have ended: put the outcomes together and go on.
+    Join(Box<Join>),
+}
+
+/// A branch to be carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BranchOrder {
+    /// Its record.
+    pub start: WaveBranchStart,
+    /// Whether that record is written already.
+    pub is_begun: bool,
+    /// The run that it is.
+    pub run: String,
+}
+
+/// What is put on record when all branches have ended, but for times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Join {
+    /// The outcomes.
+    pub start: WaveJoinStart,
+    /// Which took too long, if any did.
+    pub timeout: Option<WaveTimeout>,
+    /// Which failed otherwise, if any did.
+    pub failed: Option<WaveFailed>,
+    /// How the run goes on.
+    pub finish: WaveJoinFinish,
+}
+
+/// Decides what a wave needs: the one under way, or the one that is asked for.
+pub fn next(run: &Run, most: Option<u64>, topology: &Topology) -> Option<WaveStep> {
+    match (&run.waves.open, run.waves.requests.as_slice()) {
+        (None, []) => None,
+        (None, [request, ..]) => Some(open(run, request, most, topology)),
+        // One at a time.
+        (Some(wave), [request, ..]) => {
+            let opening_event = &run.turn.opening_event;
+            Some(WaveStep::Refuse(refusal(request, "active_wave_exists", &wave.id, opening_event)))
+        }
+        (Some(wave), []) => {
+            let open: Vec<BranchOrder> = branches(wave, topology);
+            Some(match open.is_empty() {
+                true => WaveStep::Join(Box::new(join(wave, topology))),
+                false => WaveStep::Branches(open),
+            })
+        }
+    }
+}
+
+fn open(run: &Run, request: &Request, most: Option<u64>, topology: &Topology) -> WaveStep {
+    let opening_event = &run.turn.opening_event;
+    let Some(most) = most else {
+        return WaveStep::Refuse(refusal(request, "parallel_disabled", "", opening_event));
+    };
+    let objectives = match objectives(&request.payload, most) {
+        Ok(objectives) => objectives,
+        Err(bad) => {
+            return WaveStep::Refuse(refusal(request, bad.reason(), "", opening_event));
+        }
+    };
+    let route = topology.route(opening_event);
+    WaveStep::Open(WaveStart {
+        wave_id: format!("{}-wave-{}", run.id, run.waves.count + 1),
+        trigger_topic: request.topic.clone(),
+        branch_count: objectives.len() as u64,
+        opening_recent_event: opening_event.clone(),
+        opening_roles: route.roles.join(","),
+        opening_events: route.events.join(","),
+        objectives: objectives.iter().map(|objective| format!("- {objective}\n")).collect(),
+    })
+}
+
+fn refusal(request: &Request, reason: &str, active: &str, opening_event: &str) -> WaveInvalid {
+    WaveInvalid {
+        trigger_topic: request.topic.clone(),
+        reason: reason.to_owned(),
+        active_wave_id: active.to_owned(),
+        opening_recent_event: opening_event.to_owned(),
+    }
+}
+
+fn branches(wave: &Wave, topology: &Topology) -> Vec<BranchOrder> {
+    let routing_event = match base_of(&wave.trigger) {
+        None | Some(EXPLORE) => &wave.opening_event,
+        Some(base) => base,
+    };
+    let route = topology.route(routing_event);
+    let unfinished =
+        wave.branches.iter().enumerate().filter(|(_, branch)| branch.outcome.is_none());
+    unfinished
+        .map(|(place, branch)| BranchOrder {
+            start: WaveBranchStart {
+                wave_id: wave.id.clone(),
+                branch_id: branch_id(place),
+                objective: branch.objective.clone(),
+                routing_event: routing_event.to_owned(),
+                branch_roles: route.roles.join(","),
+                branch_events: route.events.join(","),
+            },
+            is_begun: branch.is_begun,
+            run: format!("{}-{}", wave.id, place + 1),
+        })
+        .collect()
+}
+
+fn join(wave: &Wave, topology: &Topology) -> Join {
+    let ended = || {
+        wave.branches
+            .iter()
+            .enumerate()
+            .filter_map(|(place, branch)| Some((branch_id(place), branch.outcome.as_ref()?)))
+    };
+    let listed = |names: Vec<String>| (!names.is_empty()).then(|| names.join(","));
+    let timed_out = ended().filter(|(_, outcome)| outcome.is_timeout()).map(|(id, _)| id).collect();
+    let failed = ended()
+        .filter(|(_, outcome)| !outcome.is_success() && !outcome.is_timeout())
+        .map(|(id, _)| id)
+        .collect();
+    let outcomes: Vec<String> =
+        ended().map(|(id, outcome)| format!("{id}:{}", outcome.stop_reason)).collect();
+    let joined = joined_topic(&wave.trigger);
+    let (basis, resume_event) = match base_of(&wave.trigger) {
+        None | Some(EXPLORE) => ("opening_context", wave.opening_event.clone()),
+        Some(_) => ("joined_event", joined.clone()),
+    };
+    let Route { roles, events } = topology.route(&resume_event);
+    Join {
+        start: WaveJoinStart {
+            wave_id: wave.id.clone(),
+            trigger_topic: wave.trigger.clone(),
+            branch_count: wave.branches.len() as u64,
+            elapsed_ms: ended().map(|(_, outcome)| outcome.elapsed_ms).max(),
+            branch_outcomes: outcomes.join(","),
+        },
+        timeout: listed(timed_out)
+            .map(|timed_out_branches| WaveTimeout { wave_id: wave.id.clone(), timed_out_branches }),
+        failed: listed(failed)
+            .map(|failed_branches| WaveFailed { wave_id: wave.id.clone(), failed_branches }),
+        finish: WaveJoinFinish {
+            wave_id: wave.id.clone(),
+            trigger_topic: wave.trigger.clone(),
+            joined_topic: joined,
+            routing_basis: basis.to_owned(),
+            resume_recent_event: resume_event,
+            resume_roles: roles.join(","),
+            resume_events: events.join(","),
+            elapsed_ms: 0,
+        },
+    }
+}

@@ -1,0 +1,33 @@
+//! Where a branch of another run is carried out.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::project::{LoadError, Loaded, Project};
+use crate::world::World;
+
+/// What makes a run a branch.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    /// The run that it is a branch of.
+    pub(super) parent: String,
+    /// Where its files are.
+    pub(super) dir: PathBuf,
+    /// The event that routes it at first.
+    pub(super) opening_event: String,
+    /// How long it may take.
+    pub(super) timeout: Duration,
+}
+
+/// Reads the files of the loop, as they hold for a run or a branch.
+pub(super) fn load(
+    project: &Project,
+    seat: Option<&Seat>,
+    world: &World,
+) -> Result<Loaded, LoadError> {
+    let mut loaded = project.load(&*world.disk)?;
+    if let Some(seat) = seat {
+        loaded.plan = loaded.plan.for_branch(seat.timeout);
+    }
+    Ok(loaded)
+}

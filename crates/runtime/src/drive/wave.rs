@@ -1,0 +1,251 @@
+//! Carrying out a wave: its branches together, then what came of them.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use autoloop_core::prompt::wave::{join_page, result_page, spec_page};
+use autoloop_core::record::{Body, Heading, Record, WaveBranchFinish, WaveStart};
+use autoloop_core::run::{Ending, Stage};
+use autoloop_core::run_id::RunId;
+use autoloop_core::topic::Topic;
+use autoloop_core::wave::{BranchOrder, Join, WaveStep};
+
+use super::iteration::millis;
+use super::seat::Seat;
+use super::{Drive, DriveError, Ledger, Progress, Scene, Threads, create_dirs};
+use crate::journal::{FileJournal, NewRecord};
+use crate::world::World;
+
+/// How many characters of a branch's output go on record with its end; its own records have all.
+const OUTPUT_TOLD: usize = 64 * 1024;
+
+/// How a branch came to its end.
+struct Ended {
+    order: BranchOrder,
+    /// `None` when it was interrupted, so that it is not over.
+    stop_reason: Option<String>,
+    elapsed: Duration,
+    output: String,
+}
+
+impl Drive<'_> {
+    /// Does what a wave needs.
+    pub(super) fn wave(&mut self, step: WaveStep) -> Result<(), DriveError> {
+        match step {
+            WaveStep::Refuse(invalid) => self.put_all(|heading| vec![invalid.record(heading)]),
+            WaveStep::Open(start) => self.open_wave(&start),
+            WaveStep::Branches(orders) => self.branches(orders),
+            WaveStep::Join(join) => self.join(&join),
+        }
+    }
+
+    fn open_wave(&mut self, start: &WaveStart) -> Result<(), DriveError> {
+        let dir = self.wave_dir(&start.wave_id)?;
+        self.write_page(&dir, "spec.md", &spec_page(start))?;
+        self.put_all(|heading| vec![start.record(heading)])
+    }
+
+    /// Puts records about a wave on record, under the iteration in which it was asked for.
+    fn put_all(&mut self, records: impl FnOnce(&Heading) -> Vec<Record>) -> Result<(), DriveError> {
+        let heading = self.ledger.heading(self.ledger.run().done, self.world.clock.now());
+        let records = records(&heading);
+        self.ledger.append(self.durability(), |_| {
+            records.iter().cloned().map(NewRecord::from).collect()
+        })?;
+        Ok(())
+    }
+
+    fn branches(&mut self, orders: Vec<BranchOrder>) -> Result<(), DriveError> {
+        let Some(first) = orders.first() else { return Ok(()) };
+        let wave = first.start.wave_id.clone();
+        (self.tell)(Progress::Wave { id: &wave, branches: orders.len() });
+        let fresh = || orders.iter().filter(|order| !order.is_begun);
+        if fresh().next().is_some() {
+            self.put_all(|heading| fresh().map(|order| order.start.record(heading)).collect())?;
+        }
+        let dir = self.wave_dir(&wave)?;
+        let timeout = self.loaded.plan.parallel.map(|parallel| parallel.branch_timeout);
+        let stage = BranchStage {
+            parent: self.ledger.run().id.clone(),
+            dir,
+            timeout: timeout.unwrap_or(Duration::MAX),
+            world: self.world,
+            project: self.project,
+            journal: self.ledger.journal(),
+            interrupts: self.interrupts,
+            program: self.program.clone(),
+            bounds: self.bounds,
+        };
+        match self.threads {
+            Threads::One => {
+                for order in orders {
+                    let ended = stage.carry_out(order)?;
+                    self.branch_ended(ended)?;
+                }
+                Ok(())
+            }
+            Threads::Many => self.all_at_once(&stage, orders),
+        }
+    }
+
+    /// Carries out branches together. Each end is put on record when it comes; a branch that could not
+    /// be carried on stays unfinished, and so does the wave.
+    fn all_at_once(
+        &mut self,
+        stage: &BranchStage<'_>,
+        orders: Vec<BranchOrder>,
+    ) -> Result<(), DriveError> {
+        crate::process::allow_many_files();
+        let (sender, ends) = mpsc::channel();
+        thread::scope(|scope| {
+            for order in orders {
+                let sender = sender.clone();
+                let name = order.start.branch_id.clone();
+                let work = move || {
+                    let _ = sender.send(stage.carry_out(order));
+                };
+                // A system that gives no more threads lets us do it ourselves, one by one.
+                if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, work) {
+                    let note = format!("cannot start a thread for a branch: {error}");
+                    (self.tell)(Progress::Note(&note));
+                }
+            }
+            drop(sender);
+            let mut failed = None;
+            for ended in ends {
+                let done = ended.and_then(|ended| self.branch_ended(ended));
+                failed = failed.or(done.err());
+            }
+            failed.map_or(Ok(()), Err)
+        })
+    }
+
+    fn branch_ended(&mut self, ended: Ended) -> Result<(), DriveError> {
+        let Ended { order, stop_reason, elapsed, output } = ended;
+        let Some(stop_reason) = stop_reason else { return Ok(()) };
+        let finish = WaveBranchFinish {
+            wave_id: order.start.wave_id.clone(),
+            branch_id: order.start.branch_id.clone(),
+            stop_reason: stop_reason.clone(),
+            elapsed_ms: Some(millis(elapsed)),
+            output,
+        };
+        let dir = branch_dir(&self.wave_dir(&order.start.wave_id)?, &order);
+        self.write_page(&dir, "result.md", &result_page(&order.start, &finish))?;
+        self.put_all(|heading| vec![finish.record(heading)])?;
+        (self.tell)(Progress::Branch { id: &order.start.branch_id, stop_reason: &stop_reason });
+        Ok(())
+    }
+
+    fn join(&mut self, join: &Join) -> Result<(), DriveError> {
+        if let Some(wave) = &self.ledger.run().waves.open {
+            let page = join_page(wave, join);
+            let dir = self.wave_dir(&wave.id)?;
+            self.write_page(&dir, "join.md", &page)?;
+        }
+        self.put_all(|heading| {
+            [Some(join.start.record(heading))]
+                .into_iter()
+                .chain([join.timeout.as_ref().map(|timeout| timeout.record(heading))])
+                .chain([join.failed.as_ref().map(|failed| failed.record(heading))])
+                .chain([Some(join.finish.record(heading)), Some(joined(heading, join))])
+                .flatten()
+                .collect()
+        })
+    }
+
+    fn wave_dir(&self, wave: &str) -> Result<PathBuf, DriveError> {
+        match RunId::is_safe(wave) {
+            true => Ok(self.loaded.files.state_dir.join("waves").join(wave)),
+            false => Err(DriveError::BadRunId(wave.to_owned())),
+        }
+    }
+
+    fn write_page(&self, dir: &Path, name: &str, text: &str) -> Result<(), DriveError> {
+        create_dirs(dir, self.world)?;
+        let path = dir.join(name);
+        self.world
+            .disk
+            .replace(&path, text.as_bytes())
+            .map_err(|source| DriveError::Write { path, source })
+    }
+}
+
+/// The event by which the run goes on. It looks like an agent's, and only the harness writes it.
+fn joined(heading: &Heading, join: &Join) -> Record {
+    let topic = Topic::new(join.finish.joined_topic.clone());
+    let mut record = heading.agent(topic, join.finish.wave_id.clone());
+    if let Body::Agent { source, .. } = &mut record.body {
+        "harness".clone_into(source);
+    }
+    record
+}
+
+fn branch_dir(wave_dir: &Path, order: &BranchOrder) -> PathBuf {
+    wave_dir.join("branches").join(&order.start.branch_id)
+}
+
+/// Where branches are carried out, and by what.
+struct BranchStage<'a> {
+    parent: String,
+    dir: PathBuf,
+    timeout: Duration,
+    world: &'a World,
+    project: &'a crate::project::Project,
+    journal: &'a FileJournal,
+    interrupts: &'a crate::process::Interrupts,
+    program: PathBuf,
+    bounds: super::Bounds,
+}
+
+impl BranchStage<'_> {
+    /// Carries out one branch to its end, or from where it was cut off.
+    fn carry_out(&self, order: BranchOrder) -> Result<Ended, DriveError> {
+        let seat = Seat {
+            parent: self.parent.clone(),
+            dir: branch_dir(&self.dir, &order),
+            opening_event: order.start.routing_event.clone(),
+            timeout: self.timeout,
+        };
+        let mut silent = |_: Progress<'_>| {};
+        let scene = Scene {
+            world: self.world,
+            project: self.project,
+            journal: self.journal,
+            interrupts: self.interrupts,
+            program: self.program.clone(),
+            bounds: self.bounds,
+            threads: Threads::One,
+            tell: &mut silent,
+        };
+        let objective = Some(order.start.objective.clone());
+        let began = self.world.clock.elapsed();
+        let mut drive = Drive::new(scene, (&order.run, Some(seat)), |place, journal| {
+            let ledger = match order.is_begun {
+                true => Ledger::resume(journal, &order.run, place)?,
+                false => Ledger::begin(journal, &RunId::new(order.run.clone()), place)?,
+            };
+            Ok((ledger, objective))
+        })?;
+        let is_over = matches!(drive.ledger.run().stage, Stage::Ended(_))
+            && !drive.ledger.run().is_unfinished();
+        if !is_over {
+            drive.carry_out()?;
+        }
+        let stop_reason = match &drive.ledger.run().stage {
+            Stage::Ended(Ending::Complete { reason }) => Some(reason.clone()),
+            Stage::Ended(Ending::Stop { reason }) if reason != "interrupted" => {
+                Some(reason.clone())
+            }
+            _ => None,
+        };
+        Ok(Ended {
+            order,
+            stop_reason,
+            elapsed: self.world.clock.elapsed().saturating_sub(began),
+            output: drive.ledger.scratchpad().last_output(OUTPUT_TOLD),
+        })
+    }
+}
