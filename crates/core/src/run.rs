@@ -141,6 +141,11 @@ impl Run {
         }
     }
 
+    /// Whether it is a run of its own: it was begun, and not as a branch of another.
+    pub fn stands_alone(&self) -> bool {
+        self.start.as_ref().is_some_and(|start| start.parent.is_none())
+    }
+
     /// Takes in a record of this run. Records of other runs have to be kept away by the caller, and so
     /// have records that claim to be the harness's and are not.
     pub fn apply(&mut self, record: &Glance<'_>) {

@@ -30,7 +30,8 @@ const LAST_FEW: usize = 5;
 ///
 /// The runs that are under way, cut off or interrupted, and the last five of those that are over, the
 /// latest first. A run is under way while a process holds its lock; it is cut off when nobody does and
-/// the journal knows no end of it. Nothing that is asked here disturbs a run.
+/// the journal knows no end of it. The branches of a wave are runs as well, and shown with --all.
+/// Nothing that is asked here disturbs a run.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -106,7 +107,8 @@ impl Scene {
     /// The runs that are not over, and the last few that are; the latest first.
     fn recent(&self) -> impl Iterator<Item = &Run> {
         let mut over = 0;
-        self.runs.iter().rev().filter(move |run| {
+        let is_branch = |run: &&Run| run.start.is_some() && !run.stands_alone();
+        self.runs.iter().rev().filter(move |run| !is_branch(run)).filter(move |run| {
             let is_open = run.start.is_some() && run.is_unfinished();
             over += usize::from(!is_open);
             is_open || over <= LAST_FEW

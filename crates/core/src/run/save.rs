@@ -28,7 +28,7 @@ impl Runs {
 
     /// The run that began last among those that were cut off or interrupted.
     pub fn latest_unfinished(&self) -> Option<&Run> {
-        self.iter().rev().find(|run| run.start.is_some() && run.is_unfinished())
+        self.iter().rev().find(|run| run.stands_alone() && run.is_unfinished())
     }
 
     fn run(&mut self, id: &str) -> &mut Run {

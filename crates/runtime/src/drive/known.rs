@@ -111,7 +111,7 @@ pub fn latest_unfinished(
 ) -> Result<Option<String>, DriveError> {
     journal.repair()?;
     let runs = journal.fold::<Runs>()?.view;
-    for run in runs.iter().rev().filter(|run| run.start.is_some()) {
+    for run in runs.iter().rev().filter(|run| run.stands_alone()) {
         let Ok(dir) = run_dir(state_dir, &run.id) else { continue };
         let noted = Noted::read(&dir, disk);
         let is_ours = matches!(noted, Noted::All(_));

@@ -26,7 +26,11 @@ pub(super) fn find<'r>(runs: &'r Runs, name: &str) -> Result<&'r Run, Miss> {
         return latest(runs).ok_or(Miss::None(None));
     }
     let begins = |run: &&Run| !name.is_empty() && run.id.starts_with(name);
-    let found: Vec<&Run> = runs.iter().rev().filter(begins).collect();
+    let mut found: Vec<&Run> = runs.iter().rev().filter(begins).collect();
+    // The branches of a run begin with its name.
+    if found.iter().any(|run| run.stands_alone()) {
+        found.retain(|run| run.stands_alone());
+    }
     match found.as_slice() {
         [run] => Ok(run),
         [] => {
@@ -39,7 +43,7 @@ pub(super) fn find<'r>(runs: &'r Runs, name: &str) -> Result<&'r Run, Miss> {
 
 /// The run that began last.
 pub(super) fn latest(runs: &Runs) -> Option<&Run> {
-    runs.iter().rev().find(|run| run.start.is_some())
+    runs.iter().rev().find(|run| run.stands_alone())
 }
 
 impl Miss {
