@@ -51,6 +51,7 @@ mod capture;
 mod child;
 mod family;
 mod pipes;
+mod spool;
 mod stage;
 mod supervisor;
 pub(crate) mod wire;

@@ -1,15 +1,12 @@
 //! One output of a job as it comes in: spooled exactly, kept in part, searched.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 
 use autoloop_core::agents::{Answer, Decoder, Stream};
 use memchr::memmem::Finder;
 
-use crate::world::{Limits, Output};
+use super::spool::Spooling;
+use crate::world::Output;
 
 /// Takes an output in pieces of any size, in bounded memory.
 #[derive(Debug)]
@@ -24,13 +21,14 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    pub(super) fn new(limits: &Limits, spool: Option<File>) -> Self {
+    /// Keeps so many bytes of the beginning, and of the end.
+    pub(super) fn new(kept: usize, spool: Spooling) -> Self {
         Capture {
-            kept: limits.kept,
+            kept,
             head: Vec::new(),
             tail: VecDeque::new(),
             bytes: 0,
-            spool: Spooling { file: spool, room: limits.spooled, spooled: 0 },
+            spool,
             search: None,
             decoder: None,
         }
@@ -83,49 +81,6 @@ impl Capture {
     }
 }
 
-/// Makes a spool file, for its owner only, and never through a symbolic link.
-pub(super) fn spool_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default())
-        .open(path)
-}
-
-/// A file that takes bytes until it is full. After that nothing is stored, so that what is there is
-/// the exact beginning.
-#[derive(Debug)]
-struct Spooling {
-    file: Option<File>,
-    room: u64,
-    spooled: u64,
-}
-
-impl Spooling {
-    fn take(&mut self, piece: &[u8]) {
-        let Some(file) = &mut self.file else { return };
-        let mut rest = &piece[..piece.len().min(usize::try_from(self.room).unwrap_or(usize::MAX))];
-        let complete = rest.len() == piece.len();
-        while !rest.is_empty() {
-            match file.write(rest) {
-                Ok(count @ 1..) => {
-                    rest = &rest[count..];
-                    self.spooled += count as u64;
-                    self.room -= count as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A full disk is no reason to stop the job; the report says how much is stored.
-                Ok(0) | Err(_) => break,
-            }
-        }
-        if !(complete && rest.is_empty()) {
-            self.file = None;
-        }
-    }
-}
-
 /// Looks for a text that may come in pieces.
 #[derive(Debug)]
 struct Search {
@@ -163,10 +118,6 @@ mod tests {
 
     use super::*;
 
-    fn limits(kept: usize, spooled: u64) -> Limits {
-        Limits { kept, spooled, ..Limits::default() }
-    }
-
     proptest! {
         #[test]
         fn pieces_make_no_difference(
@@ -178,8 +129,8 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("spool");
             let whole = pieces.concat();
-            let mut capture = Capture::new(&limits(kept, room), Some(spool_file(&path).unwrap()))
-                .looking_for(&text);
+            let spool = Spooling::at(&path, room).unwrap();
+            let mut capture = Capture::new(kept, spool).looking_for(&text);
             for piece in &pieces {
                 capture.take(piece);
             }
@@ -193,34 +144,10 @@ mod tests {
             prop_assert_eq!(&output.head, &whole[..head]);
             prop_assert_eq!(&output.tail, &whole[tail..]);
             prop_assert_eq!(output.bytes, whole.len() as u64);
-            let stored = std::fs::read(&path).unwrap();
+            let stored = std::fs::read(&path).unwrap_or_default();
             prop_assert_eq!(output.spooled, stored.len() as u64);
             prop_assert_eq!(output.spooled, room.min(whole.len() as u64));
             prop_assert!(whole.starts_with(&stored));
         }
-    }
-
-    #[test]
-    fn a_spool_file_is_private_and_not_behind_a_link() {
-        use std::os::unix::fs::PermissionsExt;
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("spool");
-        let file = spool_file(&path).unwrap();
-        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        let link = dir.path().join("link");
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(spool_file(&link).is_err());
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_full_disk_stops_the_storing_and_nothing_else() {
-        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let mut capture = Capture::new(&limits(10, 100), Some(full));
-        capture.take(b"one ");
-        capture.take(b"two");
-        let output = capture.into_output();
-        assert_eq!((output.bytes, output.spooled), (7, 0));
-        assert_eq!(output.text(), "one two");
     }
 }

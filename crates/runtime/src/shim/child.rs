@@ -24,7 +24,7 @@ pub(super) struct Started {
 /// Starts the agent.
 pub(super) fn start(job: &Job) -> Result<Started, NeverStarted> {
     if let Some(dir) = job.dir.as_deref() {
-        look_at(dir)?;
+        go_to(dir)?;
     }
     let about_us = |error: &io::Error| format!("cannot start a process: {error}");
     let (launch, mut command) =
@@ -41,9 +41,6 @@ pub(super) fn start(job: &Job) -> Result<Started, NeverStarted> {
     if !job.token.is_empty() {
         command.env(super::TOKEN, &job.token);
     }
-    if let Some(dir) = &job.dir {
-        command.current_dir(dir);
-    }
     let mut child =
         command.spawn().map_err(|error| never_started(&error, |error| cannot_start(job, error)))?;
     Ok(Started {
@@ -55,16 +52,15 @@ pub(super) fn start(job: &Job) -> Result<Started, NeverStarted> {
     })
 }
 
-/// A directory that is not there would else look like a program that is not there.
-fn look_at(dir: &Path) -> Result<(), NeverStarted> {
-    let error = match std::fs::metadata(dir) {
-        Ok(found) if found.is_dir() => return Ok(()),
-        Ok(_) => io::Error::from(rustix::io::Errno::NOTDIR),
-        Err(error) => error,
-    };
-    // Not ENOENT as it is: the program may well be there.
-    let message = format!("cannot start in {}: {error}", dir.display());
-    Err(NeverStarted { errno: rustix::io::Errno::NOTDIR.raw_os_error(), message })
+/// Goes where the agent is to work, which then begins where we are. A process that is to be started
+/// elsewhere costs more: the standard library makes it by a copy of this one. And a directory that is
+/// not there would look like a program that is not there.
+fn go_to(dir: &Path) -> Result<(), NeverStarted> {
+    std::env::set_current_dir(dir).map_err(|error| {
+        // Not ENOENT as it is: the program may well be there.
+        let message = format!("cannot start in {}: {error}", dir.display());
+        NeverStarted { errno: rustix::io::Errno::NOTDIR.raw_os_error(), message }
+    })
 }
 
 /// What to tell people about a program that cannot be started.

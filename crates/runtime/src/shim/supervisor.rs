@@ -9,10 +9,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal as Unix;
 
-use super::capture::{Capture, spool_file};
+use super::capture::Capture;
 use super::child::{self, Launch, Launched};
 use super::family::{Family, Wake};
 use super::pipes::{Drain, Feed, never_wait};
+use super::spool::Spooling;
 use super::{never_started, tell, wire};
 use crate::process::proc;
 use crate::world::{
@@ -77,14 +78,12 @@ impl<'a> Supervisor<'a> {
     /// Starts the job.
     pub(super) fn start(job: &'a Job, control: File, wake: Wake) -> Result<Self, NeverStarted> {
         let spool = |path: Option<&std::path::PathBuf>| {
-            path.map(|path| {
-                spool_file(path).map_err(|error| {
-                    never_started(&error, |error| {
-                        format!("cannot write the output to {}: {error}", path.display())
-                    })
+            let Some(path) = path else { return Ok(Spooling::nowhere()) };
+            Spooling::at(path, job.limits.spooled).map_err(|error| {
+                never_started(&error, |error| {
+                    format!("cannot write the output to {}: {error}", path.display())
                 })
             })
-            .transpose()
         };
         let out = spool(job.spool.as_ref().map(|spool| &spool.stdout))?;
         let err = spool(job.spool.as_ref().map(|spool| &spool.stderr))?;
@@ -96,8 +95,9 @@ impl<'a> Supervisor<'a> {
         };
         let agent = proc::pid(started.id).ok_or_else(|| about_us(io::Error::other("no id")))?;
         never_wait(&control).map_err(about_us)?;
-        let stdout = Capture::new(&job.limits, out).looking_for(&job.look_for).decoding(job.stream);
-        let stderr = Capture::new(&job.limits, err);
+        let stdout =
+            Capture::new(job.limits.kept, out).looking_for(&job.look_for).decoding(job.stream);
+        let stderr = Capture::new(job.limits.kept, err);
         Ok(Supervisor {
             job,
             clock,

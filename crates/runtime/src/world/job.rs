@@ -68,7 +68,8 @@ impl Default for Limits {
     }
 }
 
-/// Files for the two outputs of a job. They are made, or emptied, when the job starts.
+/// Files for the two outputs of a job. Each is made with the first byte that it holds; what is there
+/// when the job starts is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spool {
     /// For standard output.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Fallible;
 
-const PREFIX: &str = "journal-bench-";
+const PREFIX: &str = "autoloop-bench-";
 
 /// A directory that goes away with the value.
 pub(crate) struct Place {

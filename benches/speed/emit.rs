@@ -98,7 +98,7 @@ fn big_with_lookup(bench: &Bench) -> Fallible<Finding> {
 /// Compiles the program that does the least.
 fn floor(place: &Path) -> Fallible<PathBuf> {
     let program = place.join("floor");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/journal/floor.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/speed/floor.c");
     let is_compiled = |link: &[&str]| {
         let mut compiler = Command::new("cc");
         compiler.arg("-O2").args(link).arg(&source).arg("-o").arg(&program);

@@ -1,4 +1,5 @@
-//! How fast the journal is, each figure against the least that the same machine could do.
+//! How fast the journal and the loop are, each figure against the least that the same machine could
+//! do.
 //!
 //! `cargo bench` measures everything and prints one table; `cargo bench -- NAME` only the rows whose
 //! name contains `NAME`. It is a program to look at figures with, not a test: it ends well even when a
@@ -12,11 +13,13 @@
 mod bench;
 mod corpus;
 mod emit;
+mod iterations;
 mod machine;
 mod options;
 mod peak;
 mod place;
 mod prose;
+mod starts;
 mod table;
 mod timing;
 mod view;
@@ -41,7 +44,8 @@ fn main() -> Fallible<()> {
 
 /// Every row, in the order of the table.
 fn cases() -> impl Iterator<Item = &'static Case> {
-    emit::CASES.iter().chain(writers::CASES).chain(view::CASES)
+    let journal = emit::CASES.iter().chain(writers::CASES).chain(view::CASES);
+    journal.chain(iterations::CASES).chain(starts::CASES)
 }
 
 fn list() -> Fallible<()> {

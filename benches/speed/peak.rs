@@ -44,7 +44,12 @@ fn peak_when_waiting(child: &mut Child) -> Fallible<u64> {
         waits = if is_waiting { waits + 1 } else { 0 };
         std::thread::sleep(Duration::from_millis(1));
     }
-    let status = fs::read_to_string(&path)?;
+    peak_now(child.id())
+}
+
+/// The most memory that a living process has had so far, in bytes.
+pub(crate) fn peak_now(process: u32) -> Fallible<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let peak = value(&status, "VmHWM").and_then(|text| text.strip_suffix("kB"));
     let kilobytes: u64 = peak.ok_or("the kernel does not tell the peak")?.trim().parse()?;
     Ok(kilobytes * 1024)

@@ -44,13 +44,18 @@ pub(crate) fn alternate(
     Ok([calm(our_times), calm(their_times)])
 }
 
-/// How long a process takes from its start to its end.
+/// How long a process takes from its start to its end, which has to be a good one.
 pub(crate) fn process(command: &mut Command) -> Fallible<Duration> {
+    process_ending_with(0, command)
+}
+
+/// The same of a process that is to end with this code.
+pub(crate) fn process_ending_with(code: i32, command: &mut Command) -> Fallible<Duration> {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let begin = Instant::now();
     let status = command.status()?;
     let time = begin.elapsed();
-    if status.success() {
+    if status.code() == Some(code) {
         Ok(time)
     } else {
         Err(io::Error::other(format!("{:?} ended with {status}", command.get_program())).into())
