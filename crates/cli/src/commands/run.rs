@@ -172,11 +172,13 @@ fn next_after(reason: &str, Ended { run, dir, .. }: &Ended) -> String {
     if reason == "max_iterations" {
         return format!("`autoloop run --resume={id} -i N` goes on with it, up to iteration N");
     }
+    let printed = format!("`autoloop inspect output {last}` shows what the agent printed");
     let stderr = dir.join(format!("iteration-{last}.err"));
-    format!(
-        "`autoloop inspect output {last}` shows what the agent printed, {} what it said on standard error",
-        stderr.display()
-    )
+    // An agent that said nothing there has no such file.
+    match stderr.exists() {
+        true => format!("{printed}, {} what it said on standard error", stderr.display()),
+        false => printed,
+    }
 }
 
 pub(super) fn drive_failure(error: DriveError) -> Failure {
