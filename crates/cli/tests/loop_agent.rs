@@ -42,6 +42,7 @@ fn the_environment_of_an_agent_is_as_documented() {
     AUTOLOOP_JOURNAL_FILE=[DIR]/.autoloop/journal.jsonl
     AUTOLOOP_LOG_LEVEL=info
     AUTOLOOP_MEMORY_FILE=[DIR]/.autoloop/runs/[RUN]/memory.jsonl
+    AUTOLOOP_PARALLEL=
     AUTOLOOP_PROJECT_DIR=[DIR]
     AUTOLOOP_PROMPT_PATH=[DIR]/.autoloop/runs/[RUN]/iteration-3.prompt.md
     AUTOLOOP_RECENT_EVENT=loop.start

@@ -225,7 +225,7 @@ fn an_agent_that_is_not_there_is_told_of_at_once() {
     note: cannot start 'no-such-agent': not found in PATH
       the agent failed (exit code 127)
     autoloop: run '[RUN]' stopped: backend_failed
-      hint: `autoloop inspect output 1` shows what the agent printed, [DIR]/.autoloop/runs/[RUN]/iteration-1.err what it said on standard error
+      hint: `autoloop inspect output 1` shows what the agent printed
     ");
 }
 

@@ -92,11 +92,12 @@ impl Drive<'_> {
             records.push(NewRecord { record: finish.record(&heading), spooled: output.clone() });
             records
         })?;
-        if let Ending::NeverStarted(why) = &finished.ending {
-            (self.tell)(Progress::Note(&format!("no metareview took place: {}", why.message)));
-        }
+        let about = match finished.ending {
+            Ending::NeverStarted(_) => "no metareview took place: ",
+            Ending::Exited(_) | Ending::Lost(_) => "",
+        };
         for note in notes(&finished) {
-            (self.tell)(Progress::Note(&note));
+            (self.tell)(Progress::Note(&format!("{about}{note}")));
         }
         self.reload();
         self.notices.extend(findings.notices);
