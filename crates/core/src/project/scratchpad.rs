@@ -106,6 +106,11 @@ impl Scratchpad {
         }
     }
 
+    /// What the last iteration printed.
+    pub fn last_output(&self) -> Option<&Shortened> {
+        self.recent.back().map(|entry| &entry.output)
+    }
+
     /// Whether no iteration has ended yet.
     pub fn is_empty(&self) -> bool {
         self.recent.is_empty()
