@@ -1,5 +1,6 @@
 //! `autoloop inspect`: what a journal says, one file a view.
 
+mod chain;
 mod coordination;
 pub(super) mod found;
 mod journal;
@@ -37,6 +38,7 @@ enum What {
     Metrics(metrics::Args),
     Scratchpad(scratchpad::Args),
     Coordination(coordination::Args),
+    Chain(chain::Args),
     Memory(memory::Args),
     Topology(topology::Args),
     /// What the agent was told in an iteration, to the letter.
@@ -51,6 +53,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         What::Metrics(args) => metrics::run(args, world),
         What::Scratchpad(args) => scratchpad::run(args, world),
         What::Coordination(args) => coordination::run(args, world),
+        What::Chain(args) => chain::run(args, world),
         What::Memory(args) => memory::run(args, world),
         What::Topology(args) => topology::run(args, world),
         What::Prompt(args) => text::run(args, IterationText::Prompt, world),

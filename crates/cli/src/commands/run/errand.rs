@@ -39,18 +39,12 @@ pub(in crate::commands) enum Which {
 
 impl Errand {
     /// A new run. Of a preset it gets its own copy, which is found again when it is taken up.
-    pub(super) fn begin(
+    pub(in crate::commands) fn begin(
         choice: Choice,
         overrides: Overrides,
         world: &World,
     ) -> Result<Errand, Failure> {
-        let mut project = match &choice.runs {
-            Loop::Own => project_in(&choice.dir, &choice.dir)?,
-            Loop::In(dir) => project_in(&choice.dir, dir)?,
-            Loop::Preset(preset) => Project::before_preset(&choice.dir, preset.name()),
-        };
-        project.overrides = overrides;
-        project.surroundings = settings::surroundings()?;
+        let mut project = project_for(&choice, overrides)?;
         let outline = project.outline(&*world.disk).map_err(diagnostic::refuse)?;
         let id = new_run_id(&outline, world)?;
         if let Loop::Preset(preset) = &choice.runs {
@@ -60,7 +54,7 @@ impl Errand {
     }
 
     /// A run that was begun before, with the files that it was begun with.
-    pub(super) fn resume(
+    pub(in crate::commands) fn resume(
         dir: &Path,
         name: &str,
         overrides: Overrides,
@@ -87,7 +81,7 @@ impl Errand {
     }
 
     /// Reads the files of the loop. Where a new run cannot use its copy, the copy goes again.
-    pub(super) fn load(&self, world: &World) -> Result<Loaded, Failure> {
+    pub(in crate::commands) fn load(&self, world: &World) -> Result<Loaded, Failure> {
         self.project.load(&*world.disk).map_err(|error| self.refuse(error))
     }
 
@@ -103,6 +97,21 @@ impl Errand {
     }
 }
 
+/// The project of a choice. Of a preset the files are not in place yet.
+pub(in crate::commands) fn project_for(
+    choice: &Choice,
+    overrides: Overrides,
+) -> Result<Project, Failure> {
+    let mut project = match &choice.runs {
+        Loop::Own => project_in(&choice.dir, &choice.dir)?,
+        Loop::In(dir) => project_in(&choice.dir, dir)?,
+        Loop::Preset(preset) => Project::before_preset(&choice.dir, preset.name()),
+    };
+    project.overrides = overrides;
+    project.surroundings = settings::surroundings()?;
+    Ok(project)
+}
+
 fn project_in(dir: &Path, loop_dir: &Path) -> Result<Project, Failure> {
     Project::with_preset(dir, loop_dir)
         .map_err(|error| Failure::failed(format!("cannot find {}: {error}", dir.display())))
@@ -113,15 +122,17 @@ fn journal(outline: &Outline, world: &World) -> FileJournal {
 }
 
 /// An id that no run in the journal has, and no directory of runs.
-fn new_run_id(outline: &Outline, world: &World) -> Result<RunId, Failure> {
+pub(in crate::commands) fn new_run_id(outline: &Outline, world: &World) -> Result<RunId, Failure> {
     let runs = journal(outline, world).fold::<Runs>()?.view;
     let seed = RunIdSeed {
         random: world.entropy.number(),
         now: world.clock.now(),
         runs_so_far: runs.iter().filter(|run| run.start.is_some()).count() as u64,
     };
-    // A run of a preset has a copy of it before it is on record.
-    let has_copy = |id: &str| loop_copy(&outline.files.state_dir, id).exists();
+    // A run of a preset has a copy of it before it is on record; a chain is no run and has a directory.
+    let state_dir = &outline.files.state_dir;
+    let has_copy =
+        |id: &str| loop_copy(state_dir, id).exists() || state_dir.join("chains").join(id).exists();
     Ok(outline.config.run_id_format.make(&seed, &|id| runs.get(id).is_some() || has_copy(id)))
 }
 
