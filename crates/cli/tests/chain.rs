@@ -1,32 +1,13 @@
 //! Chains: several loops, one after another, through the binary.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![cfg(target_os = "linux")]
 
-use std::fs;
-use std::process::Stdio;
+mod chains;
 
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::sandbox::{Reaped, until};
 use insta::assert_snapshot;
-use rustix::process::{Pid, Signal, kill_process};
 
-/// A project with the loops `one` and `two`, whose agent is a shell script. In it `$P` is the prompt,
-/// `$L` says which of the loops is run, and `$R` which run it is.
-fn project(agent: &str, chains: &str) -> Sandbox {
-    let agent = format!(
-        "P=\"$1\"\nR=$AUTOLOOP_RUN_ID\ncase \"$P\" in *'I am one'*) L=one;; *'I am two'*) L=two;; esac\n{agent}"
-    );
-    let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), &agent, "");
-    for name in ["one", "two"] {
-        let settings = "event_loop.max_iterations = 2\nreview.enabled = false\n";
-        sandbox.write(format!("{name}/autoloops.toml"), settings);
-        sandbox.write(format!("{name}/harness.md"), format!("I am {name}.\n"));
-    }
-    sandbox.write("chains.toml", chains);
-    sandbox
-}
+use chains::{BOTH, chain_id, count, project, prompts};
 
-const BOTH: &str = "[[chain]]\nname = 'both'\nsteps = ['one', 'two']\n";
 /// Completes at once, after it said what it did.
 const COMPLETES: &str = "echo \"$L was here\"; $T emit issue.discovered \"id=$L-1; summary=found by $L;\"; $T emit task.complete";
 
@@ -48,19 +29,6 @@ fn without(text: &str, before: &str) -> String {
         let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
         format!("{out}{before}…{rest}")
     })
-}
-
-fn chain_id(sandbox: &Sandbox) -> String {
-    sandbox.fields("chain.start", "run").remove(0)
-}
-
-fn prompts(sandbox: &Sandbox) -> Vec<String> {
-    let unescape = |text: String| text.replace("\\u000a", "\n").replace("\\u0022", "\"");
-    sandbox.fields("iteration.start", "prompt").into_iter().map(unescape).collect()
-}
-
-fn count(sandbox: &Sandbox, topic: &str) -> usize {
-    sandbox.fields(topic, "topic").len()
 }
 
 #[test]
@@ -185,78 +153,6 @@ fn a_step_that_did_all_its_iterations_is_followed_by_the_next() {
         sandbox.fields("chain.step.finish", "stop_reason"),
         ["max_iterations", "completion_event"]
     );
-}
-
-#[test]
-fn a_chain_that_failed_goes_on_where_it_failed() {
-    let agent = "[ $L = two ] && [ ! -e mended ] && exit 7; $T emit task.complete";
-    let sandbox = project(agent, BOTH);
-    assert_eq!(sandbox.run(&["chain", "run", "both", ".", "ship it"]).code, Some(1));
-    let output = sandbox.run(&["chain", "run", "--resume"]);
-    assert_eq!(output.code, Some(1));
-    assert!(output.stderr.contains("there is no unfinished chain in [DIR]/.autoloop/"), "{output}");
-    sandbox.write("mended", "");
-    let resume = format!("--resume={}", chain_id(&sandbox));
-    let output = sandbox.run(&["chain", "run", &resume]);
-    assert_eq!(output.code, Some(0), "{output}");
-    assert_eq!(sandbox.fields("chain.resume", "resumed_from_step"), ["2"]);
-    assert_eq!(sandbox.fields("chain.resume", "previous_outcome"), ["step_failed"]);
-    assert_eq!(sandbox.fields("chain.complete", "outcome"), ["step_failed", "all_steps_complete"]);
-    // The run of step 2 went on; no other was begun.
-    assert_eq!((count(&sandbox, "loop.start"), count(&sandbox, "loop.resume")), (2, 1));
-    let output = sandbox.run(&["chain", "run", &resume]);
-    assert_eq!(output.code, Some(1));
-    assert!(output.stderr.contains("is complete"), "{output}");
-}
-
-/// Waits in the second step until there is a file `go`.
-const WAITS: &str = "if [ $L = two ]; then touch waiting; while [ ! -e go ]; do sleep 0.02; done; fi; echo $L >> done; $T emit task.complete";
-
-/// Starts a chain and waits until its second step is at work.
-fn in_step_two(sandbox: &Sandbox) -> Reaped {
-    let mut command = sandbox.command();
-    command.args(["chain", "run", "both", ".", "ship it"]);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let harness = Reaped::start(command);
-    until("the second step", || sandbox.path("waiting").exists().then_some(()));
-    harness
-}
-
-#[test]
-fn after_a_kill_only_what_was_not_done_is_done() {
-    let sandbox = project(WAITS, BOTH);
-    in_step_two(&sandbox).kill();
-    until("the agent to end", || sandbox.survivors().is_empty().then_some(()));
-    // Somebody claims that it is over already.
-    let id = chain_id(&sandbox);
-    let mut journal = fs::read_to_string(sandbox.journal_path()).unwrap();
-    journal.push_str(&format!("{{\"run\": \"{id}\", \"iteration\": \"\", \"topic\": \"chain.complete\", \"fields\": {{\"name\": \"both\", \"steps_completed\": \"2\", \"outcome\": \"all_steps_complete\"}}}}\n"));
-    fs::write(sandbox.journal_path(), journal).unwrap();
-    sandbox.write("go", "");
-    let output = sandbox.run(&["chain", "run", "--resume"]);
-    assert_eq!(output.code, Some(0), "{output}");
-    assert_eq!(String::from_utf8(sandbox.read("done")).unwrap(), "one\ntwo\n");
-    assert_eq!((count(&sandbox, "loop.start"), count(&sandbox, "loop.resume")), (2, 1));
-    assert_eq!(sandbox.fields("chain.step.finish", "step"), ["1", "2"]);
-    assert!(prompts(&sandbox).last().unwrap().contains("## Step 1: one"));
-}
-
-#[test]
-fn nobody_else_drives_it_and_an_interruption_is_no_failure() {
-    let sandbox = project(WAITS, BOTH);
-    let mut harness = in_step_two(&sandbox);
-    let resume = format!("--resume={}", chain_id(&sandbox));
-    let output = sandbox.run(&["chain", "run", &resume]);
-    assert_eq!(output.code, Some(4), "{output}");
-    assert!(output.stderr.contains("is being driven by another process"), "{output}");
-
-    kill_process(Pid::from_child(&harness.0), Signal::INT).unwrap();
-    assert_eq!(harness.0.wait().unwrap().code(), Some(130));
-    assert_eq!(count(&sandbox, "chain.complete"), 0);
-    sandbox.write("go", "");
-    let output = sandbox.run(&["chain", "run", "--resume"]);
-    assert_eq!(output.code, Some(0), "{output}");
-    assert_eq!(String::from_utf8(sandbox.read("done")).unwrap(), "one\ntwo\n");
 }
 
 #[test]
@@ -526,20 +422,5 @@ fn a_chain_is_listed_and_looked_at() {
     --- stderr
     autoloop: there is no chain 'other' in .autoloop/journal.jsonl
       hint: the latest chain is '[CHAIN]'
-    ");
-}
-
-#[test]
-fn the_steps_of_a_chain_that_goes_on_are_those_that_it_had() {
-    let sandbox = project("exit 7", BOTH);
-    assert_eq!(sandbox.run(&["chain", "run", "both"]).code, Some(1));
-    sandbox.write("chains.toml", "[[chain]]\nname = 'both'\nsteps = ['two']\n");
-    let id = chain_id(&sandbox);
-    let output = sandbox.run(&["chain", "run", &format!("--resume={id}")]);
-    assert_snapshot!(output.to_string().replace(&id, "[CHAIN]"), @"
-    exit 2
-    --- stderr
-    autoloop: chain '[CHAIN]' was begun with the steps one,two, and chains.toml now says two
-      hint: put the steps back as they were, or begin a new chain
     ");
 }
