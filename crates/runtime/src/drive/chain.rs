@@ -8,7 +8,6 @@
 mod ledger;
 mod reports;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::chain::{
@@ -24,7 +23,7 @@ use autoloop_core::run_id::RunId;
 use self::ledger::ChainLedger;
 use super::{DriveError, create_dirs, lock_run, run_dir, standing};
 use crate::journal::{Durability, FileJournal};
-use crate::project::read_text;
+use crate::project::{LoadError, read_text};
 use crate::world::{Disk, DiskFile, World};
 
 pub use ledger::{chain_standing, chains};
@@ -259,8 +258,6 @@ fn handoff_file(run_dir: &Path) -> PathBuf {
 /// What a run is told by the earlier steps of its chain; nothing outside of one.
 pub(super) fn handoff_of_run(run_dir: &Path, disk: &dyn Disk) -> Result<String, DriveError> {
     let path = handoff_file(run_dir);
-    match read_text(disk, &path, LONGEST) {
-        Ok(text) => Ok(text.unwrap_or_default()),
-        Err(why) => Err(DriveError::Write { path, source: io::Error::other(why.to_string()) }),
-    }
+    let text = read_text(disk, &path, LONGEST);
+    Ok(text.map_err(|why| LoadError::Unreadable { path, why })?.unwrap_or_default())
 }
