@@ -20,7 +20,7 @@ pub enum BadList {
     /// An item stands there twice.
     #[error("an objective stands in it twice")]
     Repeated,
-    /// It is longer than [`LONGEST`].
+    /// It is longer than 256 KiB.
     #[error("it is longer than 256 KiB")]
     TooLong,
 }
