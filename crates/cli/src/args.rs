@@ -3,8 +3,8 @@
 use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    config, demo, doctor, emit, init, inspect, journal, loops, memory, presets, replay, review,
-    run, script,
+    chain, config, demo, doctor, emit, init, inspect, journal, loops, memory, presets, replay,
+    review, run, script,
 };
 
 /// Runs coding agents in loops that can be trusted.
@@ -25,6 +25,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Args),
+    Chain(chain::Args),
     Presets(presets::Args),
     Init(init::Args),
     Emit(emit::Args),

@@ -1,5 +1,6 @@
 //! One file a command, with its arguments and what it does.
 
+pub(crate) mod chain;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
@@ -28,6 +29,7 @@ use crate::failure::Failure;
 pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
     match args.command {
         Command::Run(args) => run::run(&args, world),
+        Command::Chain(args) => chain::run(&args, world),
         Command::Presets(args) => presets::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Emit(args) => emit::run(&args, world),

@@ -78,14 +78,36 @@ const REVIEWED: &str = r#"{"run": "calm-wren", "iteration": "", "topic": "loop.s
 {"run": "calm-wren", "iteration": "", "topic": "loop.stop", "fields": {"reason": "max_iterations"}, "ts": "2026-11-15T21:16:06.031Z", "v": 1}
 "#;
 
-/// What there is before the first block of a page: projects, each with a file or two.
-const PROJECTS: [(&str, &str, &str); 6] = [
+/// Two chains, and the agent of their loops.
+const CHAINS: &str = r#"[[chain]]
+name = "ship"
+steps = ["draft", "polish"]
+
+[[chain]]
+name = "careful"
+steps = ["ship", "polish"]
+"#;
+const CHAINED: &str = "backend.kind = \"script\"\nbackend.command = \"script.toml\"\n";
+const CHAINED_LOOP: &str = "event_loop.max_iterations = 3\nreview.enabled = false\n";
+const CHAINED_SCRIPT: &str =
+    "[[turn]]\ndo = [{ print = \"four lines\" }, { emit = \"task.complete\" }]\n";
+/// A chain that would never end.
+const CIRCULAR: &str = "[[chain]]\nname = \"ship\"\nsteps = [\"draft\", \"ship\"]\n";
+
+/// What there is before the first block of a page: the files of some projects.
+const PROJECTS: [(&str, &str, &str); 12] = [
     ("reviewed", ".autoloop/journal.jsonl", REVIEWED),
     ("reviewed", "harness.md", "Be careful.\nTest it.\nTest it again.\n"),
     ("planned", "topology.toml", ROLES),
     ("finished", ".autoloop/journal.jsonl", FINISHED),
     ("damaged", ".autoloop/journal.jsonl", DAMAGED),
     ("mistaken", "autoloops.toml", MISTAKEN),
+    ("chained", "chains.toml", CHAINS),
+    ("chained", "autoloops.toml", CHAINED),
+    ("chained", "script.toml", CHAINED_SCRIPT),
+    ("chained", "draft/autoloops.toml", CHAINED_LOOP),
+    ("chained", "polish/autoloops.toml", CHAINED_LOOP),
+    ("circular", "chains.toml", CIRCULAR),
 ];
 
 /// What a block may run besides `autoloop`. A line with a program that is not installed is passed over.

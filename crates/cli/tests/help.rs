@@ -18,6 +18,7 @@ fn without_arguments_it_says_what_can_be_done() {
 
     Commands:
       run      Drive a loop to its end
+      chain    Run several loops, one after another
       presets  List the presets: loops that can be run by their name
       init     Write a new loop, with comments
       emit     Append an event to the journal

@@ -4,6 +4,7 @@
 //! decision made from it. Nothing here opens a file, asks the time or starts a process.
 
 pub mod agents;
+pub mod chain;
 pub mod config;
 pub mod duration;
 pub mod env;

@@ -23,6 +23,8 @@ use crate::topology::Route;
 pub struct Budgets {
     /// The objective.
     pub objective: usize,
+    /// What the earlier steps of a chain left.
+    pub handoff: usize,
     /// The instructions of `harness.md`, or those of `metareview.md`.
     pub instructions: usize,
     /// The whole prompt of one acting role.
@@ -39,6 +41,7 @@ impl Default for Budgets {
     fn default() -> Self {
         Budgets {
             objective: 100_000,
+            handoff: 50_000,
             instructions: 50_000,
             role: 50_000,
             note: 2_000,

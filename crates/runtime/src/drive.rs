@@ -5,6 +5,7 @@
 //! anywhere is taken up by asking again.
 
 mod bounds;
+mod chain;
 mod driver;
 mod findings;
 mod iteration;
@@ -33,6 +34,7 @@ use crate::project::{LoadError, Loaded, Project, loop_copy};
 use crate::world::{Access, DiskFile, World};
 
 pub use bounds::Bounds;
+pub use chain::{ChainDrive, ChainScene, Ready, Steps, chain_standing, chains};
 pub use driver::{Driver, driven_run, driver};
 pub use known::{latest_unfinished, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
@@ -53,6 +55,8 @@ pub struct Drive<'a> {
     ledger: Ledger<'a>,
     loaded: Loaded,
     objective: String,
+    /// What the earlier steps of a chain left; empty outside of one.
+    handoff: String,
     /// What is wrong with the files of the loop, for the next prompt.
     notices: Vec<String>,
     /// The end of what the last backend printed.
@@ -153,6 +157,14 @@ pub enum DriveError {
         /// The process, where the system can tell.
         holder: Option<u32>,
     },
+    /// Another process drives the chain.
+    #[error("chain '{chain}' is being driven by another process{}", holder.map(|pid| format!(" ({pid})")).unwrap_or_default())]
+    BusyChain {
+        /// The chain.
+        chain: String,
+        /// The process, where the system can tell.
+        holder: Option<u32>,
+    },
     /// A run id that would lead out of the state directory.
     #[error("'{}' cannot be the id of a run", .0.escape_debug())]
     BadRunId(String),
@@ -225,6 +237,7 @@ impl<'a> Drive<'a> {
         if scene.bounds == Bounds::Enforced {
             bounds::sweep(&dir);
         }
+        let handoff = chain::handoff_of_run(&dir, &*scene.world.disk)?;
         let (ledger, objective) = open((&dir, scene.world), scene.journal)?;
         let objective = objective
             .or_else(|| loaded.objective.clone())
@@ -237,6 +250,7 @@ impl<'a> Drive<'a> {
             ledger,
             loaded,
             objective,
+            handoff,
             notices: Vec::new(),
             output_tail: String::new(),
             bounds: scene.bounds,

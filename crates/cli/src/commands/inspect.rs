@@ -1,5 +1,6 @@
 //! `autoloop inspect`: what a journal says, one file a view.
 
+mod chain;
 mod coordination;
 pub(super) mod found;
 mod journal;
@@ -38,6 +39,7 @@ enum What {
     Metrics(metrics::Args),
     Scratchpad(scratchpad::Args),
     Coordination(coordination::Args),
+    Chain(chain::Args),
     Memory(memory::Args),
     Topology(topology::Args),
     Review(review::Args),
@@ -53,6 +55,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         What::Metrics(args) => metrics::run(args, world),
         What::Scratchpad(args) => scratchpad::run(args, world),
         What::Coordination(args) => coordination::run(args, world),
+        What::Chain(args) => chain::run(args, world),
         What::Memory(args) => memory::run(args, world),
         What::Topology(args) => topology::run(args, world),
         What::Review(args) => review::run(args, world),

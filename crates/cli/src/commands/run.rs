@@ -3,7 +3,7 @@
 mod errand;
 mod report;
 mod tool;
-mod which;
+pub(super) mod which;
 
 use std::path::PathBuf;
 
@@ -16,10 +16,10 @@ use autoloop_runtime::project::Overrides;
 use autoloop_runtime::signals;
 use autoloop_runtime::world::World;
 
-pub(super) use self::errand::{Errand, Which};
-use self::report::Reporter;
+pub(super) use self::errand::{Errand, Which, claim_chain_id, project_for};
+pub(super) use self::report::Reporter;
 use self::which::Words;
-use super::settings;
+use super::{chain, settings};
 use crate::diagnostic;
 use crate::failure::{Failure, Kind};
 
@@ -38,7 +38,7 @@ use crate::failure::{Failure, Kind};
 pub(crate) struct Args {
     /// The directory of the loop, or the name of a preset [default with --preset and --resume: this
     /// directory].
-    #[arg(value_name = "DIR|PRESET", required_unless_present_any = ["preset", "resume"])]
+    #[arg(value_name = "DIR|PRESET", required_unless_present_any = ["preset", "resume", "chain"])]
     dir: Option<PathBuf>,
     /// What the run is for.
     prompt: Vec<String>,
@@ -46,6 +46,10 @@ pub(crate) struct Args {
     /// directory that holds a loop.
     #[arg(short, long, value_name = "PRESET|DIR", conflicts_with = "resume")]
     preset: Option<String>,
+    /// Several loops, one after another, in place of one: presets, directories and chains of
+    /// `chains.toml`, separated by commas.
+    #[arg(long, value_name = "A,B,…", conflicts_with_all = ["preset", "resume"])]
+    chain: Option<String>,
     /// Go on with a run that was cut off or stopped, with the flags that it was begun with: the one
     /// named, or the latest that was cut off or interrupted.
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
@@ -71,6 +75,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
+    if let Some(names) = &args.chain {
+        let place = which::place(args.dir.as_deref(), &args.prompt)?;
+        let manner = chain::Manner { verbose: args.verbose, json: args.json };
+        return chain::run_listed(names, place, overrides(args), (manner, world));
+    }
     let errand = errand(args, world)?;
     let mut reporter = Reporter::new(args.verbose);
     let ended = carry_out(&errand, world, &mut |progress| reporter.tell(progress))?;
@@ -87,17 +96,40 @@ pub(super) struct Ended {
     dir: PathBuf,
 }
 
+/// The same, as far as the run itself goes.
+pub(super) struct Driven {
+    pub(super) run: Run,
+    journal: FileJournal,
+    dir: PathBuf,
+}
+
 /// Carries a run out to its end, or until it is interrupted.
 pub(super) fn carry_out(
     errand: &Errand,
     world: &World,
     tell: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Ended, Failure> {
-    let loaded = errand.load(world)?;
-    diagnostic::show(&loaded.warnings);
+    let interrupts = listen()?;
+    let Driven { run, journal, dir } = drive(errand, (world, &interrupts), tell)?;
+    Ok(Ended { run, journal, interrupts, dir })
+}
+
+/// Requests to stop, from here on.
+pub(super) fn listen() -> Result<Interrupts, Failure> {
     let interrupts = Interrupts::default();
     signals::listen(&interrupts)
         .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
+    Ok(interrupts)
+}
+
+/// Drives a run to its end, or until somebody asks to stop.
+pub(super) fn drive(
+    errand: &Errand,
+    (world, interrupts): (&World, &Interrupts),
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> Result<Driven, Failure> {
+    let loaded = errand.load(world)?;
+    diagnostic::show(&loaded.warnings);
     // What a harness that was killed left running must not write into the run that goes on.
     let _ = sweep(&notes_dir(&loaded.files.state_dir));
     let program = std::env::current_exe()
@@ -110,7 +142,7 @@ pub(super) fn carry_out(
         world,
         project: &errand.project,
         journal: &journal,
-        interrupts: &interrupts,
+        interrupts,
         program,
         bounds: Bounds::Enforced,
         threads: Threads::Many,
@@ -124,17 +156,21 @@ pub(super) fn carry_out(
     errand.keep_flags(&loaded.files, world)?;
     let run = drive.run().map_err(drive_failure)?;
     let dir = loaded.files.of_run(&run.id);
-    Ok(Ended { run, journal, interrupts, dir })
+    Ok(Driven { run, journal, dir })
 }
 
-/// What was asked for.
-fn errand(args: &Args, world: &World) -> Result<Errand, Failure> {
-    let overrides = Overrides {
+fn overrides(args: &Args) -> Overrides {
+    Overrides {
         backend: args.backend.clone(),
         max_iterations: args.max_iterations.clone(),
         set: args.set.clone(),
         more_args: args.more_args.clone(),
-    };
+    }
+}
+
+/// What was asked for.
+fn errand(args: &Args, world: &World) -> Result<Errand, Failure> {
+    let overrides = overrides(args);
     let first = args.dir.as_deref();
     let words = Words { first, rest: &args.prompt, preset: args.preset.as_deref() };
     if let Some(name) = &args.resume {
@@ -183,7 +219,7 @@ fn next_after(reason: &str, Ended { run, dir, .. }: &Ended) -> String {
 
 pub(super) fn drive_failure(error: DriveError) -> Failure {
     match error {
-        DriveError::Busy { .. } => Failure::new(Kind::Busy, error.to_string())
+        DriveError::Busy { .. } | DriveError::BusyChain { .. } => Failure::new(Kind::Busy, error.to_string())
             .hint("wait for it, or end that process; the journal shows how far it is"),
         DriveError::Load(error) => diagnostic::refuse(error),
         DriveError::Append(error) => Failure::from(error)

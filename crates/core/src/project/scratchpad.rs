@@ -106,15 +106,14 @@ impl Scratchpad {
         }
     }
 
+    /// What the last iteration printed.
+    pub fn last_output(&self) -> Option<&Shortened> {
+        self.recent.back().map(|entry| &entry.output)
+    }
+
     /// Whether no iteration has ended yet.
     pub fn is_empty(&self) -> bool {
         self.recent.is_empty()
-    }
-
-    /// What the last iteration printed, as far as it was kept.
-    pub fn last_output(&self, limit: usize) -> String {
-        let Some(Entry { output, .. }) = self.recent.back() else { return String::new() };
-        output.shortened(limit).to_string()
     }
 
     fn save(&self, out: &mut Vec<u8>) {

@@ -21,6 +21,8 @@ pub struct IterationOrder {
     pub max_iterations: u64,
     /// What the run is for.
     pub objective: String,
+    /// What the earlier steps of the chain left, if the run is a step of one.
+    pub handoff: String,
     /// The instructions of `harness.md`, as they are now.
     pub harness_instructions: String,
     /// What the harness has to say: a loop file that does not parse, and the like.
@@ -67,6 +69,11 @@ pub fn render(order: &IterationOrder) -> String {
         section(&mut out, "Backpressure:", &backpressure(note, budgets));
     }
     section(&mut out, "Objective:", &whole(&order.objective, budgets.objective));
+    section(
+        &mut out,
+        "Handoff (this run is a step of a chain):",
+        &whole(&order.handoff, budgets.handoff),
+    );
     section(&mut out, "Loop memory:", or_empty(&order.memory.text));
     section(&mut out, "Topology (advisory):", &topology(&order.cast, budgets));
     if let Some(most) = order.max_branches {

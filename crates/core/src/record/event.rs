@@ -488,6 +488,16 @@ system_events! {
         steps: String,
         /// How many.
         step_count: u64,
+        /// What all of them are for, if that was said.
+        objective: Option<String>,
+    }
+
+    /// A chain that was cut off or ended is taken up again.
+    ChainResume = "chain.resume" {
+        /// The step that is done next.
+        resumed_from_step: u64,
+        /// How it had ended; empty when it was cut off.
+        previous_outcome: String,
     }
 
     /// One step of a chain begins.
@@ -500,6 +510,8 @@ system_events! {
         preset_dir: String,
         /// Where it works.
         work_dir: String,
+        /// The run that it is.
+        run_id: Option<String>,
     }
 
     /// One step of a chain ended.
@@ -510,6 +522,8 @@ system_events! {
         preset: String,
         /// How it ended.
         stop_reason: String,
+        /// How long its harness was at it.
+        elapsed_ms: Option<u64>,
     }
 
     /// A chain ended.

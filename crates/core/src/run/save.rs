@@ -46,12 +46,12 @@ impl Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 6;
+    const VERSION: u32 = 7;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();
         // What concerns the journal as a whole belongs to no run.
-        if !id.is_empty() {
+        if !id.is_empty() && (self.places.contains_key(&*id) || !is_of_a_chain(record)) {
             self.run(&id).apply(record);
         }
     }
@@ -73,6 +73,11 @@ impl View for Runs {
         }
         taker.is_done().then_some(runs)
     }
+}
+
+/// A chain has an id of its own, which is not the id of a run.
+fn is_of_a_chain(record: &Glance<'_>) -> bool {
+    !record.has_payload() && record.topic().starts_with("chain.")
 }
 
 fn save_run(run: &Run, out: &mut Vec<u8>) {

@@ -113,6 +113,7 @@ impl Drive<'_> {
             iteration: order.iteration,
             max_iterations: plan.max_iterations,
             objective: self.objective.clone(),
+            handoff: self.handoff.clone(),
             harness_instructions: self.loaded.harness.clone().unwrap_or_default(),
             notices: self.notices.clone(),
             pressure: self.pressure(&memory),

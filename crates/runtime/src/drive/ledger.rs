@@ -147,7 +147,7 @@ impl<'a> Ledger<'a> {
     }
 }
 
-fn unwritable((path, source): (PathBuf, io::Error)) -> DriveError {
+pub(super) fn unwritable((path, source): (PathBuf, io::Error)) -> DriveError {
     DriveError::Write { path, source }
 }
 

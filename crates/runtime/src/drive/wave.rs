@@ -245,7 +245,12 @@ impl BranchStage<'_> {
             order,
             stop_reason,
             elapsed: self.world.clock.elapsed().saturating_sub(began),
-            output: drive.ledger.scratchpad().last_output(OUTPUT_TOLD),
+            output: drive
+                .ledger
+                .scratchpad()
+                .last_output()
+                .map(|output| output.shortened(OUTPUT_TOLD).to_string())
+                .unwrap_or_default(),
         })
     }
 }

@@ -58,18 +58,12 @@ impl Which {
 
 impl Errand {
     /// A new run. Of a preset it gets its own copy, which is found again when it is taken up.
-    pub(super) fn begin(
+    pub(in crate::commands) fn begin(
         choice: Choice,
         overrides: Overrides,
         world: &World,
     ) -> Result<Errand, Failure> {
-        let mut project = match &choice.runs {
-            Loop::Own => project_in(&choice.dir, &choice.dir)?,
-            Loop::In(dir) => project_in(&choice.dir, dir)?,
-            Loop::Preset(preset) => Project::before_preset(&choice.dir, preset.name()),
-        };
-        project.overrides = overrides;
-        project.surroundings = settings::surroundings()?;
+        let mut project = project_for(&choice, overrides)?;
         let outline = project.outline(&*world.disk).map_err(diagnostic::refuse)?;
         let id = claim_run_id(&outline, world)?;
         if let Loop::Preset(preset) = &choice.runs {
@@ -80,7 +74,7 @@ impl Errand {
     }
 
     /// A run that was begun before, with the files and the flags that it was begun with.
-    pub(super) fn resume(
+    pub(in crate::commands) fn resume(
         dir: &Path,
         name: &str,
         overrides: Overrides,
@@ -109,7 +103,7 @@ impl Errand {
     }
 
     /// Reads the files of the loop. Where a new run cannot use them, nothing is left of it.
-    pub(super) fn load(&self, world: &World) -> Result<Loaded, Failure> {
+    pub(in crate::commands) fn load(&self, world: &World) -> Result<Loaded, Failure> {
         self.project.load(&*world.disk).map_err(|error| {
             if let Some(dir) = &self.claimed {
                 // What is left of it would be in nobody's way.
@@ -127,6 +121,21 @@ impl Errand {
     }
 }
 
+/// The project of a choice. Of a preset the files are not in place yet.
+pub(in crate::commands) fn project_for(
+    choice: &Choice,
+    overrides: Overrides,
+) -> Result<Project, Failure> {
+    let mut project = match &choice.runs {
+        Loop::Own => project_in(&choice.dir, &choice.dir)?,
+        Loop::In(dir) => project_in(&choice.dir, dir)?,
+        Loop::Preset(preset) => Project::before_preset(&choice.dir, preset.name()),
+    };
+    project.overrides = overrides;
+    project.surroundings = settings::surroundings()?;
+    Ok(project)
+}
+
 fn project_in(dir: &Path, loop_dir: &Path) -> Result<Project, Failure> {
     Project::with_preset(dir, loop_dir)
         .map_err(|error| Failure::failed(format!("cannot find {}: {error}", dir.display())))
@@ -139,15 +148,34 @@ fn journal(outline: &Outline, world: &World) -> FileJournal {
 /// Takes an id that no run in the journal has, by making its directory: of several runs that begin at
 /// the same moment only one can.
 fn claim_run_id(outline: &Outline, world: &World) -> Result<RunId, Failure> {
+    claim_id(outline, world, |id| outline.files.of_run(id))
+}
+
+/// The same for a chain, which is no run and has a directory elsewhere.
+pub(in crate::commands) fn claim_chain_id(
+    outline: &Outline,
+    world: &World,
+) -> Result<RunId, Failure> {
+    claim_id(outline, world, |id| outline.files.state_dir.join("chains").join(id))
+}
+
+fn claim_id(
+    outline: &Outline,
+    world: &World,
+    dir: impl Fn(&str) -> PathBuf,
+) -> Result<RunId, Failure> {
     let runs = journal(outline, world).fold::<Runs>()?.view;
     let seed = RunIdSeed {
         random: world.entropy.number(),
         now: world.clock.now(),
         runs_so_far: runs.iter().filter(|run| run.start.is_some()).count() as u64,
     };
-    let dir = |id: &str| outline.files.of_run(id);
+    let is_there = |id: &str| {
+        let chain = outline.files.state_dir.join("chains").join(id);
+        chain.exists() || outline.files.of_run(id).exists()
+    };
     loop {
-        let is_taken = |id: &str| runs.get(id).is_some() || dir(id).exists();
+        let is_taken = |id: &str| runs.get(id).is_some() || is_there(id);
         let id = outline.config.run_id_format.make(&seed, &is_taken);
         match make_dir(&dir(id.as_str())) {
             Ok(()) => return Ok(id),

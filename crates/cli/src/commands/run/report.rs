@@ -10,16 +10,16 @@ use crate::failure::Failure;
 use crate::terminal;
 
 /// Tells on standard error how a run goes.
-pub(super) struct Reporter {
+pub(in crate::commands) struct Reporter {
     is_verbose: bool,
 }
 
 impl Reporter {
-    pub(super) fn new(is_verbose: bool) -> Self {
+    pub(in crate::commands) fn new(is_verbose: bool) -> Self {
         Reporter { is_verbose }
     }
 
-    pub(super) fn tell(&mut self, progress: Progress<'_>) {
+    pub(in crate::commands) fn tell(&mut self, progress: Progress<'_>) {
         let line = match progress {
             Progress::Began(run) => format!("run {} {}", run.id, began(run)),
             Progress::Iteration { number, of, roles, event } => {

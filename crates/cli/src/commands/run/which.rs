@@ -20,18 +20,18 @@ pub(super) struct Words<'a> {
 
 /// What was meant.
 #[derive(Debug)]
-pub(super) struct Choice {
+pub(in crate::commands) struct Choice {
     /// The project.
-    pub(super) dir: PathBuf,
+    pub(in crate::commands) dir: PathBuf,
     /// The loop that is run there.
-    pub(super) runs: Loop,
+    pub(in crate::commands) runs: Loop,
     /// What the run is for, if that was said.
-    pub(super) objective: Option<String>,
+    pub(in crate::commands) objective: Option<String>,
 }
 
 /// Where the files of a loop come from.
 #[derive(Debug)]
-pub(super) enum Loop {
+pub(in crate::commands) enum Loop {
     /// The project's own.
     Own,
     /// Those of another directory, as they are there.
@@ -45,16 +45,9 @@ pub(super) enum Loop {
 pub(super) fn decide(words: Words<'_>, surroundings: &Surroundings) -> Result<Choice, Failure> {
     match (words.preset, words.first) {
         (Some(preset), first) => {
-            let runs = named(preset, surroundings)?;
-            match first.filter(|first| first.is_dir() || is_path(first)) {
-                Some(dir) => choice(dir, runs, words.rest.to_vec()),
-                // `run -p autofix "it crashes"`: the first word is about the objective already.
-                None => {
-                    let first = first.map(|first| first.to_string_lossy().into_owned());
-                    let words = first.into_iter().chain(words.rest.iter().cloned()).collect();
-                    choice(Path::new("."), runs, words)
-                }
-            }
+            let runs = named(preset, Path::new(""), surroundings)?;
+            let (dir, objective) = place(first, words.rest)?;
+            Ok(Choice { dir, runs, objective })
         }
         (None, Some(first)) if !first.is_dir() && !is_path(first) => {
             let preset = Preset::named(&first.to_string_lossy(), surroundings)?;
@@ -107,13 +100,30 @@ fn choice(dir: &Path, runs: Loop, words: Vec<String>) -> Result<Choice, Failure>
     Ok(Choice { dir: existing(dir)?, runs, objective })
 }
 
-/// The loop that `--preset` means.
-fn named(word: &str, surroundings: &Surroundings) -> Result<Loop, Failure> {
-    let dir = Path::new(word);
-    if !dir.is_dir() && !is_path(dir) {
+/// The project and the objective, where it is known which loop is run: the first word is the project
+/// only if it is a directory or written like one. `run -p autofix "it crashes"` says what is to be done.
+pub(in crate::commands) fn place(
+    first: Option<&Path>,
+    rest: &[String],
+) -> Result<(PathBuf, Option<String>), Failure> {
+    let dir = first.filter(|first| first.is_dir() || is_path(first));
+    let spoken = first.filter(|_| dir.is_none()).map(|first| first.to_string_lossy().into_owned());
+    let words: Vec<String> = spoken.into_iter().chain(rest.iter().cloned()).collect();
+    let objective = (!words.is_empty()).then(|| words.join(" "));
+    Ok((existing(dir.unwrap_or(Path::new(".")))?, objective))
+}
+
+/// The loop that `--preset` or a step means; a path is seen from `base`.
+pub(in crate::commands) fn named(
+    word: &str,
+    base: &Path,
+    surroundings: &Surroundings,
+) -> Result<Loop, Failure> {
+    let dir = base.join(word);
+    if !dir.is_dir() && !is_path(Path::new(word)) {
         return Preset::named(word, surroundings).map(Loop::Preset);
     }
-    let dir = existing(dir)?;
+    let dir = existing(&dir)?;
     match is_loop(&dir) {
         true => Ok(Loop::In(dir)),
         false => Err(Failure::usage(format!(
@@ -126,7 +136,7 @@ fn named(word: &str, surroundings: &Surroundings) -> Result<Loop, Failure> {
 }
 
 /// A directory, without links and `..` in its path: it is written down and read again later.
-pub(super) fn existing(dir: &Path) -> Result<PathBuf, Failure> {
+pub(in crate::commands) fn existing(dir: &Path) -> Result<PathBuf, Failure> {
     if !dir.is_dir() {
         return Err(Failure::usage(format!("there is no directory {}", dir.display()))
             .hint("name the directory that holds autoloops.toml"));

@@ -253,6 +253,28 @@ fn every_role_that_acts_gets_its_whole_prompt() {
 }
 
 #[test]
+fn a_handoff_stands_behind_the_objective() {
+    let mut order = order();
+    assert!(!render(&order).contains("Handoff"));
+    order.handoff =
+        "Step 2 of 2 of chain ship: a, b\n\n## Step 1: a\n\n- ended with: max_iterations\n"
+            .to_owned();
+    let prompt = render(&order);
+    let begin = prompt.find("\nObjective:\n").unwrap();
+    insta::assert_snapshot!(&prompt[begin..prompt.find("\nLoop memory:").unwrap()], @"
+    Objective:
+    Build the login form.
+
+    Handoff (this run is a step of a chain):
+    Step 2 of 2 of chain ship: a, b
+
+    ## Step 1: a
+
+    - ended with: max_iterations
+    ");
+}
+
+#[test]
 fn what_is_too_long_is_cut_and_told_of() {
     let mut order = order();
     order.budgets.objective = 5;
@@ -286,6 +308,7 @@ fn any_order() -> impl Strategy<Value = IterationOrder> {
             iteration: 2,
             max_iterations: u64::MAX,
             objective: text(1),
+            handoff: text(2),
             harness_instructions: text(2),
             notices: list(3),
             pressure: Pressure {
@@ -309,6 +332,7 @@ fn any_order() -> impl Strategy<Value = IterationOrder> {
             tools: Tools { bin: text(19), state_dir: text(0), loop_dir: text(0) },
             budgets: Budgets {
                 objective: long,
+                handoff: long,
                 instructions: long,
                 role: long,
                 note: short,
@@ -323,9 +347,10 @@ proptest! {
     /// What is ours is less than 4,000 characters; the rest keeps to the budgets.
     #[test]
     fn a_prompt_keeps_to_its_budgets(order in any_order()) {
-        let Budgets { objective, instructions, role, note, name, .. } = order.budgets;
+        let Budgets { objective, handoff, instructions, role, note, name, .. } = order.budgets;
         let roles = order.cast.roles.len();
         let budgets = objective
+            + handoff
             + instructions
             + roles * (role + 2 * name + note)
             + (order.notices.len() * 3 + 8) * note
@@ -337,7 +362,7 @@ proptest! {
     #[test]
     fn any_text_can_be_rendered(text in any::<String>(), limit in 0..40usize) {
         let mut order = order();
-        order.budgets = Budgets { objective: limit, instructions: limit, role: limit, note: limit, name: limit, branches: limit };
+        order.budgets = Budgets { objective: limit, handoff: limit, instructions: limit, role: limit, note: limit, name: limit, branches: limit };
         order.run = text.clone();
         order.objective = text.clone();
         order.harness_instructions = text.clone();

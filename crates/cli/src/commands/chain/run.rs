@@ -1,0 +1,254 @@
+//! `autoloop chain run`: carries a chain out, or goes on with one.
+
+use std::path::{Path, PathBuf};
+
+use autoloop_core::chain::{Chain, Definitions, Outcome, StepDefinition};
+use autoloop_core::config::SyncPolicy;
+use autoloop_core::record::ChainStart;
+use autoloop_runtime::drive::{ChainDrive, ChainScene, chain_standing, chains};
+use autoloop_runtime::journal::{Durability, FileJournal};
+use autoloop_runtime::project::{Outline, Overrides};
+use autoloop_runtime::world::World;
+
+use super::file;
+use super::report::{Manner, conclude, verdict};
+use super::steps::{Plan, Runner};
+use crate::commands::run::which::{existing, place};
+use crate::commands::run::{Reporter, claim_chain_id, listen};
+use crate::commands::settings;
+use crate::diagnostic;
+use crate::failure::Failure;
+use crate::terminal;
+
+/// Carry out a chain, or go on with one.
+///
+/// Every step is a run of its own and is told what the steps before it left. A step that reaches its
+/// goal or its most iterations is followed by the next; any other end is the end of the chain.
+///
+/// Exits with 0 only when all steps ended well, with 1 when one did not, with 2 when the chain cannot be
+/// meant as it is, with 4 when another process drives it, and with 128 and the number of the signal when
+/// it was interrupted.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The name of a chain in `chains.toml`; with --resume, the project.
+    #[arg(value_name = "NAME", required_unless_present = "resume")]
+    name: Option<String>,
+    /// The project [default: this directory].
+    dir: Option<PathBuf>,
+    /// What all steps are for.
+    prompt: Vec<String>,
+    /// Go on with a chain that was cut off or that failed: the one named by its id, or the latest that
+    /// was cut off or interrupted. Steps that ended well are not done again.
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", require_equals = true)]
+    resume: Option<String>,
+    /// Only say which steps there are.
+    #[arg(long, conflicts_with = "resume")]
+    dry_run: bool,
+    /// The agent of all steps: a command with its arguments.
+    #[arg(short, long, value_name = "COMMAND")]
+    backend: Option<String>,
+    /// The most iterations of each step.
+    #[arg(short = 'i', long, visible_alias = "iterations", value_name = "N")]
+    max_iterations: Option<String>,
+    /// Any setting of all steps, as `key=value`. Can be given more than once.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Say more about what goes on.
+    #[arg(short, long)]
+    verbose: bool,
+    /// Print how the chain ended as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
+    let overrides = Overrides {
+        backend: args.backend.clone(),
+        max_iterations: args.max_iterations.clone(),
+        set: args.set.clone(),
+        more_args: Vec::new(),
+    };
+    let manner = Manner { verbose: args.verbose, json: args.json };
+    if let Some(id) = &args.resume {
+        if args.dir.is_some() {
+            return Err(Failure::usage("a chain goes on with the objective that it has")
+                .hint("with --resume, name the project and nothing else"));
+        }
+        let dir = existing(Path::new(args.name.as_deref().unwrap_or(".")))?;
+        return resume(id, dir, overrides, (manner, world));
+    }
+    let name = args.name.as_deref().unwrap_or_default();
+    let (dir, objective) = place(args.dir.as_deref(), &args.prompt)?;
+    let definitions = file::read(&dir, world)?;
+    let steps = file::named(&definitions, name, &dir)?;
+    let plan = Plan { dir, objective, overrides, steps };
+    plan.check(world)?;
+    if args.dry_run {
+        return Ok(terminal::print(&dry_run(name, &plan.steps))?);
+    }
+    begin(name, &plan, &definitions, (manner, world))
+}
+
+/// Carries out the steps that somebody listed.
+pub(in crate::commands) fn run_listed(
+    names: &str,
+    (dir, objective): (PathBuf, Option<String>),
+    overrides: Overrides,
+    (manner, world): (Manner, &World),
+) -> Result<(), Failure> {
+    let definitions = file::read(&dir, world)?;
+    let steps = definitions.listed(names).map_err(|fault| Failure::usage(fault.to_string()))?;
+    let plan = Plan { dir, objective, overrides, steps };
+    plan.check(world)?;
+    begin(names, &plan, &definitions, (manner, world))
+}
+
+fn dry_run(name: &str, steps: &[StepDefinition]) -> String {
+    let line = |(place, step): (usize, &StepDefinition)| {
+        let agent = step.backend.iter().chain(&step.settings).cloned().collect::<Vec<_>>();
+        let agent = if agent.is_empty() { String::new() } else { format!("  {}", agent.join(" ")) };
+        format!("{:>3}  {}{agent}\n", place + 1, step.preset)
+    };
+    let lines: String = steps.iter().enumerate().map(line).collect();
+    format!("chain {name} would run:\n{lines}")
+}
+
+fn begin(
+    name: &str,
+    plan: &Plan,
+    definitions: &Definitions,
+    (manner, world): (Manner, &World),
+) -> Result<(), Failure> {
+    let outline = outline(plan, world)?;
+    let journal = journal(&outline, world);
+    let start = ChainStart {
+        name: name.to_owned(),
+        steps: names(&plan.steps),
+        step_count: plan.steps.len() as u64,
+        objective: plan.objective.clone(),
+    };
+    let id = claim_chain_id(&outline, world)?;
+    let drive = ChainDrive::begin(scene(&outline, &journal, definitions, world), &id, start)?;
+    carry_out(drive, plan, (manner, world))
+}
+
+fn resume(
+    id: &str,
+    dir: PathBuf,
+    overrides: Overrides,
+    (manner, world): (Manner, &World),
+) -> Result<(), Failure> {
+    let definitions = file::read(&dir, world)?;
+    let mut plan = Plan { dir, objective: None, overrides, steps: Vec::new() };
+    let outline = outline(&plan, world)?;
+    let journal = journal(&outline, world);
+    let chain = chain_to_resume(id, &outline, &journal, world)?;
+    let start = chain.start.clone().unwrap_or_default();
+    plan.objective = start.objective;
+    plan.steps = steps_of(&chain, &start.name, &definitions)?;
+    plan.check(world)?;
+    let drive = ChainDrive::resume(scene(&outline, &journal, &definitions, world), &chain.id)?;
+    carry_out(drive, &plan, (manner, world))
+}
+
+/// The steps that a chain was begun with. What `chains.toml` says about their agents counts as it is now.
+fn steps_of(
+    chain: &Chain,
+    name: &str,
+    definitions: &Definitions,
+) -> Result<Vec<StepDefinition>, Failure> {
+    let recorded = chain.presets().join(",");
+    let steps = match definitions.named(name) {
+        Some(known) => definitions
+            .expand(&known.name, &known.steps)
+            .map_err(|bad| Failure::usage(bad.to_string()))?,
+        None => definitions.listed(&recorded).map_err(|fault| Failure::usage(fault.to_string()))?,
+    };
+    match names(&steps) == recorded {
+        true => Ok(steps),
+        false => Err(Failure::usage(format!(
+            "chain '{}' was begun with the steps {recorded}, and chains.toml now says {}",
+            chain.id,
+            names(&steps)
+        ))
+        .hint("put the steps back as they were, or begin a new chain")),
+    }
+}
+
+fn chain_to_resume(
+    id: &str,
+    outline: &Outline,
+    journal: &FileJournal,
+    world: &World,
+) -> Result<Chain, Failure> {
+    let path = journal.path().display();
+    let nothing = |message: String| {
+        Err(Failure::failed(message).hint("`autoloop chain run NAME` begins a new chain"))
+    };
+    let found = |id: &str| chain_standing(journal, &outline.files.state_dir, (id, &*world.disk));
+    if !id.is_empty() {
+        return match found(id)? {
+            None => nothing(format!("there is no chain '{id}' in {path}")),
+            Some(chain) if chain.outcome == Some(Outcome::AllStepsComplete.to_string()) => {
+                nothing(format!("chain '{id}' is complete"))
+            }
+            Some(chain) => Ok(chain),
+        };
+    }
+    // What somebody forged may say that a chain ended: each is asked for by its own records.
+    for chain in chains(journal)?.iter().rev() {
+        if let Some(chain) = found(&chain.id)?.filter(Chain::is_unfinished) {
+            return Ok(chain);
+        }
+    }
+    nothing(format!("there is no unfinished chain in {path}"))
+}
+
+fn carry_out(
+    drive: ChainDrive<'_>,
+    plan: &Plan,
+    (manner, world): (Manner, &World),
+) -> Result<(), Failure> {
+    let interrupts = listen()?;
+    let mut reporter = Reporter::new(manner.verbose);
+    let mut runner = Runner {
+        plan,
+        world,
+        interrupts: &interrupts,
+        tell: &mut |progress| reporter.tell(progress),
+        ready: None,
+    };
+    let chain = drive.run(&mut runner)?;
+    conclude(&chain, manner)?;
+    verdict(&chain, &interrupts)
+}
+
+fn names(steps: &[StepDefinition]) -> String {
+    steps.iter().map(|step| step.preset.as_str()).collect::<Vec<_>>().join(",")
+}
+
+fn outline(plan: &Plan, world: &World) -> Result<Outline, Failure> {
+    plan.project()?.outline(&*world.disk).map_err(diagnostic::refuse)
+}
+
+fn journal(outline: &Outline, world: &World) -> FileJournal {
+    settings::journal(outline.files.journal.clone(), world, &outline.config)
+}
+
+fn scene<'a>(
+    outline: &'a Outline,
+    journal: &'a FileJournal,
+    definitions: &Definitions,
+    world: &'a World,
+) -> ChainScene<'a> {
+    ChainScene {
+        world,
+        journal,
+        state_dir: &outline.files.state_dir,
+        budget: definitions.budget,
+        durability: match outline.config.journal.sync {
+            SyncPolicy::Always | SyncPolicy::Iteration => Durability::Synced,
+            SyncPolicy::Never => Durability::Cached,
+        },
+    }
+}

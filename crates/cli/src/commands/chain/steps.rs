@@ -1,0 +1,137 @@
+//! The steps of a chain, each a run of its own.
+
+use std::path::PathBuf;
+
+use autoloop_core::chain::StepDefinition;
+use autoloop_core::run::Run;
+use autoloop_runtime::drive::{DriveError, Progress, Ready, Steps};
+use autoloop_runtime::process::Interrupts;
+use autoloop_runtime::project::{Overrides, Project};
+use autoloop_runtime::world::World;
+
+use crate::commands::run::which::{Choice, Loop, named};
+use crate::commands::run::{self, Errand, Which, drive_failure, project_for};
+use crate::commands::settings;
+use crate::diagnostic;
+use crate::failure::Failure;
+
+/// What all steps of a chain have in common, and what tells them apart.
+pub(super) struct Plan {
+    /// The project that they work in.
+    pub(super) dir: PathBuf,
+    /// What they are for.
+    pub(super) objective: Option<String>,
+    /// What the command line said.
+    pub(super) overrides: Overrides,
+    /// The steps.
+    pub(super) steps: Vec<StepDefinition>,
+}
+
+impl Plan {
+    /// The loop of a step, and how it is run.
+    fn choice(&self, step: &StepDefinition) -> Result<Choice, Failure> {
+        Ok(Choice {
+            dir: self.dir.clone(),
+            runs: named(&step.preset, &self.dir, &settings::surroundings()?)?,
+            objective: self.objective.clone(),
+        })
+    }
+
+    /// What the command line said comes before what the step says about its agent.
+    fn overrides(&self, step: &StepDefinition) -> Overrides {
+        let mut overrides = self.overrides.clone();
+        if overrides.backend.is_none() {
+            overrides.backend.clone_from(&step.backend);
+            overrides.set.splice(0..0, step.settings.iter().cloned());
+        }
+        overrides
+    }
+
+    /// Finds out whether every step can begin, as far as that can be known before the first one does.
+    pub(super) fn check(&self, world: &World) -> Result<(), Failure> {
+        for (place, step) in self.steps.iter().enumerate() {
+            self.check_step(step, world)
+                .map_err(|failure| failure.hint(format!("this is step {}", place + 1)))?;
+        }
+        Ok(())
+    }
+
+    fn check_step(&self, step: &StepDefinition, world: &World) -> Result<(), Failure> {
+        let choice = self.choice(step)?;
+        let project = project_for(&choice, self.overrides(step))?;
+        let checked = match choice.runs {
+            Loop::Own | Loop::In(_) => project.load(&*world.disk).map(|_| ()),
+            Loop::Preset(_) => project.outline(&*world.disk).map(|_| ()),
+        };
+        checked.map_err(diagnostic::refuse)
+    }
+
+    /// The project as every step sees it: where things are kept.
+    pub(super) fn project(&self) -> Result<Project, Failure> {
+        let mut project = Project::before_preset(&self.dir, "");
+        project.overrides = self.overrides.clone();
+        project.surroundings = settings::surroundings()?;
+        Ok(project)
+    }
+}
+
+/// Carries out the steps of a plan.
+pub(super) struct Runner<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) world: &'a World,
+    pub(super) interrupts: &'a Interrupts,
+    pub(super) tell: &'a mut dyn FnMut(Progress<'_>),
+    /// The step that was made ready.
+    pub(super) ready: Option<Errand>,
+}
+
+impl Runner<'_> {
+    fn step(&self, number: u64) -> Result<&StepDefinition, Failure> {
+        let place = usize::try_from(number - 1).unwrap_or(usize::MAX);
+        let step = self.plan.steps.get(place);
+        step.ok_or_else(|| Failure::failed(format!("the chain has no step {number}")))
+    }
+
+    fn drive(&mut self, errand: &Errand) -> Result<Run, Failure> {
+        let told = &mut *self.tell;
+        run::drive(errand, (self.world, self.interrupts), told).map(|driven| driven.run)
+    }
+}
+
+impl Steps for Runner<'_> {
+    type Error = Failure;
+
+    fn prepare(&mut self, step: u64) -> Result<Ready, Failure> {
+        let step = self.step(step)?;
+        let choice = self.plan.choice(step)?;
+        let errand = Errand::begin(choice, self.plan.overrides(step), self.world)?;
+        // A loop that cannot be used is told of before the step is on record.
+        errand.load(self.world)?;
+        let run = match &errand.run {
+            Which::New { id, .. } => id.as_str().to_owned(),
+            Which::Old(id) => id.clone(),
+        };
+        let ready = Ready { run, loop_dir: errand.project.loop_dir.clone() };
+        self.ready = Some(errand);
+        Ok(ready)
+    }
+
+    fn begin(&mut self) -> Result<Run, Failure> {
+        match self.ready.take() {
+            Some(errand) => self.drive(&errand),
+            None => Err(Failure::bug()),
+        }
+    }
+
+    fn resume(&mut self, step: u64, run: &str) -> Result<Run, Failure> {
+        let overrides = self.plan.overrides(self.step(step)?);
+        let errand = Errand::resume(&self.plan.dir, run, overrides, self.world)?;
+        self.drive(&errand)
+    }
+}
+
+impl From<DriveError> for Failure {
+    fn from(error: DriveError) -> Self {
+        drive_failure(error)
+    }
+}

@@ -1,0 +1,48 @@
+//! `autoloop inspect chain`: how far a chain is.
+
+use std::path::PathBuf;
+
+use autoloop_core::chain::{Chain, Format};
+use autoloop_runtime::drive::chains;
+use autoloop_runtime::world::World;
+
+use crate::commands::run::drive_failure;
+use crate::commands::settings;
+use crate::failure::Failure;
+use crate::terminal;
+
+/// How far a chain is: its steps, their runs, and how they ended.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The project whose journal is read [default: the one of the environment, or this directory].
+    project_dir: Option<PathBuf>,
+    /// The chain, by its id [default: the one that began last].
+    #[arg(long, value_name = "ID")]
+    chain: Option<String>,
+    /// How to print it: md, terminal or json.
+    #[arg(long, default_value = "md", value_parser = parse_format)]
+    format: Format,
+}
+
+fn parse_format(text: &str) -> Result<Format, &'static str> {
+    text.parse()
+}
+
+pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
+    let journal = settings::locate(args.project_dir.as_deref(), world)?.journal(world);
+    let chains = chains(&journal).map_err(drive_failure)?;
+    let path = journal.path().display();
+    let found: Option<&Chain> = match &args.chain {
+        Some(id) => chains.iter().find(|chain| chain.id == *id),
+        None => chains.last(),
+    };
+    match (found, &args.chain, chains.last()) {
+        (Some(chain), ..) => Ok(terminal::print(&chain.render(args.format))?),
+        (None, Some(id), Some(last)) => {
+            Err(Failure::failed(format!("there is no chain '{id}' in {path}"))
+                .hint(format!("the latest chain is '{}'", last.id)))
+        }
+        (None, ..) => Err(Failure::failed(format!("no chain has begun in {path} yet"))
+            .hint("`autoloop chain run NAME` begins one")),
+    }
+}

@@ -1,0 +1,426 @@
+//! Chains: several loops, one after another, through the binary.
+#![cfg(target_os = "linux")]
+
+mod chains;
+
+use autoloop_testkit::Sandbox;
+use insta::assert_snapshot;
+
+use chains::{BOTH, chain_id, count, project, prompts};
+
+/// Completes at once, after it said what it did.
+const COMPLETES: &str = "echo \"$L was here\"; $T emit issue.discovered \"id=$L-1; summary=found by $L;\"; $T emit task.complete";
+
+/// The journal without what tells runs and durations apart.
+fn story(sandbox: &Sandbox) -> String {
+    let ids = sandbox.fields("chain.step.start", "run_id");
+    let mut story = sandbox.story();
+    for id in ids {
+        story = story.replace(&id, "[RUN]");
+    }
+    without(&story, " elapsed_ms=")
+}
+
+/// A text without the word behind each of these.
+fn without(text: &str, before: &str) -> String {
+    let mut parts = text.split(before);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |out, part| {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        format!("{out}{before}…{rest}")
+    })
+}
+
+#[test]
+fn two_steps_one_after_another() {
+    let sandbox = project(COMPLETES, BOTH);
+    let output = sandbox.run(&["chain", "run", "both", ".", "ship", "it"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stdout.ends_with(": all_steps_complete after 2 of 2 steps\n"), "{output}");
+    assert_snapshot!(story(&sandbox), @r"
+    - chain.start name=both steps=one,two step_count=2 objective=ship it
+    - chain.step.start step=1 preset=one preset_dir=[DIR]/one work_dir=[DIR]/.autoloop/chains/[RUN]/step-1 run_id=[RUN]
+    (run 2) - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=ship it preset=one preset_dir=[DIR]/one
+    (run 2) 1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
+    (run 2) 1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    (run 2) 1 issue.discovered payload=id=one-1; summary=found by one;
+    (run 2) 1 task.complete payload=''
+    (run 2) 1 backend.finish exit_code=0 timed_out=false output=one was here\u000aemitted issue.discovered\u000aemitted task.complete\u000a
+    (run 2) 1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=one was here\u000aemitted issue.discovered\u000aemitted task.complete\u000a
+    (run 2) - loop.complete reason=completion_event
+    - chain.step.finish step=1 preset=one stop_reason=completion_event elapsed_ms=…
+    - chain.step.start step=2 preset=two preset_dir=[DIR]/two work_dir=[DIR]/.autoloop/chains/[RUN]/step-2 run_id=[RUN]
+    (run 3) - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=ship it preset=two preset_dir=[DIR]/two
+    (run 3) 1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
+    (run 3) 1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    (run 3) 1 issue.discovered payload=id=two-1; summary=found by two;
+    (run 3) 1 task.complete payload=''
+    (run 3) 1 backend.finish exit_code=0 timed_out=false output=two was here\u000aemitted issue.discovered\u000aemitted task.complete\u000a
+    (run 3) 1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=two was here\u000aemitted issue.discovered\u000aemitted task.complete\u000a
+    (run 3) - loop.complete reason=completion_event
+    - chain.step.finish step=2 preset=two stop_reason=completion_event elapsed_ms=…
+    - chain.complete name=both steps_completed=2 outcome=all_steps_complete
+    ");
+    assert_eq!(sandbox.run(&["journal", "verify"]).code, Some(0));
+}
+
+#[test]
+fn a_step_is_told_what_the_earlier_ones_left() {
+    let sandbox = project(COMPLETES, BOTH);
+    assert_eq!(sandbox.run(&["chain", "run", "both", ".", "ship", "it"]).code, Some(0));
+    let [first, second] = prompts(&sandbox).try_into().unwrap();
+    for prompt in [&first, &second] {
+        assert!(prompt.contains("\nObjective:\nship it\n"), "{prompt}");
+    }
+    assert!(first.contains("No step came before this one."), "{first}");
+    let dir = format!(".autoloop/chains/{}", chain_id(&sandbox));
+    let file = |name: &str| String::from_utf8(sandbox.read(format!("{dir}/{name}"))).unwrap();
+    let handoff = file("step-2/handoff.md");
+    let runs = sandbox.fields("chain.step.start", "run_id");
+    assert_snapshot!(handoff.replace(&runs[0], "[RUN]"), @r"
+    Step 2 of 2 of chain both: one, two
+
+    ## Objective of all steps
+
+    ship it
+
+    ## Step 1: one
+
+    - run: [RUN]
+    - ended with: completion_event
+    - iterations: 1
+    - last event: task.complete
+
+    Its last output:
+
+    ```text
+    one was here
+    emitted issue.discovered
+    emitted task.complete
+    ```
+
+    What its agents kept book of:
+
+    ```text
+    ## Issues
+
+    - [open] one-1: found by one
+
+    ## Slices
+
+    (none)
+
+    ## Commits
+
+    (none)
+
+    ## Archives
+
+    (none)
+    ```
+    ");
+    assert!(second.contains(handoff.trim_end()), "{second}");
+    assert!(file("step-2/result.md").contains("two was here"));
+}
+
+#[test]
+fn the_first_failure_is_the_end() {
+    let chains = "[[chain]]\nname = 'three'\nsteps = ['one', 'two', 'one']\n";
+    let sandbox = project("[ $L = one ] && exec $T emit task.complete; echo no; exit 7", chains);
+    let output = sandbox.run(&["chain", "run", "three"]);
+    assert_eq!(output.code, Some(1));
+    let id = chain_id(&sandbox);
+    assert!(
+        output.stderr.ends_with(&format!(
+            "autoloop: chain '{id}' ended with step_failed: step 2 (two): backend_failed\n  hint: `autoloop chain run --resume={id}` goes on with it\n"
+        )),
+        "{output}"
+    );
+    assert_eq!(
+        sandbox.fields("chain.step.finish", "stop_reason"),
+        ["completion_event", "backend_failed"]
+    );
+    assert_eq!(sandbox.fields("chain.complete", "outcome"), ["step_failed"]);
+    assert_eq!(sandbox.fields("chain.complete", "steps_completed"), ["2"]);
+    assert_eq!(count(&sandbox, "loop.start"), 2);
+}
+
+#[test]
+fn a_step_that_did_all_its_iterations_is_followed_by_the_next() {
+    let sandbox = project("[ $L = two ] && exec $T emit task.complete; echo working", BOTH);
+    assert_eq!(sandbox.run(&["chain", "run", "both"]).code, Some(0));
+    assert_eq!(
+        sandbox.fields("chain.step.finish", "stop_reason"),
+        ["max_iterations", "completion_event"]
+    );
+}
+
+#[test]
+fn steps_that_took_too_long_are_the_last() {
+    let sandbox = project(COMPLETES, &format!("{BOTH}[budget]\nmax_runtime_ms = 1\n"));
+    assert_eq!(sandbox.run(&["chain", "run", "both"]).code, Some(1));
+    assert_eq!(sandbox.fields("chain.complete", "outcome"), ["budget_exceeded"]);
+    assert_eq!(count(&sandbox, "loop.start"), 1);
+}
+
+#[test]
+fn a_step_may_have_an_agent_of_its_own() {
+    let chains = "[[chain]]\nname = 'c'\n[[chain.step]]\npreset = 'one'\nbackend = 'sh other.sh a'\n[[chain.step]]\npreset = 'two'\nbackend = { command = 'sh', args = ['other.sh', 'b,c'] }\n";
+    let sandbox = project("exit 9", chains);
+    sandbox.write("other.sh", "echo \"$1 LOOP_COMPLETE\"");
+    let output = sandbox.run(&["chain", "run", "c"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(
+        sandbox.fields("iteration.finish", "output"),
+        ["a LOOP_COMPLETE\\u000a", "b,c LOOP_COMPLETE\\u000a"]
+    );
+    assert_snapshot!(sandbox.run(&["chain", "run", "c", "--dry-run"]), @r#"
+    exit 0
+    --- stdout
+    chain c would run:
+      1  one  sh other.sh a
+      2  two  backend.command=sh backend.args=["other.sh", "b,c"]
+    "#);
+}
+
+#[test]
+fn a_chain_needs_no_file_and_its_steps_may_be_presets() {
+    let sandbox = project("echo LOOP_COMPLETE", BOTH);
+    let output = sandbox.run(&["run", "--chain", "autofix, both", "it", "crashes", "--json"]);
+    let ids = sandbox.fields("chain.step.start", "run_id");
+    let mut told = output.to_string().replace(&chain_id(&sandbox), "[CHAIN]");
+    for id in &ids {
+        told = told.replace(id, "[RUN]");
+    }
+    let told = told.split("--- stderr").next().unwrap().to_owned();
+    assert_snapshot!(told, @r#"
+    exit 0
+    --- stdout
+    {
+      "chain": "[CHAIN]",
+      "name": "autofix, both",
+      "outcome": "all_steps_complete",
+      "steps": [
+        {
+          "step": 1,
+          "preset": "autofix",
+          "run": "[RUN]",
+          "stop_reason": "max_iterations"
+        },
+        {
+          "step": 2,
+          "preset": "one",
+          "run": "[RUN]",
+          "stop_reason": "completion_promise"
+        },
+        {
+          "step": 3,
+          "preset": "two",
+          "run": "[RUN]",
+          "stop_reason": "completion_promise"
+        }
+      ]
+    }
+    "#);
+    assert_eq!(sandbox.fields("loop.start", "objective"), ["it crashes"; 3]);
+    assert!(sandbox.path(format!(".autoloop/runs/{}/loop/topology.toml", ids[0])).is_file());
+    let loops = sandbox.run(&["loops", "--json"]).stdout;
+    assert!(!loops.contains(&chain_id(&sandbox)), "a chain is no run: {loops}");
+}
+
+/// What is said to a chain that cannot be meant. Nothing may be on record.
+fn refused(chains: &str, args: &[&str]) -> String {
+    let sandbox = project(COMPLETES, chains);
+    let output = sandbox.run(args);
+    assert_eq!(sandbox.journal(), "");
+    assert!(!sandbox.path(".autoloop/chains").exists());
+    output.to_string()
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_anything_runs() {
+    let itself = "[[chain]]\nname = 'a'\nsteps = ['one', 'a']\n";
+    assert_snapshot!(refused(itself, &["chain", "run", "a"]), @"
+    exit 2
+    --- stderr
+    error: chain 'a' would run itself
+     --> [DIR]/chains.toml:3:17
+      |
+    3 | steps = ['one', 'a']
+      |                 ^^^
+
+    autoloop: the chains cannot be used because of this error
+    ");
+    let circle =
+        "[[chain]]\nname = 'a'\nsteps = ['b']\n[[chain]]\nname = 'b'\nsteps = ['one', 'a']\n";
+    assert_snapshot!(refused(circle, &["chain", "list"]), @"
+    exit 2
+    --- stderr
+    error: chain 'a' would run itself, by way of b
+     --> [DIR]/chains.toml:6:17
+      |
+    6 | steps = ['one', 'a']
+      |                 ^^^
+
+    autoloop: the chains cannot be used because of this error
+    ");
+    let missing = "[[chain]]\nname = 'a'\nsteps = ['one', 'autofx']\n";
+    assert_snapshot!(refused(missing, &["chain", "run", "a"]), @"
+    exit 2
+    --- stderr
+    autoloop: 'autofx' is neither a directory nor a preset
+      hint: did you mean 'autofix'?
+      hint: `autoloop presets` lists the presets; a loop of your own is named by its directory
+      hint: this is step 2
+    ");
+    let nowhere = "[[chain]]\nname = 'a'\nsteps = ['one', './nowhere']\n";
+    assert_snapshot!(refused(nowhere, &["chain", "run", "a"]), @"
+    exit 2
+    --- stderr
+    autoloop: there is no directory [DIR]/./nowhere
+      hint: name the directory that holds autoloops.toml
+      hint: this is step 2
+    ");
+    assert_snapshot!(refused(BOTH, &["chain", "run", "bth"]), @"
+    exit 2
+    --- stderr
+    autoloop: there is no chain 'bth' in [DIR]/chains.toml
+      hint: did you mean 'both'?
+    ");
+    assert_snapshot!(refused(BOTH, &["run", "--chain", "one,,two"]), @"
+    exit 2
+    --- stderr
+    autoloop: '' cannot be a step: steps are listed with commas, and a step is the name of a preset, of a chain, or a directory
+    ");
+    let long = "[budget]\nmax_steps = 1\n[[chain]]\nname = 'a'\nsteps = ['one', 'two']\n";
+    assert_snapshot!(refused(long, &["chain", "run", "a"]), @"
+    exit 2
+    --- stderr
+    error: chain 'a' has more steps than budget.max_steps = 1 allows
+     --> [DIR]/chains.toml:4:8
+      |
+    4 | name = 'a'
+      |        ^^^
+
+    autoloop: the chains cannot be used because of this error
+    ");
+    let agent = "[[chain]]\nname = 'a'\n[[chain.step]]\npreset = 'one'\nbackend = { timeout_ms = 'soon' }\n";
+    assert_snapshot!(refused(agent, &["chain", "run", "a"]), @r#"
+    exit 2
+    --- stderr
+    error: backend.timeout_ms is "soon"
+     --> --set:1:20
+      |
+    1 | backend.timeout_ms=soon
+      |                    ^^^^ 'soon' is not a duration; write one like 30s, 1m30s, 500ms or 1.5h
+
+    autoloop: the settings cannot be used because of this error
+      hint: this is step 1
+    "#);
+}
+
+#[test]
+fn a_chain_is_listed_and_looked_at() {
+    let sandbox = project(
+        "[ $L = one ] && exec $T emit task.complete; exit 7",
+        &format!("{BOTH}stpes = 3\n[[chain]]\nname = 'twice'\nsteps = ['both', 'both', 'one']\n"),
+    );
+    assert_snapshot!(sandbox.run(&["chain", "list"]), @"
+    exit 0
+    --- stdout
+    both   one, two
+    twice  both, both, one
+    --- stderr
+    warning: unknown key chain.stpes
+     --> [DIR]/chains.toml:4:1
+      |
+    4 | stpes = 3
+      | ^^^^^ did you mean steps?
+    ");
+    assert_snapshot!(sandbox.run(&["inspect", "chain"]), @"
+    exit 1
+    --- stderr
+    autoloop: no chain has begun in .autoloop/journal.jsonl yet
+      hint: `autoloop chain run NAME` begins one
+    ");
+    assert_eq!(sandbox.run(&["chain", "run", "twice", ".", "ship", "it"]).code, Some(1));
+    let shown = |format: &str| {
+        let mut told = sandbox.run(&["inspect", "chain", "--format", format]).to_string();
+        told = told.replace(&chain_id(&sandbox), "[CHAIN]");
+        let runs = sandbox.fields("chain.step.start", "run_id");
+        runs.iter().fold(told, |told, run| told.replace(run, "[RUN]"))
+    };
+    assert_snapshot!(shown("md"), @"
+    exit 0
+    --- stdout
+    # Chain [CHAIN]
+
+    - name: twice
+    - outcome: step_failed
+    - objective: ship it
+
+    | step | preset | run | ended with |
+    |---|---|---|---|
+    | 1 | one | [RUN] | completion_event |
+    | 2 | two | [RUN] | backend_failed |
+    | 3 | one | - | not begun |
+    | 4 | two | - | not begun |
+    | 5 | one | - | not begun |
+    ");
+    assert_snapshot!(shown("json"), @r#"
+    exit 0
+    --- stdout
+    {
+      "began": "[TS]",
+      "chain": "[CHAIN]",
+      "last": "[TS]",
+      "name": "twice",
+      "objective": "ship it",
+      "outcome": "step_failed",
+      "steps": [
+        {
+          "begun": true,
+          "preset": "one",
+          "run": "[RUN]",
+          "step": 1,
+          "stop_reason": "completion_event"
+        },
+        {
+          "begun": true,
+          "preset": "two",
+          "run": "[RUN]",
+          "step": 2,
+          "stop_reason": "backend_failed"
+        },
+        {
+          "begun": false,
+          "preset": "one",
+          "run": null,
+          "step": 3,
+          "stop_reason": null
+        },
+        {
+          "begun": false,
+          "preset": "two",
+          "run": null,
+          "step": 4,
+          "stop_reason": null
+        },
+        {
+          "begun": false,
+          "preset": "one",
+          "run": null,
+          "step": 5,
+          "stop_reason": null
+        }
+      ]
+    }
+    "#);
+    assert!(shown("terminal").contains("not begun"), "{}", shown("terminal"));
+    assert_snapshot!(sandbox.run(&["inspect", "chain", "--chain", "other"]).to_string().replace(&chain_id(&sandbox), "[CHAIN]"), @"
+    exit 1
+    --- stderr
+    autoloop: there is no chain 'other' in .autoloop/journal.jsonl
+      hint: the latest chain is '[CHAIN]'
+    ");
+}

@@ -1,0 +1,146 @@
+//! Chains that were cut off, interrupted or failed, and go on.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![cfg(target_os = "linux")]
+
+mod chains;
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::{Reaped, until};
+use insta::assert_snapshot;
+use rustix::process::{Pid, Signal, kill_process};
+
+use chains::{BOTH, chain_id, count, project, prompts};
+
+/// Waits in the second step until there is a file `go`.
+const WAITS: &str = "if [ $L = two ]; then touch waiting; while [ ! -e go ]; do sleep 0.02; done; fi; echo $L >> done; $T emit task.complete";
+
+#[test]
+fn a_chain_that_failed_goes_on_where_it_failed() {
+    let agent = "[ $L = two ] && [ ! -e mended ] && exit 7; $T emit task.complete";
+    let sandbox = project(agent, BOTH);
+    assert_eq!(sandbox.run(&["chain", "run", "both", ".", "ship it"]).code, Some(1));
+    let output = sandbox.run(&["chain", "run", "--resume"]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.contains("there is no unfinished chain in [DIR]/.autoloop/"), "{output}");
+    sandbox.write("mended", "");
+    let resume = format!("--resume={}", chain_id(&sandbox));
+    let output = sandbox.run(&["chain", "run", &resume]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(sandbox.fields("chain.resume", "resumed_from_step"), ["2"]);
+    assert_eq!(sandbox.fields("chain.resume", "previous_outcome"), ["step_failed"]);
+    assert_eq!(sandbox.fields("chain.complete", "outcome"), ["step_failed", "all_steps_complete"]);
+    // The run of step 2 went on; no other was begun.
+    assert_eq!((count(&sandbox, "loop.start"), count(&sandbox, "loop.resume")), (2, 1));
+    let output = sandbox.run(&["chain", "run", &resume]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.contains("is complete"), "{output}");
+}
+
+/// Starts a chain and waits until its second step is at work.
+fn in_step_two(sandbox: &Sandbox) -> Reaped {
+    let mut command = sandbox.command();
+    command.args(["chain", "run", "both", ".", "ship it"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let harness = Reaped::start(command);
+    until("the second step", || sandbox.path("waiting").exists().then_some(()));
+    harness
+}
+
+#[test]
+fn after_a_kill_only_what_was_not_done_is_done() {
+    let sandbox = project(WAITS, BOTH);
+    in_step_two(&sandbox).kill();
+    until("the agent to end", || sandbox.survivors().is_empty().then_some(()));
+    // Somebody claims that it is over already.
+    let id = chain_id(&sandbox);
+    let mut journal = fs::read_to_string(sandbox.journal_path()).unwrap();
+    journal.push_str(&format!("{{\"run\": \"{id}\", \"iteration\": \"\", \"topic\": \"chain.complete\", \"fields\": {{\"name\": \"both\", \"steps_completed\": \"2\", \"outcome\": \"all_steps_complete\"}}}}\n"));
+    fs::write(sandbox.journal_path(), journal).unwrap();
+    sandbox.write("go", "");
+    let output = sandbox.run(&["chain", "run", "--resume"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(String::from_utf8(sandbox.read("done")).unwrap(), "one\ntwo\n");
+    assert_eq!((count(&sandbox, "loop.start"), count(&sandbox, "loop.resume")), (2, 1));
+    assert_eq!(sandbox.fields("chain.step.finish", "step"), ["1", "2"]);
+    assert!(prompts(&sandbox).last().unwrap().contains("## Step 1: one"));
+}
+
+#[test]
+fn nobody_else_drives_it_and_an_interruption_is_no_failure() {
+    let sandbox = project(WAITS, BOTH);
+    let mut harness = in_step_two(&sandbox);
+    let resume = format!("--resume={}", chain_id(&sandbox));
+    let output = sandbox.run(&["chain", "run", &resume]);
+    assert_eq!(output.code, Some(4), "{output}");
+    assert!(output.stderr.contains("is being driven by another process"), "{output}");
+
+    kill_process(Pid::from_child(&harness.0), Signal::INT).unwrap();
+    assert_eq!(harness.0.wait().unwrap().code(), Some(130));
+    assert_eq!(count(&sandbox, "chain.complete"), 0);
+    sandbox.write("go", "");
+    let output = sandbox.run(&["chain", "run", "--resume"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(String::from_utf8(sandbox.read("done")).unwrap(), "one\ntwo\n");
+}
+
+#[test]
+fn the_steps_of_a_chain_that_goes_on_are_those_that_it_had() {
+    let sandbox = project("exit 7", BOTH);
+    assert_eq!(sandbox.run(&["chain", "run", "both"]).code, Some(1));
+    sandbox.write("chains.toml", "[[chain]]\nname = 'both'\nsteps = ['two']\n");
+    let id = chain_id(&sandbox);
+    let output = sandbox.run(&["chain", "run", &format!("--resume={id}")]);
+    assert_snapshot!(output.to_string().replace(&id, "[CHAIN]"), @"
+    exit 2
+    --- stderr
+    autoloop: chain '[CHAIN]' was begun with the steps one,two, and chains.toml now says two
+      hint: put the steps back as they were, or begin a new chain
+    ");
+}
+
+/// Copies a directory, but for the views that are kept beside a journal.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &to),
+            false => drop(fs::copy(entry.path(), to).unwrap()),
+        }
+    }
+}
+
+/// The harness may die behind any of its records.
+#[test]
+fn whatever_was_the_last_record_the_rest_is_done_once() {
+    let agent = "echo $L >> done; $T emit task.complete";
+    let whole = project(agent, BOTH);
+    assert_eq!(whole.run(&["chain", "run", "both", ".", "ship it"]).code, Some(0));
+    let journal = fs::read_to_string(whole.journal_path()).unwrap();
+    let lines: Vec<&str> = journal.split_inclusive('\n').collect();
+    for kept in 1..lines.len() {
+        let cut = project(agent, BOTH);
+        for part in ["runs", "chains"] {
+            let part = Path::new(".autoloop").join(part);
+            copy(&whole.path(&part), &cut.path(&part));
+        }
+        cut.write_journal(lines[..kept].concat());
+        let output = cut.run(&["chain", "run", "--resume"]);
+        assert_eq!(output.code, Some(0), "behind record {kept}: {output}\n{}", cut.story());
+        assert_eq!(cut.fields("chain.step.finish", "step"), ["1", "2"], "{kept}: {}", cut.story());
+        assert_eq!(cut.fields("chain.complete", "outcome"), ["all_steps_complete"], "{kept}");
+        let runs = (count(&cut, "loop.start"), count(&cut, "loop.complete"));
+        assert_eq!(runs, (2, 2), "{kept}: {}", cut.story());
+        let topics: Vec<&str> = lines[..kept]
+            .iter()
+            .filter(|line| line.contains("iteration.finish"))
+            .copied()
+            .collect();
+        let again = String::from_utf8(cut.read("done")).unwrap().lines().count();
+        assert_eq!(again, 2 - topics.len(), "only what had not ended is done: {kept}");
+    }
+}

@@ -1,0 +1,36 @@
+//! What the tests of chains have in common.
+
+use autoloop_testkit::Sandbox;
+
+/// A project with the loops `one` and `two`, whose agent is a shell script. In it `$L`
+/// says which of the loops is run.
+pub(crate) fn project(agent: &str, chains: &str) -> Sandbox {
+    let agent = format!("case \"$1\" in *'I am one'*) L=one;; *'I am two'*) L=two;; esac\n{agent}");
+    let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), &agent, "");
+    for name in ["one", "two"] {
+        let settings = "event_loop.max_iterations = 2\nreview.enabled = false\n";
+        sandbox.write(format!("{name}/autoloops.toml"), settings);
+        sandbox.write(format!("{name}/harness.md"), format!("I am {name}.\n"));
+    }
+    sandbox.write("chains.toml", chains);
+    sandbox
+}
+
+/// A chain of both.
+pub(crate) const BOTH: &str = "[[chain]]\nname = 'both'\nsteps = ['one', 'two']\n";
+
+/// The id of the first chain.
+pub(crate) fn chain_id(sandbox: &Sandbox) -> String {
+    sandbox.fields("chain.start", "run").remove(0)
+}
+
+/// What was asked of the agent in the iterations, unescaped.
+pub(crate) fn prompts(sandbox: &Sandbox) -> Vec<String> {
+    let unescape = |text: String| text.replace("\\u000a", "\n").replace("\\u0022", "\"");
+    sandbox.fields("iteration.start", "prompt").into_iter().map(unescape).collect()
+}
+
+/// How many records of a topic there are.
+pub(crate) fn count(sandbox: &Sandbox, topic: &str) -> usize {
+    sandbox.fields(topic, "topic").len()
+}

@@ -1,0 +1,257 @@
+//! Chains: several loops, one after another, each told what the earlier ones left.
+//!
+//! A chain has an id of its own in the journal of the project, and every step is an ordinary run. A
+//! [`Chain`] is the fold of the chain's records; [`next_step`] says what follows from it.
+
+mod define;
+mod handoff;
+mod render;
+
+pub use define::{BadChains, Budget, Definition, Definitions, Fault, StepDefinition, UnknownKey};
+pub use handoff::{Report, handoff, result};
+pub use render::Format;
+
+use std::fmt;
+
+use crate::record::{
+    ChainComplete, ChainResume, ChainStart, ChainStepFinish, ChainStepStart, Glance,
+};
+use crate::run::{Ending, Run, Stage};
+
+/// What a chain has come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// Its id.
+    pub id: String,
+    /// What it was started with. `None` for records that no `chain.start` came before.
+    pub start: Option<ChainStart>,
+    /// When it began and when it was last heard of, as written.
+    pub times: (String, String),
+    /// The steps that began, in the order of their numbers.
+    pub steps: Vec<ChainStep>,
+    /// How it ended, as written; `None` while it is under way.
+    pub outcome: Option<String>,
+}
+
+/// What one step has come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChainStep {
+    /// Which one, counted from 1.
+    pub number: u64,
+    /// The loop that it runs.
+    pub preset: String,
+    /// Its run, if the journal says.
+    pub run: Option<String>,
+    /// How it ended; `None` while it is under way.
+    pub stop_reason: Option<String>,
+    /// How long its harness was at it.
+    pub elapsed_ms: u64,
+}
+
+/// How a chain ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every step ended well.
+    AllStepsComplete,
+    /// A step did not.
+    StepFailed,
+    /// The steps took longer than they may.
+    BudgetExceeded,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Outcome::AllStepsComplete => "all_steps_complete",
+            Outcome::StepFailed => "step_failed",
+            Outcome::BudgetExceeded => "budget_exceeded",
+        })
+    }
+}
+
+/// What a chain does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Next {
+    /// It begins.
+    Start,
+    /// This step is begun, or taken up again.
+    Step(u64),
+    /// It ends.
+    Complete(Outcome),
+    /// It has ended.
+    Over,
+}
+
+/// What a step that began needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Resumption {
+    /// A run: there is none on record.
+    Begin,
+    /// Its run has to go on.
+    GoOn,
+    /// Nothing but a record: its run ended well.
+    Finish,
+}
+
+/// The reasons for which a run ends that let a chain go on.
+const ENDED_WELL: [&str; 3] = ["max_iterations", "completion_event", "completion_promise"];
+
+/// Whether a chain goes on behind a step that ended so.
+pub fn is_success(stop_reason: &str) -> bool {
+    ENDED_WELL.contains(&stop_reason)
+}
+
+/// Why a run ended; `None` while it has not, and when it was interrupted, which is no end to a chain.
+pub fn stop_reason(run: &Run) -> Option<&str> {
+    match &run.stage {
+        Stage::Ended(Ending::Complete { reason }) => Some(reason),
+        Stage::Ended(Ending::Stop { reason }) if reason != "interrupted" => Some(reason),
+        _ => None,
+    }
+}
+
+/// What a step needs that began and did not end, by the state of its run.
+pub fn resumption(run: Option<&Run>) -> Resumption {
+    match run {
+        None => Resumption::Begin,
+        Some(run) if stop_reason(run).is_some_and(is_success) => Resumption::Finish,
+        Some(_) => Resumption::GoOn,
+    }
+}
+
+/// What a chain does next. No step that ended is done again.
+pub fn next_step(chain: &Chain, budget: &Budget) -> Next {
+    let Some(start) = &chain.start else { return Next::Start };
+    if chain.outcome.is_some() {
+        return Next::Over;
+    }
+    let mut ended = chain.steps.iter().filter_map(|step| step.stop_reason.as_deref());
+    if ended.any(|reason| !is_success(reason)) {
+        return Next::Complete(Outcome::StepFailed);
+    }
+    let is_open = |number: &u64| !chain.has_ended(*number);
+    match (1..=names(start).count() as u64).find(is_open) {
+        None => Next::Complete(Outcome::AllStepsComplete),
+        Some(_) if chain.spent_ms() >= budget.max_runtime_ms => {
+            Next::Complete(Outcome::BudgetExceeded)
+        }
+        Some(number) => Next::Step(number),
+    }
+}
+
+fn names(start: &ChainStart) -> impl Iterator<Item = &str> {
+    start.steps.split(',').filter(|name| !name.is_empty())
+}
+
+impl Chain {
+    /// A chain of which nothing is known yet.
+    pub fn new(id: impl Into<String>) -> Self {
+        Chain { id: id.into(), ..Chain::default() }
+    }
+
+    /// The loops that it runs, in order.
+    pub fn presets(&self) -> Vec<&str> {
+        self.start.iter().flat_map(names).collect()
+    }
+
+    /// A step that began.
+    pub fn step(&self, number: u64) -> Option<&ChainStep> {
+        self.steps.iter().find(|step| step.number == number)
+    }
+
+    /// How many steps ended, however they did.
+    pub fn ended(&self) -> u64 {
+        self.steps.iter().filter(|step| step.stop_reason.is_some()).count() as u64
+    }
+
+    /// The first step that did not end well.
+    pub fn first_open(&self) -> u64 {
+        let ended_well = |number: &u64| {
+            let reason = self.step(*number).and_then(|step| step.stop_reason.as_deref());
+            reason.is_some_and(is_success)
+        };
+        1 + (1..=self.steps.len() as u64).take_while(ended_well).count() as u64
+    }
+
+    /// How long the steps took that ended.
+    pub fn spent_ms(&self) -> u64 {
+        self.steps.iter().fold(0, |sum, step| sum.saturating_add(step.elapsed_ms))
+    }
+
+    /// Whether it was cut off or interrupted, or is under way: its records cannot tell which.
+    pub fn is_unfinished(&self) -> bool {
+        self.start.is_some() && self.outcome.is_none()
+    }
+
+    fn has_ended(&self, number: u64) -> bool {
+        self.step(number).is_some_and(|step| step.stop_reason.is_some())
+    }
+
+    /// Takes in a record of this chain. Records of others have to be kept away by the caller.
+    pub fn apply(&mut self, record: &Glance<'_>) {
+        if record.has_payload() {
+            return;
+        }
+        if let Some(ts) = record.ts() {
+            self.times.1 = ts.into_owned();
+        }
+        let maybe = |name: &str| record.field(name).map(|text| text.into_owned());
+        let text = |name: &str| maybe(name).unwrap_or_default();
+        let number = |name: &str| text(name).parse::<u64>().unwrap_or_default();
+        match record.topic().as_ref() {
+            // A chain begins once.
+            ChainStart::TOPIC if self.start.is_some() => {}
+            ChainStart::TOPIC => {
+                self.times.0.clone_from(&self.times.1);
+                self.start = Some(ChainStart {
+                    name: text("name"),
+                    steps: text("steps"),
+                    step_count: number("step_count"),
+                    objective: maybe("objective"),
+                });
+            }
+            ChainStepStart::TOPIC => {
+                let step = self.step_mut(number("step"));
+                // What ended stays as it was.
+                if step.stop_reason.is_none() {
+                    step.preset = text("preset");
+                    step.run = maybe("run_id");
+                }
+            }
+            ChainStepFinish::TOPIC => {
+                let step = self.step_mut(number("step"));
+                if step.stop_reason.is_none() {
+                    step.preset = text("preset");
+                    step.stop_reason = Some(text("stop_reason"));
+                    step.elapsed_ms = step.elapsed_ms.saturating_add(number("elapsed_ms"));
+                }
+            }
+            ChainComplete::TOPIC => self.outcome = Some(text("outcome")),
+            ChainResume::TOPIC => self.taken_up(),
+            _ => {}
+        }
+    }
+
+    /// A step that failed is tried again, and what was spent so far is forgotten: whoever takes a chain
+    /// up again wants it to go on.
+    fn taken_up(&mut self) {
+        self.outcome = None;
+        for step in &mut self.steps {
+            step.elapsed_ms = 0;
+            step.stop_reason = step.stop_reason.take().filter(|reason| is_success(reason));
+        }
+    }
+
+    fn step_mut(&mut self, number: u64) -> &mut ChainStep {
+        let place = self.steps.partition_point(|step| step.number < number);
+        if self.steps.get(place).is_none_or(|step| step.number != number) {
+            self.steps.insert(place, ChainStep { number, ..ChainStep::default() });
+        }
+        &mut self.steps[place]
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! What a step of a chain leaves, and what the next one is told of it.
+
+use std::fmt::Write;
+
+use super::Chain;
+use crate::excerpt::{self, Shortened};
+
+/// How many characters of the objective a handoff repeats; the prompt carries it whole.
+const OBJECTIVE: usize = 2_000;
+/// How many characters of outputs and of coordination all steps of a handoff share.
+const LEFT: usize = 24_000;
+
+/// What a step left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Which step.
+    pub number: u64,
+    /// The loop that it ran.
+    pub preset: String,
+    /// Its run.
+    pub run: String,
+    /// How it ended.
+    pub stop_reason: String,
+    /// How many iterations it did.
+    pub iterations: u64,
+    /// The last event that was accepted in it.
+    pub last_event: String,
+    /// What its last iteration printed.
+    pub output: Shortened,
+    /// What its agents said about their work, as Markdown; empty if they said nothing.
+    pub coordination: String,
+}
+
+/// What a step is told: what the chain is for, where in it the step is, and what the steps before it
+/// left. What agents said stands between fences, so that it passes for nothing else.
+pub fn handoff(chain: &Chain, number: u64, before: &[Report]) -> String {
+    let presets = chain.presets();
+    let name = chain.start.as_ref().map_or("", |start| &start.name);
+    let mut out = format!(
+        "Step {number} of {} of chain {}: {}\n",
+        presets.len(),
+        excerpt::one_line(name),
+        presets.join(", ")
+    );
+    if let Some(objective) = chain.start.as_ref().and_then(|start| start.objective.as_deref()) {
+        let shown = excerpt::clip(objective.trim_end(), OBJECTIVE);
+        let _ = write!(out, "\n## Objective of all steps\n\n{shown}\n");
+    }
+    if before.is_empty() {
+        out.push_str("\nNo step came before this one.\n");
+    }
+    let share = LEFT / before.len().max(1);
+    for report in before {
+        let _ = write!(out, "\n## Step {}: {}\n\n", report.number, report.preset);
+        out.push_str(&left(report, share));
+    }
+    out
+}
+
+/// What a step left, as a page of its own.
+pub fn result(report: &Report) -> String {
+    format!("# Step {}: {}\n\n{}", report.number, report.preset, left(report, LEFT))
+}
+
+fn left(report: &Report, budget: usize) -> String {
+    let mut out = format!(
+        "- run: {}\n- ended with: {}\n- iterations: {}\n- last event: {}\n",
+        report.run,
+        excerpt::one_line(&report.stop_reason),
+        report.iterations,
+        excerpt::one_line(&report.last_event),
+    );
+    let Shortened { head, tail, left_out } = report.output.shortened(budget / 3 * 2);
+    let output = match left_out {
+        0 => head,
+        _ => format!("{head}\n[… {left_out} characters left out …]\n{tail}"),
+    };
+    if !output.trim().is_empty() {
+        let _ = write!(out, "\nIts last output:\n\n{}", excerpt::fenced(&output));
+    }
+    if !report.coordination.trim().is_empty() {
+        let said = excerpt::clip(report.coordination.trim_end(), budget / 3);
+        let _ = write!(out, "\nWhat its agents kept book of:\n\n{}", excerpt::fenced(&said));
+    }
+    out
+}

@@ -1,0 +1,263 @@
+//! Carries a chain out: asks for the next step, lets it be done, and puts on record what came of it.
+//!
+//! The records of a chain have an id of their own, in the journal of the project, and one harness writes
+//! them. Every step is a run like any other; whoever knows where presets are carries it out ([`Steps`]).
+//! What a step is told by those before it is in its directory for people, and beside its run for the
+//! harness of the run, which finds it there whoever takes the run up again.
+
+mod ledger;
+mod reports;
+
+use std::path::{Path, PathBuf};
+
+use autoloop_core::chain::{
+    Budget, Chain, Next, Outcome, Report, Resumption, handoff, next_step, result, resumption,
+    stop_reason,
+};
+use autoloop_core::record::{
+    ChainComplete, ChainResume, ChainStart, ChainStepFinish, ChainStepStart, Heading, Record,
+};
+use autoloop_core::run::Run;
+use autoloop_core::run_id::RunId;
+
+use self::ledger::ChainLedger;
+use super::{DriveError, create_dirs, lock_run, run_dir, standing};
+use crate::journal::{Durability, FileJournal};
+use crate::project::{LoadError, read_text};
+use crate::world::{Disk, DiskFile, World};
+
+pub use ledger::{chain_standing, chains};
+
+/// The longest handoff that is read back.
+const LONGEST: u64 = 1024 * 1024;
+
+/// Where a chain is carried out.
+#[derive(Clone, Copy)]
+pub struct ChainScene<'a> {
+    /// The world.
+    pub world: &'a World,
+    /// The journal of the project.
+    pub journal: &'a FileJournal,
+    /// The state directory of the project.
+    pub state_dir: &'a Path,
+    /// How far the chain may go.
+    pub budget: Budget,
+    /// What its records survive.
+    pub durability: Durability,
+}
+
+/// A step that can begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The run that it will be.
+    pub run: String,
+    /// Where the files of its loop are.
+    pub loop_dir: PathBuf,
+}
+
+/// Whoever carries steps out.
+pub trait Steps {
+    /// Why one cannot be.
+    type Error: From<DriveError>;
+
+    /// Makes a step ready to begin.
+    fn prepare(&mut self, step: u64) -> Result<Ready, Self::Error>;
+
+    /// Carries out the step that was made ready.
+    fn begin(&mut self) -> Result<Run, Self::Error>;
+
+    /// Goes on with the run of a step that was cut off or that failed.
+    fn resume(&mut self, step: u64, run: &str) -> Result<Run, Self::Error>;
+}
+
+/// A chain, and everything that is needed to carry it out.
+pub struct ChainDrive<'a> {
+    scene: ChainScene<'a>,
+    ledger: ChainLedger<'a>,
+    start: ChainStart,
+    /// Held as long as the chain is driven, so that nobody else drives it.
+    _lock: Box<dyn DiskFile>,
+}
+
+impl<'a> ChainDrive<'a> {
+    /// Prepares to begin a chain.
+    ///
+    /// # Errors
+    ///
+    /// When another process drives a chain of this id, or its files cannot be written.
+    pub fn begin(scene: ChainScene<'a>, id: &RunId, start: ChainStart) -> Result<Self, DriveError> {
+        let (dir, lock) = lock(&scene, id.as_str())?;
+        let ledger = ChainLedger::begin(scene, id.as_str(), &dir)?;
+        Ok(ChainDrive { scene, ledger, start, _lock: lock })
+    }
+
+    /// Takes a chain up again, and says so on record.
+    ///
+    /// # Errors
+    ///
+    /// When another process drives it, or its records cannot be read or written.
+    pub fn resume(scene: ChainScene<'a>, id: &str) -> Result<Self, DriveError> {
+        let (dir, lock) = lock(&scene, id)?;
+        let ledger = ChainLedger::resume(scene, id, &dir)?;
+        let start = ledger.chain().start.clone().unwrap_or_default();
+        let mut drive = ChainDrive { scene, ledger, start, _lock: lock };
+        let chain = drive.ledger.chain();
+        let previous_outcome = chain.outcome.clone().unwrap_or_default();
+        if chain.start.is_some() && previous_outcome != Outcome::AllStepsComplete.to_string() {
+            let resumed_from_step = chain.first_open();
+            let resume = ChainResume { resumed_from_step, previous_outcome };
+            drive.put(|heading| resume.record(heading))?;
+        }
+        Ok(drive)
+    }
+
+    /// The chain, as far as it is.
+    pub fn chain(&self) -> &Chain {
+        self.ledger.chain()
+    }
+
+    /// Carries the chain out to its end, or until it is interrupted.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be carried on. Everything that happened is on record, and the chain can be taken
+    /// up again.
+    pub fn run<S: Steps>(mut self, steps: &mut S) -> Result<Chain, S::Error> {
+        loop {
+            match next_step(self.chain(), &self.scene.budget) {
+                Next::Start => {
+                    let start = self.start.clone();
+                    self.put(|heading| start.record(heading))?;
+                }
+                Next::Step(number) => {
+                    if !self.step(number, steps)? {
+                        return Ok(self.ledger.into_chain());
+                    }
+                }
+                Next::Complete(outcome) => {
+                    let complete = ChainComplete {
+                        name: self.start.name.clone(),
+                        steps_completed: self.chain().ended(),
+                        outcome: outcome.to_string(),
+                    };
+                    self.put(|heading| complete.record(heading))?;
+                }
+                Next::Over => return Ok(self.ledger.into_chain()),
+            }
+        }
+    }
+
+    /// Does one step. Says whether it ended: one that was interrupted did not.
+    fn step<S: Steps>(&mut self, number: u64, steps: &mut S) -> Result<bool, S::Error> {
+        let before = self.scene.world.clock.elapsed();
+        let known = self.chain().step(number).and_then(|step| step.run.clone());
+        let state = match &known {
+            Some(run) => {
+                let ChainScene { world, journal, state_dir, .. } = self.scene;
+                standing(journal, state_dir, (run, &*world.disk))?
+            }
+            None => None,
+        };
+        let run = match (resumption(state.as_ref()), state) {
+            (Resumption::Finish, Some(run)) => run,
+            (Resumption::GoOn, Some(run)) => steps.resume(number, &run.id)?,
+            _ => {
+                self.announce(number, steps.prepare(number)?)?;
+                steps.begin()?
+            }
+        };
+        let Some(reason) = stop_reason(&run) else { return Ok(false) };
+        let took = self.scene.world.clock.elapsed().saturating_sub(before);
+        let finish = ChainStepFinish {
+            step: number,
+            preset: self.preset(number),
+            stop_reason: reason.to_owned(),
+            elapsed_ms: Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
+        };
+        self.put(|heading| finish.record(heading))?;
+        if let [.., last] = self.reports(number)?.as_slice() {
+            self.write(&self.step_dir(number).join("result.md"), &result(last))?;
+        }
+        Ok(true)
+    }
+
+    /// Writes down what the step is told, and says on record that it begins.
+    fn announce(&mut self, number: u64, ready: Ready) -> Result<(), DriveError> {
+        let text = handoff(self.chain(), number, &self.reports(number - 1)?);
+        let dir = self.step_dir(number);
+        self.write(&dir.join("handoff.md"), &text)?;
+        let run_dir = run_dir(self.scene.state_dir, &ready.run)?;
+        self.write(&handoff_file(&run_dir), &text)?;
+        let start = ChainStepStart {
+            step: number,
+            preset: self.preset(number),
+            preset_dir: ready.loop_dir.display().to_string(),
+            work_dir: dir.display().to_string(),
+            run_id: Some(ready.run),
+        };
+        self.put(|heading| start.record(heading))
+    }
+
+    /// What the steps up to one left.
+    fn reports(&self, last: u64) -> Result<Vec<Report>, DriveError> {
+        let ended = self.chain().steps.iter().filter(|step| step.number <= last);
+        reports::read(self.scene.journal, ended)
+    }
+
+    fn preset(&self, number: u64) -> String {
+        let place = usize::try_from(number - 1).unwrap_or(usize::MAX);
+        self.chain().presets().get(place).copied().unwrap_or_default().to_owned()
+    }
+
+    fn step_dir(&self, number: u64) -> PathBuf {
+        chain_dir(self.scene.state_dir, &self.chain().id).join(format!("step-{number}"))
+    }
+
+    fn write(&self, path: &Path, text: &str) -> Result<(), DriveError> {
+        let world = self.scene.world;
+        create_dirs(path.parent().unwrap_or(path), world)?;
+        world
+            .disk
+            .replace(path, text.as_bytes())
+            .map_err(|source| DriveError::Write { path: path.to_owned(), source })
+    }
+
+    fn put(&mut self, record: impl FnOnce(&Heading) -> Record) -> Result<(), DriveError> {
+        let heading = Heading {
+            run: self.chain().id.clone(),
+            iteration: String::new(),
+            now: self.scene.world.clock.now(),
+        };
+        self.ledger.append(record(&heading))
+    }
+}
+
+/// Makes sure that nobody else drives the chain, as long as the result is held.
+fn lock(scene: &ChainScene<'_>, id: &str) -> Result<(PathBuf, Box<dyn DiskFile>), DriveError> {
+    if !RunId::is_safe(id) {
+        return Err(DriveError::BadRunId(id.to_owned()));
+    }
+    let dir = chain_dir(scene.state_dir, id);
+    let lock = lock_run(&dir, id, scene.world).map_err(|error| match error {
+        DriveError::Busy { run, holder } => DriveError::BusyChain { chain: run, holder },
+        error => error,
+    })?;
+    Ok((dir, lock))
+}
+
+/// Where the files of a chain are.
+fn chain_dir(state_dir: &Path, id: &str) -> PathBuf {
+    state_dir.join("chains").join(id)
+}
+
+/// Where the harness of a run finds what the earlier steps of the chain left.
+fn handoff_file(run_dir: &Path) -> PathBuf {
+    run_dir.join("handoff.md")
+}
+
+/// What a run is told by the earlier steps of its chain; nothing outside of one.
+pub(super) fn handoff_of_run(run_dir: &Path, disk: &dyn Disk) -> Result<String, DriveError> {
+    let path = handoff_file(run_dir);
+    let text = read_text(disk, &path, LONGEST);
+    Ok(text.map_err(|why| LoadError::Unreadable { path, why })?.unwrap_or_default())
+}

@@ -1,0 +1,138 @@
+//! The records of one chain, as its harness knows them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use autoloop_core::chain::Chain;
+use autoloop_core::provenance::{Mark, claim};
+use autoloop_core::record::{Glance, Record, print};
+
+use super::{ChainScene, DriveError, chain_dir};
+use crate::drive::ledger::unwritable;
+use crate::drive::notebook::{Notebook, Noted};
+use crate::journal::{Append, FileJournal, Journal, NewRecord, Position};
+use crate::world::Disk;
+
+/// What is on record about a chain. Only its own harness adds to it.
+pub(super) struct ChainLedger<'a> {
+    scene: ChainScene<'a>,
+    chain: Chain,
+    notebook: Notebook,
+}
+
+impl<'a> ChainLedger<'a> {
+    pub(super) fn begin(scene: ChainScene<'a>, id: &str, dir: &Path) -> Result<Self, DriveError> {
+        let notebook = Notebook::begin(dir, &[], scene.world).map_err(unwritable)?;
+        Ok(ChainLedger { scene, chain: Chain::new(id), notebook })
+    }
+
+    pub(super) fn resume(scene: ChainScene<'a>, id: &str, dir: &Path) -> Result<Self, DriveError> {
+        // What its last harness wrote may lack nothing but the newline.
+        scene.journal.repair()?;
+        let (chain, marks) = known(scene.journal, id, Noted::read(dir, &*scene.world.disk))?;
+        let notebook = Notebook::begin(dir, &marks, scene.world).map_err(unwritable)?;
+        Ok(ChainLedger { scene, chain, notebook })
+    }
+
+    pub(super) fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    pub(super) fn into_chain(self) -> Chain {
+        self.chain
+    }
+
+    /// Appends a record of the harness, and takes it in.
+    pub(super) fn append(&mut self, record: Record) -> Result<(), DriveError> {
+        let mut line = Vec::new();
+        print(&record, &mut line);
+        let records = [NewRecord::from(record)];
+        self.notebook.note(&records).map_err(unwritable)?;
+        let how = Append { expect: None, durability: self.scene.durability };
+        self.scene.journal.append(&records, how)?;
+        self.notebook.written();
+        if let Ok(glance) = Glance::read(line.trim_ascii_end()) {
+            self.chain.apply(&glance);
+        }
+        Ok(())
+    }
+}
+
+/// What a chain has come to by its own records; `None` when there are none. For whoever means to go on
+/// with it: a last record that lacks nothing but its newline is given it.
+///
+/// # Errors
+///
+/// When the journal cannot be read.
+pub fn chain_standing(
+    journal: &FileJournal,
+    state_dir: &Path,
+    (id, disk): (&str, &dyn Disk),
+) -> Result<Option<Chain>, DriveError> {
+    journal.repair()?;
+    let noted = Noted::read(&chain_dir(state_dir, id), disk);
+    let (chain, _) = known(journal, id, noted)?;
+    Ok(chain.start.is_some().then_some(chain))
+}
+
+/// Every chain of a journal as its records tell it, in the order in which they began.
+///
+/// # Errors
+///
+/// When the journal cannot be read.
+pub fn chains(journal: &FileJournal) -> Result<Vec<Chain>, DriveError> {
+    let mut chains: Vec<Chain> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    journal.read(Position::START, &mut |line| {
+        line.records(|record| {
+            if !record.has_payload() && record.topic().starts_with("chain.") {
+                let id = record.run().into_owned();
+                let place = *places.entry(id.clone()).or_insert_with(|| {
+                    chains.push(Chain::new(id));
+                    chains.len() - 1
+                });
+                chains[place].apply(record);
+            }
+        });
+        ControlFlow::Continue(())
+    })?;
+    chains.retain(|chain| chain.start.is_some());
+    Ok(chains)
+}
+
+/// A chain by what its harness noted, or by all that is said where nothing was noted. A copy of a
+/// record of ours is not ours: the first one is.
+fn known(journal: &FileJournal, id: &str, noted: Noted) -> Result<(Chain, Vec<Mark>), DriveError> {
+    let mut left: Option<HashMap<Mark, u32>> = match noted {
+        Noted::Nothing => None,
+        Noted::All(marks) => Some(marks.into_iter().fold(HashMap::new(), |mut left, mark| {
+            *left.entry(mark).or_default() += 1;
+            left
+        })),
+    };
+    let mut is_own = |mark: &Mark| match &mut left {
+        None => true,
+        Some(left) => match left.get_mut(mark) {
+            Some(count @ 1..) => {
+                *count -= 1;
+                true
+            }
+            _ => false,
+        },
+    };
+    let (mut chain, mut marks) = (Chain::new(id), Vec::new());
+    journal.read(Position::START, &mut |line| {
+        line.records(|record| {
+            if record.run() != id {
+                return;
+            }
+            if let Some(mark) = claim(record).filter(&mut is_own) {
+                chain.apply(record);
+                marks.push(mark);
+            }
+        });
+        ControlFlow::Continue(())
+    })?;
+    Ok((chain, marks))
+}
