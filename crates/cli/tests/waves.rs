@@ -2,6 +2,8 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a scene that cannot be set fails its test")]
 
+use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 
 use autoloop_testkit::Sandbox;
@@ -276,4 +278,66 @@ fn an_interrupt_ends_all_branches_and_the_wave_goes_on_later() {
     assert_eq!(sandbox.run(&["run", "--resume", ".", "-i", "2"]).code, Some(1));
     assert_eq!(sandbox.fields("wave.branch.finish", "stop_reason"), ["max_iterations"; 3]);
     assert_eq!(sandbox.fields("wave.join.finish", "routing_basis"), ["opening_context"]);
+}
+
+#[test]
+fn no_list_is_too_long_or_too_strange() {
+    let sandbox = waves(
+        "[ $N = 1 ] && $T emit explore.parallel --file huge; [ $N = 2 ] && $T emit explore.parallel --file strange; true",
+        "echo here",
+        "",
+    );
+    sandbox.write("huge", "- one of very many\n".repeat(600_000));
+    sandbox.write("strange", "- ../../../etc/passwd\n- \u{1b}[31mred\u{7} / \u{202e}x\n");
+    assert_eq!(sandbox.run(&["run", ".", "-i", "3"]).code, Some(1));
+    assert_eq!(sandbox.fields("wave.invalid", "reason"), ["branch_list_too_long"]);
+    assert_eq!(sandbox.fields("wave.branch.finish", "stop_reason"), ["max_iterations"; 2]);
+    let run = sandbox.fields("loop.start", "run").remove(0);
+    let branches = sandbox.path(format!(".autoloop/waves/{run}-wave-1/branches"));
+    let mut names: Vec<_> =
+        fs::read_dir(branches).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["branch-1", "branch-2"]);
+    let prompt = sandbox.run(&["inspect", "prompt", "3"]).stdout;
+    let found = &prompt[prompt.find("What the branches found:").unwrap()..];
+    assert!(
+        !found.contains('\u{1b}') && found.contains("branch-1: ../../../etc/passwd"),
+        "{found}"
+    );
+}
+
+#[test]
+fn a_wave_that_is_cut_off_behind_any_record_comes_to_the_same_end() {
+    let ask = "[ $N = 1 ] && $T emit tasks.ready.parallel \"$(printf -- '- a\\n- b\\n- c\\n- d')\"; [ $N = 2 ] && $T emit built; true";
+    let sandbox = waves(ask, "$T emit built; echo done", "");
+    assert_eq!(sandbox.run(&["run", ".", "-i", "3"]).code, Some(1));
+    let (state, kept) = (sandbox.path(".autoloop"), sandbox.path("kept"));
+    let copy = |from: &Path, to: &Path| {
+        let mut copy = sandbox.at_home("cp");
+        copy.arg("-a").args([from, to]);
+        assert_eq!(sandbox.finish(copy).code, Some(0));
+    };
+    copy(&state, &kept);
+    let journal = String::from_utf8(fs::read(sandbox.journal_path()).unwrap()).unwrap();
+    let lines: Vec<&str> = journal.split_inclusive('\n').collect();
+    let end = |sandbox: &Sandbox| {
+        let mut branches = sandbox.fields("wave.branch.finish", "branch_id");
+        branches.sort();
+        let joined = sandbox.fields("tasks.ready.parallel.joined", "source");
+        let own = sandbox.run(&["inspect", "metrics", "--format", "csv"]).stdout;
+        let events: Vec<String> =
+            own.lines().map(|row| row.split(',').take(3).collect::<Vec<_>>().join(",")).collect();
+        (branches, joined, events, sandbox.fields("wave.join.finish", "resume_roles"))
+    };
+    let whole = end(&sandbox);
+    assert_eq!((whole.0.len(), whole.1.len()), (4, 1));
+    for cut in 1..lines.len() - 1 {
+        fs::remove_dir_all(&state).unwrap();
+        copy(&kept, &state);
+        fs::write(sandbox.journal_path(), lines[..cut].concat()).unwrap();
+        let run = sandbox.fields("loop.start", "run").remove(0);
+        let output = sandbox.run(&["run", &format!("--resume={run}"), ".", "-i", "3"]);
+        assert_eq!(output.code, Some(1), "cut behind record {cut}: {}", output.stderr);
+        assert_eq!(end(&sandbox), whole, "cut behind record {cut}: {}", lines[cut - 1]);
+    }
 }

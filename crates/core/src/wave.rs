@@ -12,7 +12,7 @@ mod step;
 pub(crate) use save::{load_requests, save_requests};
 
 pub use list::{BadList, objectives};
-pub use state::{Branch, Outcome, Request, Wave, Waves};
+pub use state::{Branch, Outcome, Request, Told, Wave, Waves};
 pub use step::{BranchOrder, Join, WaveStep, next};
 
 use crate::topic::{Topic, TopicClass};

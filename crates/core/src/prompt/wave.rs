@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::excerpt::{fenced, one_line};
 use crate::record::{WaveBranchFinish, WaveBranchStart, WaveStart};
-use crate::wave::{Branch, Join, Wave};
+use crate::wave::{Branch, Wave};
 
 /// How a wave is asked for, for the prompt of a run that may.
 pub fn offer(bin: &str, most: u64) -> String {
@@ -62,11 +62,6 @@ pub fn result_page(start: &WaveBranchStart, finish: &WaveBranchFinish) -> String
 }
 
 /// `join.md`: what came of all of them.
-pub fn join_page(wave: &Wave, join: &Join) -> String {
-    let mut out = format!(
-        "# Wave {}\n\nOutcomes: {}\n\nThe run goes on after `{}`.\n\n",
-        wave.id, join.start.branch_outcomes, join.finish.resume_recent_event
-    );
-    out.push_str(&results(wave, usize::MAX));
-    out
+pub fn join_page(wave: &Wave) -> String {
+    format!("# Wave {}\n\n{}", wave.id, results(wave, usize::MAX))
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-/// The longest list, in bytes. More is not a list that a person could read.
-pub(super) const LONGEST: usize = 256 * 1024;
+/// The longest list, in bytes. Of a giant record a reader may keep only the beginning of a payload, but
+/// always more than this, so no list is ever taken for a shorter one.
+pub(super) const LONGEST: usize = 10_000;
 
 /// Why a text is no list of objectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,8 +21,8 @@ pub enum BadList {
     /// An item stands there twice.
     #[error("an objective stands in it twice")]
     Repeated,
-    /// It is longer than 256 KiB.
-    #[error("it is longer than 256 KiB")]
+    /// It is longer than 10,000 bytes.
+    #[error("it is longer than 10,000 bytes; write long objectives to files and name them")]
     TooLong,
 }
 

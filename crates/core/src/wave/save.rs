@@ -1,6 +1,6 @@
 //! The waves of a run, as bytes that can be kept.
 
-use super::state::{Branch, Outcome, Request, Wave, Waves};
+use super::state::{Branch, Outcome, Request, Told, Wave, Waves};
 use crate::excerpt::Shortened;
 use crate::view::bytes::{Taker, put_number, put_text};
 
@@ -45,7 +45,8 @@ fn save_wave(wave: &Wave, out: &mut Vec<u8>) {
     for text in [&wave.id, &wave.trigger, &wave.opening_event, &wave.resume_event] {
         put_text(text, out);
     }
-    put_number(wave.is_joining.into(), out);
+    let Told { start, timeout, failed } = wave.told;
+    put_number(u64::from(start) | u64::from(timeout) << 1 | u64::from(failed) << 2, out);
     put_number(wave.branches.len() as u64, out);
     for Branch { objective, is_begun, outcome } in &wave.branches {
         put_text(objective, out);
@@ -63,9 +64,10 @@ fn save_wave(wave: &Wave, out: &mut Vec<u8>) {
 fn load_wave(taker: &mut Taker<'_>) -> Option<Wave> {
     let mut text = || taker.text().map(str::to_owned);
     let (id, trigger, opening_event, resume_event) = (text()?, text()?, text()?, text()?);
-    let is_joining = taker.number()? == 1;
+    let told = taker.number()?;
+    let told = Told { start: told & 1 != 0, timeout: told & 2 != 0, failed: told & 4 != 0 };
     let branches = (0..taker.count()?).map(|_| load_branch(taker)).collect::<Option<Vec<_>>>()?;
-    Some(Wave { id, trigger, opening_event, branches, is_joining, resume_event })
+    Some(Wave { id, trigger, opening_event, branches, told, resume_event })
 }
 
 fn load_branch(taker: &mut Taker<'_>) -> Option<Branch> {

@@ -2,8 +2,8 @@
 
 use crate::excerpt::Shortened;
 use crate::record::{
-    Glance, WaveBranchFinish, WaveBranchStart, WaveInvalid, WaveJoinFinish, WaveJoinStart,
-    WaveStart,
+    Glance, WaveBranchFinish, WaveBranchStart, WaveFailed, WaveInvalid, WaveJoinFinish,
+    WaveJoinStart, WaveStart, WaveTimeout,
 };
 
 /// How many characters of a branch's output are kept for the parent.
@@ -90,10 +90,21 @@ pub struct Wave {
     pub opening_event: String,
     /// What is done in it.
     pub branches: Vec<Branch>,
-    /// Whether the outcomes are on record together.
-    pub is_joining: bool,
+    /// How much of its join is on record.
+    pub told: Told,
     /// The event that routes the run after it; empty until the join is finished.
     pub resume_event: String,
+}
+
+/// How much of a join is on record before its end: a crash can leave a part of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// The outcomes.
+    pub start: bool,
+    /// Which branches took too long.
+    pub timeout: bool,
+    /// Which branches failed.
+    pub failed: bool,
 }
 
 /// One branch of a wave.
@@ -143,7 +154,7 @@ impl Wave {
             trigger: text("trigger_topic"),
             opening_event: text("opening_recent_event"),
             branches: objectives.into_iter().map(branch).collect(),
-            is_joining: false,
+            told: Told::default(),
             resume_event: String::new(),
         }
     }
@@ -174,7 +185,9 @@ impl Wave {
                     });
                 }
             }
-            WaveJoinStart::TOPIC => self.is_joining = true,
+            WaveJoinStart::TOPIC => self.told.start = true,
+            WaveTimeout::TOPIC => self.told.timeout = true,
+            WaveFailed::TOPIC => self.told.failed = true,
             WaveJoinFinish::TOPIC => self.resume_event = text("resume_recent_event"),
             _ => {}
         }

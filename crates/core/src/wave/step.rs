@@ -33,17 +33,19 @@ pub struct BranchOrder {
     pub run: String,
 }
 
-/// What is put on record when all branches have ended, but for times.
+/// What is put on record when all branches have ended, as far as it is not there yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Join {
     /// The outcomes.
-    pub start: WaveJoinStart,
+    pub start: Option<WaveJoinStart>,
     /// Which took too long, if any did.
     pub timeout: Option<WaveTimeout>,
     /// Which failed otherwise, if any did.
     pub failed: Option<WaveFailed>,
-    /// How the run goes on.
-    pub finish: WaveJoinFinish,
+    /// How the run goes on, without how long that took.
+    pub finish: Option<WaveJoinFinish>,
+    /// The event by which it does.
+    pub joined_topic: String,
 }
 
 /// Decides what a wave needs: the one under way, or the one that is asked for.
@@ -143,27 +145,35 @@ fn join(wave: &Wave, topology: &Topology) -> Join {
         Some(_) => ("joined_event", joined.clone()),
     };
     let Route { roles, events } = topology.route(&resume_event);
+    let told = wave.told;
+    let wave_id = || wave.id.clone();
+    let start = || WaveJoinStart {
+        wave_id: wave_id(),
+        trigger_topic: wave.trigger.clone(),
+        branch_count: wave.branches.len() as u64,
+        elapsed_ms: ended().map(|(_, outcome)| outcome.elapsed_ms).max(),
+        branch_outcomes: outcomes.join(","),
+    };
+    let finish = || WaveJoinFinish {
+        wave_id: wave_id(),
+        trigger_topic: wave.trigger.clone(),
+        joined_topic: joined.clone(),
+        routing_basis: basis.to_owned(),
+        resume_recent_event: resume_event.clone(),
+        resume_roles: roles.join(","),
+        resume_events: events.join(","),
+        elapsed_ms: 0,
+    };
+    let is_finished = !wave.resume_event.is_empty();
     Join {
-        start: WaveJoinStart {
-            wave_id: wave.id.clone(),
-            trigger_topic: wave.trigger.clone(),
-            branch_count: wave.branches.len() as u64,
-            elapsed_ms: ended().map(|(_, outcome)| outcome.elapsed_ms).max(),
-            branch_outcomes: outcomes.join(","),
-        },
+        start: (!told.start).then(start),
         timeout: listed(timed_out)
-            .map(|timed_out_branches| WaveTimeout { wave_id: wave.id.clone(), timed_out_branches }),
+            .filter(|_| !told.timeout && !is_finished)
+            .map(|timed_out_branches| WaveTimeout { wave_id: wave_id(), timed_out_branches }),
         failed: listed(failed)
-            .map(|failed_branches| WaveFailed { wave_id: wave.id.clone(), failed_branches }),
-        finish: WaveJoinFinish {
-            wave_id: wave.id.clone(),
-            trigger_topic: wave.trigger.clone(),
-            joined_topic: joined,
-            routing_basis: basis.to_owned(),
-            resume_recent_event: resume_event,
-            resume_roles: roles.join(","),
-            resume_events: events.join(","),
-            elapsed_ms: 0,
-        },
+            .filter(|_| !told.failed && !is_finished)
+            .map(|failed_branches| WaveFailed { wave_id: wave_id(), failed_branches }),
+        finish: (!is_finished).then(finish),
+        joined_topic: joined.clone(),
     }
 }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use autoloop_core::prompt::wave::{join_page, result_page, spec_page};
-use autoloop_core::record::{Body, Heading, Record, WaveBranchFinish, WaveStart};
+use autoloop_core::record::{Body, Heading, Record, WaveBranchFinish, WaveJoinFinish, WaveStart};
 use autoloop_core::run::{Ending, Stage};
 use autoloop_core::run_id::RunId;
 use autoloop_core::topic::Topic;
@@ -140,17 +140,22 @@ impl Drive<'_> {
     }
 
     fn join(&mut self, join: &Join) -> Result<(), DriveError> {
-        if let Some(wave) = &self.ledger.run().waves.open {
-            let page = join_page(wave, join);
-            let dir = self.wave_dir(&wave.id)?;
-            self.write_page(&dir, "join.md", &page)?;
-        }
+        let Some(wave) = &self.ledger.run().waves.open else { return Ok(()) };
+        let began = self.world.clock.elapsed();
+        let page = join_page(wave);
+        let wave = wave.id.clone();
+        self.write_page(&self.wave_dir(&wave)?, "join.md", &page)?;
+        let elapsed_ms = millis(self.world.clock.elapsed().saturating_sub(began));
         self.put_all(|heading| {
-            [Some(join.start.record(heading))]
+            [join.start.as_ref().map(|start| start.record(heading))]
                 .into_iter()
                 .chain([join.timeout.as_ref().map(|timeout| timeout.record(heading))])
                 .chain([join.failed.as_ref().map(|failed| failed.record(heading))])
-                .chain([Some(join.finish.record(heading)), Some(joined(heading, join))])
+                .chain([join
+                    .finish
+                    .as_ref()
+                    .map(|finish| WaveJoinFinish { elapsed_ms, ..finish.clone() }.record(heading))])
+                .chain([Some(joined(heading, join, &wave))])
                 .flatten()
                 .collect()
         })
@@ -174,9 +179,8 @@ impl Drive<'_> {
 }
 
 /// The event by which the run goes on. It looks like an agent's, and only the harness writes it.
-fn joined(heading: &Heading, join: &Join) -> Record {
-    let topic = Topic::new(join.finish.joined_topic.clone());
-    let mut record = heading.agent(topic, join.finish.wave_id.clone());
+fn joined(heading: &Heading, join: &Join, wave: &str) -> Record {
+    let mut record = heading.agent(Topic::new(join.joined_topic.clone()), wave);
     if let Body::Agent { source, .. } = &mut record.body {
         "harness".clone_into(source);
     }
