@@ -101,15 +101,14 @@ impl Drive<'_> {
         let (sender, ends) = mpsc::channel();
         thread::scope(|scope| {
             for order in orders {
-                let sender = sender.clone();
-                let name = order.start.branch_id.clone();
-                let work = move || {
-                    let _ = sender.send(stage.carry_out(order));
-                };
-                // A system that gives no more threads lets us do it ourselves, one by one.
-                if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, work) {
-                    let note = format!("cannot start a thread for a branch: {error}");
-                    (self.tell)(Progress::Note(&note));
+                let (sender, again) = (sender.clone(), order.clone());
+                let told = sender.clone();
+                // Whoever waits for the ends lives as long as this scope.
+                let work = move || drop(sender.send(stage.carry_out(order)));
+                let name = again.start.branch_id.clone();
+                if thread::Builder::new().name(name).spawn_scoped(scope, work).is_err() {
+                    // The system gives no more threads, so this one does it, before it starts others.
+                    drop(told.send(stage.carry_out(again)));
                 }
             }
             drop(sender);

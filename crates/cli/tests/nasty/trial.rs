@@ -1,0 +1,187 @@
+//! A job that is tried, and what the system says about its processes.
+
+use super::*;
+
+/// Nothing of a job may be there so long after its deadline.
+pub(crate) const SOON: Duration = Duration::from_secs(2);
+
+pub(crate) fn world() -> World {
+    let spawner = OsSpawner::through(env!("CARGO_BIN_EXE_autoloop"));
+    World { spawner: Arc::new(spawner), ..World::real() }
+}
+
+/// A directory for one job, and how its job is put together.
+pub(crate) struct Trial {
+    pub(crate) dir: TempDir,
+    pub(crate) token: String,
+}
+
+impl Trial {
+    pub(crate) fn new() -> Self {
+        Trial { dir: tempfile::tempdir().unwrap(), token: token(&OsEntropy) }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn job(&self, program: impl AsRef<Path>) -> Job {
+        Job {
+            program: program.as_ref().into(),
+            dir: Some(self.dir.path().to_owned()),
+            token: self.token.clone(),
+            notes: Some(notes_dir(self.dir.path())),
+            spool: Some(Spool { stdout: self.path("out"), stderr: self.path("err") }),
+            limits: Limits {
+                deadline: Some(Duration::from_secs(60)),
+                grace: Duration::from_millis(300),
+                ..Limits::default()
+            },
+            ..Job::default()
+        }
+    }
+
+    pub(crate) fn sh(&self, script: &str) -> Job {
+        Job { args: vec!["-c".into(), script.into()], ..self.job("/bin/sh") }
+    }
+
+    /// Runs a job to its end, after which nobody may be left.
+    pub(crate) fn run(&self, job: Job) -> Finished {
+        let finished = process::run(job, &world(), &Interrupts::default());
+        self.nobody_is_left();
+        finished
+    }
+
+    pub(crate) fn start(&self, job: Job) -> Running {
+        world().spawner.spawn(job).unwrap()
+    }
+
+    pub(crate) fn nobody_is_left(&self) {
+        assert_eq!(self.marked(), [], "still there: {}", self.names());
+        let notes = fs::read_dir(notes_dir(self.dir.path())).into_iter().flatten().count();
+        assert_eq!(notes, 0, "a note is left");
+    }
+
+    /// All processes that carry the token, also shims.
+    pub(crate) fn marked(&self) -> Vec<Pid> {
+        let mark = format!("{TOKEN}={}", self.token).into_bytes();
+        let ids = fs::read_dir("/proc").unwrap().flatten();
+        let ids = ids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        ids.filter(|id: &i32| {
+            fs::read(format!("/proc/{id}/environ"))
+                .is_ok_and(|vars| vars.split(|byte| *byte == 0).any(|var| var == mark))
+        })
+        .filter_map(Pid::from_raw)
+        .collect()
+    }
+
+    pub(crate) fn names(&self) -> String {
+        let line = |pid: Pid| fs::read_to_string(format!("/proc/{}/cmdline", pid.as_raw_nonzero()));
+        self.marked().into_iter().filter_map(|pid| line(pid).ok()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Waits until a file is there.
+    pub(crate) fn wait_for(&self, name: &str) {
+        let path = self.path(name);
+        let mut watch = RealDisk.watch(&path).unwrap();
+        let clock = SystemClock::default();
+        while !path.exists() {
+            assert!(clock.elapsed() < Duration::from_secs(30), "{name} never came");
+            watch.changed(Duration::from_secs(1)).unwrap();
+        }
+    }
+}
+
+pub(crate) fn end(running: &Running) -> Finished {
+    match running.reports.iter().last() {
+        Some(Report::Finished(finished)) => *finished,
+        other => panic!("the last report is {other:?}"),
+    }
+}
+
+pub(crate) fn code(finished: &Finished) -> i32 {
+    match finished.ending {
+        Ending::Exited(Exit::Code(code)) => code,
+        ref other => panic!("ended by {other:?}, said {}", finished.stderr.text()),
+    }
+}
+
+pub(crate) fn ended_by(signal: i32) -> Ending {
+    Ending::Exited(Exit::Signal(signal))
+}
+
+pub(crate) fn never_started(finished: &Finished) -> &str {
+    match &finished.ending {
+        Ending::NeverStarted(why) => &why.message,
+        other => panic!("ended by {other:?}"),
+    }
+}
+
+/// Whether a program is there; a test that needs it says so loudly and does nothing.
+pub(crate) fn has(program: &str) -> bool {
+    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+        .any(|dir| dir.join(program).exists());
+    if !found {
+        eprintln!("SKIPPED: this machine has no {program}");
+    }
+    found
+}
+
+pub(crate) fn deadline(job: Job, millis: u64) -> Job {
+    let limits = Limits { deadline: Some(Duration::from_millis(millis)), ..job.limits };
+    Job { limits, ..job }
+}
+
+// How jobs end.
+
+pub(crate) fn pid(id: u32) -> Pid {
+    Pid::from_raw(i32::try_from(id).unwrap()).unwrap()
+}
+
+pub(crate) fn kill(id: u32, signal: Unix) {
+    kill_process(pid(id), signal).unwrap();
+}
+
+/// Waits for processes to end.
+pub(crate) fn all_die(all: &[Pid], within: Duration) {
+    let within = Timespec::try_from(within).unwrap();
+    for one in all {
+        let Ok(held) = pidfd_open(*one, PidfdFlags::empty()) else { continue };
+        let ended = poll(&mut [PollFd::new(&held, PollFlags::IN)], Some(&within)).unwrap();
+        assert_eq!(ended, 1, "process {one:?} is still there");
+    }
+}
+
+pub(crate) fn number(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().cast_unsigned()
+}
+
+/// One field of `/proc/<pid>/stat`, behind the name. A group or session led from outside our
+/// process namespace (a container's) is numbered 0 there, so these are not all process ids.
+pub(crate) fn stat(pid: Pid, field: usize) -> u32 {
+    let text = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
+    let (_, fields) = text.rsplit_once(')').unwrap();
+    fields.split_whitespace().nth(field).unwrap().parse().unwrap()
+}
+
+pub(crate) fn parent_of(child: Pid) -> u32 {
+    stat(child, 1)
+}
+
+/// Whether a process is a child of the shim and leads a group.
+pub(crate) fn leads(candidate: Pid, shim: u32) -> bool {
+    parent_of(candidate) == shim && stat(candidate, 2) == number(candidate)
+}
+
+/// The agent: the parent of the process that leads its own session.
+pub(crate) fn parent_of_escaped(trial: &Trial) -> Pid {
+    let escaped = |one: &Pid| stat(*one, 3) == number(*one);
+    let escaped = trial.marked().into_iter().find(escaped).expect("somebody has escaped");
+    pid(parent_of(escaped))
+}
+
+pub(crate) fn peak_of_memory(id: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
