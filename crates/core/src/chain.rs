@@ -16,7 +16,7 @@ use std::fmt;
 use crate::record::{
     ChainComplete, ChainResume, ChainStart, ChainStepFinish, ChainStepStart, Glance,
 };
-use crate::run::{Ending, Run, Stage};
+use crate::run::{Run, ended_well};
 
 /// What a chain has come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,28 +95,11 @@ pub enum Resumption {
     Finish,
 }
 
-/// The reasons for which a run ends that let a chain go on.
-const ENDED_WELL: [&str; 3] = ["max_iterations", "completion_event", "completion_promise"];
-
-/// Whether a chain goes on behind a step that ended so.
-pub fn is_success(stop_reason: &str) -> bool {
-    ENDED_WELL.contains(&stop_reason)
-}
-
-/// Why a run ended; `None` while it has not, and when it was interrupted, which is no end to a chain.
-pub fn stop_reason(run: &Run) -> Option<&str> {
-    match &run.stage {
-        Stage::Ended(Ending::Complete { reason }) => Some(reason),
-        Stage::Ended(Ending::Stop { reason }) if reason != "interrupted" => Some(reason),
-        _ => None,
-    }
-}
-
 /// What a step needs that began and did not end, by the state of its run.
 pub fn resumption(run: Option<&Run>) -> Resumption {
     match run {
         None => Resumption::Begin,
-        Some(run) if stop_reason(run).is_some_and(is_success) => Resumption::Finish,
+        Some(run) if run.stop_reason().is_some_and(ended_well) => Resumption::Finish,
         Some(_) => Resumption::GoOn,
     }
 }
@@ -128,7 +111,7 @@ pub fn next_step(chain: &Chain, budget: &Budget) -> Next {
         return Next::Over;
     }
     let mut ended = chain.steps.iter().filter_map(|step| step.stop_reason.as_deref());
-    if ended.any(|reason| !is_success(reason)) {
+    if ended.any(|reason| !ended_well(reason)) {
         return Next::Complete(Outcome::StepFailed);
     }
     let is_open = |number: &u64| !chain.has_ended(*number);
@@ -170,7 +153,7 @@ impl Chain {
     pub fn first_open(&self) -> u64 {
         let ended_well = |number: &u64| {
             let reason = self.step(*number).and_then(|step| step.stop_reason.as_deref());
-            reason.is_some_and(is_success)
+            reason.is_some_and(ended_well)
         };
         1 + (1..=self.steps.len() as u64).take_while(ended_well).count() as u64
     }
@@ -240,7 +223,7 @@ impl Chain {
         self.outcome = None;
         for step in &mut self.steps {
             step.elapsed_ms = 0;
-            step.stop_reason = step.stop_reason.take().filter(|reason| is_success(reason));
+            step.stop_reason = step.stop_reason.take().filter(|reason| ended_well(reason));
         }
     }
 

@@ -7,6 +7,9 @@
 use crate::record::{EventInvalid, Glance, Record};
 use crate::topic::{JOINED, Topic, TopicClass};
 
+/// The reason of a refusal of what only the harness may write.
+pub const FORGED: &str = "forged";
+
 /// The mark of nothing.
 const EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
 

@@ -18,6 +18,15 @@ use crate::topic::{JOINED, Topic, TopicClass};
 use crate::topology::OPENING_EVENT;
 use crate::wave::{self, Request, Waves};
 
+/// Why a run stopped that somebody asked to stop.
+pub const INTERRUPTED: &str = "interrupted";
+
+/// Whether a run that is a part of something larger did its part, by why it stopped: it reached its
+/// goal, or did all that it was allowed to.
+pub fn ended_well(stop_reason: &str) -> bool {
+    ["max_iterations", "completion_event", "completion_promise"].contains(&stop_reason)
+}
+
 /// The state of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -135,9 +144,19 @@ impl Run {
     /// Whether it was cut off or interrupted, or is under way: its records cannot tell which.
     pub fn is_unfinished(&self) -> bool {
         match &self.stage {
-            Stage::Ended(Ending::Stop { reason }) => reason == "interrupted",
+            Stage::Ended(Ending::Stop { reason }) => reason == INTERRUPTED,
             Stage::Ended(Ending::Complete { .. }) => false,
             _ => true,
+        }
+    }
+
+    /// Why it ended; `None` while it has not, and when it was interrupted, which is no end to whatever
+    /// it is a part of.
+    pub fn stop_reason(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Ended(Ending::Complete { reason }) => Some(reason),
+            Stage::Ended(Ending::Stop { reason }) if reason != INTERRUPTED => Some(reason),
+            _ => None,
         }
     }
 

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::memory::Places;
 use autoloop_core::record::{LoopResume, LoopStart, LoopStop, Record};
-use autoloop_core::run::{Ending, Run, Stage};
+use autoloop_core::run::{Ending, INTERRUPTED, Run, Stage};
 use autoloop_core::run_id::RunId;
 use autoloop_core::step::{Step, next_step};
 
@@ -345,7 +345,7 @@ impl<'a> Drive<'a> {
             return Ok(false);
         }
         self.stop(LoopStop {
-            reason: "interrupted".to_owned(),
+            reason: INTERRUPTED.to_owned(),
             iteration: Some(self.ledger.run().done),
             ..LoopStop::default()
         })?;

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::record::{Heading, LoopStop, Record, print};
+use crate::run::{Ending, Stage};
 
 fn at(run: &str) -> Heading {
     let now = "2026-01-02T03:04:05.006Z".parse().unwrap();

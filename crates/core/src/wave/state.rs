@@ -5,6 +5,7 @@ use crate::record::{
     Glance, WaveBranchFinish, WaveBranchStart, WaveFailed, WaveInvalid, WaveJoinFinish,
     WaveJoinStart, WaveStart, WaveTimeout,
 };
+use crate::run::ended_well;
 
 /// How many characters of a branch's output are kept for the parent.
 const OUTPUT_KEPT: usize = 8_000;
@@ -132,8 +133,7 @@ pub struct Outcome {
 impl Outcome {
     /// Whether it did what a branch is to do: act once, or reach its goal.
     pub fn is_success(&self) -> bool {
-        ["max_iterations", "completion_event", "completion_promise"]
-            .contains(&self.stop_reason.as_str())
+        ended_well(&self.stop_reason)
     }
 
     /// Whether its time was up.

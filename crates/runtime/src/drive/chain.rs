@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::chain::{
     Budget, Chain, Next, Outcome, Report, Resumption, handoff, next_step, result, resumption,
-    stop_reason,
 };
 use autoloop_core::record::{
     ChainComplete, ChainResume, ChainStart, ChainStepFinish, ChainStepStart, Heading, Record,
@@ -166,7 +165,7 @@ impl<'a> ChainDrive<'a> {
                 steps.begin()?
             }
         };
-        let Some(reason) = stop_reason(&run) else { return Ok(false) };
+        let Some(reason) = run.stop_reason() else { return Ok(false) };
         let took = self.scene.world.clock.elapsed().saturating_sub(before);
         let finish = ChainStepFinish {
             step: number,

@@ -5,6 +5,7 @@ use autoloop_core::memory::{Block, Places};
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::prompt::iteration::{IterationOrder, render};
 use autoloop_core::prompt::{Budgets, Cast, Completion, Pressure, RoleText, Tools};
+use autoloop_core::provenance::FORGED;
 use autoloop_core::record::{
     BackendFinish, BackendStart, BackendUsage, EventInvalid, Heading, IterationFinish,
     IterationStart, Seconds,
@@ -226,7 +227,7 @@ pub(super) fn invalid_events(
     let is_refused = |topic: &&Topic| admit(topic, &route.events, parallel) == refusal;
     let refused =
         foreign.events.iter().filter(is_refused).map(|topic| invalid(topic.as_str(), None));
-    let forged = foreign.forged.iter().map(|topic| invalid(topic, Some("forged")));
+    let forged = foreign.forged.iter().map(|topic| invalid(topic, Some(FORGED)));
     refused.chain(forged).collect()
 }
 
@@ -239,7 +240,7 @@ pub(super) fn told_of(invalid: &EventInvalid) -> String {
     let list =
         |text: &str| text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     let refusal = match invalid.reason.as_deref() {
-        Some("forged") => Refusal::Reserved,
+        Some(FORGED) => Refusal::Reserved,
         // Of a wave that could not be.
         Some(reason) => return refused_wave(&invalid.emitted, reason),
         None => Refusal::NotAllowed,

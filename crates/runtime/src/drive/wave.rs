@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use autoloop_core::prompt::wave::{join_page, result_page, spec_page};
 use autoloop_core::record::{Body, Heading, Record, WaveBranchFinish, WaveJoinFinish, WaveStart};
-use autoloop_core::run::{Ending, Stage};
 use autoloop_core::run_id::RunId;
 use autoloop_core::topic::Topic;
 use autoloop_core::wave::{BranchOrder, Join, WaveStep};
@@ -232,18 +231,10 @@ impl BranchStage<'_> {
             };
             Ok((ledger, objective))
         })?;
-        let is_over = matches!(drive.ledger.run().stage, Stage::Ended(_))
-            && !drive.ledger.run().is_unfinished();
-        if !is_over {
+        if drive.ledger.run().stop_reason().is_none() {
             drive.carry_out()?;
         }
-        let stop_reason = match &drive.ledger.run().stage {
-            Stage::Ended(Ending::Complete { reason }) => Some(reason.clone()),
-            Stage::Ended(Ending::Stop { reason }) if reason != "interrupted" => {
-                Some(reason.clone())
-            }
-            _ => None,
-        };
+        let stop_reason = drive.ledger.run().stop_reason().map(str::to_owned);
         Ok(Ended {
             order,
             stop_reason,

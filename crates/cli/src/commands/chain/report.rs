@@ -75,6 +75,6 @@ pub(super) fn verdict(chain: &Chain, interrupts: &Interrupts) -> Result<(), Fail
 fn failed_step(chain: &Chain) -> Option<(u64, &str, &str)> {
     let step = chain.steps.last()?;
     let reason = step.stop_reason.as_deref()?;
-    let is_failure = !autoloop_core::chain::is_success(reason);
+    let is_failure = !autoloop_core::run::ended_well(reason);
     is_failure.then_some((step.number, step.preset.as_str(), reason))
 }

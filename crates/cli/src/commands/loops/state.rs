@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use autoloop_core::run::{Ending, Run, Stage};
+use autoloop_core::run::{Ending, INTERRUPTED, Run, Stage};
 use autoloop_runtime::drive::Driver;
 
 /// How a run is.
@@ -30,7 +30,7 @@ impl State {
         match (driver, &run.stage) {
             (Driver::Process(pid), _) => State::Running(pid),
             (_, Stage::Ended(Ending::Complete { reason })) => State::Complete(reason.clone()),
-            (_, Stage::Ended(Ending::Stop { reason })) if reason == "interrupted" => {
+            (_, Stage::Ended(Ending::Stop { reason })) if reason == INTERRUPTED => {
                 State::Interrupted
             }
             (_, Stage::Ended(Ending::Stop { reason })) => State::Stopped(reason.clone()),
