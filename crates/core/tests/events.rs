@@ -127,7 +127,7 @@ system_events! {
     chain_step_start: ChainStepStart { step, preset, preset_dir, work_dir, run_id }
     chain_step_finish: ChainStepFinish { step, preset, stop_reason, elapsed_ms }
     chain_complete: ChainComplete { name, steps_completed, outcome }
-    slot_run_start: SlotRunStart { iterations, parallel_agents, review, max_fix_attempts, source, isolation, stop_marker, contract_repair, developer_prompt, reviewer_prompt, provider }
+    slot_run_start: SlotRunStart { iterations, parallel_agents, review, max_fix_attempts, source, isolation, stop_marker }
     slot_run_resume: SlotRunResume { resumed_from_iteration }
     slot_start: SlotStart { slot, item_id, title, actor, base, branch, tree }
     slot_phase: SlotPhase { slot, item_id, phase, attempt }

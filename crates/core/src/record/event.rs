@@ -458,14 +458,6 @@ system_events! {
         isolation: String,
         /// The text in an agent's output after which no further iteration begins.
         stop_marker: String,
-        /// How often a reviewer is asked again that broke the contract.
-        contract_repair: Option<u64>,
-        /// The developer prompt that was named on the command line.
-        developer_prompt: Option<String>,
-        /// The reviewer prompt that was named on the command line; empty for none.
-        reviewer_prompt: Option<String>,
-        /// The agent that was named on the command line.
-        provider: Option<String>,
     }
 
     /// Work on a queue that was cut off or interrupted is taken up again.
