@@ -23,6 +23,7 @@ pub mod routing;
 pub mod run;
 pub mod run_id;
 pub mod script;
+pub mod slot;
 pub mod stamp;
 pub mod step;
 pub mod tables;
