@@ -94,7 +94,7 @@ impl Status {
         match self {
             Status::Ready => "ready",
             Status::Blocked => "blocked",
-            Status::InWork => "in work",
+            Status::InWork => "claimed",
             Status::Closed => "closed",
         }
     }

@@ -122,11 +122,8 @@ pub enum Refusal {
 impl Refusal {
     /// Whether it was asked for in a way that cannot be meant, so that it would be refused at any time.
     pub fn is_mistake(&self) -> bool {
-        use Refusal::{BadOwner, NoPriority, NoTitle, TooLong, Unknown};
-        matches!(
-            self,
-            Unknown { .. } | NoTitle | TooLong { .. } | NoPriority { .. } | BadOwner { .. }
-        )
+        use Refusal::{BadOwner, NoPriority, NoTitle, TooLong};
+        matches!(self, NoTitle | TooLong { .. } | NoPriority { .. } | BadOwner { .. })
     }
 
     pub(super) fn unknown(id: &str, tasks: &Tasks) -> Refusal {

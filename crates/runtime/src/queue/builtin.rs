@@ -7,7 +7,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use autoloop_core::queue::{Change, Claim, Item, New, Progress, Refusal, Task, Tasks, Whose};
+use autoloop_core::queue::{
+    Change, Claim, Item, New, Progress, Refusal, Status, Task, Tasks, Whose,
+};
 use autoloop_core::stamp::Stamp;
 
 use super::{Claimed, Queue, QueueError};
@@ -135,9 +137,18 @@ impl<'a> Builtin<'a> {
         Duration::from_micros(self.entropy.number() % micros)
     }
 
-    /// When a claim that begins now expires.
-    fn end(&self, now: Stamp) -> Stamp {
-        end(now, self.lasting)
+    /// Gives the next task to an actor for a while.
+    pub fn claim_next_for(
+        &self,
+        actor: &str,
+        lasting: Duration,
+    ) -> Result<Option<Claimed>, QueueError> {
+        self.change(|tasks, now| {
+            let Some(task) = tasks.next(now) else { return Ok(None) };
+            let (change, claim) = tasks.claim(&task.id, actor, (now, end(now, lasting)))?;
+            let item = owned(tasks, task, (actor, now));
+            Ok(Some((change, Claimed { item, claim })))
+        })
     }
 
     /// Gives a task to an actor for a while.
@@ -164,18 +175,12 @@ fn end(now: Stamp, lasting: Duration) -> Stamp {
 
 /// A task as it is once the actor has it.
 fn owned(tasks: &Tasks, task: &Task, (actor, now): (&str, Stamp)) -> Item {
-    use autoloop_core::queue::Status;
     Item { owner: Some(actor.to_owned()), status: Status::InWork, ..tasks.item(task, now) }
 }
 
 impl Queue for Builtin<'_> {
     fn claim_next(&self, actor: &str) -> Result<Option<Claimed>, QueueError> {
-        self.change(|tasks, now| {
-            let Some(task) = tasks.next(now) else { return Ok(None) };
-            let (change, claim) = tasks.claim(&task.id, actor, (now, self.end(now)))?;
-            let item = owned(tasks, task, (actor, now));
-            Ok(Some((change, Claimed { item, claim })))
-        })
+        self.claim_next_for(actor, self.lasting)
     }
 
     fn claim(&self, id: &str, actor: &str) -> Result<Claimed, QueueError> {
@@ -184,7 +189,7 @@ impl Queue for Builtin<'_> {
 
     fn renew(&self, claim: &Claim) -> Result<Claim, QueueError> {
         let renewed =
-            self.change(|tasks, now| tasks.renew(claim, (now, self.end(now))).map(Some))?;
+            self.change(|tasks, now| tasks.renew(claim, (now, end(now, self.lasting))).map(Some))?;
         Ok(renewed.unwrap_or_else(|| claim.clone()))
     }
 

@@ -65,12 +65,14 @@ impl From<QueueError> for Complaint {
 
 fn of_refusal(refusal: &Refusal) -> Complaint {
     let message = refusal.to_string();
+    if let Refusal::Unknown { .. } = refusal {
+        return Complaint::failed(message).hint("`autoloop tasks list --all` names every task");
+    }
     let complaint = match refusal.is_mistake() {
         true => Complaint::usage(message),
         false => Complaint::refused(message),
     };
     match refusal {
-        Refusal::Unknown { .. } => complaint.hint("`autoloop tasks list` names every task"),
         Refusal::Held { id, .. } => complaint.hint(format!(
             "wait for it, or take it away with `autoloop tasks release {id} --force`"
         )),

@@ -110,7 +110,7 @@ impl From<BeadsError> for Complaint {
             BeadsError::NotStarted { .. } => Complaint::failed(message)
                 .hint("install it, or name its command in slots.beads.command"),
             BeadsError::Refused { .. } => Complaint::refused(message),
-            BeadsError::Unknown { .. } => Complaint::usage(message),
+            BeadsError::Unknown { .. } => Complaint::failed(message),
             BeadsError::Failed { doing, .. }
             | BeadsError::Late { doing, .. }
             | BeadsError::TooMuch { doing, .. }
