@@ -4,7 +4,7 @@ use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     chain, config, demo, doctor, emit, init, inspect, journal, loops, memory, presets, replay,
-    review, run, script,
+    review, run, script, tasks,
 };
 
 /// Runs coding agents in loops that can be trusted.
@@ -34,6 +34,7 @@ pub(crate) enum Command {
     Journal(journal::Args),
     Config(config::Args),
     Memory(memory::Args),
+    Tasks(tasks::Args),
     Review(review::Args),
     Doctor(doctor::Args),
     Demo(demo::Args),

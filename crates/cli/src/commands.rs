@@ -19,6 +19,7 @@ pub(crate) mod run;
 pub(crate) mod script;
 mod settings;
 pub(crate) mod shim;
+pub(crate) mod tasks;
 
 use autoloop_runtime::world::World;
 
@@ -38,6 +39,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Journal(args) => journal::run(&args, world),
         Command::Config(args) => config::run(&args, world),
         Command::Memory(args) => memory::run(&args, world),
+        Command::Tasks(args) => tasks::run(&args, world),
         Command::Review(args) => review::run(&args, world),
         Command::Doctor(args) => doctor::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),

@@ -18,6 +18,7 @@ pub mod plan;
 pub mod project;
 pub mod prompt;
 pub mod provenance;
+pub mod queue;
 pub mod record;
 pub mod routing;
 pub mod run;

@@ -10,6 +10,7 @@ pub mod memory;
 pub mod permissions;
 pub mod process;
 pub mod project;
+pub mod queue;
 pub mod shim;
 pub mod signals;
 pub mod volume;
