@@ -5,6 +5,7 @@ pub mod door;
 pub mod drive;
 pub mod emit;
 mod frame;
+pub mod git;
 pub mod journal;
 pub mod memory;
 pub mod permissions;
