@@ -592,6 +592,8 @@ system_events! {
         taken: u64,
         /// How many of them passed.
         passed: u64,
+    }
+
     /// A task was added to the queue.
     QueueAdded = "queue.task.added" {
         /// Its name.
