@@ -30,5 +30,6 @@ pub mod step;
 pub mod tables;
 pub mod topic;
 pub mod topology;
+pub mod verdict;
 pub mod view;
 pub mod wave;
