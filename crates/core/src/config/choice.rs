@@ -116,6 +116,26 @@ words! {
     }
 }
 
+words! {
+    /// Where items come from (`slots.source`).
+    ItemSource {
+        /// The queue of `autoloop tasks`.
+        Builtin = "builtin",
+        /// The issue tracker of that name, through its command.
+        Beads = "beads",
+    }
+}
+
+words! {
+    /// Where slots work (`slots.isolation`).
+    Isolation {
+        /// All in the project.
+        Shared = "shared",
+        /// Each in a working tree of its own.
+        Worktree = "worktree",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,8 @@
 //! Every setting there is: its name, what it may be, what it is by itself, and what it is for.
 
-use super::choice::{BackendKind, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy};
+use super::choice::{
+    BackendKind, Isolation, ItemSource, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy,
+};
 use crate::agents::Stream;
 use crate::run_id::RunIdFormat;
 
@@ -163,6 +165,37 @@ keys! {
     ParallelTimeout "parallel.branch_timeout_ms": Kind::Millis { least: 1 }, Preset::Value("180000"),
         "How long a branch may take.";
 
+    SlotsReviewEnabled "slots.reviewEnabled": Kind::Flag, Preset::Value("false"),
+        "Whether the work of a slot is reviewed.";
+    SlotsMaxFixAttempts "slots.reviewMaxFixAttempts": Kind::Count { least: 0, most: MANY }, Preset::Value("5"),
+        "How often work may be fixed after a review.";
+    SlotsContractRepair "slots.reviewContractRepair": Kind::Count { least: 0, most: 1_000 }, Preset::Value("0"),
+        "How often a reviewer is asked again whose answer broke the contract.";
+    SlotsDeveloperPrompt "slots.developerPromptPath": Kind::File, Preset::Nothing("looked for in .ai_agents/prompts, then in the person's settings, then built in"),
+        "A file that tells implementers and fixers what to do.";
+    SlotsReviewerPrompt "slots.reviewerPromptPath": Kind::File, Preset::Nothing("looked for in .ai_agents/prompts, then in the person's settings, then built in"),
+        "A file that tells reviewers what to do; a blank one means that there are no reviews.";
+    SlotsParallelAgents "slots.parallelAgents": Kind::Count { least: 1, most: 1_000 }, Preset::Value("1"),
+        "How many slots work at once.";
+    SlotsIterations "slots.iterations": Kind::Count { least: 0, most: MANY }, Preset::Value("0"),
+        "The most iterations; 0 is until nothing is left to take.";
+    SlotsSource "slots.source": Kind::Choice(ItemSource::WORDS), Preset::Value("builtin"),
+        "Where items come from: the queue of `autoloop tasks`, or beads.";
+    SlotsIsolation "slots.isolation": Kind::MaybeChoice(Isolation::WORDS), Preset::Nothing("a worktree for each of several slots, the project for one"),
+        "Whether slots work in the project or in working trees of their own.";
+    SlotsStopMarker "slots.stopMarker": Kind::Text, Preset::Value("no_beads_available"),
+        "The text in an implementer's or fixer's output after which no further iteration begins.";
+    SlotsReviewerKind "slots.reviewer.kind": Kind::MaybeChoice(BackendKind::WORDS), Preset::Like(Key::BackendKind),
+        "What sort of agent reviews.";
+    SlotsReviewerCommand "slots.reviewer.command": Kind::Text, Preset::Like(Key::BackendCommand),
+        "The reviewer of slots.";
+    SlotsReviewerArgs "slots.reviewer.args": Kind::List, Preset::Like(Key::BackendArgs),
+        "Arguments for it.";
+    SlotsReviewerPromptMode "slots.reviewer.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Like(Key::BackendPromptMode),
+        "How the prompt reaches it.";
+    SlotsReviewerTimeout "slots.reviewer.timeout_ms": Kind::Millis { least: 1 }, Preset::Like(Key::BackendTimeout),
+        "How long a review may take.";
+
     StateDir "core.state_dir": Kind::NeededPath, Preset::Value(".autoloop"),
         "Where everything is kept that a run leaves behind.";
     JournalFile "core.journal_file": Kind::File, Preset::Nothing("journal.jsonl in core.state_dir"),
@@ -193,6 +226,11 @@ impl Key {
         self.name().split('.').next().unwrap_or_default()
     }
 
+    /// Whether it stands in a table of this name, or in one inside of it.
+    pub(crate) fn is_in(self, table: &str) -> bool {
+        self.name().strip_prefix(table).is_some_and(|rest| rest.starts_with('.'))
+    }
+
     /// The default format of run ids, which has its own home.
     pub(crate) fn run_id_format(word: &str) -> Option<RunIdFormat> {
         word.parse().ok()
@@ -216,13 +254,15 @@ mod tests {
         assert_eq!(names.len(), Key::ALL.len());
         for key in Key::ALL {
             assert_eq!(Key::named(key.name()), Some(*key));
-            assert_eq!(key.name().split('.').count(), 2, "{key}");
+            assert!(key.name().split('.').count() >= 2, "{key}");
             assert!(key.about().ends_with('.'), "{key} is described by a sentence");
             // The table index of settings.
             assert_eq!(Key::ALL[*key as usize], *key);
         }
         assert_eq!(Key::named("backend"), None);
         assert_eq!(Key::BackendArgs.table(), "backend");
+        assert!(Key::SlotsReviewerArgs.is_in("slots.reviewer"));
+        assert!(!Key::SlotsReviewerArgs.is_in("slots.review"));
     }
 
     #[test]

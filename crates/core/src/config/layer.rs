@@ -255,9 +255,9 @@ impl Reader<'_> {
             }
             if let Some(key) = Key::named(&path) {
                 self.value(key, value);
-            } else if let Some(known) = Key::ALL.iter().find(|key| key.table() == path) {
+            } else if Key::ALL.iter().any(|key| key.is_in(&path)) {
                 match value.get_ref() {
-                    DeValue::Table(entries) => self.table(known.table(), entries),
+                    DeValue::Table(entries) => self.table(&path, entries),
                     other => {
                         self.error(Fault {
                             span: value.span(),

@@ -278,6 +278,22 @@ fn each_value_tells_where_it_came_from() {
     parallel.max_branches = 3                        # default
     parallel.branch_timeout_ms = 180000              # default
 
+    slots.reviewEnabled = false                      # default
+    slots.reviewMaxFixAttempts = 5                   # default
+    slots.reviewContractRepair = 0                   # default
+    # slots.developerPromptPath is not set: looked for in .ai_agents/prompts, then in the person's settings, then built in
+    # slots.reviewerPromptPath is not set: looked for in .ai_agents/prompts, then in the person's settings, then built in
+    slots.parallelAgents = 1                         # default
+    slots.iterations = 0                             # default
+    slots.source = "builtin"                         # default
+    # slots.isolation is not set: a worktree for each of several slots, the project for one
+    slots.stopMarker = "no_beads_available"          # default
+    # slots.reviewer.kind is not set: as backend.kind
+    # slots.reviewer.command is not set: as backend.command
+    # slots.reviewer.args is not set: as backend.args
+    # slots.reviewer.prompt_mode is not set: as backend.prompt_mode
+    # slots.reviewer.timeout_ms is not set: as backend.timeout_ms
+
     core.state_dir = ".autoloop"                     # default
     # core.journal_file is not set: journal.jsonl in core.state_dir
     # core.memory_file is not set: memory.jsonl in core.state_dir
@@ -320,6 +336,21 @@ fn each_value_tells_where_it_came_from() {
       "parallel.enabled": false,
       "parallel.max_branches": 3,
       "parallel.branch_timeout_ms": 180000,
+      "slots.reviewEnabled": false,
+      "slots.reviewMaxFixAttempts": 5,
+      "slots.reviewContractRepair": 0,
+      "slots.developerPromptPath": null,
+      "slots.reviewerPromptPath": null,
+      "slots.parallelAgents": 1,
+      "slots.iterations": 0,
+      "slots.source": "builtin",
+      "slots.isolation": null,
+      "slots.stopMarker": "no_beads_available",
+      "slots.reviewer.kind": null,
+      "slots.reviewer.command": null,
+      "slots.reviewer.args": null,
+      "slots.reviewer.prompt_mode": null,
+      "slots.reviewer.timeout_ms": null,
       "core.state_dir": ".autoloop",
       "core.journal_file": null,
       "core.memory_file": null,

@@ -93,6 +93,27 @@ impl BackendPlan {
         }
     }
 
+    /// The reviewer of slots: `slots.reviewer.*`, and where that says nothing, this one.
+    pub(super) fn for_slot_review(&self, settings: &Settings) -> BackendPlan {
+        let command = settings.text(Key::SlotsReviewerCommand).unwrap_or(&self.command);
+        BackendPlan {
+            kind: settings
+                .choice(Key::SlotsReviewerKind, BackendKind::from_word)
+                .or_else(|| kind_of_loop(settings))
+                .unwrap_or_else(|| kind_by_name(command)),
+            command: command.to_owned(),
+            args: settings.list(Key::SlotsReviewerArgs).unwrap_or(&self.args).to_vec(),
+            prompt_mode: settings
+                .choice(Key::SlotsReviewerPromptMode, PromptMode::from_word)
+                .unwrap_or(self.prompt_mode),
+            timeout: match settings.value(Key::SlotsReviewerTimeout) {
+                Value::Time(timeout) => *timeout,
+                _ => self.timeout,
+            },
+            ..self.clone()
+        }
+    }
+
     /// The agent of a role: what the role says, and where it says nothing, this one.
     pub(super) fn for_role(
         &self,

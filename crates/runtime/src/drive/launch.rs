@@ -74,38 +74,15 @@ impl Drive<'_> {
             .replace(&prompt_path, turn.prompt.as_bytes())
             .map_err(|source| DriveError::Write { path: prompt_path.clone(), source })?;
 
-        let mode = asked_for(backend.prompt_mode);
-        let delivery = delivery(mode, markers(backend.kind), turn.prompt.as_bytes());
-        let (program, mut args) = command(backend, &self.program);
-        let mut stdin = Vec::new();
-        match delivery.mode {
-            process::PromptMode::Argument => args.push(turn.prompt.into()),
-            process::PromptMode::Stdin => stdin.extend_from_slice(turn.prompt.as_bytes()),
-            process::PromptMode::File => args.push(prompt_argument(backend.kind, &prompt_path)),
-        }
+        let (job, delivery) = addressed(backend, &self.program, (turn.prompt, &prompt_path));
         let env = self.environment(turn, prompt_path);
         let job = Job {
-            program,
-            args,
             env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
             dir: Some(self.project.dir.clone()),
-            stdin,
             notes: Some(notes_dir(&self.loaded.files.state_dir)),
-            limits: Limits {
-                deadline: Some(backend.timeout),
-                grace: backend.grace,
-                spooled: backend.output_cap,
-                ..Limits::default()
-            },
             spool: Some(turn.spool(&dir, backend.stream())),
-            stream: backend.stream(),
             look_for: self.loaded.plan.completion.promise.clone().unwrap_or_default().into_bytes(),
-            leftovers: match backend.leftovers {
-                Leftovers::Kill => world::Leftovers::Kill,
-                Leftovers::Warn => world::Leftovers::Warn,
-                Leftovers::Keep => world::Leftovers::Keep,
-            },
-            ..Job::default()
+            ..job
         };
         Ok(Launch { job, delivery })
     }
@@ -137,10 +114,45 @@ impl Drive<'_> {
             log_level: Some(plan.log_level.to_string()),
             review_mode: Some(turn.review.to_owned()),
             parallel: self.offers_waves(turn).then(|| "on".to_owned()),
-            door: None,
-            ticket: None,
+            ..Env::default()
         }
     }
+}
+
+/// The job of an agent that is given a prompt, which is in a file too, and how it gets it.
+pub(super) fn addressed(
+    backend: &BackendPlan,
+    ourselves: &Path,
+    (prompt, path): (&str, &Path),
+) -> (Job, Delivery) {
+    let mode = asked_for(backend.prompt_mode);
+    let delivery = delivery(mode, markers(backend.kind), prompt.as_bytes());
+    let (program, mut args) = command(backend, ourselves);
+    let mut stdin = Vec::new();
+    match delivery.mode {
+        process::PromptMode::Argument => args.push(prompt.into()),
+        process::PromptMode::Stdin => stdin.extend_from_slice(prompt.as_bytes()),
+        process::PromptMode::File => args.push(prompt_argument(backend.kind, path)),
+    }
+    let job = Job {
+        program,
+        args,
+        stdin,
+        limits: Limits {
+            deadline: Some(backend.timeout),
+            grace: backend.grace,
+            spooled: backend.output_cap,
+            ..Limits::default()
+        },
+        stream: backend.stream(),
+        leftovers: match backend.leftovers {
+            Leftovers::Kill => world::Leftovers::Kill,
+            Leftovers::Warn => world::Leftovers::Warn,
+            Leftovers::Keep => world::Leftovers::Keep,
+        },
+        ..Job::default()
+    };
+    (job, delivery)
 }
 
 /// The program and the arguments in front of the prompt.
