@@ -228,6 +228,14 @@ fn records_that_break_the_rules_or_come_from_agents_do_not_count() {
         yard.tasks.apply(&Glance::read(line.as_bytes()).unwrap());
         assert_eq!(yard.tasks, before, "{line}");
     }
+    let good = r#"{"run": "RUN", "iteration": "", "topic": "queue.task.linked", "fields": {"task": "t-3", "after": "t-2"}, "ts": "2026-11-15T21:12:06.031Z", "v": 1}"#;
+    let added = yard.tasks.add(titled("c"), ts).unwrap();
+    yard.write(&added);
+    for (run, counts) in [("swift-otter", false), ("", true)] {
+        let line = good.replace("RUN", run);
+        yard.tasks.apply(&Glance::read(line.as_bytes()).unwrap());
+        assert_eq!(yard.tasks.get("t-3").unwrap().after.len(), usize::from(counts), "{line}");
+    }
 }
 
 /// Several owners, some of which die and come back, on a clock that jumps.
