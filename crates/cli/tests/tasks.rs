@@ -1,7 +1,5 @@
 //! `autoloop tasks`, through the binary.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use autoloop_testkit::Sandbox;
 use insta::assert_snapshot;
 
@@ -312,6 +310,7 @@ fn what_cannot_be_meant_is_refused() {
     exit 2
     --- stderr
     autoloop: 'two words' is no name for an owner; it is a word of at most 200 bytes
+      hint: name somebody with --as
     ");
     assert_snapshot!(tasks(&sandbox, &["claim", "t-1", "--for", "0s"]), @"
     exit 2

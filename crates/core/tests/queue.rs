@@ -267,6 +267,29 @@ fn no_interleaving_gives_one_item_to_two() {
     });
 }
 
+/// A saved queue that was damaged is refused, or loaded as something that can be worked with.
+#[test]
+fn damaged_views_do_no_harm() {
+    simulate("queue bytes", 300, |_, dice| {
+        let mut yard = Yard::with(&[("a", &[]), ("b", &[1]), ("c", &[1, 2])]);
+        yard.claim("t-1", "ann", 60).unwrap();
+        let mut bytes = Vec::new();
+        yard.tasks.save(&mut bytes);
+        for _ in 0..=dice.below(3) {
+            let place = dice.index(bytes.len());
+            bytes[place] = dice.bytes(1)[0];
+        }
+        let Some(tasks) = Tasks::load(&bytes) else { return };
+        let (ready, progress) = (tasks.ready(yard.stamp()).len(), tasks.progress(yard.stamp()));
+        assert_eq!(ready, progress.ready);
+        yard.tasks = tasks;
+        let added = yard.tasks.add(titled("d"), yard.stamp()).unwrap();
+        yard.write(&added);
+        assert_eq!(yard.tasks.iter().count(), progress.total() + 1);
+        let _ = yard.tasks.link(added.task(), "t-3", yard.stamp());
+    });
+}
+
 type Known<'a> = (&'a mut Vec<Claim>, &'a mut usize, &'a mut BTreeMap<String, usize>);
 
 /// One owner does something. What the queue allows is checked against what the test knows.

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use autoloop_core::queue::{Claim, New, Refusal};
+use autoloop_runtime::complaint::Complaint;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings, Journal, Position};
-use autoloop_runtime::queue::{Builtin, Queue, QueueError};
+use autoloop_runtime::queue::{BeadsError, Builtin, Queue, QueueError};
 use autoloop_runtime::world::World;
 use autoloop_testkit::{Dice, Faults, Seed, SimDisk, SimWorld, simulate};
 
@@ -93,6 +94,21 @@ fn what_the_dead_had_is_given_back() {
     assert_eq!(queue.release_all(&dead, "again").unwrap(), [""; 0]);
     assert_eq!(queue.progress().unwrap().ready, 2);
     assert_eq!(queue.show("t-2").unwrap().owner.as_deref(), Some("new-s1"));
+}
+
+#[test]
+fn what_hardly_ever_happens_is_told_too() {
+    let told = |error: QueueError| {
+        let complaint = Complaint::from(error);
+        format!("{:?}: {}\n{}", complaint.fault, complaint.message, complaint.hints.join("\n"))
+    };
+    let busy = QueueError::Busy { attempts: 900, waited: Duration::from_secs(60) };
+    insta::assert_snapshot!(told(busy), @"
+    Failed: the journal grew each of the 900 times that the queue was to be changed in 1m
+    try again when less is written
+    ");
+    let unknown = BeadsError::Unknown { id: "bd-1".to_owned() };
+    insta::assert_snapshot!(told(unknown.into()), @"Failed: the issue tracker knows no issue 'bd-1'");
 }
 
 /// Another process that does what it likes between two calls of ours.

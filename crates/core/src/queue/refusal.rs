@@ -59,11 +59,11 @@ pub enum Refusal {
         waits_for: Vec<String>,
     },
     /// The claim is over: it expired, and the task was given to somebody else, or given back.
-    #[error("claim {fence} of {id} is over: {}", now_of(.owner.as_deref()))]
+    #[error("{} of {id} is over: {}", numbered(*.fence), now_of(.owner.as_deref()))]
     Lost {
         /// The task.
         id: String,
-        /// The number of the claim.
+        /// The number of the claim; 0 where claims have none.
         fence: u64,
         /// Who had it last.
         owner: Option<String>,
@@ -180,6 +180,10 @@ fn shown(text: &str) -> String {
 
 fn perhaps(id: Option<&str>) -> String {
     id.map(|id| format!("; did you mean {id}?")).unwrap_or_default()
+}
+
+fn numbered(fence: u64) -> String {
+    if fence == 0 { "the claim".to_owned() } else { format!("claim {fence}") }
 }
 
 fn now_of(owner: Option<&str>) -> String {
