@@ -149,6 +149,30 @@ fn a_program_that_cannot_do_so_is_asked_in_two_steps_from_then_on() {
 }
 
 #[test]
+fn a_program_that_takes_no_notice_is_found_out_also_when_nothing_was_ready_at_first() {
+    let tracker = Tracker::usual();
+    let queue = tracker.manner("ignore-claim").queue();
+    for id in ["bd-a1", "bd-c3"] {
+        queue.claim(id, "run-s9").unwrap();
+    }
+    assert_eq!(queue.claim_next("run-s1").unwrap(), None);
+    queue.close(&claim("bd-a1", "run-s9"), "").unwrap();
+    assert_eq!(queue.claim_next("run-s1").unwrap().unwrap().item.id, "bd-b2");
+    assert_eq!(tracker.issue("bd-b2")["assignee"], "run-s1");
+}
+
+#[test]
+fn a_program_that_tells_how_an_issue_was_before_is_understood() {
+    let tracker = Tracker::usual();
+    let queue = tracker.manner("tell-before").queue();
+    for (actor, id) in [("run-s1", "bd-a1"), ("run-s2", "bd-c3")] {
+        assert_eq!(queue.claim_next(actor).unwrap().unwrap().item.id, id);
+        assert_eq!(tracker.issue(id)["assignee"], actor);
+    }
+    assert_eq!(tracker.issue("bd-b2")["status"], "open");
+}
+
+#[test]
 fn all_done_is_told_from_all_blocked_or_taken() {
     let tracker = Tracker::usual();
     for manner in ["", "no-limit issues"] {

@@ -31,6 +31,7 @@ fn lists_come_bare_wrapped_and_alone() {
         ISSUE.to_owned(),
         format!("Note: the database was upgraded\n[{ISSUE}]\n"),
         format!(r#"[{ISSUE}, null, 7, {{"no":"id"}}]"#),
+        format!(r#"[{ISSUE}, {{"id":""}}, {{"id":"--force"}}, {{"id":"two words"}}]"#),
     ] {
         assert_eq!(ids(&answer), ["bd-a1"], "{answer}");
     }
