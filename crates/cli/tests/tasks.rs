@@ -214,6 +214,8 @@ fn what_somebody_else_has_is_refused_with_who_and_until_when() {
     --- stdout
     t-1 was given back
     ");
+    let journal = sandbox.journal();
+    assert_snapshot!(journal.lines().last().unwrap(), @r#"{"run": "", "iteration": "", "topic": "queue.task.released", "fields": {"task": "t-1", "reason": "bob is away", "by": "ann", "fence": "1"}, "ts": "[TS]", "v": 1}"#);
     assert_snapshot!(tasks(&sandbox, &["release", "t-1"]), @"
     exit 3
     --- stderr
