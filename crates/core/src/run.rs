@@ -13,6 +13,7 @@ use crate::provenance::claim;
 use crate::record::{
     BackendFinish, BackendStart, EventInvalid, Glance, IterationFinish, IterationStart,
     LoopComplete, LoopResume, LoopStart, LoopStop, ReviewFinish, ReviewStart, WaveInvalid,
+    WaveStart,
 };
 use crate::topic::{JOINED, Topic, TopicClass};
 use crate::topology::OPENING_EVENT;
@@ -241,6 +242,10 @@ impl Run {
             }
             topic if topic.starts_with("wave.") => {
                 self.waves.apply(record);
+                // What asks for a wave counts when there is one.
+                if topic == WaveStart::TOPIC {
+                    self.seen.insert(text("trigger_topic"));
+                }
                 if topic == WaveInvalid::TOPIC {
                     self.refused(EventInvalid {
                         recent_event: text("opening_recent_event"),
@@ -280,9 +285,10 @@ impl Run {
             self.recent_event = self.waves.join().unwrap_or_else(|| topic.into_owned());
             return;
         }
-        // A review says nothing that counts.
+        // A review says nothing that counts, and while branches are at work nobody speaks for the run.
+        let is_heard = self.stage != Stage::Reviewing && self.waves.open.is_none();
         let class = Topic::new(topic.as_ref()).class();
-        if class != TopicClass::Agent || self.stage == Stage::Reviewing {
+        if class != TopicClass::Agent || !is_heard {
             return;
         }
         topic.as_ref().clone_into(&mut self.recent_event);
@@ -306,8 +312,9 @@ impl Run {
         let stored = self.turn.events.iter().rposition(|event| *event == invalid.emitted);
         match stored {
             Some(place) => {
-                // The harness takes back before it ends the iteration: somebody else had ended it.
-                if self.stage != Stage::Iterating {
+                // The harness takes back before it ends the iteration: somebody else had ended it. Or it
+                // refuses a wave, and what asked for it did not count yet.
+                if self.stage != Stage::Iterating && wave::base_of(&invalid.emitted).is_none() {
                     self.seen.remove(&invalid.emitted);
                 }
                 self.turn.events.remove(place);
@@ -334,7 +341,8 @@ impl Run {
                 || promise.is_some_and(|promise| output.contains(promise)),
         });
         if record.topic() == IterationFinish::TOPIC {
-            self.seen.extend(self.turn.events.iter().cloned());
+            let is_plain = |event: &&String| wave::base_of(event).is_none();
+            self.seen.extend(self.turn.events.iter().filter(is_plain).cloned());
             self.waves.requests = std::mem::take(&mut self.turn.requests);
             self.waves.joined = None;
             self.stage = Stage::Between;

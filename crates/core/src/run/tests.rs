@@ -80,3 +80,36 @@ fn runs_are_kept_apart() {
     assert_eq!(runs.latest_unfinished().unwrap().id, "a");
     assert_eq!(runs.get("c"), None);
 }
+
+#[test]
+fn what_asks_for_a_wave_counts_once_there_is_one() {
+    let at = |iteration: &str| Heading {
+        run: "a".into(),
+        iteration: iteration.into(),
+        now: Stamp::from_millis(1_000),
+    };
+    let ask = |iteration| at(iteration).agent(Topic::new("x.parallel"), "- part");
+    let end = |iteration| IterationFinish::default().record(&at(iteration));
+    let begin = |iteration| IterationStart::default().record(&at(iteration));
+    let wave = WaveStart {
+        wave_id: "w".into(),
+        trigger_topic: "x.parallel".into(),
+        objectives: "- part\n".into(),
+        ..WaveStart::default()
+    };
+    let invalid = WaveInvalid { trigger_topic: "x.parallel".into(), ..WaveInvalid::default() };
+    let mut runs = Runs::default();
+    let start = LoopStart::default().record(&at(""));
+    fold(&mut runs, &[start, begin("1"), ask("1"), end("1")]);
+    let seen = |runs: &Runs| runs.get("a").unwrap().seen.iter().cloned().collect::<Vec<_>>();
+    assert!(seen(&runs).is_empty());
+    // Nobody speaks for the run while its branches are at work.
+    let spoken = at("1").agent(Topic::new("task.complete"), "");
+    let joined = at("1").agent(Topic::new("x.parallel.joined"), "w");
+    fold(&mut runs, &[wave.record(&at("1")), spoken, joined]);
+    assert_eq!(seen(&runs), ["x.parallel", "x.parallel.joined"]);
+    // One that is refused takes nothing back of an earlier one.
+    fold(&mut runs, &[begin("2"), ask("2"), end("2"), invalid.record(&at("2"))]);
+    assert_eq!(seen(&runs), ["x.parallel", "x.parallel.joined"]);
+    assert_eq!(runs.get("a").unwrap().recent_event, "");
+}

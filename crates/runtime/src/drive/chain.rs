@@ -159,7 +159,11 @@ impl<'a> ChainDrive<'a> {
         };
         let run = match (resumption(state.as_ref()), state) {
             (Resumption::Finish, Some(run)) => run,
-            (Resumption::GoOn, Some(run)) => steps.resume(number, &run.id)?,
+            (Resumption::GoOn, Some(run)) => {
+                // It was not synced when it was written, so a power cut may have taken it.
+                self.hand_on(number, &run.id)?;
+                steps.resume(number, &run.id)?
+            }
             _ => {
                 self.announce(number, steps.prepare(number)?)?;
                 steps.begin()?
@@ -182,19 +186,22 @@ impl<'a> ChainDrive<'a> {
 
     /// Writes down what the step is told, and says on record that it begins.
     fn announce(&mut self, number: u64, ready: Ready) -> Result<(), DriveError> {
-        let text = handoff(self.chain(), number, &self.reports(number - 1)?);
-        let dir = self.step_dir(number);
-        self.write(&dir.join("handoff.md"), &text)?;
-        let run_dir = run_dir(self.scene.state_dir, &ready.run)?;
-        self.write(&handoff_file(&run_dir), &text)?;
+        self.hand_on(number, &ready.run)?;
         let start = ChainStepStart {
             step: number,
             preset: self.preset(number),
             preset_dir: ready.loop_dir.display().to_string(),
-            work_dir: dir.display().to_string(),
+            work_dir: self.step_dir(number).display().to_string(),
             run_id: Some(ready.run),
         };
         self.put(|heading| start.record(heading))
+    }
+
+    /// Writes down what the step is told, for people and for the harness of its run.
+    fn hand_on(&self, number: u64, run: &str) -> Result<(), DriveError> {
+        let text = handoff(self.chain(), number, &self.reports(number - 1)?);
+        self.write(&self.step_dir(number).join("handoff.md"), &text)?;
+        self.write(&handoff_file(&run_dir(self.scene.state_dir, run)?), &text)
     }
 
     /// What the steps up to one left.
