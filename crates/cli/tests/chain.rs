@@ -3,33 +3,12 @@
 
 mod chains;
 
-use autoloop_testkit::Sandbox;
 use insta::assert_snapshot;
 
-use chains::{BOTH, chain_id, count, project, prompts};
+use chains::{BOTH, chain_id, count, project, prompts, story};
 
 /// Completes at once, after it said what it did.
 const COMPLETES: &str = "echo \"$L was here\"; $T emit issue.discovered \"id=$L-1; summary=found by $L;\"; $T emit task.complete";
-
-/// The journal without what tells runs and durations apart.
-fn story(sandbox: &Sandbox) -> String {
-    let ids = sandbox.fields("chain.step.start", "run_id");
-    let mut story = sandbox.story();
-    for id in ids {
-        story = story.replace(&id, "[RUN]");
-    }
-    without(&story, " elapsed_ms=")
-}
-
-/// A text without the word behind each of these.
-fn without(text: &str, before: &str) -> String {
-    let mut parts = text.split(before);
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |out, part| {
-        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
-        format!("{out}{before}…{rest}")
-    })
-}
 
 #[test]
 fn two_steps_one_after_another() {

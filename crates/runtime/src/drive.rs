@@ -34,7 +34,10 @@ use crate::project::{LoadError, Loaded, Project, loop_copy};
 use crate::world::{Access, DiskFile, World};
 
 pub use bounds::Bounds;
-pub use chain::{ChainDrive, ChainScene, Ready, Steps, chain_standing, chains};
+pub use chain::{
+    ChainDrive, ChainScene, Loops, NoLoops, Preparation, Ready, Steps, StepsOrder, chain_standing,
+    chains,
+};
 pub use driver::{Driver, driven_run, driver};
 pub use known::{latest_unfinished, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
@@ -71,6 +74,8 @@ pub struct Drive<'a> {
     seat: Option<Seat>,
     /// How many branches are carried out at once.
     threads: Threads,
+    /// Who carries out the chains that it asks for.
+    loops: &'a dyn Loops,
     /// Held as long as the run is driven, so that nobody else drives it.
     _lock: Box<dyn DiskFile>,
     tell: &'a mut dyn FnMut(Progress<'_>),
@@ -142,6 +147,20 @@ pub enum Progress<'a> {
         /// How.
         stop_reason: &'a str,
     },
+    /// A chain that the run asked for begins, or goes on.
+    Chain {
+        /// Which chain.
+        id: &'a str,
+        /// Its steps.
+        steps: &'a str,
+    },
+    /// A chain that the run asked for ended.
+    Chained {
+        /// Which chain.
+        id: &'a str,
+        /// How.
+        outcome: &'a str,
+    },
     /// Something that a person should know.
     Note(&'a str),
 }
@@ -177,6 +196,12 @@ pub enum DriveError {
     /// The journal could not be read, or is not the one that it was.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The file of chains cannot be used for a chain that goes on.
+    #[error("chains.toml cannot be used: {0}")]
+    Chains(String),
+    /// A step of a chain that the run asked for could not be carried on.
+    #[error("{0}")]
+    Step(Box<dyn std::error::Error + Send + Sync>),
     /// Reviewers cannot be held to their bounds as the settings require.
     #[error(transparent)]
     Sandbox(SandboxError),
@@ -219,6 +244,13 @@ impl<'a> Drive<'a> {
         })
     }
 
+    /// The same, for a run that may ask for chains.
+    #[must_use]
+    pub fn with_loops(mut self, loops: &'a dyn Loops) -> Self {
+        self.loops = loops;
+        self
+    }
+
     fn new(
         scene: Scene<'a>,
         (run, seat): (&str, Option<Seat>),
@@ -258,6 +290,7 @@ impl<'a> Drive<'a> {
             vault: None,
             seat,
             threads: scene.threads,
+            loops: &NoLoops,
             _lock: lock,
             tell: scene.tell,
         })
@@ -293,6 +326,7 @@ impl<'a> Drive<'a> {
                 }
                 Step::Stop(stop) => self.stop(stop)?,
                 Step::Wave(step) => self.wave(step)?,
+                Step::Chain(step) => self.chain(step)?,
                 Step::Over(_) => return Ok(()),
             }
         }

@@ -34,3 +34,23 @@ pub(crate) fn prompts(sandbox: &Sandbox) -> Vec<String> {
 pub(crate) fn count(sandbox: &Sandbox, topic: &str) -> usize {
     sandbox.fields(topic, "topic").len()
 }
+
+/// The journal without what tells runs and durations apart.
+pub(crate) fn story(sandbox: &Sandbox) -> String {
+    let ids = sandbox.fields("chain.step.start", "run_id");
+    let mut story = sandbox.story();
+    for id in ids {
+        story = story.replace(&id, "[RUN]");
+    }
+    without(&story, " elapsed_ms=")
+}
+
+/// A text without the word behind each of these.
+fn without(text: &str, before: &str) -> String {
+    let mut parts = text.split(before);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |out, part| {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        format!("{out}{before}…{rest}")
+    })
+}

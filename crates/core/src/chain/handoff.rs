@@ -29,6 +29,8 @@ pub struct Report {
     pub output: Shortened,
     /// What its agents said about their work, as Markdown; empty if they said nothing.
     pub coordination: String,
+    /// Why it could not begin; empty if it could.
+    pub detail: String,
 }
 
 /// What a step is told: what the chain is for, where in it the step is, and what the steps before it
@@ -42,6 +44,9 @@ pub fn handoff(chain: &Chain, number: u64, before: &[Report]) -> String {
         excerpt::one_line(name),
         presets.join(", ")
     );
+    if let Some(parent) = chain.parent() {
+        let _ = writeln!(out, "Run {} asked for this chain.", excerpt::one_line(parent));
+    }
     if let Some(objective) = chain.start.as_ref().and_then(|start| start.objective.as_deref()) {
         let shown = excerpt::clip(objective.trim_end(), OBJECTIVE);
         let _ = write!(out, "\n## Objective of all steps\n\n{shown}\n");
@@ -49,12 +54,24 @@ pub fn handoff(chain: &Chain, number: u64, before: &[Report]) -> String {
     if before.is_empty() {
         out.push_str("\nNo step came before this one.\n");
     }
-    let share = LEFT / before.len().max(1);
-    for report in before {
+    out + &all_left(before)
+}
+
+/// What the run is told that asked for a chain, when the chain has ended.
+pub fn returned(chain: &Chain, reports: &[Report]) -> String {
+    let (presets, ended) = (chain.presets(), chain.ended());
+    let all = presets.len();
+    format!("{ended} of {all} steps ended: {}\n{}", presets.join(", "), all_left(reports))
+}
+
+/// What steps left, each under its heading.
+fn all_left(reports: &[Report]) -> String {
+    let share = LEFT / reports.len().max(1);
+    reports.iter().fold(String::new(), |mut out, report| {
         let _ = write!(out, "\n## Step {}: {}\n\n", report.number, report.preset);
         out.push_str(&left(report, share));
-    }
-    out
+        out
+    })
 }
 
 /// What a step left, as a page of its own.
@@ -63,6 +80,11 @@ pub fn result(report: &Report) -> String {
 }
 
 fn left(report: &Report, budget: usize) -> String {
+    if !report.detail.is_empty() {
+        let stop_reason = excerpt::one_line(&report.stop_reason);
+        let why = excerpt::one_line(&report.detail);
+        return format!("- ended with: {stop_reason}\n- why: {why}\n");
+    }
     let mut out = format!(
         "- run: {}\n- ended with: {}\n- iterations: {}\n- last event: {}\n",
         report.run,

@@ -7,8 +7,10 @@
 
 mod ledger;
 mod reports;
+mod spawn;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use autoloop_core::chain::{
     Budget, Chain, Next, Outcome, Report, Resumption, handoff, next_step, result, resumption,
@@ -20,12 +22,14 @@ use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 
 use self::ledger::ChainLedger;
+use super::iteration::millis;
 use super::{DriveError, create_dirs, lock_run, run_dir, standing};
 use crate::journal::{Durability, FileJournal};
 use crate::project::{LoadError, read_text};
 use crate::world::{Disk, DiskFile, World};
 
 pub use ledger::{chain_standing, chains};
+pub use spawn::{Loops, NoLoops, StepsOrder};
 
 /// The longest handoff that is read back.
 const LONGEST: u64 = 1024 * 1024;
@@ -54,13 +58,25 @@ pub struct Ready {
     pub loop_dir: PathBuf,
 }
 
+/// What came of making a step ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// It can begin.
+    Ready(Ready),
+    /// It cannot, and that is how it ends: for this reason.
+    Unfit(String),
+}
+
+/// How a step ends that cannot begin.
+const UNFIT: &str = "cannot_begin";
+
 /// Whoever carries steps out.
 pub trait Steps {
     /// Why one cannot be.
     type Error: From<DriveError>;
 
     /// Makes a step ready to begin.
-    fn prepare(&mut self, step: u64) -> Result<Ready, Self::Error>;
+    fn prepare(&mut self, step: u64) -> Result<Preparation, Self::Error>;
 
     /// Carries out the step that was made ready.
     fn begin(&mut self) -> Result<Run, Self::Error>;
@@ -121,7 +137,7 @@ impl<'a> ChainDrive<'a> {
     ///
     /// When it cannot be carried on. Everything that happened is on record, and the chain can be taken
     /// up again.
-    pub fn run<S: Steps>(mut self, steps: &mut S) -> Result<Chain, S::Error> {
+    pub fn run<S: Steps + ?Sized>(mut self, steps: &mut S) -> Result<Chain, S::Error> {
         loop {
             match next_step(self.chain(), &self.scene.budget) {
                 Next::Start => {
@@ -147,7 +163,7 @@ impl<'a> ChainDrive<'a> {
     }
 
     /// Does one step. Says whether it ended: one that was interrupted did not.
-    fn step<S: Steps>(&mut self, number: u64, steps: &mut S) -> Result<bool, S::Error> {
+    fn step<S: Steps + ?Sized>(&mut self, number: u64, steps: &mut S) -> Result<bool, S::Error> {
         let before = self.scene.world.clock.elapsed();
         let known = self.chain().step(number).and_then(|step| step.run.clone());
         let state = match &known {
@@ -160,24 +176,41 @@ impl<'a> ChainDrive<'a> {
         let run = match (resumption(state.as_ref()), state) {
             (Resumption::Finish, Some(run)) => run,
             (Resumption::GoOn, Some(run)) => steps.resume(number, &run.id)?,
-            _ => {
-                self.announce(number, steps.prepare(number)?)?;
-                steps.begin()?
-            }
+            _ => match steps.prepare(number)? {
+                Preparation::Ready(ready) => {
+                    self.announce(number, ready)?;
+                    steps.begin()?
+                }
+                Preparation::Unfit(why) => {
+                    self.finish(number, (UNFIT, Some(why)), Duration::ZERO)?;
+                    return Ok(true);
+                }
+            },
         };
         let Some(reason) = run.stop_reason() else { return Ok(false) };
         let took = self.scene.world.clock.elapsed().saturating_sub(before);
-        let finish = ChainStepFinish {
-            step: number,
-            preset: self.preset(number),
-            stop_reason: reason.to_owned(),
-            elapsed_ms: Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
-        };
-        self.put(|heading| finish.record(heading))?;
+        self.finish(number, (reason, None), took)?;
         if let [.., last] = self.reports(number)?.as_slice() {
             self.write(&self.step_dir(number).join("result.md"), &result(last))?;
         }
         Ok(true)
+    }
+
+    /// Puts on record how a step ended, and why it did not begin if it did not.
+    fn finish(
+        &mut self,
+        step: u64,
+        (stop_reason, detail): (&str, Option<String>),
+        took: Duration,
+    ) -> Result<(), DriveError> {
+        let finish = ChainStepFinish {
+            step,
+            preset: self.preset(step),
+            stop_reason: stop_reason.to_owned(),
+            elapsed_ms: Some(millis(took)),
+            detail,
+        };
+        self.put(|heading| finish.record(heading))
     }
 
     /// Writes down what the step is told, and says on record that it begins.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use autoloop_core::chain::StepDefinition;
 use autoloop_core::run::Run;
-use autoloop_runtime::drive::{DriveError, Progress, Ready, Steps};
+use autoloop_runtime::drive::{DriveError, Preparation, Progress, Ready, Steps};
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::{Overrides, Project};
 use autoloop_runtime::world::World;
@@ -16,6 +16,7 @@ use crate::diagnostic;
 use crate::failure::Failure;
 
 /// What all steps of a chain have in common, and what tells them apart.
+#[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// The project that they work in.
     pub(super) dir: PathBuf,
@@ -77,7 +78,7 @@ impl Plan {
 
 /// Carries out the steps of a plan.
 pub(super) struct Runner<'a> {
-    pub(super) plan: &'a Plan,
+    pub(super) plan: Plan,
     pub(super) world: &'a World,
     pub(super) interrupts: &'a Interrupts,
     pub(super) tell: &'a mut dyn FnMut(Progress<'_>),
@@ -101,7 +102,7 @@ impl Runner<'_> {
 impl Steps for Runner<'_> {
     type Error = Failure;
 
-    fn prepare(&mut self, step: u64) -> Result<Ready, Failure> {
+    fn prepare(&mut self, step: u64) -> Result<Preparation, Failure> {
         let step = self.step(step)?;
         let choice = self.plan.choice(step)?;
         let errand = Errand::begin(choice, self.plan.overrides(step), self.world)?;
@@ -113,7 +114,7 @@ impl Steps for Runner<'_> {
         };
         let ready = Ready { run, loop_dir: errand.project.loop_dir.clone() };
         self.ready = Some(errand);
-        Ok(ready)
+        Ok(Preparation::Ready(ready))
     }
 
     fn begin(&mut self) -> Result<Run, Failure> {
