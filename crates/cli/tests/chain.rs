@@ -2,6 +2,14 @@
 #![cfg(target_os = "linux")]
 
 mod chains;
+#[path = "chain/limits.rs"]
+mod limits;
+#[path = "chain/resume.rs"]
+mod resume;
+#[path = "chain/spawn.rs"]
+mod spawn;
+#[path = "chain/spawn_resume.rs"]
+mod spawn_resume;
 
 use insta::assert_snapshot;
 
@@ -184,19 +192,22 @@ fn a_chain_needs_no_file_and_its_steps_may_be_presets() {
           "step": 1,
           "preset": "autofix",
           "run": "[RUN]",
-          "stop_reason": "max_iterations"
+          "stop_reason": "max_iterations",
+          "chains": []
         },
         {
           "step": 2,
           "preset": "one",
           "run": "[RUN]",
-          "stop_reason": "completion_promise"
+          "stop_reason": "completion_promise",
+          "chains": []
         },
         {
           "step": 3,
           "preset": "two",
           "run": "[RUN]",
-          "stop_reason": "completion_promise"
+          "stop_reason": "completion_promise",
+          "chains": []
         }
       ]
     }
@@ -356,9 +367,11 @@ fn a_chain_is_listed_and_looked_at() {
       "name": "twice",
       "objective": "ship it",
       "outcome": "step_failed",
+      "parent_id": null,
       "steps": [
         {
           "begun": true,
+          "chains": [],
           "preset": "one",
           "run": "[RUN]",
           "step": 1,
@@ -366,6 +379,7 @@ fn a_chain_is_listed_and_looked_at() {
         },
         {
           "begun": true,
+          "chains": [],
           "preset": "two",
           "run": "[RUN]",
           "step": 2,
@@ -373,6 +387,7 @@ fn a_chain_is_listed_and_looked_at() {
         },
         {
           "begun": false,
+          "chains": [],
           "preset": "one",
           "run": null,
           "step": 3,
@@ -380,6 +395,7 @@ fn a_chain_is_listed_and_looked_at() {
         },
         {
           "begun": false,
+          "chains": [],
           "preset": "two",
           "run": null,
           "step": 4,
@@ -387,6 +403,7 @@ fn a_chain_is_listed_and_looked_at() {
         },
         {
           "begun": false,
+          "chains": [],
           "preset": "one",
           "run": null,
           "step": 5,

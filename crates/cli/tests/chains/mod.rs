@@ -54,3 +54,20 @@ fn without(text: &str, before: &str) -> String {
         format!("{out}{before}…{rest}")
     })
 }
+
+/// An agent of a run that does this in its first turn and is done in the next; the steps of chains do
+/// that.
+pub(crate) fn asking(first: &str, step: &str) -> String {
+    format!(
+        "if [ -n \"$L\" ]; then {step}; exit; fi; case $N in 1) {first};; *) $T emit task.complete;; esac"
+    )
+}
+
+/// Runs the loop of the project, with ids that are the same in every test: run-1 asks, its steps are
+/// run-2 and so on.
+pub(crate) fn run(sandbox: &Sandbox) -> Option<i32> {
+    let numbered = "core.run_id_format=counter";
+    let output = sandbox.run(&["run", ".", "ship", "it", "--set", numbered]);
+    println!("{output}\n{}", sandbox.story());
+    output.code
+}

@@ -40,11 +40,8 @@ pub struct Proposal {
 /// With the first reason why not.
 pub fn consider(run: &Run, request: &Request, around: &Circumstances) -> Result<Proposal, Refusal> {
     let budget = around.definitions.budget;
-    if request.in_review {
-        return Err(Refusal::InReview);
-    }
-    if run.start.as_ref().is_some_and(|start| start.parent.is_some()) {
-        return Err(Refusal::InBranch);
+    if let Some(refusal) = Refusal::for_anything(run, request) {
+        return Err(refusal);
     }
     if budget.max_children == 0 {
         return Err(Refusal::Off);

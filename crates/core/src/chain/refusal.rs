@@ -1,9 +1,10 @@
 //! Why a chain that an agent asks for cannot be.
 
 use super::define::Fault;
-use super::spawn::LONGEST_REQUEST;
+use super::spawn::{LONGEST_REQUEST, Request};
 use crate::excerpt::{clip, one_line};
 use crate::record::{ChainInvalid, ChainSpawned};
+use crate::run::Run;
 
 /// How much of what was asked for is repeated.
 const SHOWN: usize = 200;
@@ -78,6 +79,15 @@ fn shown(text: &str) -> String {
 }
 
 impl Refusal {
+    /// Why nothing can come of a request, whatever it asks for, if nothing can.
+    pub(super) fn for_anything(run: &Run, request: &Request) -> Option<Refusal> {
+        let is_branch = run.start.as_ref().is_some_and(|start| start.parent.is_some());
+        match request.in_review {
+            true => Some(Refusal::InReview),
+            false => is_branch.then_some(Refusal::InBranch),
+        }
+    }
+
     /// Why, in a word.
     pub fn reason(&self) -> &'static str {
         match self {

@@ -120,7 +120,9 @@ pub fn next(run: &Run) -> Option<SpawnStep> {
 
 /// What a run that is about to end has to say to what was asked for in its last iteration.
 pub fn at_the_end(run: &Run) -> Option<SpawnStep> {
-    run.spawns.requests.first().map(|_| SpawnStep::Refuse(Refusal::RunEnds))
+    let request = run.spawns.requests.first()?;
+    let refusal = Refusal::for_anything(run, request).unwrap_or(Refusal::RunEnds);
+    Some(SpawnStep::Refuse(refusal))
 }
 
 /// The steps of a chain that was granted. One that began keeps those that it began with; what

@@ -1,32 +1,12 @@
 //! Chains that an agent asks for from within its loop, through the binary.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-#![cfg(target_os = "linux")]
 
-mod chains;
-
-use autoloop_testkit::Sandbox;
 use insta::assert_snapshot;
 
-use chains::{BOTH, chain_id, count, project, prompts, story};
+use crate::chains::{BOTH, asking, chain_id, count, project, prompts, run, story};
 
 /// The run asks for a chain in its first turn, and is done in the next. Steps say what they do.
 const ASKS: &str = "echo \"${L:-parent} was here\"; [ -n \"$L\" ] && exec $T emit task.complete; case $N in 1) $T emit chain.spawn 'steps=one,two; justification=split the work;';; *) $T emit task.complete;; esac";
-
-fn run(sandbox: &Sandbox) -> Option<i32> {
-    // Ids that are the same in every test: run-1 asks, its steps are run-2 and so on.
-    let numbered = "core.run_id_format=counter";
-    let output = sandbox.run(&["run", ".", "ship", "it", "--set", numbered]);
-    println!("{output}\n{}", sandbox.story());
-    output.code
-}
-
-/// An agent of a run that does this in its first turn and is done in the next; the steps of chains do
-/// that.
-fn agent(first: &str, step: &str) -> String {
-    format!(
-        "if [ -n \"$L\" ]; then {step}; exit; fi; case $N in 1) {first};; *) $T emit task.complete;; esac"
-    )
-}
 
 /// The part of a prompt under a heading.
 fn section<'a>(prompt: &'a str, heading: &str) -> Option<&'a str> {
@@ -134,7 +114,7 @@ fn steps_are_told_why_and_the_run_what_they_left() {
 #[test]
 fn whatever_becomes_of_a_chain_its_run_goes_on() {
     let spawn = "$T emit chain.spawn 'steps=one,two; chain_id=mine; justification=because;'";
-    let sandbox = project(&agent(spawn, "[ $L = two ] && exit 7; $T emit task.complete"), BOTH);
+    let sandbox = project(&asking(spawn, "[ $L = two ] && exit 7; $T emit task.complete"), BOTH);
     assert_eq!(run(&sandbox), Some(0));
     assert_eq!(sandbox.fields("chain.spawn.finish", "outcome"), ["step_failed"]);
     assert_eq!(sandbox.fields("chain.spawn.finish", "steps_completed"), ["2"]);
@@ -148,7 +128,7 @@ fn whatever_becomes_of_a_chain_its_run_goes_on() {
 #[test]
 fn a_step_that_cannot_begin_is_the_end_of_its_chain_only() {
     let spawn = "$T emit chain.spawn 'steps=one,two;'";
-    let sandbox = project(&agent(spawn, "rm -r two; $T emit task.complete"), "");
+    let sandbox = project(&asking(spawn, "rm -r two; $T emit task.complete"), "");
     assert_eq!(run(&sandbox), Some(0));
     assert_eq!(
         sandbox.fields("chain.step.finish", "stop_reason"),
@@ -169,7 +149,7 @@ fn a_step_that_cannot_begin_is_the_end_of_its_chain_only() {
 #[test]
 fn several_chains_are_carried_out_one_after_another() {
     let spawn = "for s in two one; do $T emit chain.spawn \"steps=$s;\"; done; echo LOOP_COMPLETE";
-    let sandbox = project(&agent(spawn, "$T emit task.complete"), "");
+    let sandbox = project(&asking(spawn, "$T emit task.complete"), "");
     assert_eq!(run(&sandbox), Some(0));
     assert_eq!(sandbox.fields("chain.step.start", "preset"), ["two", "one"]);
     assert_eq!(sandbox.fields("loop.complete", "reason"), ["completion_event"; 3], "no promise");
@@ -183,7 +163,7 @@ fn several_chains_are_carried_out_one_after_another() {
 fn chains_are_shown_below_the_steps_that_asked_for_them() {
     let step = "[ $L = one ] && [ $N = 1 ] && exec $T emit chain.spawn 'steps=two; '; $T emit task.complete";
     let spawn = "$T emit chain.spawn 'steps=both; chain_id=outer;'";
-    let sandbox = project(&agent(spawn, step), BOTH);
+    let sandbox = project(&asking(spawn, step), BOTH);
     assert_eq!(run(&sandbox), Some(0));
     let shown = |args: &[&str]| {
         let args: Vec<&str> = ["inspect", "chain"].iter().chain(args).copied().collect();
