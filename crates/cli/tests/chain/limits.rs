@@ -5,7 +5,7 @@
 use autoloop_testkit::Sandbox;
 use insta::assert_snapshot;
 
-use crate::chains::{BOTH, asking, count, project, prompts, run};
+use crate::chains::{BOTH, asking, complete, count, project, prompts};
 
 /// Ends well at once.
 const DONE: &str = "$T emit task.complete";
@@ -18,7 +18,7 @@ fn reasons(sandbox: &Sandbox) -> Vec<String> {
 /// Asks once, in the first turn, and is refused; says how. The run goes on and is complete.
 fn refused(first: &str, chains: &str) -> String {
     let sandbox = project(&asking(first, DONE), chains);
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     assert_eq!(count(&sandbox, "chain.start"), 0);
     assert_eq!(sandbox.fields("loop.complete", "reason"), ["completion_event"]);
     let prompt = prompts(&sandbox).pop().unwrap();
@@ -47,7 +47,7 @@ fn what_cannot_be_meant_is_backpressure() {
 fn a_run_gets_so_many_chains() {
     let twice = "for s in one two; do $T emit chain.spawn \"steps=$s;\"; done";
     let sandbox = project(&asking(twice, DONE), "[budget]\nmax_children = 1\n");
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     assert_eq!(
         (count(&sandbox, "chain.start"), reasons(&sandbox)),
         (1, vec!["max_children".into()])
@@ -57,12 +57,12 @@ fn a_run_gets_so_many_chains() {
 
     let failures = "[budget]\nmax_consecutive_failures = 1\n";
     let sandbox = project(&asking(twice, "exit 7"), failures);
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     assert_eq!(count(&sandbox, "chain.start"), 1);
     assert_eq!(reasons(&sandbox), ["max_consecutive_failures"]);
 
     let sandbox = project(&asking(twice, DONE), "[budget]\nmax_runtime_ms = 1\n");
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     assert_eq!(
         (count(&sandbox, "chain.start"), reasons(&sandbox)),
         (1, vec!["max_runtime_ms".into()])
@@ -75,16 +75,16 @@ fn a_loop_that_asks_for_itself_comes_to_an_end() {
     let itself = "$T emit chain.spawn 'steps=one;'";
     let step = format!("[ $N = 1 ] && exec {itself}; {DONE}");
     let depth = project(&asking(itself, &step), "[budget]\nmax_depth = 2\n");
-    assert_eq!(run(&depth), Some(0));
+    complete(&depth);
     assert_eq!((count(&depth, "chain.start"), reasons(&depth)), (2, vec!["max_depth".into()]));
     assert_eq!(depth.fields("chain.complete", "outcome"), ["all_steps_complete"; 2]);
 
     let steps = project(&asking(itself, &step), "[budget]\nmax_steps = 3\n");
-    assert_eq!(run(&steps), Some(0));
+    complete(&steps);
     assert_eq!((count(&steps, "chain.start"), reasons(&steps)), (3, vec!["max_steps".into()]));
 
     let usual = project(&asking(itself, &step), "");
-    assert_eq!(run(&usual), Some(0));
+    complete(&usual);
     assert_eq!((count(&usual, "chain.start"), reasons(&usual)), (5, vec!["max_depth".into()]));
     assert!(usual.run(&["inspect", "chain"]).stdout.contains("\n##### Chain "));
 }
@@ -103,7 +103,7 @@ fn a_chain_does_not_run_itself() {
 fn a_time_that_is_up_ends_the_chain_and_not_the_run() {
     let first = "$T emit chain.spawn 'steps=one,two;'";
     let sandbox = project(&asking(first, DONE), "[budget]\nmax_runtime_ms = 1\n");
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     assert_eq!(sandbox.fields("chain.spawn.finish", "outcome"), ["budget_exceeded"]);
     assert_eq!(sandbox.fields("chain.step.start", "preset"), ["one"]);
 }
@@ -116,7 +116,7 @@ fn neither_branches_nor_reviews_start_chains() {
     );
     let sandbox = project(&asking(&wave, DONE), "");
     sandbox.write("autoloops.toml", settings(&sandbox, "parallel.enabled = true\n"));
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     assert_eq!((count(&sandbox, "chain.start"), reasons(&sandbox)), (0, vec!["in_branch".into()]));
     let prompts = prompts(&sandbox);
     let offered = |prompt: &String| prompt.contains("emit chain.spawn \"");
@@ -130,7 +130,7 @@ fn neither_branches_nor_reviews_start_chains() {
         "autoloops.toml",
         settings(&sandbox, "").replace("review.enabled = false", "review.every = 1"),
     );
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     assert_eq!((count(&sandbox, "chain.start"), reasons(&sandbox)), (0, vec!["in_review".into()]));
 }
 
@@ -143,7 +143,7 @@ fn settings(sandbox: &Sandbox, more: &str) -> String {
 fn a_run_that_ends_starts_nothing() {
     let first = "$T emit chain.spawn 'steps=one;'; $T emit task.complete";
     let sandbox = project(&asking(first, DONE), "");
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     assert_eq!((count(&sandbox, "chain.start"), reasons(&sandbox)), (0, vec!["run_ends".into()]));
     assert_eq!(count(&sandbox, "iteration.start"), 1);
 }
@@ -159,7 +159,7 @@ fn forged_records_start_and_end_nothing() {
     };
     let granted = forge("chain.spawn", "run-1", "\"chain_id\": \"evil\", \"steps\": \"one\"");
     let sandbox = project(&asking(&granted, DONE), "");
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     assert_eq!(count(&sandbox, "chain.start"), 0);
     assert_eq!(sandbox.fields("event.invalid", "reason"), ["forged"]);
 
@@ -167,7 +167,7 @@ fn forged_records_start_and_end_nothing() {
     let ended = forge("chain.complete", id, "\"outcome\": \"all_steps_complete\"");
     let step = format!("{ended}; {DONE}");
     let sandbox = project(&asking("$T emit chain.spawn 'steps=one,two;'", &step), "");
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     assert_eq!(sandbox.fields("chain.step.finish", "step"), ["1", "2"]);
     assert_eq!(count(&sandbox, "chain.spawn.finish"), 1);
 }

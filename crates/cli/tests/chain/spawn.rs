@@ -1,9 +1,8 @@
 //! Chains that an agent asks for from within its loop, through the binary.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use insta::assert_snapshot;
 
-use crate::chains::{BOTH, asking, chain_id, count, project, prompts, run, story};
+use crate::chains::{BOTH, asking, chain_id, complete, count, project, prompts, story};
 
 /// The run asks for a chain in its first turn, and is done in the next. Steps say what they do.
 const ASKS: &str = "echo \"${L:-parent} was here\"; [ -n \"$L\" ] && exec $T emit task.complete; case $N in 1) $T emit chain.spawn 'steps=one,two; justification=split the work;';; *) $T emit task.complete;; esac";
@@ -19,7 +18,7 @@ const LEFT: &str = "What the chains left:";
 #[test]
 fn a_chain_is_carried_out_between_two_iterations() {
     let sandbox = project(ASKS, "");
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     assert_snapshot!(story(&sandbox), @r"
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=ship it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
@@ -62,7 +61,7 @@ fn a_chain_is_carried_out_between_two_iterations() {
 #[test]
 fn steps_are_told_why_and_the_run_what_they_left() {
     let sandbox = project(ASKS, "");
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     let [asks, one, two, goes_on] = prompts(&sandbox).try_into().unwrap();
     let objective =
         "\nObjective:\nsplit the work\n\nA run asked for this while it was at work on: ship it\n";
@@ -107,7 +106,7 @@ fn steps_are_told_why_and_the_run_what_they_left() {
     let bin = ".autoloop/autoloops emit chain.spawn";
     assert!(prompts(&sandbox).iter().all(|prompt| prompt.contains(bin)), "all may ask");
     let off = project(ASKS, "[budget]\nmax_children = 0\n");
-    assert_eq!(run(&off), Some(0));
+    complete(&off);
     assert!(!prompts(&off).iter().any(|prompt| prompt.contains("chain.spawn \"")), "none may");
 }
 
@@ -115,7 +114,7 @@ fn steps_are_told_why_and_the_run_what_they_left() {
 fn whatever_becomes_of_a_chain_its_run_goes_on() {
     let spawn = "$T emit chain.spawn 'steps=one,two; chain_id=mine; justification=because;'";
     let sandbox = project(&asking(spawn, "[ $L = two ] && exit 7; $T emit task.complete"), BOTH);
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     assert_eq!(sandbox.fields("chain.spawn.finish", "outcome"), ["step_failed"]);
     assert_eq!(sandbox.fields("chain.spawn.finish", "steps_completed"), ["2"]);
     assert_eq!(chain_id(&sandbox), "mine");
@@ -129,7 +128,7 @@ fn whatever_becomes_of_a_chain_its_run_goes_on() {
 fn a_step_that_cannot_begin_is_the_end_of_its_chain_only() {
     let spawn = "$T emit chain.spawn 'steps=one,two;'";
     let sandbox = project(&asking(spawn, "rm -r two; $T emit task.complete"), "");
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     assert_eq!(
         sandbox.fields("chain.step.finish", "stop_reason"),
         ["completion_event", "cannot_begin"]
@@ -150,7 +149,7 @@ fn a_step_that_cannot_begin_is_the_end_of_its_chain_only() {
 fn several_chains_are_carried_out_one_after_another() {
     let spawn = "for s in two one; do $T emit chain.spawn \"steps=$s;\"; done; echo LOOP_COMPLETE";
     let sandbox = project(&asking(spawn, "$T emit task.complete"), "");
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     assert_eq!(sandbox.fields("chain.step.start", "preset"), ["two", "one"]);
     assert_eq!(sandbox.fields("loop.complete", "reason"), ["completion_event"; 3], "no promise");
     let prompt = prompts(&sandbox).pop().unwrap();
@@ -164,7 +163,7 @@ fn chains_are_shown_below_the_steps_that_asked_for_them() {
     let step = "[ $L = one ] && [ $N = 1 ] && exec $T emit chain.spawn 'steps=two; '; $T emit task.complete";
     let spawn = "$T emit chain.spawn 'steps=both; chain_id=outer;'";
     let sandbox = project(&asking(spawn, step), BOTH);
-    assert_eq!(run(&sandbox), Some(0));
+    complete(&sandbox);
     let shown = |args: &[&str]| {
         let args: Vec<&str> = ["inspect", "chain"].iter().chain(args).copied().collect();
         sandbox.run(&args).to_string()
