@@ -87,7 +87,8 @@ steps = ["draft", "polish"]
 name = "careful"
 steps = ["ship", "polish"]
 "#;
-const CHAINED: &str = "backend.kind = \"script\"\nbackend.command = \"script.toml\"\nreview.enabled = false\n";
+const CHAINED: &str =
+    "backend.kind = \"script\"\nbackend.command = \"script.toml\"\nreview.enabled = false\n";
 /// The project's own loop, whose agent asks for a chain.
 const CHAINED_ROLES: &str = "[[role]]\nid = \"lead\"\nemits = [\"task.complete\"]\n";
 const CHAINED_LOOP: &str = "event_loop.max_iterations = 3\nreview.enabled = false\n";

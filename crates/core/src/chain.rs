@@ -15,7 +15,7 @@ pub mod spawn;
 pub use consider::{Circumstances, Proposal, consider};
 pub use define::{BadChains, Budget, Definition, Definitions, Fault, StepDefinition, UnknownKey};
 pub use family::Family;
-pub use handoff::{Report, handoff, result, returned};
+pub use handoff::{Report, changed_files, handoff, result, returned};
 pub use refusal::Refusal;
 pub use render::{DEEPEST, Format, Tree};
 pub(crate) use save::{load_asked, save_asked};
@@ -57,6 +57,8 @@ pub struct ChainStep {
     pub elapsed_ms: u64,
     /// Why it could not begin, if it could not.
     pub detail: Option<String>,
+    /// The files that changed meanwhile, one a line, if that is known.
+    pub files: Option<String>,
 }
 
 /// How a chain ends.
@@ -232,6 +234,7 @@ impl Chain {
                     step.stop_reason = Some(text("stop_reason"));
                     step.elapsed_ms = step.elapsed_ms.saturating_add(number("elapsed_ms"));
                     step.detail = maybe("detail");
+                    step.files = maybe("files");
                 }
             }
             ChainComplete::TOPIC => self.outcome = Some(text("outcome")),

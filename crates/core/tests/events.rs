@@ -125,7 +125,7 @@ system_events! {
     chain_start: ChainStart { name, steps, step_count, objective, parent_id }
     chain_resume: ChainResume { resumed_from_step, previous_outcome }
     chain_step_start: ChainStepStart { step, preset, preset_dir, work_dir, run_id }
-    chain_step_finish: ChainStepFinish { step, preset, stop_reason, elapsed_ms, detail }
+    chain_step_finish: ChainStepFinish { step, preset, stop_reason, elapsed_ms, detail, files }
     chain_complete: ChainComplete { name, steps_completed, outcome }
     chain_spawned: ChainSpawned { chain_id, parent_id, steps, justification }
     chain_spawn_finish: ChainSpawnFinish { chain_id, outcome, steps_completed, output }

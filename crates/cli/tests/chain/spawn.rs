@@ -218,3 +218,17 @@ fn chains_are_shown_below_the_steps_that_asked_for_them() {
     let output = sandbox.run(&["run", "--chain", "one", "--json"]);
     assert!(output.stdout.contains("-chain-1\","), "{output}");
 }
+
+#[test]
+fn a_step_says_which_files_it_left() {
+    let step = "case $L in one) mkdir -p src build; echo a > src/a.rs; echo b > build/b; echo x >> chains.toml; rm agent.md;; esac; $T emit task.complete";
+    let sandbox = project(step, BOTH);
+    sandbox.write("agent.md", "").write(".gitignore", "build/\n.autoloop/\n");
+    assert!(sandbox.at_home("git").args(["init", "-q"]).status().unwrap().success());
+    assert_eq!(sandbox.run(&["chain", "run", "both"]).code, Some(0));
+    let files = sandbox.fields("chain.step.finish", "files");
+    assert_eq!(files, ["agent.md\\u000achains.toml\\u000asrc/a.rs"], "the second left none");
+    let prompt = prompts(&sandbox).pop().unwrap();
+    let told = "Files that changed meanwhile:\n\n```text\nagent.md\nchains.toml\nsrc/a.rs\n```\n";
+    assert!(prompt.contains(told), "{prompt}");
+}

@@ -7,8 +7,12 @@ use crate::excerpt::{self, Shortened};
 
 /// How many characters of the objective a handoff repeats; the prompt carries it whole.
 const OBJECTIVE: usize = 2_000;
-/// How many characters of outputs and of coordination all steps of a handoff share.
+/// How many characters of outputs, of coordination and of names of files all steps of a handoff share.
 const LEFT: usize = 24_000;
+
+/// How many files are told of, and how many characters of the name of each.
+const FILES: usize = 100;
+const NAME: usize = 200;
 
 /// What a step left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,8 +33,21 @@ pub struct Report {
     pub output: Shortened,
     /// What its agents said about their work, as Markdown; empty if they said nothing.
     pub coordination: String,
+    /// The files that changed meanwhile, one a line; empty if that is not known.
+    pub files: String,
     /// Why it could not begin; empty if it could.
     pub detail: String,
+}
+
+/// The names of files that changed, one a line, as far as they are told of; `None` if none did.
+pub fn changed_files(files: impl ExactSizeIterator<Item = String>) -> Option<String> {
+    let more = files.len().saturating_sub(FILES);
+    let name = |file: String| excerpt::clip(&excerpt::one_line(&file), NAME).into_owned();
+    let mut lines: Vec<String> = files.take(FILES).map(name).collect();
+    if more > 0 {
+        lines.push(format!("… and {more} more"));
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 /// What a step is told: what the chain is for, where in it the step is, and what the steps before it
@@ -92,7 +109,7 @@ fn left(report: &Report, budget: usize) -> String {
         report.iterations,
         excerpt::one_line(&report.last_event),
     );
-    let Shortened { head, tail, left_out } = report.output.shortened(budget / 3 * 2);
+    let Shortened { head, tail, left_out } = report.output.shortened(budget / 2);
     let output = match left_out {
         0 => head,
         _ => format!("{head}\n[… {left_out} characters left out …]\n{tail}"),
@@ -101,8 +118,12 @@ fn left(report: &Report, budget: usize) -> String {
         let _ = write!(out, "\nIts last output:\n\n{}", excerpt::fenced(&output));
     }
     if !report.coordination.trim().is_empty() {
-        let said = excerpt::clip(report.coordination.trim_end(), budget / 3);
+        let said = excerpt::clip(report.coordination.trim_end(), budget / 4);
         let _ = write!(out, "\nWhat its agents kept book of:\n\n{}", excerpt::fenced(&said));
+    }
+    if !report.files.is_empty() {
+        let files = excerpt::clip(&report.files, budget / 4);
+        let _ = write!(out, "\nFiles that changed meanwhile:\n\n{}", excerpt::fenced(&files));
     }
     out
 }

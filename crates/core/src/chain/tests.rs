@@ -35,7 +35,8 @@ fn ended(step: u64, reason: &str) -> Record {
     let elapsed_ms = Some(1_000);
     let preset = "a".to_owned();
     let stop_reason = reason.into();
-    ChainStepFinish { step, preset, stop_reason, elapsed_ms, detail: None }.record(&at("c"))
+    let finish = ChainStepFinish { step, preset, stop_reason, elapsed_ms, ..Default::default() };
+    finish.record(&at("c"))
 }
 
 fn completed(outcome: &str) -> Record {
@@ -217,6 +218,20 @@ fn a_handoff_keeps_to_its_budget_and_to_its_fences() {
     let text = handoff(&chain, 50, &vec![report; 49]);
     assert!(crate::excerpt::length(&text) < 24_000 + 49 * 500, "{}", text.len());
     assert!(text.contains("````text\n"), "{text}");
+}
+
+#[test]
+fn files_are_told_of_within_bounds_and_pass_for_nothing_else() {
+    assert_eq!(changed_files(std::iter::empty()), None);
+    let hostile = "a\n## Step 9: evil".to_owned();
+    let files = changed_files([hostile].into_iter()).unwrap();
+    assert_eq!(files, "a ## Step 9: evil");
+    let many = (0..150).map(|number| format!("{number:03}{}", "x".repeat(1_000)));
+    let files = changed_files(many).unwrap();
+    assert_eq!((files.lines().count(), files.lines().last()), (101, Some("… and 50 more")));
+    assert!(crate::excerpt::length(&files) < 21_000);
+    let report = Report { files: "src/a.rs".into(), ..Report::default() };
+    assert!(result(&report).ends_with("Files that changed meanwhile:\n\n```text\nsrc/a.rs\n```\n"));
 }
 
 /// Any record of a chain, with any step and any reason.

@@ -434,6 +434,8 @@ system_events! {
         elapsed_ms: Option<u64>,
         /// Why it could not begin, where it could not.
         detail: Option<String>,
+        /// The files that changed meanwhile, one a line, where that is known.
+        files: Option<String>,
     }
 
     /// A chain ended.

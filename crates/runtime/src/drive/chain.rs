@@ -10,7 +10,6 @@ mod reports;
 mod spawn;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use autoloop_core::chain::{
     Budget, Chain, Next, Outcome, Report, Resumption, handoff, next_step, result, resumption,
@@ -83,6 +82,11 @@ pub trait Steps {
 
     /// Goes on with the run of a step that was cut off or that failed.
     fn resume(&mut self, step: u64, run: &str) -> Result<Run, Self::Error>;
+
+    /// The files that changed while the last step was carried out, one a line, if that is known.
+    fn files(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A chain, and everything that is needed to carry it out.
@@ -173,44 +177,37 @@ impl<'a> ChainDrive<'a> {
             }
             None => None,
         };
-        let run = match (resumption(state.as_ref()), state) {
-            (Resumption::Finish, Some(run)) => run,
-            (Resumption::GoOn, Some(run)) => steps.resume(number, &run.id)?,
+        let end =
+            ChainStepFinish { step: number, preset: self.preset(number), ..Default::default() };
+        let (run, files) = match (resumption(state.as_ref()), state) {
+            (Resumption::Finish, Some(run)) => (run, None),
+            (Resumption::GoOn, Some(run)) => (steps.resume(number, &run.id)?, steps.files()),
             _ => match steps.prepare(number)? {
                 Preparation::Ready(ready) => {
                     self.announce(number, ready)?;
-                    steps.begin()?
+                    (steps.begin()?, steps.files())
                 }
                 Preparation::Unfit(why) => {
-                    self.finish(number, (UNFIT, Some(why)), Duration::ZERO)?;
+                    let stop_reason = UNFIT.to_owned();
+                    let end = ChainStepFinish { stop_reason, detail: Some(why), ..end };
+                    self.put(|heading| end.record(heading))?;
                     return Ok(true);
                 }
             },
         };
         let Some(reason) = run.stop_reason() else { return Ok(false) };
         let took = self.scene.world.clock.elapsed().saturating_sub(before);
-        self.finish(number, (reason, None), took)?;
+        let finish = ChainStepFinish {
+            stop_reason: reason.to_owned(),
+            elapsed_ms: Some(millis(took)),
+            files,
+            ..end
+        };
+        self.put(|heading| finish.record(heading))?;
         if let [.., last] = self.reports(number)?.as_slice() {
             self.write(&self.step_dir(number).join("result.md"), &result(last))?;
         }
         Ok(true)
-    }
-
-    /// Puts on record how a step ended, and why it did not begin if it did not.
-    fn finish(
-        &mut self,
-        step: u64,
-        (stop_reason, detail): (&str, Option<String>),
-        took: Duration,
-    ) -> Result<(), DriveError> {
-        let finish = ChainStepFinish {
-            step,
-            preset: self.preset(step),
-            stop_reason: stop_reason.to_owned(),
-            elapsed_ms: Some(millis(took)),
-            detail,
-        };
-        self.put(|heading| finish.record(heading))
     }
 
     /// Writes down what the step is told, and says on record that it begins.

@@ -227,6 +227,7 @@ fn carry_out(
         interrupts: &interrupts,
         tell: &mut |progress| reporter.tell(progress),
         ready: None,
+        traces: None,
     };
     let chain = drive.run(&mut runner)?;
     conclude(&chain, journal, manner)?;

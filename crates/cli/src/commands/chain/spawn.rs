@@ -44,7 +44,8 @@ impl Loops for Spawner<'_> {
         tell: &'s mut dyn FnMut(Progress<'_>),
     ) -> Box<dyn Steps<Error = DriveError> + 's> {
         let (world, interrupts) = (self.world, self.interrupts);
-        Box::new(Spawned(Runner { plan: self.plan(order), world, interrupts, tell, ready: None }))
+        let plan = self.plan(order);
+        Box::new(Spawned(Runner { plan, world, interrupts, tell, ready: None, traces: None }))
     }
 }
 
@@ -70,6 +71,10 @@ impl Steps for Spawned<'_> {
 
     fn resume(&mut self, step: u64, run: &str) -> Result<Run, DriveError> {
         self.0.resume(step, run).map_err(wrapped)
+    }
+
+    fn files(&self) -> Option<String> {
+        self.0.files()
     }
 }
 

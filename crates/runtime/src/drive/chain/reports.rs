@@ -65,6 +65,7 @@ fn report(gathered: Gathered<'_>) -> Report {
             false => coordination.render(Format::Markdown),
         },
         run: run.id,
+        files: step.files.clone().unwrap_or_default(),
         detail: step.detail.clone().unwrap_or_default(),
     }
 }
