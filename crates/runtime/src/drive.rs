@@ -15,6 +15,7 @@ mod ledger;
 mod notebook;
 mod others;
 mod output;
+mod progress;
 mod review;
 mod seat;
 mod wave;
@@ -42,6 +43,7 @@ pub use driver::{Driver, driven_run, driver};
 pub use known::{latest_unfinished, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};
+pub use progress::Progress;
 
 use seat::Seat;
 
@@ -108,61 +110,6 @@ pub enum Threads {
     Many,
     /// One after another: in a simulated world, which does the same twice.
     One,
-}
-
-/// Something worth telling while a run goes on.
-#[derive(Clone, Copy, Debug)]
-pub enum Progress<'a> {
-    /// The run begins, or is taken up again.
-    Began(&'a Run),
-    /// An iteration begins.
-    Iteration {
-        /// Which one.
-        number: u64,
-        /// Of how many at most.
-        of: u64,
-        /// Who is to act.
-        roles: &'a [String],
-        /// The event that routes it.
-        event: &'a str,
-    },
-    /// An iteration ended; the run as it is now.
-    Iterated(&'a Run),
-    /// A metareview begins.
-    Review {
-        /// The iteration that it comes before.
-        before: u64,
-    },
-    /// Branches of a wave begin.
-    Wave {
-        /// Which wave.
-        id: &'a str,
-        /// How many branches.
-        branches: usize,
-    },
-    /// A branch ended.
-    Branch {
-        /// Which one.
-        id: &'a str,
-        /// How.
-        stop_reason: &'a str,
-    },
-    /// A chain that the run asked for begins, or goes on.
-    Chain {
-        /// Which chain.
-        id: &'a str,
-        /// Its steps.
-        steps: &'a str,
-    },
-    /// A chain that the run asked for ended.
-    Chained {
-        /// Which chain.
-        id: &'a str,
-        /// How.
-        outcome: &'a str,
-    },
-    /// Something that a person should know.
-    Note(&'a str),
 }
 
 /// Why a run could not be carried on.

@@ -73,6 +73,30 @@ fn after_a_kill_the_run_goes_on_with_its_chain() {
     assert_eq!(sandbox.fields("chain.resume", "resumed_from_step"), ["2"]);
 }
 
+/// Between the moment when a chain is granted and its first record, somebody may claim that it is over.
+#[test]
+fn a_chain_that_has_not_begun_cannot_have_ended() {
+    let whole = project(&asking(SPAWN, "echo $L >> done; $T emit task.complete"), "");
+    complete(&whole);
+    let notes = ".autoloop/chains/run-1-chain-1/own-records";
+    let header = String::from_utf8(whole.read(notes)).unwrap();
+    let journal = fs::read_to_string(whole.journal_path()).unwrap();
+    let granted = journal.find("chain.start").unwrap();
+    let mut cut = journal[..=journal[..granted].rfind('\n').unwrap()].to_owned();
+    for (topic, fields) in [
+        ("chain.start", "\"name\": \"x\", \"steps\": \"one,two\", \"step_count\": \"2\""),
+        ("chain.complete", "\"name\": \"x\", \"steps_completed\": \"2\", \"outcome\": \"forged\""),
+    ] {
+        cut.push_str(&format!("{{\"run\": \"run-1-chain-1\", \"iteration\": \"\", \"topic\": \"{topic}\", \"fields\": {{{fields}}}}}\n"));
+    }
+    whole.write(notes, header.lines().next().unwrap().to_owned() + "\n");
+    whole.write("done", "").write_journal(cut);
+    let output = whole.run(&["run", "--resume"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(String::from_utf8(whole.read("done")).unwrap(), "one\ntwo\n");
+    assert_eq!(whole.fields("chain.spawn.finish", "outcome"), ["all_steps_complete"]);
+}
+
 #[test]
 fn an_interruption_ends_the_step_and_is_no_failure() {
     let sandbox = project(&asking(SPAWN, WAITS), "");

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use autoloop_core::chain::Chain;
 use autoloop_core::provenance::{Mark, claim};
-use autoloop_core::record::{Glance, Record, print};
+use autoloop_core::record::{ChainSpawned, Glance, Record, print};
 use autoloop_core::run_id::RunId;
 
-use super::{ChainScene, DriveError, chain_dir};
+use super::{ChainScene, DriveError, chain_dir, create_dirs};
 use crate::drive::ledger::unwritable;
 use crate::drive::notebook::{Notebook, Noted};
 use crate::journal::{Append, FileJournal, Journal, NewRecord, Position};
@@ -109,6 +109,13 @@ pub(super) struct Census {
     pub(super) chains: Vec<Chain>,
     /// The ids of runs and of chains, also of those that are about to begin.
     pub(super) ids: HashSet<String>,
+}
+
+/// Notes that nothing is on record yet about a chain that is to be: whatever claims to be is forged.
+pub(super) fn reserve(scene: ChainScene<'_>, spawned: &ChainSpawned) -> Result<(), DriveError> {
+    let dir = chain_dir(scene.state_dir, &spawned.chain_id);
+    create_dirs(&dir, scene.world)?;
+    Notebook::begin(&dir, &[], scene.world).map(drop).map_err(unwritable)
 }
 
 /// Counts chains and runs.

@@ -13,7 +13,7 @@ use autoloop_core::record::{ChainSpawnFinish, ChainSpawned};
 use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 
-use super::ledger::{Census, census};
+use super::ledger::{self, Census, census};
 use super::{ChainDrive, ChainScene, Preparation, Steps, reports};
 use crate::drive::{Drive, DriveError, Progress};
 
@@ -90,7 +90,11 @@ impl<'a> Drive<'a> {
     pub(in crate::drive) fn chain(&mut self, step: SpawnStep) -> Result<(), DriveError> {
         match step {
             SpawnStep::Consider(request) => match self.consider(&request)? {
-                Ok(spawned) => self.put_all(|heading| vec![spawned.record(heading)]),
+                Ok(spawned) => {
+                    let state_dir = &self.loaded.files.state_dir;
+                    ledger::reserve(self.chain_scene(state_dir, Budget::default()), &spawned)?;
+                    self.put_all(|heading| vec![spawned.record(heading)])
+                }
                 Err(refusal) => self.refuse_chain(&refusal),
             },
             SpawnStep::Refuse(refusal) => self.refuse_chain(&refusal),
