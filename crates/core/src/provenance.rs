@@ -4,7 +4,7 @@
 //! [`Mark`] of each before it writes it; every other record that [claims](claim) to be the harness's is
 //! a forgery.
 
-use crate::record::{Body, EventInvalid, Glance, Record};
+use crate::record::{Body, ChainSpawned, EventInvalid, Glance, Record};
 use crate::topic::{JOINED, Topic, TopicClass};
 
 /// The reason of a refusal of what only the harness may write.
@@ -73,7 +73,12 @@ impl Mark {
 /// can do is to make its author try again.
 pub fn claim(record: &Glance<'_>) -> Option<Mark> {
     let topic = Topic::new(record.topic());
-    let is_reserved = topic.class() == TopicClass::Reserved && topic != EventInvalid::TOPIC;
+    let is_reserved = match topic.class() {
+        TopicClass::Reserved => topic != EventInvalid::TOPIC,
+        // An agent asks for a chain under the topic by which the harness grants it.
+        TopicClass::Coordination => topic == ChainSpawned::TOPIC,
+        TopicClass::Agent => false,
+    };
     let is_ours = !record.has_payload() || topic.as_str().ends_with(JOINED);
     (is_reserved && is_ours).then(|| Mark::of_glance(&topic, record))
 }
@@ -127,6 +132,7 @@ mod tests {
         assert!(claims(
             r#"{"run": "r", "iteration": "1", "topic": "a.parallel.joined", "payload": "", "source": "harness"}"#
         ));
+        assert!(claims(r#"{"run": "r", "iteration": "1", "topic": "chain.spawn", "fields": {}}"#));
         for line in [
             r#"{"run": "r", "iteration": "1", "topic": "loop.complete", "payload": "", "source": "agent"}"#,
             r#"{"run": "r", "iteration": "1", "topic": "event.invalid", "fields": {}}"#,

@@ -9,11 +9,12 @@ pub use save::Runs;
 
 use std::collections::BTreeSet;
 
+use crate::chain::spawn::{self, Spawns};
 use crate::provenance::claim;
 use crate::record::{
-    BackendFinish, BackendStart, EventInvalid, Glance, IterationFinish, IterationStart,
-    LoopComplete, LoopResume, LoopStart, LoopStop, ReviewFinish, ReviewStart, WaveInvalid,
-    WaveStart,
+    BackendFinish, BackendStart, ChainInvalid, ChainSpawned, EventInvalid, Glance, IterationFinish,
+    IterationStart, LoopComplete, LoopResume, LoopStart, LoopStop, ReviewFinish, ReviewStart,
+    WaveInvalid, WaveStart,
 };
 use crate::topic::{JOINED, Topic, TopicClass};
 use crate::topology::OPENING_EVENT;
@@ -57,6 +58,8 @@ pub struct Run {
     pub turn: Turn,
     /// What was and is done in parallel.
     pub waves: Waves,
+    /// The chains that were asked for.
+    pub spawns: Spawns,
     /// The marks of all records that claim to be the harness's, added up.
     pub claims: u64,
 }
@@ -102,6 +105,8 @@ pub struct Turn {
     pub events: Vec<String>,
     /// The waves that were asked for in it.
     pub requests: Vec<Request>,
+    /// The chains that were asked for in it.
+    pub asked: Vec<spawn::Request>,
     /// Whether an event was refused at the door.
     pub refused: bool,
     /// Whether an event that had been stored was found not to be allowed.
@@ -138,6 +143,7 @@ impl Run {
             reviewed_before: 0,
             turn: Turn::default(),
             waves: Waves::default(),
+            spawns: Spawns::default(),
             claims: 0,
         }
     }
@@ -255,6 +261,17 @@ impl Run {
                     });
                 }
             }
+            topic if topic.starts_with("chain.") => {
+                self.spawns.apply(record);
+                if topic == ChainInvalid::TOPIC {
+                    self.refused(EventInvalid {
+                        recent_event: self.turn.opening_event.clone(),
+                        emitted: text("trigger_topic"),
+                        reason: Some(text("detail")),
+                        ..EventInvalid::default()
+                    });
+                }
+            }
             _ => {}
         }
     }
@@ -285,8 +302,12 @@ impl Run {
             self.recent_event = self.waves.join().unwrap_or_else(|| topic.into_owned());
             return;
         }
-        // A review says nothing that counts, and while branches are at work nobody speaks for the run.
-        let is_heard = self.stage != Stage::Reviewing && self.waves.open.is_none();
+        if topic == ChainSpawned::TOPIC {
+            return self.asked_for_a_chain(&record.payload().unwrap_or_default());
+        }
+        // A review says nothing that counts, and nobody speaks for a run that waits for others.
+        let is_waiting = self.waves.open.is_some() || self.spawns.open.is_some();
+        let is_heard = self.stage != Stage::Reviewing && !is_waiting;
         let class = Topic::new(topic.as_ref()).class();
         if class != TopicClass::Agent || !is_heard {
             return;
@@ -300,6 +321,15 @@ impl Run {
         }
         if self.stage != Stage::Iterating {
             self.seen.insert(topic.into_owned());
+        }
+    }
+
+    /// A chain is considered between iterations, and what nobody waits for any more is bookkeeping.
+    fn asked_for_a_chain(&mut self, payload: &str) {
+        match self.stage {
+            Stage::Iterating => self.turn.asked.push(spawn::Request::new(payload, false)),
+            Stage::Reviewing => self.spawns.requests.push(spawn::Request::new(payload, true)),
+            Stage::New | Stage::Between | Stage::Ended(_) => {}
         }
     }
 
@@ -345,6 +375,8 @@ impl Run {
             self.seen.extend(self.turn.events.iter().filter(is_plain).cloned());
             self.waves.requests = std::mem::take(&mut self.turn.requests);
             self.waves.joined = None;
+            self.spawns.requests.clone_from(&self.turn.asked);
+            self.spawns.returned.clear();
             self.stage = Stage::Between;
             self.done = iteration;
         }

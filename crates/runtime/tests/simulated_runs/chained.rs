@@ -55,6 +55,7 @@ impl Chained {
             steps: names.join(","),
             step_count: names.len() as u64,
             objective: Some(OBJECTIVE.to_owned()),
+            ..ChainStart::default()
         };
         (start, definitions.budget)
     }

@@ -6,7 +6,8 @@ use autoloop_testkit::Dice;
 pub(crate) const EVENTS: [&str; 7] =
     ["x.ready", "x.odd", "y.ready", "z.ready", "odd.event", "task.complete", "done.now"];
 /// Bookkeeping, which may be said at any time.
-pub(crate) const COORDINATION: [&str; 3] = ["issue.discovered", "slice.verified", "chain.spawn"];
+pub(crate) const COORDINATION: [&str; 3] =
+    ["issue.discovered", "slice.verified", "context.archived"];
 /// What the harness alone may write.
 pub(crate) const RESERVED: [&str; 18] = [
     "loop.start",

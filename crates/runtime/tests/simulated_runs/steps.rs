@@ -4,7 +4,7 @@ use autoloop_core::chain::Chain;
 use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 use autoloop_runtime::drive::{
-    Bounds, ChainDrive, ChainScene, Drive, DriveError, Ready, Scene, Steps, Threads,
+    Bounds, ChainDrive, ChainScene, Drive, DriveError, Preparation, Ready, Scene, Steps, Threads,
 };
 use autoloop_runtime::journal::{Durability, FileJournal};
 use autoloop_runtime::process::Interrupts;
@@ -93,9 +93,9 @@ struct Walk<'a> {
 impl Steps for Walk<'_> {
     type Error = DriveError;
 
-    fn prepare(&mut self, step: u64) -> Result<Ready, DriveError> {
+    fn prepare(&mut self, step: u64) -> Result<Preparation, DriveError> {
         self.ready = format!("{}-step-{step}-{}", self.id, self.attempt);
-        Ok(Ready { run: self.ready.clone(), loop_dir: "/p".into() })
+        Ok(Preparation::Ready(Ready { run: self.ready.clone(), loop_dir: "/p".into() }))
     }
 
     fn begin(&mut self) -> Result<Run, DriveError> {
