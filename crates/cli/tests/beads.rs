@@ -306,7 +306,7 @@ fn a_program_that_hangs_or_is_not_there_is_told() {
 #[test]
 fn workers_that_race_never_get_the_same_issue() {
     for manner in ["", "no-claim"] {
-        let issues: Vec<Value> = (0..12)
+        let issues: Vec<Value> = (0..8)
             .map(
                 |n| json!({"id": format!("bd-{n}"), "title": "w", "status": "open", "priority": 2}),
             )
