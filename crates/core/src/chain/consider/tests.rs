@@ -45,6 +45,9 @@ fn what_can_be_is_granted_and_the_harness_knows_the_parent() {
     assert_eq!(ask("chain_id=mine; steps=a;", &around), "mine: a");
     around.ids.insert("r-chain-1".to_owned());
     assert_eq!(ask("steps=a;", &around), "r-chain-2: a");
+    let long = Run::new("r".repeat(60));
+    let refused = consider(&long, &Request::new("steps=a;", false), &around).unwrap_err();
+    assert_eq!(refused.reason(), "bad_id");
     let request = Request::new("steps=a; parent_id=somebody; justification= why ;", false);
     let spawned = consider(&Run::new("r"), &request, &around).unwrap().spawned;
     assert_eq!((spawned.parent_id.as_str(), spawned.justification.as_str()), ("r", "why"));
