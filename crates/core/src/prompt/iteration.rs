@@ -85,12 +85,12 @@ pub fn render(order: &IterationOrder) -> String {
         let bin = command(&order.tools.bin, budgets);
         section(&mut out, "Structured parallelism:", &offer(&bin, most));
     }
-    if let Some(wave) = &order.joined {
-        section(&mut out, "What the branches found:", &results(wave, budgets.branches));
-    }
     if let Some(most) = order.chains {
         let bin = command(&order.tools.bin, budgets);
         section(&mut out, "Chains:", &chain::offer(&bin, most));
+    }
+    if let Some(wave) = &order.joined {
+        section(&mut out, "What the branches found:", &results(wave, budgets.branches));
     }
     section(&mut out, "What the chains left:", &chain::left(&order.returned, budgets.chains));
     section(

@@ -128,7 +128,7 @@ impl Drive<'_> {
             },
             max_branches: plan.parallel.map(|parallel| parallel.max_branches),
             joined: run.waves.joined.clone(),
-            chains: self.chains_left(),
+            chains: self.chains_left()?,
             returned: run.spawns.returned.clone(),
             scratchpad: self.ledger.scratchpad().compact(SCRATCHPAD_BUDGET),
             tools: self.tools(),
