@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::run_id::RunIdFormat;
 
-pub use choice::{BackendKind, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy};
+pub use choice::{BackendKind, Isolation, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy};
 pub use key::{Key, Kind, Preset};
 pub use layer::{Layer, Origin, Tables, VARIABLE};
 pub use problem::{Place, Problem, Severity};

@@ -22,11 +22,14 @@ mod wave;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::memory::Places;
+use autoloop_core::prompt::wave::OwnTree;
 use autoloop_core::record::{LoopResume, LoopStart, LoopStop, Record};
 use autoloop_core::run::{Ending, INTERRUPTED, Run, Stage};
 use autoloop_core::run_id::RunId;
 use autoloop_core::step::{Step, next_step};
+use autoloop_core::wave::MergeOutcome;
 
+use crate::git::GitError;
 use crate::journal::{AppendError, FileJournal, ReadError};
 use crate::permissions::{Enforcement, SandboxError, Vault};
 use crate::process::Interrupts;
@@ -142,6 +145,13 @@ pub enum Progress<'a> {
         /// How.
         stop_reason: &'a str,
     },
+    /// The work of a branch was brought back, or was not.
+    Merge {
+        /// Of which one.
+        id: &'a str,
+        /// Whether it was.
+        outcome: MergeOutcome,
+    },
     /// Something that a person should know.
     Note(&'a str),
 }
@@ -180,6 +190,9 @@ pub enum DriveError {
     /// Reviewers cannot be held to their bounds as the settings require.
     #[error(transparent)]
     Sandbox(SandboxError),
+    /// Branches cannot have working trees of their own, or the way back from one is blocked.
+    #[error("parallel.isolation = \"worktree\": {0}")]
+    Git(#[from] GitError),
     /// A file of the run could not be written.
     #[error("cannot write {}: {source}", .path.display())]
     Write {
@@ -229,6 +242,7 @@ impl<'a> Drive<'a> {
     ) -> Result<Self, DriveError> {
         let loaded = seat::load(scene.project, seat.as_ref(), scene.world)?;
         let enforcement = bounds::enforcement(&loaded.plan, scene.bounds)?;
+        wave::check_isolation(scene.project, &loaded, scene.world)?;
         let dir = match &seat {
             Some(seat) => seat.dir.clone(),
             None => run_dir(&loaded.files.state_dir, run)?,
@@ -400,6 +414,11 @@ impl<'a> Drive<'a> {
             SyncPolicy::Always | SyncPolicy::Iteration => crate::journal::Durability::Synced,
             SyncPolicy::Never => crate::journal::Durability::Cached,
         }
+    }
+
+    /// Where a branch works, if that is not the tree of the project.
+    fn own_tree(&self) -> Option<&OwnTree> {
+        self.seat.as_ref()?.own_tree.as_ref()
     }
 
     fn run_dir(&self) -> PathBuf {

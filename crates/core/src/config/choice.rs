@@ -86,6 +86,16 @@ words! {
 }
 
 words! {
+    /// Where the branches of a wave work (`parallel.isolation`).
+    Isolation {
+        /// All of them in the tree of the project.
+        Shared = "shared",
+        /// Each in a git worktree of its own, from which its commits are brought back.
+        Worktree = "worktree",
+    }
+}
+
+words! {
     /// How much is logged (`core.log_level`).
     LogLevel {
         /// What went wrong.

@@ -1,6 +1,6 @@
 //! Every setting there is: its name, what it may be, what it is by itself, and what it is for.
 
-use super::choice::{BackendKind, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy};
+use super::choice::{BackendKind, Isolation, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy};
 use crate::run_id::RunIdFormat;
 
 /// What a setting may be.
@@ -157,6 +157,8 @@ keys! {
         "The most branches of a wave.";
     ParallelTimeout "parallel.branch_timeout_ms": Kind::Millis { least: 1 }, Preset::Value("180000"),
         "How long a branch may take.";
+    ParallelIsolation "parallel.isolation": Kind::Choice(Isolation::WORDS), Preset::Value("shared"),
+        "Where branches work: in the tree of the project, or each in a git worktree of its own.";
 
     StateDir "core.state_dir": Kind::NeededPath, Preset::Value(".autoloop"),
         "Where everything is kept that a run leaves behind.";

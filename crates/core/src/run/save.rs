@@ -46,7 +46,7 @@ impl Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 7;
+    const VERSION: u32 = 8;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();

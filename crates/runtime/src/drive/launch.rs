@@ -76,7 +76,8 @@ impl Drive<'_> {
 
         let mode = asked_for(backend.prompt_mode);
         let delivery = delivery(mode, markers(backend.kind), turn.prompt.as_bytes());
-        let (program, mut args) = command(backend, &self.program);
+        let home = self.own_tree().map(|_| self.project.dir.as_path());
+        let (program, mut args) = command(backend, &self.program, home);
         let mut stdin = Vec::new();
         match delivery.mode {
             process::PromptMode::Argument => args.push(turn.prompt.into()),
@@ -88,7 +89,10 @@ impl Drive<'_> {
             program,
             args,
             env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
-            dir: Some(self.project.dir.clone()),
+            dir: Some(match self.own_tree() {
+                Some(tree) => PathBuf::from(&tree.dir),
+                None => self.project.dir.clone(),
+            }),
             stdin,
             notes: Some(notes_dir(&self.loaded.files.state_dir)),
             limits: Limits {
@@ -143,27 +147,38 @@ impl Drive<'_> {
     }
 }
 
-/// The program and the arguments in front of the prompt.
-fn command(backend: &BackendPlan, ourselves: &Path) -> (OsString, Vec<OsString>) {
+/// The program and the arguments in front of the prompt. Files that the settings name are those of the
+/// project, also where the agent is started elsewhere: then `home` is the project.
+fn command(
+    backend: &BackendPlan,
+    ourselves: &Path,
+    home: Option<&Path>,
+) -> (OsString, Vec<OsString>) {
     let args = || backend.args.iter().map(OsString::from);
+    let file = |name: &str| match home.map(|home| std::path::absolute(home.join(name))) {
+        Some(Ok(path)) => path.into_os_string(),
+        _ => OsString::from(name),
+    };
+    let program = match backend.command.contains('/') {
+        true => file(&backend.command),
+        false => OsString::from(&backend.command),
+    };
     match backend.kind {
         BackendKind::Script => {
-            let play = [OsString::from(PLAY_SCRIPT), OsString::from(&backend.command)];
+            let play = [OsString::from(PLAY_SCRIPT), file(&backend.command)];
             (ourselves.into(), play.into_iter().chain(args()).collect())
         }
         BackendKind::Replay => {
             let runs = backend.args.iter().map(|run| format!("--run={run}").into());
-            let journal = ["--".into(), OsString::from(&backend.command)];
+            let journal = ["--".into(), file(&backend.command)];
             let words = [OsString::from(REPLAY)].into_iter().chain(runs).chain(journal);
             (ourselves.into(), words.collect())
         }
         BackendKind::Pi => {
             let alone = ["-p", "--mode", "json"].map(OsString::from);
-            ((&backend.command).into(), alone.into_iter().chain(args()).collect())
+            (program, alone.into_iter().chain(args()).collect())
         }
-        BackendKind::Command => {
-            ((&backend.command).into(), usual_arguments(backend).chain(args()).collect())
-        }
+        BackendKind::Command => (program, usual_arguments(backend).chain(args()).collect()),
     }
 }
 
@@ -225,7 +240,7 @@ mod tests {
         let layer = Layer::file(Origin::Project, "autoloops.toml", settings);
         let settings = Settings::resolve(&[layer]).settings;
         let plan = Plan::resolve(&settings, &Topology::default()).unwrap();
-        let (program, args) = command(&plan.backend, Path::new("/bin/autoloop"));
+        let (program, args) = command(&plan.backend, Path::new("/bin/autoloop"), None);
         let words = [program].into_iter().chain(args).map(|word| word.into_string().unwrap());
         let markers = String::from_utf8_lossy(markers(plan.backend.kind));
         format!("{} [{markers}]", words.collect::<Vec<_>>().join(" "))

@@ -16,6 +16,9 @@ pub enum GitError {
     /// There are no files to work on.
     #[error("{} is a bare repository, without files to work on; use a clone or a worktree of it", .0.display())]
     Bare(PathBuf),
+    /// There is no repository.
+    #[error("{} is in no git repository; run `git init` there and commit what there is", .0.display())]
+    Outside(PathBuf),
     /// There is nothing to begin from.
     #[error("there is no commit in {} yet; make a first one", .0.display())]
     Unborn(PathBuf),
@@ -67,8 +70,14 @@ pub enum GitError {
 }
 
 impl GitError {
+    /// Whether it is about how things are set up here, and not about this moment.
+    pub fn is_about_the_setup(&self) -> bool {
+        use GitError::{Bare, Missing, Outside, TooOld, Unborn};
+        matches!(self, Missing | TooOld(_) | Bare(_) | Outside(_) | Unborn(_))
+    }
+
     /// For `map_err`, where something was done to a file.
-    pub(super) fn io(
+    pub(crate) fn io(
         what: &'static str,
         path: impl Into<PathBuf>,
     ) -> impl FnOnce(io::Error) -> Self {
@@ -88,6 +97,7 @@ mod tests {
             GitError::Missing,
             GitError::TooOld("2.34.1".into()),
             GitError::Bare(path()),
+            GitError::Outside(path()),
             GitError::Unborn(path()),
             GitError::NotATree(path()),
             GitError::Locked("/p/.git/index.lock".into()),
@@ -102,6 +112,7 @@ mod tests {
         git is not on PATH; install git 2.38 or later
         git 2.38 or later is needed, and this is 2.34.1
         /p is a bare repository, without files to work on; use a clone or a worktree of it
+        /p is in no git repository; run `git init` there and commit what there is
         there is no commit in /p yet; make a first one
         /p is not a working tree of its own any more; what is in it was left alone
         git waits for /p/.git/index.lock; if no other git is at work there, one was killed: remove the file and go on
