@@ -105,6 +105,7 @@ fn shows_every_setting() {
     parallel.enabled = false
     parallel.max_branches = 3
     parallel.branch_timeout_ms = 180000
+    parallel.isolation = "shared"
 
     core.state_dir = ".autoloop"
     # core.journal_file is not set: journal.jsonl in core.state_dir

@@ -3,8 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a scene that cannot be set fails its test")]
 
 use std::fs;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::{Reaped, tell, until};
 use insta::assert_snapshot;
 
 const SETTINGS: &str =
@@ -276,7 +280,17 @@ fn without_git_there_is_no_run() {
       hint: with parallel.isolation = "shared" branches work in the tree of the project
     "#);
     sandbox.write("autoloops.toml", "parallel.isolation = 'tree'\n");
-    assert_snapshot!(sandbox.run(&["run", "."]), @r#""#);
+    assert_snapshot!(sandbox.run(&["run", "."]), @r#"
+    exit 2
+    --- stderr
+    error: parallel.isolation is "tree"
+     --> [DIR]/autoloops.toml:1:22
+      |
+    1 | parallel.isolation = 'tree'
+      |                      ^^^^^^ accepted is "shared" or "worktree"
+
+    autoloop: the settings cannot be used because of this error
+    "#);
     assert_eq!(sandbox.journal(), "");
 }
 
@@ -293,43 +307,87 @@ fn a_wave_that_can_have_no_trees_any_more_is_refused_and_the_run_goes_on() {
     );
 }
 
+const WORK: &str =
+    "echo $B > left-$B; echo $B > new-$B; git add new-$B; git commit -qm work-$B; echo b";
+
+/// All four branches did their work, and it came back, once.
+fn assert_all_is_back(sandbox: &Sandbox, what: &str) {
+    let merges = sandbox.fields("wave.branch.merge", "outcome");
+    assert_eq!(merges, ["merged"; 4], "{what}: {}", sandbox.story());
+    assert_eq!(sandbox.fields("explore.parallel.joined", "source"), ["harness"], "{what}");
+    let log = git(sandbox, &["log", "--no-merges", "--format=%s"]);
+    for place in 1..=4 {
+        assert_eq!(log.matches(&format!("work-{place}")).count(), 1, "{what}: {log}");
+    }
+    assert_eq!(git(sandbox, &["ls-files", "left-*", "new-*"]).lines().count(), 8, "{what}");
+    assert_eq!(git(sandbox, &["status", "--porcelain"]), "", "{what}");
+    assert_left(sandbox, &[]);
+}
+
 /// The harness finds the disk full at every place of the journal, so that it ends between any two of
 /// its records with everything else as it is then; then it goes on.
 #[test]
 fn a_wave_that_is_cut_off_anywhere_comes_to_the_same_end() {
-    let branch =
-        "echo $B > left-$B; echo $B > new-$B; git add new-$B; git commit -qm work-$B; echo b";
-    let mut cuts = 0;
-    let mut blocks = 8;
-    loop {
-        let sandbox = project("true", "abcd", branch, "");
-        let mut limited = sandbox.at_home("sh");
-        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" run . -i 2");
-        limited.args(["-c", &script]).arg(sandbox.binary());
-        let output = sandbox.finish(limited);
-        let is_whole =
-            sandbox.fields("loop.stop", "stopped_before_iteration").contains(&"3".into());
-        let is_begun = !sandbox.fields("wave.start", "base").is_empty();
-        if !is_whole {
-            let resumed = sandbox.run(&["run", "--resume", ".", "-i", "2"]);
-            assert_eq!(resumed.code, Some(1), "cut at {blocks}: {output}\n{resumed}");
+    let whole = project("true", "abcd", WORK, "");
+    run(&whole);
+    assert_all_is_back(&whole, "left alone");
+    let journal = String::from_utf8(whole.read(".autoloop/journal.jsonl")).unwrap();
+    let first = journal.find("\"wave.start\"").unwrap() / BLOCK;
+    let next = AtomicUsize::new(first);
+    let cuts = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let blocks = next.fetch_add(1, Ordering::Relaxed);
+                    if blocks > journal.len() / BLOCK {
+                        return;
+                    }
+                    cuts.fetch_add(usize::from(was_cut_at(blocks)), Ordering::Relaxed);
+                }
+            });
         }
-        let log = git(&sandbox, &["log", "--no-merges", "--format=%s"]);
-        let merges = sandbox.fields("wave.branch.merge", "outcome");
-        assert_eq!(merges, ["merged"; 4], "cut at {blocks}: {}", sandbox.story());
-        for place in 1..=4 {
-            let times = log.matches(&format!("work-{place}")).count();
-            assert_eq!(times, 1, "cut at {blocks}: {log}");
-        }
-        assert_eq!(git(&sandbox, &["ls-files", "left-*", "new-*"]).lines().count(), 8);
-        assert_eq!(sandbox.fields("explore.parallel.joined", "source"), ["harness"]);
-        assert_eq!(git(&sandbox, &["status", "--porcelain"]), "", "cut at {blocks}");
-        assert_left(&sandbox, &[]);
-        cuts += u32::from(is_begun && !is_whole);
-        if is_whole {
-            break;
-        }
-        blocks += if is_begun { 1 } else { 8 };
-    }
+    });
+    let cuts = cuts.into_inner();
     assert!(cuts > 10, "{cuts}");
+    tell(&format!("a wave in trees of its own was cut off at {cuts} places"));
+}
+
+/// What `ulimit -f` counts in.
+const BLOCK: usize = 512;
+
+/// Lets a harness write so many blocks, and another one go on; says whether there was anything to do.
+fn was_cut_at(blocks: usize) -> bool {
+    let sandbox = project("true", "abcd", WORK, "");
+    let mut limited = sandbox.at_home("sh");
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" run . -i 2");
+    limited.args(["-c", &script]).arg(sandbox.binary());
+    let output = sandbox.finish(limited);
+    let stops = sandbox.fields("loop.stop", "stopped_before_iteration");
+    let is_whole = stops.contains(&"3".to_owned());
+    if !is_whole {
+        let resumed = sandbox.run(&["run", "--resume", ".", "-i", "2"]);
+        assert_eq!(resumed.code, Some(1), "cut at {blocks}: {output}\n{resumed}");
+    }
+    assert_all_is_back(&sandbox, &format!("cut at {blocks}"));
+    !is_whole
+}
+
+#[test]
+fn a_harness_that_is_killed_between_two_merges_goes_on() {
+    for merged in 0..=4 {
+        let sandbox = project("true", "abcd", WORK, "");
+        let mut command = sandbox.command();
+        command.args(["run", ".", "-i", "2"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut harness = Reaped::start(command);
+        until("branches to end, and some to be merged", || {
+            let ended = sandbox.fields("wave.branch.finish", "branch_id").len();
+            let brought = sandbox.fields("wave.branch.merge", "branch_id").len();
+            (ended == 4 && brought >= merged).then_some(())
+        });
+        harness.kill();
+        let resumed = sandbox.run(&["run", "--resume", ".", "-i", "2"]);
+        assert_eq!(resumed.code, Some(1), "{resumed}");
+        assert_all_is_back(&sandbox, &format!("killed after {merged}"));
+    }
 }

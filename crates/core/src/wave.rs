@@ -78,3 +78,6 @@ pub fn refused(topic: &str, reason: &str) -> String {
     };
     format!("the wave '{}' was not opened: {why}", topic.escape_debug())
 }
+
+#[cfg(test)]
+mod tests;

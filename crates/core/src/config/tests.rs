@@ -275,6 +275,7 @@ fn each_value_tells_where_it_came_from() {
     parallel.enabled = false                         # default
     parallel.max_branches = 3                        # default
     parallel.branch_timeout_ms = 180000              # default
+    parallel.isolation = "shared"                    # default
 
     core.state_dir = ".autoloop"                     # default
     # core.journal_file is not set: journal.jsonl in core.state_dir
@@ -316,6 +317,7 @@ fn each_value_tells_where_it_came_from() {
       "parallel.enabled": false,
       "parallel.max_branches": 3,
       "parallel.branch_timeout_ms": 180000,
+      "parallel.isolation": "shared",
       "core.state_dir": ".autoloop",
       "core.journal_file": null,
       "core.memory_file": null,

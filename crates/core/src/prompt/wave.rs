@@ -66,7 +66,12 @@ fn told(merge: &Merge) -> String {
         MergeOutcome::Busy => format!("{} is under way in the project", one_line(detail)),
         MergeOutcome::Unfinished => format!("{} was left unfinished in its tree", one_line(detail)),
         MergeOutcome::NotTried => "it did not end well".to_owned(),
-        MergeOutcome::Failed => one_line(detail),
+        MergeOutcome::Failed => {
+            format!(
+                "{}. Its working tree was left as it is",
+                one_line(detail).trim_end_matches('.')
+            )
+        }
     };
     format!(
         "NOT merged: {why}. Its commits are on the git branch {} (up to {}).",

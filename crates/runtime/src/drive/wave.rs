@@ -193,7 +193,10 @@ impl Drive<'_> {
         let payload = joined_payload(wave);
         let dir = self.wave_dir(&wave.id)?;
         if !wave.base.is_empty() {
-            self.ground()?.clear(wave, |branch_id| branch_dir(&dir, branch_id))?;
+            let left = self.ground()?.clear(wave, |branch_id| branch_dir(&dir, branch_id));
+            for error in left {
+                (self.tell)(Progress::Note(&format!("a branch left something behind: {error}")));
+            }
         }
         self.write_page(&dir, "join.md", &page)?;
         let elapsed_ms = millis(self.world.clock.elapsed().saturating_sub(began));

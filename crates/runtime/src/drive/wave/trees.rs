@@ -110,10 +110,12 @@ impl Ground {
     }
 
     /// Takes away what a wave needs no more: the trees, unless git could not read one, and the branches
-    /// whose commits are elsewhere.
-    pub(super) fn clear(&self, wave: &Wave, dir: impl Fn(&str) -> PathBuf) -> Result<(), GitError> {
-        for (place, branch) in wave.branches.iter().enumerate() {
-            let Some(merge) = &branch.merge else { continue };
+    /// whose commits are elsewhere. Returns what could not be taken away: files of somebody else in a
+    /// tree are no reason to stop a run.
+    pub(super) fn clear(&self, wave: &Wave, dir: impl Fn(&str) -> PathBuf) -> Vec<GitError> {
+        let branches = wave.branches.iter().enumerate();
+        let merges = branches.filter_map(|(place, branch)| Some((place, branch.merge.as_ref()?)));
+        let cleared = merges.map(|(place, merge)| {
             let branch_id = format!("branch-{}", place + 1);
             if merge.outcome != MergeOutcome::Failed {
                 self.repository.remove_worktree(&tree_dir(&dir(&branch_id)))?;
@@ -121,8 +123,9 @@ impl Ground {
             if merge.outcome.is_settled() {
                 self.repository.delete_branch(&merge.branch, &merge.commit)?;
             }
-        }
-        Ok(())
+            Ok(())
+        });
+        cleared.filter_map(Result::err).collect()
     }
 }
 
