@@ -206,6 +206,19 @@ fn changes_that_are_not_committed_survive() {
 }
 
 #[test]
+fn a_clone_in_a_tree_is_not_thrown_away() {
+    let branch =
+        "echo $B > new-$B; [ $B = 2 ] && git clone -q \"$AUTOLOOP_PROJECT_DIR\" clone; true";
+    let sandbox = project("true", "ab", branch, "");
+    let output = sandbox.run(&["run", ".", "-i", "2"]);
+    let stays = output.stderr.lines().find(|line| line.contains("stays")).unwrap();
+    assert_snapshot!(unnamed(&sandbox, stays), @"note: a working tree stays: clone/ in [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2/tree is not committed; save what you need of it and remove the tree");
+    assert_eq!(outcomes(&sandbox), "branch-1 merged\nbranch-2 merged");
+    assert_eq!(git(&sandbox, &["ls-files", "new-*", "clone"]), "new-1\nnew-2");
+    assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 2);
+}
+
+#[test]
 fn work_of_branches_that_did_not_end_well_is_kept_and_not_merged() {
     let branch = "echo $B > new-$B; case $B in 1) exit 5 ;; 2) sleep 691 ;; 3) git checkout -q -b elsewhere; git merge -q other ;; esac; true";
     let parent = "git checkout -q -b other; echo o > new-3; git add new-3; git commit -qm o; git checkout -q main";
@@ -332,17 +345,17 @@ fn a_wave_that_is_cut_off_anywhere_comes_to_the_same_end() {
     run(&whole);
     assert_all_is_back(&whole, "left alone");
     let journal = String::from_utf8(whole.read(".autoloop/journal.jsonl")).unwrap();
+    // One place in each record, as far as they are long enough for a limit of whole blocks.
+    let records_before = |blocks: &usize| journal[..blocks * BLOCK].matches('\n').count();
     let first = journal.find("\"wave.start\"").unwrap() / BLOCK;
-    let next = AtomicUsize::new(first);
+    let mut places: Vec<usize> = (first..=journal.len() / BLOCK).collect();
+    places.dedup_by_key(|blocks| records_before(blocks));
+    let next = AtomicUsize::new(0);
     let cuts = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                loop {
-                    let blocks = next.fetch_add(1, Ordering::Relaxed);
-                    if blocks > journal.len() / BLOCK {
-                        return;
-                    }
+                while let Some(&blocks) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
                     cuts.fetch_add(usize::from(was_cut_at(blocks)), Ordering::Relaxed);
                 }
             });

@@ -190,8 +190,11 @@ pub enum DriveError {
     /// Reviewers cannot be held to their bounds as the settings require.
     #[error(transparent)]
     Sandbox(SandboxError),
-    /// Branches cannot have working trees of their own, or the way back from one is blocked.
+    /// Branches cannot have working trees of their own, as the settings want it.
     #[error("parallel.isolation = \"worktree\": {0}")]
+    NoTrees(GitError),
+    /// Git could not do what the trees of branches need.
+    #[error(transparent)]
     Git(#[from] GitError),
     /// A file of the run could not be written.
     #[error("cannot write {}: {source}", .path.display())]

@@ -126,6 +126,11 @@ impl Drive<'_> {
                 false => None,
             },
         };
+        if let Some(ground) = &stage.ground {
+            for order in &orders {
+                ground.register(order, &branch_dir(&stage.dir, &order.start.branch_id))?;
+            }
+        }
         match self.threads {
             Threads::One => {
                 for order in orders {
@@ -195,7 +200,7 @@ impl Drive<'_> {
         if !wave.base.is_empty() {
             let left = self.ground()?.clear(wave, |branch_id| branch_dir(&dir, branch_id));
             for error in left {
-                (self.tell)(Progress::Note(&format!("a branch left something behind: {error}")));
+                (self.tell)(Progress::Note(&format!("a working tree stays: {error}")));
             }
         }
         self.write_page(&dir, "join.md", &page)?;
@@ -256,7 +261,8 @@ pub(super) fn check_isolation(
     world: &World,
 ) -> Result<(), DriveError> {
     if isolation(loaded) == Isolation::Worktree {
-        Ground::find(&project.dir, &loaded.files.state_dir, world)?.base()?;
+        let ground = Ground::find(&project.dir, &loaded.files.state_dir, world);
+        ground.and_then(|ground| ground.base()).map_err(DriveError::NoTrees)?;
     }
     Ok(())
 }

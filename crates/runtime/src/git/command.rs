@@ -275,9 +275,14 @@ impl Said {
         if self.code == 0 {
             return None;
         }
-        let line = self.err.lines().find(|line| line.contains(".lock': File exists"))?;
-        let (_, rest) = line.split_once("nable to create '")?;
-        let (path, _) = rest.split_once("': File exists")?;
-        Some(self.dir.join(path))
+        let between = |before: &str, after: &str| {
+            let line =
+                self.err.lines().find(|line| line.contains(before) && line.contains(after))?;
+            let (path, _) = line.split_once(before)?.1.split_once(after)?;
+            Some(self.dir.join(path))
+        };
+        // The second is a working tree that another git is just making or removing.
+        between("nable to create '", "': File exists")
+            .or_else(|| between("failed to read ", "/commondir: "))
     }
 }

@@ -25,6 +25,14 @@ pub enum GitError {
     /// A tree is not, or no longer, a working tree of its own.
     #[error("{} is not a working tree of its own any more; what is in it was left alone", .0.display())]
     NotATree(PathBuf),
+    /// Something in a tree would be lost with it.
+    #[error("{} in {} is not committed; save what you need of it and remove the tree", path.display(), tree.display())]
+    NotCommitted {
+        /// The tree.
+        tree: PathBuf,
+        /// What is in it, relative to the top.
+        path: PathBuf,
+    },
     /// A lock of git itself did not go away.
     #[error("git waits for {}; if no other git is at work there, one was killed: remove the file and go on", .0.display())]
     Locked(PathBuf),
@@ -70,12 +78,6 @@ pub enum GitError {
 }
 
 impl GitError {
-    /// Whether it is about how things are set up here, and not about this moment.
-    pub fn is_about_the_setup(&self) -> bool {
-        use GitError::{Bare, Missing, Outside, TooOld, Unborn};
-        matches!(self, Missing | TooOld(_) | Bare(_) | Outside(_) | Unborn(_))
-    }
-
     /// For `map_err`, where something was done to a file.
     pub(crate) fn io(
         what: &'static str,
@@ -100,6 +102,7 @@ mod tests {
             GitError::Outside(path()),
             GitError::Unborn(path()),
             GitError::NotATree(path()),
+            GitError::NotCommitted { tree: path(), path: "clone/".into() },
             GitError::Locked("/p/.git/index.lock".into()),
             GitError::Busy { path: path(), waited: Duration::from_secs(60) },
             GitError::Restless(path()),
@@ -115,6 +118,7 @@ mod tests {
         /p is in no git repository; run `git init` there and commit what there is
         there is no commit in /p yet; make a first one
         /p is not a working tree of its own any more; what is in it was left alone
+        clone/ in /p is not committed; save what you need of it and remove the tree
         git waits for /p/.git/index.lock; if no other git is at work there, one was killed: remove the file and go on
         another process has been bringing work back for 60 s, and holds /p
         the branch that is checked out in /p does not stand still; go on when nobody commits there

@@ -41,7 +41,14 @@ impl Ground {
         self.repository.base()
     }
 
-    /// Makes the tree of a branch, or finds it as it was left, and says where the branch works.
+    /// Has git know of the tree of a branch, before anybody works in one.
+    pub(super) fn register(&self, order: &BranchOrder, dir: &Path) -> Result<(), GitError> {
+        let Some(base) = &order.base else { return Ok(()) };
+        let branch = branch_name(&[&order.start.wave_id, &order.start.branch_id]);
+        self.repository.register_worktree(&tree_dir(dir), &branch, base)
+    }
+
+    /// Gives the tree of a branch its files, or finds it as it was left, and says where the branch works.
     pub(super) fn prepare(
         &self,
         order: &BranchOrder,
@@ -71,10 +78,22 @@ impl Ground {
         }
     }
 
+    /// Makes sure that nothing is lost with a tree. One that is no tree any more was being removed.
+    fn check_committed(&self, dir: &Path) -> Result<(), GitError> {
+        let Ok(tree) = self.repository.tree(dir) else { return Ok(()) };
+        match tree.left_over(&self.except())?.into_iter().next() {
+            Some(path) => Err(GitError::NotCommitted { tree: dir.to_owned(), path }),
+            None => Ok(()),
+        }
+    }
+
+    fn except(&self) -> Vec<&Path> {
+        self.state.as_deref().into_iter().collect()
+    }
+
     fn gather(&self, order: &MergeOrder, branch: &str, dir: &Path) -> Result<Gathered, GitError> {
         let message = format!("Keep what {} of {} left", order.branch_id, order.wave_id);
-        let except: Vec<&Path> = self.state.as_deref().into_iter().collect();
-        self.repository.tree(&tree_dir(dir))?.gather(branch, &message, &except)
+        self.repository.tree(&tree_dir(dir))?.gather(branch, &message, &self.except())
     }
 
     fn offer(
@@ -109,17 +128,20 @@ impl Ground {
         })
     }
 
-    /// Takes away what a wave needs no more: the trees, unless git could not read one, and the branches
-    /// whose commits are elsewhere. Returns what could not be taken away: files of somebody else in a
-    /// tree are no reason to stop a run.
+    /// Takes away what a wave needs no more: the trees, unless something in one is not committed, and
+    /// the branches whose commits are elsewhere. Returns what stays, and why: that is no reason to stop
+    /// a run.
     pub(super) fn clear(&self, wave: &Wave, dir: impl Fn(&str) -> PathBuf) -> Vec<GitError> {
         let branches = wave.branches.iter().enumerate();
         let merges = branches.filter_map(|(place, branch)| Some((place, branch.merge.as_ref()?)));
         let cleared = merges.map(|(place, merge)| {
             let branch_id = format!("branch-{}", place + 1);
-            if merge.outcome != MergeOutcome::Failed {
-                self.repository.remove_worktree(&tree_dir(&dir(&branch_id)))?;
+            if merge.outcome == MergeOutcome::Failed {
+                return Ok(());
             }
+            let tree = tree_dir(&dir(&branch_id));
+            self.check_committed(&tree)?;
+            self.repository.remove_worktree(&tree)?;
             if merge.outcome.is_settled() {
                 self.repository.delete_branch(&merge.branch, &merge.commit)?;
             }
