@@ -220,28 +220,37 @@ fn a_clone_in_a_tree_is_not_thrown_away() {
 
 #[test]
 fn work_of_branches_that_did_not_end_well_is_kept_and_not_merged() {
-    let branch = "echo $B > new-$B; case $B in 1) exit 5 ;; 2) sleep 691 ;; 3) git checkout -q -b elsewhere; git merge -q other ;; esac; true";
-    let parent = "git checkout -q -b other; echo o > new-3; git add new-3; git commit -qm o; git checkout -q main";
+    let branch = "echo $B > new-$B; case $B in 1) exit 5 ;; 2) sleep 691 ;; 3) git checkout -q --orphan away ;; esac";
+    let parent = "true";
     let sandbox = project(parent, "abcd", branch, "parallel.branch_timeout_ms = 1500");
     run(&sandbox);
     assert_snapshot!(outcomes(&sandbox), @"
     branch-1 not_tried
     branch-2 not_tried
-    branch-3 merged
+    branch-3 unfinished
     branch-4 merged
     ");
-    assert_eq!(git(&sandbox, &["ls-files", "new-*"]), "new-3\nnew-4");
-    for (place, name) in ["new-1", "new-2"].into_iter().enumerate() {
-        let kept = &sandbox.fields("wave.branch.merge", "branch")[place];
+    assert_eq!(git(&sandbox, &["ls-files", "new-*"]), "new-4");
+    let mut kept = sandbox.fields("wave.branch.merge", "branch");
+    kept[2].push_str("-beside");
+    for (kept, name) in kept.iter().zip(["new-1", "new-2", "new-3"]) {
         assert_eq!(git(&sandbox, &["ls-tree", "--name-only", kept, name]), name);
     }
+    let prompt = unnamed(&sandbox, &sandbox.run(&["inspect", "prompt", "2"]).stdout);
+    let told: Vec<&str> = prompt.lines().filter(|line| line.starts_with("NOT merged")).collect();
+    assert_snapshot!(told.join("\n"), @"
+    NOT merged: it ended with backend_failed. Its commits are on the git branch autoloop/[RUN]-wave-1/branch-1 (up to [COMMIT]).
+    NOT merged: it ended with backend_timeout. Its commits are on the git branch autoloop/[RUN]-wave-1/branch-2 (up to [COMMIT]).
+    NOT merged: work beside its branch (kept on autoloop/[RUN]-wave-1/branch-3-beside) was left unfinished in its tree. Its commits are on the git branch autoloop/[RUN]-wave-1/branch-3 (up to [COMMIT]).
+    ");
     assert_eq!(sandbox.survivors(), "");
 }
 
 /// Runs a loop in a subdirectory of a repository, with a detached head, and hooks that all fail.
 #[test]
 fn a_subdirectory_a_detached_head_and_failing_hooks_change_nothing() {
-    let sandbox = project("true", "ab", "echo $B > mine-$B; pwd | sed 's/.*tree/tree/'", "");
+    let branch = "echo $B > mine-$B; git add -A; pwd | sed 's/.*tree/tree/'";
+    let sandbox = project("true", "ab", branch, "");
     for hook in ["pre-commit", "post-checkout", "post-merge", "commit-msg", "reference-transaction"]
     {
         sandbox.write(format!(".git/hooks/{hook}"), "#!/bin/sh\nexit 1\n");
@@ -255,7 +264,11 @@ fn a_subdirectory_a_detached_head_and_failing_hooks_change_nothing() {
     let mut chmod = sandbox.at_home("sh");
     chmod.args(["-c", "chmod +x .git/hooks/*"]);
     sandbox.finish(chmod);
-    let output = sandbox.run(&["run", "deep/er", "-i", "2"]);
+    // As a hook would start it.
+    let mut command = sandbox.command();
+    command.args(["run", "deep/er", "-i", "2"]).env("GIT_DIR", sandbox.path(".git"));
+    command.env("GIT_INDEX_FILE", sandbox.path(".git/index"));
+    let output = sandbox.finish(command);
     assert_eq!(output.code, Some(1), "{output}");
     let mut journal = sandbox.command();
     journal.args(["inspect", "journal", "--topic", "wave.branch.finish", "--format", "json"]);
@@ -263,6 +276,7 @@ fn a_subdirectory_a_detached_head_and_failing_hooks_change_nothing() {
     let journal = sandbox.finish(journal).stdout;
     assert_eq!(journal.matches("tree/deep/er").count(), 2, "{journal}");
     assert_eq!(git(&sandbox, &["ls-files", "*mine-*"]), "deep/er/mine-1\ndeep/er/mine-2");
+    assert_eq!(git(&sandbox, &["status", "--porcelain"]), "");
     assert_eq!(git(&sandbox, &["branch", "--show-current"]), "");
     assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 1);
     assert_eq!(git(&sandbox, &["branch", "--format=%(refname)"]).matches("autoloop/").count(), 0);

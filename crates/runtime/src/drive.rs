@@ -22,7 +22,6 @@ mod wave;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::memory::Places;
-use autoloop_core::prompt::wave::OwnTree;
 use autoloop_core::record::{LoopResume, LoopStart, LoopStop, Record};
 use autoloop_core::run::{Ending, INTERRUPTED, Run, Stage};
 use autoloop_core::run_id::RunId;
@@ -417,11 +416,6 @@ impl<'a> Drive<'a> {
             SyncPolicy::Always | SyncPolicy::Iteration => crate::journal::Durability::Synced,
             SyncPolicy::Never => crate::journal::Durability::Cached,
         }
-    }
-
-    /// Where a branch works, if that is not the tree of the project.
-    fn own_tree(&self) -> Option<&OwnTree> {
-        self.seat.as_ref()?.own_tree.as_ref()
     }
 
     fn run_dir(&self) -> PathBuf {

@@ -20,6 +20,7 @@ mod worktree;
 use std::path::{Path, PathBuf};
 
 pub use bring::{Brought, Offer};
+pub use command::LOCATING_VARIABLES;
 pub(crate) use command::without_variables;
 pub use error::GitError;
 pub use name::branch_name;

@@ -3,10 +3,15 @@
 use std::fmt::Write;
 
 use crate::config::Isolation;
-use crate::excerpt::{fenced, one_line};
+use crate::excerpt::{fenced, head, one_line};
 use crate::plan::ParallelPlan;
 use crate::record::{WaveBranchFinish, WaveBranchStart, WaveStart};
 use crate::wave::{Branch, Merge, MergeOutcome, Wave};
+
+/// How many characters of the names of files that were in the way are told; the record has more.
+const FILES_TOLD: usize = 300;
+/// How many characters of a reason are told.
+const DETAIL_TOLD: usize = 500;
 
 /// How a wave is asked for, for the prompt of a run that may.
 pub fn offer(bin: &str, parallel: &ParallelPlan) -> String {
@@ -53,7 +58,8 @@ pub fn own_tree(tree: &OwnTree) -> String {
 /// What became of the work of a branch, in a sentence.
 fn told(merge: &Merge) -> String {
     let Merge { outcome, branch, commit, files, detail } = merge;
-    let files = one_line(files).replace(',', ", ");
+    let files = one_line(head(files, FILES_TOLD)).replace(',', ", ");
+    let detail = one_line(head(detail, DETAIL_TOLD));
     let why = match outcome {
         MergeOutcome::Nothing => return "It changed no file.".to_owned(),
         MergeOutcome::Merged => {
@@ -63,14 +69,11 @@ fn told(merge: &Merge) -> String {
         MergeOutcome::Uncommitted => {
             format!("the project has changes in {files} that are not committed")
         }
-        MergeOutcome::Busy => format!("{} is under way in the project", one_line(detail)),
-        MergeOutcome::Unfinished => format!("{} was left unfinished in its tree", one_line(detail)),
-        MergeOutcome::NotTried => "it did not end well".to_owned(),
+        MergeOutcome::Busy => format!("{detail} is under way in the project"),
+        MergeOutcome::Unfinished => format!("{detail} was left unfinished in its tree"),
+        MergeOutcome::NotTried => format!("it ended with {detail}"),
         MergeOutcome::Failed => {
-            format!(
-                "{}. Its working tree was left as it is",
-                one_line(detail).trim_end_matches('.')
-            )
+            format!("{}. Its working tree was left as it is", detail.trim_end_matches('.'))
         }
     };
     format!(
@@ -90,7 +93,7 @@ pub fn joined_payload(wave: &Wave) -> String {
     let branch = |(place, merge): (usize, &Merge)| {
         let files = match merge.files.is_empty() {
             true => String::new(),
-            false => format!(" in {}", one_line(&merge.files)),
+            false => format!(" in {}", one_line(head(&merge.files, FILES_TOLD))),
         };
         let kept = match merge.outcome.is_settled() {
             true => String::new(),

@@ -126,7 +126,7 @@ fn what_became_of_the_work_is_told() {
     NOT merged: the project has changes in a, b c that are not committed. Its commits are on the git branch autoloop/w/branch-4 (up to 0123456789ab).
     NOT merged: a rebase is under way in the project. Its commits are on the git branch autoloop/w/branch-5 (up to 0123456789ab).
     NOT merged: a rebase was left unfinished in its tree. Its commits are on the git branch autoloop/w/branch-6 (up to 0123456789ab).
-    NOT merged: it did not end well. Its commits are on the git branch autoloop/w/branch-7 (up to 0123456789ab).
+    NOT merged: it ended with a rebase. Its commits are on the git branch autoloop/w/branch-7 (up to 0123456789ab).
     NOT merged: a rebase. Its working tree was left as it is. Its commits are on the git branch autoloop/w/branch-8 (up to 0123456789ab).
     NOT merged: a rebase. Its working tree was left as it is. Its commits are on the git branch autoloop/w/branch-9 (up to 0123456789ab).
     ");

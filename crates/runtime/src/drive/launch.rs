@@ -10,6 +10,7 @@ use autoloop_core::plan::BackendPlan;
 use autoloop_core::topology::Route;
 
 use super::{Drive, DriveError};
+use crate::git::LOCATING_VARIABLES;
 use crate::process::{self, Delivery, delivery, notes_dir};
 use crate::world::{self, Job, Limits, Spool};
 
@@ -93,6 +94,10 @@ impl Drive<'_> {
                 Some(tree) => PathBuf::from(&tree.dir),
                 None => self.project.dir.clone(),
             }),
+            env_removed: match self.own_tree() {
+                Some(_) => LOCATING_VARIABLES.map(OsString::from).into(),
+                None => Vec::new(),
+            },
             stdin,
             notes: Some(notes_dir(&self.loaded.files.state_dir)),
             limits: Limits {

@@ -69,6 +69,18 @@ const KEPT_VARIABLES: [&[u8]; 10] = [
     b"GIT_SSH_COMMAND",
 ];
 
+/// Variables that say which repository and which files are meant, whatever directory git is in. A
+/// program that is started from a hook has them.
+pub const LOCATING_VARIABLES: [&str; 7] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_NAMESPACE",
+];
+
 /// Takes the variables out of a command that would lead git elsewhere, but those that are to stay.
 pub(crate) fn without_variables(command: &mut Command, kept: &[&[u8]]) {
     for (name, _) in std::env::vars_os() {

@@ -109,14 +109,14 @@ impl Ground {
             Merge { files: named_files(&files), ..merge(outcome) }
         };
         let of_detail = |outcome, detail: &str| Merge { detail: detail.into(), ..merge(outcome) };
+        if let Some(what) = unfinished {
+            return Ok(of_detail(MergeOutcome::Unfinished, what));
+        }
         if tip == base {
             return Ok(merge(MergeOutcome::Nothing));
         }
-        if failure.is_some() {
-            return Ok(merge(MergeOutcome::NotTried));
-        }
-        if let Some(what) = unfinished {
-            return Ok(of_detail(MergeOutcome::Unfinished, what));
+        if let Some(stop_reason) = failure {
+            return Ok(of_detail(MergeOutcome::NotTried, stop_reason));
         }
         let message = format!("Merge {branch_id} of {wave_id}\n\n{objective}\n");
         Ok(match self.repository.bring_back(&Offer { branch, base, message: &message })? {
