@@ -28,6 +28,7 @@ use autoloop_core::run::{Ending, INTERRUPTED, Run, Stage};
 use autoloop_core::run_id::RunId;
 use autoloop_core::step::{Step, next_step};
 
+use crate::git::GitError;
 use crate::journal::{AppendError, FileJournal, ReadError};
 use crate::permissions::{Enforcement, SandboxError, Vault};
 use crate::process::Interrupts;
@@ -152,6 +153,12 @@ pub enum DriveError {
     /// Reviewers cannot be held to their bounds as the settings require.
     #[error(transparent)]
     Sandbox(SandboxError),
+    /// Branches cannot have working trees of their own, as the settings want it.
+    #[error("parallel.isolation = \"worktree\": {0}")]
+    NoTrees(GitError),
+    /// Git could not do what the trees of branches need.
+    #[error(transparent)]
+    Git(#[from] GitError),
     /// A file of the run could not be written.
     #[error("cannot write {}: {source}", .path.display())]
     Write {
@@ -208,6 +215,7 @@ impl<'a> Drive<'a> {
     ) -> Result<Self, DriveError> {
         let loaded = seat::load(scene.project, seat.as_ref(), scene.world)?;
         let enforcement = bounds::enforcement(&loaded.plan, scene.bounds)?;
+        wave::check_isolation(scene.project, &loaded, scene.world)?;
         let dir = match &seat {
             Some(seat) => seat.dir.clone(),
             None => run_dir(&loaded.files.state_dir, run)?,
