@@ -35,7 +35,7 @@ use crate::world::{Access, DiskFile, World};
 
 pub use bounds::Bounds;
 pub use chain::{ChainDrive, ChainScene, Ready, Steps, chain_standing, chains};
-pub use driver::{Driver, driven_run, driver};
+pub use driver::{Driver, driven_run, driver, driver_in};
 pub use known::{latest_unfinished, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};

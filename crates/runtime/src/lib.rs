@@ -12,5 +12,6 @@ pub mod process;
 pub mod project;
 pub mod shim;
 pub mod signals;
+pub mod tail;
 pub mod volume;
 pub mod world;
