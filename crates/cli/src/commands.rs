@@ -19,6 +19,7 @@ pub(crate) mod run;
 pub(crate) mod script;
 mod settings;
 pub(crate) mod shim;
+pub(crate) mod watch;
 
 use autoloop_runtime::world::World;
 
@@ -35,6 +36,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Emit(args) => emit::run(&args, world),
         Command::Inspect(args) => inspect::run(&args, world),
         Command::Loops(args) => loops::run(&args, world),
+        Command::Watch(args) => watch::run(&args, world),
         Command::Journal(args) => journal::run(&args, world),
         Command::Config(args) => config::run(&args, world),
         Command::Memory(args) => memory::run(&args, world),

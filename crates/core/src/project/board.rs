@@ -103,11 +103,7 @@ impl Board {
             Kind::Loop => format!("iteration {done}{of}"),
             Kind::Chain => format!("{done}{of} steps done"),
             Kind::Slots => {
-                let open = taken.saturating_sub(passed.saturating_add(failed));
-                format!(
-                    "iteration {done}{of}  {taken} taken, {passed} passed, {failed} failed, \
-                     {open} under way"
-                )
+                format!("{taken} taken, {passed} passed, {failed} failed  iteration {done}{of}")
             }
         }
     }
@@ -170,13 +166,12 @@ impl Board {
     }
 }
 
-/// The beginning of a text, in one line without control characters.
+/// The beginning of a text, in one line. Control characters are kept: what they do depends on where
+/// the line is shown.
 fn in_line(text: &str) -> String {
     let mut line = String::new();
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
-        if !word.is_empty() {
-            line.extend([if line.is_empty() { "" } else { " " }, word]);
-        }
+    for word in text.split_whitespace() {
+        line.extend([if line.is_empty() { "" } else { " " }, word]);
         if line.len() > KEPT {
             break;
         }

@@ -1,29 +1,13 @@
+use autoloop_testkit::told;
 use proptest::prelude::*;
 
 use super::*;
 use crate::stamp::Stamp;
 use crate::view::View;
 
-/// A record of the harness: `run#iteration topic key=value, …`, at a second of its own.
-fn line((second, told): (usize, &str)) -> String {
-    let (at, rest) = told.split_once(' ').unwrap();
-    let (run, iteration) = at.split_once('#').unwrap_or((at, ""));
-    let (topic, fields) = rest.split_once(' ').unwrap_or((rest, ""));
-    let (minute, second) = (second / 60, second % 60);
-    let heading = format!(r#"{{"run": "{run}", "iteration": "{iteration}", "topic": "{topic}", "#);
-    let ts = format!(r#""ts": "2026-01-02T03:{minute:02}:{second:02}.000Z", "v": 1}}"#);
-    if let Some(payload) = fields.strip_prefix("said ") {
-        return format!(r#"{heading}"payload": "{payload}", "source": "agent", {ts}"#);
-    }
-    let pairs = fields.split("; ").filter_map(|pair| pair.split_once('='));
-    let fields: Vec<String> = pairs.map(|(key, value)| format!(r#""{key}": "{value}""#)).collect();
-    format!(r#"{heading}"fields": {{{}}}, {ts}"#, fields.join(", "))
-}
-
 fn boards(story: &str) -> Boards {
     let mut boards = Boards::default();
-    let told = story.lines().map(str::trim).filter(|line| !line.is_empty());
-    for line in told.enumerate().map(line) {
+    for line in told::lines(story) {
         boards.apply(&Glance::read(line.as_bytes()).unwrap());
     }
     boards
@@ -62,7 +46,7 @@ fn shown(board: &Board) -> String {
     text
 }
 
-fn told(story: &str) -> String {
+fn shown_all(story: &str) -> String {
     boards(story).iter().map(shown).collect()
 }
 
@@ -76,18 +60,18 @@ const LOOP: &str = "
 
 #[test]
 fn a_loop_is_one_row() {
-    insta::assert_snapshot!(told(LOOP), @r"
+    insta::assert_snapshot!(shown_all(LOOP), @r"
     loop otter: write a parser | iteration 2/9
-      loop | REVIEW | planner write a parser | 30s | tasks.ready two tasks | runs/otter/metareview-2.out
+      loop | REVIEW | planner | 30s | tasks.ready two tasks | runs/otter/metareview-2.out
     ");
     let on = "
         otter#2 review.finish exit_code=0
         otter#2 iteration.start suggested_roles=builder
         otter#2 backend.start backend_kind=pi
     ";
-    insta::assert_snapshot!(told(&format!("{LOOP}{on}")), @r"
+    insta::assert_snapshot!(shown_all(&format!("{LOOP}{on}")), @r"
     loop otter: write a parser | iteration 2/9
-      loop | RUN 2/9 | builder write a parser | 31s | tasks.ready two tasks | runs/otter/pi-stream.2.jsonl
+      loop | RUN 2/9 | builder | 31s | tasks.ready two tasks | runs/otter/pi-stream.2.jsonl
     ");
 }
 
@@ -99,13 +83,13 @@ fn a_loop_that_is_over_says_how_and_goes_on_when_it_is_resumed() {
         otter#1 iteration.finish exit_code=7
         otter loop.stop reason=backend_failed
     ";
-    insta::assert_snapshot!(told(over), @r"
+    insta::assert_snapshot!(shown_all(over), @r"
     loop otter: x | iteration 1/1 -backend_failed
-      loop | FAILED | x | 3s | the agent failed (exit code 7) | runs/otter/iteration-1.out -backend_failed
+      loop | FAILED |  | 3s | the agent failed (exit code 7) | runs/otter/iteration-1.out -backend_failed
     ");
-    insta::assert_snapshot!(told(&format!("{over}\notter loop.resume")), @r"
+    insta::assert_snapshot!(shown_all(&format!("{over}\notter loop.resume")), @r"
     loop otter: x | iteration 1/1
-      loop | NEXT | x | 30s | the agent failed (exit code 7) | runs/otter/iteration-1.out
+      loop | NEXT |  | 30s | the agent failed (exit code 7) | runs/otter/iteration-1.out
     ");
     let badge = |end: &str| {
         let story = format!("otter loop.start max_iterations=1\notter {end}");
@@ -128,9 +112,9 @@ fn branches_stand_under_their_loop_until_the_next_wave() {
         otter-wave-1-1 loop.stop reason=max_iterations
         otter#1 wave.branch.finish wave_id=otter-wave-1; branch_id=branch-1; stop_reason=max_iterations
     ";
-    insta::assert_snapshot!(told(wave), @r"
+    insta::assert_snapshot!(shown_all(wave), @r"
     loop otter: x | iteration 0/9
-      loop | WAVE | x | 36s |  | -
+      loop | WAVE |  | 36s |  | -
         branch-1 | DONE | look here | 4s |  | waves/otter-wave-1/branches/branch-1/iteration-1.out +max_iterations
         branch-2 | WAIT | look there | - |  | -
     ");
@@ -139,9 +123,9 @@ fn branches_stand_under_their_loop_until_the_next_wave() {
         otter#2 iteration.start suggested_roles=builder
         otter#2 wave.start wave_id=otter-wave-2; objectives=- once more
     ";
-    insta::assert_snapshot!(told(&format!("{wave}{next}")), @r"
+    insta::assert_snapshot!(shown_all(&format!("{wave}{next}")), @r"
     loop otter: x | iteration 2/9
-      loop | WAVE | builder x | 30s |  | runs/otter/iteration-2.out
+      loop | WAVE | builder | 30s |  | runs/otter/iteration-2.out
         branch-1 | WAIT | once more | - |  | -
     ");
 }
@@ -158,7 +142,7 @@ fn the_steps_of_a_chain_are_filled_by_their_runs() {
         heron loop.start max_iterations=5; objective=a tool
         heron#1 iteration.start suggested_roles=builder
     ";
-    insta::assert_snapshot!(told(chain), @r"
+    insta::assert_snapshot!(shown_all(chain), @r"
     chain relay: ship a tool | 1/2 steps done
       step 1 | DONE | autospec a tool | 2s |  | - +completion_event
       step 2 | RUN 1/5 | autocode a tool | 30s |  | runs/heron/iteration-1.out
@@ -168,7 +152,7 @@ fn the_steps_of_a_chain_are_filled_by_their_runs() {
         relay chain.step.finish step=2; preset=autocode; stop_reason=backend_failed
         relay chain.complete outcome=step_failed
     ";
-    insta::assert_snapshot!(told(&format!("{chain}{end}")).lines().next().unwrap(), @"chain relay: ship a tool | 2/2 steps done -step_failed");
+    insta::assert_snapshot!(shown_all(&format!("{chain}{end}")).lines().next().unwrap(), @"chain relay: ship a tool | 2/2 steps done -step_failed");
 }
 
 const SLOTS: &str = "
@@ -188,8 +172,8 @@ const SLOTS: &str = "
 
 #[test]
 fn slots_have_a_row_each_with_a_badge() {
-    insta::assert_snapshot!(told(SLOTS), @r"
-    slots crow: items from builtin | iteration 1/4  2 taken, 0 passed, 0 failed, 2 under way
+    insta::assert_snapshot!(shown_all(SLOTS), @r"
+    slots crow: items from builtin | 2 taken, 0 passed, 0 failed  iteration 1/4
       slot 1 | FIX 1/5 | t-7 mend the parser | 31s | drift: no tests | slots/crow/1-1/fix-1.out
       slot 2 | REVIEW | t-8 write tests | 30s |  | slots/crow/1-2/review-0.out
       slot 3 | IDLE |  | 1s | the queue is empty | - -no_item
@@ -200,8 +184,8 @@ fn slots_have_a_row_each_with_a_badge() {
         crow#1 slot.finish slot=1; item_id=t-7; outcome=drift; reason=not mended after 5 fixes
         crow slot.run.finish reason=no_items; taken=2; passed=1
     ";
-    insta::assert_snapshot!(told(&format!("{SLOTS}{end}")), @r"
-    slots crow: items from builtin | iteration 1/4  2 taken, 1 passed, 1 failed, 0 under way -no_items
+    insta::assert_snapshot!(shown_all(&format!("{SLOTS}{end}")), @r"
+    slots crow: items from builtin | 2 taken, 1 passed, 1 failed  iteration 1/4 -no_items
       slot 1 | FAILED | t-7 mend the parser | 13s | not mended after 5 fixes | slots/crow/1-1/fix-1.out -drift
       slot 2 | DONE | t-8 write tests | 11s |  | slots/crow/1-2/review-0.out +passed
       slot 3 | IDLE |  | 1s | the queue is empty | - -no_item
@@ -211,16 +195,16 @@ fn slots_have_a_row_each_with_a_badge() {
 #[test]
 fn a_journal_that_claims_anything_makes_no_giant_board_and_leads_nowhere() {
     let wild = r"
-        ../../etc loop.start max_iterations=x; objective=a\u001b]0;b\u0007c
+        ../../etc loop.start max_iterations=x; objective=a\u000a  b
         ../../etc#1 iteration.start suggested_roles=
         crow slot.run.start parallel_agents=18446744073709551615; iterations=-1
         crow slot.start slot=99999999; item_id=a
         crow slot.phase slot=0; phase=dance
     ";
-    insta::assert_snapshot!(told(wild), @r"
-    loop ../../etc: a ]0;b c | iteration 1
-      loop | RUN 1 | a ]0;b c | 30s |  | -
-    slots crow: items from | iteration 0  1 taken, 0 passed, 0 failed, 1 under way
+    insta::assert_snapshot!(shown_all(wild), @r"
+    loop ../../etc: a b | iteration 1
+      loop | RUN 1 |  | 30s |  | -
+    slots crow: items from | 1 taken, 0 passed, 0 failed  iteration 0
     ");
 }
 

@@ -43,7 +43,7 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
         }
         ReviewFinish::TOPIC => row.enter(Phase::Between, record),
         LoopComplete::TOPIC => {
-            row.end(Outcome { word: text(record, "reason"), is_good: true }, record)
+            row.end(Outcome { word: text(record, "reason"), is_good: true }, record);
         }
         LoopStop::TOPIC => {
             let word = text(record, "reason");
@@ -62,7 +62,8 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
 
 fn begin(board: &mut Board, run: &str, record: &Glance<'_>) {
     let dir = if RunId::is_safe(run) { format!("runs/{run}") } else { String::new() };
-    if board.id == run {
+    let is_whole = board.id == run;
+    if is_whole {
         // A run begins once; whoever says otherwise is not its harness.
         if board.kind != Kind::Unknown {
             return;
@@ -74,7 +75,8 @@ fn begin(board: &mut Board, run: &str, record: &Glance<'_>) {
     }
     if let Some(row) = board.row_of(run) {
         row.limit = number(record, "max_iterations");
-        if row.title.is_empty() {
+        // What the whole is for stands above all rows.
+        if row.title.is_empty() && !is_whole {
             row.title = in_line(&text(record, "objective"));
         }
         row.enter(Phase::Between, record);
