@@ -82,6 +82,7 @@ fn shows_every_setting() {
     backend.command = "claude"
     backend.args = []
     backend.prompt_mode = "arg"
+    # backend.output is not set: told by the kind
     backend.timeout_ms = 300000
     backend.grace_ms = 5000
     backend.leftovers = "kill"
@@ -93,6 +94,7 @@ fn shows_every_setting() {
     # review.command is not set: as backend.command
     # review.args is not set: as backend.args
     # review.prompt_mode is not set: as backend.prompt_mode
+    # review.output is not set: as backend.output
     review.timeout_ms = 300000
     # review.prompt is not set: review.prompt_file is looked at
     review.prompt_file = "metareview.md"
@@ -105,6 +107,22 @@ fn shows_every_setting() {
     parallel.enabled = false
     parallel.max_branches = 3
     parallel.branch_timeout_ms = 180000
+
+    slots.reviewEnabled = false
+    slots.reviewMaxFixAttempts = 5
+    slots.reviewContractRepair = 0
+    # slots.developerPromptPath is not set: looked for in .ai_agents/prompts, then in the person's settings, then built in
+    # slots.reviewerPromptPath is not set: looked for in .ai_agents/prompts, then in the person's settings, then built in
+    slots.parallelAgents = 1
+    slots.iterations = 0
+    slots.source = "builtin"
+    # slots.isolation is not set: a worktree for each of several slots, the project for one
+    slots.stopMarker = "no_beads_available"
+    # slots.reviewer.kind is not set: as backend.kind
+    # slots.reviewer.command is not set: as backend.command
+    # slots.reviewer.args is not set: as backend.args
+    # slots.reviewer.prompt_mode is not set: as backend.prompt_mode
+    # slots.reviewer.timeout_ms is not set: as backend.timeout_ms
 
     core.state_dir = ".autoloop"
     # core.journal_file is not set: journal.jsonl in core.state_dir

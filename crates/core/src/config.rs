@@ -6,7 +6,7 @@
 //! the text and the bytes that are meant. Nothing here opens a file: the runtime finds the layers, and
 //! [`crate::plan`] makes of the settings what a loop goes by.
 
-mod choice;
+pub(crate) mod choice;
 mod key;
 mod layer;
 mod problem;
@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use crate::run_id::RunIdFormat;
 
-pub use choice::{BackendKind, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy};
+pub use choice::{
+    BackendKind, Isolation, ItemSource, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy,
+};
 pub use key::{Key, Kind, Preset};
 pub use layer::{Layer, Origin, Tables, VARIABLE};
 pub use problem::{Place, Problem, Severity};

@@ -24,6 +24,10 @@ const COMPLETION_PROMISE: &str = "AUTOLOOP_COMPLETION_PROMISE";
 const LOG_LEVEL: &str = "AUTOLOOP_LOG_LEVEL";
 const REVIEW_MODE: &str = "AUTOLOOP_REVIEW_MODE";
 const PARALLEL: &str = "AUTOLOOP_PARALLEL";
+const SLOT_PHASE: &str = "AUTOLOOP_SLOT_PHASE";
+const SLOT: &str = "AUTOLOOP_SLOT";
+const ITEM_ID: &str = "AUTOLOOP_ITEM_ID";
+const FIX_ATTEMPT: &str = "AUTOLOOP_FIX_ATTEMPT";
 /// Where the harness hears a process that may not write.
 pub const DOOR: &str = "AUTOLOOP_DOOR";
 /// What shows the harness that such a process belongs to the run.
@@ -74,6 +78,14 @@ pub struct Env {
     pub parallel: Option<String>,
     /// What shows the harness at the door that this process belongs to the run.
     pub ticket: Option<String>,
+    /// In a slot: `implement`, `review` or `fix`.
+    pub slot_phase: Option<String>,
+    /// The number of the slot, counted from 1.
+    pub slot: Option<String>,
+    /// The item of the slot.
+    pub item_id: Option<String>,
+    /// How many fixes there were, the one under way included.
+    pub fix_attempt: Option<String>,
 }
 
 /// A variable that should be text is something else.
@@ -123,6 +135,10 @@ impl Env {
             door: path(DOOR),
             parallel: text(PARALLEL)?,
             ticket: text(TICKET)?,
+            slot_phase: text(SLOT_PHASE)?,
+            slot: text(SLOT)?,
+            item_id: text(ITEM_ID)?,
+            fix_attempt: text(FIX_ATTEMPT)?,
         })
     }
 
@@ -154,6 +170,10 @@ impl Env {
             (DOOR, path(&self.door)),
             (PARALLEL, text(&self.parallel)),
             (TICKET, text(&self.ticket)),
+            (SLOT_PHASE, text(&self.slot_phase)),
+            (SLOT, text(&self.slot)),
+            (ITEM_ID, text(&self.item_id)),
+            (FIX_ATTEMPT, text(&self.fix_attempt)),
         ]
     }
 
@@ -224,6 +244,10 @@ mod tests {
         field("AUTOLOOP_DOOR", |env| env.door = Some("x".into()));
         field("AUTOLOOP_PARALLEL", |env| env.parallel = Some("x".into()));
         field("AUTOLOOP_TICKET", |env| env.ticket = Some("x".into()));
+        field("AUTOLOOP_SLOT_PHASE", |env| env.slot_phase = Some("x".into()));
+        field("AUTOLOOP_SLOT", |env| env.slot = Some("x".into()));
+        field("AUTOLOOP_ITEM_ID", |env| env.item_id = Some("x".into()));
+        field("AUTOLOOP_FIX_ATTEMPT", |env| env.fix_attempt = Some("x".into()));
     }
 
     #[test]
@@ -250,9 +274,9 @@ mod tests {
     #[test]
     fn every_variable_is_written_even_when_unset() {
         let vars = Env::default().vars();
-        assert_eq!(vars.len(), 19);
+        assert_eq!(vars.len(), 23);
         assert!(vars.iter().all(|(_, value)| value.is_empty()));
-        assert_eq!(vars.iter().map(|(name, _)| name).collect::<HashSet<_>>().len(), 19);
+        assert_eq!(vars.iter().map(|(name, _)| name).collect::<HashSet<_>>().len(), 23);
     }
 
     #[test]
@@ -310,7 +334,7 @@ mod tests {
 
         fn any_env() -> impl Strategy<Value = Env> {
             let paths = [(); 7].map(|()| any_path());
-            let texts = [(); 9].map(|()| any_text());
+            let texts = [(); 13].map(|()| any_text());
             let lists = [(); 3].map(|()| any_list());
             (paths, texts, lists).prop_map(|(paths, texts, lists)| {
                 let [project_dir, state_dir, journal_file, memory_file, bin, prompt_path, door] =
@@ -326,6 +350,10 @@ mod tests {
                     review,
                     ticket,
                     parallel,
+                    slot_phase,
+                    slot,
+                    item_id,
+                    fix_attempt,
                 ] = texts;
                 Env {
                     run_id,
@@ -347,6 +375,10 @@ mod tests {
                     door,
                     parallel,
                     ticket,
+                    slot_phase,
+                    slot,
+                    item_id,
+                    fix_attempt,
                 }
             })
         }

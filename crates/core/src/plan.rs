@@ -1,6 +1,7 @@
 //! What a loop goes by: settings and topology, resolved, with no default left open.
 
 mod backend;
+mod slots;
 
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use crate::topology::{Role, Topology};
 use crate::wave::Parallel;
 
 pub use backend::{BackendPlan, BadRole};
+pub use slots::{PromptPath, SlotsPlan};
 
 /// What a loop goes by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub struct Plan {
     pub files: Files,
     /// Parallel branches; `None` when there are none.
     pub parallel: Option<ParallelPlan>,
+    /// How a queue of items is worked off.
+    pub slots: SlotsPlan,
     /// How the journal is written.
     pub journal: JournalConfig,
     /// How the ids of new runs are chosen.
@@ -151,6 +155,7 @@ impl Plan {
             max_iterations: count(settings, Key::MaxIterations),
             objective: prompt(settings, Key::Prompt, Key::PromptFile),
             review: settings.flag(Key::ReviewEnabled).then(|| review(settings, &backend, topology)),
+            slots: SlotsPlan::resolve(settings, &backend),
             backend,
             memory_budget: usize::try_from(limit).ok().filter(|limit| *limit > 0),
             harness: settings.text(Key::HarnessFile).map(PathBuf::from),
@@ -311,6 +316,7 @@ mod tests {
             command: "claude".into(),
             args: vec![],
             prompt_mode: PromptMode::Arg,
+            output: None,
             timeout: Duration::from_secs(300),
             grace: Duration::from_secs(5),
             leftovers: Leftovers::Kill,

@@ -112,6 +112,14 @@ system_events! {
     review_start: ReviewStart { kind, backend_kind, command, prompt_mode, prompt, timeout_ms, enforcement }
     review_finish: ReviewFinish { kind, exit_code, timed_out, output, diff }
     review_violation: ReviewViolation { kind, path, what, outcome, beneath }
+    queue_added: QueueAdded { task, title, description, acceptance, priority, after, by }
+    queue_claimed: QueueClaimed { task, owner, until, fence }
+    queue_renewed: QueueRenewed { task, until, fence }
+    queue_released: QueueReleased { task, reason, by, fence }
+    queue_closed: QueueClosed { task, reason, by, fence }
+    queue_reopened: QueueReopened { task, reason, by }
+    queue_linked: QueueLinked { task, after }
+    queue_unlinked: QueueUnlinked { task, after }
     event_invalid: EventInvalid { recent_event, emitted, suggested_roles, allowed_events, reason }
     journal_repaired: JournalRepaired { offset, bytes }
     wave_start: WaveStart { wave_id, trigger_topic, branch_count, opening_recent_event, opening_roles, opening_events, objectives }
@@ -127,6 +135,16 @@ system_events! {
     chain_step_start: ChainStepStart { step, preset, preset_dir, work_dir, run_id }
     chain_step_finish: ChainStepFinish { step, preset, stop_reason, elapsed_ms }
     chain_complete: ChainComplete { name, steps_completed, outcome }
+    slot_run_start: SlotRunStart { iterations, parallel_agents, review, max_fix_attempts, source, isolation, stop_marker }
+    slot_run_resume: SlotRunResume { resumed_from_iteration }
+    slot_start: SlotStart { slot, item_id, title, actor, base, branch, tree }
+    slot_phase: SlotPhase { slot, item_id, phase, attempt }
+    slot_implement: SlotImplement { slot, item_id, exit_code, timed_out, elapsed_ms, picked, stop_marker, output }
+    slot_review: SlotReview { slot, item_id, attempt, verdict, follow_up_prompt, reason, elapsed_ms, exit_code, output }
+    slot_fix: SlotFix { slot, item_id, attempt, exit_code, timed_out, elapsed_ms, stop_marker, output }
+    slot_merge: SlotMerge { slot, item_id, outcome, commit, files }
+    slot_finish: SlotFinish { slot, item_id, outcome, reason }
+    slot_run_finish: SlotRunFinish { reason, taken, passed }
 }
 
 #[test]

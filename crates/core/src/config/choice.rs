@@ -35,6 +35,8 @@ macro_rules! words {
     };
 }
 
+pub(crate) use words;
+
 words! {
     /// What sort of agent a backend is (`backend.kind`).
     BackendKind {
@@ -111,6 +113,26 @@ words! {
         Iteration = "iteration",
         /// Whenever the system does it: for tests and throw-away runs.
         Never = "never",
+    }
+}
+
+words! {
+    /// Where items come from (`slots.source`).
+    ItemSource {
+        /// The queue of `autoloop tasks`.
+        Builtin = "builtin",
+        /// The issue tracker of that name, through its command.
+        Beads = "beads",
+    }
+}
+
+words! {
+    /// Where slots work (`slots.isolation`).
+    Isolation {
+        /// All in the project.
+        Shared = "shared",
+        /// Each in a working tree of its own.
+        Worktree = "worktree",
     }
 }
 

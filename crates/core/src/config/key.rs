@@ -1,6 +1,9 @@
 //! Every setting there is: its name, what it may be, what it is by itself, and what it is for.
 
-use super::choice::{BackendKind, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy};
+use super::choice::{
+    BackendKind, Isolation, ItemSource, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy,
+};
+use crate::agents::Stream;
 use crate::run_id::RunIdFormat;
 
 /// What a setting may be.
@@ -116,6 +119,8 @@ keys! {
         "Arguments for it, in front of the prompt.";
     BackendPromptMode "backend.prompt_mode": Kind::Choice(PromptMode::WORDS), Preset::Value("arg"),
         "How the prompt reaches it: as an argument, on standard input or in a file.";
+    BackendOutput "backend.output": Kind::MaybeChoice(Stream::WORDS), Preset::Nothing("told by the kind"),
+        "What it prints: its answer, or the stream of a client that the answer is taken out of.";
     BackendTimeout "backend.timeout_ms": Kind::Millis { least: 1 }, Preset::Value("300000"),
         "How long one iteration may take.";
     BackendGrace "backend.grace_ms": Kind::Millis { least: 0 }, Preset::Value("5000"),
@@ -137,6 +142,8 @@ keys! {
         "Arguments for it.";
     ReviewPromptMode "review.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Like(Key::BackendPromptMode),
         "How the prompt reaches it.";
+    ReviewOutput "review.output": Kind::MaybeChoice(Stream::WORDS), Preset::Like(Key::BackendOutput),
+        "What it prints.";
     ReviewTimeout "review.timeout_ms": Kind::Millis { least: 1 }, Preset::Value("300000"),
         "How long a metareview may take, whatever backend.timeout_ms says.";
     ReviewPrompt "review.prompt": Kind::Text, Preset::Nothing("review.prompt_file is looked at"),
@@ -157,6 +164,37 @@ keys! {
         "The most branches of a wave.";
     ParallelTimeout "parallel.branch_timeout_ms": Kind::Millis { least: 1 }, Preset::Value("180000"),
         "How long a branch may take.";
+
+    SlotsReviewEnabled "slots.reviewEnabled": Kind::Flag, Preset::Value("false"),
+        "Whether the work of a slot is reviewed.";
+    SlotsMaxFixAttempts "slots.reviewMaxFixAttempts": Kind::Count { least: 0, most: MANY }, Preset::Value("5"),
+        "How often work may be fixed after a review.";
+    SlotsContractRepair "slots.reviewContractRepair": Kind::Count { least: 0, most: 1_000 }, Preset::Value("0"),
+        "How often a reviewer is asked again whose answer broke the contract.";
+    SlotsDeveloperPrompt "slots.developerPromptPath": Kind::File, Preset::Nothing("looked for in .ai_agents/prompts, then in the person's settings, then built in"),
+        "A file that tells implementers and fixers what to do.";
+    SlotsReviewerPrompt "slots.reviewerPromptPath": Kind::File, Preset::Nothing("looked for in .ai_agents/prompts, then in the person's settings, then built in"),
+        "A file that tells reviewers what to do; a blank one means that there are no reviews.";
+    SlotsParallelAgents "slots.parallelAgents": Kind::Count { least: 1, most: 1_000 }, Preset::Value("1"),
+        "How many slots work at once.";
+    SlotsIterations "slots.iterations": Kind::Count { least: 0, most: MANY }, Preset::Value("0"),
+        "The most iterations; 0 is until nothing is left to take.";
+    SlotsSource "slots.source": Kind::Choice(ItemSource::WORDS), Preset::Value("builtin"),
+        "Where items come from: the queue of `autoloop tasks`, or beads.";
+    SlotsIsolation "slots.isolation": Kind::MaybeChoice(Isolation::WORDS), Preset::Nothing("a worktree for each of several slots, the project for one"),
+        "Whether slots work in the project or in working trees of their own.";
+    SlotsStopMarker "slots.stopMarker": Kind::Text, Preset::Value("no_beads_available"),
+        "The text in an implementer's or fixer's output after which no further iteration begins.";
+    SlotsReviewerKind "slots.reviewer.kind": Kind::MaybeChoice(BackendKind::WORDS), Preset::Like(Key::BackendKind),
+        "What sort of agent reviews.";
+    SlotsReviewerCommand "slots.reviewer.command": Kind::Text, Preset::Like(Key::BackendCommand),
+        "The reviewer of slots.";
+    SlotsReviewerArgs "slots.reviewer.args": Kind::List, Preset::Like(Key::BackendArgs),
+        "Arguments for it.";
+    SlotsReviewerPromptMode "slots.reviewer.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Like(Key::BackendPromptMode),
+        "How the prompt reaches it.";
+    SlotsReviewerTimeout "slots.reviewer.timeout_ms": Kind::Millis { least: 1 }, Preset::Like(Key::BackendTimeout),
+        "How long a review may take.";
 
     StateDir "core.state_dir": Kind::NeededPath, Preset::Value(".autoloop"),
         "Where everything is kept that a run leaves behind.";
@@ -188,6 +226,11 @@ impl Key {
         self.name().split('.').next().unwrap_or_default()
     }
 
+    /// Whether it stands in a table of this name, or in one inside of it.
+    pub(crate) fn is_in(self, table: &str) -> bool {
+        self.name().strip_prefix(table).is_some_and(|rest| rest.starts_with('.'))
+    }
+
     /// The default format of run ids, which has its own home.
     pub(crate) fn run_id_format(word: &str) -> Option<RunIdFormat> {
         word.parse().ok()
@@ -211,13 +254,15 @@ mod tests {
         assert_eq!(names.len(), Key::ALL.len());
         for key in Key::ALL {
             assert_eq!(Key::named(key.name()), Some(*key));
-            assert_eq!(key.name().split('.').count(), 2, "{key}");
+            assert!(key.name().split('.').count() >= 2, "{key}");
             assert!(key.about().ends_with('.'), "{key} is described by a sentence");
             // The table index of settings.
             assert_eq!(Key::ALL[*key as usize], *key);
         }
         assert_eq!(Key::named("backend"), None);
         assert_eq!(Key::BackendArgs.table(), "backend");
+        assert!(Key::SlotsReviewerArgs.is_in("slots.reviewer"));
+        assert!(!Key::SlotsReviewerArgs.is_in("slots.review"));
     }
 
     #[test]

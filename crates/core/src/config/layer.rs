@@ -255,9 +255,9 @@ impl Reader<'_> {
             }
             if let Some(key) = Key::named(&path) {
                 self.value(key, value);
-            } else if let Some(known) = Key::ALL.iter().find(|key| key.table() == path) {
+            } else if Key::ALL.iter().any(|key| key.is_in(&path)) {
                 match value.get_ref() {
-                    DeValue::Table(entries) => self.table(known.table(), entries),
+                    DeValue::Table(entries) => self.table(&path, entries),
                     other => {
                         self.error(Fault {
                             span: value.span(),
@@ -350,7 +350,8 @@ impl Reader<'_> {
         }
         self.text(Key::BackendCommand, &command, span.clone());
         self.add(Key::BackendArgs, Change::Replace(Value::List(args)), span.clone());
-        self.add(Key::BackendKind, Change::Replace(Value::Unset), span);
+        self.add(Key::BackendKind, Change::Replace(Value::Unset), span.clone());
+        self.add(Key::BackendOutput, Change::Replace(Value::Unset), span);
     }
 
     fn words(&mut self, text: &str) -> Option<Vec<String>> {

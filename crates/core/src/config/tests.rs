@@ -252,6 +252,7 @@ fn each_value_tells_where_it_came_from() {
     backend.command = "pi"                           # user: /home/a/.config/autoloop/config.toml, line 1
     backend.args = []                                # default
     backend.prompt_mode = "arg"                      # default
+    # backend.output is not set: told by the kind
     backend.timeout_ms = 300000                      # default
     backend.grace_ms = 5000                          # default
     backend.leftovers = "kill"                       # default
@@ -263,6 +264,7 @@ fn each_value_tells_where_it_came_from() {
     # review.command is not set: as backend.command
     # review.args is not set: as backend.args
     # review.prompt_mode is not set: as backend.prompt_mode
+    # review.output is not set: as backend.output
     review.timeout_ms = 2                            # repo override: /r/o.toml, line 1
     # review.prompt is not set: review.prompt_file is looked at
     review.prompt_file = "metareview.md"             # default
@@ -275,6 +277,22 @@ fn each_value_tells_where_it_came_from() {
     parallel.enabled = false                         # default
     parallel.max_branches = 3                        # default
     parallel.branch_timeout_ms = 180000              # default
+
+    slots.reviewEnabled = false                      # default
+    slots.reviewMaxFixAttempts = 5                   # default
+    slots.reviewContractRepair = 0                   # default
+    # slots.developerPromptPath is not set: looked for in .ai_agents/prompts, then in the person's settings, then built in
+    # slots.reviewerPromptPath is not set: looked for in .ai_agents/prompts, then in the person's settings, then built in
+    slots.parallelAgents = 1                         # default
+    slots.iterations = 0                             # default
+    slots.source = "builtin"                         # default
+    # slots.isolation is not set: a worktree for each of several slots, the project for one
+    slots.stopMarker = "no_beads_available"          # default
+    # slots.reviewer.kind is not set: as backend.kind
+    # slots.reviewer.command is not set: as backend.command
+    # slots.reviewer.args is not set: as backend.args
+    # slots.reviewer.prompt_mode is not set: as backend.prompt_mode
+    # slots.reviewer.timeout_ms is not set: as backend.timeout_ms
 
     core.state_dir = ".autoloop"                     # default
     # core.journal_file is not set: journal.jsonl in core.state_dir
@@ -297,6 +315,7 @@ fn each_value_tells_where_it_came_from() {
       "backend.command": "pi",
       "backend.args": [],
       "backend.prompt_mode": "arg",
+      "backend.output": null,
       "backend.timeout_ms": 300000,
       "backend.grace_ms": 5000,
       "backend.leftovers": "kill",
@@ -307,6 +326,7 @@ fn each_value_tells_where_it_came_from() {
       "review.command": null,
       "review.args": null,
       "review.prompt_mode": null,
+      "review.output": null,
       "review.timeout_ms": 2,
       "review.prompt": null,
       "review.prompt_file": "metareview.md",
@@ -316,6 +336,21 @@ fn each_value_tells_where_it_came_from() {
       "parallel.enabled": false,
       "parallel.max_branches": 3,
       "parallel.branch_timeout_ms": 180000,
+      "slots.reviewEnabled": false,
+      "slots.reviewMaxFixAttempts": 5,
+      "slots.reviewContractRepair": 0,
+      "slots.developerPromptPath": null,
+      "slots.reviewerPromptPath": null,
+      "slots.parallelAgents": 1,
+      "slots.iterations": 0,
+      "slots.source": "builtin",
+      "slots.isolation": null,
+      "slots.stopMarker": "no_beads_available",
+      "slots.reviewer.kind": null,
+      "slots.reviewer.command": null,
+      "slots.reviewer.args": null,
+      "slots.reviewer.prompt_mode": null,
+      "slots.reviewer.timeout_ms": null,
       "core.state_dir": ".autoloop",
       "core.journal_file": null,
       "core.memory_file": null,

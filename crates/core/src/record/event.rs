@@ -441,6 +441,248 @@ system_events! {
         /// How it ended.
         outcome: String,
     }
+
+    /// Work on a queue of items begins: implement, review, fix, in slots.
+    SlotRunStart = "slot.run.start" {
+        /// The most iterations; 0 for as many as there are items.
+        iterations: u64,
+        /// How many slots work at once.
+        parallel_agents: u64,
+        /// Whether work is reviewed.
+        review: bool,
+        /// How often work may be fixed after a review.
+        max_fix_attempts: u64,
+        /// Where items come from: `builtin` or `beads`.
+        source: String,
+        /// Where slots work: `shared` or `worktree`.
+        isolation: String,
+        /// The text in an agent's output after which no further iteration begins.
+        stop_marker: String,
+    }
+
+    /// Work on a queue that was cut off or interrupted is taken up again.
+    SlotRunResume = "slot.run.resume" {
+        /// The last iteration that began.
+        resumed_from_iteration: u64,
+    }
+
+    /// A slot begins, with the item that the harness claimed for it.
+    SlotStart = "slot.start" {
+        /// Which slot, counted from 1.
+        slot: u64,
+        /// The item; empty when there was none.
+        item_id: String,
+        /// Its title.
+        title: String,
+        /// The name under which it is claimed.
+        actor: String,
+        /// The commit that its changes are told from; empty outside of git.
+        base: String,
+        /// The branch that it works on; empty in the shared tree.
+        branch: String,
+        /// The directory that it works in.
+        tree: String,
+    }
+
+    /// A phase of a slot begins.
+    SlotPhase = "slot.phase" {
+        /// Which slot.
+        slot: u64,
+        /// The item.
+        item_id: String,
+        /// `implement`, `review`, `fix` or `merge`.
+        phase: String,
+        /// Which review, counted from 0, or which fix, counted from 1; 0 otherwise.
+        attempt: u64,
+    }
+
+    /// The implementer of a slot ended.
+    SlotImplement = "slot.implement" {
+        /// Which slot.
+        slot: u64,
+        /// The item.
+        item_id: String,
+        /// The status of the agent.
+        exit_code: i32,
+        /// Whether it was ended because its time was up.
+        timed_out: bool,
+        /// How long it took.
+        elapsed_ms: u64,
+        /// The item that the agent says to have worked on; empty when it does not say.
+        picked: String,
+        /// Said where its output holds the stop marker.
+        stop_marker: Option<bool>,
+        /// What it printed, shortened.
+        output: Option<String>,
+    }
+
+    /// A review of a slot ended.
+    SlotReview = "slot.review" {
+        /// Which slot.
+        slot: u64,
+        /// The item.
+        item_id: String,
+        /// Which review, counted from 0.
+        attempt: u64,
+        /// `pass`, `drift`, `violation` or `failed`.
+        verdict: String,
+        /// What the reviewer says about it.
+        follow_up_prompt: String,
+        /// Why, where there is no verdict of the reviewer.
+        reason: String,
+        /// How long it took.
+        elapsed_ms: u64,
+        /// The status of the reviewer.
+        exit_code: Option<i32>,
+        /// What it printed, shortened.
+        output: Option<String>,
+    }
+
+    /// A fixer of a slot ended.
+    SlotFix = "slot.fix" {
+        /// Which slot.
+        slot: u64,
+        /// The item.
+        item_id: String,
+        /// Which fix, counted from 1.
+        attempt: u64,
+        /// The status of the agent.
+        exit_code: i32,
+        /// Whether it was ended because its time was up.
+        timed_out: bool,
+        /// How long it took.
+        elapsed_ms: u64,
+        /// Said where its output holds the stop marker.
+        stop_marker: Option<bool>,
+        /// What it printed, shortened.
+        output: Option<String>,
+    }
+
+    /// What a slot made was brought back into the project, or could not be.
+    SlotMerge = "slot.merge" {
+        /// Which slot.
+        slot: u64,
+        /// The item.
+        item_id: String,
+        /// `merged`, `nothing`, `conflict` or `failed`.
+        outcome: String,
+        /// The commit that holds the work.
+        commit: String,
+        /// The files that stood in the way, separated by commas.
+        files: String,
+    }
+
+    /// A slot ended.
+    SlotFinish = "slot.finish" {
+        /// Which slot.
+        slot: u64,
+        /// The item; empty when there was none.
+        item_id: String,
+        /// `passed`, `drift`, `violation`, `failed` or `no_item`.
+        outcome: String,
+        /// Why, in a sentence.
+        reason: String,
+    }
+
+    /// Work on a queue ended.
+    SlotRunFinish = "slot.run.finish" {
+        /// `iterations`, `stop_marker` or `no_items`.
+        reason: String,
+        /// How many items were taken.
+        taken: u64,
+        /// How many of them passed.
+        passed: u64,
+    }
+
+    /// A task was added to the queue.
+    QueueAdded = "queue.task.added" {
+        /// Its name.
+        task: String,
+        /// What it is, in a line.
+        title: String,
+        /// What it is, at length.
+        description: Option<String>,
+        /// How to tell that it is done.
+        acceptance: Option<String>,
+        /// How urgent it is: 0 to 4, 0 first.
+        priority: u64,
+        /// The tasks that have to be closed before it, separated by commas.
+        after: Option<String>,
+        /// Who added it.
+        by: Option<String>,
+    }
+
+    /// Somebody took a task.
+    QueueClaimed = "queue.task.claimed" {
+        /// Which task.
+        task: String,
+        /// Who.
+        owner: String,
+        /// When the claim expires, unless it is renewed.
+        until: String,
+        /// The number of the claim.
+        fence: u64,
+    }
+
+    /// Somebody keeps a task for longer.
+    QueueRenewed = "queue.task.renewed" {
+        /// Which task.
+        task: String,
+        /// When the claim expires now.
+        until: String,
+        /// The number of the claim.
+        fence: u64,
+    }
+
+    /// A task was given back.
+    QueueReleased = "queue.task.released" {
+        /// Which task.
+        task: String,
+        /// Why.
+        reason: String,
+        /// Who gave it back.
+        by: Option<String>,
+        /// The number of the claim.
+        fence: u64,
+    }
+
+    /// A task is done.
+    QueueClosed = "queue.task.closed" {
+        /// Which task.
+        task: String,
+        /// How it was done.
+        reason: String,
+        /// Who closed it.
+        by: Option<String>,
+        /// The number of the claim on it, if there was one.
+        fence: Option<u64>,
+    }
+
+    /// A task is not done after all.
+    QueueReopened = "queue.task.reopened" {
+        /// Which task.
+        task: String,
+        /// Why.
+        reason: String,
+        /// Who opened it again.
+        by: Option<String>,
+    }
+
+    /// A task has to wait for another.
+    QueueLinked = "queue.task.linked" {
+        /// Which task.
+        task: String,
+        /// The one that it waits for.
+        after: String,
+    }
+
+    /// A task does not have to wait for another any more.
+    QueueUnlinked = "queue.task.unlinked" {
+        /// Which task.
+        task: String,
+        /// The one that it waited for.
+        after: String,
+    }
 }
 
 /// Declares the coordination events, whose fields stand in the payload as `key=value;`.

@@ -46,8 +46,8 @@ impl Turn<'_> {
     fn spool(&self, dir: &Path, stream: Stream) -> Spool {
         let stdout = match (stream, self.review) {
             (Stream::Plain, _) => format!("{}.out", self.name()),
-            (Stream::Pi, "") => format!("pi-stream.{}.jsonl", self.iteration),
-            (Stream::Pi, _) => format!("pi-review.{}.jsonl", self.iteration),
+            (client, "") => format!("{client}-stream.{}.jsonl", self.iteration),
+            (client, _) => format!("{client}-review.{}.jsonl", self.iteration),
         };
         Spool { stdout: dir.join(stdout), stderr: dir.join(format!("{}.err", self.name())) }
     }
@@ -74,38 +74,15 @@ impl Drive<'_> {
             .replace(&prompt_path, turn.prompt.as_bytes())
             .map_err(|source| DriveError::Write { path: prompt_path.clone(), source })?;
 
-        let mode = asked_for(backend.prompt_mode);
-        let delivery = delivery(mode, markers(backend.kind), turn.prompt.as_bytes());
-        let (program, mut args) = command(backend, &self.program);
-        let mut stdin = Vec::new();
-        match delivery.mode {
-            process::PromptMode::Argument => args.push(turn.prompt.into()),
-            process::PromptMode::Stdin => stdin.extend_from_slice(turn.prompt.as_bytes()),
-            process::PromptMode::File => args.push(prompt_argument(backend.kind, &prompt_path)),
-        }
+        let (job, delivery) = addressed(backend, &self.program, (turn.prompt, &prompt_path));
         let env = self.environment(turn, prompt_path);
         let job = Job {
-            program,
-            args,
             env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
             dir: Some(self.project.dir.clone()),
-            stdin,
             notes: Some(notes_dir(&self.loaded.files.state_dir)),
-            limits: Limits {
-                deadline: Some(backend.timeout),
-                grace: backend.grace,
-                spooled: backend.output_cap,
-                ..Limits::default()
-            },
             spool: Some(turn.spool(&dir, backend.stream())),
-            stream: backend.stream(),
             look_for: self.loaded.plan.completion.promise.clone().unwrap_or_default().into_bytes(),
-            leftovers: match backend.leftovers {
-                Leftovers::Kill => world::Leftovers::Kill,
-                Leftovers::Warn => world::Leftovers::Warn,
-                Leftovers::Keep => world::Leftovers::Keep,
-            },
-            ..Job::default()
+            ..job
         };
         Ok(Launch { job, delivery })
     }
@@ -137,10 +114,45 @@ impl Drive<'_> {
             log_level: Some(plan.log_level.to_string()),
             review_mode: Some(turn.review.to_owned()),
             parallel: self.offers_waves(turn).then(|| "on".to_owned()),
-            door: None,
-            ticket: None,
+            ..Env::default()
         }
     }
+}
+
+/// The job of an agent that is given a prompt, which is in a file too, and how it gets it.
+pub(super) fn addressed(
+    backend: &BackendPlan,
+    ourselves: &Path,
+    (prompt, path): (&str, &Path),
+) -> (Job, Delivery) {
+    let mode = asked_for(backend.prompt_mode);
+    let delivery = delivery(mode, markers(backend.kind), prompt.as_bytes());
+    let (program, mut args) = command(backend, ourselves);
+    let mut stdin = Vec::new();
+    match delivery.mode {
+        process::PromptMode::Argument => args.push(prompt.into()),
+        process::PromptMode::Stdin => stdin.extend_from_slice(prompt.as_bytes()),
+        process::PromptMode::File => args.push(prompt_argument(backend.kind, path)),
+    }
+    let job = Job {
+        program,
+        args,
+        stdin,
+        limits: Limits {
+            deadline: Some(backend.timeout),
+            grace: backend.grace,
+            spooled: backend.output_cap,
+            ..Limits::default()
+        },
+        stream: backend.stream(),
+        leftovers: match backend.leftovers {
+            Leftovers::Kill => world::Leftovers::Kill,
+            Leftovers::Warn => world::Leftovers::Warn,
+            Leftovers::Keep => world::Leftovers::Keep,
+        },
+        ..Job::default()
+    };
+    (job, delivery)
 }
 
 /// The program and the arguments in front of the prompt.
@@ -187,9 +199,12 @@ fn prompt_argument(kind: BackendKind, path: &Path) -> OsString {
 /// What a well-known agent needs to be run without a person, where nobody said otherwise.
 fn usual_arguments(backend: &BackendPlan) -> impl Iterator<Item = OsString> {
     let is_claude = Path::new(&backend.command).file_name().is_some_and(|name| name == "claude");
-    let usual: &[&str] = match is_claude && backend.args.is_empty() {
-        true => &["-p", "--dangerously-skip-permissions"],
-        false => &[],
+    let usual: &[&str] = match (is_claude && backend.args.is_empty(), backend.stream()) {
+        (false, _) => &[],
+        (true, Stream::Claude) => {
+            &["-p", "--dangerously-skip-permissions", "--output-format", "stream-json", "--verbose"]
+        }
+        (true, _) => &["-p", "--dangerously-skip-permissions"],
     };
     usual.iter().map(OsString::from)
 }
@@ -236,6 +251,7 @@ mod tests {
         let lines = [
             "",
             "backend.args = ['-p']",
+            "backend.output = 'claude'",
             "backend = { command = 'pi', args = ['--model', 'm'] }",
             "backend = { command = 'pi', kind = 'command' }",
             "backend = { command = 'a.toml', kind = 'script' }",
@@ -245,6 +261,7 @@ mod tests {
         insta::assert_snapshot!(lines.map(line).join("\n"), @r"
         claude -p --dangerously-skip-permissions []
         claude -p []
+        claude -p --dangerously-skip-permissions --output-format stream-json --verbose []
         pi -p --mode json --model m [-@]
         pi []
         /bin/autoloop __script a.toml []

@@ -1,0 +1,143 @@
+//! How a queue of items is worked off: `slots.*`, resolved.
+
+use std::path::PathBuf;
+
+use super::{BackendPlan, count};
+use crate::config::{Isolation, ItemSource, Key, Origin, Sandbox, Settings};
+use crate::slot::{Review, SlotRules};
+
+/// How a queue of items is worked off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotsPlan {
+    /// What decisions depend on. Whether there is a prompt to review with is not known here.
+    pub rules: SlotRules,
+    /// What implementers and fixers are told.
+    pub developer_prompt: PromptPath,
+    /// What reviewers are told.
+    pub reviewer_prompt: PromptPath,
+    /// Where items come from.
+    pub source: ItemSource,
+    /// Where slots work.
+    pub isolation: Isolation,
+    /// The text after which no further iteration begins.
+    pub stop_marker: Option<String>,
+    /// The reviewer.
+    pub reviewer: BackendPlan,
+    /// How it is kept from changing the tree.
+    pub sandbox: Sandbox,
+}
+
+/// Where a prompt is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PromptPath {
+    /// Where such prompts usually are.
+    Usual,
+    /// In this file, relative to the project.
+    Named(PathBuf),
+    /// Nowhere: somebody said that there is none.
+    Nothing,
+}
+
+impl SlotsPlan {
+    pub(super) fn resolve(settings: &Settings, backend: &BackendPlan) -> SlotsPlan {
+        let rules = SlotRules {
+            iterations: Some(count(settings, Key::SlotsIterations)).filter(|most| *most > 0),
+            parallel_agents: count(settings, Key::SlotsParallelAgents),
+            review: match settings.flag(Key::SlotsReviewEnabled) {
+                true => Review::On,
+                false => Review::Off,
+            },
+            max_fix_attempts: count(settings, Key::SlotsMaxFixAttempts),
+            contract_repair: count(settings, Key::SlotsContractRepair),
+        };
+        let usual = match rules.parallel_agents {
+            0 | 1 => Isolation::Shared,
+            _ => Isolation::Worktree,
+        };
+        SlotsPlan {
+            rules,
+            developer_prompt: prompt(settings, Key::SlotsDeveloperPrompt),
+            reviewer_prompt: prompt(settings, Key::SlotsReviewerPrompt),
+            source: settings
+                .choice(Key::SlotsSource, ItemSource::from_word)
+                .unwrap_or(ItemSource::Builtin),
+            isolation: settings.choice(Key::SlotsIsolation, Isolation::from_word).unwrap_or(usual),
+            stop_marker: settings.text(Key::SlotsStopMarker).map(str::to_owned),
+            reviewer: backend.for_slot_review(settings),
+            sandbox: settings
+                .choice(Key::ReviewSandbox, Sandbox::from_word)
+                .unwrap_or(Sandbox::Auto),
+        }
+    }
+}
+
+fn prompt(settings: &Settings, key: Key) -> PromptPath {
+    match (settings.text(key), settings.origin(key)) {
+        (Some(path), _) => PromptPath::Named(path.into()),
+        (None, Origin::Default) => PromptPath::Usual,
+        (None, _) => PromptPath::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{BackendKind, Layer, PromptMode};
+    use crate::plan::Plan;
+    use crate::topology::Topology;
+    use std::time::Duration;
+
+    fn plan(text: &str) -> Plan {
+        let reading = Settings::resolve(&[Layer::file(Origin::Project, "autoloops.toml", text)]);
+        assert_eq!(reading.problems, []);
+        Plan::resolve(&reading.settings, &Topology::default()).unwrap()
+    }
+
+    #[test]
+    fn nothing_is_reviewed_and_one_slot_works_until_somebody_says_otherwise() {
+        let usual = plan("").slots;
+        let rules = SlotRules {
+            iterations: None,
+            parallel_agents: 1,
+            review: Review::Off,
+            max_fix_attempts: 5,
+            contract_repair: 0,
+        };
+        assert_eq!(usual.rules, rules);
+        assert_eq!(usual.developer_prompt, PromptPath::Usual);
+        assert_eq!(usual.isolation, Isolation::Shared);
+        assert_eq!(usual.stop_marker.as_deref(), Some("no_beads_available"));
+
+        let own = plan(
+            "[slots]\nreviewEnabled = true\nreviewMaxFixAttempts = 3\ndeveloperPromptPath = 'd.md'\n\
+             reviewerPromptPath = ''\nparallelAgents = 4\niterations = 7\nsource = 'beads'\nstopMarker = ''\n",
+        )
+        .slots;
+        let rules = SlotRules {
+            iterations: Some(7),
+            parallel_agents: 4,
+            review: Review::On,
+            max_fix_attempts: 3,
+            ..rules
+        };
+        assert_eq!((own.rules, own.source), (rules, ItemSource::Beads));
+        assert_eq!(own.developer_prompt, PromptPath::Named("d.md".into()));
+        assert_eq!(own.reviewer_prompt, PromptPath::Nothing);
+        assert_eq!((own.isolation, own.stop_marker), (Isolation::Worktree, None));
+        let shared = plan("slots = { parallelAgents = 4, isolation = 'shared' }").slots;
+        assert_eq!(shared.isolation, Isolation::Shared);
+    }
+
+    #[test]
+    fn a_reviewer_is_like_the_loop_but_for_what_it_says() {
+        let all =
+            "backend = { command = 'x', args = ['-a'], timeout_ms = 7, prompt_mode = 'stdin' }\n";
+        assert_eq!(plan(all).slots.reviewer, plan(all).backend);
+        let own = plan(&format!(
+            "{all}[slots.reviewer]\ncommand = 'pi'\nargs = []\nprompt_mode = 'file'\ntimeout_ms = '9s'\n"
+        ));
+        let own = own.slots.reviewer;
+        assert_eq!((own.kind, &own.command[..], own.args.len()), (BackendKind::Pi, "pi", 0));
+        assert_eq!((own.prompt_mode, own.timeout), (PromptMode::File, Duration::from_secs(9)));
+    }
+}

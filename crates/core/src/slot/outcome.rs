@@ -1,0 +1,108 @@
+//! The words of slots: phases, verdicts and outcomes, and what a run came to by them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::Slots;
+
+/// Makes an enum whose variants are words of the journal.
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[$each])* $variant,)+ }
+
+        impl $name {
+            /// What a word means.
+            pub fn from_word(word: &str) -> Option<Self> {
+                match word {
+                    $($word => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+
+            /// The word for it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
+
+words! {
+    /// What a slot is at.
+    Phase {
+        /// An agent does what the item asks for.
+        Implement = "implement",
+        /// A reviewer looks at it.
+        Review = "review",
+        /// An agent does what the reviewer asks for.
+        Fix = "fix",
+        /// What passed is brought back into the project.
+        Merge = "merge",
+    }
+}
+
+words! {
+    /// What came of a review.
+    Verdict {
+        /// The work is as it should be.
+        Pass = "pass",
+        /// It is not.
+        Drift = "drift",
+        /// The reviewer did not answer as the contract says.
+        Violation = "violation",
+        /// The reviewer failed, so that there is no answer.
+        Failed = "failed",
+    }
+}
+
+words! {
+    /// How a slot ended.
+    Outcome {
+        /// The item is done.
+        Passed = "passed",
+        /// The last review still found something.
+        Drift = "drift",
+        /// A reviewer broke the contract.
+        Violation = "violation",
+        /// An agent failed, or the work could not be brought back.
+        Failed = "failed",
+        /// There was nothing to take.
+        NoItem = "no_item",
+    }
+}
+
+/// What the items of a run came to. An item that was taken twice counts once, by its last slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many were taken.
+    pub taken: u64,
+    /// How many of them passed.
+    pub passed: u64,
+}
+
+impl Tally {
+    /// Counts.
+    pub fn of(slots: &Slots) -> Tally {
+        let taken = slots.slots.iter().filter(|slot| slot.has_item());
+        let taken = taken.filter(|slot| slot.outcome() != Some(Outcome::NoItem));
+        let last: BTreeMap<&str, Option<Outcome>> =
+            taken.map(|slot| (slot.start.item_id.as_str(), slot.outcome())).collect();
+        let passed = last.values().filter(|outcome| **outcome == Some(Outcome::Passed));
+        Tally { taken: last.len() as u64, passed: passed.count() as u64 }
+    }
+
+    /// Whether everything that was taken passed.
+    pub fn is_well(self) -> bool {
+        self.taken == self.passed
+    }
+}

@@ -1,0 +1,111 @@
+//! What an agent says about the item that it worked on.
+//!
+//! The harness claims and tells the agent which item it has, so this decides little: an agent that took
+//! nothing is not reviewed, and one that took something else is put on record.
+
+/// What an agent says to have worked on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Picked {
+    /// It does not say.
+    #[default]
+    Unsaid,
+    /// On nothing.
+    Nothing,
+    /// On this item.
+    Item(String),
+}
+
+/// How "nothing" is written.
+const NOTHING: &str = "none";
+
+/// What stands before the id, in lower case; the second is how `bd` tells of a claim.
+const MARKS: [&str; 2] = ["picked:", "updated issue:"];
+
+/// The longest id that is taken for one.
+const LONGEST: usize = 200;
+
+impl Picked {
+    /// The word of the journal for it.
+    pub fn word(&self) -> &str {
+        match self {
+            Picked::Unsaid => "",
+            Picked::Nothing => NOTHING,
+            Picked::Item(id) => id,
+        }
+    }
+
+    /// What a word of the journal means.
+    pub fn from_word(word: &str) -> Picked {
+        match word {
+            "" => Picked::Unsaid,
+            NOTHING => Picked::Nothing,
+            id => Picked::Item(id.to_owned()),
+        }
+    }
+
+    /// Whether it is something else than what was claimed.
+    pub fn differs_from(&self, claimed: &str) -> bool {
+        match self {
+            Picked::Unsaid => false,
+            Picked::Nothing => true,
+            Picked::Item(id) => id != claimed,
+        }
+    }
+}
+
+/// What an agent's output says: the last line that says it.
+pub fn picked(output: &str) -> Picked {
+    output.lines().rev().find_map(said).unwrap_or_default()
+}
+
+fn said(line: &str) -> Option<Picked> {
+    // A tick or a bullet may stand before it.
+    let line = line.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+    let rest = MARKS.iter().find_map(|mark| {
+        let head = line.get(..mark.len())?;
+        head.eq_ignore_ascii_case(mark).then(|| &line[mark.len()..])
+    })?;
+    let id = rest.split_whitespace().next()?;
+    if id.len() > LONGEST {
+        return None;
+    }
+    Some(match id.eq_ignore_ascii_case(NOTHING) {
+        true => Picked::Nothing,
+        false => Picked::Item(id.to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_last_line_that_says_it_counts() {
+        for (output, word) in [
+            ("", ""),
+            ("done", ""),
+            ("picked: t-1", "t-1"),
+            ("  - Picked: t-1 (slug)\n", "t-1"),
+            ("\u{2713} Updated issue: bd-a1 \u{2014} a title", "bd-a1"),
+            ("picked: t-1\npicked: t-2\n", "t-2"),
+            ("picked: none", "none"),
+            ("picked:", ""),
+            ("I picked: t-1", ""),
+        ] {
+            assert_eq!(picked(output).word(), word, "{output:?}");
+        }
+        assert!(picked("picked: none").differs_from("t-1"));
+        assert!(picked("picked: t-2").differs_from("t-1"));
+        assert!(!picked("picked: t-1").differs_from("t-1"));
+        assert!(!picked("").differs_from("t-1"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_output_can_be_read(output in any::<String>()) {
+            let found = picked(&output);
+            prop_assert_eq!(Picked::from_word(found.word()), found);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A run over a queue, written out for people and for programs.
+
+use std::fmt::Write;
+
+use serde_json::json;
+
+use super::outcome::{Outcome, Phase, Tally};
+use super::{Slot, Slots};
+use crate::chain::Format;
+use crate::excerpt;
+
+/// So much of a title and of a reason is shown in a line.
+const SHOWN: usize = 100;
+
+/// What the header of a table says.
+const HEADER: [&str; 6] = ["slot", "item", "state", "reviews", "fixes", "about"];
+
+impl Slots {
+    /// The run, written out.
+    pub fn render(&self, format: Format) -> String {
+        match format {
+            Format::Markdown => self.markdown(),
+            Format::Terminal => self.terminal(),
+            Format::Json => serde_json::to_string_pretty(&self.json()).unwrap_or_default() + "\n",
+        }
+    }
+
+    /// How far it is, in a sentence.
+    pub fn standing(&self) -> String {
+        let Tally { taken, passed } = Tally::of(self);
+        let state = match &self.finish {
+            Some(finish) => format!("ended ({})", excerpt::one_line(&finish.reason)),
+            None => "unfinished".to_owned(),
+        };
+        match taken {
+            0 => format!("{state}, no item was taken"),
+            1 => format!("{state}, {passed} of 1 item passed"),
+            _ => format!("{state}, {passed} of {taken} items passed"),
+        }
+    }
+
+    fn rows(&self) -> Vec<[String; 6]> {
+        self.slots.iter().map(Slot::row).collect()
+    }
+
+    fn terminal(&self) -> String {
+        let mut out = format!("slots {}: {}\n", self.id, self.standing());
+        let rows = self.rows();
+        let width = |column: usize| rows.iter().map(|row| excerpt::length(&row[column])).max();
+        let [a, b, c] = [0, 1, 2].map(|column| width(column).unwrap_or(0));
+        for [slot, item, state, reviews, fixes, about] in &rows {
+            let line = format!(
+                "  {slot:a$}  {item:b$}  {state:c$}  {reviews} reviews, {fixes} fixes  {about}"
+            );
+            let _ = writeln!(out, "{}", line.trim_end());
+        }
+        out
+    }
+
+    fn markdown(&self) -> String {
+        let mut out = format!("# Slots {}\n\n{}\n\n", self.id, self.standing());
+        let _ = writeln!(out, "| {} |\n|---|---|---|---|---|---|", HEADER.join(" | "));
+        for row in self.rows() {
+            let _ = writeln!(out, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
+        }
+        out
+    }
+
+    /// The run as one JSON value.
+    pub fn json(&self) -> serde_json::Value {
+        let Tally { taken, passed } = Tally::of(self);
+        json!({
+            "run": self.id,
+            "reason": self.finish.as_ref().map(|finish| &finish.reason),
+            "iterations": self.iteration(),
+            "taken": taken,
+            "passed": passed,
+            "began": self.times.0,
+            "last": self.times.1,
+            "slots": self.slots.iter().map(Slot::json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Slot {
+    fn row(&self) -> [String; 6] {
+        let item = if self.has_item() { &self.start.item_id } else { "-" };
+        let about = match &self.finish {
+            Some(finish) if self.outcome() != Some(Outcome::Passed) => &finish.reason,
+            _ => &self.start.title,
+        };
+        let cells = [
+            format!("{}.{}", self.iteration, self.start.slot),
+            item.to_owned(),
+            self.state(),
+            self.reviews.len().to_string(),
+            self.fixes.len().to_string(),
+        ];
+        let [slot, item, state, reviews, fixes] = cells.map(|cell| excerpt::one_line(&cell));
+        [slot, item, state, reviews, fixes, excerpt::first_line(about, SHOWN)]
+    }
+
+    /// How it ended, or what it is at.
+    pub fn state(&self) -> String {
+        match (&self.finish, self.phase) {
+            (Some(finish), _) => finish.outcome.clone(),
+            (None, Some((Phase::Fix, attempt))) => format!("fix {attempt}"),
+            (None, Some((phase, _))) => phase.to_string(),
+            (None, None) => "begun".to_owned(),
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let review = |review: &super::Reviewed| {
+            json!({
+                "attempt": review.attempt,
+                "verdict": review.verdict.name(),
+                "followUpPrompt": review.follow_up,
+                "reason": review.reason,
+            })
+        };
+        let fix = |fix: &super::Turn| json!({ "attempt": fix.attempt, "exit_code": fix.exit_code });
+        json!({
+            "iteration": self.iteration,
+            "slot": self.start.slot,
+            "item": self.start.item_id,
+            "title": self.start.title,
+            "phase": self.phase.map(|(phase, _)| phase.name()),
+            "picked": self.implement.as_ref().map(|implement| implement.picked.word()),
+            "reviews": self.reviews.iter().map(review).collect::<Vec<_>>(),
+            "fixes": self.fixes.iter().map(fix).collect::<Vec<_>>(),
+            "branch": self.start.branch,
+            "commit": self.merge.as_ref().map(|merge| &merge.commit),
+            "outcome": self.finish.as_ref().map(|finish| &finish.outcome),
+            "reason": self.finish.as_ref().map(|finish| &finish.reason),
+        })
+    }
+}

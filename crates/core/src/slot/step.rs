@@ -1,0 +1,243 @@
+//! What a run over a queue does next, and what one slot of it does next: values, from what is on record
+//! and from the rules only.
+
+use super::outcome::{Outcome, Tally, Verdict};
+use super::{Picked, Reviewed, Slot, Slots, Turn};
+use crate::record::{SlotFinish, SlotRunFinish};
+
+/// What binds a run: its settings, as far as decisions depend on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotRules {
+    /// The most iterations; `None` for as many as there are items.
+    pub iterations: Option<u64>,
+    /// How many slots work at once.
+    pub parallel_agents: u64,
+    /// Whether work is reviewed.
+    pub review: Review,
+    /// How often work may be fixed.
+    pub max_fix_attempts: u64,
+    /// How often a reviewer is asked again that broke the contract.
+    pub contract_repair: u64,
+}
+
+/// Whether work is reviewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Review {
+    /// It is.
+    On,
+    /// It is not: nobody asked for it.
+    Off,
+    /// It is not: there is no reviewer prompt.
+    NoPrompt,
+}
+
+/// What a run is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Step {
+    /// Begin.
+    Start,
+    /// Claim items, and begin an iteration with them.
+    Open {
+        /// Which iteration.
+        iteration: u64,
+        /// The slots that need an item.
+        slots: Vec<u64>,
+    },
+    /// Carry out the slots of an iteration that began and did not end.
+    CarryOut {
+        /// Which iteration.
+        iteration: u64,
+        /// The slots.
+        slots: Vec<u64>,
+    },
+    /// Put on record that the run ends.
+    Finish(SlotRunFinish),
+    /// Nothing: the run is over.
+    Over,
+}
+
+/// What a slot is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum SlotStep {
+    /// Let an agent do what the item asks for.
+    Implement,
+    /// Let a reviewer look at it.
+    Review {
+        /// Which review, counted from 0.
+        attempt: u64,
+    },
+    /// Let an agent do what the reviewer asks for.
+    Fix {
+        /// Which fix, counted from 1.
+        attempt: u64,
+        /// What the reviewer asks for.
+        follow_up: String,
+    },
+    /// Bring the work back into the project.
+    Merge,
+    /// Put on record that it ends.
+    Finish(SlotFinish),
+    /// Nothing: it is over.
+    Over,
+}
+
+/// Decides what a run does next.
+pub fn next_step(slots: &Slots, rules: &SlotRules) -> Step {
+    if slots.finish.is_some() {
+        return Step::Over;
+    }
+    if slots.start.is_none() {
+        return Step::Start;
+    }
+    let iteration = slots.iteration();
+    let open: Vec<u64> = slots.open().map(|slot| slot.start.slot).collect();
+    if !open.is_empty() {
+        return Step::CarryOut { iteration, slots: open };
+    }
+    let ended = match iteration {
+        0 => None,
+        _ if slots.is_stopping => Some("stop_marker"),
+        // Whoever looked for items found none.
+        _ if all_in_vain(slots, iteration) => Some("no_items"),
+        _ if rules.iterations.is_some_and(|most| iteration >= most) => Some("iterations"),
+        _ => None,
+    };
+    match ended {
+        Some(reason) => Step::Finish(slots.finished(reason)),
+        None => Step::Open {
+            iteration: iteration + 1,
+            slots: (1..=rules.parallel_agents.max(1)).collect(),
+        },
+    }
+}
+
+/// Whether a slot begins for which an item was looked for. That there was nothing to do is on record
+/// once: a slot without an item begins only in the first iteration.
+pub fn begins(iteration: u64, has_item: bool) -> bool {
+    has_item || iteration == 1
+}
+
+fn all_in_vain(slots: &Slots, iteration: u64) -> bool {
+    slots.slots.iter().filter(|slot| slot.iteration == iteration).all(|slot| !slot.has_item())
+}
+
+impl Slots {
+    /// The record that a run ends with.
+    pub fn finished(&self, reason: &str) -> SlotRunFinish {
+        let Tally { taken, passed } = Tally::of(self);
+        SlotRunFinish { reason: reason.to_owned(), taken, passed }
+    }
+
+    /// The items that are not taken again. A run without a limit would otherwise try one that fails
+    /// for ever; with a limit, another try is as good a use of an iteration as any.
+    pub fn spent(&self, rules: &SlotRules) -> Vec<&str> {
+        if rules.iterations.is_some() {
+            return Vec::new();
+        }
+        self.slots.iter().map(|slot| slot.start.item_id.as_str()).collect()
+    }
+}
+
+/// Decides what a slot does next.
+pub fn slot_step(slot: &Slot, rules: &SlotRules) -> SlotStep {
+    let finish = |outcome, reason: String| SlotStep::Finish(slot.finished(outcome, reason));
+    if slot.finish.is_some() {
+        return SlotStep::Over;
+    }
+    if !slot.has_item() {
+        return finish(Outcome::NoItem, "there is nothing to take".to_owned());
+    }
+    let Some(implement) = &slot.implement else { return SlotStep::Implement };
+    if !implement.turn.is_well() {
+        return finish(Outcome::Failed, ended_badly("implementer", &implement.turn));
+    }
+    if implement.picked == Picked::Nothing {
+        return finish(Outcome::NoItem, "the agent did not take the item".to_owned());
+    }
+    match (rules.review, slot.reviews.last()) {
+        (Review::Off, None) => settle(slot, "not reviewed: reviews are off"),
+        (Review::NoPrompt, None) => settle(slot, "not reviewed: there is no reviewer prompt"),
+        (Review::On, None) => SlotStep::Review { attempt: 0 },
+        (_, Some(last)) => after_review(slot, last, rules),
+    }
+}
+
+fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
+    let finish = |outcome, reason: String| SlotStep::Finish(slot.finished(outcome, reason));
+    match last.verdict {
+        Verdict::Pass => settle(slot, &last.follow_up),
+        Verdict::Failed => finish(Outcome::Failed, last.reason.clone()),
+        Verdict::Violation if slot.violations(last.attempt) <= rules.contract_repair => {
+            SlotStep::Review { attempt: last.attempt }
+        }
+        Verdict::Violation => finish(Outcome::Violation, last.reason.clone()),
+        Verdict::Drift => {
+            let attempt = last.attempt + 1;
+            match slot.fixes.iter().find(|fix| fix.attempt == attempt) {
+                Some(fix) if fix.is_well() => SlotStep::Review { attempt },
+                Some(fix) => finish(Outcome::Failed, ended_badly("fixer", fix)),
+                None if attempt <= rules.max_fix_attempts => {
+                    SlotStep::Fix { attempt, follow_up: last.follow_up.clone() }
+                }
+                None => finish(Outcome::Drift, unresolved(last)),
+            }
+        }
+    }
+}
+
+/// What passed is brought back, and then it is done.
+fn settle(slot: &Slot, reason: &str) -> SlotStep {
+    let finish = |outcome, reason: String| SlotStep::Finish(slot.finished(outcome, reason));
+    if slot.start.branch.is_empty() {
+        return finish(Outcome::Passed, reason.to_owned());
+    }
+    match &slot.merge {
+        None => SlotStep::Merge,
+        Some(merge) if ["merged", "nothing"].contains(&merge.outcome.as_str()) => {
+            finish(Outcome::Passed, reason.to_owned())
+        }
+        Some(merge) => {
+            let branch = &slot.start.branch;
+            let files = match merge.files.as_str() {
+                "" => String::new(),
+                files => format!(": {files}"),
+            };
+            let reason = format!(
+                "the work could not be brought back ({}{files}); it is on branch {branch}",
+                merge.outcome
+            );
+            finish(Outcome::Failed, reason)
+        }
+    }
+}
+
+impl Slot {
+    /// How many reviews of one attempt broke the contract.
+    fn violations(&self, attempt: u64) -> u64 {
+        let same = self.reviews.iter().filter(|review| review.attempt == attempt);
+        same.filter(|review| review.verdict == Verdict::Violation).count() as u64
+    }
+
+    /// The record that it ends with.
+    pub fn finished(&self, outcome: Outcome, reason: String) -> SlotFinish {
+        let (slot, item_id) = (self.start.slot, self.start.item_id.clone());
+        SlotFinish { slot, item_id, outcome: outcome.to_string(), reason }
+    }
+}
+
+fn ended_badly(who: &str, turn: &Turn) -> String {
+    match turn.timed_out {
+        true => format!("the {who} took too long"),
+        false => format!("the {who} exited with {}", turn.exit_code),
+    }
+}
+
+fn unresolved(last: &Reviewed) -> String {
+    match last.attempt {
+        0 => format!("there are no fixes, and the review found: {}", last.follow_up),
+        1 => format!("after 1 fix the review still found: {}", last.follow_up),
+        fixes => format!("after {fixes} fixes the review still found: {}", last.follow_up),
+    }
+}

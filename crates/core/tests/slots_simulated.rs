@@ -1,0 +1,329 @@
+//! Whole runs over a queue, with generated agents, and a harness that is cut off after any record and
+//! taken up again: judged after every record.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use autoloop_core::record::*;
+use autoloop_core::slot::*;
+use autoloop_core::stamp::Stamp;
+use autoloop_testkit::{Dice, simulate};
+
+/// More steps than any run takes.
+const ENDLESS: usize = 5_000;
+
+/// The queue and the journal, which outlive a harness.
+struct Model {
+    rules: SlotRules,
+    is_isolated: bool,
+    /// The items that are not closed, and who holds them.
+    items: BTreeMap<String, Option<String>>,
+    records: Vec<Record>,
+    /// What the harness that lives knows of them.
+    fold: Slots,
+    /// How often an agent was started for something, by the slot and the phase.
+    started: BTreeMap<(u64, u64, String), u64>,
+    crashes: u64,
+}
+
+impl Model {
+    fn generated(dice: &mut Dice) -> Model {
+        let rules = SlotRules {
+            iterations: *dice.pick(&[None, Some(1), Some(2), Some(5)]),
+            parallel_agents: 1 + dice.below(4),
+            review: *dice.pick(&[
+                Review::On,
+                Review::On,
+                Review::On,
+                Review::Off,
+                Review::NoPrompt,
+            ]),
+            max_fix_attempts: dice.below(4),
+            contract_repair: dice.below(2),
+        };
+        Model {
+            rules,
+            is_isolated: dice.chance(1, 2),
+            items: (0..dice.below(7)).map(|number| (format!("t-{number}"), None)).collect(),
+            records: Vec::new(),
+            fold: Slots::new("r"),
+            started: BTreeMap::new(),
+            crashes: 0,
+        }
+    }
+
+    /// All that is on record, read again.
+    fn read(&self) -> Slots {
+        let mut slots = Slots::new("r");
+        self.records.iter().for_each(|record| apply(&mut slots, record));
+        slots
+    }
+
+    fn put(&mut self, iteration: u64, record: impl FnOnce(&Heading) -> Record) {
+        let iteration = iteration.to_string();
+        let heading = Heading { run: "r".into(), iteration, now: Stamp::from_millis(1) };
+        let record = record(&heading);
+        apply(&mut self.fold, &record);
+        self.records.push(record);
+        judge(self);
+    }
+
+    /// Drives the run to its end, or until it is cut off. Says whether it is over.
+    fn drive(&mut self, dice: &mut Dice) -> bool {
+        self.fold = self.read();
+        // What a harness claimed and could not put on record.
+        let open: BTreeSet<String> =
+            self.fold.open().map(|slot| slot.start.item_id.clone()).collect();
+        for (id, holder) in &mut self.items {
+            if !open.contains(id) {
+                *holder = None;
+            }
+        }
+        for _ in 0..ENDLESS {
+            if self.crashes < 6 && dice.chance(1, 25) {
+                self.crashes += 1;
+                return false;
+            }
+            match next_step(&self.fold, &self.rules) {
+                Step::Start => self.put(0, |heading| SlotRunStart::default().record(heading)),
+                Step::Open { iteration, slots } => {
+                    if !self.open(iteration, &slots, dice) {
+                        return false;
+                    }
+                }
+                Step::CarryOut { iteration, slots } => {
+                    let number = *dice.pick(&slots);
+                    self.carry_out(iteration, number, dice);
+                }
+                Step::Finish(finish) => self.put(0, |heading| finish.record(heading)),
+                Step::Over => return true,
+            }
+        }
+        panic!("the run does not end");
+    }
+
+    /// Begins an iteration. Says whether it was not cut off between a claim and its record.
+    fn open(&mut self, iteration: u64, numbers: &[u64], dice: &mut Dice) -> bool {
+        let slots = self.fold.clone();
+        let spent = slots.spent(&self.rules);
+        let mut found = false;
+        for number in numbers {
+            let free = self
+                .items
+                .iter_mut()
+                .find(|(id, holder)| holder.is_none() && !spent.contains(&id.as_str()));
+            let item = free.map(|(id, holder)| {
+                *holder = Some(format!("s{number}"));
+                id.clone()
+            });
+            if dice.chance(1, 60) {
+                self.crashes += 1;
+                return false;
+            }
+            if begins(iteration, item.is_some()) {
+                found = true;
+                let start = SlotStart {
+                    slot: *number,
+                    item_id: item.unwrap_or_default(),
+                    branch: if self.is_isolated { "b".into() } else { String::new() },
+                    ..SlotStart::default()
+                };
+                self.put(iteration, |heading| start.record(heading));
+            }
+        }
+        if !found {
+            let finish = self.fold.finished("no_items");
+            self.put(0, |heading| finish.record(heading));
+        }
+        true
+    }
+
+    fn carry_out(&mut self, iteration: u64, number: u64, dice: &mut Dice) {
+        let slot = self.fold.slot(iteration, number).unwrap().clone();
+        let step = slot_step(&slot, &self.rules);
+        let exit_code = *dice.pick(&[0, 0, 0, 0, 0, 0, 1]);
+        let stop_marker = dice.chance(1, 15).then_some(true);
+        let name = match &step {
+            SlotStep::Implement => "implement".to_owned(),
+            SlotStep::Fix { attempt, .. } => format!("fix {attempt}"),
+            _ => String::new(),
+        };
+        if !name.is_empty() {
+            let count = self.started.entry((iteration, number, name)).or_default();
+            *count += 1;
+            assert!(*count <= self.crashes + 1, "what was done is not done again");
+            if self.crashes < 6 && dice.chance(1, 30) {
+                // The agent ran, and nobody could put it on record.
+                self.crashes += 1;
+                return;
+            }
+        }
+        match step {
+            SlotStep::Implement => {
+                let picked = dice.pick(&["", "", "none", "t-0"]).to_string();
+                let end = SlotImplement {
+                    slot: number,
+                    exit_code,
+                    stop_marker,
+                    picked,
+                    ..Default::default()
+                };
+                self.put(iteration, |heading| end.record(heading));
+            }
+            SlotStep::Review { attempt } => {
+                let verdicts =
+                    ["pass", "pass", "drift", "drift", "drift", "violation", "failed", "?"];
+                let verdict = dice.pick(&verdicts).to_string();
+                let end = SlotReview { slot: number, attempt, verdict, ..Default::default() };
+                self.put(iteration, |heading| end.record(heading));
+            }
+            SlotStep::Fix { attempt, .. } => {
+                let end =
+                    SlotFix { slot: number, attempt, exit_code, stop_marker, ..Default::default() };
+                self.put(iteration, |heading| end.record(heading));
+            }
+            SlotStep::Merge => {
+                let outcome = dice.pick(&["merged", "merged", "nothing", "conflict"]).to_string();
+                let end = SlotMerge { slot: number, outcome, ..Default::default() };
+                self.put(iteration, |heading| end.record(heading));
+            }
+            SlotStep::Finish(finish) => {
+                let id = slot.start.item_id.clone();
+                match finish.outcome.as_str() {
+                    "passed" => drop(self.items.remove(&id)),
+                    _ => {
+                        self.items.get_mut(&id).into_iter().for_each(|holder| *holder = None);
+                    }
+                }
+                self.put(iteration, |heading| finish.record(heading));
+            }
+            SlotStep::Over => panic!("an open slot has something to do"),
+        }
+    }
+}
+
+fn apply(slots: &mut Slots, record: &Record) {
+    let mut line = Vec::new();
+    print(record, &mut line);
+    slots.apply(&Glance::read(line.trim_ascii_end()).unwrap());
+}
+
+/// What must hold after every record.
+fn judge(model: &Model) {
+    let (slots, rules) = (&model.fold, &model.rules);
+    let open: Vec<&str> = slots
+        .open()
+        .filter(|slot| slot.has_item())
+        .map(|slot| slot.start.item_id.as_str())
+        .collect();
+    let distinct: BTreeSet<&str> = open.iter().copied().collect();
+    assert_eq!(open.len(), distinct.len(), "an item is in one slot");
+    let iterations: BTreeSet<u64> = slots.open().map(|slot| slot.iteration).collect();
+    assert!(iterations.len() <= 1, "one iteration at a time");
+    if let Some(most) = rules.iterations {
+        assert!(slots.iteration() <= most);
+    }
+    for slot in &slots.slots {
+        assert!(slot.start.slot <= rules.parallel_agents);
+        judge_slot(slot, rules);
+    }
+    if rules.iterations.is_none() {
+        let taken: Vec<_> = slots.slots.iter().filter(|slot| slot.has_item()).collect();
+        let distinct: BTreeSet<_> = taken.iter().map(|slot| &slot.start.item_id).collect();
+        assert_eq!(taken.len(), distinct.len(), "nothing is tried for ever");
+    }
+}
+
+fn judge_slot(slot: &Slot, rules: &SlotRules) {
+    let is_reviewed = !slot.reviews.is_empty();
+    if is_reviewed {
+        assert_eq!(rules.review, Review::On);
+        let implement = slot.implement.as_ref().unwrap();
+        assert!(implement.turn.is_well() && slot.has_item());
+        assert_ne!(implement.picked, Picked::Nothing);
+    }
+    let fixes = slot.fixes.len() as u64;
+    assert!(fixes <= rules.max_fix_attempts, "so many fixes at most");
+    let attempts: BTreeSet<u64> = slot.reviews.iter().map(|review| review.attempt).collect();
+    assert!(attempts.len() as u64 <= rules.max_fix_attempts + 1, "and one review more");
+    for (place, fix) in slot.fixes.iter().enumerate() {
+        assert_eq!(fix.attempt, place as u64 + 1);
+        let asked = slot.reviews.iter().rfind(|review| review.attempt == fix.attempt - 1).unwrap();
+        assert_eq!(asked.verdict, Verdict::Drift, "a fix answers a drift");
+        if !fix.is_well() {
+            assert!(!attempts.contains(&fix.attempt), "no review follows a fixer that failed");
+        }
+    }
+    for (place, review) in slot.reviews.iter().enumerate() {
+        let is_last = place + 1 == slot.reviews.len();
+        match review.verdict {
+            Verdict::Pass | Verdict::Failed => assert!(is_last, "that was the last review"),
+            Verdict::Violation if rules.contract_repair == 0 => assert!(is_last),
+            Verdict::Violation | Verdict::Drift => {}
+        }
+    }
+    if let Some(outcome) = slot.outcome() {
+        let last = slot.reviews.last().map(|review| review.verdict);
+        match outcome {
+            Outcome::Passed => {
+                assert_eq!(last.unwrap_or(Verdict::Pass), Verdict::Pass);
+                assert_eq!(is_reviewed, rules.review == Review::On);
+                if let Some(merge) = &slot.merge {
+                    assert_ne!(merge.outcome, "conflict");
+                }
+            }
+            Outcome::Drift => {
+                assert_eq!(last, Some(Verdict::Drift));
+                assert_eq!(fixes, rules.max_fix_attempts);
+            }
+            Outcome::Violation => assert_eq!(last, Some(Verdict::Violation)),
+            Outcome::Failed | Outcome::NoItem => {}
+        }
+    }
+}
+
+/// What can only be seen in the order of the records.
+fn judge_order(model: &Model) {
+    let mut stopped_in = None;
+    let mut is_over = false;
+    for record in &model.records {
+        assert!(!is_over, "nothing follows the end");
+        let iteration: u64 = record.iteration.parse().unwrap();
+        match record.event() {
+            Event::SlotStart(_) => {
+                let is_later = stopped_in.is_some_and(|stopped| iteration > stopped);
+                assert!(!is_later, "no iteration follows the stop marker");
+            }
+            Event::SlotImplement(SlotImplement { stop_marker: Some(true), .. })
+            | Event::SlotFix(SlotFix { stop_marker: Some(true), .. }) => {
+                stopped_in = stopped_in.or(Some(iteration));
+            }
+            Event::SlotRunFinish(_) => is_over = true,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn every_run_ends_as_its_rules_say_wherever_it_is_cut_off() {
+    simulate("slots", 1_000, |_, dice| {
+        let mut model = Model::generated(dice);
+        let count = model.items.len();
+        while !model.drive(dice) {}
+        let slots = model.read();
+        assert_eq!(slots, model.fold);
+        judge_order(&model);
+        let finish = slots.finish.clone().unwrap();
+        let tally = Tally::of(&slots);
+        assert_eq!((finish.taken, finish.passed), (tally.taken, tally.passed));
+        assert_eq!(model.items.len() as u64, count as u64 - tally.passed, "what passed is closed");
+        assert!(slots.open().next().is_none());
+        assert!(model.items.values().all(Option::is_none), "no claim is left");
+        match finish.reason.as_str() {
+            "no_items" | "iterations" => {}
+            "stop_marker" => assert!(slots.is_stopping),
+            other => panic!("{other}"),
+        }
+    });
+}
