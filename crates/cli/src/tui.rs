@@ -96,6 +96,7 @@ struct Session {
 struct Shown {
     view: View,
     standing: Standing,
+    progress: String,
     last_lines: Vec<String>,
     /// The second, which matters while somebody works.
     second: i64,
@@ -170,6 +171,7 @@ impl Session {
         let shown = Shown {
             view: self.view,
             standing: self.standing,
+            progress: self.feed.progress(self.standing),
             last_lines,
             second: moment.millis() / 1_000,
             printed: output.as_ref().map_or(0, |tail| tail.length),
@@ -181,6 +183,7 @@ impl Session {
         let picture = Picture {
             board: self.feed.board(),
             standing: self.standing,
+            progress: shown.progress.clone(),
             moment,
             last_lines: &shown.last_lines,
             output: output.as_ref().map(|tail| Output {

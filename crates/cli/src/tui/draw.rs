@@ -23,6 +23,8 @@ const ROOMY: u16 = 6;
 pub(super) struct Picture<'p> {
     pub(super) board: &'p Board,
     pub(super) standing: Standing,
+    /// How far the whole is, in words.
+    pub(super) progress: String,
     /// The moment that it is seen at.
     pub(super) moment: Stamp,
     /// What was said last, row by row.

@@ -5,9 +5,11 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use autoloop_core::config::ItemSource;
 use autoloop_core::nearest::nearest;
 use autoloop_core::plan::Files;
 use autoloop_core::project::board::{Board, Boards, Kind, Row};
+use autoloop_core::queue::Tasks;
 use autoloop_core::record::Glance;
 use autoloop_core::run_id::RunId;
 use autoloop_core::stamp::Stamp;
@@ -72,6 +74,8 @@ pub(crate) struct Feed {
     journal: FileJournal,
     board: Board,
     position: Position,
+    /// The tasks that slots take from, where they are in the same journal.
+    tasks: Option<Kept<Tasks>>,
     /// The last line of each output, and how long the file was then.
     lines: HashMap<String, (u64, String)>,
 }
@@ -91,6 +95,7 @@ impl Feed {
             journal,
             board: Board::default(),
             position,
+            tasks: None,
             lines: HashMap::new(),
         };
         match name {
@@ -99,6 +104,9 @@ impl Feed {
                 Some(board) => feed.board = board.clone(),
                 None => feed.read_older(&boards, name)?,
             },
+        }
+        if feed.board.source == ItemSource::Builtin.to_string() {
+            feed.tasks = Some(feed.journal.fold()?);
         }
         Ok(feed)
     }
@@ -134,6 +142,20 @@ impl Feed {
         &self.board
     }
 
+    /// How many items slots could still take, now or later. `None` where nobody knows, and when they are
+    /// at work no more.
+    pub(crate) fn left(&self, standing: Standing) -> Option<u64> {
+        let tasks = self.tasks.as_ref().filter(|_| standing.is_open())?;
+        let progress = tasks.view.progress(self.world.clock.now());
+        Some((progress.ready + progress.blocked) as u64)
+    }
+
+    /// How far the board is, in words.
+    pub(crate) fn progress(&self, standing: Standing) -> String {
+        let left = self.left(standing).map(|left| format!("  {left} left")).unwrap_or_default();
+        self.board.progress_in_words() + &left
+    }
+
     /// The moment that the board is seen at: now, or when it was last heard of if nobody is at it.
     pub(crate) fn moment(&self, standing: Standing) -> Stamp {
         let heard = self.board.times.1.parse().ok();
@@ -151,14 +173,18 @@ impl Feed {
         &mut self,
         tell: &mut dyn FnMut(&Board, &Glance<'_>),
     ) -> Result<bool, Failure> {
-        match self.read_from(self.position, tell) {
+        let heard = match self.read_from(self.position, tell) {
             Err(ReadError::Changed { .. }) => {
                 self.board = Board::new(std::mem::take(&mut self.board.id));
                 self.read_from(Position::START, tell)?;
-                Ok(true)
+                true
             }
-            heard => Ok(heard?),
+            heard => heard?,
+        };
+        if let Some(tasks) = self.tasks.take_if(|tasks| tasks.position != self.position) {
+            self.tasks = Some(self.journal.fold_on(tasks)?);
         }
+        Ok(heard)
     }
 
     fn read_from(

@@ -14,7 +14,7 @@ mod waves;
 pub use row::{Outcome, Phase, Row};
 pub use save::Boards;
 
-use crate::record::Glance;
+use crate::record::{ChainStart, Glance, LoopStart, SlotRunStart};
 
 /// The most rows of one board. A journal can claim anything; a person can watch so many.
 const ROWS: usize = 1_000;
@@ -77,6 +77,8 @@ pub struct Board {
     pub rows: Vec<Row>,
     /// How far it is.
     pub progress: Progress,
+    /// Where slots take items from; empty for anything else.
+    pub source: String,
     /// How often slots may fix an item.
     pub most_fixes: u64,
     /// How it ended; `None` while it has not.
@@ -133,7 +135,7 @@ impl Board {
     pub fn is_begun_by(record: &Glance<'_>) -> bool {
         let topic = record.topic();
         !record.has_payload()
-            && ["loop.start", "chain.start", "slot.run.start"].contains(&topic.as_ref())
+            && [LoopStart::TOPIC, ChainStart::TOPIC, SlotRunStart::TOPIC].contains(&topic.as_ref())
     }
 
     /// An agent said something: the last word of its row.

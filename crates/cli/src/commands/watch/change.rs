@@ -29,16 +29,11 @@ pub(super) fn line(row: &Row, ts: &str) -> String {
 }
 
 /// The board as a whole, in a line.
-pub(super) fn summary(board: &Board, standing: Standing) -> String {
+pub(super) fn summary(board: &Board, standing: Standing, progress: &str) -> String {
     let outcome = board.outcome.as_ref().map(|outcome| format!(" ({})", outcome.word));
     let outcome = outcome.filter(|_| standing == Standing::Over).unwrap_or_default();
     let state = standing.word().replace('_', " ");
-    tame(&format!(
-        "{} {} {state}{outcome}  {}",
-        board.kind.word(),
-        board.id,
-        board.progress_in_words()
-    ))
+    tame(&format!("{} {} {state}{outcome}  {progress}", board.kind.word(), board.id))
 }
 
 /// A row as other programs read it.

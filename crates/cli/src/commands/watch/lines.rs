@@ -32,7 +32,7 @@ pub(super) fn once(feed: &mut Feed, form: Form) -> Result<(), Failure> {
     let last_lines = feed.last_lines();
     let board = feed.board();
     let mut text = match form {
-        Form::Text => summary(board, standing) + "\n",
+        Form::Text => summary(board, standing, &feed.progress(standing)) + "\n",
         Form::Json => {
             let row = |(row, last): (&Row, &String)| {
                 let mut facts = row_facts(row);
@@ -41,6 +41,7 @@ pub(super) fn once(feed: &mut Feed, form: Form) -> Result<(), Failure> {
             };
             let rows = board.rows.iter().zip(&last_lines).map(row).collect();
             let mut facts = board_facts(board, standing);
+            facts.push(("left", feed.left(standing).into()));
             facts.push(("rows", Json::List(rows)));
             Json::Object(facts).in_line() + "\n"
         }
@@ -111,7 +112,7 @@ impl Printer {
     fn tell(&mut self, board: &Board, standing: Standing, since: Since) -> Result<(), Failure> {
         let mut text = String::new();
         let whole = match self.form {
-            Form::Text => summary(board, standing),
+            Form::Text => summary(board, standing, &board.progress_in_words()),
             Form::Json => Json::Object(board_facts(board, standing)).in_line(),
         };
         for row in changed(&self.before, board) {

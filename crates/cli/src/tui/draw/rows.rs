@@ -34,7 +34,7 @@ pub(super) fn draw(
     let begin = u16::try_from(MARK.len()).unwrap_or_default();
     let columns = Columns::fit(area.x + begin, area.width - begin, widest);
     if area.height + 2 >= ROOMY {
-        super::put(buffer, area.y, &picture.board.progress_in_words(), Style::new());
+        super::put(buffer, area.y, &picture.progress, Style::new());
         headings(columns, area.y + 1, buffer);
         area = Rect { y: area.y + 2, height: area.height - 2, ..area };
     }

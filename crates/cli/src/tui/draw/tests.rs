@@ -36,6 +36,7 @@ impl Window {
         let picture = Picture {
             board: &self.board,
             standing: self.standing,
+            progress: self.board.progress_in_words(),
             moment: "2026-01-02T03:10:00.000Z".parse().unwrap(),
             last_lines: &last_lines,
             output: self.output.as_ref().map(|text| Output {
@@ -375,6 +376,7 @@ fn colours_are_used_only_when_they_are_wanted() {
         let picture = Picture {
             board: &window.board,
             standing: Standing::Running,
+            progress: String::new(),
             moment: "2026-01-02T03:10:00.000Z".parse().unwrap(),
             last_lines: &[],
             output: None,

@@ -49,7 +49,7 @@ impl View for Boards {
 }
 
 fn save_board(board: &Board, out: &mut Vec<u8>) {
-    for text in [&board.id, &board.title, &board.times.0, &board.times.1] {
+    for text in [&board.id, &board.title, &board.source, &board.times.0, &board.times.1] {
         put_text(text, out);
     }
     let Progress { done, of, taken, passed, failed } = board.progress;
@@ -63,7 +63,7 @@ fn save_board(board: &Board, out: &mut Vec<u8>) {
 
 fn load_board(taker: &mut Taker<'_>) -> Option<Board> {
     let mut text = || taker.text().map(str::to_owned);
-    let mut board = Board { id: text()?, title: text()?, ..Board::default() };
+    let mut board = Board { id: text()?, title: text()?, source: text()?, ..Board::default() };
     board.times = (text()?, text()?);
     board.kind = match taker.number()? {
         0 => Kind::Unknown,

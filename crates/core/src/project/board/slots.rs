@@ -1,7 +1,10 @@
 //! Slots on a board: a row each, with the item that it has at the moment.
 
 use super::{Board, Kind, Outcome, Phase, in_line, number, text};
-use crate::record::Glance;
+use crate::record::{
+    Glance, SlotFinish, SlotMerge, SlotPhase, SlotReview, SlotRunFinish, SlotRunResume,
+    SlotRunStart, SlotStart,
+};
 use crate::run_id::RunId;
 
 /// Takes in a record of slots.
@@ -9,15 +12,16 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
     let iteration: u64 = record.iteration().parse().unwrap_or_default();
     board.progress.done = board.progress.done.max(iteration);
     match record.topic().as_ref() {
-        "slot.run.start" if board.kind == Kind::Unknown => {
-            let title = format!("items from {}", text(record, "source"));
+        SlotRunStart::TOPIC if board.kind == Kind::Unknown => {
+            board.source = in_line(&text(record, "source"));
+            let title = format!("items from {}", board.source);
             board.begin(Kind::Slots, &title, record);
             board.progress.of = number(record, "iterations");
             board.most_fixes = number(record, "max_fix_attempts");
             board.numbered("slot", number(record, "parallel_agents"));
         }
-        "slot.run.resume" => board.outcome = None,
-        "slot.start" => {
+        SlotRunResume::TOPIC => board.outcome = None,
+        SlotStart::TOPIC => {
             let item = text(record, "item_id");
             board.progress.taken += u64::from(!item.is_empty());
             board.slot(record, |row| {
@@ -29,7 +33,7 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
                 row.enter(Phase::Between, record);
             });
         }
-        "slot.phase" => {
+        SlotPhase::TOPIC => {
             let attempt = number(record, "attempt");
             let phase = match text(record, "phase").as_str() {
                 "implement" => Phase::Implement,
@@ -45,17 +49,17 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
                 }
             });
         }
-        "slot.review" => {
+        SlotReview::TOPIC => {
             let said = [text(record, "follow_up_prompt"), text(record, "reason")];
             let note = format!("{}: {}", text(record, "verdict"), said.join(" "));
             board.slot(record, |row| row.note = in_line(&note));
         }
-        "slot.merge" => {
+        SlotMerge::TOPIC => {
             let note = format!("merge: {} {}", text(record, "outcome"), text(record, "files"));
             board.slot(record, |row| row.note = in_line(&note));
         }
-        "slot.finish" => finish(board, record),
-        "slot.run.finish" => {
+        SlotFinish::TOPIC => finish(board, record),
+        SlotRunFinish::TOPIC => {
             let is_good = number(record, "taken") == number(record, "passed");
             board.outcome = Some(Outcome { word: text(record, "reason"), is_good });
         }
