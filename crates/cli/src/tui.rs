@@ -8,6 +8,7 @@
 mod draw;
 pub(crate) mod feed;
 mod input;
+mod printed;
 mod screen;
 pub(crate) mod text;
 mod view;

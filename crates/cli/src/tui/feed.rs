@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use autoloop_core::config::ItemSource;
@@ -16,16 +17,11 @@ use autoloop_core::stamp::Stamp;
 use autoloop_runtime::drive::{Driver, driver_in};
 use autoloop_runtime::journal::sidecar::Kept;
 use autoloop_runtime::journal::{FileJournal, Journal, Position, ReadError};
-use autoloop_runtime::tail::{Tail, tail};
+use autoloop_runtime::tail::Tail;
 use autoloop_runtime::world::World;
 
-use super::text::last_line;
+use super::printed::Printed;
 use crate::failure::Failure;
-
-/// How much of an output is looked at for its last line.
-const LINE: u32 = 4 * 1024;
-/// How much of an output can be scrolled through; the file has the rest.
-const PAGE: u32 = 256 * 1024;
 
 /// Whether somebody is at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +72,7 @@ pub(crate) struct Feed {
     position: Position,
     /// The tasks that slots take from, where they are in the same journal.
     tasks: Option<Kept<Tasks>>,
-    /// The last line of each output, and how long the file was then.
-    lines: HashMap<String, (u64, String)>,
+    printed: Printed,
 }
 
 impl Feed {
@@ -89,6 +84,11 @@ impl Feed {
         world: &World,
     ) -> Result<Feed, Failure> {
         let Kept { view: boards, position } = journal.fold::<Boards>()?;
+        let printed = Printed {
+            disk: Arc::clone(&world.disk),
+            state_dir: files.state_dir.clone(),
+            lines: HashMap::new(),
+        };
         let mut feed = Feed {
             world: world.clone(),
             files: files.clone(),
@@ -96,7 +96,7 @@ impl Feed {
             board: Board::default(),
             position,
             tasks: None,
-            lines: HashMap::new(),
+            printed,
         };
         match name {
             None => feed.board = feed.usual(&boards)?.clone(),
@@ -242,35 +242,19 @@ impl Feed {
         Standing::of(board, driver_in(&dir, &*self.world.disk))
     }
 
-    /// The last thing that was said in each row: by its agent if that is at work, or else in the
-    /// journal.
+    /// The last thing that was said in each row.
     pub(crate) fn last_lines(&mut self) -> Vec<String> {
-        let Feed { board, lines, files, world, .. } = self;
-        let said = |row: &Row| {
-            let (true, Some(output)) = (row.phase.is_busy(), &row.output) else {
-                return row.note.clone();
-            };
-            let path = files.state_dir.join(output);
-            let length = world.disk.stat(&path).map_or(0, |stat| stat.len);
-            let kept = lines.entry(output.clone()).or_default();
-            if kept.0 != length {
-                let text = tail(&path, LINE, &*world.disk).unwrap_or_default().text;
-                *kept = (length, last_line(&text));
-            }
-            kept.1.clone()
-        };
-        board.rows.iter().map(said).collect()
+        self.printed.last_lines(&self.board.rows)
     }
 
     /// Where the output of a row is.
     pub(crate) fn output_path(&self, row: &Row) -> Option<PathBuf> {
-        row.output.as_ref().map(|output| self.files.state_dir.join(output))
+        self.printed.path(row)
     }
 
     /// The end of the output of a row; nothing where there is none.
     pub(crate) fn output(&self, row: &Row) -> Tail {
-        let path = self.output_path(row);
-        path.and_then(|path| tail(&path, PAGE, &*self.world.disk).ok()).unwrap_or_default()
+        self.printed.page(row)
     }
 }
 

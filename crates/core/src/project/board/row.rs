@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::agents::Stream;
 use crate::record::Glance;
 use crate::run::{INTERRUPTED, ended_well};
 use crate::stamp::Stamp;
@@ -116,7 +117,8 @@ pub struct Row {
     pub note: String,
     /// Where its files are, seen from the state directory; empty where that is not known.
     pub dir: String,
-    /// The file that its agent prints to, or printed to last, seen from the state directory.
+    /// The file that its agent prints to, or printed to last, seen from the state directory, unless it
+    /// prints a stream.
     pub output: Option<String>,
 }
 
@@ -153,6 +155,22 @@ impl Row {
         };
         let millis = to.millis().saturating_sub(from.millis());
         Some(Duration::from_millis(u64::try_from(millis).unwrap_or_default()))
+    }
+
+    /// The files that its agent may print to, or have printed to last, the usual one first: the stream of
+    /// a client has a name of its own, and which client it is no record tells.
+    pub fn outputs(&self) -> Vec<String> {
+        let Some(output) = &self.output else { return Vec::new() };
+        let name = output.strip_prefix(&self.dir).and_then(|name| name.strip_prefix('/'));
+        let turn = name.and_then(|name| name.strip_suffix(".out")?.rsplit_once('-'));
+        let mut outputs = vec![output.clone()];
+        if let Some((what, number)) = turn {
+            let what = if what == "iteration" { "stream" } else { "review" };
+            let clients = Stream::WORDS.iter().filter(|client| **client != Stream::Plain.name());
+            let file = |client| format!("{}/{client}-{what}.{number}.jsonl", self.dir);
+            outputs.extend(clients.map(file));
+        }
+        outputs
     }
 
     /// It is in another phase now.

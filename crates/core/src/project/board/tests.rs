@@ -67,12 +67,24 @@ fn a_loop_is_one_row() {
     let on = "
         otter#2 review.finish exit_code=0
         otter#2 iteration.start suggested_roles=builder
-        otter#2 backend.start backend_kind=pi
     ";
     insta::assert_snapshot!(shown_all(&format!("{LOOP}{on}")), @r"
     loop otter: write a parser | iteration 2/9
-      loop | RUN 2/9 | builder | 31s | tasks.ready two tasks | runs/otter/pi-stream.2.jsonl
+      loop | RUN 2/9 | builder | 30s | tasks.ready two tasks | runs/otter/iteration-2.out
     ");
+}
+
+#[test]
+fn an_output_may_be_the_stream_of_a_client() {
+    let outputs = |story: &str| boards(story).iter().next().unwrap().rows[0].outputs().join(" ");
+    assert_eq!(
+        outputs(LOOP),
+        "runs/otter/metareview-2.out runs/otter/claude-review.2.jsonl \
+         runs/otter/codex-review.2.jsonl runs/otter/pi-review.2.jsonl"
+    );
+    let iteration = "otter loop.start\notter#3 iteration.start x=";
+    assert!(outputs(iteration).contains("iteration-3.out runs/otter/claude-stream.3.jsonl "));
+    assert_eq!(outputs("otter loop.start"), "");
 }
 
 #[test]

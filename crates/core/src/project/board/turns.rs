@@ -2,8 +2,8 @@
 
 use super::{Board, Kind, Outcome, Phase, Row, in_line, number, text};
 use crate::record::{
-    BackendStart, Glance, IterationFinish, IterationStart, LoopComplete, LoopResume, LoopStart,
-    LoopStop, ReviewFinish, ReviewStart,
+    Glance, IterationFinish, IterationStart, LoopComplete, LoopResume, LoopStart, LoopStop,
+    ReviewFinish, ReviewStart,
 };
 use crate::run::ended_well;
 use crate::run_id::RunId;
@@ -27,19 +27,13 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
                 row.item = in_line(&text(record, "suggested_roles"));
             }
         }
-        BackendStart::TOPIC if text(record, "backend_kind") == "pi" => {
-            row.prints_to(&format!("pi-stream.{iteration}.jsonl"));
-        }
         IterationFinish::TOPIC => {
             row.enter(Phase::Between, record);
             row.note_failure(record);
         }
         ReviewStart::TOPIC => {
             row.enter(Phase::Metareview { before: iteration }, record);
-            row.prints_to(&match text(record, "backend_kind").as_str() {
-                "pi" => format!("pi-review.{iteration}.jsonl"),
-                _ => format!("{}-{iteration}.out", safe(&text(record, "kind"))),
-            });
+            row.prints_to(&format!("{}-{iteration}.out", safe(&text(record, "kind"))));
         }
         ReviewFinish::TOPIC => row.enter(Phase::Between, record),
         LoopComplete::TOPIC => {
