@@ -99,7 +99,7 @@ struct Shown {
     standing: Standing,
     progress: String,
     last_lines: Vec<String>,
-    /// The second, which matters while somebody works.
+    /// The second, where times can be seen.
     second: i64,
     /// How much the row that is picked has printed.
     printed: u64,
@@ -164,17 +164,22 @@ impl Session {
         let was_lost = self.screen.was_lost()?;
         let moment = self.feed.moment(self.standing);
         let last_lines = self.feed.last_lines();
-        let row = self.feed.board().rows.get(self.view.picked);
-        let is_open = matches!(self.view.pane, Pane::Output { .. });
-        let output = row.filter(|_| is_open).map(|row| self.feed.output(row));
-        let path = row.and_then(|row| self.feed.output_path(row)).unwrap_or_default();
-        let path = path.display().to_string();
+        let rows = &self.feed.board().rows;
+        self.view.picked = self.view.picked.min(rows.len().saturating_sub(1));
+        let path = match self.view.pane {
+            Pane::Output { .. } => {
+                rows.get(self.view.picked).and_then(|row| self.feed.output_path(row))
+            }
+            Pane::Board | Pane::Help => None,
+        };
+        let output = path.as_deref().map(|path| self.feed.output(path));
+        let path = path.unwrap_or_default().display().to_string();
         let shown = Shown {
             view: self.view,
             standing: self.standing,
             progress: self.feed.progress(self.standing),
             last_lines,
-            second: moment.millis() / 1_000,
+            second: if self.view.pane == Pane::Board { moment.millis() / 1_000 } else { 0 },
             printed: output.as_ref().map_or(0, |tail| tail.length),
             size: ratatui::crossterm::terminal::size()?,
         };

@@ -68,7 +68,7 @@ fn a_run_that_is_cut_off_or_over_is_told_and_that_is_all() {
     03:00:04 slot 2  t-8  REVIEW
     --- stderr
     autoloop: slots 'crow' was cut off
-      hint: nobody works on it any more; --resume goes on with it
+      hint: `autoloop slots --resume=crow` goes on with it
     ");
     let over = "
         otter loop.start max_iterations=5; objective=a tool
@@ -104,7 +104,7 @@ fn programs_get_an_object_in_a_line() {
     {"ts": "[TS]", "watched": "crow", "row": "slot 2", "level": 0, "run": null, "item": "t-8", "title": "write tests", "phase": "review", "number": 0, "limit": 5, "badge": "REVIEW", "since": "[TS]", "outcome": null, "note": null, "output": "slots/crow/1-2/review-0.out"}
     --- stderr
     autoloop: slots 'crow' was cut off
-      hint: nobody works on it any more; --resume goes on with it
+      hint: `autoloop slots --resume=crow` goes on with it
     "#);
     let once = with(SLOTS).run(&["watch", "--once", "--json"]);
     let once: serde_json::Value = serde_json::from_str(&once.stdout).unwrap();

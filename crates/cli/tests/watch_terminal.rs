@@ -48,6 +48,11 @@ fn send(terminal: &Terminal, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
+fn is_stopped(terminal: &Terminal) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", terminal.process.0.id())).unwrap();
+    stat.rsplit_once(") ").unwrap().1.starts_with('T')
+}
+
 #[test]
 fn a_run_is_watched_resized_looked_into_and_left() {
     let sandbox = sandbox();
@@ -124,10 +129,6 @@ fn the_shell_gets_the_terminal_for_a_while() {
     let sandbox = sandbox();
     let _run = run(&sandbox);
     let mut terminal = watch(&sandbox, &[]);
-    let is_stopped = |terminal: &Terminal| {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", terminal.process.0.id())).unwrap();
-        stat.rsplit_once(") ").unwrap().1.starts_with('T')
-    };
     // By the key, and by somebody else.
     for by_key in [true, false] {
         terminal.see("hello from the agent");
@@ -178,6 +179,10 @@ fn a_run_can_be_watched_where_it_is_started() {
     terminal.miss("the work goes on");
     terminal.press("qq");
     terminal.assert_given_back();
+    // The shell gets it back as ever.
+    send(&terminal, Signal::TSTP);
+    until("it to stop", || is_stopped(&terminal).then_some(()));
+    send(&terminal, Signal::CONT);
     sandbox.write("go", "");
     assert_eq!(ended(&mut terminal).code(), Some(0));
     terminal.see("complete (completion_promise) after 1 iteration");
@@ -209,4 +214,22 @@ fn without_a_smart_terminal_there_are_lines() {
     assert_eq!(ended(&mut terminal).code(), Some(1));
     let screen = terminal.see("was cut off");
     assert!(screen.contains("03:00:00 loop  NEXT"), "{screen}");
+}
+
+#[test]
+fn without_a_keyboard_there_is_no_view() {
+    let sandbox = sandbox();
+    sandbox.write_journal(
+        told::lines("otter loop.start max_iterations=3; objective=x").join("\n") + "\n",
+    );
+    // In a session of its own, so that there is no terminal to ask for.
+    let mut command = sandbox.at_home("setsid");
+    command.args(["-w", "sh", "-c", "\"$0\" watch otter </dev/null"]).arg(sandbox.binary());
+    let mut terminal = Terminal::start(command, USUAL);
+    assert_eq!(ended(&mut terminal).code(), Some(1));
+    insta::assert_snapshot!(terminal.see("hint:"), @r"
+    autoloop: cannot show anything on this terminal: No such device or address (os error 6)
+      hint: `autoloop watch | cat` prints lines instead
+    ");
+    terminal.assert_given_back();
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,6 +88,7 @@ impl Feed {
             disk: Arc::clone(&world.disk),
             state_dir: files.state_dir.clone(),
             lines: HashMap::new(),
+            page: Default::default(),
         };
         let mut feed = Feed {
             world: world.clone(),
@@ -252,9 +253,9 @@ impl Feed {
         self.printed.path(row)
     }
 
-    /// The end of the output of a row; nothing where there is none.
-    pub(crate) fn output(&self, row: &Row) -> Tail {
-        self.printed.page(row)
+    /// The end of an output; nothing where there is none.
+    pub(crate) fn output(&mut self, path: &Path) -> Tail {
+        self.printed.page(path).clone()
     }
 }
 

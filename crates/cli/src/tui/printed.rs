@@ -1,7 +1,7 @@
 //! What the agents of a board print, read from the files that it goes to.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use autoloop_core::agents::Stream;
@@ -22,6 +22,8 @@ pub(super) struct Printed {
     pub(super) state_dir: PathBuf,
     /// The last line of each that was looked at last, and how long the file was then.
     pub(super) lines: HashMap<PathBuf, (u64, String)>,
+    /// The page that was looked at last.
+    pub(super) page: (PathBuf, Tail),
 }
 
 impl Printed {
@@ -53,10 +55,14 @@ impl Printed {
         paths().find(|path| self.disk.stat(path).is_ok()).or_else(|| paths().next())
     }
 
-    /// The end of the output of a row; nothing where there is none.
-    pub(super) fn page(&self, row: &Row) -> Tail {
-        let path = self.path(row);
-        path.and_then(|path| tail(&path, PAGE, &*self.disk).ok()).unwrap_or_default()
+    /// The end of an output, read again only when the file has grown; nothing where there is none.
+    pub(super) fn page(&mut self, path: &Path) -> &Tail {
+        let length = self.disk.stat(path).map_or(0, |stat| stat.len);
+        if self.page.0 != path || self.page.1.length != length {
+            let tail = tail(path, PAGE, &*self.disk).unwrap_or_default();
+            self.page = (path.to_owned(), tail);
+        }
+        &self.page.1
     }
 }
 

@@ -16,7 +16,7 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
-use signal_hook::iterator::{Handle, Signals};
+use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use super::view::Role;
@@ -29,7 +29,6 @@ static PANICS: Once = Once::new();
 /// The terminal of this process, taken.
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
-    signals: Handle,
     news: Arc<News>,
 }
 
@@ -54,8 +53,9 @@ impl Screen {
         });
         let news = Arc::new(News::default());
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTSTP, SIGCONT])?;
-        let handle = signals.handle();
         let heard = Arc::clone(&news);
+        // It listens on when the view is closed: once a signal has a handler, nothing else would do what
+        // the system does without one.
         thread::Builder::new().name("screen".to_owned()).spawn(move || {
             for signal in signals.forever() {
                 hear(signal, role, &heard);
@@ -63,7 +63,7 @@ impl Screen {
         })?;
         take()?;
         let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
-        Ok(Screen { terminal, signals: handle, news })
+        Ok(Screen { terminal, news })
     }
 
     /// Whether the view has to go.
@@ -107,7 +107,6 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        self.signals.close();
         give_back();
     }
 }
@@ -139,9 +138,9 @@ fn hear(signal: i32, role: Role, news: &News) {
 }
 
 fn suspend() -> io::Result<()> {
-    give_back();
+    let was_taken = give_back();
     emulate_default_handler(SIGTSTP)?;
-    take()
+    if was_taken { take() } else { Ok(()) }
 }
 
 fn take() -> io::Result<()> {
@@ -150,13 +149,16 @@ fn take() -> io::Result<()> {
     tell(EnterAlternateScreen, Hide)
 }
 
-/// Gives the terminal back, if it is ours. Can be called from anywhere and as often as one likes.
-fn give_back() {
-    if TAKEN.swap(false, Ordering::SeqCst) {
+/// Gives the terminal back, if it is ours, and says whether it was. Can be called from anywhere and as
+/// often as one likes.
+fn give_back() -> bool {
+    let was_taken = TAKEN.swap(false, Ordering::SeqCst);
+    if was_taken {
         // A terminal that cannot be told any more needs nothing.
         let _ = tell(Show, LeaveAlternateScreen);
         let _ = disable_raw_mode();
     }
+    was_taken
 }
 
 /// Past the lock and the buffer of standard output, which a thread in trouble may hold.

@@ -1,6 +1,6 @@
 //! One change of a board, as a line for a person or for a program.
 
-use autoloop_core::project::board::{Board, Progress, Row};
+use autoloop_core::project::board::{Board, Kind, Progress, Row};
 
 use crate::commands::json::Json;
 use crate::tui::feed::Standing;
@@ -68,7 +68,7 @@ pub(super) fn board_facts(board: &Board, standing: Standing) -> Vec<(&'static st
         ("done", done.into()),
         ("of", Some(of).filter(|of| *of > 0).into()),
     ];
-    if board.kind == autoloop_core::project::board::Kind::Slots {
+    if board.kind == Kind::Slots {
         let counts = [("taken", taken), ("passed", passed), ("failed", failed)];
         facts.extend(counts.map(|(name, count)| (name, count.into())));
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use autoloop_core::project::board::{Board, Row};
+use autoloop_core::project::board::{Board, Kind, Row};
 use autoloop_core::record::Glance;
 
 use super::change::{board_facts, changed, line, row_facts, summary};
@@ -160,7 +160,14 @@ fn conclude(board: &Board, standing: Standing) -> Result<(), Failure> {
         (Standing::Over, Some(outcome)) => {
             Err(Failure::failed(format!("{what} '{id}' ended: {}", outcome.word)))
         }
-        _ => Err(Failure::failed(format!("{what} '{id}' was cut off"))
-            .hint("nobody works on it any more; --resume goes on with it")),
+        _ => {
+            let command = match kind {
+                Kind::Loop | Kind::Unknown => "run",
+                Kind::Chain => "chain run",
+                Kind::Slots => "slots",
+            };
+            Err(Failure::failed(format!("{what} '{id}' was cut off"))
+                .hint(format!("`autoloop {command} --resume={id}` goes on with it")))
+        }
     }
 }
