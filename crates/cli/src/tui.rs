@@ -5,6 +5,7 @@
 //! keys and looks at the journal in between; what keys do ([`view`]) and what is seen ([`draw`]) is
 //! decided without a terminal.
 
+mod beside;
 mod draw;
 pub(crate) mod feed;
 mod input;
@@ -14,12 +15,12 @@ pub(crate) mod text;
 mod view;
 
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use signal_hook::consts::SIGINT;
+
+pub(crate) use self::beside::Beside;
 
 use self::draw::{Ink, Output, Picture, draw};
 use self::feed::{Feed, Standing};
@@ -39,39 +40,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// Shows a board that another process works on, until the person at the terminal leaves.
 pub(crate) fn show(feed: Feed) -> Result<(), Failure> {
     Session::open(feed, Role::Watcher)?.run(&AtomicBool::new(false))
-}
-
-/// A view of what this process itself works on. It only reads the journal: the work is to be put on
-/// record as ever.
-pub(crate) struct Beside {
-    is_done: Arc<AtomicBool>,
-    thread: JoinHandle<Result<(), Failure>>,
-}
-
-impl Beside {
-    /// Opens the view in a thread of its own. Ctrl-C in it is a SIGINT to this process.
-    pub(crate) fn open(feed: Feed) -> Result<Beside, Failure> {
-        let session = Session::open(feed, Role::Beside)?;
-        let is_done = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&is_done);
-        let thread = thread::Builder::new().name("view".to_owned());
-        let thread = thread
-            .spawn(move || session.run(&told))
-            .map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
-        Ok(Beside { is_done, thread })
-    }
-
-    /// Whether somebody can see it.
-    pub(crate) fn is_open(&self) -> bool {
-        !self.thread.is_finished()
-    }
-
-    /// The work is done: gives the terminal back. A view that failed was no part of the work, so what
-    /// went wrong with it is only told.
-    pub(crate) fn close(self) -> Result<(), Failure> {
-        self.is_done.store(true, Ordering::SeqCst);
-        self.thread.join().unwrap_or_else(|_| Err(Failure::bug()))
-    }
 }
 
 /// Whether there is a terminal that a view can be shown on.

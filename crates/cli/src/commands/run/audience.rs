@@ -15,60 +15,48 @@ pub(super) struct Audience<'a> {
     reporter: Reporter,
     errand: &'a Errand,
     world: &'a World,
-    view: View,
-}
-
-/// The live view of a run.
-enum View {
-    /// Nobody wants it, or nobody does any more.
-    None,
-    /// It opens when the run is on record.
-    Wanted,
-    Open(Beside),
+    /// Whether there is to be a view as soon as the run is on record.
+    wants_view: bool,
+    view: Beside,
 }
 
 impl<'a> Audience<'a> {
     pub(super) fn new(args: &Args, errand: &'a Errand, world: &'a World) -> Self {
-        let view = if args.watch && tui::is_possible() { View::Wanted } else { View::None };
-        Audience { reporter: Reporter::new(args.verbose), errand, world, view }
+        let reporter = Reporter::new(args.verbose);
+        let wants_view = args.watch && tui::is_possible();
+        Audience { reporter, errand, world, wants_view, view: Beside::default() }
     }
 
     /// What the view shows is not told in lines as well.
     pub(super) fn tell(&mut self, progress: Progress<'_>) {
-        if let (View::Wanted, Progress::Began(run)) = (&self.view, progress) {
-            match self.open(&run.id) {
-                Ok(beside) => self.view = View::Open(beside),
-                Err(failure) => self.without_view(&failure),
-            }
+        if let (true, Progress::Began(run)) = (self.wants_view, progress) {
+            let opened = self.open(&run.id);
+            self.note(opened);
         }
-        if matches!(&self.view, View::Open(beside) if !beside.is_open()) {
+        if !self.view.is_open() {
             self.leave();
-        }
-        if !matches!(self.view, View::Open(_)) {
             self.reporter.tell(progress);
         }
     }
 
-    fn open(&self, run: &str) -> Result<Beside, Failure> {
+    fn open(&self, run: &str) -> Result<(), Failure> {
         let loaded = self.errand.load(self.world)?;
         let config = Config::from(&loaded.settings);
         let journal = settings::journal(loaded.files.journal.clone(), self.world, &config);
-        Beside::open(Feed::open((&loaded.files, journal), Some(run), self.world)?)
+        self.view.open(Feed::open((&loaded.files, journal), Some(run), self.world)?)
     }
 
     /// Closes the view, so that the terminal can be written to.
     pub(super) fn leave(&mut self) {
-        if let View::Open(beside) = std::mem::replace(&mut self.view, View::None)
-            && let Err(failure) = beside.close()
-        {
-            self.without_view(&failure);
-        }
+        let closed = self.view.close();
+        self.note(closed);
     }
 
     /// A run goes on whether or not it can be seen.
-    fn without_view(&mut self, failure: &Failure) {
-        self.view = View::None;
-        let note = format!("there is no live view: {}", failure.message());
-        self.reporter.tell(Progress::Note(&note));
+    fn note(&mut self, view: Result<(), Failure>) {
+        if let Err(failure) = view {
+            let note = format!("there is no live view: {}", failure.message());
+            self.reporter.tell(Progress::Note(&note));
+        }
     }
 }

@@ -44,6 +44,10 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
             };
             board.slot(record, |row| {
                 row.enter(phase, record);
+                // What a review said is what the fix is about, and nothing else.
+                if !matches!(phase, Phase::Fix { .. }) {
+                    row.note.clear();
+                }
                 if let Some(file) = file(phase) {
                     row.prints_to(&file);
                 }
