@@ -23,6 +23,7 @@ mod starts;
 mod table;
 mod timing;
 mod view;
+mod waves;
 mod writers;
 
 use std::error::Error;
@@ -45,7 +46,7 @@ fn main() -> Fallible<()> {
 /// Every row, in the order of the table.
 fn cases() -> impl Iterator<Item = &'static Case> {
     let journal = emit::CASES.iter().chain(writers::CASES).chain(view::CASES);
-    journal.chain(iterations::CASES).chain(starts::CASES)
+    journal.chain(iterations::CASES).chain(waves::CASES).chain(starts::CASES)
 }
 
 fn list() -> Fallible<()> {

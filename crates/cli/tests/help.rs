@@ -28,6 +28,7 @@ fn without_arguments_it_says_what_can_be_done() {
       journal  Look after the journal file
       config   Show the settings of a loop
       memory   Remember things across iterations and runs
+      tasks    Keep a queue of things to be done
       review   Undo what a metareview changed
       slots    Try what the review of a slot goes by
       doctor   Check whether loops can be run here
