@@ -123,7 +123,8 @@ impl Printer {
             text += &match self.form {
                 Form::Text => line(row, ts),
                 Form::Json => {
-                    let mut facts = vec![("ts", ts.as_str().into())];
+                    let ts = Some(ts.as_str()).filter(|ts| !ts.is_empty());
+                    let mut facts = vec![("ts", ts.into())];
                     facts.push(("watched", board.id.as_str().into()));
                     facts.extend(row_facts(row));
                     Json::Object(facts).in_line()
