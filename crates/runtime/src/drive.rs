@@ -40,7 +40,7 @@ pub use chain::{
     ChainDrive, ChainScene, Loops, NoLoops, Preparation, Ready, Steps, StepsOrder, chain_standing,
     chains,
 };
-pub use driver::{Driver, driven_run, driver};
+pub use driver::{Driver, driven_run, driver, driver_in};
 pub use known::{latest_unfinished, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};

@@ -31,6 +31,8 @@ pub mod records;
 pub mod sandbox;
 pub mod seed;
 pub mod spawner;
+pub mod terminal;
+pub mod told;
 pub mod world;
 
 pub use clock::SimClock;
@@ -39,4 +41,5 @@ pub use entropy::SimEntropy;
 pub use sandbox::Sandbox;
 pub use seed::{Dice, Seed, all_seeds_run, simulate, simulate_at_once};
 pub use spawner::{Script, SimSpawner};
+pub use terminal::Terminal;
 pub use world::SimWorld;
