@@ -220,7 +220,10 @@ impl Drive<'_> {
                 .chain([Some(joined(heading, join, &payload))])
                 .flatten()
                 .collect()
-        })
+        })?;
+        // As after a turn of its own: branches may have changed the files of the loop.
+        self.reload();
+        Ok(())
     }
 
     fn wave_dir(&self, wave: &str) -> Result<PathBuf, DriveError> {
