@@ -100,13 +100,15 @@ impl Repository {
         self.commit(&reference(branch))
     }
 
-    /// A checkout of this repository.
+    /// A working tree of this repository, other than the one that it is seen from.
     ///
     /// # Errors
     ///
-    /// When there is none with its top at `dir`.
+    /// When there is none with its top at `dir`. A checkout of another repository is none, nor one
+    /// that says to be another working tree of this one: whoever worked in it can have written so.
     pub fn tree(&self, dir: &Path) -> Result<Tree, GitError> {
-        Tree::at(&self.git, dir)
+        let known = self.registration(dir).ok_or_else(|| GitError::NotATree(dir.to_owned()))?;
+        Tree::at(&self.git, dir, (&known, &self.common))
     }
 
     /// The commit that a name stands for.

@@ -25,6 +25,9 @@ pub enum GitError {
     /// A tree is not, or no longer, a working tree of its own.
     #[error("{} is not a working tree of its own any more; what is in it was left alone", .0.display())]
     NotATree(PathBuf),
+    /// Somebody has a path of ours lead elsewhere.
+    #[error("{} is a link to elsewhere, where nothing is touched; remove it and go on", .0.display())]
+    Link(PathBuf),
     /// Something in a tree would be lost with it.
     #[error("{} in {} is not committed; save what you need of it and remove the tree", path.display(), tree.display())]
     NotCommitted {
@@ -102,6 +105,7 @@ mod tests {
             GitError::Outside(path()),
             GitError::Unborn(path()),
             GitError::NotATree(path()),
+            GitError::Link(path()),
             GitError::NotCommitted { tree: path(), path: "clone/".into() },
             GitError::Locked("/p/.git/index.lock".into()),
             GitError::Busy { path: path(), waited: Duration::from_secs(60) },
@@ -118,6 +122,7 @@ mod tests {
         /p is in no git repository; run `git init` there and commit what there is
         there is no commit in /p yet; make a first one
         /p is not a working tree of its own any more; what is in it was left alone
+        /p is a link to elsewhere, where nothing is touched; remove it and go on
         clone/ in /p is not committed; save what you need of it and remove the tree
         git waits for /p/.git/index.lock; if no other git is at work there, one was killed: remove the file and go on
         another process has been bringing work back for 60 s, and holds /p

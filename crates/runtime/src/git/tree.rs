@@ -30,18 +30,28 @@ pub struct Gathered {
 }
 
 impl Tree {
-    pub(super) fn at(git: &Git, dir: &Path) -> Result<Tree, GitError> {
+    /// The tree at `dir`, which is to have this directory of git, in this repository.
+    pub(super) fn at(
+        git: &Git,
+        dir: &Path,
+        (own, common): (&Path, &Path),
+    ) -> Result<Tree, GitError> {
         let git = git.at(dir);
         let not_a_tree = || GitError::NotATree(dir.to_owned());
-        let real = dir.canonicalize().map_err(|_| not_a_tree())?;
-        let said = git.ask(["rev-parse", "--absolute-git-dir", "--show-toplevel"])?;
-        let answers = said.line();
+        let real = |path: &Path| path.canonicalize().map_err(|_| not_a_tree());
+        let wanted = [real(own)?, real(common)?, real(dir)?];
+        let questions = ["--absolute-git-dir", "--git-common-dir", "--show-toplevel"];
+        let said = git.ask(["rev-parse", "--path-format=absolute"].iter().chain(&questions))?;
+        // What git itself finds wrong with it has this code; any other says nothing about the tree.
+        if !matches!(said.code, 0 | 128) {
+            return Err(said.failure());
+        }
+        let answers: Vec<PathBuf> =
+            said.line().lines().filter_map(|path| real(Path::new(path)).ok()).collect();
         // Where the tree has lost its link, git takes the one around it for the one that is meant.
-        match answers.split_once('\n') {
-            Some((git_dir, top)) if said.code == 0 && Path::new(top) == real => {
-                Ok(Tree { git, git_dir: git_dir.into() })
-            }
-            _ => Err(not_a_tree()),
+        match said.code == 0 && answers == wanted {
+            true => Ok(Tree { git, git_dir: own.to_owned() }),
+            false => Err(not_a_tree()),
         }
     }
 
@@ -97,9 +107,10 @@ impl Tree {
         tree.break_locks()?;
         let unmerged = git.run(["ls-files", "-z", "--unmerged"])?.out.bytes > 0;
         let unfinished = under_way(&tree.git_dir).or(unmerged.then_some("a merge"));
+        tree.leave_branches()?;
         tree.commit_all(message, except)?;
         let head = tree.head()?;
-        let set = |name: &str| git.run(["update-ref", "-m", "gathered", &reference(name), &head]);
+        let set = |name: &str| move_reference(git, &reference(name), &head);
         let said = git.ask(["rev-parse", "--verify", "--quiet", &reference(branch)])?;
         let tip = said.line();
         if said.code != 0 || contains(git, &head, &tip)? {
@@ -155,6 +166,16 @@ impl Tree {
         Ok(shown?.out.text())
     }
 
+    /// Has no branch move along with what is committed here: the one that is checked out may be that
+    /// of the project, or a name for it. Only a branch without commits stays, which is nobody else's.
+    fn leave_branches(&self) -> Result<(), GitError> {
+        let said = self.git.ask(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])?;
+        match said.code {
+            0 => move_reference(&self.git, "HEAD", &said.line()),
+            _ => Ok(()),
+        }
+    }
+
     /// Removes what a git left that was killed: nobody else works in the tree.
     fn break_locks(&self) -> Result<(), GitError> {
         for name in ["index.lock", "HEAD.lock"] {
@@ -168,6 +189,11 @@ impl Tree {
         }
         Ok(())
     }
+}
+
+/// Has a name stand for a commit: the name itself, and not what it may stand for by now.
+fn move_reference(git: &Git, name: &str, commit: &str) -> Result<(), GitError> {
+    git.run(["update-ref", "--no-deref", "-m", "gathered", name, commit]).map(drop)
 }
 
 fn shown(git: &Git, base: &str) -> Result<Said, GitError> {
@@ -219,184 +245,4 @@ pub(super) fn identified(git: &Git) -> Result<Git, GitError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::Repository;
-    use super::super::scene::Scene;
-    use super::*;
-
-    fn tree(scene: &Scene) -> (Repository, Tree, String) {
-        let repository = scene.repository();
-        let base = repository.base().unwrap();
-        let tree = repository.add_worktree(&scene.place("tree"), "autoloop/x", &base).unwrap();
-        (repository, tree, base)
-    }
-
-    #[test]
-    fn what_is_left_becomes_one_commit() {
-        let scene = Scene::new();
-        let (_, tree, base) = tree(&scene);
-        assert_eq!(tree.commit_all("nothing", &[]).unwrap(), None);
-        scene.write("state/tree/file", "changed").write("state/tree/new", "untracked");
-        scene.write("state/tree/ignored", "no").write("state/tree/kept/out", "no");
-        scene.git_in(tree.dir(), &["rm", "-q", "--cached", ".gitignore"]);
-        let commit = tree.commit_all("left", &[Path::new("kept")]).unwrap().unwrap();
-        let names = scene.git(&["diff", "--name-status", &base, &commit]);
-        assert_eq!(names, "M\tfile\nA\tnew");
-        assert_eq!(scene.git(&["log", "-1", "--format=%s %an", &commit]), "left A Person");
-        assert_eq!(tree.commit_all("again", &[Path::new("kept")]).unwrap(), None);
-    }
-
-    #[test]
-    fn a_failing_hook_a_missing_name_and_a_stale_lock_stop_nobody() {
-        let scene = Scene::new();
-        let (_, tree, _) = tree(&scene);
-        scene.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n");
-        scene.git(&["config", "core.hooksPath", &format!("{}/.git/hooks", scene.top.display())]);
-        let made_executable = std::process::Command::new("chmod")
-            .args(["+x", ".git/hooks/pre-commit"])
-            .current_dir(&scene.top)
-            .status();
-        assert!(made_executable.unwrap().success());
-        scene.git(&["config", "commit.gpgSign", "true"]);
-        scene.git(&["config", "user.name", ""]);
-        scene.write("state/tree/new", "x");
-        fs::write(tree.git_dir.join("index.lock"), "").unwrap();
-        let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
-        assert_eq!(gathered.unfinished, None);
-        assert_eq!(scene.git(&["log", "-1", "--format=%s %an", &gathered.tip]), "left autoloop");
-    }
-
-    #[test]
-    fn work_is_found_wherever_somebody_went() {
-        let scene = Scene::new();
-        let (repository, tree, base) = tree(&scene);
-        let git = |args: &[&str]| scene.git_in(tree.dir(), args);
-        let gather = || tree.gather("autoloop/x", "left", &[]).unwrap();
-        let subjects = |name: &str| scene.git(&["log", "--format=%s", name]);
-        // On to another branch: the one of the tree goes along.
-        git(&["checkout", "-q", "-b", "elsewhere"]);
-        scene.write("state/tree/first", "1");
-        let first = gather();
-        assert_eq!(repository.tip("autoloop/x").unwrap(), Some(first.tip.clone()));
-        assert_eq!(subjects("autoloop/x"), "left\nbegin");
-        // Back, only to look.
-        git(&["checkout", "-q", "--detach", &base]);
-        assert_eq!(gather(), first);
-        // Back, and on in another direction: both are kept.
-        scene.write("state/tree/second", "2");
-        let told = "work beside its branch (kept on autoloop/x-beside)".to_owned();
-        for _ in 0..2 {
-            assert_eq!(gather(), Gathered { unfinished: Some(told.clone()), ..first.clone() });
-        }
-        let names = |name| scene.git(&["ls-tree", "--name-only", name]);
-        assert_eq!(names("autoloop/x"), ".gitignore\nfile\nfirst");
-        assert_eq!(names("autoloop/x-beside"), ".gitignore\nfile\nsecond");
-    }
-
-    #[test]
-    fn an_unfinished_merge_is_told_and_kept() {
-        let scene = Scene::new();
-        let (_, tree, base) = tree(&scene);
-        scene.git(&["branch", "other", &base]);
-        scene.write("file", "their\ntwo\nthree\n").commit("theirs");
-        scene.write("state/tree/file", "our\ntwo\nthree\n");
-        scene.git_in(tree.dir(), &["commit", "-q", "-a", "-m", "ours"]);
-        let merging = std::process::Command::new("git")
-            .args(["merge", "-q", "main"])
-            .current_dir(tree.dir())
-            .output();
-        assert!(!merging.unwrap().status.success());
-        let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
-        assert_eq!(gathered.unfinished.as_deref(), Some("a merge"));
-        assert!(scene.git(&["show", &format!("{}:file", gathered.tip)]).contains("<<<<<<<"));
-    }
-
-    #[test]
-    fn repositories_in_a_tree_are_no_part_of_it() {
-        let scene = Scene::new();
-        let (_, tree, base) = tree(&scene);
-        scene.write("state/tree/new", "n").write("state/tree/state/x", "s");
-        for name in ["empty", "deep/full"] {
-            scene.git_in(tree.dir(), &["init", "-q", name]);
-        }
-        let full = tree.dir().join("deep/full");
-        scene.write("state/tree/deep/full/file", "f").write("state/tree/deep/beside", "b");
-        scene.git_in(&full, &["add", "-A"]);
-        let who = ["-c", "user.name=a", "-c", "user.email=b"];
-        scene.git_in(&full, &[&who[..], &["commit", "-q", "-m", "f"]].concat());
-        let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
-        let names = scene.git(&["diff", "--name-only", &base, &gathered.tip]);
-        assert_eq!(names, "deep/beside\nnew");
-        let left = tree.left_over(&[]).unwrap();
-        assert_eq!(left, [Path::new("deep/full"), Path::new("empty")]);
-        assert_eq!(tree.left_over(&[Path::new("deep"), Path::new("empty")]).unwrap().len(), 0);
-    }
-
-    #[test]
-    fn a_tree_without_its_link_is_not_taken_for_the_one_around_it() {
-        let scene = Scene::new();
-        let (repository, tree, _) = tree(&scene);
-        fs::remove_file(tree.dir().join(".git")).unwrap();
-        assert!(matches!(repository.tree(tree.dir()), Err(GitError::NotATree(_))));
-    }
-
-    #[test]
-    fn a_diff_has_all_that_changed_and_changes_nothing() {
-        let scene = Scene::new();
-        let (_, tree, base) = tree(&scene);
-        let git = |args: &[&str]| scene.git_in(tree.dir(), args);
-        scene.write("state/tree/committed", "c\n");
-        git(&["add", "-A"]);
-        git(&["commit", "-q", "-m", "c"]);
-        scene.write("state/tree/staged", "s\n");
-        git(&["add", "-A"]);
-        scene.write("state/tree/file", "one\n2\nthree\n").write("state/tree/new", "u\n");
-        fs::write(tree.dir().join("binary"), b"\0\x01\xff").unwrap();
-        // Somebody else's work is none of it.
-        scene.write("foreign", "f\n").commit("foreign");
-        let before = git(&["status", "--porcelain"]);
-        let diff = tree.diff(&base, 100_000, &[]).unwrap();
-        let diff: Vec<&str> = diff.lines().filter(|line| !line.starts_with("index ")).collect();
-        insta::assert_snapshot!(diff.join("\n"), @r"
-         binary    | Bin 0 -> 3 bytes
-         committed |   1 +
-         file      |   2 +-
-         new       |   1 +
-         staged    |   1 +
-         5 files changed, 4 insertions(+), 1 deletion(-)
-
-        diff --git a/binary b/binary
-        new file mode 100644
-        Binary files /dev/null and b/binary differ
-        diff --git a/committed b/committed
-        new file mode 100644
-        --- /dev/null
-        +++ b/committed
-        @@ -0,0 +1 @@
-        +c
-        diff --git a/file b/file
-        --- a/file
-        +++ b/file
-        @@ -1,3 +1,3 @@
-         one
-        -two
-        +2
-         three
-        diff --git a/new b/new
-        new file mode 100644
-        --- /dev/null
-        +++ b/new
-        @@ -0,0 +1 @@
-        +u
-        diff --git a/staged b/staged
-        new file mode 100644
-        --- /dev/null
-        +++ b/staged
-        @@ -0,0 +1 @@
-        +s
-        ");
-        assert_eq!(git(&["status", "--porcelain"]), before);
-        let short = tree.diff(&base, 200, &[]).unwrap();
-        assert!(short.len() < 260 && short.contains("bytes left out"), "{short}");
-    }
-}
+mod tests;

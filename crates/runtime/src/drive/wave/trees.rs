@@ -12,7 +12,9 @@ use crate::world::World;
 #[derive(Clone)]
 pub(in crate::drive) struct Ground {
     repository: Repository,
-    /// The state directory, where it is below the top. What is in it is never committed.
+    /// The state directory.
+    state_dir: PathBuf,
+    /// Where it is below the top, if it is. What is in it is never committed.
     state: Option<PathBuf>,
 }
 
@@ -33,7 +35,7 @@ impl Ground {
         let below =
             real.and_then(|dir| dir.strip_prefix(repository.top()).ok().map(Path::to_owned));
         let state = below.filter(|dir| !dir.as_os_str().is_empty());
-        Ok(Ground { repository, state })
+        Ok(Ground { repository, state_dir: state_dir.to_owned(), state })
     }
 
     /// The commit that branches begin at.
@@ -44,6 +46,7 @@ impl Ground {
     /// Has git know of the tree of a branch, before anybody works in one.
     pub(super) fn register(&self, order: &BranchOrder, dir: &Path) -> Result<(), GitError> {
         let Some(base) = &order.base else { return Ok(()) };
+        self.check_way(dir)?;
         let branch = branch_name(&[&order.start.wave_id, &order.start.branch_id]);
         self.repository.register_worktree(&tree_dir(dir), &branch, base)
     }
@@ -69,7 +72,7 @@ impl Ground {
         let branch = branch_name(&[&order.wave_id, &order.branch_id]);
         let gathered = self.gather(order, &branch, dir);
         match gathered.and_then(|gathered| self.offer(order, &branch, &gathered)) {
-            Err(error @ (GitError::Failed { .. } | GitError::NotATree(_))) => {
+            Err(error @ (GitError::Failed { .. } | GitError::NotATree(_) | GitError::Link(_))) => {
                 let commit = self.repository.tip(&branch)?.unwrap_or_default();
                 let failed = Merge::new(MergeOutcome::Failed, &branch, &commit);
                 Ok(Merge { detail: error.to_string(), ..failed })
@@ -78,9 +81,21 @@ impl Ground {
         }
     }
 
+    /// Makes sure that the directory of a branch is where we made it. Behind a link we would commit and
+    /// clear away what is not ours.
+    fn check_way(&self, dir: &Path) -> Result<(), GitError> {
+        let ours = dir.ancestors().take_while(|above| *above != self.state_dir);
+        let is_link = |path: &&Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+        let link = ours.into_iter().find(is_link);
+        link.map_or(Ok(()), |link| Err(GitError::Link(link.to_owned())))
+    }
+
     /// Makes sure that nothing is lost with a tree. One that is no tree any more was being removed.
     fn check_committed(&self, dir: &Path) -> Result<(), GitError> {
-        let Ok(tree) = self.repository.tree(dir) else { return Ok(()) };
+        let tree = match self.repository.tree(dir) {
+            Err(GitError::NotATree(_)) => return Ok(()),
+            tree => tree?,
+        };
         match tree.left_over(&self.except())?.into_iter().next() {
             Some(path) => Err(GitError::NotCommitted { tree: dir.to_owned(), path }),
             None => Ok(()),
@@ -92,6 +107,7 @@ impl Ground {
     }
 
     fn gather(&self, order: &MergeOrder, branch: &str, dir: &Path) -> Result<Gathered, GitError> {
+        self.check_way(dir)?;
         let message = format!("Keep what {} of {} left", order.branch_id, order.wave_id);
         self.repository.tree(&tree_dir(dir))?.gather(branch, &message, &self.except())
     }
@@ -139,7 +155,9 @@ impl Ground {
             if merge.outcome == MergeOutcome::Failed {
                 return Ok(());
             }
-            let tree = tree_dir(&dir(&branch_id));
+            let dir = dir(&branch_id);
+            self.check_way(&dir)?;
+            let tree = tree_dir(&dir);
             self.check_committed(&tree)?;
             self.repository.remove_worktree(&tree)?;
             if merge.outcome.is_settled() {
