@@ -11,6 +11,9 @@ use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{Reaped, tell, until};
 use insta::assert_snapshot;
 
+#[path = "waves_trees/hostile.rs"]
+mod hostile;
+
 const SETTINGS: &str =
     "parallel.enabled = true\nparallel.max_branches = 4\nparallel.isolation = 'worktree'";
 

@@ -100,14 +100,11 @@ impl Tree {
         message: &str,
         except: &[&Path],
     ) -> Result<Gathered, GitError> {
-        // A git that we started before we were killed may still be at it.
-        let lock = guard::lock(&self.git_dir.join("autoloop.lock"), self.git.world())?;
-        let tree = Tree { git: self.git.holding(lock), ..self.clone() };
+        let tree = self.alone()?;
         let git = &tree.git;
-        tree.break_locks()?;
         let unmerged = git.run(["ls-files", "-z", "--unmerged"])?.out.bytes > 0;
         let unfinished = under_way(&tree.git_dir).or(unmerged.then_some("a merge"));
-        tree.leave_branches()?;
+        tree.take_off(branch)?;
         tree.commit_all(message, except)?;
         let head = tree.head()?;
         let set = |name: &str| move_reference(git, &reference(name), &head);
@@ -166,14 +163,37 @@ impl Tree {
         Ok(shown?.out.text())
     }
 
-    /// Has no branch move along with what is committed here: the one that is checked out may be that
-    /// of the project, or a name for it. Only a branch without commits stays, which is nobody else's.
-    fn leave_branches(&self) -> Result<(), GitError> {
-        let said = self.git.ask(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])?;
-        match said.code {
-            0 => move_reference(&self.git, "HEAD", &said.line()),
-            _ => Ok(()),
+    /// Takes a tree that nobody works in any more off whatever branch it is on, and its own branch off
+    /// whatever that is a name for, so that neither moves with the branch of the project. A tree
+    /// on that would seem to undo whatever is brought back.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot do it.
+    pub fn detach(&self, branch: &str) -> Result<(), GitError> {
+        self.alone()?.take_off(branch)
+    }
+
+    /// The tree, of which we are sure that no other git works in it: one that we started before we were
+    /// killed may still be at it, and others can have left locks.
+    fn alone(&self) -> Result<Tree, GitError> {
+        let lock = guard::lock(&self.git_dir.join("autoloop.lock"), self.git.world())?;
+        let tree = Tree { git: self.git.holding(lock), ..self.clone() };
+        tree.break_locks()?;
+        Ok(tree)
+    }
+
+    /// A branch without commits stays, which is nobody else's.
+    fn take_off(&self, branch: &str) -> Result<(), GitError> {
+        for name in ["HEAD", &reference(branch)] {
+            let is_for_another = self.git.ask(["symbolic-ref", "--quiet", name])?.code == 0;
+            let commit = format!("{name}^{{commit}}");
+            let said = self.git.ask(["rev-parse", "--verify", "--quiet", &commit])?;
+            if is_for_another && said.code == 0 {
+                move_reference(&self.git, name, &said.line())?;
+            }
         }
+        Ok(())
     }
 
     /// Removes what a git left that was killed: nobody else works in the tree.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use autoloop_core::prompt::wave::OwnTree;
 use autoloop_core::wave::{BranchOrder, Merge, MergeOrder, MergeOutcome, Wave, named_files};
 
-use crate::git::{Brought, Gathered, GitError, Offer, Repository, branch_name};
+use crate::git::{Brought, Gathered, GitError, Offer, Repository, Tree, branch_name};
 use crate::world::World;
 
 /// Where the trees of branches come from, and where their work goes.
@@ -66,13 +66,41 @@ impl Ground {
         Ok(OwnTree { dir: place.display().to_string(), branch })
     }
 
+    /// Makes sure, before the first work is brought back, that no tree is on the branch of the project,
+    /// which moves then. A tree that cannot be used is told when its turn comes.
+    pub(super) fn detach(
+        &self,
+        wave: &Wave,
+        dir: impl Fn(&str) -> PathBuf,
+    ) -> Result<(), GitError> {
+        if wave.branches.iter().any(|branch| branch.merge.is_some()) {
+            return Ok(());
+        }
+        for place in 0..wave.branches.len() {
+            let branch_id = format!("branch-{}", place + 1);
+            let branch = branch_name(&[&wave.id, &branch_id]);
+            let tree = self.tree(&dir(&branch_id));
+            match tree.and_then(|tree| tree.detach(&branch)) {
+                Err(error) if !is_outcome(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The tree of a branch, if it is where we made it.
+    fn tree(&self, dir: &Path) -> Result<Tree, GitError> {
+        self.check_way(dir)?;
+        self.repository.tree(&tree_dir(dir))
+    }
+
     /// Commits what a branch left and brings it back, if the branch ended well. What git cannot do is an
     /// outcome too, unless it is a matter of another moment.
     pub(super) fn bring_back(&self, order: &MergeOrder, dir: &Path) -> Result<Merge, GitError> {
         let branch = branch_name(&[&order.wave_id, &order.branch_id]);
         let gathered = self.gather(order, &branch, dir);
         match gathered.and_then(|gathered| self.offer(order, &branch, &gathered)) {
-            Err(error @ (GitError::Failed { .. } | GitError::NotATree(_) | GitError::Link(_))) => {
+            Err(error) if is_outcome(&error) => {
                 let commit = self.repository.tip(&branch)?.unwrap_or_default();
                 let failed = Merge::new(MergeOutcome::Failed, &branch, &commit);
                 Ok(Merge { detail: error.to_string(), ..failed })
@@ -107,9 +135,8 @@ impl Ground {
     }
 
     fn gather(&self, order: &MergeOrder, branch: &str, dir: &Path) -> Result<Gathered, GitError> {
-        self.check_way(dir)?;
         let message = format!("Keep what {} of {} left", order.branch_id, order.wave_id);
-        self.repository.tree(&tree_dir(dir))?.gather(branch, &message, &self.except())
+        self.tree(dir)?.gather(branch, &message, &self.except())
     }
 
     fn offer(
@@ -167,6 +194,11 @@ impl Ground {
         });
         cleared.filter_map(Result::err).collect()
     }
+}
+
+/// Whether an error is about a tree, and is told as what became of its branch.
+fn is_outcome(error: &GitError) -> bool {
+    matches!(error, GitError::Failed { .. } | GitError::NotATree(_) | GitError::Link(_))
 }
 
 /// Where the tree of a branch is.
