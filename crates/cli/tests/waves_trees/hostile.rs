@@ -96,8 +96,9 @@ fn a_branch_that_loses_its_tree_to_another_keeps_what_it_committed() {
 fn a_branch_that_removes_the_files_of_the_wave_ends_nobody_else() {
     let sandbox = beside("rm -rf $AUTOLOOP_STATE_DIR/waves");
     let output = sandbox.run(&["run", ".", "-i", "2"]);
-    eprintln!("{output}\n{}", sandbox.story());
     assert_eq!(output.code, Some(1), "{output}");
+    assert_eq!(outcomes(&sandbox), "branch-1 failed\nbranch-2 failed\nbranch-3 failed");
+    assert_eq!(sandbox.fields("loop.stop", "reason").last().unwrap(), "max_iterations");
 }
 
 /// Settings that run programs: what a branch writes to the settings of the project is what the git of
