@@ -29,7 +29,7 @@ pub enum GitError {
     #[error("{} is a link to elsewhere, where nothing is touched; remove it and go on", .0.display())]
     Link(PathBuf),
     /// Something in a tree would be lost with it.
-    #[error("{} in {} is not committed; save what you need of it and remove the tree", path.display(), tree.display())]
+    #[error("{} in {} is kept nowhere else; save what you need of it and remove the tree", path.display(), tree.display())]
     NotCommitted {
         /// The tree.
         tree: PathBuf,
@@ -123,7 +123,7 @@ mod tests {
         there is no commit in /p yet; make a first one
         /p is not a working tree of its own any more; what is in it was left alone
         /p is a link to elsewhere, where nothing is touched; remove it and go on
-        clone/ in /p is not committed; save what you need of it and remove the tree
+        clone/ in /p is kept nowhere else; save what you need of it and remove the tree
         git waits for /p/.git/index.lock; if no other git is at work there, one was killed: remove the file and go on
         another process has been bringing work back for 60 s, and holds /p
         the branch that is checked out in /p does not stand still; go on when nobody commits there

@@ -1,6 +1,6 @@
 //! One checkout: what is left lying in it, and what changed in it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -123,7 +123,8 @@ impl Tree {
         Ok(Gathered { tip, unfinished })
     }
 
-    /// What is neither committed nor ignored even after [`Tree::gather`]: repositories in the tree.
+    /// What is neither committed nor ignored even after [`Tree::gather`]: repositories in the tree,
+    /// and submodules, whose history git keeps with the tree.
     ///
     /// # Errors
     ///
@@ -131,7 +132,25 @@ impl Tree {
     pub fn left_over(&self, except: &[&Path]) -> Result<Vec<PathBuf>, GitError> {
         let mut left = untracked(&self.git)?;
         left.retain(|path| !except.iter().any(|except| path.starts_with(except)));
+        left.extend(self.submodules()?);
         Ok(left)
+    }
+
+    /// The submodules that somebody has looked into, or has had.
+    fn submodules(&self) -> Result<Vec<PathBuf>, GitError> {
+        let kept = fs::read_dir(self.git_dir.join("modules"));
+        let kept = kept.into_iter().flatten().flatten().map(|entry| entry.file_name().into());
+        let listed = self.git.run(["ls-files", "-z", "--stage"])?.names();
+        let linked = listed.iter().filter_map(|entry| {
+            let rest = entry.as_os_str().as_bytes().strip_prefix(b"160000 ")?;
+            let start = rest.iter().position(|byte| *byte == b'\t')? + 1;
+            Some(PathBuf::from(OsStr::from_bytes(&rest[start..])))
+        });
+        let mut found: Vec<PathBuf> =
+            linked.filter(|path| self.dir().join(path).join(".git").exists()).chain(kept).collect();
+        found.sort();
+        found.dedup();
+        Ok(found)
     }
 
     /// Everything that changed since a commit: commits, what is staged, what is not, and new files
@@ -224,11 +243,12 @@ fn shown(git: &Git, base: &str) -> Result<Said, GitError> {
 }
 
 /// Stages everything but what is ignored, excepted, or in a repository of its own, of which git would
-/// keep nothing but the name of a commit.
+/// keep nothing but the name of a commit. What a sparse checkout leaves out is staged as well where
+/// somebody wrote it.
 fn add_all(git: &Git, except: &[&Path]) -> Result<(), GitError> {
     let nested = untracked(git)?.into_iter().filter(|path| is_repository(path));
     let nested = nested.map(|path| spec(":(exclude,top,literal)", &path));
-    let words = ["add", "--all", "--ignore-errors", "--", ":/"].map(OsString::from);
+    let words = ["add", "--all", "--sparse", "--ignore-errors", "--", ":/"].map(OsString::from);
     git.run(words.into_iter().chain(nested))?;
     for path in except {
         let words = ["reset", "--quiet", "--"].map(OsString::from);

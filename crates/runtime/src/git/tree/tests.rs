@@ -233,3 +233,41 @@ fn the_branch_of_the_project_does_not_move_with_a_tree() {
     assert_eq!(scene.git(&["rev-parse", "main"]), base);
     assert_eq!(scene.git(&["status", "--porcelain"]), "");
 }
+
+#[test]
+fn submodules_are_not_thrown_away_with_a_tree() {
+    let scene = Scene::new();
+    scene.git(&["init", "-q", "state/source"]);
+    let source = scene.place("source");
+    let commit = ["-c", "user.name=a", "-c", "user.email=b", "commit", "-q", "-m", "x"];
+    scene.git_in(&source, &[&commit[..], &["--allow-empty"]].concat());
+    let (allowed, path) = ("protocol.file.allow=always", source.display().to_string());
+    scene.git(&["-c", allowed, "submodule", "--quiet", "add", &path, "sub"]);
+    scene.commit("with a submodule");
+    let (_, tree, _) = tree(&scene);
+    let git = |args: &[&str]| scene.git_in(tree.dir(), args);
+    assert_eq!(tree.left_over(&[]).unwrap().len(), 0, "it is not there");
+    git(&["-c", allowed, "submodule", "--quiet", "update", "--init"]);
+    assert_eq!(tree.left_over(&[]).unwrap(), [Path::new("sub")]);
+    // Its history stays when its files go.
+    git(&["submodule", "--quiet", "deinit", "sub"]);
+    assert_eq!(tree.left_over(&[]).unwrap(), [Path::new("sub")]);
+    fs::remove_dir_all(tree.git_dir.join("modules")).unwrap();
+    git(&["clone", "-q", &path, "sub"]);
+    assert_eq!(tree.left_over(&[]).unwrap(), [Path::new("sub")]);
+}
+
+#[test]
+fn what_a_sparse_checkout_leaves_out_can_be_written() {
+    let scene = Scene::new();
+    scene.write("in/file", "i").write("out/file", "o").commit("two directories");
+    scene.git(&["sparse-checkout", "set", "in"]);
+    let (_, tree, base) = tree(&scene);
+    assert!(!tree.dir().join("out").exists());
+    scene.write("state/tree/in/new", "i").write("state/tree/out/new", "o");
+    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    assert_eq!(
+        scene.git(&["diff", "--name-status", &base, &gathered.tip]),
+        "A\tin/new\nA\tout/new"
+    );
+}
