@@ -69,6 +69,10 @@ impl Repository {
             };
         }
         let (common, top, prefix) = (next(), next(), next());
+        // A setting can name another working tree, which is not to be touched for this one.
+        if !dir.canonicalize().is_ok_and(|dir| dir.starts_with(&top)) {
+            return Err(GitError::Elsewhere { dir: dir.to_owned(), top });
+        }
         Ok(Some(Repository { git: git.at(&top), top, common, prefix }))
     }
 
@@ -196,5 +200,8 @@ mod tests {
         let bare = scene.top.join("bare.git");
         scene.git(&["init", "-q", "--bare", "bare.git"]);
         assert!(matches!(Repository::find(&bare, &scene.world), Err(GitError::Bare(_))));
+        scene.git(&["config", "core.worktree", &bare.display().to_string()]);
+        let elsewhere = Repository::find(&scene.top, &scene.world);
+        assert!(matches!(elsewhere, Err(GitError::Elsewhere { .. })));
     }
 }

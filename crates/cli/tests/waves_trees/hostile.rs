@@ -140,3 +140,33 @@ fn a_lock_that_a_branch_leaves_in_its_tree_is_in_nobodys_way() {
     run(&sandbox);
     assert_eq!(outcomes(&sandbox), "branch-1 merged\nbranch-2 merged\nbranch-3 merged");
 }
+
+/// A tree that was made in part is made anew after a crash, which must not clear away anything else.
+#[test]
+fn a_directory_that_leads_elsewhere_is_not_cleared_away_after_a_crash() {
+    let hostile = "cd /; [ -e $P/home/again ] || { mv $D/branch-2 $D/aside; ln -s $P/home/aside $D/branch-2; touch $P/home/there; sleep 621; }";
+    let sandbox = beside(hostile);
+    sandbox.write("home/aside/tree/file", "mine");
+    let mut command = sandbox.command();
+    command.args(["run", ".", "-i", "2"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut harness = Reaped::start(command);
+    until("the link", || sandbox.path("home/there").exists().then_some(()));
+    harness.kill();
+    let resumed = sandbox.run(&["run", "--resume", ".", "-i", "2"]);
+    assert_eq!(text(&sandbox, "home/aside/tree/file"), "mine");
+    assert_snapshot!(unnamed(&sandbox, &resumed.to_string()), @"
+    exit 1
+    --- stderr
+    run [RUN] goes on
+    wave [RUN]-wave-1: 3 branches
+    autoloop: [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2 is a link to elsewhere, where nothing is touched; remove it and go on
+      hint: then `autoloop run --resume` goes on with the run
+    ");
+    let run = sandbox.fields("loop.start", "run").remove(0);
+    fs::remove_file(sandbox.path(format!(".autoloop/waves/{run}-wave-1/branches/branch-2")))
+        .unwrap();
+    sandbox.write("home/again", "");
+    assert_eq!(sandbox.run(&["run", "--resume", ".", "-i", "2"]).code, Some(1));
+    assert_eq!(outcomes(&sandbox), "branch-1 merged\nbranch-2 merged\nbranch-3 merged");
+    assert_eq!(sandbox.survivors(), "");
+}

@@ -19,6 +19,14 @@ pub enum GitError {
     /// There is no repository.
     #[error("{} is in no git repository; run `git init` there and commit what there is", .0.display())]
     Outside(PathBuf),
+    /// Its settings say that the files are somewhere else.
+    #[error("git takes {} for the working tree of {}; see what `git config core.worktree` says there", top.display(), dir.display())]
+    Elsewhere {
+        /// The directory.
+        dir: PathBuf,
+        /// What git takes for the top of its working tree.
+        top: PathBuf,
+    },
     /// There is nothing to begin from.
     #[error("there is no commit in {} yet; make a first one", .0.display())]
     Unborn(PathBuf),
@@ -103,6 +111,7 @@ mod tests {
             GitError::TooOld("2.34.1".into()),
             GitError::Bare(path()),
             GitError::Outside(path()),
+            GitError::Elsewhere { dir: path(), top: "/q".into() },
             GitError::Unborn(path()),
             GitError::NotATree(path()),
             GitError::Link(path()),
@@ -120,6 +129,7 @@ mod tests {
         git 2.38 or later is needed, and this is 2.34.1
         /p is a bare repository, without files to work on; use a clone or a worktree of it
         /p is in no git repository; run `git init` there and commit what there is
+        git takes /q for the working tree of /p; see what `git config core.worktree` says there
         there is no commit in /p yet; make a first one
         /p is not a working tree of its own any more; what is in it was left alone
         /p is a link to elsewhere, where nothing is touched; remove it and go on
