@@ -4,7 +4,7 @@ use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     chain, config, demo, doctor, emit, init, inspect, journal, loops, memory, presets, replay,
-    review, run, script,
+    review, run, script, slots, tasks,
 };
 
 /// Runs coding agents in loops that can be trusted.
@@ -34,7 +34,9 @@ pub(crate) enum Command {
     Journal(journal::Args),
     Config(config::Args),
     Memory(memory::Args),
+    Tasks(tasks::Args),
     Review(review::Args),
+    Slots(slots::Args),
     Doctor(doctor::Args),
     Demo(demo::Args),
     #[command(name = "__script", hide = true)]

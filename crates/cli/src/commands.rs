@@ -19,6 +19,8 @@ pub(crate) mod run;
 pub(crate) mod script;
 mod settings;
 pub(crate) mod shim;
+pub(crate) mod slots;
+pub(crate) mod tasks;
 
 use autoloop_runtime::world::World;
 
@@ -38,7 +40,9 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Journal(args) => journal::run(&args, world),
         Command::Config(args) => config::run(&args, world),
         Command::Memory(args) => memory::run(&args, world),
+        Command::Tasks(args) => tasks::run(&args, world),
         Command::Review(args) => review::run(&args, world),
+        Command::Slots(args) => slots::run(&args),
         Command::Doctor(args) => doctor::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
         Command::Script(args) => script::run(&args, world),

@@ -82,6 +82,7 @@ fn shows_every_setting() {
     backend.command = "claude"
     backend.args = []
     backend.prompt_mode = "arg"
+    # backend.output is not set: told by the kind
     backend.timeout_ms = 300000
     backend.grace_ms = 5000
     backend.leftovers = "kill"
@@ -93,6 +94,7 @@ fn shows_every_setting() {
     # review.command is not set: as backend.command
     # review.args is not set: as backend.args
     # review.prompt_mode is not set: as backend.prompt_mode
+    # review.output is not set: as backend.output
     review.timeout_ms = 300000
     # review.prompt is not set: review.prompt_file is looked at
     review.prompt_file = "metareview.md"

@@ -94,8 +94,15 @@ const CHAINED_SCRIPT: &str =
 /// A chain that would never end.
 const CIRCULAR: &str = "[[chain]]\nname = \"ship\"\nsteps = [\"draft\", \"ship\"]\n";
 
+/// What a reviewer printed: a verdict, one with a brace before it, and the stream of a client.
+const DRIFT: &str = "The parser is fine. The tests are not:\n\n{\"verdict\": \"drift\", \"followUpPrompt\": \"test an empty line\"}\n";
+const BRACES: &str =
+    "`fn f() { 1 }` is fine.\n{\"verdict\": \"pass\", \"followUpPrompt\": \"ok\"}\n";
+const CLAUDE: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"{\"verdict\": \"pass\", \"followUpPrompt\": \"ok\"}"}
+"#;
+
 /// What there is before the first block of a page: the files of some projects.
-const PROJECTS: [(&str, &str, &str); 12] = [
+const PROJECTS: [(&str, &str, &str); 15] = [
     ("reviewed", ".autoloop/journal.jsonl", REVIEWED),
     ("reviewed", "harness.md", "Be careful.\nTest it.\nTest it again.\n"),
     ("planned", "topology.toml", ROLES),
@@ -108,6 +115,9 @@ const PROJECTS: [(&str, &str, &str); 12] = [
     ("chained", "draft/autoloops.toml", CHAINED_LOOP),
     ("chained", "polish/autoloops.toml", CHAINED_LOOP),
     ("circular", "chains.toml", CIRCULAR),
+    ("reviewer", "drift.txt", DRIFT),
+    ("reviewer", "braces.txt", BRACES),
+    ("reviewer", "claude.jsonl", CLAUDE),
 ];
 
 /// What a block may run besides `autoloop`. A line with a program that is not installed is passed over.

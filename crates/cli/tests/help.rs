@@ -28,6 +28,7 @@ fn without_arguments_it_says_what_can_be_done() {
       config   Show the settings of a loop
       memory   Remember things across iterations and runs
       review   Undo what a metareview changed
+      slots    Try what the review of a slot goes by
       doctor   Check whether loops can be run here
       demo     Watch a whole run with scripted agents, in a project to be thrown away
 

@@ -147,6 +147,24 @@ fn a_failing_and_a_slow_branch_are_told_and_the_run_decides() {
 }
 
 #[test]
+fn nothing_of_a_branch_outlives_its_time() {
+    // The agent ignores requests to end, and so does a child that left its session.
+    let branch = "trap '' TERM
+        (setsid sh -c 'trap \"\" TERM; echo $$ > child; while :; do sleep 0.05; done' &)
+        echo $$ > agent
+        while :; do sleep 0.05; done";
+    let parent = format!(
+        "{ASK}\nif [ $N = 2 ]; then for left in agent child; do kill -0 $(cat $left) && echo $left lives || echo $left is gone; done; fi"
+    );
+    let settings = "parallel.branch_timeout_ms = 700";
+    let sandbox = waves(&parent.replace("\\n- look at b\\n- look at c", ""), branch, settings);
+    assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
+    assert_eq!(sandbox.fields("wave.timeout", "timed_out_branches"), ["branch-1"]);
+    let said = sandbox.fields("iteration.finish", "output").pop().unwrap();
+    assert_eq!(said, r"agent is gone\u000achild is gone\u000a");
+}
+
+#[test]
 fn an_event_is_handed_over_once_for_each_part() {
     let ask = "[ $N = 1 ] && $T emit tasks.ready.parallel \"$(printf -- '1. one\\n2. two')\"; true";
     let sandbox = waves(ask, "$T emit built; echo $AUTOLOOP_ALLOWED_EVENTS", "");

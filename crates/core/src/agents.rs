@@ -4,19 +4,35 @@
 //! size and in bounded memory, and gives an [`Answer`] in the end. One file a client.
 
 mod answer;
+mod claude;
+mod codex;
+mod events;
 mod lines;
 mod pi;
 
+use crate::config::choice::words;
+
+use claude::Claude;
+use codex::Codex;
+use events::Events;
+use pi::Pi;
+
 pub use answer::{Answer, Dollars, Outcome, Usage};
 
-/// What an agent prints.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stream {
-    /// Its answer, as it is.
-    #[default]
-    Plain,
-    /// The events of `pi --mode json`, a JSON object in every line.
-    Pi,
+words! {
+    /// What an agent prints (`backend.output`).
+    #[derive(Default)]
+    Stream {
+        /// Its answer, as it is.
+        #[default]
+        Plain = "plain",
+        /// The messages of `claude -p --output-format stream-json`, or the one of `--output-format json`.
+        Claude = "claude",
+        /// The events of `codex exec --json`.
+        Codex = "codex",
+        /// The events of `pi --mode json`.
+        Pi = "pi",
+    }
 }
 
 impl Stream {
@@ -24,7 +40,9 @@ impl Stream {
     pub fn decoder(self) -> Option<Decoder> {
         match self {
             Stream::Plain => None,
-            Stream::Pi => Some(Decoder(Client::Pi(pi::Decoder::default()))),
+            Stream::Claude => Some(Decoder(Client::Claude(Events::default()))),
+            Stream::Codex => Some(Decoder(Client::Codex(Events::default()))),
+            Stream::Pi => Some(Decoder(Client::Pi(Events::default()))),
         }
     }
 }
@@ -35,21 +53,27 @@ pub struct Decoder(Client);
 
 #[derive(Debug)]
 enum Client {
-    Pi(pi::Decoder),
+    Claude(Events<Claude>),
+    Codex(Events<Codex>),
+    Pi(Events<Pi>),
 }
 
 impl Decoder {
     /// Takes the next piece.
     pub fn push(&mut self, piece: &[u8]) {
         match &mut self.0 {
-            Client::Pi(decoder) => decoder.push(piece),
+            Client::Claude(events) => events.push(piece),
+            Client::Codex(events) => events.push(piece),
+            Client::Pi(events) => events.push(piece),
         }
     }
 
     /// Says that nothing more comes.
     pub fn finish(self) -> Answer {
         match self.0 {
-            Client::Pi(decoder) => decoder.finish(),
+            Client::Claude(events) => events.finish(),
+            Client::Codex(events) => events.finish(),
+            Client::Pi(events) => events.finish(),
         }
     }
 }

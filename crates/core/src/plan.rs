@@ -316,6 +316,7 @@ mod tests {
             command: "claude".into(),
             args: vec![],
             prompt_mode: PromptMode::Arg,
+            output: None,
             timeout: Duration::from_secs(300),
             grace: Duration::from_secs(5),
             leftovers: Leftovers::Kill,

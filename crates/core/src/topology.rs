@@ -65,6 +65,8 @@ pub struct RoleBackend {
     pub args: Option<Vec<String>>,
     /// `backend_prompt_mode`
     pub prompt_mode: Option<String>,
+    /// `backend_output`
+    pub output: Option<String>,
     /// `backend_timeout_ms`
     pub timeout_ms: Option<u64>,
 }

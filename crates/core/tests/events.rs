@@ -112,6 +112,14 @@ system_events! {
     review_start: ReviewStart { kind, backend_kind, command, prompt_mode, prompt, timeout_ms, enforcement }
     review_finish: ReviewFinish { kind, exit_code, timed_out, output, diff }
     review_violation: ReviewViolation { kind, path, what, outcome, beneath }
+    queue_added: QueueAdded { task, title, description, acceptance, priority, after, by }
+    queue_claimed: QueueClaimed { task, owner, until, fence }
+    queue_renewed: QueueRenewed { task, until, fence }
+    queue_released: QueueReleased { task, reason, by, fence }
+    queue_closed: QueueClosed { task, reason, by, fence }
+    queue_reopened: QueueReopened { task, reason, by }
+    queue_linked: QueueLinked { task, after }
+    queue_unlinked: QueueUnlinked { task, after }
     event_invalid: EventInvalid { recent_event, emitted, suggested_roles, allowed_events, reason }
     journal_repaired: JournalRepaired { offset, bytes }
     wave_start: WaveStart { wave_id, trigger_topic, branch_count, opening_recent_event, opening_roles, opening_events, objectives }

@@ -35,6 +35,8 @@ macro_rules! words {
     };
 }
 
+pub(crate) use words;
+
 words! {
     /// What sort of agent a backend is (`backend.kind`).
     BackendKind {

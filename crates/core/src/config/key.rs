@@ -3,6 +3,7 @@
 use super::choice::{
     BackendKind, Isolation, ItemSource, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy,
 };
+use crate::agents::Stream;
 use crate::run_id::RunIdFormat;
 
 /// What a setting may be.
@@ -118,6 +119,8 @@ keys! {
         "Arguments for it, in front of the prompt.";
     BackendPromptMode "backend.prompt_mode": Kind::Choice(PromptMode::WORDS), Preset::Value("arg"),
         "How the prompt reaches it: as an argument, on standard input or in a file.";
+    BackendOutput "backend.output": Kind::MaybeChoice(Stream::WORDS), Preset::Nothing("told by the kind"),
+        "What it prints: its answer, or the stream of a client that the answer is taken out of.";
     BackendTimeout "backend.timeout_ms": Kind::Millis { least: 1 }, Preset::Value("300000"),
         "How long one iteration may take.";
     BackendGrace "backend.grace_ms": Kind::Millis { least: 0 }, Preset::Value("5000"),
@@ -139,6 +142,8 @@ keys! {
         "Arguments for it.";
     ReviewPromptMode "review.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Like(Key::BackendPromptMode),
         "How the prompt reaches it.";
+    ReviewOutput "review.output": Kind::MaybeChoice(Stream::WORDS), Preset::Like(Key::BackendOutput),
+        "What it prints.";
     ReviewTimeout "review.timeout_ms": Kind::Millis { least: 1 }, Preset::Value("300000"),
         "How long a metareview may take, whatever backend.timeout_ms says.";
     ReviewPrompt "review.prompt": Kind::Text, Preset::Nothing("review.prompt_file is looked at"),

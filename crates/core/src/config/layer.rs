@@ -350,7 +350,8 @@ impl Reader<'_> {
         }
         self.text(Key::BackendCommand, &command, span.clone());
         self.add(Key::BackendArgs, Change::Replace(Value::List(args)), span.clone());
-        self.add(Key::BackendKind, Change::Replace(Value::Unset), span);
+        self.add(Key::BackendKind, Change::Replace(Value::Unset), span.clone());
+        self.add(Key::BackendOutput, Change::Replace(Value::Unset), span);
     }
 
     fn words(&mut self, text: &str) -> Option<Vec<String>> {

@@ -71,15 +71,26 @@ pub struct Place {
 }
 
 impl Place {
+    /// The beginning of a text.
+    pub const START: Place = Place { line: 1, column: 1 };
+
     /// The place of a byte.
     pub fn of(text: &str, byte: usize) -> Place {
-        let before = &text.as_bytes()[..byte.min(text.len())];
-        let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
+        Place::START.behind(&text.as_bytes()[..byte.min(text.len())])
+    }
+
+    /// The place behind these bytes, which begin here.
+    #[must_use]
+    pub fn behind(self, bytes: &[u8]) -> Place {
         // A character is counted by its first byte.
         let is_first = |byte: &&u8| **byte & 0b1100_0000 != 0b1000_0000;
-        Place {
-            line: memchr::memchr_iter(b'\n', before).count() + 1,
-            column: before[line_start..].iter().filter(is_first).count() + 1,
+        let characters = |bytes: &[u8]| bytes.iter().filter(is_first).count();
+        match memchr::memrchr(b'\n', bytes) {
+            None => Place { column: self.column + characters(bytes), ..self },
+            Some(newline) => Place {
+                line: self.line + memchr::memchr_iter(b'\n', bytes).count(),
+                column: 1 + characters(&bytes[newline + 1..]),
+            },
         }
     }
 }

@@ -252,6 +252,7 @@ fn each_value_tells_where_it_came_from() {
     backend.command = "pi"                           # user: /home/a/.config/autoloop/config.toml, line 1
     backend.args = []                                # default
     backend.prompt_mode = "arg"                      # default
+    # backend.output is not set: told by the kind
     backend.timeout_ms = 300000                      # default
     backend.grace_ms = 5000                          # default
     backend.leftovers = "kill"                       # default
@@ -263,6 +264,7 @@ fn each_value_tells_where_it_came_from() {
     # review.command is not set: as backend.command
     # review.args is not set: as backend.args
     # review.prompt_mode is not set: as backend.prompt_mode
+    # review.output is not set: as backend.output
     review.timeout_ms = 2                            # repo override: /r/o.toml, line 1
     # review.prompt is not set: review.prompt_file is looked at
     review.prompt_file = "metareview.md"             # default
@@ -313,6 +315,7 @@ fn each_value_tells_where_it_came_from() {
       "backend.command": "pi",
       "backend.args": [],
       "backend.prompt_mode": "arg",
+      "backend.output": null,
       "backend.timeout_ms": 300000,
       "backend.grace_ms": 5000,
       "backend.leftovers": "kill",
@@ -323,6 +326,7 @@ fn each_value_tells_where_it_came_from() {
       "review.command": null,
       "review.args": null,
       "review.prompt_mode": null,
+      "review.output": null,
       "review.timeout_ms": 2,
       "review.prompt": null,
       "review.prompt_file": "metareview.md",

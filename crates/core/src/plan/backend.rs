@@ -24,6 +24,8 @@ pub struct BackendPlan {
     pub args: Vec<String>,
     /// How the prompt reaches it.
     pub prompt_mode: PromptMode,
+    /// What it prints, where somebody says it.
+    pub output: Option<Stream>,
     /// How long it may take.
     pub timeout: Duration,
     /// How long it has to end when it is told to.
@@ -61,6 +63,7 @@ impl BackendPlan {
             prompt_mode: settings
                 .choice(Key::BackendPromptMode, PromptMode::from_word)
                 .unwrap_or(PromptMode::Arg),
+            output: settings.choice(Key::BackendOutput, Stream::from_word),
             timeout: settings.time(Key::BackendTimeout),
             grace: settings.time(Key::BackendGrace),
             leftovers: settings
@@ -84,6 +87,7 @@ impl BackendPlan {
             prompt_mode: settings
                 .choice(Key::ReviewPromptMode, PromptMode::from_word)
                 .unwrap_or(self.prompt_mode),
+            output: settings.choice(Key::ReviewOutput, Stream::from_word).or(self.output),
             timeout: settings.time(Key::ReviewTimeout),
             ..self.clone()
         }
@@ -134,6 +138,7 @@ impl BackendPlan {
         let command = word(read(Key::ReviewCommand, "backend_command", own.command.as_deref()));
         let mode = own.prompt_mode.as_deref();
         let mode = word(read(Key::ReviewPromptMode, "backend_prompt_mode", mode));
+        let output = word(read(Key::BackendOutput, "backend_output", own.output.as_deref()));
         let millis = own.timeout_ms.map(|millis| millis.to_string());
         let timeout = read(Key::BackendTimeout, "backend_timeout_ms", millis.as_deref());
         if own.args.iter().flatten().any(|arg| arg.contains('\0')) {
@@ -153,6 +158,7 @@ impl BackendPlan {
             prompt_mode: mode
                 .and_then(|mode| PromptMode::from_word(&mode))
                 .unwrap_or(self.prompt_mode),
+            output: output.and_then(|output| Stream::from_word(&output)).or(self.output),
             timeout: match timeout {
                 Some(Value::Time(timeout)) => timeout,
                 _ => self.timeout,
@@ -163,9 +169,12 @@ impl BackendPlan {
 
     /// What it prints.
     pub fn stream(&self) -> Stream {
-        match self.kind {
-            BackendKind::Pi => Stream::Pi,
-            BackendKind::Command | BackendKind::Script | BackendKind::Replay => Stream::Plain,
+        match (self.kind, self.output) {
+            // A journal has answers, whatever they were taken out of.
+            (BackendKind::Replay, _) => Stream::Plain,
+            (_, Some(output)) => output,
+            (BackendKind::Pi, None) => Stream::Pi,
+            (BackendKind::Command | BackendKind::Script, None) => Stream::Plain,
         }
     }
 }
@@ -288,6 +297,27 @@ mod tests {
         let own = role(text, "backend_prompt_mode = 'stdin'\nbackend_kind = 'script'");
         assert_eq!((own.prompt_mode, own.kind), (PromptMode::Stdin, BackendKind::Script));
         assert_eq!((&own.command[..], &own.args[..]), ("claude", &["-p".to_owned()][..]));
+    }
+
+    #[test]
+    fn the_output_is_told_by_the_kind_or_by_somebody() {
+        for (text, stream) in [
+            ("", Stream::Plain),
+            ("backend.command = 'pi'", Stream::Pi),
+            ("backend = { command = 'pi', output = 'plain' }", Stream::Plain),
+            ("backend.output = 'claude'", Stream::Claude),
+            ("backend = { command = 'a.toml', kind = 'script', output = 'codex' }", Stream::Codex),
+            ("backend = { command = 'j', kind = 'replay', output = 'codex' }", Stream::Plain),
+        ] {
+            assert_eq!(plan(text, "").unwrap().backend.stream(), stream, "{text}");
+            assert_eq!(review(text).stream(), stream, "{text}");
+            assert_eq!(role(text, "").stream(), stream, "{text}");
+        }
+        let claude = "backend.output = 'claude'";
+        assert_eq!(role(claude, "backend_output = 'pi'").stream(), Stream::Pi);
+        assert_eq!(review(&format!("{claude}\nreview.output = 'codex'")).stream(), Stream::Codex);
+        let bad = plan("", "[[role]]\nid = 'odd'\nbackend_output = 'jsonl'").unwrap_err();
+        insta::assert_snapshot!(bad[0], @r#"backend_output of role 'odd' is "jsonl"; accepted is "plain", "claude", "codex" or "pi""#);
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub struct UnknownKey {
 /// The keys of the file itself.
 const KEYS: [&str; 4] = ["name", "completion", "role", "handoff"];
 /// The keys of a role.
-const ROLE_KEYS: [&str; 9] = [
+const ROLE_KEYS: [&str; 10] = [
     "id",
     "emits",
     "prompt",
@@ -94,6 +94,7 @@ const ROLE_KEYS: [&str; 9] = [
     "backend_command",
     "backend_args",
     "backend_prompt_mode",
+    "backend_output",
     "backend_timeout_ms",
 ];
 
@@ -200,6 +201,7 @@ fn read_role(
             None => None,
         },
         prompt_mode: text_of(table, "backend_prompt_mode")?,
+        output: text_of(table, "backend_output")?,
         timeout_ms: number_of(table, "backend_timeout_ms")?,
     };
     Ok((span, Role { id, emits, prompt, backend }))

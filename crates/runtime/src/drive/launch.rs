@@ -46,8 +46,8 @@ impl Turn<'_> {
     fn spool(&self, dir: &Path, stream: Stream) -> Spool {
         let stdout = match (stream, self.review) {
             (Stream::Plain, _) => format!("{}.out", self.name()),
-            (Stream::Pi, "") => format!("pi-stream.{}.jsonl", self.iteration),
-            (Stream::Pi, _) => format!("pi-review.{}.jsonl", self.iteration),
+            (client, "") => format!("{client}-stream.{}.jsonl", self.iteration),
+            (client, _) => format!("{client}-review.{}.jsonl", self.iteration),
         };
         Spool { stdout: dir.join(stdout), stderr: dir.join(format!("{}.err", self.name())) }
     }
@@ -199,9 +199,12 @@ fn prompt_argument(kind: BackendKind, path: &Path) -> OsString {
 /// What a well-known agent needs to be run without a person, where nobody said otherwise.
 fn usual_arguments(backend: &BackendPlan) -> impl Iterator<Item = OsString> {
     let is_claude = Path::new(&backend.command).file_name().is_some_and(|name| name == "claude");
-    let usual: &[&str] = match is_claude && backend.args.is_empty() {
-        true => &["-p", "--dangerously-skip-permissions"],
-        false => &[],
+    let usual: &[&str] = match (is_claude && backend.args.is_empty(), backend.stream()) {
+        (false, _) => &[],
+        (true, Stream::Claude) => {
+            &["-p", "--dangerously-skip-permissions", "--output-format", "stream-json", "--verbose"]
+        }
+        (true, _) => &["-p", "--dangerously-skip-permissions"],
     };
     usual.iter().map(OsString::from)
 }
@@ -248,6 +251,7 @@ mod tests {
         let lines = [
             "",
             "backend.args = ['-p']",
+            "backend.output = 'claude'",
             "backend = { command = 'pi', args = ['--model', 'm'] }",
             "backend = { command = 'pi', kind = 'command' }",
             "backend = { command = 'a.toml', kind = 'script' }",
@@ -257,6 +261,7 @@ mod tests {
         insta::assert_snapshot!(lines.map(line).join("\n"), @r"
         claude -p --dangerously-skip-permissions []
         claude -p []
+        claude -p --dangerously-skip-permissions --output-format stream-json --verbose []
         pi -p --mode json --model m [-@]
         pi []
         /bin/autoloop __script a.toml []

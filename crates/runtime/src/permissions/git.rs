@@ -179,11 +179,7 @@ fn output(top: &Path, args: &[&str], stdin: &[u8]) -> Option<Vec<u8>> {
 /// Git, so that it runs nothing but itself and changes nothing.
 fn git(top: &Path, args: &[&str]) -> Command {
     let mut command = Command::new("git");
-    for (name, _) in std::env::vars_os() {
-        if name.as_bytes().starts_with(b"GIT_") {
-            command.env_remove(name);
-        }
-    }
+    crate::git::without_variables(&mut command, &[]);
     let settings = ["core.hooksPath=/dev/null", "core.fsmonitor=false", "protocol.allow=never"];
     command.arg("-C").arg(top);
     settings.iter().for_each(|setting| {

@@ -10,7 +10,7 @@ use crate::world::Output;
 
 /// Takes an output in pieces of any size, in bounded memory.
 #[derive(Debug)]
-pub(super) struct Capture {
+pub(crate) struct Capture {
     kept: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
@@ -22,7 +22,7 @@ pub(super) struct Capture {
 
 impl Capture {
     /// Keeps so many bytes of the beginning, and of the end.
-    pub(super) fn new(kept: usize, spool: Spooling) -> Self {
+    pub(crate) fn new(kept: usize, spool: Spooling) -> Self {
         Capture {
             kept,
             head: Vec::new(),
@@ -45,7 +45,7 @@ impl Capture {
         Capture { search, ..self }
     }
 
-    pub(super) fn take(&mut self, piece: &[u8]) {
+    pub(crate) fn take(&mut self, piece: &[u8]) {
         self.bytes += piece.len() as u64;
         self.spool.take(piece);
         if let Some(search) = &mut self.search {
@@ -71,7 +71,7 @@ impl Capture {
         self.decoder.take().map(Decoder::finish)
     }
 
-    pub(super) fn into_output(self) -> Output {
+    pub(crate) fn into_output(self) -> Output {
         Output {
             head: self.head,
             tail: self.tail.into(),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// the exact beginning. It is made with the first byte: most agents leave standard error alone, and
 /// a file costs more than anything else that is done for a job that prints nothing.
 #[derive(Debug)]
-pub(super) struct Spooling {
+pub(crate) struct Spooling {
     place: Place,
     room: u64,
     pub(super) spooled: u64,
@@ -25,7 +25,7 @@ enum Place {
 
 impl Spooling {
     /// Stores nothing.
-    pub(super) fn nowhere() -> Self {
+    pub(crate) fn nowhere() -> Self {
         Spooling { place: Place::Nowhere, room: 0, spooled: 0 }
     }
 

@@ -109,6 +109,8 @@ impl Body {
         self.number(match job.stream {
             Stream::Plain => 0,
             Stream::Pi => 1,
+            Stream::Claude => 2,
+            Stream::Codex => 3,
         });
         self.bytes(&job.look_for);
         self.number(match job.leftovers {
@@ -185,6 +187,8 @@ impl Text<'_> {
             stream: match self.number()? {
                 0 => Stream::Plain,
                 1 => Stream::Pi,
+                2 => Stream::Claude,
+                3 => Stream::Codex,
                 _ => return Err(garbled()),
             },
             look_for: self.bytes()?,
@@ -290,7 +294,7 @@ mod tests {
             spool in option::of(
                 (path(), path()).prop_map(|(stdout, stderr)| Spool { stdout, stderr })
             ),
-            stream in prop::sample::select(vec![Stream::Plain, Stream::Pi]),
+            stream in prop::sample::select(vec![Stream::Plain, Stream::Pi, Stream::Claude, Stream::Codex]),
             leftovers in prop::sample::select(
                 vec![Leftovers::Kill, Leftovers::Warn, Leftovers::Keep]
             ),

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
-use super::*;
-use crate::agents::Stream;
+use crate::agents::events::STRAY_KEPT;
+use crate::agents::{Answer, Dollars, Outcome, Stream, Usage};
 
 const UPDATE: &str = r#"{"type":"message_update","message":{"role":"assistant","content":[{"type":"text","text":"never"}]}}"#;
 

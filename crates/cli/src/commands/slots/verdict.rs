@@ -1,0 +1,86 @@
+//! `autoloop slots verdict`: what a reviewer's output would be taken for.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::PathBuf;
+
+use autoloop_core::agents::Stream;
+use autoloop_core::verdict::{Printed, Reader, Ruling, Verdict, Violation};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use crate::failure::{Failure, Kind};
+
+/// How much is read at once.
+const PIECE: usize = 64 * 1024;
+
+/// Show what a reviewer's output would be taken for.
+///
+/// Prints one JSON object with "verdict" ("pass", "drift" or "violation"), "followUpPrompt" and, for a
+/// violation of the contract, the "reason". Exits with 0 for pass, with 1 for drift and with 3 for a
+/// violation, so that a reviewer's prompt can be tried out: claude -p "$(cat reviewer.md)" | autoloop slots
+/// verdict.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What the reviewer printed [default: standard input].
+    file: Option<PathBuf>,
+    /// What printed it: a client whose stream the final message is taken out of, or plain text.
+    #[arg(long, value_name = "CLIENT", default_value = Stream::Plain.name(), value_parser = client())]
+    client: Stream,
+}
+
+fn client() -> impl TypedValueParser<Value = Stream> {
+    PossibleValuesParser::new(Stream::WORDS)
+        .try_map(|word| Stream::from_word(&word).ok_or("there is no such client"))
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let reader = Reader::new(args.client);
+    let read = match &args.file {
+        None => read(reader, io::stdin().lock()),
+        Some(path) => File::open(path).and_then(|file| read(reader, file)),
+    };
+    // Not a failure as others are: the code of those would say drift.
+    let result = read.map_err(|error| {
+        let what = match &args.file {
+            None => "standard input".to_owned(),
+            Some(path) => path.display().to_string(),
+        };
+        Failure::usage(format!("cannot read {what}: {error}"))
+            .hint("name the file with the reviewer's output, or pipe the output in")
+    })?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    writeln!(out, "{}", Printed(&result))?;
+    out.flush()?;
+    match result {
+        Ok(Verdict { ruling: Ruling::Pass, .. }) => Ok(()),
+        Ok(Verdict { ruling: Ruling::Drift, .. }) => Err(Failure::failed("the verdict is drift")),
+        Err(violation) => Err(complain(&violation, args.client)),
+    }
+}
+
+fn read(mut reader: Reader, mut from: impl Read) -> io::Result<Result<Verdict, Violation>> {
+    let mut piece = vec![0; PIECE];
+    loop {
+        match from.read(&mut piece) {
+            Ok(0) => return Ok(reader.finish()),
+            Ok(length) => reader.push(&piece[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn complain(violation: &Violation, client: Stream) -> Failure {
+    let hint = match violation {
+        Violation::Unanswered(_) => {
+            format!("if this is not the stream of {client}, --client names another client")
+        }
+        violation if violation.looks_like_a_stream() => {
+            "this looks like the stream of a client; --client says of which".to_owned()
+        }
+        _ => "the reviewer has to say {\"verdict\": \"pass\" or \"drift\", \"followUpPrompt\": \"…\"}, \
+              with no other '{' before it"
+            .to_owned(),
+    };
+    Failure::new(Kind::Refused, format!("no verdict: {violation}")).hint(hint)
+}

@@ -1,0 +1,91 @@
+//! `autoloop tasks dep`: what waits for what.
+
+use autoloop_runtime::queue::{Builtin, QueueError};
+use clap::Subcommand;
+
+use super::row::{Row, table};
+use super::tell;
+use crate::commands::json::Json;
+use crate::failure::Failure;
+use crate::terminal;
+
+/// Say what waits for what.
+///
+/// A task is not taken before everything that it waits for is closed. Tasks cannot wait for each other
+/// in a circle.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Let a task wait for another.
+    Add(Pair),
+    /// Let it not wait for it any more.
+    Rm(Pair),
+    /// Show what a task waits for.
+    List {
+        /// Which one.
+        id: String,
+        /// Print an array of objects.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Pair {
+    /// The task that waits.
+    id: String,
+    /// The task that it waits for.
+    after: String,
+    /// Print an object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    /// Whether nothing is changed by it.
+    pub(super) fn is_look(&self) -> bool {
+        matches!(self.what, What::List { .. })
+    }
+}
+
+pub(super) fn run(args: &Args, queue: &Builtin<'_>) -> Result<(), Failure> {
+    match &args.what {
+        What::Add(pair) => {
+            queue.step(|tasks, now| tasks.link(&pair.id, &pair.after, now))?;
+            pair.tell("waits for")
+        }
+        What::Rm(pair) => {
+            queue.step(|tasks, now| tasks.unlink(&pair.id, &pair.after, now))?;
+            pair.tell("does not wait any more for")
+        }
+        What::List { id, json } => list(id, *json, queue),
+    }
+}
+
+impl Pair {
+    fn tell(&self, how: &str) -> Result<(), Failure> {
+        let json = || {
+            let (id, after) = (self.id.as_str(), self.after.as_str());
+            Json::Object(vec![("id", id.into()), ("after", after.into())])
+        };
+        tell(&format!("{} {how} {}", self.id, self.after), self.json.then(json))
+    }
+}
+
+fn list(id: &str, json: bool, queue: &Builtin<'_>) -> Result<(), Failure> {
+    let text = queue.look(|tasks, now| {
+        let after = tasks.known(id)?.after.iter().filter_map(|id| tasks.get(id));
+        let rows: Vec<Row<'_>> = after.map(|task| Row { tasks, task, now }).collect();
+        Ok::<_, QueueError>(match json {
+            true => format!("{}\n", Json::List(rows.iter().map(Row::json).collect())),
+            false if rows.is_empty() => format!("{id} waits for nothing\n"),
+            false => table(&rows),
+        })
+    })??;
+    Ok(terminal::print(&text)?)
+}

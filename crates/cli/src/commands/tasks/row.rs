@@ -1,0 +1,88 @@
+//! A task, as a row of a table and as JSON.
+
+use autoloop_core::queue::{Status, Task, Tasks};
+use autoloop_core::stamp::Stamp;
+
+use crate::commands::json::Json;
+use crate::terminal;
+
+/// How much of a title stands in a row.
+const TITLE: usize = 60;
+
+/// A task among the others, at a time.
+#[derive(Clone, Copy)]
+pub(super) struct Row<'a> {
+    pub(super) tasks: &'a Tasks,
+    pub(super) task: &'a Task,
+    pub(super) now: Stamp,
+}
+
+impl Row<'_> {
+    pub(super) fn status(&self) -> Status {
+        self.tasks.status(self.task, self.now)
+    }
+
+    /// Those that it still waits for.
+    pub(super) fn waits_for(&self) -> Vec<&str> {
+        self.tasks.open_dependencies(self.task).collect()
+    }
+
+    /// Who has it and until when, or what it waits for.
+    pub(super) fn standing(&self) -> String {
+        let claim = self.task.live_claim(self.now);
+        let until = |stamp: Option<Stamp>| stamp.map(|s| format!(" until {s}")).unwrap_or_default();
+        match (self.status(), claim) {
+            (Status::InWork, Some(claim)) => {
+                terminal::one_line(&format!("{}{}", claim.owner, until(claim.until)), TITLE)
+            }
+            (Status::Blocked, _) => format!("waits for {}", self.waits_for().join(", ")),
+            _ => String::new(),
+        }
+    }
+
+    fn cells(&self) -> [String; 5] {
+        [
+            self.task.id.clone(),
+            format!("P{}", self.task.priority.number()),
+            self.status().to_string(),
+            terminal::one_line(&self.task.title, TITLE),
+            self.standing(),
+        ]
+    }
+
+    /// Everything that is known of it.
+    pub(super) fn json(&self) -> Json {
+        let Row { task, now, .. } = *self;
+        let claim = task.live_claim(now);
+        Json::Object(vec![
+            ("id", task.id.as_str().into()),
+            ("title", task.title.as_str().into()),
+            ("description", task.description.as_str().into()),
+            ("acceptance", task.acceptance.as_str().into()),
+            ("priority", task.priority.number().into()),
+            ("status", self.status().as_str().into()),
+            ("after", Json::texts(&task.after)),
+            ("waits_for", Json::texts(self.waits_for())),
+            ("owner", claim.map(|claim| claim.owner.as_str()).into()),
+            ("until", claim.and_then(|claim| claim.until).map(|until| until.to_string()).into()),
+            ("fence", claim.map(|claim| claim.fence).into()),
+            ("by", task.by.as_deref().into()),
+            ("reason", task.reason.as_str().into()),
+        ])
+    }
+}
+
+/// A line each, in columns.
+pub(super) fn table(rows: &[Row<'_>]) -> String {
+    let cells: Vec<[String; 5]> = rows.iter().map(Row::cells).collect();
+    let widest = |column: usize| cells.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..5).map(|column| widest(column).unwrap_or_default()).collect();
+    let mut text = String::new();
+    for row in &cells {
+        let padded: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        text.push_str(padded.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,308 @@
+//! The issue tracker `bd` as a queue, with a stand-in of our own: in every shape of answers, and with
+//! everything that can be wrong with such a program.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use autoloop_core::queue::{Claim, Progress, Status};
+use autoloop_runtime::complaint::Complaint;
+use autoloop_runtime::queue::{Beads, BeadsSettings, Queue, QueueError};
+use autoloop_runtime::world::{OsSpawner, World};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A project with a tracker in it.
+struct Tracker {
+    dir: TempDir,
+}
+
+impl Tracker {
+    fn new(issues: &Value) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("bd");
+        let text = include_str!("beads/stand_in.py");
+        fs::write(&program, format!("#!{}\n{text}", interpreter().display())).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(dir.path().join("beads.json"), issues.to_string()).unwrap();
+        Tracker { dir }
+    }
+
+    /// With three issues: the most urgent one waits for the first.
+    fn usual() -> Self {
+        Tracker::new(&json!([
+            {"id": "bd-a1", "title": "parse", "status": "open", "priority": 1, "issue_type": "task",
+             "description": "Parse it.", "acceptance_criteria": "It parses."},
+            {"id": "bd-b2", "title": "test", "status": "open", "priority": 0, "issue_type": "task",
+             "dependencies": [{"issue_id": "bd-b2", "depends_on_id": "bd-a1", "type": "blocks"}]},
+            {"id": "bd-c3", "title": "docs", "status": "open", "priority": 3, "issue_type": "chore"},
+        ]))
+    }
+
+    fn manner(&self, words: &str) -> &Self {
+        fs::write(self.dir.path().join("manner"), words).unwrap();
+        self
+    }
+
+    fn settings(&self) -> BeadsSettings {
+        BeadsSettings {
+            program: self.dir.path().join("bd").into(),
+            ..BeadsSettings::new(self.dir.path())
+        }
+    }
+
+    fn queue(&self) -> Beads {
+        Beads::new(self.settings(), &world())
+    }
+
+    /// What was asked for so far, without what every call has.
+    fn calls(&self) -> Vec<String> {
+        let calls = fs::read_to_string(self.dir.path().join("calls")).unwrap_or_default();
+        calls.lines().map(|line| line.replace(" --json", "")).collect()
+    }
+
+    fn issue(&self, id: &str) -> Value {
+        let text = fs::read_to_string(self.dir.path().join("beads.json")).unwrap();
+        let all: Vec<Value> = serde_json::from_str(&text).unwrap();
+        all.into_iter().find(|issue| issue["id"] == id).unwrap()
+    }
+
+    /// Messages without the path of the stand-in.
+    fn told(&self, error: QueueError) -> String {
+        let Complaint { fault, message, hints } = error.into();
+        let text = format!("{fault:?}: {message}\n{}", hints.join("\n"));
+        text.trim().replace(&format!("{}/", self.dir.path().display()), "")
+    }
+}
+
+/// The interpreter of the stand-in itself: `python3` on the `PATH` may be a script that looks for it.
+fn interpreter() -> &'static Path {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let mut command = Command::new("python3");
+        command.args(["-c", "import sys; print(sys.executable)"]);
+        let told = command.output().expect("the stand-in for bd is written in Python");
+        PathBuf::from(String::from_utf8(told.stdout).unwrap().trim())
+    })
+}
+
+fn world() -> World {
+    let spawner = OsSpawner::through(env!("CARGO_BIN_EXE_autoloop"));
+    World { spawner: Arc::new(spawner), ..World::real() }
+}
+
+fn claim(id: &str, owner: &str) -> Claim {
+    Claim { item: id.to_owned(), owner: owner.to_owned(), until: None, fence: 0 }
+}
+
+#[test]
+fn every_shape_of_answers_is_understood() {
+    for manner in ["", "bare", "issues", "items", "results", "object"] {
+        let tracker = Tracker::usual();
+        let queue = tracker.manner(manner).queue();
+        let taken = queue.claim_next("run-s1").unwrap().unwrap();
+        let item = &taken.item;
+        assert_eq!((item.id.as_str(), item.title.as_str()), ("bd-a1", "parse"), "{manner}");
+        assert_eq!(
+            (item.description.as_str(), item.acceptance.as_str()),
+            ("Parse it.", "It parses.")
+        );
+        assert_eq!((item.status, item.owner.as_deref()), (Status::InWork, Some("run-s1")));
+        assert_eq!(item.priority.number(), 1);
+        assert_eq!(tracker.issue("bd-a1")["assignee"], "run-s1", "{manner}");
+        queue.close(&taken.claim, "done").unwrap();
+        assert_eq!(tracker.issue("bd-a1")["close_reason"], "done", "{manner}");
+        let next = queue.claim_next("run-s2").unwrap().unwrap();
+        assert_eq!(next.item.id, "bd-b2", "it waited for the first");
+        assert_eq!(next.item.dependencies, ["bd-a1"]);
+    }
+}
+
+#[test]
+fn the_next_is_claimed_in_one_step_where_that_is_known() {
+    let tracker = Tracker::usual();
+    let queue = tracker.queue();
+    queue.claim_next("run-s1").unwrap().unwrap();
+    assert_eq!(tracker.calls(), ["ready --claim --actor run-s1", "show bd-a1"]);
+}
+
+#[test]
+fn a_program_that_cannot_do_so_is_asked_in_two_steps_from_then_on() {
+    for manner in ["no-claim", "no-claim no-limit", "ignore-claim", "ignore-claim bare no-limit"] {
+        let tracker = Tracker::usual();
+        let queue = tracker.manner(manner).queue();
+        let first = queue.claim_next("run-s1").unwrap().unwrap();
+        let second = queue.claim_next("run-s2").unwrap().unwrap();
+        assert_eq!((&*first.item.id, &*second.item.id), ("bd-a1", "bd-c3"), "{manner}");
+        assert_eq!(queue.claim_next("run-s3").unwrap(), None);
+        let calls = tracker.calls();
+        let tried = calls.iter().filter(|call| call.starts_with("ready --claim")).count();
+        assert_eq!(tried, 1, "{manner}: {calls:?}");
+        assert_eq!(tracker.issue("bd-c3")["assignee"], "run-s2");
+    }
+}
+
+#[test]
+fn all_done_is_told_from_all_blocked_or_taken() {
+    let tracker = Tracker::usual();
+    for manner in ["", "no-limit issues"] {
+        let queue = tracker.manner(manner).queue();
+        let expected = Progress { done: 0, in_work: 0, ready: 2, blocked: 1 };
+        assert_eq!(queue.progress().unwrap(), expected, "{manner}");
+    }
+    let queue = tracker.manner("").queue();
+    for actor in ["run-s1", "run-s2"] {
+        queue.claim_next(actor).unwrap().unwrap();
+    }
+    assert_eq!(queue.claim_next("run-s3").unwrap(), None);
+    let stuck = queue.progress().unwrap();
+    assert_eq!(stuck, Progress { done: 0, in_work: 2, ready: 0, blocked: 1 });
+    assert!(!stuck.is_done());
+    for (id, owner) in [("bd-a1", "run-s1"), ("bd-c3", "run-s2")] {
+        queue.close(&claim(id, owner), "").unwrap();
+    }
+    let last = queue.claim_next("run-s1").unwrap().unwrap();
+    queue.close(&last.claim, "").unwrap();
+    assert!(queue.progress().unwrap().is_done());
+}
+
+#[test]
+fn what_failed_is_given_back_and_so_is_what_the_dead_had() {
+    let tracker = Tracker::usual();
+    let queue = tracker.queue();
+    let failed = queue.claim_next("run-s1").unwrap().unwrap();
+    queue.release(&failed.claim, "the tests are red").unwrap();
+    let issue = tracker.issue("bd-a1");
+    assert_eq!((&issue["status"], &issue["assignee"]), (&json!("open"), &json!("")));
+    assert!(queue.release(&failed.claim, "again").unwrap_err().is_refusal());
+
+    for actor in ["old-s1", "new-s1"] {
+        queue.claim_next(actor).unwrap().unwrap();
+    }
+    let dead = |actor: &str| actor.starts_with("old-s");
+    assert_eq!(queue.release_all(&dead, "its process is dead").unwrap(), ["bd-a1"]);
+    assert_eq!(tracker.issue("bd-a1")["status"], "open");
+    assert_eq!(tracker.issue("bd-c3")["assignee"], "new-s1");
+}
+
+#[test]
+fn a_claim_that_was_lost_says_so() {
+    let tracker = Tracker::usual();
+    let queue = tracker.queue();
+    let mine = queue.claim("bd-a1", "run-s1").unwrap();
+    assert_eq!(queue.renew(&mine.claim).unwrap(), mine.claim);
+    insta::assert_snapshot!(tracker.told(queue.claim("bd-a1", "run-s2").unwrap_err()), @"Refused: the issue tracker refused bd-a1: Error claiming bd-a1: already claimed by run-s1");
+    queue.release_all(&|_| true, "").unwrap();
+    queue.claim("bd-a1", "run-s2").unwrap();
+    for refused in [
+        queue.renew(&mine.claim).map(|_| ()),
+        queue.close(&mine.claim, "late"),
+        queue.release(&mine.claim, "late"),
+    ] {
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(tracker.told(refused.unwrap_err()), @"Refused: claim 0 of bd-a1 is over: it was given to run-s2");
+        }
+    }
+    // An agent may close its issue itself.
+    queue.close(&claim("bd-a1", "run-s2"), "").unwrap();
+    queue.close(&claim("bd-a1", "run-s2"), "").unwrap();
+}
+
+#[test]
+fn an_epic_with_open_children_is_not_closed() {
+    let tracker = Tracker::new(&json!([
+        {"id": "bd-e", "title": "epic", "status": "open", "priority": 1, "issue_type": "epic"},
+        {"id": "bd-e.1", "title": "child", "status": "open", "priority": 2, "parent": "bd-e"},
+    ]));
+    let queue = tracker.queue();
+    let epic = queue.claim_next("run-s1").unwrap().unwrap();
+    let refused = queue.close(&epic.claim, "done").unwrap_err();
+    assert!(refused.is_refusal());
+    insta::assert_snapshot!(tracker.told(refused), @"Refused: the issue tracker refused bd-e: cannot close bd-e: open children bd-e.1");
+    assert!(tracker.calls().iter().all(|call| !call.contains("--force")));
+}
+
+#[test]
+fn whatever_is_wrong_with_the_program_is_told() {
+    let tracker = Tracker::usual();
+    let told = |manner: &str| {
+        tracker.manner(manner);
+        tracker.told(tracker.queue().claim_next("run-s1").unwrap_err())
+    };
+    insta::assert_snapshot!(told("crash"), @"
+    Failed: `bd ready --claim` failed with exit code 137: it said nothing
+    try `bd ready --claim` yourself
+    ");
+    insta::assert_snapshot!(told("garbage"), @"
+    Failed: `bd ready --claim`: it answered with something that is not JSON: [31mnot json { at all
+    try `bd ready --claim` yourself
+    ");
+    insta::assert_snapshot!(told("flood"), @"
+    Failed: `bd ready --claim` answered with 50000000 bytes, which is more than is read
+    try `bd ready --claim` yourself
+    ");
+    insta::assert_snapshot!(
+        tracker.told(tracker.manner("").queue().show("bd-zz").unwrap_err()),
+        @"
+    Failed: `bd show bd-zz` failed with exit code 1: no issue bd-zz (see bd list)
+    try `bd show bd-zz` yourself
+    "
+    );
+}
+
+#[test]
+fn a_program_that_hangs_or_is_not_there_is_told() {
+    let tracker = Tracker::usual();
+    tracker.manner("hang");
+    let settings = BeadsSettings { deadline: Duration::from_millis(300), ..tracker.settings() };
+    let begin = Instant::now();
+    let late = Beads::new(settings, &world()).claim_next("run-s1").unwrap_err();
+    insta::assert_snapshot!(tracker.told(late), @"
+    Failed: `bd ready --claim` gave no answer within 300ms
+    try `bd ready --claim` yourself
+    ");
+    assert!(begin.elapsed() < Duration::from_secs(20), "nobody waits for it");
+
+    let settings = BeadsSettings { program: "no-such-bd".into(), ..tracker.settings() };
+    let missing = Beads::new(settings, &world()).progress().unwrap_err();
+    insta::assert_snapshot!(tracker.told(missing), @"
+    Failed: cannot ask the issue tracker: cannot start 'no-such-bd': not found in PATH
+    install it, or name its command in slots.beads.command
+    ");
+}
+
+#[test]
+fn workers_that_race_never_get_the_same_issue() {
+    for manner in ["", "no-claim"] {
+        let issues: Vec<Value> = (0..12)
+            .map(
+                |n| json!({"id": format!("bd-{n}"), "title": "w", "status": "open", "priority": 2}),
+            )
+            .collect();
+        let tracker = Tracker::new(&Value::Array(issues));
+        let queue = tracker.manner(manner).queue();
+        let taken: Mutex<BTreeMap<String, u32>> = Mutex::default();
+        std::thread::scope(|scope| {
+            for slot in 1..=4 {
+                let (queue, taken) = (&queue, &taken);
+                scope.spawn(move || {
+                    let actor = format!("run-s{slot}");
+                    while let Some(mine) = queue.claim_next(&actor).unwrap() {
+                        *taken.lock().unwrap().entry(mine.item.id).or_default() += 1;
+                        queue.close(&mine.claim, "done").unwrap();
+                    }
+                });
+            }
+        });
+        let taken = taken.into_inner().unwrap();
+        assert!(taken.values().all(|times| *times == 1), "{manner}: {taken:?}");
+        // A worker that lost every race may leave; what it left is taken by the others.
+        assert_eq!(taken.len(), 12, "{manner}");
+    }
+}

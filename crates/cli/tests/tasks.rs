@@ -1,0 +1,446 @@
+//! `autoloop tasks`, through the binary.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use autoloop_testkit::Sandbox;
+use insta::assert_snapshot;
+
+/// A project in which ann is at home.
+fn project() -> Sandbox {
+    Sandbox::new(env!("CARGO_BIN_EXE_autoloop")).env("USER", "ann")
+}
+
+fn tasks(sandbox: &Sandbox, args: &[&str]) -> String {
+    let words: Vec<&str> = std::iter::once("tasks").chain(args.iter().copied()).collect();
+    sandbox.run(&words).to_string()
+}
+
+/// Three tasks, of which the second waits for the first.
+fn three() -> Sandbox {
+    let sandbox = project();
+    for args in [
+        &["add", "write the parser", "--acceptance", "it parses"][..],
+        &["add", "write its tests", "--after", "t-1"],
+        &[
+            "add",
+            "mend",
+            "the",
+            "build",
+            "--priority",
+            "0",
+            "--description",
+            "It is red.\nSince noon.",
+        ],
+    ] {
+        assert!(tasks(&sandbox, args).starts_with("exit 0\n"));
+    }
+    sandbox
+}
+
+#[test]
+fn a_new_task_prints_its_id_alone() {
+    let sandbox = project();
+    assert_snapshot!(tasks(&sandbox, &["add", "write the parser"]), @"
+    exit 0
+    --- stdout
+    t-1
+    ");
+    assert_snapshot!(tasks(&sandbox, &["add", "--json", "again"]), @r#"
+    exit 0
+    --- stdout
+    {
+      "id": "t-2"
+    }
+    "#);
+    assert_snapshot!(sandbox.journal(), @r#"
+    {"run": "", "iteration": "", "topic": "queue.task.added", "fields": {"task": "t-1", "title": "write the parser", "priority": "2"}, "ts": "[TS]", "v": 1}
+    {"run": "", "iteration": "", "topic": "queue.task.added", "fields": {"task": "t-2", "title": "again", "priority": "2"}, "ts": "[TS]", "v": 1}
+    "#);
+}
+
+#[test]
+fn tasks_are_listed_taken_and_closed() {
+    let sandbox = three();
+    assert_snapshot!(tasks(&sandbox, &["list"]), @"
+    exit 0
+    --- stdout
+    t-1  P2  ready    write the parser
+    t-2  P2  blocked  write its tests   waits for t-1
+    t-3  P0  ready    mend the build
+    ");
+    assert_snapshot!(tasks(&sandbox, &["ready"]), @"
+    exit 0
+    --- stdout
+    t-3  P0  ready  mend the build
+    t-1  P2  ready  write the parser
+    ");
+    assert_snapshot!(tasks(&sandbox, &["claim", "--as", "bob", "--for", "30m"]), @"
+    exit 0
+    --- stdout
+    t-3 is yours until [TS]
+    ");
+    assert_snapshot!(tasks(&sandbox, &["claim", "t-1", "--json"]), @r#"
+    exit 0
+    --- stdout
+    {
+      "id": "t-1",
+      "owner": "ann",
+      "until": "[TS]",
+      "fence": 2
+    }
+    "#);
+    assert_snapshot!(tasks(&sandbox, &["claim"]), @"
+    exit 1
+    --- stderr
+    autoloop: nothing is ready: 2 claimed, 1 blocked
+    ");
+    assert_snapshot!(tasks(&sandbox, &["close", "t-1", "--reason", "parsed"]), @"
+    exit 0
+    --- stdout
+    t-1 is closed
+    ");
+    assert_snapshot!(tasks(&sandbox, &["list"]), @"
+    exit 0
+    --- stdout
+    t-2  P2  ready    write its tests
+    t-3  P0  claimed  mend the build   bob until [TS]
+    (1 task is closed; --all shows them)
+    ");
+    for args in [&["close", "t-3", "--as", "bob"][..], &["close", "t-2"]] {
+        assert!(tasks(&sandbox, args).starts_with("exit 0\n"));
+    }
+    assert_snapshot!(tasks(&sandbox, &["ready"]), @"
+    exit 0
+    --- stdout
+    all is done: 3 tasks are closed
+    ");
+    assert_snapshot!(tasks(&sandbox, &["claim"]), @"
+    exit 1
+    --- stderr
+    autoloop: there is nothing left to be done
+    ");
+    assert_snapshot!(tasks(&sandbox, &["reopen", "t-1", "--reason", "it does not"]), @"
+    exit 0
+    --- stdout
+    t-1 is open again
+    ");
+    assert_snapshot!(tasks(&sandbox, &["show", "t-1"]), @"
+    exit 0
+    --- stdout
+    t-1  write the parser
+
+    status     ready
+    priority   2
+    last said  it does not
+
+    Acceptance:
+    it parses
+    ");
+}
+
+#[test]
+fn a_task_tells_all_about_itself() {
+    let sandbox = three();
+    tasks(&sandbox, &["claim", "t-3"]);
+    assert_snapshot!(tasks(&sandbox, &["show", "t-3"]), @"
+    exit 0
+    --- stdout
+    t-3  mend the build
+
+    status     claimed by ann until [TS]
+    priority   0
+
+    Description:
+    It is red.
+    Since noon.
+    ");
+    assert_snapshot!(tasks(&sandbox, &["show", "t-2", "--json"]), @r#"
+    exit 0
+    --- stdout
+    {
+      "id": "t-2",
+      "title": "write its tests",
+      "description": "",
+      "acceptance": "",
+      "priority": 2,
+      "status": "blocked",
+      "after": [
+        "t-1"
+      ],
+      "waits_for": [
+        "t-1"
+      ],
+      "owner": null,
+      "until": null,
+      "fence": null,
+      "by": null,
+      "reason": ""
+    }
+    "#);
+    assert_snapshot!(tasks(&project(), &["list"]), @"
+    exit 0
+    --- stdout
+    there are no tasks
+    ");
+    assert_snapshot!(tasks(&project(), &["ready", "--json"]), @"
+    exit 0
+    --- stdout
+    []
+    ");
+}
+
+#[test]
+fn what_somebody_else_has_is_refused_with_who_and_until_when() {
+    let sandbox = three();
+    tasks(&sandbox, &["claim", "t-1", "--as", "bob"]);
+    assert_snapshot!(tasks(&sandbox, &["claim", "t-1"]), @"
+    exit 3
+    --- stderr
+    autoloop: t-1 is claimed by bob until [TS]
+      hint: wait for it, or take it away with `autoloop tasks release t-1 --force`
+    ");
+    assert_snapshot!(tasks(&sandbox, &["close", "t-1"]), @"
+    exit 3
+    --- stderr
+    autoloop: t-1 is claimed by bob until [TS]
+      hint: wait for it, or take it away with `autoloop tasks release t-1 --force`
+    ");
+    assert_snapshot!(tasks(&sandbox, &["release", "t-1"]), @"
+    exit 3
+    --- stderr
+    autoloop: t-1 is claimed by bob until [TS]
+      hint: wait for it, or take it away with `autoloop tasks release t-1 --force`
+    ");
+    assert_snapshot!(tasks(&sandbox, &["release", "t-1", "--force", "--reason", "bob is away"]), @"
+    exit 0
+    --- stdout
+    t-1 was given back
+    ");
+    assert_snapshot!(tasks(&sandbox, &["release", "t-1"]), @"
+    exit 3
+    --- stderr
+    autoloop: t-1 is not claimed by anybody
+    ");
+    tasks(&sandbox, &["close", "t-1"]);
+    assert_snapshot!(tasks(&sandbox, &["close", "t-1"]), @"
+    exit 3
+    --- stderr
+    autoloop: t-1 is closed
+      hint: `autoloop tasks reopen t-1` opens it again
+    ");
+    assert_snapshot!(tasks(&sandbox, &["claim", "t-1"]), @"
+    exit 3
+    --- stderr
+    autoloop: t-1 is closed
+      hint: `autoloop tasks reopen t-1` opens it again
+    ");
+}
+
+#[test]
+fn tasks_wait_for_others_but_never_in_a_circle() {
+    let sandbox = three();
+    assert_snapshot!(tasks(&sandbox, &["dep", "add", "t-3", "t-2"]), @"
+    exit 0
+    --- stdout
+    t-3 waits for t-2
+    ");
+    assert_snapshot!(tasks(&sandbox, &["dep", "list", "t-3"]), @"
+    exit 0
+    --- stdout
+    t-2  P2  blocked  write its tests  waits for t-1
+    ");
+    assert_snapshot!(tasks(&sandbox, &["dep", "add", "t-1", "t-3"]), @"
+    exit 3
+    --- stderr
+    autoloop: t-1 cannot wait for t-3, which waits for t-1 itself
+    ");
+    assert_snapshot!(tasks(&sandbox, &["claim", "t-3"]), @"
+    exit 3
+    --- stderr
+    autoloop: t-3 waits for t-2
+      hint: `autoloop tasks dep list t-3` shows what it waits for
+    ");
+    assert_snapshot!(tasks(&sandbox, &["dep", "rm", "t-3", "t-2", "--json"]), @r#"
+    exit 0
+    --- stdout
+    {
+      "id": "t-3",
+      "after": "t-2"
+    }
+    "#);
+    assert_snapshot!(tasks(&sandbox, &["dep", "rm", "t-3", "t-2"]), @"
+    exit 3
+    --- stderr
+    autoloop: t-3 does not wait for 't-2'
+    ");
+    assert_snapshot!(tasks(&sandbox, &["dep", "list", "t-3"]), @"
+    exit 0
+    --- stdout
+    t-3 waits for nothing
+    ");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let sandbox = three();
+    let before = sandbox.journal();
+    assert_snapshot!(tasks(&sandbox, &["add", " "]), @"
+    exit 2
+    --- stderr
+    autoloop: the title is empty; say in a line what is to be done
+    ");
+    assert_snapshot!(tasks(&sandbox, &["add", "a", "--priority", "7"]), @"
+    exit 2
+    --- stderr
+    error: invalid value '7' for '--priority <0-4>': it goes from 0, the most urgent, to 4
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(tasks(&sandbox, &["add", "a", "--after", "t-9"]), @"
+    exit 1
+    --- stderr
+    autoloop: there is no task 't-9'
+      hint: `autoloop tasks list --all` names every task
+    ");
+    assert_snapshot!(tasks(&sandbox, &["show", "\u{1b}[2Jt"]), @"
+    exit 1
+    --- stderr
+    autoloop: there is no task '[2Jt'
+      hint: `autoloop tasks list --all` names every task
+    ");
+    assert_snapshot!(tasks(&sandbox, &["claim", "t-1", "--as", "two words"]), @"
+    exit 2
+    --- stderr
+    autoloop: 'two words' is no name for an owner; it is a word of at most 200 bytes
+    ");
+    assert_snapshot!(tasks(&sandbox, &["claim", "t-1", "--for", "0s"]), @"
+    exit 2
+    --- stderr
+    error: invalid value '0s' for '--for <DURATION>': a claim lasts longer than that
+
+    For more information, try '--help'.
+    ");
+    sandbox.write("long", "x".repeat(10 * 1024 * 1024));
+    assert_snapshot!(tasks(&sandbox, &["add", "a", "--description-file", "long"]), @"
+    exit 2
+    --- stderr
+    autoloop: cannot take long: it has 10485760 bytes; 262144 bytes are the most
+    ");
+    assert_snapshot!(tasks(&sandbox, &["add", "a", "--acceptance-file", "none"]), @"
+    exit 2
+    --- stderr
+    autoloop: cannot take none: there is no such file
+    ");
+    assert_eq!(sandbox.journal(), before, "nothing was stored");
+}
+
+#[test]
+fn control_characters_do_no_harm() {
+    let sandbox = project();
+    tasks(&sandbox, &["add", "red\u{1b}[31m\nalert"]);
+    assert_snapshot!(tasks(&sandbox, &["list"]), @"
+    exit 0
+    --- stdout
+    t-1  P2  ready  red [31m alert
+    ");
+    let text = "x".repeat(262_144);
+    sandbox.write("long", &text);
+    tasks(&sandbox, &["add", "long", "--description-file", "long"]);
+    assert!(tasks(&sandbox, &["show", "t-2"]).contains(&text));
+}
+
+#[test]
+fn an_agent_adds_what_it_finds_and_changes_nothing_else() {
+    let sandbox = three();
+    let agent = |args: &[&str]| {
+        let mut command = sandbox.command();
+        command.arg("tasks").args(args);
+        command.env("AUTOLOOP_RUN_ID", "swift-otter").env("AUTOLOOP_ITERATION", "3");
+        sandbox.finish(command).to_string()
+    };
+    assert_snapshot!(agent(&["add", "a leak"]), @"
+    exit 0
+    --- stdout
+    t-4
+    ");
+    assert!(tasks(&sandbox, &["show", "t-4"]).contains("added by   swift-otter#3"));
+    assert_snapshot!(agent(&["close", "t-1"]), @"
+    exit 3
+    --- stderr
+    autoloop: an agent of run 'swift-otter' cannot change what becomes of a task
+      hint: the harness claims and closes; `autoloop tasks add` takes what you found
+    ");
+    for args in [
+        &["claim", "t-1"][..],
+        &["release", "t-1", "--force"],
+        &["reopen", "t-1"],
+        &["dep", "add", "t-1", "t-3"],
+        &["dep", "rm", "t-2", "t-1"],
+    ] {
+        assert!(agent(args).starts_with("exit 3\n"), "{args:?}");
+    }
+    for args in [&["list"][..], &["ready"], &["show", "t-1"], &["dep", "list", "t-2"]] {
+        assert!(agent(args).starts_with("exit 0\n"), "{args:?}");
+    }
+    let mut command = sandbox.command();
+    command.args(["tasks", "add", "a"]).env("AUTOLOOP_DOOR", "/nowhere");
+    assert_snapshot!(sandbox.finish(command), @"
+    exit 3
+    --- stderr
+    autoloop: a reviewer cannot change the queue
+      hint: say in your verdict what is to be done
+    ");
+    let emitted = sandbox.emit(&["queue.task.closed", "task=t-1;"]);
+    assert_eq!(emitted.code, Some(3), "{emitted}");
+    assert!(tasks(&sandbox, &["list"]).contains("t-1  P2  ready"));
+}
+
+#[test]
+fn tasks_outlive_runs_and_damage_beside_them() {
+    let sandbox = three();
+    let mut journal = String::from_utf8(sandbox.read(".autoloop/journal.jsonl")).unwrap();
+    journal.insert_str(0, "no record at all\n");
+    journal.push_str(r#"{"run": "", "iteration": "", "topic": "queue.task.clo"#);
+    sandbox.write_journal(&journal);
+    assert!(tasks(&sandbox, &["close", "t-1"]).starts_with("exit 0\n"));
+    assert_snapshot!(tasks(&sandbox, &["list"]), @"
+    exit 0
+    --- stdout
+    t-2  P2  ready  write its tests
+    t-3  P0  ready  mend the build
+    (1 task is closed; --all shows them)
+    ");
+}
+
+/// Several processes that add at once never choose the same id, and of several that want one task one
+/// gets it.
+#[test]
+fn processes_that_race_agree() {
+    let sandbox = project();
+    let racers = |args: &[&str]| -> Vec<(Option<i32>, String)> {
+        let started: Vec<_> = (0..12)
+            .map(|number| {
+                let mut command = sandbox.command();
+                command.arg("tasks").args(args).env("USER", format!("w{number}"));
+                command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+                command.spawn().unwrap()
+            })
+            .collect();
+        let ended = started.into_iter().map(|child| child.wait_with_output().unwrap());
+        ended
+            .map(|out| (out.status.code(), String::from_utf8_lossy(&out.stdout).trim().to_owned()))
+            .collect()
+    };
+    let mut ids: Vec<String> = racers(&["add", "work"]).into_iter().map(|(_, id)| id).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 12, "{ids:?}");
+    let won = racers(&["claim", "t-1"]).iter().filter(|(code, _)| *code == Some(0)).count();
+    assert_eq!(won, 1);
+    let mut taken: Vec<String> = racers(&["claim"]).into_iter().map(|(_, said)| said).collect();
+    taken.retain(|said| !said.is_empty());
+    taken.iter_mut().for_each(|said| said.truncate(said.find(" is").unwrap()));
+    taken.sort();
+    taken.dedup();
+    assert_eq!(taken.len(), 11, "each of the others was given once: {taken:?}");
+}

@@ -1,0 +1,153 @@
+//! A stream of events, a JSON object in every line, as far as a client knows what to make of them.
+
+use serde_json::Value;
+
+use super::lines::{Line, Lines};
+use super::{Answer, Outcome, Usage};
+use crate::record::mend_surrogates;
+
+/// How many bytes of what could not be read are kept, for a person to see.
+pub(super) const STRAY_KEPT: usize = 1000;
+
+/// What one client makes of its events.
+pub(super) trait Client: Default {
+    /// Whether events of this type count.
+    fn counts(kind: &str) -> bool;
+
+    /// Takes an event that counts. One that was too long to be read is `Null`.
+    fn take(&mut self, kind: &str, event: &Value);
+
+    /// Says what came of it.
+    fn conclude(self) -> Conclusion;
+}
+
+/// What came of the events.
+#[derive(Debug, Default)]
+pub(super) struct Conclusion {
+    /// The last thing that the agent said.
+    pub(super) text: String,
+    /// How it ended, if the agent said anything.
+    pub(super) outcome: Option<Outcome>,
+    /// What it cost, if it was told.
+    pub(super) usage: Option<Usage>,
+}
+
+/// Takes the events of a client out of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Events<C> {
+    lines: Lines,
+    state: State<C>,
+}
+
+#[derive(Debug, Default)]
+struct State<C> {
+    client: C,
+    unreadable: u64,
+    stray: Vec<u8>,
+}
+
+impl<C: Client> Events<C> {
+    pub(super) fn push(&mut self, piece: &[u8]) {
+        let Events { lines, state } = self;
+        lines.push(piece, may_count::<C>, |line| state.take(line));
+    }
+
+    pub(super) fn finish(self) -> Answer {
+        let Events { lines, mut state } = self;
+        lines.finish(may_count::<C>, |line| state.take(line));
+        state.answer()
+    }
+}
+
+impl<C: Client> State<C> {
+    fn take(&mut self, line: Line<'_>) {
+        match line {
+            Line::Whole(line) => match parse(line) {
+                Some(Value::Array(events)) => events.iter().for_each(|event| self.event(event)),
+                Some(event) => self.event(&event),
+                None => self.strayed(line),
+            },
+            Line::TooLong(beginning) => match leading_type(beginning) {
+                Some(kind) => self.client.take(kind, &Value::Null),
+                None => self.strayed(beginning),
+            },
+        }
+    }
+
+    fn event(&mut self, event: &Value) {
+        let kind = text(event, "type");
+        if C::counts(kind) {
+            self.client.take(kind, event);
+        }
+    }
+
+    fn strayed(&mut self, line: &[u8]) {
+        self.unreadable += 1;
+        let room = STRAY_KEPT.saturating_sub(self.stray.len());
+        if room > 0 {
+            self.stray.extend(line.iter().take(room));
+            self.stray.push(b'\n');
+        }
+    }
+
+    fn answer(self) -> Answer {
+        let Conclusion { text, outcome, usage } = self.client.conclude();
+        let outcome = outcome.unwrap_or_else(|| {
+            let stray = String::from_utf8_lossy(&self.stray).trim().to_owned();
+            if stray.is_empty() { Outcome::Silent } else { Outcome::Strayed(stray) }
+        });
+        Answer { text, outcome, usage, unreadable: self.unreadable }
+    }
+}
+
+/// Whether a line that begins so has to be read. One that does not begin with its type has to: it may
+/// be of any type, or no event at all.
+fn may_count<C: Client>(beginning: &[u8]) -> bool {
+    leading_type(beginning).is_none_or(C::counts)
+}
+
+/// The type of an event that begins with it, as most clients write them.
+fn leading_type(line: &[u8]) -> Option<&str> {
+    let rest = line.strip_prefix(b"{\"type\":")?.trim_ascii_start().strip_prefix(b"\"")?;
+    let end = memchr::memchr2(b'"', b'\\', rest)?;
+    std::str::from_utf8(&rest[..end]).ok()
+}
+
+/// An event, or a list of events. Halves of surrogate pairs, which JavaScript has and JSON text has not,
+/// are mended.
+fn parse(line: &[u8]) -> Option<Value> {
+    let event: Value = serde_json::from_slice(line)
+        .or_else(|_| {
+            let mut mended = String::from_utf8_lossy(line).into_owned().into_bytes();
+            mend_surrogates(&mut mended);
+            serde_json::from_slice(&mended)
+        })
+        .ok()?;
+    let is_event = match &event {
+        Value::Array(events) => !events.is_empty() && events.iter().all(Value::is_object),
+        event => event.is_object(),
+    };
+    is_event.then_some(event)
+}
+
+/// A text in an event; none is an empty one.
+pub(super) fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value[key].as_str().unwrap_or_default()
+}
+
+/// A number in an event; none is zero.
+pub(super) fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_default()
+}
+
+/// The text of a message, without thoughts and calls of tools.
+pub(super) fn spoken(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let texts = parts.iter().filter(|part| text(part, "type") == "text");
+            texts.map(|part| text(part, "text")).collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    }
+}

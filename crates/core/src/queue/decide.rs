@@ -1,0 +1,180 @@
+//! What becomes of a wish: the step that is to be written down, or why not.
+
+use super::{Change, Claim, Priority, Refusal, Tasks};
+use crate::record::{
+    QueueAdded, QueueClaimed, QueueClosed, QueueLinked, QueueReleased, QueueRenewed, QueueReopened,
+    QueueUnlinked,
+};
+use crate::stamp::Stamp;
+
+/// A task that somebody wants to add.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct New {
+    /// What it is, in a line.
+    pub title: String,
+    /// What it is, at length.
+    pub description: Option<String>,
+    /// How to tell that it is done.
+    pub acceptance: Option<String>,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// The tasks that have to be closed before it is taken.
+    pub after: Vec<String>,
+    /// Who adds it.
+    pub by: Option<String>,
+}
+
+impl Tasks {
+    /// Adds a task under the next free id.
+    pub fn add(&self, new: New, now: Stamp) -> Result<Change, Refusal> {
+        // An id in a list must not be two.
+        if let Some(odd) = new.after.iter().find(|id| self.get(id).is_none()) {
+            return Err(Refusal::unknown(odd, self));
+        }
+        let mut number = self.all.len() + 1;
+        while self.get(&format!("t-{number}")).is_some() {
+            number += 1;
+        }
+        let added = Change::Added(QueueAdded {
+            task: format!("t-{number}"),
+            title: new.title,
+            description: new.description.filter(|text| !text.is_empty()),
+            acceptance: new.acceptance.filter(|text| !text.is_empty()),
+            priority: new.priority.number(),
+            after: (!new.after.is_empty()).then(|| new.after.join(",")),
+            by: new.by,
+        });
+        self.checked(added, now)
+    }
+
+    /// Gives a task to somebody. The claim that comes of it is returned too.
+    pub fn claim(
+        &self,
+        id: &str,
+        owner: &str,
+        (now, until): (Stamp, Stamp),
+    ) -> Result<(Change, Claim), Refusal> {
+        let fence = self.fence.saturating_add(1);
+        let claimed = Change::Claimed(QueueClaimed {
+            task: id.to_owned(),
+            owner: owner.to_owned(),
+            until: until.to_string(),
+            fence,
+        });
+        let claim =
+            Claim { item: id.to_owned(), owner: owner.to_owned(), until: Some(until), fence };
+        Ok((self.checked(claimed, now)?, claim))
+    }
+
+    /// Lets a claim last longer.
+    pub fn renew(
+        &self,
+        claim: &Claim,
+        (now, until): (Stamp, Stamp),
+    ) -> Result<(Change, Claim), Refusal> {
+        let renewed = Change::Renewed(QueueRenewed {
+            task: claim.item.clone(),
+            until: until.to_string(),
+            fence: claim.fence,
+        });
+        Ok((self.checked(renewed, now)?, Claim { until: Some(until), ..claim.clone() }))
+    }
+
+    /// Gives back what was claimed.
+    pub fn release(&self, claim: &Claim, reason: &str, now: Stamp) -> Result<Change, Refusal> {
+        let released = QueueReleased {
+            task: claim.item.clone(),
+            reason: reason.to_owned(),
+            by: Some(claim.owner.clone()),
+            fence: claim.fence,
+        };
+        self.checked(Change::Released(released), now)
+    }
+
+    /// Closes what was claimed.
+    pub fn close(&self, claim: &Claim, reason: &str, now: Stamp) -> Result<Change, Refusal> {
+        let closed = QueueClosed {
+            task: claim.item.clone(),
+            reason: reason.to_owned(),
+            by: Some(claim.owner.clone()),
+            fence: Some(claim.fence),
+        };
+        self.checked(Change::Closed(closed), now)
+    }
+
+    /// Closes a task on behalf of somebody who need not have claimed it, unless another has.
+    pub fn close_as(
+        &self,
+        id: &str,
+        (owner, reason): (&str, &str),
+        now: Stamp,
+    ) -> Result<Change, Refusal> {
+        let task = self.known(id)?;
+        if let Some(claim) = task.live_claim(now)
+            && claim.owner != owner
+        {
+            return Err(Refusal::held(claim));
+        }
+        let closed = QueueClosed {
+            task: id.to_owned(),
+            reason: reason.to_owned(),
+            by: Some(owner.to_owned()),
+            fence: task.claim.as_ref().map(|claim| claim.fence),
+        };
+        self.checked(Change::Closed(closed), now)
+    }
+
+    /// The claim that somebody may give back: the own one, or with [`Whose::Anybodys`] every one.
+    pub fn claim_to_release(&self, id: &str, whose: Whose<'_>) -> Result<&Claim, Refusal> {
+        let task = self.known(id)?;
+        let nobodys = || match task.is_closed {
+            true => Refusal::Closed { id: id.to_owned() },
+            false => Refusal::NotClaimed { id: id.to_owned() },
+        };
+        let claim = task.claim.as_ref().ok_or_else(nobodys)?;
+        match whose {
+            Whose::Of(owner) if claim.owner != owner => Err(Refusal::held(claim)),
+            Whose::Of(_) | Whose::Anybodys => Ok(claim),
+        }
+    }
+
+    /// Opens a task that was closed.
+    pub fn reopen(
+        &self,
+        id: &str,
+        (owner, reason): (&str, &str),
+        now: Stamp,
+    ) -> Result<Change, Refusal> {
+        let reopened = QueueReopened {
+            task: id.to_owned(),
+            reason: reason.to_owned(),
+            by: Some(owner.to_owned()),
+        };
+        self.checked(Change::Reopened(reopened), now)
+    }
+
+    /// Lets a task wait for another.
+    pub fn link(&self, id: &str, after: &str, now: Stamp) -> Result<Change, Refusal> {
+        let linked = QueueLinked { task: id.to_owned(), after: after.to_owned() };
+        self.checked(Change::Linked(linked), now)
+    }
+
+    /// Lets it not wait any more.
+    pub fn unlink(&self, id: &str, after: &str, now: Stamp) -> Result<Change, Refusal> {
+        let unlinked = QueueUnlinked { task: id.to_owned(), after: after.to_owned() };
+        self.checked(Change::Unlinked(unlinked), now)
+    }
+
+    fn checked(&self, change: Change, now: Stamp) -> Result<Change, Refusal> {
+        self.check(&change, now).map(|()| change)
+    }
+}
+
+/// Whose claim may be given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose<'a> {
+    /// That of this owner.
+    Of(&'a str),
+    /// Everybody's.
+    Anybodys,
+}

@@ -1,0 +1,190 @@
+//! Why a step of the queue is not possible, told to a person.
+
+use super::{Claim, LONGEST_OWNER, LONGEST_TEXT, LONGEST_TITLE, Priority, Tasks};
+use crate::excerpt;
+use crate::nearest::nearest;
+use crate::record::QueueAdded;
+
+/// Why not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no such task.
+    #[error("there is no task '{}'{}", shown(.id), perhaps(.meant.as_deref()))]
+    Unknown {
+        /// What was asked for.
+        id: String,
+        /// What was probably meant.
+        meant: Option<String>,
+    },
+    /// There is such a task already.
+    #[error("there is a task '{}' already", shown(.id))]
+    Taken {
+        /// The task.
+        id: String,
+    },
+    /// Somebody else has it.
+    #[error("{id} is claimed by {}{until}", shown(.owner))]
+    Held {
+        /// The task.
+        id: String,
+        /// Who has it.
+        owner: String,
+        /// Until when, as a phrase; empty where nobody knows.
+        until: String,
+    },
+    /// It is done already.
+    #[error("{id} is closed")]
+    Closed {
+        /// The task.
+        id: String,
+    },
+    /// It is not done yet.
+    #[error("{id} is not closed")]
+    NotClosed {
+        /// The task.
+        id: String,
+    },
+    /// Nobody has it.
+    #[error("{id} is not claimed by anybody")]
+    NotClaimed {
+        /// The task.
+        id: String,
+    },
+    /// Others have to be done first.
+    #[error("{id} waits for {}", .waits_for.join(", "))]
+    Blocked {
+        /// The task.
+        id: String,
+        /// Those others.
+        waits_for: Vec<String>,
+    },
+    /// The claim is over: it expired, and the task was given to somebody else, or given back.
+    #[error("claim {fence} of {id} is over: {}", now_of(.owner.as_deref()))]
+    Lost {
+        /// The task.
+        id: String,
+        /// The number of the claim.
+        fence: u64,
+        /// Who had it last.
+        owner: Option<String>,
+    },
+    /// It waits for that one already.
+    #[error("{id} waits for {after} already")]
+    After {
+        /// The task.
+        id: String,
+        /// The other.
+        after: String,
+    },
+    /// It does not wait for that one.
+    #[error("{id} does not wait for '{}'", shown(.after))]
+    NotAfter {
+        /// The task.
+        id: String,
+        /// The other.
+        after: String,
+    },
+    /// Two tasks would wait for each other.
+    #[error("{id} cannot wait for {after}, which waits for {id} itself")]
+    Cycle {
+        /// The task.
+        id: String,
+        /// The other.
+        after: String,
+    },
+    /// A task without a title.
+    #[error("the title is empty; say in a line what is to be done")]
+    NoTitle,
+    /// More text than a task may have.
+    #[error("the {what} has {bytes} bytes, and {most} is the most")]
+    TooLong {
+        /// Which text.
+        what: &'static str,
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        most: usize,
+    },
+    /// No such priority.
+    #[error("priority {number} is none; it goes from 0, the most urgent, to {}", Priority::LEAST)]
+    NoPriority {
+        /// What was asked for.
+        number: u64,
+    },
+    /// Not a name for somebody.
+    #[error("'{}' is no name for an owner; it is a word of at most {LONGEST_OWNER} bytes", shown(.owner))]
+    BadOwner {
+        /// What was given.
+        owner: String,
+    },
+}
+
+impl Refusal {
+    /// Whether it was asked for in a way that cannot be meant, so that it would be refused at any time.
+    pub fn is_mistake(&self) -> bool {
+        use Refusal::{BadOwner, NoPriority, NoTitle, TooLong};
+        matches!(self, NoTitle | TooLong { .. } | NoPriority { .. } | BadOwner { .. })
+    }
+
+    pub(super) fn unknown(id: &str, tasks: &Tasks) -> Refusal {
+        let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
+        // Numbers that differ in a digit are not slips of the pen: only the writing of a name is mended.
+        let meant = nearest(id, ids).filter(|meant| digits(meant) == digits(id));
+        Refusal::Unknown { id: id.to_owned(), meant: meant.map(str::to_owned) }
+    }
+
+    pub(super) fn held(claim: &Claim) -> Refusal {
+        let until = claim.until.map(|until| format!(" until {until}")).unwrap_or_default();
+        Refusal::Held { id: claim.item.clone(), owner: claim.owner.clone(), until }
+    }
+
+    /// What is wrong with what a task says about itself.
+    pub(super) fn of_texts(added: &QueueAdded) -> Result<(), Refusal> {
+        if added.title.trim().is_empty() {
+            return Err(Refusal::NoTitle);
+        }
+        if Priority::new(added.priority).is_none() {
+            return Err(Refusal::NoPriority { number: added.priority });
+        }
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        for (what, bytes, most) in [
+            ("title", added.title.len(), LONGEST_TITLE),
+            ("description", length(&added.description), LONGEST_TEXT),
+            ("text of the acceptance criteria", length(&added.acceptance), LONGEST_TEXT),
+        ] {
+            if bytes > most {
+                return Err(Refusal::TooLong { what, bytes, most });
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong with the name of an owner.
+    pub(super) fn of_owner(owner: &str) -> Result<(), Refusal> {
+        let is_odd = |c: char| c.is_control() || c.is_whitespace();
+        match owner.is_empty() || owner.len() > LONGEST_OWNER || owner.contains(is_odd) {
+            true => Err(Refusal::BadOwner { owner: owner.to_owned() }),
+            false => Ok(()),
+        }
+    }
+}
+
+fn digits(id: &str) -> String {
+    id.chars().filter(char::is_ascii_digit).collect()
+}
+
+/// A word from outside, in a message.
+fn shown(text: &str) -> String {
+    excerpt::clip(&excerpt::one_line(text), 60).into_owned()
+}
+
+fn perhaps(id: Option<&str>) -> String {
+    id.map(|id| format!("; did you mean {id}?")).unwrap_or_default()
+}
+
+fn now_of(owner: Option<&str>) -> String {
+    match owner {
+        Some(owner) => format!("it was given to {}", shown(owner)),
+        None => "it was given back".to_owned(),
+    }
+}

@@ -1,0 +1,243 @@
+//! The object in a message: where it begins, and the two keys of it that count.
+
+use super::scan::{Flaw, Kind, Progress, Scanner, Token};
+use super::{Ruling, Verdict, Violation};
+use crate::config::Place;
+use crate::excerpt;
+use crate::record::Unescaper;
+
+/// The keys of the contract.
+const VERDICT: &str = "verdict";
+const FOLLOW_UP: &str = "followUpPrompt";
+
+/// How many bytes of a text are held of which only the beginning can matter.
+const SHORT: usize = 512;
+/// How many characters of it are shown to a person.
+const SHOWN: usize = 40;
+/// How many keys are shown of an object that is no verdict.
+const KEYS: usize = 5;
+
+/// Reads a message in pieces.
+#[derive(Debug)]
+pub(super) struct Message {
+    /// Behind what was taken, until the object has ended.
+    place: Place,
+    /// Whether there was anything but white space.
+    spoken: bool,
+    object: Option<Object>,
+}
+
+/// The object, from the first `{` on.
+#[derive(Debug)]
+struct Object {
+    begin: Place,
+    scanner: Scanner,
+    fields: Fields,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Open,
+    Closed,
+    Broken { at: Place, flaw: Flaw },
+}
+
+/// What the object holds, as far as it matters.
+#[derive(Debug, Default)]
+struct Fields {
+    /// The first keys, for people.
+    names: Vec<String>,
+    /// The key whose value comes next, or the one that is being read.
+    key: Text,
+    /// Where a text goes that is being read.
+    part: Part,
+    verdict: Option<Value>,
+    follow_up: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Part {
+    #[default]
+    Nowhere,
+    Key,
+    Verdict,
+    FollowUp,
+}
+
+#[derive(Debug)]
+enum Value {
+    Text(Text),
+    Other(Kind),
+}
+
+/// A string as it comes in.
+#[derive(Debug, Default)]
+struct Text {
+    unescaper: Unescaper,
+    text: String,
+    raw_bytes: usize,
+}
+
+impl Default for Message {
+    fn default() -> Self {
+        Message { place: Place::START, spoken: false, object: None }
+    }
+}
+
+impl Message {
+    pub(super) fn push(&mut self, piece: &[u8]) {
+        let mut rest = piece;
+        if self.object.is_none() {
+            let preamble = memchr::memchr(b'{', rest).unwrap_or(rest.len());
+            self.spoken |= !rest.trim_ascii().is_empty();
+            self.place = self.place.behind(&rest[..preamble]);
+            let Some(behind) = rest.get(preamble + 1..) else { return };
+            self.object = Some(Object::new(self.place));
+            self.place = self.place.behind(b"{");
+            rest = behind;
+        }
+        if let Some(object) = &mut self.object {
+            self.place = object.push(rest, self.place);
+        }
+    }
+
+    pub(super) fn finish(self) -> Result<Verdict, Violation> {
+        match self.object {
+            None if self.spoken => Err(Violation::NoObject),
+            None => Err(Violation::Empty),
+            Some(object) => object.finish(),
+        }
+    }
+}
+
+impl Object {
+    fn new(begin: Place) -> Self {
+        let (scanner, fields) = (Scanner::default(), Fields::default());
+        Object { begin, scanner, fields, state: State::Open }
+    }
+
+    /// Takes what stands here, and says where it ends.
+    fn push(&mut self, piece: &[u8], here: Place) -> Place {
+        if !matches!(self.state, State::Open) {
+            return here;
+        }
+        let Object { scanner, fields, .. } = self;
+        let Progress { taken, result } = scanner.push(piece, &mut |token| fields.take(token));
+        let at = here.behind(&piece[..taken]);
+        match result {
+            Ok(false) => {}
+            Ok(true) => self.state = State::Closed,
+            Err(flaw) => self.state = State::Broken { at, flaw },
+        }
+        at
+    }
+
+    fn finish(self) -> Result<Verdict, Violation> {
+        match self.state {
+            State::Open => Err(Violation::CutOff(self.begin)),
+            State::Closed => self.fields.verdict(),
+            State::Broken { at, flaw } => Err(Violation::NotJson { begin: self.begin, at, flaw }),
+        }
+    }
+}
+
+impl Fields {
+    fn take(&mut self, token: Token<'_>) {
+        match token {
+            Token::Key => {
+                self.key = Text::default();
+                self.part = Part::Key;
+            }
+            Token::Value(kind) => self.begin(kind),
+            Token::Text(raw) => match self.part {
+                Part::Nowhere => {}
+                Part::Key => self.key.push_beginning(raw),
+                Part::Verdict => {
+                    if let Some(Value::Text(text)) = &mut self.verdict {
+                        text.push_beginning(raw);
+                    }
+                }
+                Part::FollowUp => {
+                    if let Some(Value::Text(text)) = &mut self.follow_up {
+                        text.push(raw);
+                    }
+                }
+            },
+            Token::TextEnd => {
+                if self.part == Part::Key {
+                    self.end_of_key();
+                }
+            }
+        }
+    }
+
+    /// The value of a key begins; of a key that was there before, nothing is left.
+    fn begin(&mut self, kind: Kind) {
+        let value = match kind {
+            Kind::Text => Value::Text(Text::default()),
+            other => Value::Other(other),
+        };
+        self.part = match &self.key.text[..] {
+            VERDICT => {
+                self.verdict = Some(value);
+                Part::Verdict
+            }
+            FOLLOW_UP => {
+                self.follow_up = Some(value);
+                Part::FollowUp
+            }
+            _ => Part::Nowhere,
+        };
+    }
+
+    fn end_of_key(&mut self) {
+        let key = std::mem::take(&mut self.key).finish();
+        if self.names.len() < KEYS {
+            self.names.push(excerpt::clip(&key, SHOWN).into_owned());
+        }
+        self.key.text = key;
+    }
+
+    fn verdict(self) -> Result<Verdict, Violation> {
+        let word = match self.verdict {
+            None => return Err(Violation::Missing { key: VERDICT, found: self.names }),
+            Some(value) => value.text(VERDICT)?,
+        };
+        let Some(ruling) = Ruling::from_word(&word) else {
+            return Err(Violation::BadVerdict(excerpt::clip(&word, SHOWN).into_owned()));
+        };
+        match self.follow_up {
+            None => Err(Violation::Missing { key: FOLLOW_UP, found: self.names }),
+            Some(value) => Ok(Verdict { ruling, follow_up: value.text(FOLLOW_UP)? }),
+        }
+    }
+}
+
+impl Value {
+    fn text(self, key: &'static str) -> Result<String, Violation> {
+        match self {
+            Value::Text(text) => Ok(text.finish()),
+            Value::Other(found) => Err(Violation::NotText { key, found }),
+        }
+    }
+}
+
+impl Text {
+    fn push(&mut self, raw: &[u8]) {
+        self.unescaper.push(raw, &mut self.text);
+    }
+
+    /// Holds only so much of it that it can be told from what it might have been.
+    fn push_beginning(&mut self, raw: &[u8]) {
+        let room = SHORT - self.raw_bytes;
+        let beginning = &raw[..raw.len().min(room)];
+        self.raw_bytes += beginning.len();
+        self.push(beginning);
+    }
+
+    fn finish(mut self) -> String {
+        self.unescaper.finish(&mut self.text);
+        self.text
+    }
+}

@@ -1,0 +1,201 @@
+//! Git, for work that is done beside the tree of the project and brought back into it.
+//!
+//! A [`Repository`] makes working trees on branches of their own, takes them away again, and
+//! [brings back](Repository::bring_back) what was committed on them. A [`Tree`] is one checkout: what
+//! is left lying there becomes a commit, and what changed since some commit can be shown.
+//!
+//! Everything can be asked for again after a crash: what is done already is not done twice, what was
+//! done in part is done anew, and a commit goes away only when it is reachable from elsewhere.
+
+mod bring;
+mod command;
+mod error;
+mod guard;
+mod name;
+#[cfg(test)]
+mod scene;
+mod tree;
+mod worktree;
+
+use std::path::{Path, PathBuf};
+
+pub use bring::{Brought, Offer};
+pub(crate) use command::without_variables;
+pub use error::GitError;
+pub use name::branch_name;
+pub use tree::{Gathered, Tree};
+
+use crate::world::World;
+use command::Git;
+
+/// The first version that merges without touching files.
+const OLDEST: (u32, u32) = (2, 38);
+
+/// A repository, seen from one of its working trees.
+#[derive(Clone)]
+pub struct Repository {
+    git: Git,
+    top: PathBuf,
+    common: PathBuf,
+    prefix: PathBuf,
+}
+
+impl Repository {
+    /// Finds the repository that a directory is in; `None` when it is in none.
+    ///
+    /// # Errors
+    ///
+    /// When there is no git, an old one, or one that refuses to work there, and when the repository
+    /// has no files.
+    pub fn find(dir: &Path, world: &World) -> Result<Option<Repository>, GitError> {
+        let git = Git::new(dir, world);
+        let version = git.run(["version"])?.line();
+        let version = version.trim_start_matches("git version ");
+        if !is_new_enough(version) {
+            return Err(GitError::TooOld(version.to_owned()));
+        }
+        let questions = ["--is-inside-work-tree", "--path-format=absolute", "--git-common-dir"];
+        let said = git.ask(["rev-parse"].iter().chain(&questions))?;
+        if said.code != 0 {
+            let is_elsewhere = said.err.contains("not a git repository");
+            return if is_elsewhere { Ok(None) } else { Err(said.failure()) };
+        }
+        let answers = said.line();
+        let (is_inside, common) = answers.split_once('\n').unwrap_or_default();
+        if is_inside != "true" {
+            return Err(GitError::Bare(common.into()));
+        }
+        let top = git.run(["rev-parse", "--show-toplevel"])?.line();
+        let prefix = git.run(["rev-parse", "--show-prefix"])?.line();
+        Ok(Some(Repository {
+            git: git.at(Path::new(&top)),
+            top: top.into(),
+            common: common.into(),
+            prefix: prefix.into(),
+        }))
+    }
+
+    /// The top of the working tree that the directory is in.
+    pub fn top(&self) -> &Path {
+        &self.top
+    }
+
+    /// Where the directory is below the top; empty for the top itself.
+    pub fn prefix(&self) -> &Path {
+        &self.prefix
+    }
+
+    /// The commit that is checked out: where work begins.
+    ///
+    /// # Errors
+    ///
+    /// When there is none yet.
+    pub fn base(&self) -> Result<String, GitError> {
+        self.commit("HEAD")?.ok_or_else(|| GitError::Unborn(self.top.clone()))
+    }
+
+    /// The commit that a branch of ours stands at, if it is there.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot say.
+    pub fn tip(&self, branch: &str) -> Result<Option<String>, GitError> {
+        self.commit(&reference(branch))
+    }
+
+    /// A checkout of this repository.
+    ///
+    /// # Errors
+    ///
+    /// When there is none with its top at `dir`.
+    pub fn tree(&self, dir: &Path) -> Result<Tree, GitError> {
+        Tree::at(&self.git, dir)
+    }
+
+    /// The commit that a name stands for.
+    fn commit(&self, name: &str) -> Result<Option<String>, GitError> {
+        let said =
+            self.git.ask(["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")])?;
+        Ok((said.code == 0).then(|| said.line()))
+    }
+
+    /// Whether all that is in one commit's history is in that of another.
+    fn contains(&self, later: &str, earlier: &str) -> Result<bool, GitError> {
+        contains(&self.git, later, earlier)
+    }
+}
+
+fn contains(git: &Git, later: &str, earlier: &str) -> Result<bool, GitError> {
+    let said = git.ask(["merge-base", "--is-ancestor", earlier, later])?;
+    match said.code {
+        0 => Ok(true),
+        1 => Ok(false),
+        _ => Err(said.failure()),
+    }
+}
+
+/// The whole name of a branch, which no tag or file of the same name can be taken for.
+fn reference(branch: &str) -> String {
+    format!("refs/heads/{branch}")
+}
+
+/// Whether a version is one that we can use; in doubt it is.
+fn is_new_enough(version: &str) -> bool {
+    let mut numbers = version.split(['.', ' ', '-']).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= OLDEST,
+        _ => true,
+    }
+}
+
+/// What somebody has begun in a working tree and not ended: its files are not to be touched.
+fn under_way(git_dir: &Path) -> Option<&'static str> {
+    let signs = [
+        ("MERGE_HEAD", "a merge"),
+        ("rebase-merge", "a rebase"),
+        ("rebase-apply", "a rebase"),
+        ("CHERRY_PICK_HEAD", "a cherry-pick"),
+        ("REVERT_HEAD", "a revert"),
+        ("sequencer", "a cherry-pick"),
+    ];
+    signs.into_iter().find(|(name, _)| git_dir.join(name).exists()).map(|(_, what)| what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scene::Scene;
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert!(
+            is_new_enough("2.38.0")
+                && is_new_enough("2.47.3 (Apple Git-1)")
+                && is_new_enough("3.0")
+        );
+        assert!(!is_new_enough("2.34.1") && !is_new_enough("1.9"));
+        assert!(is_new_enough("unheard of"));
+    }
+
+    #[test]
+    fn a_repository_is_found_from_within() {
+        let scene = Scene::new();
+        scene.write("sub/dir/file", "x");
+        let found = Repository::find(&scene.top.join("sub/dir"), &scene.world).unwrap().unwrap();
+        assert_eq!((found.top(), found.prefix()), (&*scene.top, Path::new("sub/dir/")));
+        assert_eq!(found.common, scene.top.join(".git"));
+        assert_eq!(found.base().unwrap(), scene.git(&["rev-parse", "HEAD"]));
+        let outside = tempfile::tempdir().unwrap();
+        assert!(Repository::find(outside.path(), &scene.world).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_worked_in_is_told() {
+        let scene = Scene::empty();
+        let unborn = Repository::find(&scene.top, &scene.world).unwrap().unwrap();
+        assert!(matches!(unborn.base(), Err(GitError::Unborn(_))));
+        let bare = scene.top.join("bare.git");
+        scene.git(&["init", "-q", "--bare", "bare.git"]);
+        assert!(matches!(Repository::find(&bare, &scene.world), Err(GitError::Bare(_))));
+    }
+}

@@ -1,0 +1,238 @@
+//! Bringing the commits of a branch back into the tree of the project.
+//!
+//! The merge is made among the objects, where no file is touched: a conflict is known before anything
+//! has happened, and no merge is ever left half done in the tree. Only a merge that is complete is
+//! checked out, by a fast-forward, which git refuses as a whole if a file with changes that are not
+//! committed would be overwritten.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::command::{Git, Said};
+use super::tree::identified;
+use super::{GitError, Repository, guard, under_way};
+
+/// How often a merge is made anew because the branch that is checked out has moved.
+const ATTEMPTS: usize = 8;
+
+/// A branch whose commits are to be brought back.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer<'o> {
+    /// Its name.
+    pub branch: &'o str,
+    /// Where it began.
+    pub base: &'o str,
+    /// What is said in a merge commit, where one is needed.
+    pub message: &'o str,
+}
+
+/// What came of it. Unless it was merged or there was nothing to merge, nothing has changed: neither
+/// the tree, nor the index, nor a branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Brought {
+    /// There is no commit on it.
+    Nothing,
+    /// All of it is reachable from this commit, which is checked out or was.
+    Merged(String),
+    /// These files were changed differently on both sides.
+    Conflict(Vec<PathBuf>),
+    /// It changes these files, and they have changes that are not committed.
+    InTheWay(Vec<PathBuf>),
+    /// Somebody has begun this in the tree, and not ended it.
+    UnderWay(&'static str),
+}
+
+/// How the checked-out tree took a commit.
+enum Advance {
+    Done,
+    InTheWay(Vec<PathBuf>),
+    /// Another commit is checked out by now.
+    Moved,
+}
+
+impl Repository {
+    /// Merges a branch into what is checked out: one caller at a time, across processes. Asked again
+    /// after a crash, it finishes what was begun.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot do it for another reason than those that are outcomes.
+    pub fn bring_back(&self, offer: &Offer<'_>) -> Result<Brought, GitError> {
+        let lock = guard::lock(&self.common.join("autoloop.lock"), self.git.world())?;
+        let git = self.git.holding(lock);
+        let git_dir = PathBuf::from(git.run(["rev-parse", "--absolute-git-dir"])?.line());
+        if let Some(what) = under_way(&git_dir) {
+            return Ok(Brought::UnderWay(what));
+        }
+        let note = Note(git_dir.join("autoloop-bringing"));
+        self.finish_interrupted(&git, &note)?;
+        for _ in 0..ATTEMPTS {
+            let head = self.base()?;
+            let Some(tip) = self.tip(offer.branch)? else { return Ok(Brought::Nothing) };
+            if tip == offer.base {
+                return Ok(Brought::Nothing);
+            }
+            if self.contains(&head, &tip)? {
+                return Ok(Brought::Merged(head));
+            }
+            let merge = match merge(&git, &head, &tip, offer.message)? {
+                Ok(merge) => merge,
+                Err(files) => return Ok(Brought::Conflict(files)),
+            };
+            note.leave(&head, &merge)?;
+            let advance = advance(&git, &head, &merge, Trust::Equal)?;
+            note.remove()?;
+            match advance {
+                Advance::Done => return Ok(Brought::Merged(merge)),
+                Advance::InTheWay(files) => return Ok(Brought::InTheWay(files)),
+                Advance::Moved => {}
+            }
+        }
+        Err(GitError::Restless(self.top().to_owned()))
+    }
+
+    /// Goes on with a merge that was being checked out when everything was killed, git as well.
+    fn finish_interrupted(&self, git: &Git, note: &Note) -> Result<(), GitError> {
+        if let Some((from, to)) = note.read()
+            && self.base()? == from
+            && self.commit(&to)?.is_some()
+        {
+            // Whatever comes of it, what the tree is like is looked at again.
+            let _ = advance(git, &from, &to, Trust::Beginning)?;
+        }
+        note.remove()
+    }
+}
+
+/// Makes a commit in which both are merged, or says which files do not go together.
+fn merge(
+    git: &Git,
+    head: &str,
+    tip: &str,
+    message: &str,
+) -> Result<Result<String, Vec<PathBuf>>, GitError> {
+    if super::contains(git, tip, head)? {
+        return Ok(Ok(tip.to_owned()));
+    }
+    let words = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", head, tip];
+    let said = git.ask(words)?;
+    let mut answer = said.names();
+    match (said.code, answer.is_empty()) {
+        (0, false) => {
+            let tree = answer.swap_remove(0);
+            let tree = tree.to_string_lossy();
+            let words = ["commit-tree", &tree, "-p", head, "-p", tip, "-m", message];
+            Ok(Ok(identified(git)?.run(words)?.line()))
+        }
+        (1, false) => Ok(Err(answer.split_off(1))),
+        _ => Err(said.failure()),
+    }
+}
+
+/// Which files with uncommitted changes hold nothing that would be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    /// Those that are what the commit makes of them.
+    Equal,
+    /// Also those that are the beginning of it: a git that was killed was writing them.
+    Beginning,
+}
+
+/// Has the tree and the branch that is checked out go on to a later commit.
+fn advance(git: &Git, from: &str, to: &str, trust: Trust) -> Result<Advance, GitError> {
+    let said = fast_forward(git, to)?;
+    if said.code == 0 {
+        return Ok(Advance::Done);
+    }
+    if git.run(["rev-parse", "HEAD"])?.line() != from {
+        return Ok(Advance::Moved);
+    }
+    let files = files_in_the_way(&said.err);
+    if files.is_empty() {
+        return Err(said.failure());
+    }
+    let mut harmless =
+        files.iter().map(|file| Ok((file, holds_nothing_else(git, to, file, trust)?)));
+    let harmless = harmless.try_fold(Vec::new(), |mut found, next: Result<_, GitError>| {
+        let (file, is_harmless) = next?;
+        found.extend(is_harmless.then_some(file));
+        Ok::<_, GitError>(found)
+    })?;
+    if harmless.len() < files.len() {
+        return Ok(Advance::InTheWay(files));
+    }
+    for file in harmless {
+        let path = git.dir().join(file);
+        fs::remove_file(&path).map_err(GitError::io("remove", path))?;
+    }
+    let again = fast_forward(git, to)?;
+    match (again.code, files_in_the_way(&again.err)) {
+        (0, _) => Ok(Advance::Done),
+        (_, files) if files.is_empty() => Err(again.failure()),
+        (_, files) => Ok(Advance::InTheWay(files)),
+    }
+}
+
+fn fast_forward(git: &Git, to: &str) -> Result<Said, GitError> {
+    let plainly = ["--ff-only", "--quiet", "--commit", "--no-squash", "--no-overwrite-ignore"];
+    git.ask(["merge"].into_iter().chain(plainly).chain([to]))
+}
+
+/// The files that git names when it refuses to overwrite something. They stand in lines of their own
+/// that begin with a tab.
+fn files_in_the_way(said: &str) -> Vec<PathBuf> {
+    said.lines().filter_map(|line| line.strip_prefix('\t')).map(PathBuf::from).collect()
+}
+
+/// Whether a file holds nothing that is not in a commit, too.
+fn holds_nothing_else(
+    git: &Git,
+    commit: &str,
+    file: &Path,
+    trust: Trust,
+) -> Result<bool, GitError> {
+    let path = git.dir().join(file);
+    if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()) {
+        return Ok(false);
+    }
+    let object = [commit.as_bytes(), b":", file.as_os_str().as_encoded_bytes()].concat();
+    let object: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(&object);
+    let said = git.ask(["cat-file".as_ref(), "--filters".as_ref(), object])?;
+    if said.code != 0 || said.out.left_out() > 0 {
+        return Ok(false);
+    }
+    let wanted = [&said.out.head[..], &said.out.tail].concat();
+    let found = fs::read(&path).map_err(GitError::io("read", path))?;
+    Ok(match trust {
+        Trust::Equal => wanted == found,
+        Trust::Beginning => wanted.starts_with(&found),
+    })
+}
+
+/// A file that says which commit is being checked out in place of which.
+struct Note(PathBuf);
+
+impl Note {
+    fn leave(&self, from: &str, to: &str) -> Result<(), GitError> {
+        fs::write(&self.0, format!("{from} {to}\n")).map_err(GitError::io("write", &self.0))
+    }
+
+    fn read(&self) -> Option<(String, String)> {
+        let text = fs::read_to_string(&self.0).ok()?;
+        let (from, to) = text.trim_end().split_once(' ')?;
+        Some((from.to_owned(), to.to_owned()))
+    }
+
+    fn remove(&self) -> Result<(), GitError> {
+        match fs::remove_file(&self.0) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(GitError::io("remove", &self.0)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

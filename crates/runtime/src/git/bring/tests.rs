@@ -1,0 +1,227 @@
+use super::super::Tree;
+use super::super::scene::Scene;
+use super::*;
+
+/// A project and a branch beside it.
+struct Beside {
+    scene: Scene,
+    repository: Repository,
+    tree: Tree,
+    base: String,
+}
+
+const BRANCH: &str = "autoloop/x";
+const MINE: &str = "one\nmine\nthree\n";
+
+impl Beside {
+    fn new() -> Beside {
+        let scene = Scene::new();
+        let repository = scene.repository();
+        let base = repository.base().unwrap();
+        let tree = repository.add_worktree(&scene.place("tree"), BRANCH, &base).unwrap();
+        Beside { scene, repository, tree, base }
+    }
+
+    /// Leaves a file on the branch.
+    fn left(self, name: &str, text: &str) -> Beside {
+        self.scene.write(Path::new("state/tree").join(name), text);
+        self.tree.gather(BRANCH, "left", &[]).unwrap();
+        self
+    }
+
+    fn bring(&self) -> Brought {
+        let offer = Offer { branch: BRANCH, base: &self.base, message: "Merge what was left" };
+        self.repository.bring_back(&offer).unwrap()
+    }
+
+    /// Everything that must not change when something cannot be brought back.
+    fn look(&self) -> String {
+        let git = |args| self.scene.git(args);
+        let all = [
+            git(&["rev-parse", "HEAD"]),
+            git(&["status", "--porcelain"]),
+            git(&["diff"]),
+            git(&["diff", "--cached"]),
+            git(&["for-each-ref"]),
+            git(&["stash", "list"]),
+            format!("{:?}", under_way(&self.scene.top.join(".git"))),
+        ];
+        all.join("\n")
+    }
+
+    /// Asserts that it is brought back, once, and everything can be cleaned up.
+    fn assert_merged(&self) {
+        let Brought::Merged(commit) = self.bring() else { panic!("{:?}", self.bring()) };
+        assert_eq!(self.repository.base().unwrap(), commit);
+        assert_eq!(self.bring(), Brought::Merged(commit.clone()), "again");
+        self.repository.remove_worktree(self.tree.dir()).unwrap();
+        assert!(self.repository.delete_branch(BRANCH, &commit).unwrap());
+        assert!(!self.scene.top.join(".git/autoloop-bringing").exists());
+    }
+}
+
+#[test]
+fn nothing_is_nothing() {
+    assert_eq!(Beside::new().bring(), Brought::Nothing);
+}
+
+#[test]
+fn a_branch_that_is_ahead_needs_no_merge_commit() {
+    let beside = Beside::new().left("new", "n");
+    beside.assert_merged();
+    assert_eq!(beside.scene.git(&["log", "--format=%s"]), "left\nbegin");
+    assert_eq!(beside.scene.read("new"), "n");
+    assert_eq!(beside.scene.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn two_sides_become_one() {
+    let beside = Beside::new().left("file", "one\ntwo\n3\n");
+    beside.scene.write("file", "1\ntwo\nthree\n").commit("meanwhile");
+    beside.assert_merged();
+    assert_eq!(beside.scene.read("file"), "1\ntwo\n3\n");
+    let log = beside.scene.git(&["log", "-1", "--format=%s by %an, %P"]);
+    assert!(log.starts_with("Merge what was left by A Person, "), "{log}");
+}
+
+#[test]
+fn a_detached_head_goes_on_too() {
+    let beside = Beside::new();
+    beside.scene.git(&["checkout", "-q", "--detach"]);
+    let beside = beside.left("new", "n");
+    beside.assert_merged();
+    assert_eq!(beside.scene.git(&["branch", "--show-current"]), "");
+}
+
+#[test]
+fn a_conflict_changes_nothing() {
+    let beside = Beside::new().left("file", MINE);
+    beside.scene.write("file", "one\nyours\nthree\n").commit("meanwhile");
+    beside.scene.write("dirty", "d");
+    let before = beside.look();
+    assert_eq!(beside.bring(), Brought::Conflict(vec!["file".into()]));
+    assert_eq!(beside.look(), before);
+}
+
+#[test]
+fn changes_of_a_person_survive() {
+    let beside = Beside::new().left("file", MINE).left("new", "theirs");
+    beside.scene.write("other", "o\n").write("file", "one\ntwo\nmy own\n");
+    beside.scene.git(&["add", "other"]);
+    let before = beside.look();
+    assert_eq!(beside.bring(), Brought::InTheWay(vec!["file".into()]));
+    assert_eq!(beside.look(), before);
+    // A new file in the way is as good as a changed one, an ignored one too.
+    beside.scene.git(&["checkout", "-q", "file"]);
+    beside.scene.write("new", "my own");
+    assert_eq!(beside.bring(), Brought::InTheWay(vec!["new".into()]));
+    std::fs::write(beside.scene.top.join(".git/info/exclude"), "new\n").unwrap();
+    assert_eq!(beside.bring(), Brought::InTheWay(vec!["new".into()]));
+    assert_eq!(beside.scene.read("new"), "my own");
+    // What is in nobody's way stays, staged as it is.
+    std::fs::remove_file(beside.scene.top.join("new")).unwrap();
+    beside.scene.write("file", "one\ntwo\nthree\n");
+    beside.assert_merged();
+    assert_eq!(beside.scene.git(&["status", "--porcelain"]), "A  other");
+}
+
+#[test]
+fn a_file_that_is_already_so_is_in_nobodys_way() {
+    let beside = Beside::new().left("file", MINE).left("new", "same");
+    beside.scene.write("file", MINE).write("new", "same");
+    beside.assert_merged();
+    assert_eq!(beside.scene.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn somebodys_own_merge_is_left_alone() {
+    let beside = Beside::new().left("new", "n");
+    let head = beside.base.clone();
+    std::fs::write(beside.scene.top.join(".git/MERGE_HEAD"), head).unwrap();
+    let before = beside.look();
+    assert_eq!(beside.bring(), Brought::UnderWay("a merge"));
+    assert_eq!(beside.look(), before);
+}
+
+/// What a git leaves that is killed while it checks out a merge: some files, one of them in part, and
+/// then the index, and then the branch.
+#[test]
+fn a_checkout_that_was_cut_off_is_finished() {
+    for cut in 0..6 {
+        let beside = Beside::new().left("file", MINE).left("new", "a new file\n");
+        beside.scene.write("meanwhile", "m").commit("meanwhile");
+        let head = beside.repository.base().unwrap();
+        let tip = beside.repository.tip(BRANCH).unwrap().unwrap();
+        let made = merge(&beside.repository.git, &head, &tip, "m").unwrap().unwrap();
+        Note(beside.scene.top.join(".git/autoloop-bringing")).leave(&head, &made).unwrap();
+        let file = beside.scene.top.join("file");
+        match cut {
+            0 => {}
+            1 => std::fs::remove_file(&file).unwrap(),
+            2 => drop(beside.scene.write("file", "one\nmi")),
+            3 => drop(beside.scene.write("file", MINE)),
+            4 => drop(beside.scene.write("file", MINE).write("new", "a n")),
+            _ => drop(beside.scene.git(&["read-tree", "-m", "-u", &head, &made])),
+        }
+        beside.assert_merged();
+        assert_eq!(beside.repository.base().unwrap(), made, "{cut}: the same merge");
+        assert_eq!(beside.scene.git(&["status", "--porcelain"]), "", "{cut}");
+        assert_eq!(beside.scene.read("new"), "a new file\n");
+    }
+}
+
+#[test]
+fn an_edit_after_a_cut_survives() {
+    let beside = Beside::new().left("file", MINE);
+    let tip = beside.repository.tip(BRANCH).unwrap().unwrap();
+    Note(beside.scene.top.join(".git/autoloop-bringing")).leave(&beside.base, &tip).unwrap();
+    beside.scene.write("file", "one\nmine\nand more");
+    assert_eq!(beside.bring(), Brought::InTheWay(vec!["file".into()]));
+    assert_eq!(beside.scene.read("file"), "one\nmine\nand more");
+}
+
+#[test]
+fn the_lock_of_another_git_is_waited_for() {
+    let beside = Beside::new().left("new", "n");
+    let lock = beside.scene.top.join(".git/index.lock");
+    std::fs::write(&lock, "").unwrap();
+    std::thread::scope(|scope| {
+        let brought = scope.spawn(|| beside.bring());
+        let note = beside.scene.top.join(".git/autoloop-bringing");
+        while !note.exists() {
+            assert!(!brought.is_finished(), "it does not wait");
+            std::thread::yield_now();
+        }
+        std::fs::remove_file(&lock).unwrap();
+        assert!(matches!(brought.join().unwrap(), Brought::Merged(_)));
+    });
+}
+
+#[test]
+fn one_after_another() {
+    let scene = Scene::new();
+    let repository = scene.repository();
+    let base = repository.base().unwrap();
+    std::thread::scope(|scope| {
+        for number in 0..6 {
+            let (repository, base, scene) = (scene.repository(), &base, &scene);
+            scope.spawn(move || {
+                let branch = format!("autoloop/{number}");
+                let dir = scene.place(&format!("{number}/tree"));
+                let tree = repository.add_worktree(&dir, &branch, base).unwrap();
+                std::fs::write(dir.join(format!("new-{number}")), "n").unwrap();
+                tree.gather(&branch, "left", &[]).unwrap();
+                let offer = Offer { branch: &branch, base, message: "Merge" };
+                let Brought::Merged(commit) = repository.bring_back(&offer).unwrap() else {
+                    panic!("it is in nobody's way")
+                };
+                repository.remove_worktree(&dir).unwrap();
+                assert!(repository.delete_branch(&branch, &commit).unwrap());
+            });
+        }
+    });
+    assert_eq!(scene.git(&["ls-files", "new-*"]).lines().count(), 6);
+    assert_eq!(scene.git(&["log", "--no-merges", "--format=%s"]).matches("left").count(), 6);
+    assert_eq!(scene.git(&["status", "--porcelain"]), "");
+    assert_eq!(scene.git(&["branch", "--list"]), "* main");
+}

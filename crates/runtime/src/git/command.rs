@@ -1,0 +1,283 @@
+//! Git as a child process: with a deadline, in bounded memory, and without surprises.
+//!
+//! A person's settings hold (who commits, what is ignored, which filters there are), but nothing that
+//! runs other programs, asks questions, signs, or goes on in the background. Git is in a process group
+//! of its own and is not ended when we are killed: what it has begun it ends, in a moment, instead of
+//! leaving a lock and half of the files behind.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::GitError;
+use crate::shim::{Capture, Spooling};
+use crate::world::{Output, World};
+
+/// A checkout of a giant repository takes its time; a git that asks or hangs takes for ever.
+const DEADLINE: Duration = Duration::from_secs(300);
+/// After it, git has this long to take its locks away.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long a lock of another git is waited for.
+const LOCK_PATIENCE: Duration = Duration::from_secs(15);
+/// Between two looks at it.
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+/// How much of what git says is kept from the beginning, and as much from the end.
+const KEPT: usize = 8 * 1024 * 1024;
+
+/// What holds whatever the settings say.
+const SETTINGS: [&str; 16] = [
+    "advice.mergeConflict=false",
+    "branch.autoSetupMerge=false",
+    "color.ui=false",
+    "commit.gpgSign=false",
+    "core.bigFileThreshold=16m",
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.quotePath=false",
+    "diff.suppressBlankEmpty=false",
+    "gc.auto=0",
+    "log.showSignature=false",
+    "maintenance.auto=false",
+    "merge.autoStash=false",
+    "merge.stat=false",
+    "merge.verifySignatures=false",
+    "submodule.recurse=false",
+];
+
+/// Variables of git that say who commits, where its settings are and how it is installed. All others
+/// are about another repository or another command.
+const KEPT_VARIABLES: [&[u8]; 10] = [
+    b"GIT_AUTHOR_NAME",
+    b"GIT_AUTHOR_EMAIL",
+    b"GIT_COMMITTER_NAME",
+    b"GIT_COMMITTER_EMAIL",
+    b"GIT_CONFIG_GLOBAL",
+    b"GIT_CONFIG_SYSTEM",
+    b"GIT_CONFIG_NOSYSTEM",
+    b"GIT_EXEC_PATH",
+    b"GIT_SSH",
+    b"GIT_SSH_COMMAND",
+];
+
+/// Takes the variables out of a command that would lead git elsewhere, but those that are to stay.
+pub(crate) fn without_variables(command: &mut Command, kept: &[&[u8]]) {
+    for (name, _) in std::env::vars_os() {
+        if name.as_bytes().starts_with(b"GIT_") && !kept.contains(&name.as_bytes()) {
+            command.env_remove(name);
+        }
+    }
+}
+
+/// Git, about to be run in a directory.
+#[derive(Clone)]
+pub(super) struct Git {
+    world: World,
+    dir: PathBuf,
+    env: Vec<(OsString, OsString)>,
+    kept: usize,
+    /// Standard input. A lock that is held for git stays held until the last git has ended, even if
+    /// we are killed before.
+    held: Option<Arc<File>>,
+}
+
+impl Git {
+    pub(super) fn new(dir: &Path, world: &World) -> Git {
+        Git { world: world.clone(), dir: dir.to_owned(), env: Vec::new(), kept: KEPT, held: None }
+    }
+
+    pub(super) fn world(&self) -> &World {
+        &self.world
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The same in another directory.
+    pub(super) fn at(&self, dir: &Path) -> Git {
+        Git { dir: dir.to_owned(), ..self.clone() }
+    }
+
+    /// The same with a variable set.
+    pub(super) fn with(&self, name: &str, value: impl AsRef<OsStr>) -> Git {
+        let mut git = self.clone();
+        git.env.push((name.into(), value.as_ref().to_owned()));
+        git
+    }
+
+    /// The same while a lock is held.
+    pub(super) fn holding(&self, lock: Arc<File>) -> Git {
+        Git { held: Some(lock), ..self.clone() }
+    }
+
+    /// The same, of whose output only so much is kept from either end.
+    pub(super) fn keeping(&self, kept: usize) -> Git {
+        Git { kept, ..self.clone() }
+    }
+
+    /// Runs git, and has it do what it is told.
+    pub(super) fn run<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+    ) -> Result<Said, GitError> {
+        let said = self.ask(args)?;
+        if said.code == 0 { Ok(said) } else { Err(said.failure()) }
+    }
+
+    /// Runs git, and takes whatever exit code it has for an answer. A lock of another git is waited for.
+    pub(super) fn ask<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+    ) -> Result<Said, GitError> {
+        let args: Vec<OsString> = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
+        let begin = self.world.clock.elapsed();
+        loop {
+            let said = self.once(&args)?;
+            let Some(lock) = said.lock() else { return Ok(said) };
+            if self.world.clock.elapsed().saturating_sub(begin) > LOCK_PATIENCE {
+                return Err(GitError::Locked(lock));
+            }
+            self.world.clock.sleep(LOCK_PAUSE);
+        }
+    }
+
+    fn once(&self, args: &[OsString]) -> Result<Said, GitError> {
+        let name = args.first().map(|arg| arg.to_string_lossy().into_owned()).unwrap_or_default();
+        let failed =
+            |said: String| GitError::Failed { command: name.clone(), dir: self.dir.clone(), said };
+        let mut child = self.command(args)?.spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound if self.dir.is_dir() => GitError::Missing,
+            _ => failed(error.to_string()),
+        })?;
+        let pipes = (capture(child.stdout.take(), self.kept), capture(child.stderr.take(), KEPT));
+        let outputs = received(&pipes, DEADLINE).or_else(|| {
+            end(&mut child, &pipes);
+            None
+        });
+        let status = child.wait().map_err(|error| failed(error.to_string()))?;
+        let Some((out, err)) = outputs else {
+            return Err(GitError::Deadline { command: name, deadline: DEADLINE });
+        };
+        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+        Ok(Said { command: name.clone(), dir: self.dir.clone(), code, out, err: err.text() })
+    }
+
+    fn command(&self, args: &[OsString]) -> Result<Command, GitError> {
+        let mut command = Command::new("git");
+        without_variables(&mut command, &KEPT_VARIABLES);
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        let stdin = match &self.held {
+            Some(lock) => lock.try_clone().map_err(GitError::io("hold", &self.dir))?.into(),
+            None => Stdio::null(),
+        };
+        command
+            .args(args)
+            .current_dir(&self.dir)
+            .env("LC_ALL", "C")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_EDITOR", "true")
+            .env("GIT_PAGER", "cat")
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        Ok(command)
+    }
+}
+
+type Pipes = (Receiver<Output>, Receiver<Output>);
+
+/// Reads a pipe to its end, in bounded memory.
+fn capture(pipe: Option<impl Read + Send + 'static>, kept: usize) -> Receiver<Output> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let mut capture = Capture::new(kept, Spooling::nowhere());
+        let mut buffer = vec![0; 64 * 1024];
+        if let Some(mut pipe) = pipe {
+            while let Ok(read @ 1..) = pipe.read(&mut buffer) {
+                capture.take(&buffer[..read]);
+            }
+        }
+        // Whoever gave up waiting does not want it.
+        let _ = sender.send(capture.into_output());
+    });
+    receiver
+}
+
+fn received((out, err): &Pipes, patience: Duration) -> Option<(Output, Output)> {
+    Some((out.recv_timeout(patience).ok()?, err.recv_timeout(patience).ok()?))
+}
+
+/// Ends a git that takes too long: asked first, so that it takes its locks away.
+fn end(child: &mut Child, pipes: &Pipes) {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    for signal in [Signal::TERM, Signal::KILL] {
+        if let Some(group) = group {
+            // It may be gone.
+            let _ = kill_process_group(group, signal);
+        }
+        if received(pipes, GRACE).is_some() {
+            return;
+        }
+    }
+}
+
+/// What git answered.
+#[derive(Clone, Debug)]
+pub(super) struct Said {
+    command: String,
+    dir: PathBuf,
+    pub(super) code: i32,
+    pub(super) out: Output,
+    pub(super) err: String,
+}
+
+impl Said {
+    /// The answer, where it is one line.
+    pub(super) fn line(&self) -> String {
+        self.out.text().trim_end_matches('\n').to_owned()
+    }
+
+    /// The answer, where it is a list with zeros in between.
+    pub(super) fn names(&self) -> Vec<PathBuf> {
+        let all = [&self.out.head[..], &self.out.tail].concat();
+        let names = all.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect()
+    }
+
+    /// That it failed.
+    pub(super) fn failure(&self) -> GitError {
+        let told = self.err.lines().map(str::trim).find(|line| !line.is_empty());
+        let said = match told {
+            Some(line) => {
+                line.trim_start_matches("fatal: ").trim_start_matches("error: ").to_owned()
+            }
+            None => format!("it exits with {}", self.code),
+        };
+        GitError::Failed { command: self.command.clone(), dir: self.dir.clone(), said }
+    }
+
+    /// The lock of another git that it failed for.
+    fn lock(&self) -> Option<PathBuf> {
+        if self.code == 0 {
+            return None;
+        }
+        let line = self.err.lines().find(|line| line.contains(".lock': File exists"))?;
+        let (_, rest) = line.split_once("nable to create '")?;
+        let (path, _) = rest.split_once("': File exists")?;
+        Some(self.dir.join(path))
+    }
+}

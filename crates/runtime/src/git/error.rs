@@ -1,0 +1,115 @@
+//! Why git did not do something.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why git did not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    /// There is no git.
+    #[error("git is not on PATH; install git 2.38 or later")]
+    Missing,
+    /// It cannot do what is needed.
+    #[error("git 2.38 or later is needed, and this is {0}")]
+    TooOld(String),
+    /// There are no files to work on.
+    #[error("{} is a bare repository, without files to work on; use a clone or a worktree of it", .0.display())]
+    Bare(PathBuf),
+    /// There is nothing to begin from.
+    #[error("there is no commit in {} yet; make a first one", .0.display())]
+    Unborn(PathBuf),
+    /// A tree is not, or no longer, a working tree of its own.
+    #[error("{} is not a working tree of its own any more; what is in it was left alone", .0.display())]
+    NotATree(PathBuf),
+    /// A lock of git itself did not go away.
+    #[error("git waits for {}; if no other git is at work there, one was killed: remove the file and go on", .0.display())]
+    Locked(PathBuf),
+    /// Another process brings work back.
+    #[error("another process has been bringing work back for {} s, and holds {}", waited.as_secs(), path.display())]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+        /// How long we waited.
+        waited: Duration,
+    },
+    /// The branch that is checked out moved whenever we had made a merge for it.
+    #[error("the branch that is checked out in {} does not stand still; go on when nobody commits there", .0.display())]
+    Restless(PathBuf),
+    /// It took too long.
+    #[error("`git {command}` did not end within {} s, and was ended", deadline.as_secs())]
+    Deadline {
+        /// What it was to do.
+        command: String,
+        /// How long it had.
+        deadline: Duration,
+    },
+    /// It said no.
+    #[error("`git {command}` failed in {}: {said}", dir.display())]
+    Failed {
+        /// What it was to do.
+        command: String,
+        /// Where.
+        dir: PathBuf,
+        /// The first thing that it complained about.
+        said: String,
+    },
+    /// The system said no.
+    #[error("cannot {what} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl GitError {
+    /// For `map_err`, where something was done to a file.
+    pub(super) fn io(
+        what: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| GitError::Io { what, path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_say_what_to_do() {
+        let path = || PathBuf::from("/p");
+        let told = [
+            GitError::Missing,
+            GitError::TooOld("2.34.1".into()),
+            GitError::Bare(path()),
+            GitError::Unborn(path()),
+            GitError::NotATree(path()),
+            GitError::Locked("/p/.git/index.lock".into()),
+            GitError::Busy { path: path(), waited: Duration::from_secs(60) },
+            GitError::Restless(path()),
+            GitError::Deadline { command: "status".into(), deadline: Duration::from_secs(300) },
+            GitError::Failed { command: "add".into(), dir: path(), said: "no".into() },
+            GitError::io("remove", "/p")(io::ErrorKind::PermissionDenied.into()),
+        ];
+        let told: Vec<String> = told.iter().map(ToString::to_string).collect();
+        insta::assert_snapshot!(told.join("\n"), @r"
+        git is not on PATH; install git 2.38 or later
+        git 2.38 or later is needed, and this is 2.34.1
+        /p is a bare repository, without files to work on; use a clone or a worktree of it
+        there is no commit in /p yet; make a first one
+        /p is not a working tree of its own any more; what is in it was left alone
+        git waits for /p/.git/index.lock; if no other git is at work there, one was killed: remove the file and go on
+        another process has been bringing work back for 60 s, and holds /p
+        the branch that is checked out in /p does not stand still; go on when nobody commits there
+        `git status` did not end within 300 s, and was ended
+        `git add` failed in /p: no
+        cannot remove /p: permission denied
+        ");
+    }
+}

@@ -1,0 +1,33 @@
+//! One at a time, across processes.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::GitError;
+use crate::world::World;
+
+/// Bringing work back takes a moment; nobody is to wait for ever for one that hangs.
+const PATIENCE: Duration = Duration::from_secs(600);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Takes a lock, and waits for whoever has it. It is given back when the last copy of the file is
+/// closed, also those that children have.
+pub(super) fn lock(path: &Path, world: &World) -> Result<Arc<File>, GitError> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let file = file.map_err(GitError::io("open", path))?;
+    let begin = world.clock.elapsed();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Arc::new(file)),
+            Err(TryLockError::Error(error)) => return Err(GitError::io("lock", path)(error)),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        let waited = world.clock.elapsed().saturating_sub(begin);
+        if waited > PATIENCE {
+            return Err(GitError::Busy { path: path.to_owned(), waited });
+        }
+        world.clock.sleep(PAUSE);
+    }
+}

@@ -1,0 +1,341 @@
+//! One checkout: what is left lying in it, and what changed in it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::command::{Git, Said};
+use super::{GitError, contains, reference, under_way};
+
+/// Who commits where nobody said.
+const NOBODY: (&str, &str) = ("autoloop", "autoloop@localhost");
+
+/// A checkout, by its top directory.
+#[derive(Clone)]
+pub struct Tree {
+    git: Git,
+    git_dir: PathBuf,
+}
+
+/// What came of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gathered {
+    /// The commit that holds everything.
+    pub tip: String,
+    /// What was begun in it and not ended, such as a merge: its files hardly are as anybody wants them.
+    pub unfinished: Option<&'static str>,
+}
+
+impl Tree {
+    pub(super) fn at(git: &Git, dir: &Path) -> Result<Tree, GitError> {
+        let git = git.at(dir);
+        let not_a_tree = || GitError::NotATree(dir.to_owned());
+        let real = dir.canonicalize().map_err(|_| not_a_tree())?;
+        let said = git.ask(["rev-parse", "--absolute-git-dir", "--show-toplevel"])?;
+        let answers = said.line();
+        // Where the tree has lost its link, git takes the one around it for the one that is meant.
+        match answers.split_once('\n') {
+            Some((git_dir, top)) if said.code == 0 && Path::new(top) == real => {
+                Ok(Tree { git, git_dir: git_dir.into() })
+            }
+            _ => Err(not_a_tree()),
+        }
+    }
+
+    /// Its top directory.
+    pub fn dir(&self) -> &Path {
+        self.git.dir()
+    }
+
+    /// The commit that is checked out.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn head(&self) -> Result<String, GitError> {
+        Ok(self.git.run(["rev-parse", "--verify", "HEAD^{commit}"])?.line())
+    }
+
+    /// Makes a commit of everything that is not committed, but for what is ignored or in one of the
+    /// directories `except`, relative to the top. `None` when there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// When something cannot be added or committed.
+    pub fn commit_all(&self, message: &str, except: &[&Path]) -> Result<Option<String>, GitError> {
+        add_all(&self.git, except)?;
+        let staged = self.git.ask(["diff", "--cached", "--quiet", "--no-ext-diff"])?;
+        if staged.code == 0 && under_way(&self.git_dir).is_none() {
+            return Ok(None);
+        }
+        let quietly = ["--quiet", "--no-verify", "--allow-empty", "--cleanup=verbatim"];
+        let words = ["commit"].into_iter().chain(quietly).chain(["-m", message]);
+        identified(&self.git)?.run(words)?;
+        self.head().map(Some)
+    }
+
+    /// Commits what is left in a tree that nobody works in any more, and moves its branch so that it
+    /// holds all of it, wherever somebody went in the tree. Locks that a killed git left are removed.
+    ///
+    /// # Errors
+    ///
+    /// When something cannot be committed. Nothing is lost then, and the tree has it.
+    pub fn gather(
+        &self,
+        branch: &str,
+        message: &str,
+        except: &[&Path],
+    ) -> Result<Gathered, GitError> {
+        self.break_locks()?;
+        let unmerged = self.git.run(["ls-files", "-z", "--unmerged"])?.out.bytes > 0;
+        let unfinished = under_way(&self.git_dir).or(unmerged.then_some("a merge"));
+        self.commit_all(message, except)?;
+        let head = self.head()?;
+        let reference = reference(branch);
+        let said = self.git.ask(["rev-parse", "--verify", "--quiet", &reference])?;
+        let tip = match said.code {
+            0 if !contains(&self.git, &head, &said.line())? => {
+                // Somebody left the branch with commits on it: both become one, with the files as
+                // they are.
+                let tree = format!("{head}^{{tree}}");
+                let parents = ["-p", &head, "-p", &said.line()].map(str::to_owned);
+                let words = ["commit-tree".to_owned(), tree].into_iter().chain(parents);
+                let words = words.chain(["-m".to_owned(), message.to_owned()]);
+                identified(&self.git)?.run(words)?.line()
+            }
+            _ => head,
+        };
+        self.git.run(["update-ref", "-m", "gathered", &reference, &tip])?;
+        Ok(Gathered { tip, unfinished })
+    }
+
+    /// Everything that changed since a commit: commits, what is staged, what is not, and new files
+    /// that are not ignored; a summary first. More than `limit` bytes are told as their beginning,
+    /// their end and how much is between. Nothing is changed by asking.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot say.
+    pub fn diff(&self, base: &str, limit: usize, except: &[&Path]) -> Result<String, GitError> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        // An index of our own takes the files in, so that the one of the tree stays as it is.
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let index = self.git_dir.join(format!("autoloop-index-{}-{count}", std::process::id()));
+        let removed = || match fs::remove_file(&index) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(GitError::io("remove", &index)(error))
+            }
+            _ => Ok(()),
+        };
+        removed()?;
+        let own = self.git_dir.join("index");
+        if own.exists() {
+            fs::copy(&own, &index).map_err(GitError::io("copy", &own))?;
+        }
+        let git = self.git.with("GIT_INDEX_FILE", &index);
+        let shown = add_all(&git, except).and_then(|()| shown(&git.keeping(limit / 2), base));
+        removed()?;
+        Ok(shown?.out.text())
+    }
+
+    /// Removes what a git left that was killed: nobody else works in the tree.
+    fn break_locks(&self) -> Result<(), GitError> {
+        for name in ["index.lock", "HEAD.lock"] {
+            let path = self.git_dir.join(name);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(GitError::io("remove", path)(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn shown(git: &Git, base: &str) -> Result<Said, GitError> {
+    let plain =
+        ["--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/"];
+    let words = ["diff", "--cached", "--patch-with-stat", "--submodule=short"].into_iter();
+    git.run(words.chain(plain).chain([base, "--"]))
+}
+
+/// Stages everything but what is ignored or excepted.
+fn add_all(git: &Git, except: &[&Path]) -> Result<(), GitError> {
+    git.run(["add", "--all", "--ignore-errors", "--", ":/"])?;
+    for path in except {
+        let spec = [b":(top,literal)", path.as_os_str().as_encoded_bytes()].concat();
+        let spec: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(&spec);
+        git.run(["reset", "--quiet", "--"].map(AsRef::as_ref).into_iter().chain([spec]))?;
+    }
+    Ok(())
+}
+
+/// Git with somebody who commits: the person, or us where git does not know the person.
+pub(super) fn identified(git: &Git) -> Result<Git, GitError> {
+    let known = git.ask(["-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"])?;
+    if known.code == 0 {
+        return Ok(git.clone());
+    }
+    let (name, email) = NOBODY;
+    let author = git.with("GIT_AUTHOR_NAME", name).with("GIT_AUTHOR_EMAIL", email);
+    Ok(author.with("GIT_COMMITTER_NAME", name).with("GIT_COMMITTER_EMAIL", email))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Repository;
+    use super::super::scene::Scene;
+    use super::*;
+
+    fn tree(scene: &Scene) -> (Repository, Tree, String) {
+        let repository = scene.repository();
+        let base = repository.base().unwrap();
+        let tree = repository.add_worktree(&scene.place("tree"), "autoloop/x", &base).unwrap();
+        (repository, tree, base)
+    }
+
+    #[test]
+    fn what_is_left_becomes_one_commit() {
+        let scene = Scene::new();
+        let (_, tree, base) = tree(&scene);
+        assert_eq!(tree.commit_all("nothing", &[]).unwrap(), None);
+        scene.write("state/tree/file", "changed").write("state/tree/new", "untracked");
+        scene.write("state/tree/ignored", "no").write("state/tree/kept/out", "no");
+        scene.git_in(tree.dir(), &["rm", "-q", "--cached", ".gitignore"]);
+        let commit = tree.commit_all("left", &[Path::new("kept")]).unwrap().unwrap();
+        let names = scene.git(&["diff", "--name-status", &base, &commit]);
+        assert_eq!(names, "M\tfile\nA\tnew");
+        assert_eq!(scene.git(&["log", "-1", "--format=%s %an", &commit]), "left A Person");
+        assert_eq!(tree.commit_all("again", &[Path::new("kept")]).unwrap(), None);
+    }
+
+    #[test]
+    fn a_failing_hook_a_missing_name_and_a_stale_lock_stop_nobody() {
+        let scene = Scene::new();
+        let (_, tree, _) = tree(&scene);
+        scene.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n");
+        scene.git(&["config", "core.hooksPath", &format!("{}/.git/hooks", scene.top.display())]);
+        let made_executable = std::process::Command::new("chmod")
+            .args(["+x", ".git/hooks/pre-commit"])
+            .current_dir(&scene.top)
+            .status();
+        assert!(made_executable.unwrap().success());
+        scene.git(&["config", "commit.gpgSign", "true"]);
+        scene.git(&["config", "user.name", ""]);
+        scene.write("state/tree/new", "x");
+        fs::write(tree.git_dir.join("index.lock"), "").unwrap();
+        let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+        assert_eq!(gathered.unfinished, None);
+        assert_eq!(scene.git(&["log", "-1", "--format=%s %an", &gathered.tip]), "left autoloop");
+    }
+
+    #[test]
+    fn a_branch_holds_everything_wherever_somebody_went() {
+        let scene = Scene::new();
+        let (repository, tree, base) = tree(&scene);
+        let git = |args: &[&str]| scene.git_in(tree.dir(), args);
+        scene.write("state/tree/first", "1");
+        git(&["add", "-A"]);
+        git(&["commit", "-q", "-m", "first"]);
+        git(&["checkout", "-q", "--detach", &base]);
+        scene.write("state/tree/second", "2");
+        let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+        assert_eq!(repository.tip("autoloop/x").unwrap(), Some(gathered.tip.clone()));
+        let log = scene.git(&["log", "--format=%s", "--topo-order", "autoloop/x"]);
+        assert_eq!(log.lines().collect::<std::collections::BTreeSet<_>>().len(), 3, "{log}");
+        assert!(log.contains("first"));
+        // And the second time nothing is added.
+        assert_eq!(
+            scene.git(&["ls-tree", "--name-only", "autoloop/x"]),
+            ".gitignore\nfile\nsecond"
+        );
+    }
+
+    #[test]
+    fn an_unfinished_merge_is_told_and_kept() {
+        let scene = Scene::new();
+        let (_, tree, base) = tree(&scene);
+        scene.git(&["branch", "other", &base]);
+        scene.write("file", "their\ntwo\nthree\n").commit("theirs");
+        scene.write("state/tree/file", "our\ntwo\nthree\n");
+        scene.git_in(tree.dir(), &["commit", "-q", "-a", "-m", "ours"]);
+        let merging = std::process::Command::new("git")
+            .args(["merge", "-q", "main"])
+            .current_dir(tree.dir())
+            .output();
+        assert!(!merging.unwrap().status.success());
+        let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+        assert_eq!(gathered.unfinished, Some("a merge"));
+        assert!(scene.git(&["show", &format!("{}:file", gathered.tip)]).contains("<<<<<<<"));
+    }
+
+    #[test]
+    fn a_tree_without_its_link_is_not_taken_for_the_one_around_it() {
+        let scene = Scene::new();
+        let (repository, tree, _) = tree(&scene);
+        fs::remove_file(tree.dir().join(".git")).unwrap();
+        assert!(matches!(repository.tree(tree.dir()), Err(GitError::NotATree(_))));
+    }
+
+    #[test]
+    fn a_diff_has_all_that_changed_and_changes_nothing() {
+        let scene = Scene::new();
+        let (_, tree, base) = tree(&scene);
+        let git = |args: &[&str]| scene.git_in(tree.dir(), args);
+        scene.write("state/tree/committed", "c\n");
+        git(&["add", "-A"]);
+        git(&["commit", "-q", "-m", "c"]);
+        scene.write("state/tree/staged", "s\n");
+        git(&["add", "-A"]);
+        scene.write("state/tree/file", "one\n2\nthree\n").write("state/tree/new", "u\n");
+        fs::write(tree.dir().join("binary"), b"\0\x01\xff").unwrap();
+        // Somebody else's work is none of it.
+        scene.write("foreign", "f\n").commit("foreign");
+        let before = git(&["status", "--porcelain"]);
+        let diff = tree.diff(&base, 100_000, &[]).unwrap();
+        let diff: Vec<&str> = diff.lines().filter(|line| !line.starts_with("index ")).collect();
+        insta::assert_snapshot!(diff.join("\n"), @r"
+         binary    | Bin 0 -> 3 bytes
+         committed |   1 +
+         file      |   2 +-
+         new       |   1 +
+         staged    |   1 +
+         5 files changed, 4 insertions(+), 1 deletion(-)
+
+        diff --git a/binary b/binary
+        new file mode 100644
+        Binary files /dev/null and b/binary differ
+        diff --git a/committed b/committed
+        new file mode 100644
+        --- /dev/null
+        +++ b/committed
+        @@ -0,0 +1 @@
+        +c
+        diff --git a/file b/file
+        --- a/file
+        +++ b/file
+        @@ -1,3 +1,3 @@
+         one
+        -two
+        +2
+         three
+        diff --git a/new b/new
+        new file mode 100644
+        --- /dev/null
+        +++ b/new
+        @@ -0,0 +1 @@
+        +u
+        diff --git a/staged b/staged
+        new file mode 100644
+        --- /dev/null
+        +++ b/staged
+        @@ -0,0 +1 @@
+        +s
+        ");
+        assert_eq!(git(&["status", "--porcelain"]), before);
+        let short = tree.diff(&base, 200, &[]).unwrap();
+        assert!(short.len() < 260 && short.contains("bytes left out"), "{short}");
+    }
+}

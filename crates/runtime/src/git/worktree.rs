@@ -1,0 +1,209 @@
+//! Working trees on branches of their own: made, taken away, made again after a crash.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::{GitError, Repository, Tree, reference};
+
+impl Repository {
+    /// Makes a working tree on a branch that begins at a commit, and returns it. One that is there
+    /// already stays as it is, with everything in it; one that was made in part is made anew; and a
+    /// branch that is there without a tree is checked out as it is.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot make it.
+    pub fn add_worktree(&self, dir: &Path, branch: &str, base: &str) -> Result<Tree, GitError> {
+        if self.is_complete(dir) {
+            return self.tree(dir);
+        }
+        self.remove_worktree(dir)?;
+        if let Some(parent) = dir.parent() {
+            fs::create_dir_all(parent).map_err(GitError::io("make", parent))?;
+        }
+        if self.tip(branch)?.is_none() {
+            // With an old value of nothing, so that a branch that somebody else makes is not moved.
+            self.git.run(["update-ref", &reference(branch), base, ""])?;
+        }
+        let words = ["worktree", "add", "--quiet", "--no-guess-remote"];
+        let words = words.map(AsRef::as_ref).into_iter();
+        self.git.run(words.chain([dir.as_os_str(), branch.as_ref()]))?;
+        self.tree(dir)
+    }
+
+    /// Takes a working tree away, with whatever is in it. One that is gone, wholly or in part, is
+    /// forgotten.
+    ///
+    /// # Errors
+    ///
+    /// When something in it cannot be removed.
+    pub fn remove_worktree(&self, dir: &Path) -> Result<(), GitError> {
+        let registered = self.registration(dir);
+        // The files first: as long as git knows of the tree, it can be found and removed again.
+        for gone in [Some(dir.to_owned()), registered].into_iter().flatten() {
+            remove_all(&gone).map_err(GitError::io("remove", gone))?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a branch if all of it is reachable from a commit, and says whether it is gone.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot say or do it.
+    pub fn delete_branch(&self, branch: &str, reachable_from: &str) -> Result<bool, GitError> {
+        let Some(tip) = self.tip(branch)? else { return Ok(true) };
+        if !self.contains(reachable_from, &tip)? {
+            return Ok(false);
+        }
+        // Only as long as it stands where we looked.
+        self.git.run(["update-ref", "-d", &reference(branch), &tip])?;
+        Ok(true)
+    }
+
+    /// Whether a working tree was made to the end: git locks it until then.
+    fn is_complete(&self, dir: &Path) -> bool {
+        let is_locked = |own: PathBuf| {
+            fs::read_to_string(own.join("locked")).is_ok_and(|why| why.trim_end() == "initializing")
+        };
+        dir.join(".git").is_file() && self.registration(dir).is_some_and(|own| !is_locked(own))
+    }
+
+    /// Where git keeps what it knows about a working tree.
+    fn registration(&self, dir: &Path) -> Option<PathBuf> {
+        // The tree may be gone, and the directory that it was in too.
+        let real = dir.parent().and_then(|parent| parent.canonicalize().ok());
+        let real = real.zip(dir.file_name()).map(|(parent, name)| parent.join(name));
+        let real = real.as_deref().unwrap_or(dir).join(".git");
+        let known = fs::read_dir(self.common.join("worktrees")).ok()?.flatten();
+        let is_it = |own: &PathBuf| {
+            let Ok(text) = fs::read(own.join("gitdir")) else { return false };
+            let path = Path::new(std::ffi::OsStr::from_bytes(text.trim_ascii())).to_owned();
+            path == real || own.join(path).canonicalize().is_ok_and(|path| path == real)
+        };
+        known.map(|entry| entry.path()).find(is_it)
+    }
+}
+
+/// Removes a directory with all that is in it, also where somebody forbade writing.
+fn remove_all(dir: &Path) -> io::Result<()> {
+    let removed = match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            open_up(dir)?;
+            fs::remove_dir_all(dir)
+        }
+        removed => removed,
+    };
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn open_up(dir: &Path) -> io::Result<()> {
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open_up(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scene::Scene;
+    use super::*;
+
+    #[test]
+    fn a_tree_is_made_once_and_stays_as_it_is() {
+        let scene = Scene::new();
+        let repository = scene.repository();
+        let (dir, base) = (scene.place("one/tree"), repository.base().unwrap());
+        repository.add_worktree(&dir, "autoloop/x/one", &base).unwrap();
+        fs::write(dir.join("file"), "changed").unwrap();
+        repository.add_worktree(&dir, "autoloop/x/one", &base).unwrap();
+        assert_eq!(scene.read("state/one/tree/file"), "changed");
+        assert_eq!(scene.git_in(&dir, &["branch", "--show-current"]), "autoloop/x/one");
+        assert_eq!(scene.git(&["status", "--porcelain"]), "");
+
+        fs::create_dir(dir.join("shut")).unwrap();
+        fs::write(dir.join("shut/file"), "").unwrap();
+        fs::set_permissions(dir.join("shut"), fs::Permissions::from_mode(0o500)).unwrap();
+        repository.remove_worktree(&dir).unwrap();
+        repository.remove_worktree(&dir).unwrap();
+        assert_eq!(scene.git(&["worktree", "list"]).lines().count(), 1);
+        assert!(repository.delete_branch("autoloop/x/one", &base).unwrap());
+        assert!(repository.delete_branch("autoloop/x/one", &base).unwrap());
+        assert_eq!(scene.git(&["branch", "--list"]), "* main");
+    }
+
+    #[test]
+    fn a_tree_that_was_made_in_part_is_made_anew() {
+        let scene = Scene::new();
+        let repository = scene.repository();
+        let (dir, base) = (scene.place("tree"), repository.base().unwrap());
+        let make = || repository.add_worktree(&dir, "autoloop/x", &base).unwrap();
+        let own = || fs::read_dir(scene.top.join(".git/worktrees")).unwrap().flatten().next();
+        make();
+        fs::write(own().unwrap().path().join("locked"), "initializing").unwrap();
+        fs::remove_file(dir.join("file")).unwrap();
+        make();
+        assert!(dir.join("file").exists());
+        // Its directory is gone, and git still knows of it.
+        fs::remove_dir_all(&dir).unwrap();
+        make();
+        assert!(dir.join("file").exists());
+        // It is there, and git knows nothing of it.
+        fs::remove_dir_all(own().unwrap().path()).unwrap();
+        make();
+        assert_eq!(scene.git_in(&dir, &["status", "--porcelain"]), "");
+        assert_eq!(scene.git(&["worktree", "list"]).lines().count(), 2);
+    }
+
+    #[test]
+    fn commits_of_a_branch_without_a_tree_are_kept() {
+        let scene = Scene::new();
+        let repository = scene.repository();
+        let (dir, base) = (scene.place("tree"), repository.base().unwrap());
+        repository.add_worktree(&dir, "autoloop/x", &base).unwrap();
+        fs::write(dir.join("new"), "work").unwrap();
+        scene.git_in(&dir, &["add", "new"]);
+        scene.git_in(&dir, &["commit", "-q", "-m", "work"]);
+        repository.remove_worktree(&dir).unwrap();
+        assert!(!repository.delete_branch("autoloop/x", &base).unwrap());
+        repository.add_worktree(&dir, "autoloop/x", &base).unwrap();
+        assert!(dir.join("new").exists());
+    }
+
+    #[test]
+    fn many_at_once() {
+        let scene = Scene::new();
+        let repository = scene.repository();
+        let base = repository.base().unwrap();
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let (repository, base, scene) = (&repository, &base, &scene);
+                scope.spawn(move || {
+                    let dir = scene.place(&format!("{number}/tree"));
+                    repository.add_worktree(&dir, &format!("autoloop/{number}"), base).unwrap();
+                });
+            }
+        });
+        assert_eq!(scene.git(&["worktree", "list"]).lines().count(), 9);
+    }
+
+    #[test]
+    fn a_branch_in_the_way_is_told() {
+        let scene = Scene::new();
+        scene.git(&["branch", "autoloop"]);
+        let repository = scene.repository();
+        let base = repository.base().unwrap();
+        let error = repository.add_worktree(&scene.place("t"), "autoloop/x", &base).err().unwrap();
+        assert!(error.to_string().contains("'refs/heads/autoloop' exists"), "{error}");
+    }
+}

@@ -1,0 +1,242 @@
+//! The queue that the issue tracker `bd` keeps, or another program that is used like it.
+//!
+//! The tracker decides who gets what. Every call has a deadline; its exit code is looked at first, and
+//! its answer is read in whichever shape it comes. What a program does not understand is asked for in
+//! the older way, once and from then on.
+
+mod call;
+mod error;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use autoloop_core::queue::beads::Issue;
+use autoloop_core::queue::{Claim, Item, Progress, Refusal, Status};
+
+pub use error::BeadsError;
+
+use super::{Claimed, Queue, QueueError};
+use crate::world::World;
+
+/// How the tracker is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BeadsSettings {
+    /// The program.
+    pub program: OsString,
+    /// What always comes first behind it.
+    pub args: Vec<OsString>,
+    /// Where it is started.
+    pub dir: PathBuf,
+    /// How long it may take to answer.
+    pub deadline: Duration,
+}
+
+impl BeadsSettings {
+    /// `bd`, in this directory.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        BeadsSettings {
+            program: "bd".into(),
+            args: Vec::new(),
+            dir: dir.into(),
+            deadline: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The tracker.
+pub struct Beads {
+    settings: BeadsSettings,
+    world: World,
+    /// How items are claimed, once that is known.
+    way: OnceLock<Way>,
+}
+
+/// How the next item is claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// The tracker finds and claims it in one step.
+    OneStep,
+    /// What is ready is asked for, and claimed one after another until it works.
+    TwoSteps,
+}
+
+impl Beads {
+    /// The tracker that is called so.
+    pub fn new(settings: BeadsSettings, world: &World) -> Self {
+        Beads { settings, world: world.clone(), way: OnceLock::new() }
+    }
+
+    /// Asks for the next item in one step; `Err(None)` when the program does not know how.
+    fn claim_in_one(&self, actor: &str) -> Result<Option<Issue>, Option<BeadsError>> {
+        let answer = match self.ask(&["ready", "--claim"], actor) {
+            Err(BeadsError::Failed { complaint, .. }) if complaint.is_unknown_option() => {
+                return Err(None);
+            }
+            answer => answer.map_err(Some)?,
+        };
+        let is_ours = |issue: &Issue| {
+            issue.item.status == Status::InWork && issue.item.owner.as_deref() == Some(actor)
+        };
+        match answer.as_slice() {
+            [] => Ok(None),
+            [issue] if is_ours(issue) => Ok(Some(issue.clone())),
+            // It took no notice of `--claim`, and only lists what is ready.
+            _ => Err(None),
+        }
+    }
+
+    /// Claims what is ready, one after another, until it works.
+    fn claim_in_two(&self, actor: &str) -> Result<Option<Issue>, BeadsError> {
+        let ready = self.ready(actor)?;
+        let mut last = None;
+        for issue in &ready {
+            match self.ask(&["update", &issue.item.id, "--claim"], actor) {
+                Ok(_) => return Ok(Some(issue.clone())),
+                // Somebody was faster, probably.
+                Err(error @ BeadsError::Failed { .. }) => last = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        let Some(error) = last else { return Ok(None) };
+        // If others were faster, what they took is ready no more.
+        let still: BTreeSet<String> =
+            self.ready(actor)?.into_iter().map(|issue| issue.item.id).collect();
+        match ready.iter().all(|issue| still.contains(&issue.item.id)) {
+            true => Err(error),
+            false => Ok(None),
+        }
+    }
+
+    fn ready(&self, actor: &str) -> Result<Vec<Issue>, BeadsError> {
+        self.ask_either(&["ready", "--limit", "0"], &["ready"], actor)
+    }
+
+    fn look(&self, id: &str) -> Result<Item, BeadsError> {
+        let issues = self.ask(&["show", id], "")?;
+        // A program may take a part of an id, and we may not.
+        let found = issues.into_iter().find(|issue| issue.item.id == id);
+        found.map(|issue| issue.item).ok_or_else(|| BeadsError::Unknown { id: id.to_owned() })
+    }
+
+    /// The item, if it is still the owner's.
+    fn held(&self, claim: &Claim) -> Result<Item, QueueError> {
+        let item = self.look(&claim.item)?;
+        if item.status == Status::Closed {
+            return Err(Refusal::Closed { id: item.id }.into());
+        }
+        if item.owner.as_deref() != Some(claim.owner.as_str()) {
+            let (id, fence) = (item.id, claim.fence);
+            return Err(Refusal::Lost { id, fence, owner: item.owner }.into());
+        }
+        Ok(item)
+    }
+
+    fn give_back(&self, id: &str, actor: &str) -> Result<(), BeadsError> {
+        self.ask(&["update", id, "--status", "open", "--assignee", ""], actor).map(|_| ())
+    }
+}
+
+/// What shows that an issue is somebody's. The tracker knows neither an end nor a number of a claim.
+fn taken(mut item: Item, actor: &str) -> Claimed {
+    let claim = Claim { item: item.id.clone(), owner: actor.to_owned(), until: None, fence: 0 };
+    item.owner = Some(actor.to_owned());
+    item.status = Status::InWork;
+    Claimed { item, claim }
+}
+
+impl Queue for Beads {
+    fn claim_next(&self, actor: &str) -> Result<Option<Claimed>, QueueError> {
+        let mut issue = None;
+        if self.way.get() != Some(&Way::TwoSteps) {
+            match self.claim_in_one(actor) {
+                Ok(found) => {
+                    let _ = self.way.set(Way::OneStep);
+                    issue = found;
+                }
+                Err(None) => {
+                    let _ = self.way.set(Way::TwoSteps);
+                }
+                Err(Some(error)) => return Err(error.into()),
+            }
+        }
+        if self.way.get() == Some(&Way::TwoSteps) {
+            issue = self.claim_in_two(actor)?;
+        }
+        let Some(issue) = issue else { return Ok(None) };
+        // Lists leave things out; where the whole cannot be had, the claim is what counts.
+        let item = self.look(&issue.item.id).unwrap_or(issue.item);
+        Ok(Some(taken(item, actor)))
+    }
+
+    fn claim(&self, id: &str, actor: &str) -> Result<Claimed, QueueError> {
+        let item = self.look(id)?;
+        match self.ask(&["update", id, "--claim"], actor) {
+            Ok(_) => Ok(taken(item, actor)),
+            Err(error) => Err(error.refused(id).into()),
+        }
+    }
+
+    fn renew(&self, claim: &Claim) -> Result<Claim, QueueError> {
+        // It lasts until it is given back; all there is to know is whether it still holds.
+        self.held(claim).map(|_| claim.clone())
+    }
+
+    fn release(&self, claim: &Claim, _reason: &str) -> Result<(), QueueError> {
+        self.held(claim)?;
+        Ok(self.give_back(&claim.item, &claim.owner)?)
+    }
+
+    fn close(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {
+        match self.held(claim) {
+            // The agent did it itself.
+            Err(QueueError::Refused(Refusal::Closed { .. })) => return Ok(()),
+            held => held?,
+        };
+        match self.ask(&["close", &claim.item, "--reason", reason], &claim.owner) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.refused(&claim.item).into()),
+        }
+    }
+
+    fn show(&self, id: &str) -> Result<Item, QueueError> {
+        Ok(self.look(id)?)
+    }
+
+    fn progress(&self) -> Result<Progress, QueueError> {
+        let everything = ["--readonly", "list", "--all", "--limit", "0"];
+        let all = self.ask_either(&everything, &["list", "-a"], "")?;
+        let ready: BTreeSet<String> =
+            self.ready("")?.into_iter().map(|issue| issue.item.id).collect();
+        let mut progress = Progress::default();
+        for Issue { item, .. } in all {
+            // A list does not tell why something open is not ready.
+            progress.count(match item.status {
+                Status::Ready if !ready.contains(&item.id) => Status::Blocked,
+                status => status,
+            });
+        }
+        Ok(progress)
+    }
+
+    fn release_all(
+        &self,
+        is_dead: &dyn Fn(&str) -> bool,
+        _reason: &str,
+    ) -> Result<Vec<String>, QueueError> {
+        let in_work = ["list", "--status", "in_progress"];
+        let with_limit = [&in_work[..], &["--limit", "0"]].concat();
+        let mut released = Vec::new();
+        for Issue { item, .. } in self.ask_either(&with_limit, &in_work, "")? {
+            if let (Status::InWork, Some(owner)) = (item.status, &item.owner)
+                && is_dead(owner)
+            {
+                self.give_back(&item.id, owner)?;
+                released.push(item.id);
+            }
+        }
+        Ok(released)
+    }
+}

@@ -1,0 +1,100 @@
+//! One call of the tracker.
+
+use std::ffi::OsString;
+
+use autoloop_core::queue::beads::{Issue, issues};
+use std::time::Duration;
+
+use super::{Beads, BeadsError};
+use crate::process::{Interrupts, run};
+use crate::world::{Ending, Finished, Job, Limits};
+
+/// How much of an answer is held from its beginning, and as much from its end. What is longer is not
+/// read: thousands of issues have room in it.
+const HELD: usize = 8 * 1024 * 1024;
+/// How long the program has to end by itself once its time is up.
+const GRACE: Duration = Duration::from_millis(500);
+
+impl Beads {
+    /// Asks, and reads the issues in the answer. An actor that is empty is not named.
+    pub(super) fn ask(&self, words: &[&str], actor: &str) -> Result<Vec<Issue>, BeadsError> {
+        let doing = || self.shown(words);
+        // A call is short, and what it changes is wanted also when somebody asked us to stop.
+        let finished = run(self.job(words, actor), &self.world, &Interrupts::default());
+        if finished.timed_out() {
+            return Err(BeadsError::Late { doing: doing(), after: self.settings.deadline });
+        }
+        if let Ending::NeverStarted(why) = &finished.ending {
+            let program = self.settings.program.to_string_lossy().into_owned();
+            return Err(BeadsError::NotStarted { program, why: why.message.clone() });
+        }
+        let (stdout, stderr) = (held(&finished, doing)?, finished.stderr.text());
+        match finished.exit_code() {
+            0 => issues(&stdout).map_err(|source| BeadsError::BadAnswer { doing: doing(), source }),
+            code => Err(BeadsError::failed(doing(), code, (&stdout, &stderr))),
+        }
+    }
+
+    /// Asks in one way, and in the older one where the program does not understand it.
+    pub(super) fn ask_either(
+        &self,
+        words: &[&str],
+        older: &[&str],
+        actor: &str,
+    ) -> Result<Vec<Issue>, BeadsError> {
+        match self.ask(words, actor) {
+            Err(BeadsError::Failed { complaint, .. }) if complaint.is_unknown_option() => {
+                self.ask(older, actor)
+            }
+            answer => answer,
+        }
+    }
+
+    fn job(&self, words: &[&str], actor: &str) -> Job {
+        let mut args = self.settings.args.clone();
+        args.extend(words.iter().map(OsString::from));
+        args.push("--json".into());
+        let mut env: Vec<(OsString, OsString)> =
+            vec![("BD_JSON_ENVELOPE".into(), "1".into()), ("RUST_LOG".into(), "error".into())];
+        if !actor.is_empty() {
+            args.extend(["--actor".into(), actor.into()]);
+            env.extend(["BEADS_ACTOR", "BD_ACTOR"].map(|name| (name.into(), actor.into())));
+        }
+        Job {
+            program: self.settings.program.clone(),
+            args,
+            env,
+            // They would have it answer in another language, or shorten its lists.
+            env_removed: [
+                "BR_OUTPUT_FORMAT",
+                "TOON_DEFAULT_FORMAT",
+                "BD_AGENT_MODE",
+                "CLAUDE_CODE",
+            ]
+            .map(OsString::from)
+            .to_vec(),
+            dir: Some(self.settings.dir.clone()),
+            limits: Limits {
+                deadline: Some(self.settings.deadline),
+                grace: GRACE,
+                kept: HELD,
+                ..Limits::default()
+            },
+            ..Job::default()
+        }
+    }
+
+    /// A call as a message names it.
+    fn shown(&self, words: &[&str]) -> String {
+        let program = self.settings.program.to_string_lossy();
+        std::iter::once(&*program).chain(words.iter().copied()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What it printed, if that is all there.
+fn held(finished: &Finished, doing: impl FnOnce() -> String) -> Result<String, BeadsError> {
+    match finished.stdout.left_out() {
+        0 => Ok(finished.stdout.text()),
+        _ => Err(BeadsError::TooMuch { doing: doing(), bytes: finished.stdout.bytes }),
+    }
+}

@@ -1,0 +1,231 @@
+//! The built-in queue: claims in the journal.
+//!
+//! To change the queue is to fold the journal, to decide, and to append what was decided only if
+//! nothing came between; where something did, it is looked at and decided again. So of any number of
+//! processes that want one item, one gets it. The threads of a process take turns instead of racing.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use autoloop_core::queue::{
+    Change, Claim, Item, New, Progress, Refusal, Status, Task, Tasks, Whose,
+};
+use autoloop_core::stamp::Stamp;
+
+use super::{Claimed, Queue, QueueError};
+use crate::journal::sidecar::Kept;
+use crate::journal::{Append, AppendError, Durability, FileJournal, Journal, NewRecord, Position};
+use crate::world::{Clock, Entropy, World};
+
+/// How long it is tried to be the fastest. Each time somebody is, so a queue makes progress however
+/// many race for it; this is for a journal that others fill without a pause.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest pause before the first attempt after one in vain; it doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_micros(200);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The queue that is kept in a journal.
+pub struct Builtin<'a> {
+    journal: &'a FileJournal,
+    durability: Durability,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    /// How long a claim lasts.
+    lasting: Duration,
+    folded: Mutex<Kept<Tasks>>,
+}
+
+impl<'a> Builtin<'a> {
+    /// How long a claim lasts when nobody says otherwise.
+    pub const USUAL: Duration = Duration::from_secs(15 * 60);
+
+    /// The queue in this journal. Claims last for `lasting` unless they are renewed.
+    pub fn new(
+        journal: &'a FileJournal,
+        world: &World,
+        (durability, lasting): (Durability, Duration),
+    ) -> Self {
+        Builtin {
+            journal,
+            durability,
+            clock: Arc::clone(&world.clock),
+            entropy: Arc::clone(&world.entropy),
+            lasting,
+            folded: Mutex::default(),
+        }
+    }
+
+    /// Shows all tasks, and what time it is.
+    pub fn look<T>(&self, look: impl FnOnce(&Tasks, Stamp) -> T) -> Result<T, QueueError> {
+        let mut folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
+        self.read_on(&mut folded)?;
+        Ok(look(&folded.view, self.clock.now()))
+    }
+
+    /// Adds a task, and says under which id.
+    pub fn add(&self, new: &New) -> Result<String, QueueError> {
+        self.change(|tasks, now| {
+            let added = tasks.add(new.clone(), now)?;
+            let id = added.task().to_owned();
+            Ok(Some((added, id)))
+        })
+        .map(Option::unwrap_or_default)
+    }
+
+    /// Writes down one step that is decided from all tasks.
+    pub fn step(
+        &self,
+        mut decide: impl FnMut(&Tasks, Stamp) -> Result<Change, Refusal>,
+    ) -> Result<(), QueueError> {
+        self.change(|tasks, now| Ok(Some((decide(tasks, now)?, ())))).map(|_| ())
+    }
+
+    /// Gives back a claim, the own one or anybody's.
+    pub fn release_claim(
+        &self,
+        id: &str,
+        whose: Whose<'_>,
+        reason: &str,
+    ) -> Result<(), QueueError> {
+        self.step(|tasks, now| tasks.release(tasks.claim_to_release(id, whose)?, reason, now))
+    }
+
+    /// Looks, decides and writes, until nobody comes between. Nothing is written when there is nothing
+    /// to decide.
+    fn change<T>(
+        &self,
+        mut decide: impl FnMut(&Tasks, Stamp) -> Result<Option<(Change, T)>, Refusal>,
+    ) -> Result<Option<T>, QueueError> {
+        let mut folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = self.clock.elapsed();
+        for attempt in 1.. {
+            self.read_on(&mut folded)?;
+            let now = self.clock.now();
+            let Some((change, told)) = decide(&folded.view, now)? else { return Ok(None) };
+            let records = [NewRecord::from(change.record(now))];
+            let how = Append { expect: Some(folded.position), durability: self.durability };
+            match self.journal.append(&records, how) {
+                Ok(_) => return Ok(Some(told)),
+                Err(AppendError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let waited = self.clock.elapsed().saturating_sub(begin);
+            if waited >= PATIENCE {
+                return Err(QueueError::Busy { attempts: attempt, waited });
+            }
+            self.clock.sleep(self.pause(attempt));
+        }
+        Ok(None)
+    }
+
+    /// Takes in what came since. Meanwhile the mutex holds an empty queue; when reading fails, that is
+    /// what is folded on from the next time.
+    fn read_on(&self, folded: &mut Kept<Tasks>) -> Result<(), QueueError> {
+        *folded = match folded.position {
+            Position::START => self.journal.fold()?,
+            _ => self.journal.fold_on(std::mem::take(folded))?,
+        };
+        Ok(())
+    }
+
+    /// A while of chance, so that those who collided do not collide again.
+    fn pause(&self, attempt: u64) -> Duration {
+        let doublings = u32::try_from(attempt.min(8)).unwrap_or(8);
+        let longest = (FIRST_PAUSE * 2_u32.pow(doublings)).min(LONGEST_PAUSE);
+        let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX).max(1);
+        Duration::from_micros(self.entropy.number() % micros)
+    }
+
+    /// Gives the next task to an actor for a while.
+    pub fn claim_next_for(
+        &self,
+        actor: &str,
+        lasting: Duration,
+    ) -> Result<Option<Claimed>, QueueError> {
+        self.change(|tasks, now| {
+            let Some(task) = tasks.next(now) else { return Ok(None) };
+            let (change, claim) = tasks.claim(&task.id, actor, (now, end(now, lasting)))?;
+            let item = owned(tasks, task, (actor, now));
+            Ok(Some((change, Claimed { item, claim })))
+        })
+    }
+
+    /// Gives a task to an actor for a while.
+    pub fn claim_for(
+        &self,
+        id: &str,
+        actor: &str,
+        lasting: Duration,
+    ) -> Result<Claimed, QueueError> {
+        let taken = self.change(|tasks, now| {
+            let (change, claim) = tasks.claim(id, actor, (now, end(now, lasting)))?;
+            let item = tasks.get(id).map(|task| owned(tasks, task, (actor, now)));
+            Ok(item.map(|item| (change, Claimed { item, claim })))
+        })?;
+        taken.ok_or_else(|| Refusal::Unknown { id: id.to_owned(), meant: None }.into())
+    }
+}
+
+/// A moment later.
+fn end(now: Stamp, lasting: Duration) -> Stamp {
+    let millis = i64::try_from(lasting.as_millis()).unwrap_or(i64::MAX);
+    Stamp::from_millis(now.millis().saturating_add(millis))
+}
+
+/// A task as it is once the actor has it.
+fn owned(tasks: &Tasks, task: &Task, (actor, now): (&str, Stamp)) -> Item {
+    Item { owner: Some(actor.to_owned()), status: Status::InWork, ..tasks.item(task, now) }
+}
+
+impl Queue for Builtin<'_> {
+    fn claim_next(&self, actor: &str) -> Result<Option<Claimed>, QueueError> {
+        self.claim_next_for(actor, self.lasting)
+    }
+
+    fn claim(&self, id: &str, actor: &str) -> Result<Claimed, QueueError> {
+        self.claim_for(id, actor, self.lasting)
+    }
+
+    fn renew(&self, claim: &Claim) -> Result<Claim, QueueError> {
+        let renewed =
+            self.change(|tasks, now| tasks.renew(claim, (now, end(now, self.lasting))).map(Some))?;
+        Ok(renewed.unwrap_or_else(|| claim.clone()))
+    }
+
+    fn release(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {
+        self.step(|tasks, now| tasks.release(claim, reason, now))
+    }
+
+    fn close(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {
+        self.step(|tasks, now| tasks.close(claim, reason, now))
+    }
+
+    fn show(&self, id: &str) -> Result<Item, QueueError> {
+        let item = self.look(|tasks, now| tasks.known(id).map(|task| tasks.item(task, now)))?;
+        Ok(item?)
+    }
+
+    fn progress(&self) -> Result<Progress, QueueError> {
+        self.look(Tasks::progress)
+    }
+
+    fn release_all(
+        &self,
+        is_dead: &dyn Fn(&str) -> bool,
+        reason: &str,
+    ) -> Result<Vec<String>, QueueError> {
+        let mut released = Vec::new();
+        let next = |tasks: &Tasks| {
+            let mut claims = tasks.iter().filter_map(|task| task.claim.clone());
+            claims.find(|claim| is_dead(&claim.owner))
+        };
+        while let Some(id) = self.change(|tasks, now| {
+            let Some(claim) = next(tasks) else { return Ok(None) };
+            Ok(Some((tasks.release(&claim, reason, now)?, claim.item)))
+        })? {
+            released.push(id);
+        }
+        Ok(released)
+    }
+}
