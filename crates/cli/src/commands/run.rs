@@ -16,8 +16,11 @@ use autoloop_runtime::project::Overrides;
 use autoloop_runtime::signals;
 use autoloop_runtime::world::World;
 
-pub(super) use self::errand::{Errand, Which, claim_chain_id, project_for};
+pub(super) use self::errand::{
+    Errand, LONGEST_FLAGS, Which, claim_chain_id, claim_slots_id, project_for,
+};
 pub(super) use self::report::Reporter;
+pub(super) use self::tool::install as install_tool;
 use self::which::Words;
 use super::{chain, settings};
 use crate::diagnostic;
@@ -229,6 +232,9 @@ pub(super) fn drive_failure(error: DriveError) -> Failure {
         DriveError::Read(error) => error.into(),
         DriveError::Sandbox(_) => Failure::usage(error.to_string())
             .hint("set review.sandbox = \"auto\", which puts back what a review may not change, or review.enabled = false"),
+        DriveError::Queue(error) => error.into(),
+        DriveError::Git(_) => Failure::failed(error.to_string()),
+        DriveError::NoWorktrees(_) => Failure::usage(error.to_string()),
         DriveError::BadRunId(_) => Failure::usage(error.to_string()),
         DriveError::Write { .. } => Failure::failed(error.to_string()),
     }

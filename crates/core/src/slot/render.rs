@@ -66,8 +66,7 @@ impl Slots {
         out
     }
 
-    /// The run as one JSON value.
-    pub fn json(&self) -> serde_json::Value {
+    pub(super) fn json(&self) -> serde_json::Value {
         let Tally { taken, passed } = Tally::of(self);
         json!({
             "run": self.id,

@@ -5,11 +5,8 @@ use std::thread;
 
 /// Does a piece of work for each order, all at once, and hands on what came of each when it comes.
 /// Where the system gives no more threads, this one does the work, before it starts others.
-pub(super) fn together<O, R>(
-    orders: Vec<O>,
-    work: impl Fn(O) -> R + Sync,
-    mut ended: impl FnMut(R),
-) where
+pub(super) fn together<O, R>(orders: Vec<O>, work: impl Fn(O) -> R + Sync, mut ended: impl FnMut(R))
+where
     O: Clone + Send,
     R: Send,
 {

@@ -62,7 +62,12 @@ impl<'a> Claims<'a> {
     }
 
     /// Takes an item for each slot, as far as there are any. Those that are spent are passed over.
-    pub(super) fn take(&self, run: &str, slots: &[u64], spent: &[String]) -> Result<(), DriveError> {
+    pub(super) fn take(
+        &self,
+        run: &str,
+        slots: &[u64],
+        spent: &[String],
+    ) -> Result<(), DriveError> {
         let mut passed_over = Vec::new();
         self.held().clear();
         for slot in slots {
@@ -165,20 +170,28 @@ impl<'a> Claims<'a> {
     /// A third of the time that is left of a claim, so that one failure is no loss.
     fn pause(&self) -> Duration {
         let now = self.world.clock.now();
-        let ends = self.held().values().filter_map(|held| match held {
-            Held::Ours(claimed) => claimed.claim.until,
-            Held::Lost(..) | Held::Closed(_) => None,
-        }).min();
+        let ends = self
+            .held()
+            .values()
+            .filter_map(|held| match held {
+                Held::Ours(claimed) => claimed.claim.until,
+                Held::Lost(..) | Held::Closed(_) => None,
+            })
+            .min();
         let left = ends.map(|end| u64::try_from(end.millis() - now.millis()).unwrap_or(0));
         let third = left.map_or(LONGEST_PAUSE, |left| Duration::from_millis(left / 3));
         third.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
     }
 
     fn renew(&self) {
-        let ours: Vec<(u64, Claimed)> = self.held().iter().filter_map(|(slot, held)| match held {
-            Held::Ours(claimed) => Some((*slot, claimed.clone())),
-            Held::Lost(..) | Held::Closed(_) => None,
-        }).collect();
+        let ours: Vec<(u64, Claimed)> = self
+            .held()
+            .iter()
+            .filter_map(|(slot, held)| match held {
+                Held::Ours(claimed) => Some((*slot, claimed.clone())),
+                Held::Lost(..) | Held::Closed(_) => None,
+            })
+            .collect();
         for (slot, claimed) in ours {
             let renewed = self.queue.renew(&claimed.claim);
             let mut held = self.held();

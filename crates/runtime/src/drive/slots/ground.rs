@@ -1,7 +1,6 @@
 //! Where slots work, what they changed there, and how it is brought back.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use autoloop_core::config::Isolation;
 use autoloop_core::prompt::slot::{Diff, Ground};
@@ -28,8 +27,6 @@ pub(super) struct Grounds {
     project: PathBuf,
     /// What is in the tree and no part of the work: the state directory, as seen from the top.
     except: Vec<PathBuf>,
-    /// Git has one index for one tree.
-    looking: Mutex<()>,
     parallel: bool,
 }
 
@@ -89,7 +86,6 @@ impl Grounds {
             isolation,
             project: dir,
             except: except.into_iter().collect(),
-            looking: Mutex::new(()),
             parallel: plan.rules.parallel_agents > 1,
         })
     }
@@ -104,9 +100,22 @@ impl Grounds {
         shared.into_iter().chain(blind).collect()
     }
 
-    /// The commit that changes are told from; empty where there is none.
+    /// Where git keeps what is no part of any tree.
+    pub(super) fn git_dir(&self) -> Option<PathBuf> {
+        self.repository.as_ref()?.common().canonicalize().ok()
+    }
+
+    /// The commit that changes are told from; empty where there is none. In the project itself what
+    /// is there already, committed or not, is nobody's work.
     pub(super) fn base(&self) -> Result<String, DriveError> {
-        Ok(self.repository.as_ref().map(Repository::base).transpose()?.unwrap_or_default())
+        let Some(repository) = &self.repository else { return Ok(String::new()) };
+        Ok(match self.isolation {
+            Isolation::Worktree => repository.base()?,
+            Isolation::Shared => {
+                let tree = repository.tree(repository.top())?;
+                tree.anchor("before a slot began", &self.except())?
+            }
+        })
     }
 
     /// Where a slot is to work.
@@ -146,7 +155,6 @@ impl Grounds {
         let Some(repository) = &self.repository else {
             return Diff::Unknown(self.no_diff.clone().unwrap_or_default());
         };
-        let _one = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         let tree = self.tree(repository, slot, slot_dir);
         let diff = tree.and_then(|tree| tree.diff(&slot.start.base, DIFF_BYTES, &self.except()));
         match diff {
@@ -173,9 +181,8 @@ impl Grounds {
             return Ok((merge("nothing", String::new(), &[]), None));
         };
         let (branch, message) = (&slot.start.branch, message(slot));
-        let gathered = self
-            .tree(repository, slot, slot_dir)?
-            .gather(branch, &message, &self.except())?;
+        let gathered =
+            self.tree(repository, slot, slot_dir)?.gather(branch, &message, &self.except())?;
         if let Some(what) = gathered.unfinished {
             let why = format!("{what} was begun in its tree and not ended");
             return Ok((merge("unfinished", gathered.tip, &[]), Some(why)));
@@ -199,12 +206,8 @@ impl Grounds {
         let Some(repository) = self.own(slot) else { return Ok(None) };
         let (branch, base) = (&slot.start.branch, &slot.start.base);
         if top(slot_dir).exists() {
-            match self.tree(repository, slot, slot_dir) {
-                Ok(tree) => drop(tree.gather(branch, &message(slot), &self.except())?),
-                // What somebody made of it is for a person to look at.
-                Err(error @ GitError::NotATree(_)) => return Err(error),
-                Err(error) => return Err(error),
-            }
+            let tree = self.tree(repository, slot, slot_dir)?;
+            tree.gather(branch, &message(slot), &self.except())?;
         }
         repository.remove_worktree(&top(slot_dir))?;
         let is_gone = repository.delete_branch(branch, base)?
@@ -217,7 +220,12 @@ impl Grounds {
         self.repository.as_ref().filter(|_| !slot.start.branch.is_empty())
     }
 
-    fn tree(&self, repository: &Repository, slot: &Slot, slot_dir: &Path) -> Result<Tree, GitError> {
+    fn tree(
+        &self,
+        repository: &Repository,
+        slot: &Slot,
+        slot_dir: &Path,
+    ) -> Result<Tree, GitError> {
         match slot.start.branch.is_empty() {
             true => repository.tree(repository.top()),
             false => repository.tree(&top(slot_dir)),

@@ -53,7 +53,9 @@ impl SlotDrive<'_> {
         if picked.differs_from(&slot.start.item_id) {
             let (number, item) = (slot.start.slot, &slot.start.item_id);
             let said = picked.word();
-            self.note(&format!("slot {number} has {item}, and its agent says to have picked {said}"));
+            self.note(&format!(
+                "slot {number} has {item}, and its agent says to have picked {said}"
+            ));
         }
         let record = SlotImplement {
             slot: slot.start.slot,
@@ -146,7 +148,10 @@ impl SlotDrive<'_> {
         })?;
         for violation in &violations {
             let (number, path) = (slot.start.slot, &violation.path);
-            self.note(&format!("the reviewer of slot {number} went too far: {path}: {}", violation.what));
+            self.note(&format!(
+                "the reviewer of slot {number} went too far: {path}: {}",
+                violation.what
+            ));
         }
         self.tell_notes(&finished);
         self.tell(SlotProgress::Reviewed(slot, &record));
@@ -154,7 +159,11 @@ impl SlotDrive<'_> {
     }
 
     /// Runs an agent to its end; `None` when somebody asked to stop meanwhile.
-    fn carry_out_job(&self, slot: &Slot, order: &Order<'_>) -> Result<Option<Finished>, DriveError> {
+    fn carry_out_job(
+        &self,
+        slot: &Slot,
+        order: &Order<'_>,
+    ) -> Result<Option<Finished>, DriveError> {
         self.begin_phase(slot, order.phase, order.attempt)?;
         let mut job = self.job(slot, order)?;
         let marker = self.loaded.plan.slots.stop_marker.clone();
@@ -218,7 +227,12 @@ impl SlotDrive<'_> {
         let broken = slot.reviews.iter().rfind(|review| review.attempt == attempt);
         let dir = self.slot_dir(slot.iteration, slot.start.slot);
         ReviewOrder {
-            instructions: self.prompts.reviewer.as_ref().map(|it| it.text.clone()).unwrap_or_default(),
+            instructions: self
+                .prompts
+                .reviewer
+                .as_ref()
+                .map(|it| it.text.clone())
+                .unwrap_or_default(),
             item: self.item_text(slot),
             ground: self.grounds.told(slot),
             output: implement.map(|implement| implement.turn.output.clone()).unwrap_or_default(),
@@ -264,11 +278,8 @@ struct Ruled {
 impl Ruled {
     /// A reviewer that failed is not listened to.
     fn of(finished: &Finished, spool: Option<&Spool>) -> Ruled {
-        let failed = |reason: String| Ruled {
-            verdict: Verdict::Failed,
-            follow_up: String::new(),
-            reason,
-        };
+        let failed =
+            |reason: String| Ruled { verdict: Verdict::Failed, follow_up: String::new(), reason };
         if finished.timed_out() {
             return failed("the reviewer took too long".to_owned());
         }

@@ -24,7 +24,9 @@ impl SlotDrive<'_> {
                 Again::Ours => {}
                 Again::Closed if self.is_passing(&slot) => {}
                 Again::Closed => return self.give_up(&slot, "somebody else closed the item"),
-                Again::Lost(why) => return self.give_up(&slot, &format!("the item was lost: {why}")),
+                Again::Lost(why) => {
+                    return self.give_up(&slot, &format!("the item was lost: {why}"));
+                }
             }
             if !self.is_ending(&slot)
                 && let Err(error) = self.grounds.prepare(&slot, &dir)
@@ -123,7 +125,9 @@ impl SlotDrive<'_> {
                 finish.reason = format!("{}; its work is on branch {branch}", finish.reason);
             }
             Ok(_) => {}
-            Err(error) => self.note(&format!("the tree of slot {number} is left as it is: {error}")),
+            Err(error) => {
+                self.note(&format!("the tree of slot {number} is left as it is: {error}"));
+            }
         }
         if finish.outcome == Outcome::Passed.name() {
             if let Err(why) = self.claims.close(number, &finish.reason)? {
