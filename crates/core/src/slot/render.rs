@@ -49,9 +49,9 @@ impl Slots {
         let width = |column: usize| rows.iter().map(|row| excerpt::length(&row[column])).max();
         let [a, b, c] = [0, 1, 2].map(|column| width(column).unwrap_or(0));
         for [slot, item, state, reviews, fixes, about] in &rows {
-            let line = format!(
-                "  {slot:a$}  {item:b$}  {state:c$}  {reviews} reviews, {fixes} fixes  {about}"
-            );
+            let done = [counted(reviews, ["review", "reviews"]), counted(fixes, ["fix", "fixes"])];
+            let done = done.join(", ");
+            let line = format!("  {slot:a$}  {item:b$}  {state:c$}  {done}  {about}");
             let _ = writeln!(out, "{}", line.trim_end());
         }
         out
@@ -79,6 +79,10 @@ impl Slots {
             "slots": self.slots.iter().map(Slot::json).collect::<Vec<_>>(),
         })
     }
+}
+
+fn counted(count: &str, [one, many]: [&str; 2]) -> String {
+    format!("{count} {}", if count == "1" { one } else { many })
 }
 
 impl Slot {

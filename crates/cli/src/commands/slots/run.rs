@@ -40,11 +40,11 @@ pub(super) struct Flags {
     /// or `.ai_agents/prompt.md`, from here up to the top of the repository; then
     /// `prompts/developer.md` beside your own settings; then a built-in one].
     #[arg(long, value_name = "PATH")]
-    developer_prompt: Option<PathBuf>,
+    developer_prompt: Option<String>,
     /// A file that tells reviewers what to do, found like the one for developers; an empty path means
     /// that there is none, and then nothing is reviewed.
     #[arg(long, value_name = "PATH")]
-    reviewer_prompt: Option<PathBuf>,
+    reviewer_prompt: Option<String>,
     /// How many slots work at once [default: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     parallel_agents: Option<u32>,
@@ -88,11 +88,11 @@ impl Flags {
             say("reviewEnabled", self.review.to_string());
         }
         let number = |number: &Option<u32>| number.as_ref().map(ToString::to_string);
-        // Where the person is, not where the project is.
-        let path = |path: &Option<PathBuf>| {
+        // From where the person is, not from where the project is; an empty one stays empty.
+        let path = |path: &Option<String>| {
             let path = path.as_ref()?;
-            let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            Some(absolute.display().to_string())
+            let absolute = std::path::absolute(path).ok();
+            Some(absolute.map_or_else(|| path.clone(), |path| path.display().to_string()))
         };
         let said = [
             ("reviewMaxFixAttempts", number(&self.review_max_fix_attempts)),
@@ -261,7 +261,7 @@ fn verdict(slots: &Slots, interrupts: &Interrupts) -> Result<(), Failure> {
             let failed = taken - passed;
             let items = if failed == 1 { "item" } else { "items" };
             Err(Failure::failed(format!("{failed} of {taken} {items} did not pass")).hint(format!(
-                "`autoloop inspect slots --run {}` shows why; they are open again",
+                "`autoloop inspect slots --run {}` shows why; what did not pass is open again",
                 slots.id
             )))
         }

@@ -1,7 +1,8 @@
 //! The agents of a slot: what each is told, how it is started, and what is put on record about it.
 
+use std::ffi::OsString;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use autoloop_core::env::Env;
 use autoloop_core::excerpt::Shortened;
@@ -185,12 +186,25 @@ impl SlotDrive<'_> {
         let (job, _) = addressed(order.backend, &self.scene.program, (order.prompt, &prompt_path));
         let env = self.environment(slot, order, prompt_path);
         Ok(Job {
+            program: self.program(job.program),
             env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
             dir: Some(PathBuf::from(&slot.start.tree)),
             notes: Some(notes_dir(&self.loaded.files.state_dir)),
             spool: Some(Spool { stdout: path("out"), stderr: path("err") }),
             ..job
         })
+    }
+
+    /// A program by its path is meant as seen from the project, wherever the slot works.
+    fn program(&self, program: OsString) -> OsString {
+        let path = Path::new(&program);
+        match path.is_relative() && path.components().count() > 1 {
+            true => {
+                let path = self.scene.project.dir.join(path);
+                std::path::absolute(&path).unwrap_or(path).into_os_string()
+            }
+            false => program,
+        }
     }
 
     fn environment(&self, slot: &Slot, order: &Order<'_>, prompt_path: PathBuf) -> Env {
