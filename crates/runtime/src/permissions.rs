@@ -44,4 +44,4 @@ pub use snapshot::Snapshot;
 pub use undo::{Fate, UndoError, Undoing};
 pub use vault::Vault;
 pub(crate) use vault::nameless;
-pub use watched::{Limits, Reach, Watched};
+pub use watched::{Limits, Reach, Scope, Watched};

@@ -1,5 +1,7 @@
 //! What the tests of slots share: projects whose agents are shell scripts, and their stories.
 
+#![expect(dead_code, reason = "no file of tests uses all of it")]
+
 use std::process::Command;
 
 use autoloop_testkit::Sandbox;

@@ -1,12 +1,13 @@
 //! Working trees on branches of their own: made, taken away, made again after a crash.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::{GitError, Repository, Tree, reference};
+use super::{GitError, Repository, Tree, guard, reference};
 
 impl Repository {
     /// Makes a working tree on a branch that begins at a commit, and returns it. One that is there
@@ -20,17 +21,18 @@ impl Repository {
         if self.is_complete(dir) {
             return self.tree(dir);
         }
-        self.remove_worktree(dir)?;
+        let git = self.git.holding(self.changing_trees()?);
+        self.remove_files(dir)?;
         if let Some(parent) = dir.parent() {
             fs::create_dir_all(parent).map_err(GitError::io("make", parent))?;
         }
         if self.tip(branch)?.is_none() {
             // With an old value of nothing, so that a branch that somebody else makes is not moved.
-            self.git.run(["update-ref", &reference(branch), base, ""])?;
+            git.run(["update-ref", &reference(branch), base, ""])?;
         }
         let words = ["worktree", "add", "--quiet", "--no-guess-remote"];
         let words = words.map(AsRef::as_ref).into_iter();
-        self.git.run(words.chain([dir.as_os_str(), branch.as_ref()]))?;
+        git.run(words.chain([dir.as_os_str(), branch.as_ref()]))?;
         self.tree(dir)
     }
 
@@ -41,6 +43,17 @@ impl Repository {
     ///
     /// When something in it cannot be removed.
     pub fn remove_worktree(&self, dir: &Path) -> Result<(), GitError> {
+        let _lock = self.changing_trees()?;
+        self.remove_files(dir)
+    }
+
+    /// One at a time, across processes: a git that makes a tree looks at all others, and takes one
+    /// that is made or removed at that moment for a damaged one.
+    fn changing_trees(&self) -> Result<Arc<File>, GitError> {
+        guard::lock(&self.common.join("autoloop-trees.lock"), self.git.world())
+    }
+
+    fn remove_files(&self, dir: &Path) -> Result<(), GitError> {
         let registered = self.registration(dir);
         // The files first: as long as git knows of the tree, it can be found and removed again.
         for gone in [Some(dir.to_owned()), registered].into_iter().flatten() {

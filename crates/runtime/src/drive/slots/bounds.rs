@@ -7,7 +7,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use autoloop_core::permissions::AllowList;
@@ -20,8 +20,8 @@ use crate::drive::bounds::{quiet_git_variable, scratch_note};
 use crate::drive::findings::Findings;
 use crate::drive::{Bounds, DriveError};
 use crate::permissions::{
-    Confinement, Enforcement, Overlay, Reach, Rules, Scratch, Snapshot, Vault, Watched, probe,
-    siblings,
+    Confinement, Enforcement, Overlay, Reach, Rules, Scope, Scratch, Snapshot, Vault, Watched,
+    probe,
 };
 use crate::process::token;
 use crate::world::{Job, Leftovers};
@@ -137,10 +137,9 @@ fn remember(tree: &Path, drive: &SlotDrive<'_>) -> io::Result<Snapshot> {
         Err(_) => path.to_owned(),
     };
     let mut watched = Watched::new(tree, &seen(&state_dir), AllowList::read_only());
+    watched.scope = Scope::Tree;
     watched.put_aside = None;
-    let others: Vec<PathBuf> = siblings(tree);
     watched.ours = vec![seen(&state_dir)];
     watched.ours.extend(drive.grounds.git_dir().map(|dir| seen(&dir)));
-    watched.busy_worktrees = others;
     Snapshot::take(Vault::new(&state_dir)?, watched)
 }
