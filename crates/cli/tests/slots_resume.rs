@@ -187,7 +187,7 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
     assert_snapshot!(told(&sandbox, &["slots", &format!("--resume={run}")]), @r"
     exit 1
     --- stderr
-    autoloop: run '[RUN]' has ended: ended (no_items), 2 of 2 items passed
+    autoloop: run '[RUN]' is over: ended (no_items), 2 of 2 items passed
       hint: `autoloop slots` begins a new run
     ");
     assert_snapshot!(told(&sandbox, &["slots", "--resume=odd"]), @r"

@@ -80,6 +80,25 @@ pub(super) struct Flags {
 }
 
 impl Flags {
+    /// Looks whether the prompts are there that were named.
+    fn check(&self) -> Result<(), Failure> {
+        let named = [
+            ("--developer-prompt", &self.developer_prompt),
+            ("--reviewer-prompt", &self.reviewer_prompt),
+        ];
+        for (flag, path) in named {
+            if let Some(path) = path.as_ref().filter(|path| !path.is_empty())
+                && !Path::new(path).exists()
+            {
+                let message = format!("{flag} names {path}, and there is no such file");
+                return Err(Failure::usage(message).hint(
+                    "`autoloop slots prompts --write` puts prompts into the project to begin with",
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// What was said, as settings: they are looked up, checked and shown like all others.
     fn overrides(&self) -> Overrides {
         let mut set = self.set.clone();
@@ -119,6 +138,7 @@ enum Which {
 
 pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
     let dir = existing(args.dir.as_deref().unwrap_or(Path::new(".")))?;
+    args.check()?;
     let mut project = settings::project(&dir).map_err(diagnostic::refuse)?;
     project.overrides = args.overrides();
     let outline = project.outline(&*world.disk).map_err(diagnostic::refuse)?;
@@ -237,7 +257,7 @@ fn run_to_resume(outline: &Outline, name: &str, world: &World) -> Result<String,
     match slots_standing(&journal, state_dir, (name, disk)).map_err(failure)? {
         None => Err(nothing(format!("there is no run of slots '{name}' in {path}"))),
         Some(slots) if !slots.is_unfinished() => {
-            Err(nothing(format!("run '{name}' has ended: {}", slots.standing())))
+            Err(nothing(format!("run '{name}' is over: {}", slots.standing())))
         }
         Some(slots) => Ok(slots.id),
     }
