@@ -19,6 +19,7 @@ mod options;
 mod peak;
 mod place;
 mod prose;
+mod slots;
 mod starts;
 mod table;
 mod timing;
@@ -45,7 +46,7 @@ fn main() -> Fallible<()> {
 /// Every row, in the order of the table.
 fn cases() -> impl Iterator<Item = &'static Case> {
     let journal = emit::CASES.iter().chain(writers::CASES).chain(view::CASES);
-    journal.chain(iterations::CASES).chain(starts::CASES)
+    journal.chain(iterations::CASES).chain(slots::CASES).chain(starts::CASES)
 }
 
 fn list() -> Fallible<()> {

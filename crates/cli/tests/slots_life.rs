@@ -1,12 +1,19 @@
 //! The life of a slot, rule by rule, through the binary: implement, review, fix, and every end.
 #![cfg(target_os = "linux")]
 
-mod slots;
-
-use insta::assert_snapshot;
-use slots::{
-    Agents, DRIFT, DRIFT_THEN_PASS, GOOD, PASS, outcomes, project, repository, story, told,
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::slots::{
+    self, Agents, DRIFT, DRIFT_THEN_PASS, GOOD, PASS, outcomes, story, told,
 };
+use insta::assert_snapshot;
+
+fn project(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
+    slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
+}
+
+fn repository(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
+    slots::repository(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
+}
 
 #[test]
 fn work_that_passes_at_once() {
@@ -208,15 +215,15 @@ fn nothing_to_take() {
     note: [DIR] is in no git repository, so all slots work in the project, and see each other's changes
     note: [DIR] is in no git repository, so reviewers see no diff
     iteration 1
-      slot 1  -  no_item: there is nothing to take
       slot 2  -  no_item: there is nothing to take
+      slot 1  -  no_item: there is nothing to take
     ");
     assert_snapshot!(story(&sandbox), @r"
     - run.start iterations=0 parallel_agents=2 review=true max_fix_attempts=5 isolation=shared
     1 start slot=1 item_id='' title=''
     1 start slot=2 item_id='' title=''
-    1 finish slot=1 item_id='' outcome=no_item reason=there is nothing to take
     1 finish slot=2 item_id='' outcome=no_item reason=there is nothing to take
+    1 finish slot=1 item_id='' outcome=no_item reason=there is nothing to take
     - run.finish reason=no_items taken=0 passed=0
     ");
 }
@@ -345,10 +352,10 @@ fn agents_are_told_where_they_are() {
         .map(|output| output.split("I looked").next().unwrap_or_default().replace("\\u000a", ""))
         .collect();
     assert_snapshot!(said.join("\n"), @r"
-    AUTOLOOP_FIX_ATTEMPT=0 AUTOLOOP_ITEM_ID=t-1 AUTOLOOP_ITERATION=1 AUTOLOOP_SLOT=1 AUTOLOOP_SLOT_PHASE=implement AUTOLOOP_SLOT_TOKEN=439e0eebe6ed97986b45cc815e0008f2 [DIR]
-    AUTOLOOP_FIX_ATTEMPT=0 AUTOLOOP_ITEM_ID=t-1 AUTOLOOP_ITERATION=1 AUTOLOOP_SLOT=1 AUTOLOOP_SLOT_PHASE=review AUTOLOOP_SLOT_TOKEN=8692246fb5ea7c908022d2d5ea595b59 [DIR]
-    AUTOLOOP_FIX_ATTEMPT=1 AUTOLOOP_ITEM_ID=t-1 AUTOLOOP_ITERATION=1 AUTOLOOP_SLOT=1 AUTOLOOP_SLOT_PHASE=review AUTOLOOP_SLOT_TOKEN=c3fb059c56fe3ff610e804cc261294bb [DIR]
-    AUTOLOOP_FIX_ATTEMPT=1 AUTOLOOP_ITEM_ID=t-1 AUTOLOOP_ITERATION=1 AUTOLOOP_SLOT=1 AUTOLOOP_SLOT_PHASE=fix AUTOLOOP_SLOT_TOKEN=529afa91ce5d465fa5ff51f209878d05 [DIR]
+    AUTOLOOP_FIX_ATTEMPT=0 AUTOLOOP_ITEM_ID=t-1 AUTOLOOP_ITERATION=1 AUTOLOOP_SLOT=1 AUTOLOOP_SLOT_PHASE=implement [DIR]
+    AUTOLOOP_FIX_ATTEMPT=0 AUTOLOOP_ITEM_ID=t-1 AUTOLOOP_ITERATION=1 AUTOLOOP_SLOT=1 AUTOLOOP_SLOT_PHASE=review [DIR]
+    AUTOLOOP_FIX_ATTEMPT=1 AUTOLOOP_ITEM_ID=t-1 AUTOLOOP_ITERATION=1 AUTOLOOP_SLOT=1 AUTOLOOP_SLOT_PHASE=review [DIR]
+    AUTOLOOP_FIX_ATTEMPT=1 AUTOLOOP_ITEM_ID=t-1 AUTOLOOP_ITERATION=1 AUTOLOOP_SLOT=1 AUTOLOOP_SLOT_PHASE=fix [DIR]
     ");
 }
 
@@ -430,8 +437,8 @@ fn a_run_is_shown_and_told_as_json() {
     exit 0
     --- stdout
     slots [RUN]: ended (no_items), 2 of 2 items passed
-      1.1  t-1  passed  2 reviews, 1 fixes  task 1
-      2.1  t-2  passed  2 reviews, 1 fixes  task 2
+      1.1  t-1  passed  2 reviews, 1 fix  task 1
+      2.1  t-2  passed  2 reviews, 1 fix  task 2
     ");
     assert_snapshot!(told(&sandbox, &["inspect", "slots", "--run", "x"]), @r"
     exit 1

@@ -1,11 +1,17 @@
 //! What the person tells the agents of slots, where items come from, and what cannot be meant.
 #![cfg(target_os = "linux")]
 
-mod slots;
-
 use autoloop_testkit::Sandbox;
+use autoloop_testkit::slots::{self, Agents, GOOD, git, outcomes, told};
 use insta::assert_snapshot;
-use slots::{Agents, GOOD, git, outcomes, project, repository, told};
+
+fn project(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
+    slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
+}
+
+fn repository(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
+    slots::repository(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
+}
 
 /// The prompt of an agent, found by its file.
 fn prompt(sandbox: &Sandbox, file: &str) -> String {

@@ -2,8 +2,6 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod slots;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Stdio;
@@ -13,7 +11,11 @@ use autoloop_runtime::world::World;
 use autoloop_testkit::sandbox::{Reaped, until};
 use autoloop_testkit::{Dice, Sandbox, simulate_at_once};
 
-use slots::{Agents, GOOD, PASS, git, repository};
+use autoloop_testkit::slots::{self, Agents, GOOD, PASS, git};
+
+fn repository(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
+    slots::repository(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
+}
 
 const PROCESSES: usize = 4;
 const SLOTS: usize = 8;

@@ -2,8 +2,6 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod slots;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -14,7 +12,15 @@ use autoloop_testkit::sandbox::{Reaped, until};
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
 
-use slots::{Agents, DRIFT_THEN_PASS, GOOD, git, outcomes, project, repository, told};
+use autoloop_testkit::slots::{self, Agents, DRIFT_THEN_PASS, GOOD, git, outcomes, told};
+
+fn project(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
+    slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
+}
+
+fn repository(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
+    slots::repository(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
+}
 
 /// Agents that note outside of the project what they were started for.
 const NOTED: &str =

@@ -1,13 +1,19 @@
 //! Slots in git: working trees of their own, what reviewers are shown, and how work comes back.
 #![cfg(target_os = "linux")]
 
-mod slots;
-
 use std::fs;
 
 use autoloop_testkit::Sandbox;
+use autoloop_testkit::slots::{self, Agents, DRIFT, GOOD, PASS, git, outcomes, told};
 use insta::assert_snapshot;
-use slots::{Agents, DRIFT, GOOD, PASS, git, outcomes, project, repository, told};
+
+fn project(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
+    slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
+}
+
+fn repository(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
+    slots::repository(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
+}
 
 /// What a reviewer was shown as changes.
 fn changes(sandbox: &Sandbox, slot: &str) -> String {

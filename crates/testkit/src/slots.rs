@@ -1,41 +1,50 @@
-//! What the tests of slots share: projects whose agents are shell scripts, and their stories.
+//! Runs over a queue: projects whose agents are shell scripts, and their stories.
 
-#![expect(dead_code, reason = "no file of tests uses all of it")]
-
+use std::path::Path;
 use std::process::Command;
 
-use autoloop_testkit::Sandbox;
+use crate::Sandbox;
 
 /// The scripts of a project's agents, by the phase that they are started for.
-#[derive(Clone, Copy)]
-pub(crate) struct Agents<'a> {
-    pub(crate) implement: &'a str,
-    pub(crate) review: &'a str,
-    pub(crate) fix: &'a str,
+#[derive(Clone, Copy, Debug)]
+pub struct Agents<'a> {
+    /// For the implementer.
+    pub implement: &'a str,
+    /// For the reviewer.
+    pub review: &'a str,
+    /// For the fixer.
+    pub fix: &'a str,
 }
 
 /// Agents that do their work well.
-pub(crate) const GOOD: Agents<'_> = Agents {
+pub const GOOD: Agents<'_> = Agents {
     implement: "echo \"$AUTOLOOP_ITEM_ID\" > \"made-$AUTOLOOP_ITEM_ID\"; echo done",
     review: PASS,
     fix: "echo fixed >> \"made-$AUTOLOOP_ITEM_ID\"; echo mended",
 };
 
 /// A reviewer that is content.
-pub(crate) const PASS: &str = "echo '{\"verdict\": \"pass\", \"followUpPrompt\": \"good\"}'";
+pub const PASS: &str = "echo '{\"verdict\": \"pass\", \"followUpPrompt\": \"good\"}'";
 /// A reviewer that never is.
-pub(crate) const DRIFT: &str =
-    "echo '{\"verdict\": \"drift\", \"followUpPrompt\": \"add a test\"}'";
+pub const DRIFT: &str = "echo '{\"verdict\": \"drift\", \"followUpPrompt\": \"add a test\"}'";
 /// A reviewer that is content after the first fix.
-pub(crate) const DRIFT_THEN_PASS: &str = "v=pass; [ $AUTOLOOP_FIX_ATTEMPT = 0 ] && v=drift; echo \"I looked: {\\\"verdict\\\": \\\"$v\\\", \\\"followUpPrompt\\\": \\\"add a test\\\"}\"";
+pub const DRIFT_THEN_PASS: &str = "v=pass; [ $AUTOLOOP_FIX_ATTEMPT = 0 ] && v=drift; echo \"I looked: {\\\"verdict\\\": \\\"$v\\\", \\\"followUpPrompt\\\": \\\"add a test\\\"}\"";
 
 /// A project without a repository, with so many tasks.
-pub(crate) fn project(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
+///
+/// # Panics
+///
+/// When that does not work.
+pub fn project(
+    binary: impl AsRef<Path>,
+    agents: Agents<'_>,
+    (tasks, settings): (usize, &str),
+) -> Sandbox {
     let Agents { implement, review, fix } = agents;
     let agent = format!(
         "case \"$AUTOLOOP_SLOT_PHASE\" in\nimplement)\n{implement}\n;;\nreview)\n{review}\n;;\nfix)\n{fix}\n;;\nesac\n"
     );
-    let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), &agent, settings);
+    let sandbox = Sandbox::with_agent(binary.as_ref(), &agent, settings);
     let script = sandbox.path("agent.sh").display().to_string();
     let text = String::from_utf8_lossy(&sandbox.read("autoloops.toml")).into_owned();
     // The agent is found from any working tree.
@@ -49,8 +58,16 @@ pub(crate) fn project(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandb
 }
 
 /// The same in a git repository with one commit.
-pub(crate) fn repository(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
-    let sandbox = project(agents, tasks, settings);
+///
+/// # Panics
+///
+/// When that does not work.
+pub fn repository(
+    binary: impl AsRef<Path>,
+    agents: Agents<'_>,
+    (tasks, settings): (usize, &str),
+) -> Sandbox {
+    let sandbox = project(binary, agents, (tasks, settings));
     sandbox.write(".gitignore", ".autoloop/\nhome/\n").write("README.md", "one\ntwo\nthree\n");
     for args in
         [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]]
@@ -61,7 +78,11 @@ pub(crate) fn repository(agents: Agents<'_>, tasks: usize, settings: &str) -> Sa
 }
 
 /// Runs git in the project, and returns what it prints.
-pub(crate) fn git(sandbox: &Sandbox, args: &[&str]) -> String {
+///
+/// # Panics
+///
+/// When that does not work.
+pub fn git(sandbox: &Sandbox, args: &[&str]) -> String {
     let mut command: Command = sandbox.at_home("git");
     command.args(["-c", "user.name=A", "-c", "user.email=a@b"]).args(args);
     let done = sandbox.finish(command);
@@ -71,7 +92,7 @@ pub(crate) fn git(sandbox: &Sandbox, args: &[&str]) -> String {
 
 /// The records of slots: without the names of files and commits, and without what differs from run to
 /// run.
-pub(crate) fn story(sandbox: &Sandbox) -> String {
+pub fn story(sandbox: &Sandbox) -> String {
     let story = sandbox.story();
     let slots = story.lines().filter_map(|line| {
         let line = line.split_once("slot.").map(|(head, rest)| {
@@ -91,14 +112,14 @@ pub(crate) fn story(sandbox: &Sandbox) -> String {
 }
 
 /// Runs `autoloop …`, and tells what it said without the name of the run.
-pub(crate) fn told(sandbox: &Sandbox, args: &[&str]) -> String {
+pub fn told(sandbox: &Sandbox, args: &[&str]) -> String {
     let told = sandbox.run(args).to_string();
     let runs = sandbox.fields("slot.run.start", "run");
     runs.iter().fold(told, |told, run| told.replace(run, "[RUN]"))
 }
 
 /// How each slot ended, in order of their ends: the item, the outcome and the reason.
-pub(crate) fn outcomes(sandbox: &Sandbox) -> Vec<String> {
+pub fn outcomes(sandbox: &Sandbox) -> Vec<String> {
     let of = |name| sandbox.fields("slot.finish", name);
     let rows = of("item_id").into_iter().zip(of("outcome")).zip(of("reason"));
     rows.map(|((item, outcome), reason)| format!("{item} {outcome}: {reason}")).collect()
