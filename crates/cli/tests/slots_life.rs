@@ -206,26 +206,27 @@ fn an_implementer_that_fails_is_not_reviewed() {
 #[test]
 fn nothing_to_take() {
     let sandbox = project(GOOD, 0, "");
-    assert_snapshot!(told(&sandbox, &["slots", "--review", "--parallel-agents", "2"]), @r"
+    assert_snapshot!(told(&sandbox, &["slots", "--review"]), @r"
     exit 0
     --- stdout
     slots [RUN]: ended (no_items), no item was taken
     --- stderr
-    slots [RUN] begin: 2 slots, with review
-    note: [DIR] is in no git repository, so all slots work in the project, and see each other's changes
+    slots [RUN] begin: 1 slot, with review
     note: [DIR] is in no git repository, so reviewers see no diff
     iteration 1
-      slot 2  -  no_item: there is nothing to take
       slot 1  -  no_item: there is nothing to take
     ");
     assert_snapshot!(story(&sandbox), @r"
-    - run.start iterations=0 parallel_agents=2 review=true max_fix_attempts=5 isolation=shared
+    - run.start iterations=0 parallel_agents=1 review=true max_fix_attempts=5 isolation=shared
     1 start slot=1 item_id='' title=''
-    1 start slot=2 item_id='' title=''
-    1 finish slot=2 item_id='' outcome=no_item reason=there is nothing to take
     1 finish slot=1 item_id='' outcome=no_item reason=there is nothing to take
     - run.finish reason=no_items taken=0 passed=0
     ");
+    let several = project(GOOD, 1, "");
+    assert_eq!(several.run(&["slots", "--parallel-agents", "3"]).code, Some(0));
+    let mut outcomes = several.fields("slot.finish", "outcome");
+    outcomes.sort();
+    assert_eq!(outcomes, ["no_item", "no_item", "passed"]);
 }
 
 #[test]
