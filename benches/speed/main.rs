@@ -24,6 +24,7 @@ mod starts;
 mod table;
 mod timing;
 mod view;
+mod waves;
 mod writers;
 
 use std::error::Error;
@@ -46,7 +47,8 @@ fn main() -> Fallible<()> {
 /// Every row, in the order of the table.
 fn cases() -> impl Iterator<Item = &'static Case> {
     let journal = emit::CASES.iter().chain(writers::CASES).chain(view::CASES);
-    journal.chain(iterations::CASES).chain(slots::CASES).chain(starts::CASES)
+    let loops = iterations::CASES.iter().chain(waves::CASES).chain(slots::CASES);
+    journal.chain(loops).chain(starts::CASES)
 }
 
 fn list() -> Fallible<()> {

@@ -15,8 +15,12 @@ pub(crate) enum Reach {
     AtLeast(f64),
     /// At most this time.
     Within(Duration),
+    /// At most so much more than what it is compared with.
+    Above(Duration),
     /// At most so many bytes.
     Inside(u64),
+    /// At most so many.
+    AsMany(u64),
     /// Nothing: it is good to know.
     Nothing,
 }
@@ -35,6 +39,7 @@ pub(crate) enum Quantity {
     /// Records a second.
     Rate(f64),
     Bytes(u64),
+    Count(u64),
 }
 
 /// A row, measured or not.
@@ -49,7 +54,7 @@ impl Quantity {
         match self {
             Quantity::Time(time) => time.as_secs_f64(),
             Quantity::Rate(rate) => rate,
-            Quantity::Bytes(bytes) => bytes as f64,
+            Quantity::Bytes(number) | Quantity::Count(number) => number as f64,
         }
     }
 }
@@ -60,6 +65,7 @@ impl fmt::Display for Quantity {
             Quantity::Time(time) => write!(f, "{:.3} ms", time.as_secs_f64() * 1e3),
             Quantity::Rate(rate) => write!(f, "{rate:.0}/s"),
             Quantity::Bytes(_) => write!(f, "{:.1} MB", self.number() / 1e6),
+            Quantity::Count(count) => write!(f, "{count}"),
         }
     }
 }
@@ -70,13 +76,20 @@ impl fmt::Display for Reach {
             Reach::AtMost(times) => write!(f, "≤ {times} ×"),
             Reach::AtLeast(times) => write!(f, "≥ {times} ×"),
             Reach::Within(time) => write!(f, "≤ {} ms", time.as_millis()),
+            Reach::Above(time) => write!(f, "≤ {} ms more", time.as_millis()),
             Reach::Inside(bytes) => write!(f, "≤ {} MB", bytes / 1_000_000),
+            Reach::AsMany(count) => write!(f, "≤ {count}"),
             Reach::Nothing => write!(f, "–"),
         }
     }
 }
 
 impl Finding {
+    /// A figure that is compared with nothing.
+    pub(crate) fn alone(ours: Quantity) -> Finding {
+        Finding { ours, theirs: None }
+    }
+
     fn ratio(&self) -> Option<f64> {
         self.theirs.map(|theirs| self.ours.number() / theirs.number())
     }
@@ -86,7 +99,12 @@ impl Finding {
             (Reach::AtMost(times), Some(ratio), _) => ratio <= times,
             (Reach::AtLeast(times), Some(ratio), _) => ratio >= times,
             (Reach::Within(most), _, Quantity::Time(time)) => time <= most,
+            (Reach::Above(most), Some(_), Quantity::Time(time)) => {
+                let theirs = self.theirs.map(Quantity::number).unwrap_or_default();
+                time.as_secs_f64() <= theirs + most.as_secs_f64()
+            }
             (Reach::Inside(most), _, Quantity::Bytes(bytes)) => bytes <= most,
+            (Reach::AsMany(most), _, Quantity::Count(count)) => count <= most,
             _ => return "–",
         };
         if is_reached { "ok" } else { "missed" }

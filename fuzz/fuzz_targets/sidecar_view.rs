@@ -4,16 +4,18 @@
 
 use autoloop_core::project::latest_run::LatestRun;
 use autoloop_core::project::metrics::{Format, Metrics};
+use autoloop_core::queue::Tasks;
 use autoloop_core::record::Glance;
 use autoloop_core::view::View;
 use libfuzzer_sys::fuzz_target;
 
 /// Something for a loaded state to go on with, in a run and an iteration that it may know.
-const JOURNAL: [&str; 4] = [
+const JOURNAL: [&str; 5] = [
     r#"{"run": "r", "iteration": "1", "topic": "iteration.start", "fields": {"suggested_roles": "builder"}}"#,
     r#"{"run": "r", "iteration": "1", "topic": "tasks.ready", "payload": "go", "source": "agent"}"#,
     r#"{"run": "r", "iteration": "1", "topic": "iteration.finish", "fields": {"exit_code": "0", "timed_out": false, "elapsed_s": 4}}"#,
     r#"{"run": "r", "iteration": "", "topic": "loop.complete", "fields": {"reason": "completion_event"}}"#,
+    r#"{"run": "", "iteration": "", "topic": "queue.task.linked", "fields": {"task": "t-2", "after": "t-1"}, "ts": "2026-11-15T21:12:06.031Z"}"#,
 ];
 
 fuzz_target!(|bytes: &[u8]| {
@@ -27,6 +29,9 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Some(mut latest) = attack::<LatestRun>(bytes) {
         fold_on(&mut latest);
+    }
+    if let Some(mut tasks) = attack::<Tasks>(bytes) {
+        fold_on(&mut tasks);
     }
 });
 

@@ -8,14 +8,16 @@ use autoloop_core::agents::{Answer, Stream};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|stream: &[u8]| {
-    let whole = decode(stream, usize::MAX);
     let step = stream.first().map_or(1, |byte| usize::from(*byte) + 1);
-    assert_eq!(decode(stream, step), whole);
-    let _ = whole.told();
+    for client in [Stream::Claude, Stream::Codex, Stream::Pi] {
+        let whole = decode(client, stream, usize::MAX);
+        assert_eq!(decode(client, stream, step), whole);
+        let _ = whole.told();
+    }
 });
 
-fn decode(stream: &[u8], step: usize) -> Answer {
-    let mut decoder = Stream::Pi.decoder().expect("pi prints a stream");
+fn decode(client: Stream, stream: &[u8], step: usize) -> Answer {
+    let mut decoder = client.decoder().expect("all of them print a stream");
     stream.chunks(step).for_each(|piece| decoder.push(piece));
     decoder.finish()
 }

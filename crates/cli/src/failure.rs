@@ -76,6 +76,11 @@ impl Failure {
         &self.message
     }
 
+    /// What sort of failure it is.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// Adds what could be done about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
@@ -101,6 +106,8 @@ impl fmt::Display for Failure {
         f.write_str(&terminal::harmless(&text))
     }
 }
+
+impl std::error::Error for Failure {}
 
 impl From<Complaint> for Failure {
     fn from(complaint: Complaint) -> Self {

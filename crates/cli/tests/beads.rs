@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use autoloop_core::queue::{Claim, Progress, Status};
 use autoloop_runtime::complaint::Complaint;
@@ -53,6 +53,8 @@ impl Tracker {
     fn settings(&self) -> BeadsSettings {
         BeadsSettings {
             program: self.dir.path().join("bd").into(),
+            // A machine that is busy with other tests may take its time.
+            deadline: Duration::from_secs(60),
             ..BeadsSettings::new(self.dir.path())
         }
     }
@@ -149,6 +151,30 @@ fn a_program_that_cannot_do_so_is_asked_in_two_steps_from_then_on() {
 }
 
 #[test]
+fn a_program_that_takes_no_notice_is_found_out_also_when_nothing_was_ready_at_first() {
+    let tracker = Tracker::usual();
+    let queue = tracker.manner("ignore-claim").queue();
+    for id in ["bd-a1", "bd-c3"] {
+        queue.claim(id, "run-s9").unwrap();
+    }
+    assert_eq!(queue.claim_next("run-s1").unwrap(), None);
+    queue.close(&claim("bd-a1", "run-s9"), "").unwrap();
+    assert_eq!(queue.claim_next("run-s1").unwrap().unwrap().item.id, "bd-b2");
+    assert_eq!(tracker.issue("bd-b2")["assignee"], "run-s1");
+}
+
+#[test]
+fn a_program_that_tells_how_an_issue_was_before_is_understood() {
+    let tracker = Tracker::usual();
+    let queue = tracker.manner("tell-before").queue();
+    for (actor, id) in [("run-s1", "bd-a1"), ("run-s2", "bd-c3")] {
+        assert_eq!(queue.claim_next(actor).unwrap().unwrap().item.id, id);
+        assert_eq!(tracker.issue(id)["assignee"], actor);
+    }
+    assert_eq!(tracker.issue("bd-b2")["status"], "open");
+}
+
+#[test]
 fn all_done_is_told_from_all_blocked_or_taken() {
     let tracker = Tracker::usual();
     for manner in ["", "no-limit issues"] {
@@ -206,7 +232,7 @@ fn a_claim_that_was_lost_says_so() {
         queue.release(&mine.claim, "late"),
     ] {
         insta::allow_duplicates! {
-            insta::assert_snapshot!(tracker.told(refused.unwrap_err()), @"Refused: claim 0 of bd-a1 is over: it was given to run-s2");
+            insta::assert_snapshot!(tracker.told(refused.unwrap_err()), @"Refused: the claim of bd-a1 is over: it was given to run-s2");
         }
     }
     // An agent may close its issue itself.
@@ -261,16 +287,16 @@ fn a_program_that_hangs_or_is_not_there_is_told() {
     let tracker = Tracker::usual();
     tracker.manner("hang");
     let settings = BeadsSettings { deadline: Duration::from_millis(300), ..tracker.settings() };
-    let begin = Instant::now();
-    let late = Beads::new(settings, &world()).claim_next("run-s1").unwrap_err();
+    let world = world();
+    let late = Beads::new(settings, &world).claim_next("run-s1").unwrap_err();
     insta::assert_snapshot!(tracker.told(late), @"
     Failed: `bd ready --claim` gave no answer within 300ms
     try `bd ready --claim` yourself
     ");
-    assert!(begin.elapsed() < Duration::from_secs(20), "nobody waits for it");
+    assert!(world.clock.elapsed() < Duration::from_secs(20), "nobody waits for it");
 
     let settings = BeadsSettings { program: "no-such-bd".into(), ..tracker.settings() };
-    let missing = Beads::new(settings, &world()).progress().unwrap_err();
+    let missing = Beads::new(settings, &world).progress().unwrap_err();
     insta::assert_snapshot!(tracker.told(missing), @"
     Failed: cannot ask the issue tracker: cannot start 'no-such-bd': not found in PATH
     install it, or name its command in slots.beads.command
@@ -280,7 +306,7 @@ fn a_program_that_hangs_or_is_not_there_is_told() {
 #[test]
 fn workers_that_race_never_get_the_same_issue() {
     for manner in ["", "no-claim"] {
-        let issues: Vec<Value> = (0..12)
+        let issues: Vec<Value> = (0..8)
             .map(
                 |n| json!({"id": format!("bd-{n}"), "title": "w", "status": "open", "priority": 2}),
             )
@@ -289,7 +315,7 @@ fn workers_that_race_never_get_the_same_issue() {
         let queue = tracker.manner(manner).queue();
         let taken: Mutex<BTreeMap<String, u32>> = Mutex::default();
         std::thread::scope(|scope| {
-            for slot in 1..=4 {
+            for slot in 1..=3 {
                 let (queue, taken) = (&queue, &taken);
                 scope.spawn(move || {
                     let actor = format!("run-s{slot}");
@@ -303,6 +329,6 @@ fn workers_that_race_never_get_the_same_issue() {
         let taken = taken.into_inner().unwrap();
         assert!(taken.values().all(|times| *times == 1), "{manner}: {taken:?}");
         // A worker that lost every race may leave; what it left is taken by the others.
-        assert_eq!(taken.len(), 12, "{manner}");
+        assert_eq!(taken.len(), 8, "{manner}");
     }
 }

@@ -2,34 +2,21 @@
 #![cfg(target_os = "linux")]
 
 mod chains;
+#[path = "chain/limits.rs"]
+mod limits;
+#[path = "chain/resume.rs"]
+mod resume;
+#[path = "chain/spawn.rs"]
+mod spawn;
+#[path = "chain/spawn_resume.rs"]
+mod spawn_resume;
 
-use autoloop_testkit::Sandbox;
 use insta::assert_snapshot;
 
-use chains::{BOTH, chain_id, count, project, prompts};
+use chains::{BOTH, chain_id, count, project, prompts, story};
 
 /// Completes at once, after it said what it did.
 const COMPLETES: &str = "echo \"$L was here\"; $T emit issue.discovered \"id=$L-1; summary=found by $L;\"; $T emit task.complete";
-
-/// The journal without what tells runs and durations apart.
-fn story(sandbox: &Sandbox) -> String {
-    let ids = sandbox.fields("chain.step.start", "run_id");
-    let mut story = sandbox.story();
-    for id in ids {
-        story = story.replace(&id, "[RUN]");
-    }
-    without(&story, " elapsed_ms=")
-}
-
-/// A text without the word behind each of these.
-fn without(text: &str, before: &str) -> String {
-    let mut parts = text.split(before);
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |out, part| {
-        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
-        format!("{out}{before}…{rest}")
-    })
-}
 
 #[test]
 fn two_steps_one_after_another() {
@@ -205,19 +192,22 @@ fn a_chain_needs_no_file_and_its_steps_may_be_presets() {
           "step": 1,
           "preset": "autofix",
           "run": "[RUN]",
-          "stop_reason": "max_iterations"
+          "stop_reason": "max_iterations",
+          "chains": []
         },
         {
           "step": 2,
           "preset": "one",
           "run": "[RUN]",
-          "stop_reason": "completion_promise"
+          "stop_reason": "completion_promise",
+          "chains": []
         },
         {
           "step": 3,
           "preset": "two",
           "run": "[RUN]",
-          "stop_reason": "completion_promise"
+          "stop_reason": "completion_promise",
+          "chains": []
         }
       ]
     }
@@ -377,9 +367,11 @@ fn a_chain_is_listed_and_looked_at() {
       "name": "twice",
       "objective": "ship it",
       "outcome": "step_failed",
+      "parent_id": null,
       "steps": [
         {
           "begun": true,
+          "chains": [],
           "preset": "one",
           "run": "[RUN]",
           "step": 1,
@@ -387,6 +379,7 @@ fn a_chain_is_listed_and_looked_at() {
         },
         {
           "begun": true,
+          "chains": [],
           "preset": "two",
           "run": "[RUN]",
           "step": 2,
@@ -394,6 +387,7 @@ fn a_chain_is_listed_and_looked_at() {
         },
         {
           "begun": false,
+          "chains": [],
           "preset": "one",
           "run": null,
           "step": 3,
@@ -401,6 +395,7 @@ fn a_chain_is_listed_and_looked_at() {
         },
         {
           "begun": false,
+          "chains": [],
           "preset": "two",
           "run": null,
           "step": 4,
@@ -408,6 +403,7 @@ fn a_chain_is_listed_and_looked_at() {
         },
         {
           "begun": false,
+          "chains": [],
           "preset": "one",
           "run": null,
           "step": 5,

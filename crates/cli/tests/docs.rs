@@ -87,10 +87,19 @@ steps = ["draft", "polish"]
 name = "careful"
 steps = ["ship", "polish"]
 "#;
-const CHAINED: &str = "backend.kind = \"script\"\nbackend.command = \"script.toml\"\n";
+const CHAINED: &str =
+    "backend.kind = \"script\"\nbackend.command = \"script.toml\"\nreview.enabled = false\n";
+/// The project's own loop, whose agent asks for a chain.
+const CHAINED_ROLES: &str = "[[role]]\nid = \"lead\"\nemits = [\"task.complete\"]\n";
 const CHAINED_LOOP: &str = "event_loop.max_iterations = 3\nreview.enabled = false\n";
-const CHAINED_SCRIPT: &str =
-    "[[turn]]\ndo = [{ print = \"four lines\" }, { emit = \"task.complete\" }]\n";
+const CHAINED_SCRIPT: &str = r#"[[turn]]
+role = "lead"
+iteration = 1
+do = [{ emit = "chain.spawn", payload = "steps=ship; justification=a poem for the first page;" }]
+
+[[turn]]
+do = [{ print = "four lines" }, { emit = "task.complete" }]
+"#;
 /// A chain that would never end.
 const CIRCULAR: &str = "[[chain]]\nname = \"ship\"\nsteps = [\"draft\", \"ship\"]\n";
 
@@ -112,7 +121,7 @@ esac
 "#;
 
 /// What there is before the first block of a page: the files of some projects.
-const PROJECTS: [(&str, &str, &str); 17] = [
+const PROJECTS: [(&str, &str, &str); 18] = [
     ("shop", "autoloops.toml", SHOP),
     ("shop", "agent.sh", SHOP_AGENT),
     ("reviewed", ".autoloop/journal.jsonl", REVIEWED),
@@ -123,6 +132,7 @@ const PROJECTS: [(&str, &str, &str); 17] = [
     ("mistaken", "autoloops.toml", MISTAKEN),
     ("chained", "chains.toml", CHAINS),
     ("chained", "autoloops.toml", CHAINED),
+    ("chained", "topology.toml", CHAINED_ROLES),
     ("chained", "script.toml", CHAINED_SCRIPT),
     ("chained", "draft/autoloops.toml", CHAINED_LOOP),
     ("chained", "polish/autoloops.toml", CHAINED_LOOP),

@@ -1,7 +1,5 @@
 //! `autoloop tasks`, through the binary.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use autoloop_testkit::Sandbox;
 use insta::assert_snapshot;
 
@@ -216,6 +214,8 @@ fn what_somebody_else_has_is_refused_with_who_and_until_when() {
     --- stdout
     t-1 was given back
     ");
+    let journal = sandbox.journal();
+    assert_snapshot!(journal.lines().last().unwrap(), @r#"{"run": "", "iteration": "", "topic": "queue.task.released", "fields": {"task": "t-1", "reason": "bob is away", "by": "ann", "fence": "1"}, "ts": "[TS]", "v": 1}"#);
     assert_snapshot!(tasks(&sandbox, &["release", "t-1"]), @"
     exit 3
     --- stderr
@@ -312,6 +312,7 @@ fn what_cannot_be_meant_is_refused() {
     exit 2
     --- stderr
     autoloop: 'two words' is no name for an owner; it is a word of at most 200 bytes
+      hint: name somebody with --as
     ");
     assert_snapshot!(tasks(&sandbox, &["claim", "t-1", "--for", "0s"]), @"
     exit 2

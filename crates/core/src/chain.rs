@@ -3,13 +3,22 @@
 //! A chain has an id of its own in the journal of the project, and every step is an ordinary run. A
 //! [`Chain`] is the fold of the chain's records; [`next_step`] says what follows from it.
 
+mod consider;
 mod define;
+mod family;
 mod handoff;
+mod refusal;
 mod render;
+mod save;
+pub mod spawn;
 
+pub use consider::{Circumstances, Proposal, consider};
 pub use define::{BadChains, Budget, Definition, Definitions, Fault, StepDefinition, UnknownKey};
-pub use handoff::{Report, handoff, result};
-pub use render::Format;
+pub use family::Family;
+pub use handoff::{Report, changed_files, handoff, result, returned};
+pub use refusal::Refusal;
+pub use render::{DEEPEST, Format, Tree};
+pub(crate) use save::{load_asked, save_asked};
 
 use std::fmt;
 
@@ -46,6 +55,10 @@ pub struct ChainStep {
     pub stop_reason: Option<String>,
     /// How long its harness was at it.
     pub elapsed_ms: u64,
+    /// Why it could not begin, if it could not.
+    pub detail: Option<String>,
+    /// The files that changed meanwhile, one a line, if that is known.
+    pub files: Option<String>,
 }
 
 /// How a chain ends.
@@ -163,6 +176,16 @@ impl Chain {
         self.steps.iter().fold(0, |sum, step| sum.saturating_add(step.elapsed_ms))
     }
 
+    /// The run that asked for it, if one did.
+    pub fn parent(&self) -> Option<&str> {
+        self.start.as_ref()?.parent_id.as_deref()
+    }
+
+    /// Whether one of its steps is this run.
+    pub fn has_run(&self, run: &str) -> bool {
+        self.steps.iter().any(|step| step.run.as_deref() == Some(run))
+    }
+
     /// Whether it was cut off or interrupted, or is under way: its records cannot tell which.
     pub fn is_unfinished(&self) -> bool {
         self.start.is_some() && self.outcome.is_none()
@@ -193,6 +216,7 @@ impl Chain {
                     steps: text("steps"),
                     step_count: number("step_count"),
                     objective: maybe("objective"),
+                    parent_id: maybe("parent_id"),
                 });
             }
             ChainStepStart::TOPIC => {
@@ -209,6 +233,8 @@ impl Chain {
                     step.preset = text("preset");
                     step.stop_reason = Some(text("stop_reason"));
                     step.elapsed_ms = step.elapsed_ms.saturating_add(number("elapsed_ms"));
+                    step.detail = maybe("detail");
+                    step.files = maybe("files");
                 }
             }
             ChainComplete::TOPIC => self.outcome = Some(text("outcome")),
@@ -217,12 +243,11 @@ impl Chain {
         }
     }
 
-    /// A step that failed is tried again, and what was spent so far is forgotten: whoever takes a chain
-    /// up again wants it to go on.
+    /// A step that failed is tried again. What was spent so far stays spent: a limit that going on would
+    /// lift is none.
     fn taken_up(&mut self) {
         self.outcome = None;
         for step in &mut self.steps {
-            step.elapsed_ms = 0;
             step.stop_reason = step.stop_reason.take().filter(|reason| ended_well(reason));
         }
     }

@@ -7,6 +7,7 @@
 //! A text that is longer than the budget of its section is cut between characters, and the cut is
 //! told of. [`Budgets`] says how much each may take.
 
+pub mod chain;
 pub mod iteration;
 pub mod review;
 mod section;
@@ -36,6 +37,8 @@ pub struct Budgets {
     pub name: usize,
     /// Of what all branches of a wave printed together.
     pub branches: usize,
+    /// Of what all chains left that ended before an iteration.
+    pub chains: usize,
 }
 
 impl Default for Budgets {
@@ -48,6 +51,7 @@ impl Default for Budgets {
             note: 2_000,
             name: 400,
             branches: 24_000,
+            chains: 24_000,
         }
     }
 }

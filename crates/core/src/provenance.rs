@@ -4,7 +4,7 @@
 //! [`Mark`] of each before it writes it; every other record that [claims](claim) to be the harness's is
 //! a forgery.
 
-use crate::record::{EventInvalid, Glance, Record};
+use crate::record::{Body, ChainSpawned, EventInvalid, Glance, Record};
 use crate::topic::{JOINED, Topic, TopicClass};
 
 /// The reason of a refusal of what only the harness may write.
@@ -16,8 +16,8 @@ const EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
 /// Fields that may be long, or are not in memory when a record is written.
 const LONG: [&str; 4] = ["output", "output_tail", "prompt", "diff"];
 
-/// What tells the records of one run apart: topic, iteration, time and all short fields. Nobody can
-/// know those of a record that is yet to be written.
+/// What tells the records of one run apart: topic, iteration, time, and all short fields or the payload.
+/// Nobody can know those of a record that is yet to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mark(u64);
 
@@ -27,6 +27,9 @@ impl Mark {
         let mut mark = Mark(EMPTY);
         mark.add(&[record.topic.as_str(), &record.iteration, record.ts.as_deref().unwrap_or("")]);
         record.each_field(|name, text| mark.add_field(name, &text));
+        if let Body::Agent { payload, .. } = &record.body {
+            mark.add_field("payload", payload);
+        }
         mark
     }
 
@@ -34,6 +37,9 @@ impl Mark {
         let mut mark = Mark(EMPTY);
         mark.add(&[topic.as_str(), &record.iteration(), &record.ts().unwrap_or_default()]);
         record.each_field(|name, text| mark.add_field(name, &text));
+        if let Some(payload) = record.payload() {
+            mark.add_field("payload", &payload);
+        }
         mark
     }
 
@@ -67,7 +73,12 @@ impl Mark {
 /// can do is to make its author try again.
 pub fn claim(record: &Glance<'_>) -> Option<Mark> {
     let topic = Topic::new(record.topic());
-    let is_reserved = topic.class() == TopicClass::Reserved && topic != EventInvalid::TOPIC;
+    let is_reserved = match topic.class() {
+        TopicClass::Reserved => topic != EventInvalid::TOPIC,
+        // An agent asks for a chain under the topic by which the harness grants it.
+        TopicClass::Coordination => topic == ChainSpawned::TOPIC,
+        TopicClass::Agent => false,
+    };
     let is_ours = !record.has_payload() || topic.as_str().ends_with(JOINED);
     (is_reserved && is_ours).then(|| Mark::of_glance(&topic, record))
 }
@@ -96,6 +107,23 @@ mod tests {
     }
 
     #[test]
+    fn an_event_of_the_harness_is_not_taken_for_another_of_the_same_moment() {
+        let mark = |rest: &str| {
+            let line = format!(
+                r#"{{"run": "r", "iteration": "1", "topic": "a.parallel.joined", {rest}, "ts": "2026-01-02T03:04:05.006Z"}}"#
+            );
+            claim(&Glance::read(line.as_bytes()).unwrap()).unwrap()
+        };
+        let ours = mark(r#""payload": "r-wave-1", "source": "harness""#);
+        assert_ne!(ours, mark(r#""payload": "", "source": "agent""#));
+        assert_ne!(ours, mark(r#""fields": {}"#));
+        let now = "2026-01-02T03:04:05.006Z".parse().unwrap();
+        let heading = Heading { run: "r".to_owned(), iteration: "1".to_owned(), now };
+        let record = heading.agent(Topic::new("a.parallel.joined"), "r-wave-1");
+        assert_eq!(ours, Mark::of(&record));
+    }
+
+    #[test]
     fn only_the_harness_is_imitated() {
         let claims = |line: &str| claim(&Glance::read(line.as_bytes()).unwrap()).is_some();
         assert!(claims(
@@ -104,6 +132,7 @@ mod tests {
         assert!(claims(
             r#"{"run": "r", "iteration": "1", "topic": "a.parallel.joined", "payload": "", "source": "harness"}"#
         ));
+        assert!(claims(r#"{"run": "r", "iteration": "1", "topic": "chain.spawn", "fields": {}}"#));
         for line in [
             r#"{"run": "r", "iteration": "1", "topic": "loop.complete", "payload": "", "source": "agent"}"#,
             r#"{"run": "r", "iteration": "1", "topic": "event.invalid", "fields": {}}"#,

@@ -9,10 +9,12 @@ pub use save::Runs;
 
 use std::collections::BTreeSet;
 
+use crate::chain::spawn::{self, Spawns};
 use crate::provenance::claim;
 use crate::record::{
-    BackendFinish, BackendStart, EventInvalid, Glance, IterationFinish, IterationStart,
-    LoopComplete, LoopResume, LoopStart, LoopStop, ReviewFinish, ReviewStart, WaveInvalid,
+    BackendFinish, BackendStart, ChainInvalid, ChainSpawned, EventInvalid, Glance, IterationFinish,
+    IterationStart, LoopComplete, LoopResume, LoopStart, LoopStop, ReviewFinish, ReviewStart,
+    WaveInvalid, WaveStart,
 };
 use crate::topic::{JOINED, Topic, TopicClass};
 use crate::topology::OPENING_EVENT;
@@ -56,6 +58,8 @@ pub struct Run {
     pub turn: Turn,
     /// What was and is done in parallel.
     pub waves: Waves,
+    /// The chains that were asked for.
+    pub spawns: Spawns,
     /// The marks of all records that claim to be the harness's, added up.
     pub claims: u64,
 }
@@ -101,6 +105,8 @@ pub struct Turn {
     pub events: Vec<String>,
     /// The waves that were asked for in it.
     pub requests: Vec<Request>,
+    /// The chains that were asked for in it.
+    pub asked: Vec<spawn::Request>,
     /// Whether an event was refused at the door.
     pub refused: bool,
     /// Whether an event that had been stored was found not to be allowed.
@@ -137,6 +143,7 @@ impl Run {
             reviewed_before: 0,
             turn: Turn::default(),
             waves: Waves::default(),
+            spawns: Spawns::default(),
             claims: 0,
         }
     }
@@ -241,11 +248,26 @@ impl Run {
             }
             topic if topic.starts_with("wave.") => {
                 self.waves.apply(record);
+                // What asks for a wave counts when there is one.
+                if topic == WaveStart::TOPIC {
+                    self.seen.insert(text("trigger_topic"));
+                }
                 if topic == WaveInvalid::TOPIC {
                     self.refused(EventInvalid {
                         recent_event: text("opening_recent_event"),
                         emitted: text("trigger_topic"),
                         reason: Some(text("reason")),
+                        ..EventInvalid::default()
+                    });
+                }
+            }
+            topic if topic.starts_with("chain.") => {
+                self.spawns.apply(record);
+                if topic == ChainInvalid::TOPIC {
+                    self.refused(EventInvalid {
+                        recent_event: self.turn.opening_event.clone(),
+                        emitted: text("trigger_topic"),
+                        reason: Some(text("detail")),
                         ..EventInvalid::default()
                     });
                 }
@@ -280,9 +302,14 @@ impl Run {
             self.recent_event = self.waves.join().unwrap_or_else(|| topic.into_owned());
             return;
         }
-        // A review says nothing that counts.
+        if topic == ChainSpawned::TOPIC {
+            return self.asked_for_a_chain(&record.payload().unwrap_or_default());
+        }
+        // A review says nothing that counts, and nobody speaks for a run that waits for others.
+        let is_waiting = self.waves.open.is_some() || self.spawns.open.is_some();
+        let is_heard = self.stage != Stage::Reviewing && !is_waiting;
         let class = Topic::new(topic.as_ref()).class();
-        if class != TopicClass::Agent || self.stage == Stage::Reviewing {
+        if class != TopicClass::Agent || !is_heard {
             return;
         }
         topic.as_ref().clone_into(&mut self.recent_event);
@@ -297,6 +324,15 @@ impl Run {
         }
     }
 
+    /// A chain is considered between iterations, and what nobody waits for any more is bookkeeping.
+    fn asked_for_a_chain(&mut self, payload: &str) {
+        match self.stage {
+            Stage::Iterating => self.turn.asked.push(spawn::Request::new(payload, false)),
+            Stage::Reviewing => self.spawns.requests.push(spawn::Request::new(payload, true)),
+            Stage::New | Stage::Between | Stage::Ended(_) => {}
+        }
+    }
+
     fn refused(&mut self, invalid: EventInvalid) {
         self.invalid_count += 1;
         self.last_rejected = Some(invalid.emitted.clone());
@@ -306,8 +342,9 @@ impl Run {
         let stored = self.turn.events.iter().rposition(|event| *event == invalid.emitted);
         match stored {
             Some(place) => {
-                // The harness takes back before it ends the iteration: somebody else had ended it.
-                if self.stage != Stage::Iterating {
+                // The harness takes back before it ends the iteration: somebody else had ended it. Or it
+                // refuses a wave, and what asked for it did not count yet.
+                if self.stage != Stage::Iterating && wave::base_of(&invalid.emitted).is_none() {
                     self.seen.remove(&invalid.emitted);
                 }
                 self.turn.events.remove(place);
@@ -334,9 +371,12 @@ impl Run {
                 || promise.is_some_and(|promise| output.contains(promise)),
         });
         if record.topic() == IterationFinish::TOPIC {
-            self.seen.extend(self.turn.events.iter().cloned());
+            let is_plain = |event: &&String| wave::base_of(event).is_none();
+            self.seen.extend(self.turn.events.iter().filter(is_plain).cloned());
             self.waves.requests = std::mem::take(&mut self.turn.requests);
             self.waves.joined = None;
+            self.spawns.requests.clone_from(&self.turn.asked);
+            self.spawns.returned.clear();
             self.stage = Stage::Between;
             self.done = iteration;
         }

@@ -1,5 +1,6 @@
 //! What a run does next: a value, from its state and its rules only.
 
+use crate::chain::spawn::{self, SpawnStep};
 use crate::record::{EventInvalid, LoopComplete, LoopStop};
 use crate::run::{Ending, Run, Stage};
 use crate::topology::{Route, Topology};
@@ -35,6 +36,8 @@ pub enum Step {
     Iterate(Order),
     /// Do what a wave needs.
     Wave(WaveStep),
+    /// Do what a chain needs that was asked for.
+    Chain(SpawnStep),
     /// Put on record that the goal is reached.
     Complete(LoopComplete),
     /// Put on record that the run ends without it.
@@ -87,8 +90,12 @@ impl Rules {
 
 /// What comes before the next iteration, or in its place.
 fn before_going_on(run: &Run, rules: &Rules, topology: &Topology) -> Option<Step> {
+    let chain = || spawn::next(run).map(Step::Chain);
     let wave = || wave::next(run, rules.max_branches, topology).map(Step::Wave);
-    verdict(run, rules).or_else(wave)
+    match verdict(run, rules) {
+        Some(end) => Some(spawn::at_the_end(run).map_or(end, Step::Chain)),
+        None => chain().or_else(wave),
+    }
 }
 
 /// Whether the run ends here, judged by the iteration that ended last.
@@ -131,9 +138,10 @@ fn completion(run: &Run, rules: &Rules) -> Option<&'static str> {
     if run.seen.contains(&rules.completion_event) {
         return Some("completion_event");
     }
-    // An agent that handed over was not done, whatever its output says; nor was one that tried to say
-    // what it may not.
-    (exit.promised && turn.events.is_empty() && !turn.refused).then_some("completion_promise")
+    // An agent that handed over was not done, whatever its output says; nor was one that asked for a
+    // chain, or tried to say what it may not.
+    let is_alone = turn.events.is_empty() && turn.asked.is_empty() && !turn.refused;
+    (exit.promised && is_alone).then_some("completion_promise")
 }
 
 fn order(run: &Run, topology: &Topology) -> Order {

@@ -130,11 +130,14 @@ system_events! {
     wave_timeout: WaveTimeout { wave_id, timed_out_branches }
     wave_failed: WaveFailed { wave_id, failed_branches }
     wave_invalid: WaveInvalid { trigger_topic, reason, active_wave_id, opening_recent_event }
-    chain_start: ChainStart { name, steps, step_count, objective }
+    chain_start: ChainStart { name, steps, step_count, objective, parent_id }
     chain_resume: ChainResume { resumed_from_step, previous_outcome }
     chain_step_start: ChainStepStart { step, preset, preset_dir, work_dir, run_id }
-    chain_step_finish: ChainStepFinish { step, preset, stop_reason, elapsed_ms }
+    chain_step_finish: ChainStepFinish { step, preset, stop_reason, elapsed_ms, detail, files }
     chain_complete: ChainComplete { name, steps_completed, outcome }
+    chain_spawned: ChainSpawned { chain_id, parent_id, steps, justification }
+    chain_spawn_finish: ChainSpawnFinish { chain_id, outcome, steps_completed, output }
+    chain_invalid: ChainInvalid { trigger_topic, reason, limit, detail }
     slot_run_start: SlotRunStart { iterations, parallel_agents, review, max_fix_attempts, source, isolation, stop_marker }
     slot_run_resume: SlotRunResume { resumed_from_iteration }
     slot_start: SlotStart { slot, item_id, title, actor, base, branch, tree }

@@ -16,6 +16,7 @@ mod notebook;
 mod others;
 mod output;
 mod own;
+mod progress;
 mod review;
 mod seat;
 mod slots;
@@ -41,11 +42,15 @@ use crate::queue::QueueError;
 use crate::world::{Access, DiskFile, World};
 
 pub use bounds::Bounds;
-pub use chain::{ChainDrive, ChainScene, Ready, Steps, chain_standing, chains};
+pub use chain::{
+    ChainDrive, ChainScene, Loops, NoLoops, Preparation, Ready, Steps, StepsOrder, chain_standing,
+    chains,
+};
 pub use driver::{Driver, driven_run, driver};
 pub use known::{latest_unfinished, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};
+pub use progress::Progress;
 pub use slots::{
     SlotDrive, SlotProgress, SlotScene, latest_unfinished_slots, slot_runs, slots_dir,
     slots_standing,
@@ -82,6 +87,8 @@ pub struct Drive<'a> {
     seat: Option<Seat>,
     /// How many branches are carried out at once.
     threads: Threads,
+    /// Who carries out the chains that it asks for.
+    loops: &'a dyn Loops,
     /// Held as long as the run is driven, so that nobody else drives it.
     _lock: Box<dyn DiskFile>,
     tell: &'a mut dyn FnMut(Progress<'_>),
@@ -116,47 +123,6 @@ pub enum Threads {
     One,
 }
 
-/// Something worth telling while a run goes on.
-#[derive(Clone, Copy, Debug)]
-pub enum Progress<'a> {
-    /// The run begins, or is taken up again.
-    Began(&'a Run),
-    /// An iteration begins.
-    Iteration {
-        /// Which one.
-        number: u64,
-        /// Of how many at most.
-        of: u64,
-        /// Who is to act.
-        roles: &'a [String],
-        /// The event that routes it.
-        event: &'a str,
-    },
-    /// An iteration ended; the run as it is now.
-    Iterated(&'a Run),
-    /// A metareview begins.
-    Review {
-        /// The iteration that it comes before.
-        before: u64,
-    },
-    /// Branches of a wave begin.
-    Wave {
-        /// Which wave.
-        id: &'a str,
-        /// How many branches.
-        branches: usize,
-    },
-    /// A branch ended.
-    Branch {
-        /// Which one.
-        id: &'a str,
-        /// How.
-        stop_reason: &'a str,
-    },
-    /// Something that a person should know.
-    Note(&'a str),
-}
-
 /// Why a run could not be carried on.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
@@ -188,6 +154,12 @@ pub enum DriveError {
     /// The journal could not be read, or is not the one that it was.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The file of chains cannot be used for a chain that goes on.
+    #[error("chains.toml cannot be used: {0}")]
+    Chains(String),
+    /// A step of a chain that the run asked for could not be carried on.
+    #[error("{0}")]
+    Step(Box<dyn std::error::Error + Send + Sync>),
     /// Reviewers cannot be held to their bounds as the settings require.
     #[error(transparent)]
     Sandbox(SandboxError),
@@ -239,6 +211,13 @@ impl<'a> Drive<'a> {
         })
     }
 
+    /// The same, for a run that may ask for chains.
+    #[must_use]
+    pub fn with_loops(mut self, loops: &'a dyn Loops) -> Self {
+        self.loops = loops;
+        self
+    }
+
     fn new(
         scene: Scene<'a>,
         (run, seat): (&str, Option<Seat>),
@@ -278,6 +257,7 @@ impl<'a> Drive<'a> {
             vault: None,
             seat,
             threads: scene.threads,
+            loops: &NoLoops,
             _lock: lock,
             tell: scene.tell,
         })
@@ -313,6 +293,7 @@ impl<'a> Drive<'a> {
                 }
                 Step::Stop(stop) => self.stop(stop)?,
                 Step::Wave(step) => self.wave(step)?,
+                Step::Chain(step) => self.chain(step)?,
                 Step::Over(_) => return Ok(()),
             }
         }

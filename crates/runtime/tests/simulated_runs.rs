@@ -3,12 +3,14 @@
 //! A seed makes a loop (settings, roles, who follows whom), its agents, and what befalls it: power cuts
 //! and kills at any byte, call and sync, full disks, failing calls, short writes, interruptions, and
 //! others who write to the journal meanwhile. Agents talk, through the door and past it, leave torn
-//! lines, forge, remember, edit the files of the loop or break them, fail, hang, and are lost.
+//! lines, forge, remember, edit the files of the loop or break them, fail, hang, and are lost. Some ask
+//! for waves, well or badly, and some loops are the steps of a chain.
 //!
 //! After every call to the disk a [witness](witness) looks at the journal and has each record that is
 //! new [judged](judge), by a model of the rules that shares nothing with the driver: it may stand where
-//! it stands, and it says what is so. No agent is started before that is on the disk for good. A harness
-//! that dies is followed by another one, until the run has ended.
+//! it stands, and it says what is so. The rules [of waves](wave), [of chains](chain) and
+//! [between runs](family) are files of their own. No agent is started before that is on the disk for
+//! good. A harness that dies is followed by another one, until the run has ended.
 //!
 //! # What is the same
 //!
@@ -21,6 +23,8 @@
 //!   accepted in it, its exit, whether it promised, and whether something in it was refused,
 //! - before which iterations there was a review,
 //! - the events that were seen, and the one that routes,
+//! - how the branches of each wave ended, and each branch by all of this,
+//! - how the chain ended, and each of its steps by all of this,
 //! - what is remembered.
 //!
 //! The journals differ. An iteration that was cut off stands there twice, and what it had said before
@@ -30,7 +34,8 @@
 //!
 //! Some runs cannot come to the same, and are only judged. An agent that changes who follows whom, or
 //! when there are reviews, and is then cut off, is started again under its own new rules. One that fails
-//! while a person interrupts the run is taken to have failed because of that. With `journal.sync =
+//! while a person interrupts the run is taken to have failed because of that. A step of a chain that
+//! failed is tried again when the chain is taken up, and its budget begins anew. With `journal.sync =
 //! "never"` a power cut may undo iterations whose edits to files it does not undo. And an iteration
 //! during which a stranger forges records is not trusted as one that was left alone.
 
@@ -38,16 +43,34 @@
 
 #[path = "simulated_runs/agent.rs"]
 mod agent;
+#[path = "simulated_runs/asked.rs"]
+mod asked;
+#[path = "simulated_runs/chain.rs"]
+mod chain;
+#[path = "simulated_runs/chained.rs"]
+mod chained;
+#[path = "simulated_runs/family.rs"]
+mod family;
 #[path = "simulated_runs/judge.rs"]
 mod judge;
+#[path = "simulated_runs/open.rs"]
+mod open;
+#[path = "simulated_runs/place.rs"]
+mod place;
 #[path = "simulated_runs/play.rs"]
 mod play;
 #[path = "simulated_runs/rules.rs"]
 mod rules;
 #[path = "simulated_runs/setup.rs"]
 mod setup;
+#[path = "simulated_runs/steps.rs"]
+mod steps;
+#[path = "simulated_runs/story.rs"]
+mod story;
 #[path = "simulated_runs/trouble.rs"]
 mod trouble;
+#[path = "simulated_runs/wave.rs"]
+mod wave;
 #[path = "simulated_runs/witness.rs"]
 mod witness;
 
@@ -63,11 +86,18 @@ use setup::{Redo, Setup, Sync};
 use trouble::{Blow, Trouble};
 
 /// Each is carried out twice.
-const SEEDS: u64 = 5_100;
+const SEEDS: u64 = 2_500;
+const SEEDS_WITH_WAVES: u64 = 1_150;
+const SEEDS_OF_CHAINS: u64 = 520;
 /// What was seen.
 #[derive(Debug, Default)]
 struct Tally {
     runs: u64,
+    /// How many of them had waves, and how many waves that were.
+    with_waves: u64,
+    waves: u64,
+    /// How many runs were parts of others.
+    parts: u64,
     cuts: u64,
     records: u64,
     comparable: u64,
@@ -77,10 +107,14 @@ struct Tally {
 impl Tally {
     fn count(&mut self, played: &Played) {
         self.runs += 1;
+        let waves = played.tale.waves();
+        self.waves += waves;
+        self.with_waves += u64::from(waves > 0);
+        self.parts += played.tale.runs() - 1;
         self.cuts += played.cuts;
         self.records += played.records;
         self.comparable += u64::from(played.redo == Redo::Same);
-        *self.endings.entry(played.story.ending.clone().unwrap_or_default()).or_default() += 1;
+        *self.endings.entry(played.tale.ending()).or_default() += 1;
     }
 }
 
@@ -90,25 +124,69 @@ fn both(setup: &Setup, dice: &mut Dice) -> [Played; 2] {
     let trouble = Trouble::any(dice, setup, &alone.needs);
     let disturbed = play(setup, &trouble);
     if disturbed.redo == Redo::Same {
-        assert_eq!(disturbed.story, alone.story, "{trouble:?}");
+        assert_eq!(disturbed.tale, alone.tale, "{trouble:?}");
         assert_eq!(disturbed.memory, alone.memory, "{trouble:?}");
     }
     [alone, disturbed]
 }
 
-#[test]
-fn a_run_that_was_cut_off_ends_like_one_that_was_not() {
+/// Carries out many, and says what was seen.
+fn tally(name: &str, seeds: u64, any: fn(Seed, &mut Dice) -> Setup) -> Tally {
     let tally = Mutex::new(Tally::default());
-    simulate_at_once("runs", SEEDS, |seed, dice| {
-        let runs = both(&Setup::any(seed, dice), dice);
+    simulate_at_once(name, seeds, |seed, dice| {
+        let runs = both(&any(seed, dice), dice);
         runs.iter().for_each(|run| tally.lock().unwrap().count(run));
     });
     let tally = tally.into_inner().unwrap();
-    tell(&format!("{tally:?}"));
+    tell(&format!("{name}: {tally:?}"));
+    tally
+}
+
+#[test]
+fn a_run_that_was_cut_off_ends_like_one_that_was_not() {
+    let tally = tally("runs", SEEDS, Setup::any);
     if all_seeds_run() {
-        assert!(tally.runs >= 10_000 && tally.cuts >= SEEDS, "{tally:?}");
+        assert!(tally.runs >= 2 * SEEDS && tally.cuts >= SEEDS, "{tally:?}");
         assert!(tally.comparable * 10 >= tally.runs * 8, "{tally:?}");
         assert_eq!(tally.endings.len(), 5, "{tally:?}");
+    }
+}
+
+#[test]
+fn a_wave_that_was_cut_off_ends_like_one_that_was_not() {
+    let tally = tally("waves", SEEDS_WITH_WAVES, Setup::with_waves);
+    if all_seeds_run() {
+        assert!(tally.with_waves >= 2_000 && tally.cuts >= SEEDS_WITH_WAVES, "{tally:?}");
+        assert!(tally.comparable * 10 >= tally.runs * 8, "{tally:?}");
+    }
+}
+
+#[test]
+fn a_chain_that_was_cut_off_ends_like_one_that_was_not() {
+    let tally = tally("chains", SEEDS_OF_CHAINS, Setup::with_chain);
+    if all_seeds_run() {
+        assert!(tally.runs >= 1_000 && tally.cuts >= SEEDS_OF_CHAINS, "{tally:?}");
+        assert!(tally.comparable * 10 >= tally.runs * 7, "{tally:?}");
+        assert_eq!(tally.endings.len(), 3, "{tally:?}");
+    }
+}
+
+/// Seeds that found something that was wrong.
+#[test]
+fn what_was_found_once_stays_right() {
+    type Any = fn(Seed, &mut Dice) -> Setup;
+    let found: [(u64, Any); 4] = [
+        // A power cut took what the steps before had left, and the step went on without it.
+        (0x6ea7_547d_e7f7_1c2b, Setup::with_chain),
+        // A forged event of the same moment was taken for the joined event, and the wave was joined again.
+        (0x4de5_6907_6b43_0cd5, Setup::with_waves),
+        // A request that was refused took back one that had been granted before.
+        (0xd1ae_c1bb_be08_ab4d, Setup::with_waves),
+        (0x716b_74ff_0364_9ba9, Setup::with_waves),
+    ];
+    for (seed, any) in found {
+        let mut dice = Seed(seed).dice();
+        both(&any(Seed(seed), &mut dice), &mut dice);
     }
 }
 
@@ -120,21 +198,23 @@ fn a_promise_in_a_long_output_is_kept_over_a_crash() {
     (setup.promise, setup.sync) = ("LOOP_COMPLETE", Sync::Always);
     (setup.is_loud, setup.forges, setup.edits) = (true, false, false);
     let alone = play(&setup, &Trouble::none(&setup));
-    assert_eq!(alone.story.ending.as_deref(), Some("loop.complete completion_promise"));
+    assert_eq!(alone.tale.ending(), "loop.complete completion_promise");
     // The last sync is that of the ending, the one before it that of the iteration.
     let syncs = alone.needs.calls.syncs();
     let blows = vec![Blow::Sync(syncs - 1, Moment::AfterEffect)];
     let cut = play(&setup, &Trouble { blows, ..Trouble::none(&setup) });
-    assert_eq!((cut.cuts, cut.story), (1, alone.story));
+    assert_eq!((cut.cuts, cut.tale), (1, alone.tale));
 }
 
 #[test]
 fn a_seed_gives_the_same_bytes_twice() {
     simulate_at_once("bytes", 50, |seed, _| {
-        let bytes = || {
-            let mut dice = seed.dice();
-            both(&Setup::any(seed, &mut dice), &mut dice).map(|run| (run.journal, run.memory))
-        };
-        assert!(bytes() == bytes(), "not the same bytes");
+        for any in [Setup::any, Setup::with_waves, Setup::with_chain] {
+            let bytes = || {
+                let mut dice = seed.dice();
+                both(&any(seed, &mut dice), &mut dice).map(|run| (run.journal, run.memory))
+            };
+            assert!(bytes() == bytes(), "not the same bytes");
+        }
     });
 }

@@ -4,6 +4,7 @@ mod file;
 mod list;
 mod report;
 mod run;
+mod spawn;
 mod steps;
 
 use autoloop_runtime::world::World;
@@ -13,6 +14,7 @@ use crate::failure::Failure;
 
 pub(super) use self::report::Manner;
 pub(super) use self::run::run_listed;
+pub(super) use self::spawn::Spawner;
 
 /// Run several loops, one after another.
 ///

@@ -155,7 +155,13 @@ pub(super) fn drive(
         Which::Old(run) => Drive::resume(scene, run),
         Which::New { id, objective } => Drive::begin(scene, id, objective.clone()),
     };
-    let drive = drive.map_err(drive_failure)?;
+    let spawner = chain::Spawner {
+        dir: errand.project.dir.clone(),
+        overrides: errand.project.overrides.clone(),
+        world,
+        interrupts,
+    };
+    let drive = drive.map_err(drive_failure)?.with_loops(&spawner);
     errand.keep_flags(&loaded.files, world)?;
     let run = drive.run().map_err(drive_failure)?;
     let dir = loaded.files.of_run(&run.id);
@@ -237,5 +243,11 @@ pub(super) fn drive_failure(error: DriveError) -> Failure {
         DriveError::NoWorktrees(_) => Failure::usage(error.to_string()),
         DriveError::BadRunId(_) => Failure::usage(error.to_string()),
         DriveError::Write { .. } => Failure::failed(error.to_string()),
+        DriveError::Chains(_) => Failure::usage(error.to_string())
+            .hint("mend the file, then `autoloop run --resume` goes on with the run and its chain"),
+        DriveError::Step(error) => match error.downcast::<Failure>() {
+            Ok(failure) => *failure,
+            Err(error) => Failure::failed(error.to_string()),
+        },
     }
 }

@@ -2,7 +2,8 @@
 
 Words in the file `manner` change how it behaves, so that tests can meet every program that is used
 like bd: bare, issues, items, results, object (the shape of its answers), no-claim, no-limit,
-ignore-claim (what it lacks), hang, crash, garbage, flood (what is wrong with it).
+ignore-claim (what it lacks), tell-before
+(an issue as it was before it was claimed), hang, crash, garbage, flood (what is wrong with it).
 """
 
 import fcntl
@@ -83,9 +84,10 @@ def claim(issue):
 command = next(word for word in words if not word.startswith("-"))
 ready = sorted((i for i in issues if is_ready(i)), key=lambda issue: issue["priority"])
 if command == "ready" and "--claim" in words and "ignore-claim" not in manner:
+    before = [dict(issue) for issue in ready[:1]]
     for issue in ready[:1]:
         claim(issue)
-    answer(ready[:1])
+    answer(before if "tell-before" in manner else ready[:1])
 elif command == "ready":
     answer(ready)
 elif command == "list":

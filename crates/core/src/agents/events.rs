@@ -116,6 +116,11 @@ fn leading_type(line: &[u8]) -> Option<&str> {
 /// An event, or a list of events. Halves of surrogate pairs, which JavaScript has and JSON text has not,
 /// are mended.
 fn parse(line: &[u8]) -> Option<Value> {
+    // A log may have millions of lines that are none, and a parser takes long to say so.
+    let line = line.trim_ascii();
+    if !matches!((line.first()?, line.last()?), (b'{', b'}') | (b'[', b']')) {
+        return None;
+    }
     let event: Value = serde_json::from_slice(line)
         .or_else(|_| {
             let mut mended = String::from_utf8_lossy(line).into_owned().into_bytes();

@@ -1,10 +1,11 @@
 //! `chains.toml`: which chains there are, and how far they may go.
 
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use toml::de::{DeTable, DeValue};
 
+use super::render::DEEPEST;
 use crate::nearest::nearest;
 use crate::record::escape;
 use crate::tables::{self, Misplaced, Misread, Value, at, list, number, table, text, wrong};
@@ -65,10 +66,12 @@ pub enum Fault {
         most: u64,
     },
     /// A limit that is none.
-    #[error("'{key}' has to be a whole number from 1 to {most}")]
+    #[error("'{key}' has to be a whole number from {least} to {most}")]
     Limit {
         /// Which.
         key: &'static str,
+        /// The least that it can be.
+        least: u64,
         /// The most that it can be.
         most: u64,
     },
@@ -97,15 +100,25 @@ pub struct UnknownKey {
 pub struct Budget {
     /// How deep chains may be nested.
     pub max_depth: u64,
-    /// The most steps of a chain, with those of the chains in it.
+    /// The most steps of a chain, with those of the chains in it and of those that its steps ask for.
     pub max_steps: u64,
     /// No step begins once the steps took so long.
     pub max_runtime_ms: u64,
+    /// The most chains that one run may ask for; with 0, none can.
+    pub max_children: u64,
+    /// After so many chains of a run that failed, one after another, it gets no more.
+    pub max_consecutive_failures: u64,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { max_depth: 5, max_steps: 50, max_runtime_ms: 3_600_000 }
+        Budget {
+            max_depth: 5,
+            max_steps: 50,
+            max_runtime_ms: 3_600_000,
+            max_children: 10,
+            max_consecutive_failures: 3,
+        }
     }
 }
 
@@ -144,7 +157,8 @@ const KEYS: [&str; 2] = ["chain", "budget"];
 const CHAIN_KEYS: [&str; 3] = ["name", "steps", "step"];
 const STEP_KEYS: [&str; 2] = ["preset", "backend"];
 const BACKEND_KEYS: [&str; 5] = ["kind", "command", "args", "prompt_mode", "timeout_ms"];
-const BUDGET_KEYS: [&str; 3] = ["max_depth", "max_steps", "max_runtime_ms"];
+const BUDGET_KEYS: [&str; 5] =
+    ["max_depth", "max_steps", "max_runtime_ms", "max_children", "max_consecutive_failures"];
 const CHAINS: &str = "a list of tables: [[chain]]";
 const STEPS: &str = "a list of presets, of chains and of directories";
 const BACKEND: &str = "a command line, or a table like { command = \"…\" }";
@@ -202,13 +216,32 @@ impl Definitions {
     ///
     /// When a step has no name, or there are too many.
     pub fn listed(&self, names: &str) -> Result<Vec<StepDefinition>, Fault> {
+        self.listed_below(names, &[])
+    }
+
+    /// The same for a chain that a step of other chains asks for, the outermost first: they count for
+    /// how deep it is, and it may not run one of them again.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Definitions::listed`], and when it is too deep or one of those chains would run itself.
+    pub fn listed_below(
+        &self,
+        names: &str,
+        above: &[String],
+    ) -> Result<Vec<StepDefinition>, Fault> {
         let step = |name: &str| match is_step(name.trim()) {
             true => Ok(StepDefinition { preset: name.trim().to_owned(), ..Default::default() }),
             false => Err(Fault::BadStep(name.to_owned())),
         };
         let steps = names.split(',').map(step).collect::<Result<Vec<_>, _>>()?;
-        self.expand("", &steps).map_err(|bad| match bad.fault {
+        if above.len() as u64 >= self.budget.max_depth {
+            return Err(Fault::TooDeep { name: names.to_owned(), most: self.budget.max_depth });
+        }
+        let way = above.iter().map(String::as_str).chain([""]).collect();
+        self.expand_on(way, &steps).map_err(|bad| match bad.fault {
             Fault::TooLong { most, .. } => Fault::TooLong { name: names.to_owned(), most },
+            Fault::TooDeep { most, .. } => Fault::TooDeep { name: names.to_owned(), most },
             fault => fault,
         })
     }
@@ -223,9 +256,16 @@ impl Definitions {
         name: &str,
         steps: &[StepDefinition],
     ) -> Result<Vec<StepDefinition>, BadChains> {
+        self.expand_on(vec![name], steps)
+    }
+
+    fn expand_on<'a>(
+        &'a self,
+        way: Vec<&'a str>,
+        steps: &'a [StepDefinition],
+    ) -> Result<Vec<StepDefinition>, BadChains> {
         let chains = self.chains.iter().map(|chain| (chain.name.as_str(), chain)).collect();
-        let mut expansion =
-            Expansion { chains, budget: self.budget, way: vec![name], found: Vec::new() };
+        let mut expansion = Expansion { chains, budget: self.budget, way, found: Vec::new() };
         expansion.add(steps)?;
         Ok(expansion.found)
     }
@@ -252,8 +292,11 @@ impl<'a> Expansion<'a> {
                 self.found.push(step.clone());
                 continue;
             };
-            if let Some(place) = self.way.iter().position(|name| *name == chain.name) {
-                let way = self.way[place + 1..].iter().map(ToString::to_string).collect();
+            // A chain that somebody listed is called by its list, and a name has no commas.
+            let is_in = |list: &&str| list.split(',').any(|name| name.trim() == chain.name);
+            if let Some(place) = self.way.iter().position(is_in) {
+                let way = self.way[place + 1..].iter().filter(|name| !name.is_empty());
+                let way = way.map(ToString::to_string).collect();
                 return Err(at(Fault::Circle { name: chain.name.clone(), way }, step.span.clone()));
             }
             if self.way.len() as u64 >= self.budget.max_depth {
@@ -273,18 +316,24 @@ impl<'a> Expansion<'a> {
 }
 
 fn read_budget(table: &DeTable<'_>) -> Result<Budget, BadChains> {
-    let limit = |key: &'static str, usual: u64, most: u64| -> Result<u64, BadChains> {
+    let limit = |key: &'static str, usual: u64, range: RangeInclusive<u64>| {
         let Some(value) = table.get(key) else { return Ok(usual) };
         match number::<Fault>(value, key) {
-            Ok(limit) if (1..=most).contains(&limit) => Ok(limit),
-            _ => Err(at(Fault::Limit { key, most }, value.span())),
+            Ok(limit) if range.contains(&limit) => Ok(limit),
+            _ => {
+                let (least, most) = range.into_inner();
+                Err(at(Fault::Limit { key, least, most }, value.span()))
+            }
         }
     };
     let usual = Budget::default();
+    let failures = usual.max_consecutive_failures;
     Ok(Budget {
-        max_depth: limit("max_depth", usual.max_depth, 50)?,
-        max_steps: limit("max_steps", usual.max_steps, 1_000)?,
-        max_runtime_ms: limit("max_runtime_ms", usual.max_runtime_ms, u64::MAX / 2)?,
+        max_depth: limit("max_depth", usual.max_depth, 1..=DEEPEST as u64)?,
+        max_steps: limit("max_steps", usual.max_steps, 1..=1_000)?,
+        max_runtime_ms: limit("max_runtime_ms", usual.max_runtime_ms, 1..=u64::MAX / 2)?,
+        max_children: limit("max_children", usual.max_children, 0..=1_000)?,
+        max_consecutive_failures: limit("max_consecutive_failures", failures, 1..=1_000)?,
     })
 }
 

@@ -7,8 +7,12 @@ use crate::excerpt::{self, Shortened};
 
 /// How many characters of the objective a handoff repeats; the prompt carries it whole.
 const OBJECTIVE: usize = 2_000;
-/// How many characters of outputs and of coordination all steps of a handoff share.
+/// How many characters of outputs, of coordination and of names of files all steps of a handoff share.
 const LEFT: usize = 24_000;
+
+/// How many files are told of, and how many characters of the name of each.
+const FILES: usize = 100;
+const NAME: usize = 200;
 
 /// What a step left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +33,21 @@ pub struct Report {
     pub output: Shortened,
     /// What its agents said about their work, as Markdown; empty if they said nothing.
     pub coordination: String,
+    /// The files that changed meanwhile, one a line; empty if that is not known.
+    pub files: String,
+    /// Why it could not begin; empty if it could.
+    pub detail: String,
+}
+
+/// The names of files that changed, one a line, as far as they are told of; `None` if none did.
+pub fn changed_files(files: impl ExactSizeIterator<Item = String>) -> Option<String> {
+    let more = files.len().saturating_sub(FILES);
+    let name = |file: String| excerpt::clip(&excerpt::one_line(&file), NAME).into_owned();
+    let mut lines: Vec<String> = files.take(FILES).map(name).collect();
+    if more > 0 {
+        lines.push(format!("… and {more} more"));
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 /// What a step is told: what the chain is for, where in it the step is, and what the steps before it
@@ -42,6 +61,9 @@ pub fn handoff(chain: &Chain, number: u64, before: &[Report]) -> String {
         excerpt::one_line(name),
         presets.join(", ")
     );
+    if let Some(parent) = chain.parent() {
+        let _ = writeln!(out, "Run {} asked for this chain.", excerpt::one_line(parent));
+    }
     if let Some(objective) = chain.start.as_ref().and_then(|start| start.objective.as_deref()) {
         let shown = excerpt::clip(objective.trim_end(), OBJECTIVE);
         let _ = write!(out, "\n## Objective of all steps\n\n{shown}\n");
@@ -49,12 +71,24 @@ pub fn handoff(chain: &Chain, number: u64, before: &[Report]) -> String {
     if before.is_empty() {
         out.push_str("\nNo step came before this one.\n");
     }
-    let share = LEFT / before.len().max(1);
-    for report in before {
+    out + &all_left(before)
+}
+
+/// What the run is told that asked for a chain, when the chain has ended.
+pub fn returned(chain: &Chain, reports: &[Report]) -> String {
+    let (presets, ended) = (chain.presets(), chain.ended());
+    let all = presets.len();
+    format!("{ended} of {all} steps ended: {}\n{}", presets.join(", "), all_left(reports))
+}
+
+/// What steps left, each under its heading.
+fn all_left(reports: &[Report]) -> String {
+    let share = LEFT / reports.len().max(1);
+    reports.iter().fold(String::new(), |mut out, report| {
         let _ = write!(out, "\n## Step {}: {}\n\n", report.number, report.preset);
         out.push_str(&left(report, share));
-    }
-    out
+        out
+    })
 }
 
 /// What a step left, as a page of its own.
@@ -63,6 +97,11 @@ pub fn result(report: &Report) -> String {
 }
 
 fn left(report: &Report, budget: usize) -> String {
+    if !report.detail.is_empty() {
+        let stop_reason = excerpt::one_line(&report.stop_reason);
+        let why = excerpt::one_line(&report.detail);
+        return format!("- ended with: {stop_reason}\n- why: {why}\n");
+    }
     let mut out = format!(
         "- run: {}\n- ended with: {}\n- iterations: {}\n- last event: {}\n",
         report.run,
@@ -70,7 +109,7 @@ fn left(report: &Report, budget: usize) -> String {
         report.iterations,
         excerpt::one_line(&report.last_event),
     );
-    let Shortened { head, tail, left_out } = report.output.shortened(budget / 3 * 2);
+    let Shortened { head, tail, left_out } = report.output.shortened(budget / 2);
     let output = match left_out {
         0 => head,
         _ => format!("{head}\n[… {left_out} characters left out …]\n{tail}"),
@@ -79,8 +118,12 @@ fn left(report: &Report, budget: usize) -> String {
         let _ = write!(out, "\nIts last output:\n\n{}", excerpt::fenced(&output));
     }
     if !report.coordination.trim().is_empty() {
-        let said = excerpt::clip(report.coordination.trim_end(), budget / 3);
+        let said = excerpt::clip(report.coordination.trim_end(), budget / 4);
         let _ = write!(out, "\nWhat its agents kept book of:\n\n{}", excerpt::fenced(&said));
+    }
+    if !report.files.is_empty() {
+        let files = excerpt::clip(&report.files, budget / 4);
+        let _ = write!(out, "\nFiles that changed meanwhile:\n\n{}", excerpt::fenced(&files));
     }
     out
 }

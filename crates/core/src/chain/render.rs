@@ -1,9 +1,9 @@
-//! A chain, written out for people and for programs.
+//! Chains, written out for people and for programs: each with those that its steps asked for.
 
 use std::fmt::Write;
 use std::str::FromStr;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Chain;
 use crate::excerpt;
@@ -35,16 +35,147 @@ impl FromStr for Format {
 /// A step in a table: its number, its loop, its run, and how far it is.
 type Row = [String; 4];
 
-impl Chain {
-    /// The chain, written out.
-    pub fn render(&self, format: Format) -> String {
+/// How deep chains can be. Nothing deeper is shown: records that somebody forged may go round in circles.
+pub const DEEPEST: usize = 50;
+
+/// The chains of a journal, in the order in which they began.
+#[derive(Clone, Copy, Debug)]
+pub struct Tree<'a> {
+    chains: &'a [Chain],
+}
+
+impl<'a> Tree<'a> {
+    /// The tree of these.
+    pub fn new(chains: &'a [Chain]) -> Self {
+        Tree { chains }
+    }
+
+    /// The chains that a run asked for.
+    pub fn below(self, run: &str) -> impl Iterator<Item = &'a Chain> {
+        let run = run.to_owned();
+        self.chains.iter().filter(move |chain| chain.parent() == Some(&run))
+    }
+
+    /// What the chain that began last is a part of, written out: the chain that somebody started, or all
+    /// chains of the run that somebody started.
+    pub fn render_latest(self, format: Format) -> Option<String> {
+        let mut top = self.chains.last()?;
+        for _ in 0..DEEPEST {
+            let Some(parent) = top.parent() else { break };
+            let has_it = |chain: &&Chain| chain.has_run(parent);
+            match self.chains.iter().find(has_it) {
+                Some(above) => top = above,
+                None => return Some(self.render_run(parent, format)),
+            }
+        }
+        Some(self.render(top, format))
+    }
+
+    /// A chain, written out.
+    pub fn render(self, chain: &Chain, format: Format) -> String {
         match format {
-            Format::Markdown => self.markdown(),
-            Format::Terminal => self.terminal(),
-            Format::Json => serde_json::to_string_pretty(&self.json()).unwrap_or_default() + "\n",
+            Format::Markdown => self.markdown(chain, 1),
+            Format::Terminal => self.terminal(chain, 0),
+            Format::Json => pretty(&self.json(chain, 0)),
         }
     }
 
+    fn render_run(self, run: &str, format: Format) -> String {
+        let chains = self.below(run);
+        match format {
+            Format::Markdown => {
+                chains.map(|chain| self.markdown(chain, 1)).collect::<Vec<_>>().join("\n")
+            }
+            Format::Terminal => chains.map(|chain| self.terminal(chain, 0)).collect(),
+            Format::Json => {
+                let chains: Vec<_> = chains.map(|chain| self.json(chain, 0)).collect();
+                pretty(&json!({ "run": run, "chains": chains }))
+            }
+        }
+    }
+
+    /// The chains that the run of a step asked for, unless they go round in circles.
+    fn below_step(self, run: Option<&str>, depth: usize) -> Vec<&'a Chain> {
+        let run = run.filter(|_| depth < DEEPEST);
+        run.into_iter().flat_map(|run| self.below(run)).collect()
+    }
+
+    fn markdown(self, chain: &Chain, level: usize) -> String {
+        let mut out = format!(
+            "{} Chain {}\n\n- name: {}\n- outcome: {}\n",
+            "#".repeat(level.min(6)),
+            chain.id,
+            excerpt::one_line(chain.name()),
+            excerpt::one_line(chain.state()),
+        );
+        let start = chain.start.as_ref();
+        if let Some(objective) = start.and_then(|start| start.objective.as_deref()) {
+            let _ = writeln!(out, "- objective: {}", excerpt::one_line(objective));
+        }
+        if let Some(parent) = chain.parent() {
+            let _ = writeln!(out, "- asked for by: {}", excerpt::one_line(parent));
+        }
+        out.push_str("\n| step | preset | run | ended with |\n|---|---|---|---|\n");
+        for row in chain.rows() {
+            let _ = writeln!(out, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
+        }
+        for step in &chain.steps {
+            for below in self.below_step(step.run.as_deref(), level) {
+                let _ = write!(out, "\n{}", self.markdown(below, level + 1));
+            }
+        }
+        out
+    }
+
+    fn terminal(self, chain: &Chain, depth: usize) -> String {
+        let indent = "      ".repeat(depth);
+        let name = excerpt::one_line(chain.name());
+        let state = excerpt::one_line(chain.state());
+        let mut out = format!("{indent}chain {} ({name}): {state}\n", chain.id);
+        let rows = chain.rows();
+        let width = |column: usize| rows.iter().map(|row| excerpt::length(&row[column])).max();
+        let (presets, runs) = (width(1).unwrap_or(0), width(2).unwrap_or(0));
+        for [number, preset, run, state] in &rows {
+            let _ = writeln!(out, "{indent}{number:>3}  {preset:presets$}  {run:runs$}  {state}");
+            for below in self.below_step(Some(run), depth) {
+                out.push_str(&self.terminal(below, depth + 1));
+            }
+        }
+        out
+    }
+
+    fn json(self, chain: &Chain, depth: usize) -> Value {
+        let step = |[number, preset, run, state]: Row| {
+            let known = number.parse().ok().and_then(|number| chain.step(number));
+            let below = self.below_step(known.and_then(|step| step.run.as_deref()), depth);
+            let below: Vec<_> = below.into_iter().map(|it| self.json(it, depth + 1)).collect();
+            json!({
+                "step": number.parse::<u64>().unwrap_or_default(),
+                "preset": preset,
+                "run": (run != "-").then_some(run),
+                "begun": known.is_some(),
+                "stop_reason": known.and_then(|step| step.stop_reason.as_deref()).map(|_| state),
+                "chains": below,
+            })
+        };
+        json!({
+            "chain": chain.id,
+            "name": chain.name(),
+            "objective": chain.start.as_ref().and_then(|start| start.objective.as_deref()),
+            "parent_id": chain.parent(),
+            "outcome": chain.outcome,
+            "began": chain.times.0,
+            "last": chain.times.1,
+            "steps": chain.rows().into_iter().map(step).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+impl Chain {
     fn state(&self) -> &str {
         self.outcome.as_deref().unwrap_or("unfinished")
     }
@@ -69,56 +200,5 @@ impl Chain {
                 [&number.to_string(), preset.unwrap_or(known), run, state].map(excerpt::one_line)
             })
             .collect()
-    }
-
-    fn markdown(&self) -> String {
-        let mut out = format!(
-            "# Chain {}\n\n- name: {}\n- outcome: {}\n",
-            self.id,
-            excerpt::one_line(self.name()),
-            excerpt::one_line(self.state()),
-        );
-        if let Some(objective) = self.start.as_ref().and_then(|start| start.objective.as_deref()) {
-            let _ = writeln!(out, "- objective: {}", excerpt::one_line(objective));
-        }
-        out.push_str("\n| step | preset | run | ended with |\n|---|---|---|---|\n");
-        for row in self.rows() {
-            let _ = writeln!(out, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
-        }
-        out
-    }
-
-    fn terminal(&self) -> String {
-        let name = excerpt::one_line(self.name());
-        let mut out = format!("chain {} ({name}): {}\n", self.id, excerpt::one_line(self.state()));
-        let rows = self.rows();
-        let width = |column: usize| rows.iter().map(|row| excerpt::length(&row[column])).max();
-        let (presets, runs) = (width(1).unwrap_or(0), width(2).unwrap_or(0));
-        for [number, preset, run, state] in &rows {
-            let _ = writeln!(out, "{number:>3}  {preset:presets$}  {run:runs$}  {state}");
-        }
-        out
-    }
-
-    fn json(&self) -> serde_json::Value {
-        let step = |[number, preset, run, state]: Row| {
-            let known = number.parse().ok().and_then(|number| self.step(number));
-            json!({
-                "step": number.parse::<u64>().unwrap_or_default(),
-                "preset": preset,
-                "run": (run != "-").then_some(run),
-                "begun": known.is_some(),
-                "stop_reason": known.and_then(|step| step.stop_reason.as_deref()).map(|_| state),
-            })
-        };
-        json!({
-            "chain": self.id,
-            "name": self.name(),
-            "objective": self.start.as_ref().and_then(|start| start.objective.as_deref()),
-            "outcome": self.outcome,
-            "began": self.times.0,
-            "last": self.times.1,
-            "steps": self.rows().into_iter().map(step).collect::<Vec<_>>(),
-        })
     }
 }

@@ -34,7 +34,9 @@ fn began(step: u64) -> Record {
 fn ended(step: u64, reason: &str) -> Record {
     let elapsed_ms = Some(1_000);
     let preset = "a".to_owned();
-    ChainStepFinish { step, preset, stop_reason: reason.into(), elapsed_ms }.record(&at("c"))
+    let stop_reason = reason.into();
+    let finish = ChainStepFinish { step, preset, stop_reason, elapsed_ms, ..Default::default() };
+    finish.record(&at("c"))
 }
 
 fn completed(outcome: &str) -> Record {
@@ -104,6 +106,20 @@ fn no_step_begins_when_the_time_is_spent() {
 }
 
 #[test]
+fn going_on_gives_no_time_back() {
+    let resume = || ChainResume::default().record(&at("c"));
+    let mut records = vec![start("a,b"), began(1), ended(1, "completion_event")];
+    records.extend([began(2), ended(2, "backend_failed"), completed("step_failed"), resume()]);
+    assert_eq!(folded(&records).spent_ms(), 2_000, "the failed attempt took its time as well");
+    records.extend([ended(2, "completion_event")]);
+    assert_eq!(folded(&records).spent_ms(), 3_000);
+    let spent =
+        [start("a,b"), ended(1, "completion_event"), completed("budget_exceeded"), resume()];
+    let budget = Budget { max_runtime_ms: 1_000, ..Budget::default() };
+    assert_eq!(next_step(&folded(&spent), &budget), Next::Complete(Outcome::BudgetExceeded));
+}
+
+#[test]
 fn a_step_that_was_cut_off_needs_what_its_run_lacks() {
     let run = |stage| Run { stage, ..Run::new("r") };
     let stop = |reason: &str| Stage::Ended(Ending::Stop { reason: reason.to_owned() });
@@ -141,6 +157,8 @@ fn every_mistake_is_named_and_found() {
     insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nstep = [{ preset = 'x', backend = { args = [1] } }]"), @"'args' has to be a list of texts <- 1");
     insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nstep = [{ preset = 'x', backend = { kind = true } }]"), @"'kind' has to be a text, a number or a list of texts <- true");
     insta::assert_snapshot!(mistake("[budget]\nmax_steps = 0"), @"'max_steps' has to be a whole number from 1 to 1000 <- 0");
+    insta::assert_snapshot!(mistake("[budget]\nmax_children = 1001"), @"'max_children' has to be a whole number from 0 to 1000 <- 1001");
+    insta::assert_snapshot!(mistake("[budget]\nmax_consecutive_failures = 0"), @"'max_consecutive_failures' has to be a whole number from 1 to 1000 <- 0");
     insta::assert_snapshot!(mistake("[budget]\nmax_depth = 1\n[[chain]]\nname = 'a'\nsteps = ['b']\n[[chain]]\nname = 'b'\nsteps = ['x']"), @"chain 'a' is nested deeper than budget.max_depth = 1 allows <- 'a'");
     assert!(mistake("x = ").starts_with("this is not TOML"));
 }
@@ -202,6 +220,20 @@ fn a_handoff_keeps_to_its_budget_and_to_its_fences() {
     assert!(text.contains("````text\n"), "{text}");
 }
 
+#[test]
+fn files_are_told_of_within_bounds_and_pass_for_nothing_else() {
+    assert_eq!(changed_files(std::iter::empty()), None);
+    let hostile = "a\n## Step 9: evil".to_owned();
+    let files = changed_files([hostile].into_iter()).unwrap();
+    assert_eq!(files, "a ## Step 9: evil");
+    let many = (0..150).map(|number| format!("{number:03}{}", "x".repeat(1_000)));
+    let files = changed_files(many).unwrap();
+    assert_eq!((files.lines().count(), files.lines().last()), (101, Some("… and 50 more")));
+    assert!(crate::excerpt::length(&files) < 21_000);
+    let report = Report { files: "src/a.rs".into(), ..Report::default() };
+    assert!(result(&report).ends_with("Files that changed meanwhile:\n\n```text\nsrc/a.rs\n```\n"));
+}
+
 /// Any record of a chain, with any step and any reason.
 fn any_record() -> impl Strategy<Value = Record> {
     let reason =
@@ -227,7 +259,8 @@ proptest! {
             prop_assert_eq!(chain.first_open(), number);
         }
         for format in [Format::Markdown, Format::Terminal, Format::Json] {
-            prop_assert!(!chain.render(format).is_empty());
+            let chains = [chain.clone()];
+            prop_assert!(!Tree::new(&chains).render(&chain, format).is_empty());
         }
     }
 

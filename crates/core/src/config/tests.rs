@@ -191,7 +191,7 @@ fn flags_set_keys() {
 fn a_backend_on_the_command_line_takes_the_place_of_the_whole_backend() {
     let layers = [
         project(
-            "backend = { kind = 'command', command = 'claude', args = ['-p'], timeout_ms = 7 }",
+            "backend = { kind = 'command', command = 'claude', args = ['-p'], output = 'claude', timeout_ms = 7 }",
         ),
         Layer::backend("pi --model 'a b'"),
         Layer::more_args(["--x", "it's", "$HOME"]),
@@ -201,6 +201,7 @@ fn a_backend_on_the_command_line_takes_the_place_of_the_whole_backend() {
     assert_eq!(shown(&settings, Key::BackendCommand), "\"pi\"");
     assert_eq!(shown(&settings, Key::BackendArgs), r#"["--model", "a b", "--x", "it's", "$HOME"]"#);
     assert_eq!(settings.value(Key::BackendKind), &Value::Unset);
+    assert_eq!(settings.value(Key::BackendOutput), &Value::Unset);
     assert_eq!(shown(&settings, Key::BackendTimeout), "7", "the rest stays");
     let more = Settings::resolve(&[project("backend.args = '-p'"), Layer::more_args(["-q"])]);
     assert_eq!(shown(&more.settings, Key::BackendArgs), r#"["-p", "-q"]"#);

@@ -137,8 +137,8 @@ mod tests {
         };
         assert_eq!((own.rules, own.source), (rules, ItemSource::Beads));
         assert_eq!(
-            (own.beads, usual.beads),
-            (vec!["br".into(), "--fast".into()], vec!["bd".into()])
+            (&own.beads, &usual.beads),
+            (&vec!["br".into(), "--fast".into()], &vec!["bd".into()])
         );
         assert_eq!(own.developer_prompt, PromptPath::Named("d.md".into()));
         assert_eq!(own.reviewer_prompt, PromptPath::Nothing);

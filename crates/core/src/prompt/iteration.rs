@@ -6,7 +6,8 @@ use super::section::{
     command, exact, inspect_hints, name, names, pressure, section, topology, whole,
 };
 use super::wave::{offer, results};
-use super::{Budgets, Cast, Completion, Pressure, Tools};
+use super::{Budgets, Cast, Completion, Pressure, Tools, chain};
+use crate::chain::spawn::Returned;
 use crate::memory::Block;
 use crate::wave::Wave;
 
@@ -41,6 +42,10 @@ pub struct IterationOrder {
     pub max_branches: Option<u64>,
     /// The wave that was joined before this iteration.
     pub joined: Option<Wave>,
+    /// How many chains may still be asked for, where any may.
+    pub chains: Option<u64>,
+    /// The chains that ended before this iteration.
+    pub returned: Vec<Returned>,
     /// What happened so far, in the short form.
     pub scratchpad: String,
     /// What can be called.
@@ -83,6 +88,11 @@ pub fn render(order: &IterationOrder) -> String {
     if let Some(wave) = &order.joined {
         section(&mut out, "What the branches found:", &results(wave, budgets.branches));
     }
+    if let Some(most) = order.chains {
+        let bin = command(&order.tools.bin, budgets);
+        section(&mut out, "Chains:", &chain::offer(&bin, most));
+    }
+    section(&mut out, "What the chains left:", &chain::left(&order.returned, budgets.chains));
     section(
         &mut out,
         &format!("Iteration: {}/{}", order.iteration, order.max_iterations),

@@ -107,7 +107,7 @@ fn list(value: &Value, depth: usize) -> Result<Vec<&Value>, ()> {
 
 fn issue(value: &Value) -> Option<Issue> {
     let object = value.as_object()?;
-    let id = text(object, &["id"])?;
+    let id = text(object, &["id"]).filter(|id| is_id(id))?;
     let status = text(object, &["status"]).unwrap_or_else(|| "open".to_owned());
     let dependencies = dependencies(object, &id);
     let mut standing = standing(&status);
@@ -129,6 +129,12 @@ fn issue(value: &Value) -> Option<Issue> {
         id,
     };
     Some(Issue { item, status })
+}
+
+/// Whether a text can be an id. It is passed to the tracker, which must not take it for an option.
+fn is_id(text: &str) -> bool {
+    let is_odd = |c: char| c.is_whitespace() || c.is_control();
+    !text.is_empty() && !text.starts_with('-') && !text.contains(is_odd)
 }
 
 /// What a status of the tracker comes to. Of one that is not known, nothing is to be taken.

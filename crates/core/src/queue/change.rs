@@ -61,10 +61,10 @@ impl Change {
     }
 
     /// What a record says about the queue, and when. What an agent emitted says nothing about it,
-    /// whatever its topic.
+    /// whatever its topic, and neither does a record that belongs to a run.
     pub(super) fn read(record: &Glance<'_>) -> Option<(Change, Stamp)> {
         let topic = record.topic();
-        if !topic.starts_with(FAMILY) || record.has_payload() {
+        if !topic.starts_with(FAMILY) || record.has_payload() || !record.run().is_empty() {
             return None;
         }
         let may = |name| record.field(name).map(std::borrow::Cow::into_owned);

@@ -27,10 +27,8 @@ pub struct New {
 impl Tasks {
     /// Adds a task under the next free id.
     pub fn add(&self, new: New, now: Stamp) -> Result<Change, Refusal> {
-        // An id in a list must not be two.
-        if let Some(odd) = new.after.iter().find(|id| self.get(id).is_none()) {
-            return Err(Refusal::unknown(odd, self));
-        }
+        // Before they become a list: what has a comma in it is no id.
+        new.after.iter().try_for_each(|id| self.known(id).map(|_| ()))?;
         let mut number = self.all.len() + 1;
         while self.get(&format!("t-{number}")).is_some() {
             number += 1;
@@ -80,12 +78,17 @@ impl Tasks {
         Ok((self.checked(renewed, now)?, Claim { until: Some(until), ..claim.clone() }))
     }
 
-    /// Gives back what was claimed.
-    pub fn release(&self, claim: &Claim, reason: &str, now: Stamp) -> Result<Change, Refusal> {
+    /// Gives back what was claimed, on behalf of somebody who need not be the owner.
+    pub fn release(
+        &self,
+        claim: &Claim,
+        (by, reason): (&str, &str),
+        now: Stamp,
+    ) -> Result<Change, Refusal> {
         let released = QueueReleased {
             task: claim.item.clone(),
             reason: reason.to_owned(),
-            by: Some(claim.owner.clone()),
+            by: Some(by.to_owned()),
             fence: claim.fence,
         };
         self.checked(Change::Released(released), now)

@@ -1,20 +1,17 @@
 //! Why a step of the queue is not possible, told to a person.
 
-use super::{Claim, LONGEST_OWNER, LONGEST_TEXT, LONGEST_TITLE, Priority, Tasks};
+use super::{Claim, LONGEST_OWNER, LONGEST_TEXT, LONGEST_TITLE, Priority};
 use crate::excerpt;
-use crate::nearest::nearest;
 use crate::record::QueueAdded;
 
 /// Why not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is no such task.
-    #[error("there is no task '{}'{}", shown(.id), perhaps(.meant.as_deref()))]
+    #[error("there is no task '{}'", shown(.id))]
     Unknown {
         /// What was asked for.
         id: String,
-        /// What was probably meant.
-        meant: Option<String>,
     },
     /// There is such a task already.
     #[error("there is a task '{}' already", shown(.id))]
@@ -59,11 +56,11 @@ pub enum Refusal {
         waits_for: Vec<String>,
     },
     /// The claim is over: it expired, and the task was given to somebody else, or given back.
-    #[error("claim {fence} of {id} is over: {}", now_of(.owner.as_deref()))]
+    #[error("{} of {id} is over: {}", numbered(*.fence), now_of(.owner.as_deref()))]
     Lost {
         /// The task.
         id: String,
-        /// The number of the claim.
+        /// The number of the claim; 0 where claims have none.
         fence: u64,
         /// Who had it last.
         owner: Option<String>,
@@ -126,13 +123,6 @@ impl Refusal {
         matches!(self, NoTitle | TooLong { .. } | NoPriority { .. } | BadOwner { .. })
     }
 
-    pub(super) fn unknown(id: &str, tasks: &Tasks) -> Refusal {
-        let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
-        // Numbers that differ in a digit are not slips of the pen: only the writing of a name is mended.
-        let meant = nearest(id, ids).filter(|meant| digits(meant) == digits(id));
-        Refusal::Unknown { id: id.to_owned(), meant: meant.map(str::to_owned) }
-    }
-
     pub(super) fn held(claim: &Claim) -> Refusal {
         let until = claim.until.map(|until| format!(" until {until}")).unwrap_or_default();
         Refusal::Held { id: claim.item.clone(), owner: claim.owner.clone(), until }
@@ -169,17 +159,13 @@ impl Refusal {
     }
 }
 
-fn digits(id: &str) -> String {
-    id.chars().filter(char::is_ascii_digit).collect()
-}
-
 /// A word from outside, in a message.
 fn shown(text: &str) -> String {
     excerpt::clip(&excerpt::one_line(text), 60).into_owned()
 }
 
-fn perhaps(id: Option<&str>) -> String {
-    id.map(|id| format!("; did you mean {id}?")).unwrap_or_default()
+fn numbered(fence: u64) -> String {
+    if fence == 0 { "the claim".to_owned() } else { format!("claim {fence}") }
 }
 
 fn now_of(owner: Option<&str>) -> String {

@@ -156,7 +156,7 @@ impl Tasks {
     ///
     /// When there is none.
     pub fn known(&self, id: &str) -> Result<&Task, Refusal> {
-        self.get(id).ok_or_else(|| Refusal::unknown(id, self))
+        self.get(id).ok_or_else(|| Refusal::Unknown { id: id.to_owned() })
     }
 
     fn check_added(&self, added: &QueueAdded) -> Result<(), Refusal> {

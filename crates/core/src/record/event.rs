@@ -396,6 +396,8 @@ system_events! {
         step_count: u64,
         /// What all of them are for, if that was said.
         objective: Option<String>,
+        /// The run that asked for it, where one did.
+        parent_id: Option<String>,
     }
 
     /// A chain that was cut off or ended is taken up again.
@@ -430,6 +432,10 @@ system_events! {
         stop_reason: String,
         /// How long its harness was at it.
         elapsed_ms: Option<u64>,
+        /// Why it could not begin, where it could not.
+        detail: Option<String>,
+        /// The files that changed meanwhile, one a line, where that is known.
+        files: Option<String>,
     }
 
     /// A chain ended.
@@ -440,6 +446,42 @@ system_events! {
         steps_completed: u64,
         /// How it ended.
         outcome: String,
+    }
+
+    /// A chain that an agent asked for is granted, in the run that asked.
+    ChainSpawned = "chain.spawn" {
+        /// Which chain.
+        chain_id: String,
+        /// The run that asked.
+        parent_id: String,
+        /// Its steps as they were asked for, separated by commas.
+        steps: String,
+        /// Why it was asked for.
+        justification: String,
+    }
+
+    /// A chain that an agent asked for ended, and its run can go on.
+    ChainSpawnFinish = "chain.spawn.finish" {
+        /// Which chain.
+        chain_id: String,
+        /// How it ended.
+        outcome: String,
+        /// How many steps were done.
+        steps_completed: u64,
+        /// What its steps left.
+        output: String,
+    }
+
+    /// A chain was asked for that cannot be.
+    ChainInvalid = "chain.invalid" {
+        /// The event that asked for it.
+        trigger_topic: String,
+        /// Why not, in a word.
+        reason: String,
+        /// The limit that it would go beyond, where that is why.
+        limit: Option<u64>,
+        /// Why not, as the agent is told.
+        detail: String,
     }
 
     /// Work on a queue of items begins: implement, review, fix, in slots.

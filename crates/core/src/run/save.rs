@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use super::{Ending, Run, Stage, Turn, TurnExit};
+use crate::chain::spawn::Spawns;
+use crate::chain::{load_asked, save_asked};
 use crate::record::{EventInvalid, Glance, LoopStart};
 use crate::view::View;
 use crate::view::bytes::{Taker, put_number, put_text};
@@ -26,11 +28,6 @@ impl Runs {
         self.places.get(id).map(|&place| &self.runs[place])
     }
 
-    /// The run that began last among those that were cut off or interrupted.
-    pub fn latest_unfinished(&self) -> Option<&Run> {
-        self.iter().rev().find(|run| run.stands_alone() && run.is_unfinished())
-    }
-
     fn run(&mut self, id: &str) -> &mut Run {
         let place = match self.places.get(id) {
             Some(&place) => place,
@@ -46,7 +43,7 @@ impl Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 7;
+    const VERSION: u32 = 8;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();
@@ -114,6 +111,7 @@ fn save_run(run: &Run, out: &mut Vec<u8>) {
     save_invalid(run.backpressure.as_ref(), out);
     save_turn(&run.turn, out);
     run.waves.save(out);
+    run.spawns.save(out);
 }
 
 fn load_run(taker: &mut Taker<'_>) -> Option<Run> {
@@ -154,6 +152,7 @@ fn load_run(taker: &mut Taker<'_>) -> Option<Run> {
     run.backpressure = load_invalid(taker)?;
     run.turn = load_turn(taker)?;
     run.waves = Waves::load(taker)?;
+    run.spawns = Spawns::load(taker)?;
     Some(run)
 }
 
@@ -190,6 +189,7 @@ fn save_turn(turn: &Turn, out: &mut Vec<u8>) {
     put_text(&turn.opening_event, out);
     save_invalid(turn.opening_backpressure.as_ref(), out);
     save_requests(&turn.requests, out);
+    save_asked(&turn.asked, out);
     save_texts(turn.events.iter(), turn.events.len(), out);
     put_number(u64::from(turn.refused) | u64::from(turn.withdrawn) << 1, out);
     put_number(turn.exit.is_some().into(), out);
@@ -203,6 +203,7 @@ fn load_turn(taker: &mut Taker<'_>) -> Option<Turn> {
     let opening_event = taker.text()?.to_owned();
     let opening_backpressure = load_invalid(taker)?;
     let requests = load_requests(taker)?;
+    let asked = load_asked(taker)?;
     let events = load_texts(taker)?;
     let flags = taker.number()?;
     let exit = match taker.number()? {
@@ -214,7 +215,16 @@ fn load_turn(taker: &mut Taker<'_>) -> Option<Turn> {
         }
     };
     let (refused, withdrawn) = (flags & 1 != 0, flags & 2 != 0);
-    Some(Turn { opening_event, opening_backpressure, requests, events, refused, withdrawn, exit })
+    Some(Turn {
+        opening_event,
+        opening_backpressure,
+        requests,
+        asked,
+        events,
+        refused,
+        withdrawn,
+        exit,
+    })
 }
 
 fn save_texts<'a>(texts: impl Iterator<Item = &'a String>, count: usize, out: &mut Vec<u8>) {

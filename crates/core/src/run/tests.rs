@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::{Heading, Record, print};
+use crate::record::{ChainSpawnFinish, Heading, Record, print};
 use crate::stamp::Stamp;
 use crate::view::View;
 
@@ -27,7 +27,17 @@ fn records() -> Vec<Record> {
         start("two").record(&at("b", "")),
         at("a", "1").agent(Topic::new("tasks.ready"), ""),
         refused.record(&at("a", "1")),
+        at("a", "1").agent(Topic::new("chain.spawn"), "steps=x;"),
+        at("a", "1").agent(Topic::new("chain.spawn"), "steps=y;"),
         end.record(&at("a", "1")),
+        ChainSpawned { chain_id: "c".into(), steps: "x".into(), ..Default::default() }
+            .record(&at("a", "1")),
+        ChainSpawnFinish {
+            outcome: "step_failed".into(),
+            output: "o".into(),
+            ..Default::default()
+        }
+        .record(&at("a", "1")),
         ReviewStart::default().record(&at("a", "2")),
         ReviewFinish::default().record(&at("a", "2")),
         forged.record(&at("b", "")),
@@ -77,6 +87,39 @@ fn runs_are_kept_apart() {
     assert_eq!(a.turn.opening_event, "loop.start");
     assert_eq!(b.stage, Stage::Ended(Ending::Complete { reason: "completion_event".into() }));
     assert_eq!(b.start.as_ref().unwrap().objective, "two");
-    assert_eq!(runs.latest_unfinished().unwrap().id, "a");
+    assert!(a.is_unfinished() && !b.is_unfinished());
     assert_eq!(runs.get("c"), None);
+}
+
+#[test]
+fn what_asks_for_a_wave_counts_once_there_is_one() {
+    let at = |iteration: &str| Heading {
+        run: "a".into(),
+        iteration: iteration.into(),
+        now: Stamp::from_millis(1_000),
+    };
+    let ask = |iteration| at(iteration).agent(Topic::new("x.parallel"), "- part");
+    let end = |iteration| IterationFinish::default().record(&at(iteration));
+    let begin = |iteration| IterationStart::default().record(&at(iteration));
+    let wave = WaveStart {
+        wave_id: "w".into(),
+        trigger_topic: "x.parallel".into(),
+        objectives: "- part\n".into(),
+        ..WaveStart::default()
+    };
+    let invalid = WaveInvalid { trigger_topic: "x.parallel".into(), ..WaveInvalid::default() };
+    let mut runs = Runs::default();
+    let start = LoopStart::default().record(&at(""));
+    fold(&mut runs, &[start, begin("1"), ask("1"), end("1")]);
+    let seen = |runs: &Runs| runs.get("a").unwrap().seen.iter().cloned().collect::<Vec<_>>();
+    assert!(seen(&runs).is_empty());
+    // Nobody speaks for the run while its branches are at work.
+    let spoken = at("1").agent(Topic::new("task.complete"), "");
+    let joined = at("1").agent(Topic::new("x.parallel.joined"), "w");
+    fold(&mut runs, &[wave.record(&at("1")), spoken, joined]);
+    assert_eq!(seen(&runs), ["x.parallel", "x.parallel.joined"]);
+    // One that is refused takes nothing back of an earlier one.
+    fold(&mut runs, &[begin("2"), ask("2"), end("2"), invalid.record(&at("2"))]);
+    assert_eq!(seen(&runs), ["x.parallel", "x.parallel.joined"]);
+    assert_eq!(runs.get("a").unwrap().recent_event, "");
 }

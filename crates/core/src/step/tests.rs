@@ -1,7 +1,7 @@
 use super::*;
 use crate::record::{
-    Glance, Heading, IterationFinish, IterationStart, LoopResume, LoopStart, Record, ReviewFinish,
-    ReviewStart, print,
+    ChainSpawnFinish, ChainSpawned, Glance, Heading, IterationFinish, IterationStart, LoopResume,
+    LoopStart, Record, ReviewFinish, ReviewStart, print,
 };
 use crate::stamp::Stamp;
 use crate::topic::Topic;
@@ -80,6 +80,9 @@ fn step(records: &[Record], rules: &Rules) -> String {
         Step::Complete(LoopComplete { reason }) => format!("complete: {reason}"),
         Step::Stop(stop) => format!("stop: {}", stop.reason),
         Step::Wave(step) => format!("{step:?}"),
+        Step::Chain(SpawnStep::Consider(request)) => format!("consider {}", request.payload),
+        Step::Chain(SpawnStep::Refuse(refusal)) => format!("refuse: {}", refusal.reason()),
+        Step::Chain(SpawnStep::CarryOut(chain)) => format!("carry out {}", chain.chain_id),
         Step::Over(_) => "over".into(),
     }
 }
@@ -230,4 +233,74 @@ fn a_promise_counts_where_the_record_says_so_too() {
     let end = IterationFinish { promised: Some(true), ..IterationFinish::default() };
     let said = [start(), begin(1, "loop.start"), end.record(&at(1))];
     assert_eq!(step(&said, &rules()), "complete: completion_promise");
+}
+
+fn ask(iteration: u64, payload: &str) -> Record {
+    at(iteration).agent(Topic::new("chain.spawn"), payload)
+}
+
+fn grant(id: &str) -> Record {
+    ChainSpawned { chain_id: id.into(), ..Default::default() }.record(&at(1))
+}
+
+fn come_back(id: &str, outcome: &str) -> Record {
+    let finish =
+        ChainSpawnFinish { chain_id: id.into(), outcome: outcome.into(), ..Default::default() };
+    finish.record(&at(1))
+}
+
+#[test]
+fn chains_are_considered_and_carried_out_one_after_another() {
+    let mut records =
+        vec![start(), begin(1, "loop.start"), ask(1, "x"), ask(1, "y"), emit(1, "tasks.ready")];
+    let late = ask(1, "too late");
+    for (record, expected) in [
+        (end(1, 0, "LOOP_COMPLETE"), "consider x"),
+        (late, "consider x"),
+        (grant("c1"), "carry out c1"),
+        (come_back("c1", "step_failed"), "consider y"),
+        (
+            crate::chain::Refusal::NoSteps.record().record(&at(1)),
+            "iterate 2 after tasks.ready by builder, told of chain.spawn",
+        ),
+        (begin(2, "tasks.ready"), "iterate 2 after tasks.ready by builder, told of chain.spawn"),
+    ] {
+        records.push(record);
+        assert_eq!(step(&records, &rules()), expected);
+    }
+    let run = fold(&records);
+    assert_eq!((run.spawns.count, run.spawns.failures), (1, 1));
+    assert_eq!(run.spawns.returned.len(), 1, "the agent is told, also when it is cut off");
+    records.extend([LoopResume::default().record(&at(0)), begin(2, "tasks.ready")]);
+    assert_eq!(fold(&records).spawns.returned.len(), 1);
+    records.push(end(2, 0, ""));
+    assert_eq!(fold(&records).spawns.returned, [], "and told once");
+}
+
+#[test]
+fn who_asks_for_a_chain_is_not_done_and_who_is_done_gets_none() {
+    let asks = [start(), begin(1, "loop.start"), ask(1, "x"), end(1, 0, "LOOP_COMPLETE")];
+    assert_eq!(step(&asks, &rules()), "consider x");
+    let with = |more: &[Record]| [&asks[..], more].concat();
+    let told = "iterate 2 after loop.start by planner";
+    assert_eq!(step(&with(&[grant("c"), come_back("c", "all_steps_complete")]), &rules()), told);
+    let done =
+        [start(), begin(1, "loop.start"), ask(1, "x"), emit(1, "task.complete"), end(1, 0, "")];
+    assert_eq!(step(&done, &rules()), "refuse: run_ends");
+    let refused = crate::chain::Refusal::RunEnds.record().record(&at(1));
+    let done = [&done[..], &[refused]].concat();
+    assert_eq!(step(&done, &rules()), "complete: completion_event");
+    // What an iteration had asked for that was cut off, it asks for again.
+    let cut = [start(), begin(1, "loop.start"), ask(1, "x"), LoopResume::default().record(&at(0))];
+    assert_eq!(step(&cut, &rules()), "iterate 1 after loop.start by planner");
+}
+
+#[test]
+fn a_review_that_asks_for_a_chain_is_heard_and_refused() {
+    let rules = Rules { review_every: Some(1), ..rules() };
+    let mut records = vec![start(), begin(1, "loop.start"), end(1, 0, "")];
+    records.extend([ReviewStart::default().record(&at(2)), ask(2, "x")]);
+    records.push(ReviewFinish::default().record(&at(2)));
+    assert_eq!(step(&records, &rules), "consider x");
+    assert!(fold(&records).spawns.requests[0].in_review);
 }

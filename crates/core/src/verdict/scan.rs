@@ -2,8 +2,9 @@
 //!
 //! The grammar is that of RFC 8259, to the letter. How deep values are nested and how long numbers are makes no
 //! difference: a level costs one bit, and a number is never worked out. Every byte is looked at once, but for
-//! the one behind a number, which ends it.
+//! the one that ends a string, a number or a word, which is looked at twice.
 
+mod escape;
 mod flaw;
 mod nest;
 mod number;
@@ -12,6 +13,7 @@ use std::fmt;
 
 pub use flaw::Flaw;
 
+use escape::Escape;
 use nest::{Bracket, Nest};
 use number::Digits;
 
@@ -94,15 +96,6 @@ enum State {
 enum Use {
     Key,
     Value,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Escape {
-    None,
-    /// Behind a backslash.
-    Begun,
-    /// So many digits are to come.
-    Hex(u8),
 }
 
 impl Default for Scanner {
@@ -208,6 +201,7 @@ impl Scanner {
                 }
                 self.close();
             }
+            // All that is left are values.
             (_, first) => {
                 let kind = self.value(first)?;
                 if is_outermost {
@@ -247,36 +241,28 @@ impl Scanner {
     }
 
     /// Takes a part of a string, or the quote that ends it.
-    fn text(&mut self, usage: Use, escape: Escape, rest: &[u8]) -> Result<usize, Flaw> {
-        let first = rest[0];
-        let next = match escape {
-            Escape::Begun => match first {
-                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Escape::None,
-                b'u' => Escape::Hex(4),
-                other => return Err(Flaw::BadEscape(other)),
-            },
-            Escape::Hex(digits) => {
-                expect(first.is_ascii_hexdigit(), "a hexadecimal digit behind \\u", first)?;
-                if digits == 1 { Escape::None } else { Escape::Hex(digits - 1) }
-            }
-            Escape::None => match first {
-                b'"' => {
+    fn text(&mut self, usage: Use, begun: Escape, rest: &[u8]) -> Result<usize, Flaw> {
+        let mut escape = begun;
+        for (at, &byte) in rest.iter().enumerate() {
+            escape = match escape.next(byte) {
+                Ok(Some(escape)) => escape,
+                // Whatever ends the part is looked at again, by itself.
+                _ if at > 0 => {
+                    self.state = State::Text(usage, escape);
+                    return Ok(at);
+                }
+                Ok(None) => {
                     self.state = match usage {
                         Use::Key => State::Colon,
                         Use::Value => State::Behind,
                     };
                     return Ok(1);
                 }
-                b'\\' => Escape::Begun,
-                control @ 0..0x20 => return Err(Flaw::RawControl(control)),
-                _ => {
-                    let is_special = |byte: &u8| *byte < 0x20 || matches!(*byte, b'"' | b'\\');
-                    return Ok(rest.iter().position(is_special).unwrap_or(rest.len()));
-                }
-            },
-        };
-        self.state = State::Text(usage, next);
-        Ok(1)
+                Err(flaw) => return Err(flaw),
+            };
+        }
+        self.state = State::Text(usage, escape);
+        Ok(rest.len())
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod ledger;
 mod reports;
+mod spawn;
 
 use std::path::{Path, PathBuf};
 
@@ -20,12 +21,14 @@ use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 
 use self::ledger::ChainLedger;
+use super::iteration::millis;
 use super::{DriveError, create_dirs, lock_run, run_dir, standing};
 use crate::journal::{Durability, FileJournal};
 use crate::project::{LoadError, read_text};
 use crate::world::{Disk, DiskFile, World};
 
 pub use ledger::{chain_standing, chains};
+pub use spawn::{Loops, NoLoops, StepsOrder};
 
 /// The longest handoff that is read back.
 const LONGEST: u64 = 1024 * 1024;
@@ -54,19 +57,36 @@ pub struct Ready {
     pub loop_dir: PathBuf,
 }
 
+/// What came of making a step ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// It can begin.
+    Ready(Ready),
+    /// It cannot, and that is how it ends: for this reason.
+    Unfit(String),
+}
+
+/// How a step ends that cannot begin.
+const UNFIT: &str = "cannot_begin";
+
 /// Whoever carries steps out.
 pub trait Steps {
     /// Why one cannot be.
     type Error: From<DriveError>;
 
     /// Makes a step ready to begin.
-    fn prepare(&mut self, step: u64) -> Result<Ready, Self::Error>;
+    fn prepare(&mut self, step: u64) -> Result<Preparation, Self::Error>;
 
     /// Carries out the step that was made ready.
     fn begin(&mut self) -> Result<Run, Self::Error>;
 
     /// Goes on with the run of a step that was cut off or that failed.
     fn resume(&mut self, step: u64, run: &str) -> Result<Run, Self::Error>;
+
+    /// The files that changed while the last step was carried out, one a line, if that is known.
+    fn files(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A chain, and everything that is needed to carry it out.
@@ -121,7 +141,7 @@ impl<'a> ChainDrive<'a> {
     ///
     /// When it cannot be carried on. Everything that happened is on record, and the chain can be taken
     /// up again.
-    pub fn run<S: Steps>(mut self, steps: &mut S) -> Result<Chain, S::Error> {
+    pub fn run<S: Steps + ?Sized>(mut self, steps: &mut S) -> Result<Chain, S::Error> {
         loop {
             match next_step(self.chain(), &self.scene.budget) {
                 Next::Start => {
@@ -147,7 +167,7 @@ impl<'a> ChainDrive<'a> {
     }
 
     /// Does one step. Says whether it ended: one that was interrupted did not.
-    fn step<S: Steps>(&mut self, number: u64, steps: &mut S) -> Result<bool, S::Error> {
+    fn step<S: Steps + ?Sized>(&mut self, number: u64, steps: &mut S) -> Result<bool, S::Error> {
         let before = self.scene.world.clock.elapsed();
         let known = self.chain().step(number).and_then(|step| step.run.clone());
         let state = match &known {
@@ -157,21 +177,35 @@ impl<'a> ChainDrive<'a> {
             }
             None => None,
         };
-        let run = match (resumption(state.as_ref()), state) {
-            (Resumption::Finish, Some(run)) => run,
-            (Resumption::GoOn, Some(run)) => steps.resume(number, &run.id)?,
-            _ => {
-                self.announce(number, steps.prepare(number)?)?;
-                steps.begin()?
+        let end =
+            ChainStepFinish { step: number, preset: self.preset(number), ..Default::default() };
+        let (run, files) = match (resumption(state.as_ref()), state) {
+            (Resumption::Finish, Some(run)) => (run, None),
+            (Resumption::GoOn, Some(run)) => {
+                // It was not synced when it was written, so a power cut may have taken it.
+                self.hand_on(number, &run.id)?;
+                (steps.resume(number, &run.id)?, steps.files())
             }
+            _ => match steps.prepare(number)? {
+                Preparation::Ready(ready) => {
+                    self.announce(number, ready)?;
+                    (steps.begin()?, steps.files())
+                }
+                Preparation::Unfit(why) => {
+                    let stop_reason = UNFIT.to_owned();
+                    let end = ChainStepFinish { stop_reason, detail: Some(why), ..end };
+                    self.put(|heading| end.record(heading))?;
+                    return Ok(true);
+                }
+            },
         };
         let Some(reason) = run.stop_reason() else { return Ok(false) };
         let took = self.scene.world.clock.elapsed().saturating_sub(before);
         let finish = ChainStepFinish {
-            step: number,
-            preset: self.preset(number),
             stop_reason: reason.to_owned(),
-            elapsed_ms: Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
+            elapsed_ms: Some(millis(took)),
+            files,
+            ..end
         };
         self.put(|heading| finish.record(heading))?;
         if let [.., last] = self.reports(number)?.as_slice() {
@@ -182,19 +216,22 @@ impl<'a> ChainDrive<'a> {
 
     /// Writes down what the step is told, and says on record that it begins.
     fn announce(&mut self, number: u64, ready: Ready) -> Result<(), DriveError> {
-        let text = handoff(self.chain(), number, &self.reports(number - 1)?);
-        let dir = self.step_dir(number);
-        self.write(&dir.join("handoff.md"), &text)?;
-        let run_dir = run_dir(self.scene.state_dir, &ready.run)?;
-        self.write(&handoff_file(&run_dir), &text)?;
+        self.hand_on(number, &ready.run)?;
         let start = ChainStepStart {
             step: number,
             preset: self.preset(number),
             preset_dir: ready.loop_dir.display().to_string(),
-            work_dir: dir.display().to_string(),
+            work_dir: self.step_dir(number).display().to_string(),
             run_id: Some(ready.run),
         };
         self.put(|heading| start.record(heading))
+    }
+
+    /// Writes down what the step is told, for people and for the harness of its run.
+    fn hand_on(&self, number: u64, run: &str) -> Result<(), DriveError> {
+        let text = handoff(self.chain(), number, &self.reports(number - 1)?);
+        self.write(&self.step_dir(number).join("handoff.md"), &text)?;
+        self.write(&handoff_file(&run_dir(self.scene.state_dir, run)?), &text)
     }
 
     /// What the steps up to one left.

@@ -7,8 +7,8 @@ use autoloop_core::prompt::iteration::{IterationOrder, render};
 use autoloop_core::prompt::{Budgets, Cast, Completion, Pressure, RoleText, Tools};
 use autoloop_core::provenance::FORGED;
 use autoloop_core::record::{
-    BackendFinish, BackendStart, BackendUsage, EventInvalid, Heading, IterationFinish,
-    IterationStart, Seconds,
+    BackendFinish, BackendStart, BackendUsage, ChainSpawned, EventInvalid, Heading,
+    IterationFinish, IterationStart, Seconds,
 };
 use autoloop_core::routing::{Admission, InvalidEvent, Refusal, admit};
 use autoloop_core::step::Order;
@@ -128,6 +128,8 @@ impl Drive<'_> {
             },
             max_branches: plan.parallel.map(|parallel| parallel.max_branches),
             joined: run.waves.joined.clone(),
+            chains: self.chains_left(),
+            returned: run.spawns.returned.clone(),
             scratchpad: self.ledger.scratchpad().compact(SCRATCHPAD_BUDGET),
             tools: self.tools(),
             budgets: Budgets::default(),
@@ -241,6 +243,9 @@ pub(super) fn told_of(invalid: &EventInvalid) -> String {
         |text: &str| text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     let refusal = match invalid.reason.as_deref() {
         Some(FORGED) => Refusal::Reserved,
+        Some(reason) if invalid.emitted == ChainSpawned::TOPIC => {
+            return format!("the chain was not started: {reason}");
+        }
         // Of a wave that could not be.
         Some(reason) => return refused_wave(&invalid.emitted, reason),
         None => Refusal::NotAllowed,

@@ -12,7 +12,7 @@ use autoloop_core::run::{Run, Runs};
 
 use super::ledger::Foreign;
 use super::notebook::Noted;
-use super::{DriveError, run_dir};
+use super::{DriveError, chains, run_dir};
 use crate::journal::{FileJournal, Journal, Position};
 use crate::world::Disk;
 
@@ -98,7 +98,8 @@ pub fn standing(
 }
 
 /// The id of the run that began last among those that were cut off or interrupted. One that this
-/// program drove comes before one that only the journal knows of. The journal is repaired first, as
+/// program drove comes before one that only the journal knows of. A step of a chain that a run asked for
+/// goes on with that run. The journal is repaired first, as
 /// for [`standing`].
 ///
 /// # Errors
@@ -111,7 +112,10 @@ pub fn latest_unfinished(
 ) -> Result<Option<String>, DriveError> {
     journal.repair()?;
     let runs = journal.fold::<Runs>()?.view;
-    for run in runs.iter().rev().filter(|run| run.stands_alone()) {
+    let chains = chains(journal)?;
+    let is_step = |run: &str| chains.iter().any(|it| it.parent().is_some() && it.has_run(run));
+    let candidates = || runs.iter().rev().filter(|run| run.stands_alone() && !is_step(&run.id));
+    for run in candidates() {
         let Ok(dir) = run_dir(state_dir, &run.id) else { continue };
         let noted = Noted::read(&dir, disk);
         let is_ours = matches!(noted, Noted::All(_));
@@ -119,7 +123,7 @@ pub fn latest_unfinished(
             return Ok(Some(run.id.clone()));
         }
     }
-    Ok(runs.latest_unfinished().map(|run| run.id.clone()))
+    Ok(candidates().find(|run| run.is_unfinished()).map(|run| run.id.clone()))
 }
 
 /// A run as the views tell it, or without what was forged if something was.

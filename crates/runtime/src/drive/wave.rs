@@ -46,8 +46,11 @@ impl Drive<'_> {
         self.put_all(|heading| vec![start.record(heading)])
     }
 
-    /// Puts records about a wave on record, under the iteration in which it was asked for.
-    fn put_all(&mut self, records: impl FnOnce(&Heading) -> Vec<Record>) -> Result<(), DriveError> {
+    /// Puts records about a wave or a chain on record, under the iteration in which it was asked for.
+    pub(super) fn put_all(
+        &mut self,
+        records: impl FnOnce(&Heading) -> Vec<Record>,
+    ) -> Result<(), DriveError> {
         let heading = self.ledger.heading(self.ledger.run().done, self.world.clock.now());
         let records = records(&heading);
         self.ledger.append(self.durability(), |_| {

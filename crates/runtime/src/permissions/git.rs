@@ -78,14 +78,18 @@ pub(super) struct Contents {
 
 impl Contents {
     pub(super) fn of(top: &Path) -> Contents {
-        let ignored = ["ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory"];
-        Contents { clean: clean(top).unwrap_or_default(), ignored: paths(top, &ignored) }
+        Contents { clean: clean(top).unwrap_or_default(), ignored: ignored(top) }
     }
 
     /// Whether a path, or a directory that holds it, is ignored.
     pub(super) fn ignores(&self, path: &Path) -> bool {
         path.ancestors().any(|above| self.ignored.contains(above))
     }
+}
+
+/// Files and directories that are ignored. Relative to the top.
+pub(super) fn ignored(top: &Path) -> BTreeSet<PathBuf> {
+    paths(top, &["ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory"])
 }
 
 fn paths(top: &Path, args: &[&str]) -> BTreeSet<PathBuf> {

@@ -10,7 +10,7 @@ mod error;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use autoloop_core::queue::beads::Issue;
@@ -50,23 +50,14 @@ impl BeadsSettings {
 pub struct Beads {
     settings: BeadsSettings,
     world: World,
-    /// How items are claimed, once that is known.
-    way: OnceLock<Way>,
-}
-
-/// How the next item is claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// The tracker finds and claims it in one step.
-    OneStep,
-    /// What is ready is asked for, and claimed one after another until it works.
-    TwoSteps,
+    /// Whether it is known that the program cannot find and claim the next issue in one step.
+    takes_two_steps: AtomicBool,
 }
 
 impl Beads {
     /// The tracker that is called so.
     pub fn new(settings: BeadsSettings, world: &World) -> Self {
-        Beads { settings, world: world.clone(), way: OnceLock::new() }
+        Beads { settings, world: world.clone(), takes_two_steps: AtomicBool::new(false) }
     }
 
     /// Asks for the next item in one step; `Err(None)` when the program does not know how.
@@ -77,12 +68,13 @@ impl Beads {
             }
             answer => answer.map_err(Some)?,
         };
-        let is_ours = |issue: &Issue| {
-            issue.item.status == Status::InWork && issue.item.owner.as_deref() == Some(actor)
-        };
         match answer.as_slice() {
             [] => Ok(None),
-            [issue] if is_ours(issue) => Ok(Some(issue.clone())),
+            [issue] if is_of(&issue.item, actor) => Ok(Some(issue.clone())),
+            // It may tell how the issue was before.
+            [issue] if is_of(&self.look(&issue.item.id).map_err(Some)?, actor) => {
+                Ok(Some(issue.clone()))
+            }
             // It took no notice of `--claim`, and only lists what is ready.
             _ => Err(None),
         }
@@ -127,7 +119,7 @@ impl Beads {
         if item.status == Status::Closed {
             return Err(Refusal::Closed { id: item.id }.into());
         }
-        if item.owner.as_deref() != Some(claim.owner.as_str()) {
+        if !is_of(&item, &claim.owner) {
             let (id, fence) = (item.id, claim.fence);
             return Err(Refusal::Lost { id, fence, owner: item.owner }.into());
         }
@@ -137,6 +129,11 @@ impl Beads {
     fn give_back(&self, id: &str, actor: &str) -> Result<(), BeadsError> {
         self.ask(&["update", id, "--status", "open", "--assignee", ""], actor).map(|_| ())
     }
+}
+
+/// Whether somebody is at an issue, and as far as the tracker tells, it is this one.
+fn is_of(item: &Item, actor: &str) -> bool {
+    item.status == Status::InWork && item.owner.as_deref().is_none_or(|owner| owner == actor)
 }
 
 /// What shows that an issue is somebody's. The tracker knows neither an end nor a number of a claim.
@@ -150,19 +147,14 @@ fn taken(mut item: Item, actor: &str) -> Claimed {
 impl Queue for Beads {
     fn claim_next(&self, actor: &str) -> Result<Option<Claimed>, QueueError> {
         let mut issue = None;
-        if self.way.get() != Some(&Way::TwoSteps) {
+        if !self.takes_two_steps.load(Ordering::Relaxed) {
             match self.claim_in_one(actor) {
-                Ok(found) => {
-                    let _ = self.way.set(Way::OneStep);
-                    issue = found;
-                }
-                Err(None) => {
-                    let _ = self.way.set(Way::TwoSteps);
-                }
+                Ok(found) => issue = found,
+                Err(None) => self.takes_two_steps.store(true, Ordering::Relaxed),
                 Err(Some(error)) => return Err(error.into()),
             }
         }
-        if self.way.get() == Some(&Way::TwoSteps) {
+        if self.takes_two_steps.load(Ordering::Relaxed) && issue.is_none() {
             issue = self.claim_in_two(actor)?;
         }
         let Some(issue) = issue else { return Ok(None) };

@@ -81,14 +81,14 @@ impl<'a> Builtin<'a> {
         self.change(|tasks, now| Ok(Some((decide(tasks, now)?, ())))).map(|_| ())
     }
 
-    /// Gives back a claim, the own one or anybody's.
-    pub fn release_claim(
+    /// Gives back the claim of a task on behalf of somebody: the own one, or anybody's.
+    pub fn release_task(
         &self,
         id: &str,
         whose: Whose<'_>,
-        reason: &str,
+        said: (&str, &str),
     ) -> Result<(), QueueError> {
-        self.step(|tasks, now| tasks.release(tasks.claim_to_release(id, whose)?, reason, now))
+        self.step(|tasks, now| tasks.release(tasks.claim_to_release(id, whose)?, said, now))
     }
 
     /// Looks, decides and writes, until nobody comes between. Nothing is written when there is nothing
@@ -99,7 +99,8 @@ impl<'a> Builtin<'a> {
     ) -> Result<Option<T>, QueueError> {
         let mut folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = self.clock.elapsed();
-        for attempt in 1.. {
+        let mut attempts = 0;
+        loop {
             self.read_on(&mut folded)?;
             let now = self.clock.now();
             let Some((change, told)) = decide(&folded.view, now)? else { return Ok(None) };
@@ -110,13 +111,13 @@ impl<'a> Builtin<'a> {
                 Err(AppendError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
+            attempts += 1;
             let waited = self.clock.elapsed().saturating_sub(begin);
             if waited >= PATIENCE {
-                return Err(QueueError::Busy { attempts: attempt, waited });
+                return Err(QueueError::Busy { attempts, waited });
             }
-            self.clock.sleep(self.pause(attempt));
+            self.clock.sleep(self.pause(attempts));
         }
-        Ok(None)
     }
 
     /// Takes in what came since. Meanwhile the mutex holds an empty queue; when reading fails, that is
@@ -130,8 +131,8 @@ impl<'a> Builtin<'a> {
     }
 
     /// A while of chance, so that those who collided do not collide again.
-    fn pause(&self, attempt: u64) -> Duration {
-        let doublings = u32::try_from(attempt.min(8)).unwrap_or(8);
+    fn pause(&self, attempts: u64) -> Duration {
+        let doublings = u32::try_from(attempts.min(8)).unwrap_or(8);
         let longest = (FIRST_PAUSE * 2_u32.pow(doublings)).min(LONGEST_PAUSE);
         let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX).max(1);
         Duration::from_micros(self.entropy.number() % micros)
@@ -163,7 +164,7 @@ impl<'a> Builtin<'a> {
             let item = tasks.get(id).map(|task| owned(tasks, task, (actor, now)));
             Ok(item.map(|item| (change, Claimed { item, claim })))
         })?;
-        taken.ok_or_else(|| Refusal::Unknown { id: id.to_owned(), meant: None }.into())
+        taken.ok_or_else(|| Refusal::Unknown { id: id.to_owned() }.into())
     }
 }
 
@@ -194,7 +195,7 @@ impl Queue for Builtin<'_> {
     }
 
     fn release(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {
-        self.step(|tasks, now| tasks.release(claim, reason, now))
+        self.step(|tasks, now| tasks.release(claim, (&claim.owner, reason), now))
     }
 
     fn close(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {
@@ -222,7 +223,7 @@ impl Queue for Builtin<'_> {
         };
         while let Some(id) = self.change(|tasks, now| {
             let Some(claim) = next(tasks) else { return Ok(None) };
-            Ok(Some((tasks.release(&claim, reason, now)?, claim.item)))
+            Ok(Some((tasks.release(&claim, (&claim.owner, reason), now)?, claim.item)))
         })? {
             released.push(id);
         }

@@ -82,6 +82,7 @@ fn of_refusal(refusal: &Refusal) -> Complaint {
         Refusal::Blocked { id, .. } => {
             complaint.hint(format!("`autoloop tasks dep list {id}` shows what it waits for"))
         }
+        Refusal::BadOwner { .. } => complaint.hint("name somebody with --as"),
         Refusal::TooLong { .. } => {
             complaint.hint("put it into a file of the project, and name the file")
         }

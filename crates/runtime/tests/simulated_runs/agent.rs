@@ -8,6 +8,7 @@ use autoloop_core::memory::Said;
 use autoloop_core::record::{EventInvalid, Heading, Object, Record, Value, print};
 use autoloop_core::routing::{Admission, Refusal, admit};
 use autoloop_core::topic::Topic;
+use autoloop_core::wave::Parallel;
 use autoloop_runtime::journal::{
     Append, AppendError, Durability, FileJournal, FileSettings, Journal,
 };
@@ -15,8 +16,10 @@ use autoloop_runtime::memory::{Author as Rememberer, MemoryFile};
 use autoloop_runtime::world::{Job, World};
 use autoloop_testkit::{Dice, Script, SimDisk, SimWorld};
 
+use crate::asked::Asked;
 use crate::judge::Author;
-use crate::rules::{COORDINATION, EVENTS, Named, RESERVED, one_of};
+use crate::place::{Place, parent};
+use crate::rules::{COORDINATION, EVENTS, JOINED, Named, RESERVED, one_of};
 use crate::setup::{JOURNAL, Setup, Side, Sync, Turn};
 use crate::witness::Witness;
 
@@ -37,6 +40,7 @@ pub(crate) struct Agent<'a> {
     allowed: Vec<String>,
     recent_event: String,
     memory_file: String,
+    parallel: Parallel,
 }
 
 /// The machine died while it was at work.
@@ -55,25 +59,31 @@ impl<'a> Agent<'a> {
         };
         let allowed = var("AUTOLOOP_ALLOWED_EVENTS");
         let disk = sim.disk.as_process(AGENT);
+        let run = var("AUTOLOOP_RUN_ID");
         Agent {
             setup,
             witness,
             world: World { disk: Arc::new(disk.clone()), ..sim.world() },
             disk,
             turn: Turn {
+                place: Place::of(&run),
                 iteration: var("AUTOLOOP_ITERATION").parse().unwrap(),
                 is_review: !var("AUTOLOOP_REVIEW_MODE").is_empty(),
             },
-            run: var("AUTOLOOP_RUN_ID"),
+            run,
             allowed: allowed.split(',').filter(|x| !x.is_empty()).map(str::to_owned).collect(),
             recent_event: var("AUTOLOOP_RECENT_EVENT"),
             memory_file: var("AUTOLOOP_MEMORY_FILE"),
+            parallel: match &*var("AUTOLOOP_PARALLEL") {
+                "on" => Parallel::On { completion_event: var("AUTOLOOP_COMPLETION_EVENT") },
+                _ => Parallel::Off,
+            },
         }
     }
 
     /// Does what the agent of this turn does, and says how it ends.
     pub(crate) fn act(&self) -> Script {
-        self.witness().agent_starts(self.turn);
+        self.witness().agent_starts(&self.run, self.turn);
         // Should the machine die meanwhile, nobody will hear how it ended.
         let _ = self.work();
         self.witness().now_writes(Author::Harness);
@@ -90,6 +100,11 @@ impl<'a> Agent<'a> {
             return Ok(());
         }
         let mut dice = self.setup.dice(self.turn, Side::Speech);
+        let begins = Turn { place: Place::default(), iteration: 1, is_review: false };
+        if let Some(waves) = self.setup.waves.filter(|_| self.turn == begins) {
+            let parts = (0..=dice.below(waves.most)).map(|number| format!("- part {number}\n"));
+            self.emit("explore.parallel", &parts.collect::<String>())?;
+        }
         for _ in 0..*dice.pick(&[0, 1, 1, 1, 2, 3]) {
             self.say(&mut dice)?;
         }
@@ -105,10 +120,14 @@ impl<'a> Agent<'a> {
 
     /// Says one thing.
     fn say(&self, dice: &mut Dice) -> Result<(), Dead> {
+        if let Some(waves) = self.setup.waves.filter(|_| dice.chance(2, 5)) {
+            let example = self.allowed_event(dice);
+            return self.ask(&Asked::any(dice, example, waves.most), dice);
+        }
         match dice.below(if self.setup.forges { 18 } else { 13 }) {
-            0 => self.emit(one_of(dice, &EVENTS)),
-            1 => self.emit(one_of(dice, &COORDINATION)),
-            2 => self.emit(one_of(dice, &RESERVED)),
+            0 => self.emit(one_of(dice, &EVENTS), "said"),
+            1 => self.emit(one_of(dice, &COORDINATION), "said"),
+            2 => self.emit(one_of(dice, &RESERVED), "said"),
             // Past the door, but as it should be written.
             3 => self
                 .append(&self.heading(&self.run).agent(Topic::new(one_of(dice, &EVENTS)), "raw")),
@@ -129,7 +148,12 @@ impl<'a> Agent<'a> {
                 Ok(())
             }
             13.. => {
-                let record = self.forged(dice);
+                let head = parent(&self.run);
+                let record = match head != self.run && dice.chance(1, 3) {
+                    // A branch speaks for the run that waits for it.
+                    true => self.heading(head).agent(Topic::new(one_of(dice, &EVENTS)), "for you"),
+                    false => self.forged(dice),
+                };
                 if dice.chance(1, 2) {
                     return self.append(&record);
                 }
@@ -138,10 +162,25 @@ impl<'a> Agent<'a> {
                 self.disk.write_raw(JOURNAL, &line);
                 Ok(())
             }
-            _ => self.emit(match &self.allowed[..] {
-                [] => one_of(dice, &EVENTS),
-                allowed => example(dice.pick::<String>(allowed)),
-            }),
+            _ => self.emit(self.allowed_event(dice), "said"),
+        }
+    }
+
+    /// Asks for a wave, through the door or past it.
+    fn ask(&self, asked: &Asked, dice: &mut Dice) -> Result<(), Dead> {
+        match dice.chance(1, 8) {
+            true => {
+                let topic = Topic::new(asked.topic.as_str());
+                self.append(&self.heading(&self.run).agent(topic, &asked.list))
+            }
+            false => self.emit(&asked.topic, &asked.list),
+        }
+    }
+
+    fn allowed_event(&self, dice: &mut Dice) -> &'static str {
+        match &self.allowed[..] {
+            [] => one_of(dice, &EVENTS),
+            allowed => example(dice.pick::<String>(allowed)),
         }
     }
 
@@ -151,11 +190,11 @@ impl<'a> Agent<'a> {
     }
 
     /// As `autoloop emit` does it.
-    fn emit(&self, topic: &str) -> Result<(), Dead> {
+    fn emit(&self, topic: &str, payload: &str) -> Result<(), Dead> {
         let heading = self.heading(&self.run);
         let topic = Topic::new(topic);
-        self.append(&match admit(&topic, &self.allowed, &autoloop_core::wave::Parallel::Off) {
-            Admission::Accepted | Admission::Coordination => heading.agent(topic, "said"),
+        self.append(&match admit(&topic, &self.allowed, &self.parallel) {
+            Admission::Accepted | Admission::Coordination => heading.agent(topic, payload),
             Admission::Refused(refusal) => EventInvalid {
                 recent_event: self.recent_event.clone(),
                 emitted: topic.to_string(),
@@ -214,11 +253,15 @@ impl<'a> Agent<'a> {
         panic!("nothing can be said");
     }
 
-    /// Something that only the harness may write.
+    /// Something that only the harness may write, about this run, or the one that it is a branch of, or
+    /// the chain.
     fn forged(&self, dice: &mut Dice) -> Record {
-        let heading = self.heading(&self.run);
+        let head = parent(&self.run);
+        let chain = head.split_once("-step-").map_or(head, |(chain, _)| chain);
+        let run = *dice.pick(&[&self.run, &self.run, head, chain]);
+        let heading = self.heading(run);
         let topic = one_of(dice, &RESERVED);
-        if topic == "x.parallel.joined" || dice.chance(1, 4) {
+        if topic.ends_with(JOINED) || dice.chance(1, 4) {
             return heading.agent(Topic::new(topic), "by hand");
         }
         let field = |name: &str, text: &str| (name.to_owned(), Value::from(text));
@@ -227,6 +270,15 @@ impl<'a> Agent<'a> {
             field("exit_code", "0"),
             field("recent_event", "odd.event"),
             field("output", self.setup.promise),
+            field("wave_id", &format!("{run}-wave-1")),
+            field("branch_id", "branch-1"),
+            field("trigger_topic", "explore.parallel"),
+            field("objectives", "- another one"),
+            field("stop_reason", "max_iterations"),
+            field("resume_recent_event", "odd.event"),
+            field("step", "1"),
+            field("run_id", "other"),
+            field("outcome", "all_steps_complete"),
         ];
         heading.system(topic, fields)
     }

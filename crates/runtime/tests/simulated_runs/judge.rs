@@ -4,12 +4,21 @@
 //! driver's state; what it holds to be true follows from the [rules](crate::rules) and the
 //! [setup](crate::setup).
 
-use std::collections::BTreeSet;
+use std::time::Duration;
 
 use autoloop_core::record::Glance;
+use autoloop_core::stamp::Stamp;
 
-use crate::rules::{COORDINATION, Named, RESERVED, Rules, listed};
+use crate::asked::{Asked, base, can_be_about};
+use crate::open::{Backend, Open};
+use crate::place::Place;
+use crate::rules::{COORDINATION, JOINED, Named, Rules, is_reserved, listed};
 use crate::setup::{Setup, Turn};
+use crate::story::{Birth, Done, Story};
+use crate::wave::{Effect, Scene, Waves};
+
+/// How long a backend may take beyond its time: until it is killed, and until that is on record.
+const GRACE: Duration = Duration::from_millis(5_100);
 
 /// Who wrote a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,58 +27,6 @@ pub(crate) enum Author {
     Agent,
     /// Somebody who is not known to the harness, and may write at any time.
     Stranger,
-}
-
-/// What a run came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Story {
-    pub(crate) ending: Option<String>,
-    pub(crate) done: Vec<Done>,
-    /// The iterations before which there was a review.
-    pub(crate) reviews: BTreeSet<u64>,
-    /// The events that were accepted.
-    pub(crate) seen: BTreeSet<String>,
-    /// The event that routes.
-    pub(crate) recent: String,
-}
-
-/// An iteration that was finished.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Done {
-    opening: String,
-    accepted: Vec<String>,
-    code: i32,
-    timed_out: bool,
-    promised: bool,
-    withdrawn: bool,
-    refused: bool,
-}
-
-impl Done {
-    pub(crate) fn has_failed(&self) -> bool {
-        self.timed_out || self.code != 0
-    }
-}
-
-/// An iteration or a review that is under way.
-#[derive(Debug)]
-struct Open {
-    turn: Turn,
-    backend: Backend,
-    said: Vec<String>,
-    forged: Vec<String>,
-    refused: bool,
-    /// Whether its prompt told of a refusal.
-    was_pressed: bool,
-    /// What the harness refused, and why.
-    refusals: Vec<(String, String)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Backend {
-    Waiting,
-    Running,
-    Over,
 }
 
 /// Whether the harness has to say that it goes on before it says anything else.
@@ -81,6 +38,8 @@ enum Voice {
 
 pub(crate) struct Judge {
     setup: Setup,
+    run: String,
+    birth: Birth,
     /// What is in force; nothing before the run began.
     pub(crate) rules: Option<Rules>,
     pub(crate) story: Story,
@@ -90,6 +49,9 @@ pub(crate) struct Judge {
     /// Whether the last thing about what was said is that it was refused.
     is_pressed: bool,
     voice: Voice,
+    pub(crate) waves: Waves,
+    /// Whether it went on although its agent had failed.
+    was_favoured: bool,
 }
 
 /// How far a run is, for whoever wants to take it up.
@@ -109,16 +71,37 @@ pub(crate) enum Loads {
 }
 
 impl Judge {
-    pub(crate) fn new(setup: &Setup) -> Judge {
+    pub(crate) fn new(setup: &Setup, run: &str, birth: Birth) -> Judge {
+        let recent = birth.opening_event.clone().unwrap_or_else(|| "loop.start".to_owned());
         Judge {
             setup: setup.clone(),
+            run: run.to_owned(),
+            birth,
             rules: None,
-            story: Story { recent: "loop.start".to_owned(), ..Story::default() },
+            story: Story { recent, ..Story::default() },
             open: None,
             is_settled: false,
             is_pressed: false,
             voice: Voice::Heard,
+            waves: Waves::default(),
+            was_favoured: false,
         }
+    }
+
+    fn place(&self) -> Place {
+        Place::of(&self.run)
+    }
+
+    /// Why it ended, if it did; an interruption is no end.
+    pub(crate) fn stop_reason(&self) -> Option<&str> {
+        let ending = self.story.ending.as_deref().filter(|_| !self.is_interrupted());
+        ending.and_then(|ending| ending.split(' ').nth(1))
+    }
+
+    /// Whether a failure of its agent was, or will be, put down to something else.
+    pub(crate) fn was_favoured(&self) -> bool {
+        let has_failed = self.story.done.last().is_some_and(Done::has_failed);
+        self.was_favoured || self.is_interrupted() && has_failed
     }
 
     pub(crate) fn stage(&self) -> Known {
@@ -156,7 +139,7 @@ impl Judge {
             Author::Stranger => {
                 let topic = record.topic().into_owned();
                 // Between two turns nobody is told of it.
-                let open = self.open.as_mut().filter(|_| RESERVED.contains(&topic.as_str()));
+                let open = self.open.as_mut().filter(|_| is_reserved(&topic));
                 open.into_iter().for_each(|open| open.forged.push(topic.clone()));
                 Loads::No
             }
@@ -169,15 +152,23 @@ impl Judge {
     }
 
     fn hear_agent(&mut self, record: &Glance<'_>) {
-        let open = self.open.as_mut().expect("an agent says something while nobody is at work");
         let topic = record.topic().into_owned();
         let is_said = record.has_payload();
+        let Some(open) = self.open.as_mut() else {
+            // A branch speaks for the run that waits for it: that is nothing to the run.
+            assert!(self.waves.is_pending(), "nobody is at work: {topic}");
+            return;
+        };
         if topic == "event.invalid" && !is_said {
             open.refused = true;
             self.is_pressed |= !open.turn.is_review;
-        } else if RESERVED.contains(&topic.as_str()) || !is_said {
+        } else if is_reserved(&topic) || !is_said {
             open.forged.push(topic);
         } else if !COORDINATION.contains(&topic.as_str()) {
+            if base(&topic).is_some() {
+                let list = record.payload().unwrap_or_default().into_owned();
+                open.asked.push(Asked { topic: topic.clone(), list });
+            }
             open.said.push(topic);
             self.is_pressed &= open.turn.is_review;
         }
@@ -189,14 +180,21 @@ impl Judge {
         let shown = format!("{topic} {} after {done} iterations", record.iteration());
         let field = |name: &str| record.field(name).unwrap_or_default().into_owned();
         let iteration: u64 = record.iteration().parse().unwrap_or_default();
-        let turn = |is_review| Turn { iteration, is_review };
-        assert!(!record.has_payload(), "the harness emits nothing: {shown}");
-
+        let place = self.place();
+        let turn = |is_review| Turn { place, iteration, is_review };
         assert_eq!(topic == "loop.resume", self.voice == Voice::Returning, "{shown}");
         assert!(self.story.ending.is_none() || topic == "loop.resume", "after the end: {shown}");
         assert_eq!(self.is_begun(), topic != "loop.start", "{shown}");
+        if record.has_payload() {
+            self.joins(record, &shown);
+            return Loads::No;
+        }
         match &*topic {
             "loop.start" => {
+                let rules = &self.setup.rules_of(place, rules);
+                assert_eq!(record.field("parent").as_deref(), self.birth.parent.as_deref());
+                let opening = record.field("opening_event");
+                assert_eq!(opening.as_deref(), self.birth.opening_event.as_deref());
                 assert_eq!(field("max_iterations"), rules.max.to_string());
                 assert_eq!(field("completion_event"), rules.completion);
                 assert_eq!(field("completion_promise"), self.setup.promise);
@@ -212,9 +210,13 @@ impl Judge {
             "review.start" => self.begins(turn(true), &field, &shown),
             "backend.start" => {
                 self.backend(turn(false), (Backend::Waiting, Backend::Running), &shown);
+                let deadline = self.setup.deadline(turn(false)).as_millis().to_string();
+                assert_eq!(field("timeout_ms"), deadline, "{shown}");
+                self.open.as_mut().expect("it is open").since = moment(record);
             }
             "backend.finish" => {
                 self.backend(turn(false), (Backend::Running, Backend::Over), &shown);
+                self.check_time(moment(record), &shown);
                 self.check_end(turn(false), &field, &shown);
             }
             "event.invalid" => {
@@ -238,13 +240,17 @@ impl Judge {
                 return self.load(rules);
             }
             "loop.complete" | "loop.stop" => self.ends(&topic, &field, &shown),
+            _ if topic.starts_with("wave.") => {
+                assert_eq!(iteration, done, "{shown}");
+                self.hear_of_wave(&topic, &field, &shown);
+            }
             _ => panic!("nobody writes this: {shown}"),
         }
         Loads::No
     }
 
     fn load(&mut self, rules: &Rules) -> Loads {
-        self.rules = Some(rules.clone());
+        self.rules = Some(self.setup.rules_of(self.place(), rules));
         Loads::Yes
     }
 
@@ -258,14 +264,58 @@ impl Judge {
         if let Some(open) = self.open.take() {
             self.is_pressed = open.was_pressed;
         }
-        let was_interrupted = self.is_interrupted();
-        assert_eq!(previous, if was_interrupted { "interrupted" } else { "" }, "{shown}");
-        if was_interrupted {
-            self.story.ending = None;
-            // The agent may have failed because it was interrupted.
-            self.is_settled |= self.story.done.last().is_some_and(Done::has_failed);
+        let Some(ending) = self.story.ending.take() else {
+            return assert_eq!(previous, "", "{shown}");
+        };
+        assert_eq!(ending, format!("loop.stop {previous}"), "{shown}");
+        let has_failed = self.story.done.last().is_some_and(Done::has_failed);
+        // A step of a chain that failed is tried again.
+        let is_retried = self.place().step > 0 && !self.place().is_branch() && has_failed;
+        assert!(ending == INTERRUPTED || is_retried, "it had ended: {shown}");
+        // The agent may have failed because it was interrupted.
+        self.is_settled |= has_failed;
+        self.was_favoured |= has_failed;
+    }
+
+    /// A record about a wave of this run, which may have some.
+    fn hear_of_wave(&mut self, topic: &str, field: &dyn Fn(&str) -> String, shown: &str) {
+        assert!(self.open.is_none(), "in the midst of something: {shown}");
+        assert_eq!(self.verdict(), None, "it goes on: {shown}");
+        assert!(!self.place().is_branch(), "a branch opens no wave: {shown}");
+        let rules = self.rules.as_ref().expect("the run began");
+        let scene = Scene {
+            run: &self.run,
+            cast: &rules.cast,
+            most: self.setup.waves.expect("there are waves").most,
+            opening: &self.story.done.last().expect("somebody asked for it").opening,
+        };
+        match self.waves.hear(topic, field, &scene) {
+            Effect::Nothing => {}
+            Effect::Opened(trigger) => drop(self.story.seen.insert(trigger)),
+            Effect::Refused(trigger) => {
+                self.story.take_back(&trigger);
+                self.is_pressed = true;
+            }
         }
-        assert_eq!(self.story.ending, None, "it had ended: {shown}");
+    }
+
+    /// The only thing that the harness emits.
+    fn joins(&mut self, record: &Glance<'_>, shown: &str) {
+        let (topic, payload) = (record.topic(), record.payload().unwrap_or_default());
+        assert!(topic.ends_with(JOINED), "the harness emits nothing else: {shown}");
+        let (route, outcomes) = self.waves.joined(&topic, &payload);
+        self.story.recent = route;
+        self.story.waves.push((topic.to_string(), outcomes));
+        self.story.seen.insert(topic.into_owned());
+    }
+
+    /// No backend runs for longer than it may.
+    fn check_time(&self, now: Option<Stamp>, shown: &str) {
+        let open = self.open.as_ref().expect("something is under way");
+        let (Some(since), Some(now)) = (open.since, now) else { panic!("no time: {shown}") };
+        let took = u64::try_from(now.millis() - since.millis()).unwrap();
+        let most = self.setup.deadline(open.turn) + GRACE;
+        assert!(Duration::from_millis(took) <= most, "{took} ms: {shown}");
     }
 
     /// An iteration or a review begins.
@@ -273,35 +323,30 @@ impl Judge {
         assert!(self.open.is_none(), "two at once: {shown}");
         assert_eq!(turn.iteration, self.story.done.len() as u64 + 1, "{shown}");
         assert_eq!(self.verdict(), None, "it goes on: {shown}");
+        assert!(!self.waves.is_pending(), "a wave comes first: {shown}");
         let is_due = self.in_force().is_review_due(turn.iteration);
         let is_reviewed = self.story.reviews.contains(&turn.iteration);
         if turn.is_review {
             assert!(is_due && !is_reviewed, "not now: {shown}");
         } else {
             assert!(is_reviewed || !is_due, "it was not reviewed: {shown}");
-            let Cue { roles, allowed } = self.cue();
-            assert_eq!(field("recent_event"), self.story.recent, "{shown}");
-            assert_eq!(field("suggested_roles"), roles, "{shown}");
-            assert_eq!(field("allowed_events"), listed(&allowed), "{shown}");
+            let (cast, recent) = (&self.in_force().cast, &self.story.recent);
+            assert_eq!(field("recent_event"), *recent, "{shown}");
+            assert_eq!(field("suggested_roles"), cast.acting(recent), "{shown}");
+            assert_eq!(field("allowed_events"), listed(&cast.allowed(recent)), "{shown}");
+            self.check_prompt(&field("prompt"));
             assert_eq!(!field("backpressure").is_empty(), self.is_pressed, "{shown}");
             self.is_settled = true;
         }
-        self.open = Some(Open {
-            turn,
-            backend: if turn.is_review { Backend::Running } else { Backend::Waiting },
-            said: Vec::new(),
-            forged: Vec::new(),
-            refused: false,
-            was_pressed: self.is_pressed,
-            refusals: Vec::new(),
-        });
+        self.open = Some(Open::begins(turn, self.is_pressed));
     }
 
-    fn cue(&self) -> Cue {
-        let cast = &self.in_force().cast;
-        let roles = cast.suggested(&self.story.recent);
-        let roles: Vec<_> = roles.iter().map(|role| format!("r{role}")).collect();
-        Cue { roles: roles.join(","), allowed: cast.allowed(&self.story.recent) }
+    /// A prompt says whether there can be waves, and what those of the last one came to.
+    fn check_prompt(&self, prompt: &str) {
+        self.birth.check_prompt(prompt);
+        let may_ask = self.setup.waves.is_some() && !self.place().is_branch();
+        assert_eq!(prompt.contains("Structured parallelism:"), may_ask, "{prompt}");
+        self.waves.check_prompt(prompt);
     }
 
     fn backend(&mut self, turn: Turn, (from, to): (Backend, Backend), shown: &str) {
@@ -333,7 +378,15 @@ impl Judge {
     }
 
     fn is_allowed(&self, turn: Turn, event: &str) -> bool {
-        let allowed = self.cue().allowed;
+        let rules = self.in_force();
+        let event = match base(event) {
+            None => event,
+            Some(_) if turn.place.is_branch() || self.setup.waves.is_none() => return false,
+            Some(base) if !can_be_about(base, rules.completion) => return false,
+            Some("explore") => return !turn.is_review,
+            Some(base) => base,
+        };
+        let allowed = rules.cast.allowed(&self.story.recent);
         let is_named = |named: &Named| named.means(event);
         !turn.is_review && (allowed.is_empty() || allowed.iter().any(is_named))
     }
@@ -342,9 +395,14 @@ impl Judge {
         let is_allowed = |event: &String| self.is_allowed(open.turn, event);
         let (accepted, withdrawn): (Vec<_>, Vec<_>) = open.said.into_iter().partition(is_allowed);
         let end = self.setup.end(open.turn);
+        let (turn, asked) = (open.turn, open.asked);
+        let asked = asked.into_iter().filter(|asked| self.is_allowed(turn, &asked.topic)).collect();
+        self.waves.go_on(asked);
         let opening = self.story.recent.clone();
         self.story.recent = accepted.last().unwrap_or(&opening).clone();
-        self.story.seen.extend(accepted.iter().cloned());
+        // What asks for a wave counts when there is one.
+        let is_plain = |event: &&String| base(event).is_none();
+        self.story.seen.extend(accepted.iter().filter(is_plain).cloned());
         self.is_settled = false;
         self.story.done.push(Done {
             opening,
@@ -374,30 +432,14 @@ impl Judge {
 
     /// How the run has to end now, if it has to.
     fn verdict(&self) -> Option<String> {
-        let rules = self.in_force();
-        let Story { done, seen, .. } = &self.story;
-        let is_over =
-            || (done.len() as u64 >= rules.max).then(|| "loop.stop max_iterations".to_owned());
-        let Some(last) = done.last().filter(|_| !self.is_settled) else { return is_over() };
-        let may_complete =
-            !last.withdrawn && rules.required.iter().all(|&event| seen.contains(event));
-        let is_promised = last.promised && last.accepted.is_empty() && !last.refused;
-        Some(match last {
-            Done { timed_out: true, .. } => "loop.stop backend_timeout".to_owned(),
-            Done { code: 1.., .. } => "loop.stop backend_failed".to_owned(),
-            _ if may_complete && seen.contains(rules.completion) => {
-                "loop.complete completion_event".to_owned()
-            }
-            _ if may_complete && is_promised => "loop.complete completion_promise".to_owned(),
-            _ => return is_over(),
-        })
+        let last = if self.is_settled { None } else { self.story.done.last() };
+        self.story.verdict(last, self.in_force())
     }
 }
 
-/// What an iteration is told.
-struct Cue {
-    roles: String,
-    allowed: Vec<Named>,
+/// When a record was written.
+fn moment(record: &Glance<'_>) -> Option<Stamp> {
+    record.ts()?.parse().ok()
 }
 
 const INTERRUPTED: &str = "loop.stop interrupted";

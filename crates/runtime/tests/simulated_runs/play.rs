@@ -5,23 +5,25 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use autoloop_core::chain::Chain;
 use autoloop_core::memory::{Places, Said};
 use autoloop_core::record::{Heading, Object};
 use autoloop_core::run::{Run, Runs, Stage};
-use autoloop_core::run_id::RunId;
 use autoloop_core::topic::Topic;
-use autoloop_runtime::drive::{Bounds, Drive, DriveError, Scene, Threads};
-use autoloop_runtime::journal::{Append, FileJournal, Journal};
+use autoloop_runtime::drive::DriveError;
+use autoloop_runtime::journal::{Append, Durability, FileJournal, Journal};
 use autoloop_runtime::memory::MemoryFile;
 use autoloop_runtime::process::Interrupts;
-use autoloop_runtime::project::Project;
 use autoloop_runtime::world::World;
 use autoloop_testkit::{Dice, Op, Seed, SimDisk, SimWorld};
 
 use crate::agent::{Agent, PATIENCE};
-use crate::judge::{Author, Done, Known, Story};
+use crate::family::Tale;
+use crate::judge::{Author, Known};
 use crate::rules::{RESERVED, one_of};
-use crate::setup::{JOURNAL, Redo, Setup, Sync};
+use crate::setup::{JOURNAL, Redo, STATE, Setup, Sync};
+use crate::steps::Ground;
+use crate::story::Story;
 use crate::trouble::{Blow, Needs, Trouble};
 use crate::witness::Witness;
 
@@ -30,11 +32,17 @@ const MOST_ATTEMPTS: u64 = 30;
 /// Somebody else, as a process.
 const STRANGER: u32 = 8;
 
+/// What a harness comes back with.
+enum Driven {
+    Run(Box<Run>),
+    Chain(Chain),
+}
+
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Played {
     pub(crate) journal: Vec<u8>,
-    pub(crate) story: Story,
+    pub(crate) tale: Tale,
     pub(crate) memory: Vec<Said>,
     /// Whether everything that was done again was done in the same circumstances.
     pub(crate) redo: Redo,
@@ -76,26 +84,20 @@ impl Play<'_> {
 
     /// Lets one harness do what it can, and says whether the run has ended.
     fn attempt(&mut self, attempt: u64, blow: Option<&Blow>) -> bool {
-        if self.witness().judge.stage() == Known::New {
+        if self.witness().family.stage() == Known::New {
             self.witness().watch(format!("swift-agent-{attempt}"));
         }
         let interrupts = Interrupts::default();
         self.set_the_stage(blow, &interrupts);
-        let driven = self.drive(&interrupts);
+        let driven = self.drive(&interrupts, attempt);
         self.witness().look();
         match driven {
             // Its end had been put on record before the machine died.
             Ok(None) => true,
-            Ok(Some(run)) => {
-                self.check(&run);
-                let is_over = self.witness().judge.stage() == Known::Over;
+            Ok(Some(driven)) => {
+                self.check(&driven);
+                let is_over = self.witness().family.stage() == Known::Over;
                 if !is_over {
-                    // Interrupted: a failure of its agent is put down to that.
-                    let has_failed =
-                        self.witness().judge.story.done.last().is_some_and(Done::has_failed);
-                    if has_failed {
-                        self.witness().redo = Redo::Differs;
-                    }
                     let disk = self.sim.disk.reopen();
                     self.go_on_with(disk);
                 }
@@ -152,7 +154,10 @@ impl Play<'_> {
             let Some(dice) = &mut strangers else { return };
             if matches!(op, Op::Open | Op::Lock) && dice.chance(1, 25) {
                 let before = witness().now_writes(Author::Stranger);
-                let run = witness().run.clone();
+                let run = match dice.chance(1, 2) {
+                    true => witness().run.clone(),
+                    false => witness().family.last.clone(),
+                };
                 let world = World {
                     disk: Arc::new(disk.as_process(STRANGER)),
                     clock: Arc::new(clock.clone()),
@@ -179,43 +184,42 @@ impl Play<'_> {
         });
     }
 
-    /// Drives the run, from its beginning or on, unless it is over.
-    fn drive(&self, interrupts: &Interrupts) -> Result<Option<Run>, DriveError> {
+    /// Drives the run or the chain, from its beginning or on, unless it is over.
+    fn drive(&self, interrupts: &Interrupts, attempt: u64) -> Result<Option<Driven>, DriveError> {
         let world = self.sim.world();
-        let project = Project { dir: "/p".into(), loop_dir: "/p".into(), ..Project::default() };
-        let journal = FileJournal::new(JOURNAL, &world, PATIENCE);
-        let scene = Scene {
-            world: &world,
-            project: &project,
-            journal: &journal,
-            interrupts,
-            program: "/bin/autoloop".into(),
-            bounds: Bounds::Unenforced,
-            threads: Threads::One,
-            tell: &mut |_| {},
+        let durability = match self.setup.sync {
+            Sync::Always | Sync::Iteration => Durability::Synced,
+            Sync::Never => Durability::Cached,
         };
-        journal.repair()?;
+        let ground = Ground::new(&world, interrupts, durability);
+        ground.journal.repair()?;
         self.witness().look();
-        let (run, stage) = {
+        let (root, known) = {
             let witness = self.witness();
-            (witness.run.clone(), witness.judge.stage())
+            (witness.run.clone(), witness.family.stage())
         };
-        let drive = match stage {
-            Known::Begun => Drive::resume(scene, &run),
-            Known::New => Drive::begin(scene, &RunId::new(&run), Some("build it".to_owned())),
-            Known::Over => return Ok(None),
-        };
-        drive?.run().map(Some)
+        Ok(match (&self.setup.chain, known) {
+            (_, Known::Over) => None,
+            (None, _) => Some(Driven::Run(Box::new(ground.run(&root, known)?))),
+            (Some(chained), _) => {
+                Some(Driven::Chain(ground.chain(chained, (&root, known), attempt)?))
+            }
+        })
     }
 
     /// What the harness holds to be true at the end is what the journal says, and all of it is there to
     /// stay.
-    fn check(&self, run: &Run) {
+    fn check(&self, driven: &Driven) {
         let mut witness = self.witness();
         if self.setup.sync != Sync::Never {
             witness.acknowledge();
         }
-        check_run(run, &witness.judge.story);
+        match driven {
+            Driven::Run(run) => check_run(run, &witness.family.head().unwrap().story),
+            Driven::Chain(chain) => {
+                assert_eq!(chain.outcome.as_deref(), witness.family.chain_outcome());
+            }
+        }
     }
 
     fn come_to(self) -> Played {
@@ -225,15 +229,17 @@ impl Play<'_> {
         let witness = self.witness();
         if !self.setup.forges {
             let runs = FileJournal::new(JOURNAL, &world, PATIENCE).fold::<Runs>().unwrap().view;
-            check_run(runs.get(&witness.run).unwrap(), &witness.judge.story);
+            for (run, story) in witness.family.stories() {
+                check_run(runs.get(run).unwrap(), story);
+            }
         }
         let calls = self.sim.disk.calls();
         let bytes = self.sim.disk.bytes_appended();
         Played {
             journal: self.sim.disk.contents(JOURNAL),
-            story: witness.judge.story.clone(),
+            tale: witness.family.tale(),
             memory: memory(&world, &witness.run),
-            redo: witness.redo,
+            redo: if witness.family.was_favoured() { Redo::Differs } else { witness.redo },
             cuts: self.cuts,
             records: witness.records,
             needs: Needs { calls, bytes, agents: self.agents.load(Ordering::Relaxed) },
@@ -253,7 +259,7 @@ fn check_run(run: &Run, story: &Story) {
 }
 
 fn memory(world: &World, run: &str) -> Vec<Said> {
-    let path = Places::of_run(Path::new("/p/.autoloop"), run).run.unwrap();
+    let path = Places::of_run(Path::new(STATE), run).run.unwrap();
     let memory = MemoryFile::new(path, world, PATIENCE).read().unwrap();
     memory.live().into_iter().map(|entry| entry.said.clone()).collect()
 }

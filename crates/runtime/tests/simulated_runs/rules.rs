@@ -6,9 +6,10 @@ use autoloop_testkit::Dice;
 pub(crate) const EVENTS: [&str; 7] =
     ["x.ready", "x.odd", "y.ready", "z.ready", "odd.event", "task.complete", "done.now"];
 /// Bookkeeping, which may be said at any time.
-pub(crate) const COORDINATION: [&str; 3] = ["issue.discovered", "slice.verified", "chain.spawn"];
+pub(crate) const COORDINATION: [&str; 3] =
+    ["issue.discovered", "slice.verified", "context.archived"];
 /// What the harness alone may write.
-pub(crate) const RESERVED: [&str; 10] = [
+pub(crate) const RESERVED: [&str; 18] = [
     "loop.start",
     "loop.complete",
     "loop.stop",
@@ -19,7 +20,23 @@ pub(crate) const RESERVED: [&str; 10] = [
     "review.start",
     "review.finish",
     "x.parallel.joined",
+    "explore.parallel.joined",
+    "wave.start",
+    "wave.branch.start",
+    "wave.branch.finish",
+    "wave.join.finish",
+    "chain.step.start",
+    "chain.step.finish",
+    "chain.complete",
 ];
+
+/// Whether only the harness may write such a topic.
+pub(crate) fn is_reserved(topic: &str) -> bool {
+    RESERVED.contains(&topic) || topic.starts_with("loop.")
+}
+
+/// What a joined event ends with.
+pub(crate) const JOINED: &str = ".parallel.joined";
 
 /// The settings of a loop, as they stand in its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,7 +210,13 @@ impl Cast {
     }
 
     /// Who acts after an event: whoever any entry names, in the order of the entries, or else everybody.
+    /// A joined event that no entry names is followed as the one that it is about.
     pub(crate) fn suggested(&self, event: &str) -> Vec<usize> {
+        let is_named = |event: &str| self.handoff.iter().any(|(known, _)| known.means(event));
+        let event = match event.strip_suffix(JOINED) {
+            Some(base) if !is_named(event) => base,
+            _ => event,
+        };
         let mut roles = Vec::new();
         for (_, named) in self.handoff.iter().filter(|(known, _)| known.means(event)) {
             for role in named {
@@ -203,6 +226,12 @@ impl Cast {
             }
         }
         if roles.is_empty() { (0..self.roles()).collect() } else { roles }
+    }
+
+    /// Who acts after an event, as the journal lists them.
+    pub(crate) fn acting(&self, event: &str) -> String {
+        let roles = self.suggested(event).into_iter().map(|role| format!("r{role}"));
+        roles.collect::<Vec<_>>().join(",")
     }
 
     /// What may be said after an event; nothing is anything.

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use autoloop_testkit::{Dice, Script, Seed, SimDisk};
 
+use crate::chained::Chained;
+use crate::place::Place;
 use crate::rules::{Cadence, Cast, Rules, one_of};
 
 pub(crate) const CONFIG: &str = "/p/autoloops.toml";
 pub(crate) const TOPOLOGY: &str = "/p/topology.toml";
+pub(crate) const STATE: &str = "/p/.autoloop";
 pub(crate) const JOURNAL: &str = "/p/.autoloop/journal.jsonl";
 /// How long a backend may take.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -26,6 +29,19 @@ pub(crate) struct Setup {
     pub(crate) edits: bool,
     /// Whether agents print more than can be held in memory.
     pub(crate) is_loud: bool,
+    /// What binds waves, if there are any.
+    pub(crate) waves: Option<Waves>,
+    /// The chain that such loops are the steps of, if there is one.
+    pub(crate) chain: Option<Chained>,
+}
+
+/// What binds waves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waves {
+    /// The most branches.
+    pub(crate) most: u64,
+    /// How long a branch may take.
+    pub(crate) timeout: Duration,
 }
 
 /// When records are forced to the disk.
@@ -39,6 +55,7 @@ pub(crate) enum Sync {
 /// An agent started for an iteration, or for the review before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
+    pub(crate) place: Place,
     pub(crate) iteration: u64,
     pub(crate) is_review: bool,
 }
@@ -70,7 +87,39 @@ impl Setup {
             forges: dice.chance(1, 5),
             edits: dice.chance(1, 3),
             is_loud: false,
+            waves: None,
+            chain: None,
         }
+    }
+
+    /// A loop whose agents ask for waves. Nobody edits its files: branches would race each other.
+    pub(crate) fn with_waves(seed: Seed, dice: &mut Dice) -> Self {
+        let mut setup = Setup::any(seed, dice);
+        setup.edits = false;
+        setup.rules.max = 2 + dice.below(2);
+        setup.waves = Some(Waves {
+            most: 1 + dice.below(5),
+            timeout: Duration::from_secs(*dice.pick(&[2, 30, 90, 600])),
+        });
+        setup
+    }
+
+    /// Loops in sequence, with waves in some.
+    pub(crate) fn with_chain(seed: Seed, dice: &mut Dice) -> Self {
+        let mut setup = Setup::any(seed, dice);
+        setup.edits = false;
+        setup.rules.max = setup.rules.max.min(3);
+        if dice.chance(1, 4) {
+            setup.waves = Some(Waves { most: 2, timeout: Duration::from_secs(30) });
+        }
+        setup.chain = Some(Chained::any(dice));
+        setup
+    }
+
+    /// How long the backend of a turn may take.
+    pub(crate) fn deadline(&self, turn: Turn) -> Duration {
+        let of_branches = self.waves.filter(|_| turn.place.is_branch());
+        of_branches.map_or(DEADLINE, |waves| waves.timeout.min(DEADLINE))
     }
 
     /// Puts the files of the loop in place.
@@ -88,14 +137,22 @@ impl Setup {
             DEADLINE.as_millis(),
             DEADLINE.as_millis()
         );
-        disk.set_contents(CONFIG, (rules.config() + &rest).as_bytes());
+        let waves = self.waves.map_or_else(String::new, |waves| {
+            format!(
+                "parallel.enabled = true\nparallel.max_branches = {}\n\
+                 parallel.branch_timeout_ms = {}\n",
+                waves.most,
+                waves.timeout.as_millis()
+            )
+        });
+        disk.set_contents(CONFIG, (rules.config() + &rest + &waves).as_bytes());
         disk.set_contents(TOPOLOGY, rules.topology().as_bytes());
     }
 
     /// The dice of one side of an agent: the same whenever it is started for the same turn.
     pub(crate) fn dice(&self, turn: Turn, side: Side) -> Dice {
-        let place = turn.iteration * 8 + u64::from(turn.is_review) * 4 + side as u64;
-        let mut dice = Seed(self.seed.0 ^ (place << 20)).dice();
+        let number = turn.iteration * 8 + u64::from(turn.is_review) * 4 + side as u64;
+        let mut dice = Seed(self.seed.0 ^ (number << 20) ^ (turn.place.number() << 36)).dice();
         dice.fork()
     }
 
@@ -114,9 +171,13 @@ impl Setup {
             1 => format!("so {word} then").into_bytes(),
             2 => dice.bytes(20),
             3 => Vec::new(),
+            // More than a prompt has room for.
+            4 if turn.place.is_branch() && dice.chance(1, 4) => b"much ado\n".repeat(8_000),
             _ => b"worked on it\n".to_vec(),
         };
-        let (script, code, timed_out) = match dice.below(60) {
+        let deadline = self.deadline(turn);
+        let sides = if turn.place.is_branch() { 24 } else { 60 };
+        let (script, code, timed_out) = match dice.below(sides) {
             0 => (Script::hangs(), 143, true),
             1 => (Script::hangs().ignoring_terminate(), 137, true),
             2 => (Script::is_lost(), 125, false),
@@ -124,7 +185,7 @@ impl Setup {
             4 => (Script::never_starts(std::io::ErrorKind::NotFound), 127, false),
             5..8 => {
                 let takes = Duration::from_secs(dice.below(400));
-                match takes < DEADLINE {
+                match takes < deadline {
                     true => (Script::exits(0).taking(takes), 0, false),
                     false => (Script::exits(0).taking(takes), 143, true),
                 }
@@ -170,6 +231,16 @@ impl Setup {
             _ => return None,
         }
         Some((Edit::To(rules), redo))
+    }
+}
+
+impl Setup {
+    /// The rules as they hold for a run.
+    pub(crate) fn rules_of(&self, place: Place, rules: &Rules) -> Rules {
+        match place.is_branch() {
+            true => Rules { max: 1, review: Cadence::Never, ..rules.clone() },
+            false => rules.clone(),
+        }
     }
 }
 

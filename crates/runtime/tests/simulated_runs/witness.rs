@@ -9,6 +9,7 @@ use autoloop_core::record::pieces;
 use autoloop_testkit::SimDisk;
 use autoloop_testkit::sandbox::tell;
 
+use crate::family::Family;
 use crate::judge::{Author, Judge, Loads};
 use crate::rules::Rules;
 use crate::setup::{CONFIG, Edit, JOURNAL, Redo, Setup, Sync, Turn};
@@ -19,9 +20,9 @@ const MOST_LOOKS: u64 = 100_000;
 pub(crate) struct Witness {
     setup: Setup,
     disk: SimDisk,
-    /// The run that is watched; others are none of our business.
+    /// The run or chain that is watched, with all that belongs to it; others are none of our business.
     pub(crate) run: String,
-    pub(crate) judge: Judge,
+    pub(crate) family: Family,
     author: Author,
     /// Who wrote from which byte on.
     spans: Vec<(usize, Author)>,
@@ -53,7 +54,7 @@ impl Witness {
             setup: setup.clone(),
             disk: disk.clone(),
             run: String::new(),
-            judge: Judge::new(setup),
+            family: Family::new(setup, ""),
             author: Author::Harness,
             spans: Vec::new(),
             judged: 0,
@@ -109,14 +110,17 @@ impl Witness {
         let start = self.judged;
         if self.restarts.iter().any(|&at| self.harness_since <= at && at <= start) {
             self.harness_since = start + 1;
-            self.judge.lost_its_harness();
+            self.family.lost_its_harness();
         }
         // What the harness cut off again may come back with the power.
         let span = self.spans.iter().rfind(|(from, _)| *from <= start);
         let author = span.map_or(Author::Harness, |(_, author)| *author);
         for piece in pieces(line) {
             let Ok(record) = &piece.content else { continue };
-            if record.run() != self.run {
+            let run = record.run();
+            if !self.family.knows(&run) {
+                let is_ours = author == Author::Harness && run.starts_with(&self.run);
+                assert!(!is_ours || run.is_empty(), "the harness speaks of {run}");
                 continue;
             }
             self.records += 1;
@@ -126,7 +130,7 @@ impl Witness {
             }
             let rules = self.loads.get(&start).or(self.files.as_ref());
             let rules = rules.cloned().unwrap_or_else(|| self.good_rules());
-            if self.judge.hear(author, record, &rules) == Loads::Yes {
+            if self.family.hear(author, record, &rules) == Loads::Yes {
                 self.loads.insert(start, rules);
             }
         }
@@ -139,9 +143,9 @@ impl Witness {
     }
 
     /// An agent is started. Everything that led to it is on the disk.
-    pub(crate) fn agent_starts(&mut self, turn: Turn) {
+    pub(crate) fn agent_starts(&mut self, run: &str, turn: Turn) {
         self.now_writes(Author::Agent);
-        self.judge.agent_starts(turn);
+        self.family.agent_starts(run, turn);
         if self.setup.sync != Sync::Never {
             self.acknowledge();
         }
@@ -154,7 +158,7 @@ impl Witness {
     }
 
     fn edit(&self, turn: Turn) -> Option<(Edit, Redo)> {
-        self.setup.edit(turn, self.judge.rules.as_ref()?)
+        self.setup.edit(turn, self.rules_in_force()?)
     }
 
     /// The agent does to the files of the loop what it does.
@@ -182,7 +186,11 @@ impl Witness {
 
     /// The last ones that could be used.
     fn good_rules(&self) -> Rules {
-        self.judge.rules.as_ref().unwrap_or(&self.setup.rules).clone()
+        self.rules_in_force().unwrap_or(&self.setup.rules).clone()
+    }
+
+    fn rules_in_force(&self) -> Option<&Rules> {
+        self.family.head().and_then(|judge: &Judge| judge.rules.as_ref())
     }
 
     /// Somebody was told that what he wrote is there to stay.
@@ -213,8 +221,8 @@ impl Witness {
 
     /// Judges a run from the first byte on.
     pub(crate) fn watch(&mut self, run: String) {
+        self.family = Family::new(&self.setup, &run);
         self.run = run;
-        self.judge = Judge::new(&self.setup);
         (self.judged, self.harness_since) = (0, 0);
         self.fragment = self.disk.contents_from(JOURNAL, 0).unwrap_or_default();
         self.judge_lines();

@@ -1,6 +1,6 @@
 //! The `chains.toml` of a project.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use autoloop_core::chain::{Definitions, StepDefinition, UnknownKey};
@@ -15,12 +15,26 @@ use crate::failure::Failure;
 /// The most unknown keys that are told of.
 const MOST_TOLD: usize = 5;
 
-/// The chains of a project; none if it has no file of them. What is wrong with the file is shown.
-pub(super) fn read(dir: &Path, world: &World) -> Result<Definitions, Failure> {
+/// The text of the file, and where it is; nothing if there is none.
+fn text(dir: &Path, world: &World) -> Result<(PathBuf, Arc<str>), Failure> {
     let path = dir.join("chains.toml");
     let text = read_text(&*world.disk, &path, LONGEST as u64)
         .map_err(|why| Failure::usage(format!("cannot read {}: {why}", path.display())))?;
-    let text: Arc<str> = text.unwrap_or_default().into();
+    Ok((path, text.unwrap_or_default().into()))
+}
+
+/// The chains of a project, for a run that goes on whatever is wrong with them.
+pub(super) fn read_quietly(dir: &Path, world: &World) -> Result<Definitions, String> {
+    let (_, text) = text(dir, world).map_err(|failure| failure.message().to_owned())?;
+    match Definitions::read(&text) {
+        Ok((definitions, _)) => Ok(definitions),
+        Err(bad) => Err(bad.to_string()),
+    }
+}
+
+/// The chains of a project; none if it has no file of them. What is wrong with the file is shown.
+pub(super) fn read(dir: &Path, world: &World) -> Result<Definitions, Failure> {
+    let (path, text) = text(dir, world)?;
     let problem = |severity, span, message| Problem {
         severity,
         name: path.display().to_string(),

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use autoloop_core::chain::{Budget, Definition, Definitions};
 use autoloop_runtime::world::World;
 
 use super::file;
+use crate::commands::json::Json;
 use crate::commands::run::which::existing;
 use crate::failure::Failure;
 use crate::terminal;
@@ -15,11 +17,17 @@ pub(super) struct Args {
     /// The project.
     #[arg(default_value = ".")]
     dir: PathBuf,
+    /// Print them as JSON, with how far chains may go.
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let dir = existing(&args.dir)?;
-    let chains = file::read(&dir, world)?.chains;
+    let Definitions { chains, budget } = file::read(&dir, world)?;
+    if args.json {
+        return Ok(terminal::print(&format!("{}\n", json(&chains, budget)))?);
+    }
     if chains.is_empty() {
         return Ok(terminal::print(&format!(
             "there are no chains in {}\n",
@@ -27,9 +35,31 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         ))?);
     }
     let width = chains.iter().map(|chain| chain.name.chars().count()).max().unwrap_or(0);
-    let line = |chain: &autoloop_core::chain::Definition| {
+    let line = |chain: &Definition| {
         let steps: Vec<&str> = chain.steps.iter().map(|step| step.preset.as_str()).collect();
         format!("{:width$}  {}\n", chain.name, steps.join(", "))
     };
     Ok(terminal::print(&chains.iter().map(line).collect::<String>())?)
+}
+
+fn json(chains: &[Definition], budget: Budget) -> Json {
+    let chain = |chain: &Definition| {
+        Json::Object(vec![
+            ("name", chain.name.as_str().into()),
+            ("steps", Json::texts(chain.steps.iter().map(|step| &step.preset))),
+        ])
+    };
+    Json::Object(vec![
+        ("chains", Json::List(chains.iter().map(chain).collect())),
+        (
+            "budget",
+            Json::Object(vec![
+                ("max_depth", budget.max_depth.into()),
+                ("max_steps", budget.max_steps.into()),
+                ("max_runtime_ms", budget.max_runtime_ms.into()),
+                ("max_children", budget.max_children.into()),
+                ("max_consecutive_failures", budget.max_consecutive_failures.into()),
+            ]),
+        ),
+    ])
 }

@@ -1,6 +1,8 @@
 //! What a person sees of a chain at its end.
 
-use autoloop_core::chain::{Chain, Outcome};
+use autoloop_core::chain::{Chain, DEEPEST, Outcome, Tree};
+use autoloop_runtime::drive::chains;
+use autoloop_runtime::journal::FileJournal;
 use autoloop_runtime::process::Interrupts;
 
 use crate::commands::json::Json;
@@ -17,13 +19,17 @@ pub(in crate::commands) struct Manner {
 }
 
 /// Says how a chain ended.
-pub(super) fn conclude(chain: &Chain, manner: Manner) -> Result<(), Failure> {
-    let outcome = chain.outcome.as_deref().unwrap_or("unfinished");
+pub(super) fn conclude(
+    chain: &Chain,
+    journal: &FileJournal,
+    manner: Manner,
+) -> Result<(), Failure> {
     let text = match manner.json {
-        true => format!("{}\n", json(chain, outcome)),
+        true => format!("{}\n", json(chain, Tree::new(&chains(journal)?), 0)),
         false => format!(
-            "chain {}: {outcome} after {} of {} steps\n",
+            "chain {}: {} after {} of {} steps\n",
             chain.id,
+            outcome(chain),
             chain.ended(),
             chain.presets().len()
         ),
@@ -31,19 +37,27 @@ pub(super) fn conclude(chain: &Chain, manner: Manner) -> Result<(), Failure> {
     Ok(terminal::print(&text)?)
 }
 
-fn json(chain: &Chain, outcome: &str) -> Json {
+fn outcome(chain: &Chain) -> &str {
+    chain.outcome.as_deref().unwrap_or("unfinished")
+}
+
+/// A chain with those that its steps asked for, no deeper than chains can be.
+fn json(chain: &Chain, tree: Tree<'_>, depth: usize) -> Json {
     let steps = chain.steps.iter().map(|step| {
+        let run = step.run.as_deref();
+        let below = run.filter(|_| depth < DEEPEST).into_iter().flat_map(|run| tree.below(run));
         Json::Object(vec![
             ("step", step.number.into()),
             ("preset", step.preset.as_str().into()),
-            ("run", step.run.as_deref().into()),
+            ("run", run.into()),
             ("stop_reason", step.stop_reason.as_deref().into()),
+            ("chains", Json::List(below.map(|below| json(below, tree, depth + 1)).collect())),
         ])
     });
     Json::Object(vec![
         ("chain", chain.id.as_str().into()),
         ("name", chain.start.as_ref().map(|start| start.name.as_str()).into()),
-        ("outcome", outcome.into()),
+        ("outcome", outcome(chain).into()),
         ("steps", Json::List(steps.collect())),
     ])
 }

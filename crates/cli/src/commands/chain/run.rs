@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     if args.dry_run {
         return Ok(terminal::print(&dry_run(name, &plan.steps))?);
     }
-    begin(name, &plan, &definitions, (manner, world))
+    begin(name, plan, &definitions, (manner, world))
 }
 
 /// Carries out the steps that somebody listed.
@@ -100,7 +100,7 @@ pub(in crate::commands) fn run_listed(
     let steps = definitions.listed(names).map_err(|fault| Failure::usage(fault.to_string()))?;
     let plan = Plan { dir, objective, overrides, steps };
     plan.check(world)?;
-    begin(names, &plan, &definitions, (manner, world))
+    begin(names, plan, &definitions, (manner, world))
 }
 
 fn dry_run(name: &str, steps: &[StepDefinition]) -> String {
@@ -115,21 +115,22 @@ fn dry_run(name: &str, steps: &[StepDefinition]) -> String {
 
 fn begin(
     name: &str,
-    plan: &Plan,
+    plan: Plan,
     definitions: &Definitions,
     (manner, world): (Manner, &World),
 ) -> Result<(), Failure> {
-    let outline = outline(plan, world)?;
+    let outline = outline(&plan, world)?;
     let journal = journal(&outline, world);
     let start = ChainStart {
         name: name.to_owned(),
         steps: names(&plan.steps),
         step_count: plan.steps.len() as u64,
         objective: plan.objective.clone(),
+        parent_id: None,
     };
     let id = claim_chain_id(&outline, world)?;
     let drive = ChainDrive::begin(scene(&outline, &journal, definitions, world), &id, start)?;
-    carry_out(drive, plan, (manner, world))
+    carry_out(drive, plan, &journal, (manner, world))
 }
 
 fn resume(
@@ -148,7 +149,7 @@ fn resume(
     plan.steps = steps_of(&chain, &start.name, &definitions)?;
     plan.check(world)?;
     let drive = ChainDrive::resume(scene(&outline, &journal, &definitions, world), &chain.id)?;
-    carry_out(drive, &plan, (manner, world))
+    carry_out(drive, plan, &journal, (manner, world))
 }
 
 /// The steps that a chain was begun with. What `chains.toml` says about their agents counts as it is now.
@@ -189,6 +190,7 @@ fn chain_to_resume(
     if !id.is_empty() {
         return match found(id)? {
             None => nothing(format!("there is no chain '{id}' in {path}")),
+            Some(chain) if chain.parent().is_some() => Err(not_alone(&chain)),
             Some(chain) if chain.outcome == Some(Outcome::AllStepsComplete.to_string()) => {
                 nothing(format!("chain '{id}' is complete"))
             }
@@ -196,7 +198,7 @@ fn chain_to_resume(
         };
     }
     // What somebody forged may say that a chain ended: each is asked for by its own records.
-    for chain in chains(journal)?.iter().rev() {
+    for chain in chains(journal)?.iter().rev().filter(|chain| chain.parent().is_none()) {
         if let Some(chain) = found(&chain.id)?.filter(Chain::is_unfinished) {
             return Ok(chain);
         }
@@ -204,9 +206,17 @@ fn chain_to_resume(
     nothing(format!("there is no unfinished chain in {path}"))
 }
 
+/// A chain that a run asked for goes on with its run, which is to be told how it ends.
+fn not_alone(chain: &Chain) -> Failure {
+    let parent = chain.parent().unwrap_or_default();
+    Failure::usage(format!("chain '{}' belongs to run '{parent}', which asked for it", chain.id))
+        .hint(format!("`autoloop run --resume={parent}` goes on with both, unless they ended"))
+}
+
 fn carry_out(
     drive: ChainDrive<'_>,
-    plan: &Plan,
+    plan: Plan,
+    journal: &FileJournal,
     (manner, world): (Manner, &World),
 ) -> Result<(), Failure> {
     let interrupts = listen()?;
@@ -217,9 +227,10 @@ fn carry_out(
         interrupts: &interrupts,
         tell: &mut |progress| reporter.tell(progress),
         ready: None,
+        traces: None,
     };
     let chain = drive.run(&mut runner)?;
-    conclude(&chain, manner)?;
+    conclude(&chain, journal, manner)?;
     verdict(&chain, &interrupts)
 }
 

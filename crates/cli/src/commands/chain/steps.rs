@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use autoloop_core::chain::StepDefinition;
+use autoloop_core::chain::{StepDefinition, changed_files};
 use autoloop_core::run::Run;
-use autoloop_runtime::drive::{DriveError, Progress, Ready, Steps};
+use autoloop_runtime::drive::{DriveError, Preparation, Progress, Ready, Steps};
+use autoloop_runtime::permissions::Traces;
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::{Overrides, Project};
 use autoloop_runtime::world::World;
@@ -16,6 +17,7 @@ use crate::diagnostic;
 use crate::failure::Failure;
 
 /// What all steps of a chain have in common, and what tells them apart.
+#[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// The project that they work in.
     pub(super) dir: PathBuf,
@@ -77,12 +79,14 @@ impl Plan {
 
 /// Carries out the steps of a plan.
 pub(super) struct Runner<'a> {
-    pub(super) plan: &'a Plan,
+    pub(super) plan: Plan,
     pub(super) world: &'a World,
     pub(super) interrupts: &'a Interrupts,
     pub(super) tell: &'a mut dyn FnMut(Progress<'_>),
     /// The step that was made ready.
     pub(super) ready: Option<Errand>,
+    /// The project as it was before the last step.
+    pub(super) traces: Option<Traces>,
 }
 
 impl Runner<'_> {
@@ -93,6 +97,9 @@ impl Runner<'_> {
     }
 
     fn drive(&mut self, errand: &Errand) -> Result<Run, Failure> {
+        let outline = errand.project.outline(&*self.world.disk).map_err(diagnostic::refuse)?;
+        // What cannot be found out is not told.
+        self.traces = Traces::begin(&self.plan.dir, &outline.files.state_dir).ok();
         let told = &mut *self.tell;
         run::drive(errand, (self.world, self.interrupts), told).map(|driven| driven.run)
     }
@@ -101,7 +108,7 @@ impl Runner<'_> {
 impl Steps for Runner<'_> {
     type Error = Failure;
 
-    fn prepare(&mut self, step: u64) -> Result<Ready, Failure> {
+    fn prepare(&mut self, step: u64) -> Result<Preparation, Failure> {
         let step = self.step(step)?;
         let choice = self.plan.choice(step)?;
         let errand = Errand::begin(choice, self.plan.overrides(step), self.world)?;
@@ -113,7 +120,7 @@ impl Steps for Runner<'_> {
         };
         let ready = Ready { run, loop_dir: errand.project.loop_dir.clone() };
         self.ready = Some(errand);
-        Ok(ready)
+        Ok(Preparation::Ready(ready))
     }
 
     fn begin(&mut self) -> Result<Run, Failure> {
@@ -127,6 +134,11 @@ impl Steps for Runner<'_> {
         let overrides = self.plan.overrides(self.step(step)?);
         let errand = Errand::resume(&self.plan.dir, run, overrides, self.world)?;
         self.drive(&errand)
+    }
+
+    fn files(&self) -> Option<String> {
+        let files = self.traces.as_ref()?.files().ok()?;
+        changed_files(files.into_iter().map(|path| path.to_string_lossy().into_owned()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use autoloop_core::chain::{Chain, Format};
+use autoloop_core::chain::{Format, Tree};
 use autoloop_runtime::drive::chains;
 use autoloop_runtime::world::World;
 
@@ -12,11 +12,14 @@ use crate::failure::Failure;
 use crate::terminal;
 
 /// How far a chain is: its steps, their runs, and how they ended.
+///
+/// Below a step stand the chains that its run asked for.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The project whose journal is read [default: the one of the environment, or this directory].
     project_dir: Option<PathBuf>,
-    /// The chain, by its id [default: the one that began last].
+    /// The chain, by its id [default: the one that began last, with
+    /// those that it belongs to].
     #[arg(long, value_name = "ID")]
     chain: Option<String>,
     /// How to print it: md, terminal or json.
@@ -28,12 +31,16 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let journal = settings::locate(args.project_dir.as_deref(), world)?.journal(world);
     let chains = chains(&journal).map_err(drive_failure)?;
     let path = journal.path().display();
-    let found: Option<&Chain> = match &args.chain {
-        Some(id) => chains.iter().find(|chain| chain.id == *id),
-        None => chains.last(),
+    let tree = Tree::new(&chains);
+    let shown = match &args.chain {
+        Some(id) => {
+            let found = chains.iter().find(|chain| chain.id == *id);
+            found.map(|chain| tree.render(chain, args.format))
+        }
+        None => tree.render_latest(args.format),
     };
-    match (found, &args.chain, chains.last()) {
-        (Some(chain), ..) => Ok(terminal::print(&chain.render(args.format))?),
+    match (shown, &args.chain, chains.last()) {
+        (Some(shown), ..) => Ok(terminal::print(&shown)?),
         (None, Some(id), Some(last)) => {
             Err(Failure::failed(format!("there is no chain '{id}' in {path}"))
                 .hint(format!("the latest chain is '{}'", last.id)))

@@ -38,7 +38,7 @@ pub(super) struct ReleaseArgs {
     /// Which one.
     id: String,
     /// Who gives it back [default: your user name].
-    #[arg(long = "as", value_name = "NAME", conflicts_with = "force")]
+    #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
     /// Take it away from whoever has it.
     #[arg(long)]
@@ -96,7 +96,7 @@ fn nothing(queue: &Builtin<'_>) -> Failure {
 pub(super) fn release(args: &ReleaseArgs, queue: &Builtin<'_>) -> Result<(), Failure> {
     let who = who(args.name.as_deref());
     let whose = if args.force { Whose::Anybodys } else { Whose::Of(&who) };
-    queue.release_claim(&args.id, whose, &args.reason)?;
+    queue.release_task(&args.id, whose, (&who, &args.reason))?;
     let json = args.json.then(|| Json::Object(vec![("id", args.id.as_str().into())]));
     tell(&format!("{} was given back", args.id), json)
 }

@@ -102,7 +102,7 @@ fn words_about_a_failure_are_no_answer() {
     let synthetic = r#"{"type":"assistant","error":"rate_limit","is_api_error_message":true,"message":{"content":[{"type":"text","text":"API Error"}]}}"#;
     let answer = decode(&[INIT, synthetic].join("\n"));
     assert_eq!((&answer.text[..], answer.outcome), ("", Outcome::Silent));
-    let answer = decode(&[&says("before"), synthetic].map(|line| &line[..]).join("\n"));
+    let answer = decode(&format!("{}\n{synthetic}", says("before")));
     assert_eq!((&answer.text[..], answer.outcome), ("before", Outcome::Unfinished));
 }
 
@@ -156,7 +156,8 @@ fn a_result_that_is_too_long_is_no_answer() {
     let result = format!(r#"{{"type":"result","subtype":"success","result":"{giant}"}}"#);
     let answer = decode_by(result.as_bytes(), 65536);
     assert_eq!(answer.outcome, Outcome::Failed("its result is too long to be read".to_owned()));
-    let tool = TOOL.replace("Bash", &giant);
+    let tool = TOOL.replace("\"tool_use_id\":\"t\"", &format!("\"tool_use_id\":\"{giant}\""));
+    assert!(tool.len() > giant.len());
     assert_eq!(decode(&format!("{tool}\n{}", done("done"))).unreadable, 0);
 }
 

@@ -328,6 +328,8 @@ fn any_order() -> impl Strategy<Value = IterationOrder> {
             completion: Completion { event: text(17), promise: text(18), required_events: list(9) },
             max_branches: Some(3),
             joined: None,
+            chains: Some(3),
+            returned: Vec::new(),
             scratchpad: String::new(),
             tools: Tools { bin: text(19), state_dir: text(0), loop_dir: text(0) },
             budgets: Budgets {
@@ -338,6 +340,7 @@ fn any_order() -> impl Strategy<Value = IterationOrder> {
                 note: short,
                 name: short,
                 branches: long,
+                chains: long,
             },
         }
     })
@@ -360,9 +363,28 @@ proptest! {
     }
 
     #[test]
+    fn what_chains_left_stays_between_fences_and_within_its_budget(
+        text in "(?s)[a`\n]{0,80}\n\nObjective:\nforged\n[`\n]{0,9}",
+        count in 1..5usize,
+        budget in 0..200usize,
+    ) {
+        let mut order = order();
+        let output = excerpt::Shortened::new(&text, 1_000);
+        let chain = Returned { chain: text.clone(), outcome: text.clone(), output };
+        let bare = excerpt::length(&render(&order));
+        order.returned = vec![chain; count];
+        order.budgets.chains = budget;
+        let prompt = render(&order);
+        let ours = 200 + count * (2 * excerpt::length(&text) + 300);
+        prop_assert!(excerpt::length(&prompt) <= bare + budget + ours);
+        let before = prompt.split("\nWhat the chains left:\n").next().unwrap_or_default();
+        prop_assert_eq!(before.matches("\nObjective:\n").count(), 1);
+    }
+
+    #[test]
     fn any_text_can_be_rendered(text in any::<String>(), limit in 0..40usize) {
         let mut order = order();
-        order.budgets = Budgets { objective: limit, handoff: limit, instructions: limit, role: limit, note: limit, name: limit, branches: limit };
+        order.budgets = Budgets { objective: limit, handoff: limit, instructions: limit, role: limit, note: limit, name: limit, branches: limit, chains: limit };
         order.run = text.clone();
         order.objective = text.clone();
         order.harness_instructions = text.clone();

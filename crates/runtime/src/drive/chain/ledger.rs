@@ -1,14 +1,16 @@
 //! The records of one chain, as its harness knows them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use autoloop_core::chain::Chain;
 use autoloop_core::provenance::{Mark, claim};
-use autoloop_core::record::{Glance, Record, print};
+use autoloop_core::record::{ChainSpawned, Glance, Record, print};
+use autoloop_core::run_id::RunId;
 
-use super::{ChainScene, DriveError, chain_dir};
+use super::{ChainScene, DriveError, chain_dir, create_dirs};
 use crate::drive::ledger::unwritable;
 use crate::drive::notebook::{Notebook, Noted};
 use crate::journal::{Append, FileJournal, Journal, NewRecord, Position};
@@ -101,33 +103,65 @@ pub fn chains(journal: &FileJournal) -> Result<Vec<Chain>, DriveError> {
     Ok(chains)
 }
 
-/// A chain by what its harness noted, or by all that is said where nothing was noted. A copy of a
-/// record of ours is not ours: the first one is.
-fn known(journal: &FileJournal, id: &str, noted: Noted) -> Result<(Chain, Vec<Mark>), DriveError> {
-    let mut left: Option<HashMap<Mark, u32>> = match noted {
-        Noted::Nothing => None,
-        Noted::All(marks) => Some(marks.into_iter().fold(HashMap::new(), |mut left, mark| {
-            *left.entry(mark).or_default() += 1;
-            left
-        })),
-    };
-    let mut is_own = |mark: &Mark| match &mut left {
-        None => true,
-        Some(left) => match left.get_mut(mark) {
-            Some(count @ 1..) => {
-                *count -= 1;
-                true
+/// All chains of a journal by the records of their own harnesses, and every id that somebody has.
+pub(super) struct Census {
+    /// The chains, in the order in which they began.
+    pub(super) chains: Vec<Chain>,
+    /// The ids of runs and of chains, also of those that are about to begin.
+    pub(super) ids: HashSet<String>,
+}
+
+/// Notes that nothing is on record yet about a chain that is to be: whatever claims to be is forged.
+pub(super) fn reserve(scene: ChainScene<'_>, spawned: &ChainSpawned) -> Result<(), DriveError> {
+    let dir = chain_dir(scene.state_dir, &spawned.chain_id);
+    create_dirs(&dir, scene.world)?;
+    Notebook::begin(&dir, &[], scene.world).map(drop).map_err(unwritable)
+}
+
+/// Counts chains and runs.
+pub(super) fn census(scene: ChainScene<'_>) -> Result<Census, DriveError> {
+    let mut found: Vec<(Chain, Sieve)> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    let mut ids = HashSet::new();
+    scene.journal.read(Position::START, &mut |line| {
+        line.records(|record| {
+            let id = record.run();
+            if !ids.contains(&*id) {
+                ids.insert(id.clone().into_owned());
             }
-            _ => false,
-        },
-    };
+            if record.has_payload() || !record.topic().starts_with("chain.") {
+                return;
+            }
+            ids.extend(record.field("chain_id").map(Cow::into_owned));
+            let place = *places.entry(id.clone().into_owned()).or_insert_with(|| {
+                let noted = match RunId::is_safe(&id) {
+                    true => Noted::read(&chain_dir(scene.state_dir, &id), &*scene.world.disk),
+                    false => Noted::Nothing,
+                };
+                found.push((Chain::new(id), Sieve::new(noted)));
+                found.len() - 1
+            });
+            let (chain, sieve) = &mut found[place];
+            if sieve.own(record).is_some() {
+                chain.apply(record);
+            }
+        });
+        ControlFlow::Continue(())
+    })?;
+    let chains = found.into_iter().map(|(chain, _)| chain);
+    Ok(Census { chains: chains.filter(|chain| chain.start.is_some()).collect(), ids })
+}
+
+/// A chain by what its harness noted, or by all that is said where nothing was noted.
+fn known(journal: &FileJournal, id: &str, noted: Noted) -> Result<(Chain, Vec<Mark>), DriveError> {
+    let mut sieve = Sieve::new(noted);
     let (mut chain, mut marks) = (Chain::new(id), Vec::new());
     journal.read(Position::START, &mut |line| {
         line.records(|record| {
             if record.run() != id {
                 return;
             }
-            if let Some(mark) = claim(record).filter(&mut is_own) {
+            if let Some(mark) = sieve.own(record) {
                 chain.apply(record);
                 marks.push(mark);
             }
@@ -135,4 +169,30 @@ fn known(journal: &FileJournal, id: &str, noted: Noted) -> Result<(Chain, Vec<Ma
         ControlFlow::Continue(())
     })?;
     Ok((chain, marks))
+}
+
+/// Lets the records through that a harness noted, or all where it noted nothing. A copy of a record of
+/// ours is not ours: the first one is.
+struct Sieve(Option<HashMap<Mark, u32>>);
+
+impl Sieve {
+    fn new(noted: Noted) -> Sieve {
+        Sieve(match noted {
+            Noted::Nothing => None,
+            Noted::All(marks) => Some(marks.into_iter().fold(HashMap::new(), |mut left, mark| {
+                *left.entry(mark).or_default() += 1;
+                left
+            })),
+        })
+    }
+
+    /// The mark of a record of the harness.
+    fn own(&mut self, record: &Glance<'_>) -> Option<Mark> {
+        let mark = claim(record)?;
+        if let Some(left) = &mut self.0 {
+            let count = left.get_mut(&mark).filter(|count| **count > 0)?;
+            *count -= 1;
+        }
+        Some(mark)
+    }
 }

@@ -38,7 +38,9 @@ pub(super) fn read<'a>(
     journal.read(Position::START, &mut |line| {
         line.records(|record| {
             let id = record.run();
-            if let Some(found) = all.iter_mut().find(|found| found.run.id == id) {
+            // A step that could not begin has no run.
+            let found = all.iter_mut().find(|found| !id.is_empty() && found.run.id == id);
+            if let Some(found) = found {
                 found.run.apply(record);
                 found.scratchpad.apply(record);
                 found.coordination.apply(record);
@@ -63,5 +65,7 @@ fn report(gathered: Gathered<'_>) -> Report {
             false => coordination.render(Format::Markdown),
         },
         run: run.id,
+        files: step.files.clone().unwrap_or_default(),
+        detail: step.detail.clone().unwrap_or_default(),
     }
 }

@@ -1,8 +1,5 @@
 //! Chains that were cut off, interrupted or failed, and go on.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-#![cfg(target_os = "linux")]
-
-mod chains;
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +10,7 @@ use autoloop_testkit::sandbox::{Reaped, until};
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
 
-use chains::{BOTH, chain_id, count, project, prompts};
+use crate::chains::{BOTH, chain_id, count, project, prompts};
 
 /// Waits in the second step until there is a file `go`.
 const WAITS: &str = "if [ $L = two ]; then touch waiting; while [ ! -e go ]; do sleep 0.02; done; fi; echo $L >> done; $T emit task.complete";
@@ -103,7 +100,7 @@ fn the_steps_of_a_chain_that_goes_on_are_those_that_it_had() {
 }
 
 /// Copies a directory, but for the views that are kept beside a journal.
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().flatten() {
         let to = to.join(entry.file_name());

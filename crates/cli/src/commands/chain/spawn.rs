@@ -1,0 +1,83 @@
+//! The chains that a run asks for while it goes on.
+
+use std::path::PathBuf;
+
+use autoloop_core::chain::{Definitions, StepDefinition};
+use autoloop_core::run::Run;
+use autoloop_runtime::drive::{DriveError, Loops, Preparation, Progress, Steps, StepsOrder};
+use autoloop_runtime::process::Interrupts;
+use autoloop_runtime::project::Overrides;
+use autoloop_runtime::world::World;
+
+use super::file;
+use super::steps::{Plan, Runner};
+use crate::failure::{Failure, Kind};
+
+/// The loops that a run may ask for: those of its project, with the flags that it has itself.
+pub(in crate::commands) struct Spawner<'a> {
+    pub(in crate::commands) dir: PathBuf,
+    pub(in crate::commands) overrides: Overrides,
+    pub(in crate::commands) world: &'a World,
+    pub(in crate::commands) interrupts: &'a Interrupts,
+}
+
+impl Spawner<'_> {
+    fn plan(&self, order: StepsOrder) -> Plan {
+        let StepsOrder { objective, steps } = order;
+        Plan { dir: self.dir.clone(), objective, overrides: self.overrides.clone(), steps }
+    }
+}
+
+impl Loops for Spawner<'_> {
+    fn definitions(&self) -> Result<Definitions, String> {
+        file::read_quietly(&self.dir, self.world)
+    }
+
+    fn unfit(&self, steps: &[StepDefinition]) -> Option<String> {
+        let plan = self.plan(StepsOrder { objective: None, steps: steps.to_vec() });
+        plan.check(self.world).err().map(|failure| failure.message().to_owned())
+    }
+
+    fn steps<'s>(
+        &'s self,
+        order: StepsOrder,
+        tell: &'s mut dyn FnMut(Progress<'_>),
+    ) -> Box<dyn Steps<Error = DriveError> + 's> {
+        let (world, interrupts) = (self.world, self.interrupts);
+        let plan = self.plan(order);
+        Box::new(Spawned(Runner { plan, world, interrupts, tell, ready: None, traces: None }))
+    }
+}
+
+/// The steps of a chain that a run asked for. One that cannot begin is the end of the chain, and not of
+/// the run.
+struct Spawned<'a>(Runner<'a>);
+
+impl Steps for Spawned<'_> {
+    type Error = DriveError;
+
+    fn prepare(&mut self, step: u64) -> Result<Preparation, DriveError> {
+        match self.0.prepare(step) {
+            Err(failure) if failure.kind() == Kind::Usage => {
+                Ok(Preparation::Unfit(failure.message().to_owned()))
+            }
+            prepared => prepared.map_err(wrapped),
+        }
+    }
+
+    fn begin(&mut self) -> Result<Run, DriveError> {
+        self.0.begin().map_err(wrapped)
+    }
+
+    fn resume(&mut self, step: u64, run: &str) -> Result<Run, DriveError> {
+        self.0.resume(step, run).map_err(wrapped)
+    }
+
+    fn files(&self) -> Option<String> {
+        self.0.files()
+    }
+}
+
+fn wrapped(failure: Failure) -> DriveError {
+    DriveError::Step(Box::new(failure))
+}

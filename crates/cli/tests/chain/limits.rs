@@ -1,0 +1,173 @@
+//! Chains that an agent asks for and does not get: what is on record, what it is told, and that its run
+//! goes on.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use autoloop_testkit::Sandbox;
+use insta::assert_snapshot;
+
+use crate::chains::{BOTH, asking, complete, count, project, prompts};
+
+/// Ends well at once.
+const DONE: &str = "$T emit task.complete";
+
+/// Why chains were refused, in order.
+fn reasons(sandbox: &Sandbox) -> Vec<String> {
+    sandbox.fields("chain.invalid", "reason")
+}
+
+/// Asks once, in the first turn, and is refused; says how. The run goes on and is complete.
+fn refused(first: &str, chains: &str) -> String {
+    let sandbox = project(&asking(first, DONE), chains);
+    complete(&sandbox);
+    assert_eq!(count(&sandbox, "chain.start"), 0);
+    assert_eq!(sandbox.fields("loop.complete", "reason"), ["completion_event"]);
+    let prompt = prompts(&sandbox).pop().unwrap();
+    let (_, told) = prompt.split_once("\nBackpressure:\n").unwrap();
+    format!("{}: {}", reasons(&sandbox).join(" "), told.lines().next().unwrap())
+}
+
+#[test]
+fn what_cannot_be_meant_is_backpressure() {
+    let spawn = |payload: &str| refused(&format!("$T emit chain.spawn '{payload}'"), BOTH);
+    assert_snapshot!(spawn("let somebody else do it"), @r#"no_steps: The last event was refused: the chain was not started: it needs steps: emit chain.spawn "steps=first,second; justification=why;""#);
+    assert_snapshot!(spawn("steps=one,autofx;"), @"unfit_step: The last event was refused: the chain was not started: 'autofx' is neither a directory nor a preset");
+    assert_snapshot!(spawn("steps=one,./nowhere;"), @"unfit_step: The last event was refused: the chain was not started: there is no directory [DIR]/./nowhere");
+    assert_snapshot!(spawn("steps=one,../two;"), @"outside: The last event was refused: the chain was not started: step '../two' leads out of the project; name a preset, a chain or a directory of the project");
+    assert_snapshot!(spawn("steps=one; chain_id=../../runs/x;"), @"bad_id: The last event was refused: the chain was not started: '../../runs/x' cannot be the id of a chain: it is made of small letters, digits, '.', '_' and '-', or left out");
+    assert_snapshot!(refused("$T emit chain.spawn \"steps=one; chain_id=$(printf 'a\\033[2J');\"", ""), @"bad_id: The last event was refused: the chain was not started: 'a [2J' cannot be the id of a chain: it is made of small letters, digits, '.', '_' and '-', or left out");
+    assert_snapshot!(refused("$T emit chain.spawn \"steps=one; chain_id=$AUTOLOOP_RUN_ID;\"", ""), @"used_id: The last event was refused: the chain was not started: there is a chain or a run with the id 'run-1' already; choose another, or none");
+    assert_snapshot!(refused("echo 'chain = 3' > chains.toml; $T emit chain.spawn 'steps=one;'", BOTH), @"bad_file: The last event was refused: the chain was not started: chains.toml cannot be used: 'chain' has to be a list of tables: [[chain]]");
+    let giant = "head -c 10000000 /dev/zero | tr '\\0' x > big; $T emit --file big chain.spawn";
+    assert_snapshot!(refused(giant, ""), @"too_long: The last event was refused: the chain was not started: a request has at most 10000 characters; put the rest into a file");
+    assert_snapshot!(refused("$T emit chain.spawn 'steps=one;'", "[budget]\nmax_children = 0\n"), @"off: The last event was refused: the chain was not started: no chains can be started from within this loop");
+    assert_snapshot!(refused("$T emit chain.spawn 'steps=both;'", &format!("{BOTH}[budget]\nmax_steps = 2\n").replace("'two'", "'two', 'one'")), @"bad_file: The last event was refused: the chain was not started: chains.toml cannot be used: chain 'both' has more steps than budget.max_steps = 2 allows");
+}
+
+#[test]
+fn a_run_gets_so_many_chains() {
+    let twice = "for s in one two; do $T emit chain.spawn \"steps=$s;\"; done";
+    let sandbox = project(&asking(twice, DONE), "[budget]\nmax_children = 1\n");
+    complete(&sandbox);
+    assert_eq!(
+        (count(&sandbox, "chain.start"), reasons(&sandbox)),
+        (1, vec!["max_children".into()])
+    );
+    assert_eq!(sandbox.fields("chain.invalid", "limit"), ["1"]);
+    assert!(!prompts(&sandbox).last().unwrap().contains("emit chain.spawn \""), "none is offered");
+
+    let failures = "[budget]\nmax_consecutive_failures = 1\n";
+    let sandbox = project(&asking(twice, "exit 7"), failures);
+    complete(&sandbox);
+    assert_eq!(count(&sandbox, "chain.start"), 1);
+    assert_eq!(reasons(&sandbox), ["max_consecutive_failures"]);
+
+    let sandbox = project(&asking(twice, DONE), "[budget]\nmax_runtime_ms = 1\n");
+    complete(&sandbox);
+    assert_eq!(
+        (count(&sandbox, "chain.start"), reasons(&sandbox)),
+        (1, vec!["max_runtime_ms".into()])
+    );
+}
+
+/// Every loop asks for itself in its first turn.
+#[test]
+fn a_loop_that_asks_for_itself_comes_to_an_end() {
+    let itself = "$T emit chain.spawn 'steps=one;'";
+    let step = format!("[ $N = 1 ] && exec {itself}; {DONE}");
+    let depth = project(&asking(itself, &step), "[budget]\nmax_depth = 2\n");
+    complete(&depth);
+    assert_eq!((count(&depth, "chain.start"), reasons(&depth)), (2, vec!["max_depth".into()]));
+    assert_eq!(depth.fields("chain.complete", "outcome"), ["all_steps_complete"; 2]);
+
+    let steps = project(&asking(itself, &step), "[budget]\nmax_steps = 3\n");
+    complete(&steps);
+    assert_eq!((count(&steps, "chain.start"), reasons(&steps)), (3, vec!["max_steps".into()]));
+
+    let usual = project(&asking(itself, &step), "");
+    complete(&usual);
+    assert_eq!((count(&usual, "chain.start"), reasons(&usual)), (5, vec!["max_depth".into()]));
+    assert!(usual.run(&["inspect", "chain"]).stdout.contains("\n##### Chain "));
+}
+
+#[test]
+fn a_chain_does_not_run_itself() {
+    let step = "[ $L$N = one1 ] && exec $T emit chain.spawn 'steps=both;'; $T emit task.complete";
+    let sandbox = project(step, BOTH);
+    assert_eq!(sandbox.run(&["chain", "run", "both"]).code, Some(0), "{}", sandbox.story());
+    assert_eq!((count(&sandbox, "chain.start"), reasons(&sandbox)), (1, vec!["circle".into()]));
+    let told = sandbox.fields("chain.invalid", "detail").remove(0);
+    assert_snapshot!(told, @"chain 'both' would run itself");
+}
+
+#[test]
+fn a_time_that_is_up_ends_the_chain_and_not_the_run() {
+    let first = "$T emit chain.spawn 'steps=one,two;'";
+    let sandbox = project(&asking(first, DONE), "[budget]\nmax_runtime_ms = 1\n");
+    complete(&sandbox);
+    assert_eq!(sandbox.fields("chain.spawn.finish", "outcome"), ["budget_exceeded"]);
+    assert_eq!(sandbox.fields("chain.step.start", "preset"), ["one"]);
+}
+
+#[test]
+fn neither_branches_nor_reviews_start_chains() {
+    let spawn = "$T emit chain.spawn 'steps=one;'";
+    let wave = format!(
+        "case \"$1\" in *'look here'*) {spawn};; *) $T emit explore.parallel '- look here';; esac"
+    );
+    let sandbox = project(&asking(&wave, DONE), "");
+    sandbox.write("autoloops.toml", settings(&sandbox, "parallel.enabled = true\n"));
+    complete(&sandbox);
+    assert_eq!((count(&sandbox, "chain.start"), reasons(&sandbox)), (0, vec!["in_branch".into()]));
+    let prompts = prompts(&sandbox);
+    let offered = |prompt: &String| prompt.contains("emit chain.spawn \"");
+    assert_eq!(prompts.iter().map(offered).collect::<Vec<_>>(), [true, false, true]);
+
+    let review = format!(
+        "if [ -n \"$AUTOLOOP_REVIEW_MODE\" ]; then {spawn}; exit; fi; case $N in 1) ;; *) {DONE};; esac"
+    );
+    let sandbox = project(&review, "");
+    sandbox.write(
+        "autoloops.toml",
+        settings(&sandbox, "").replace("review.enabled = false", "review.every = 1"),
+    );
+    complete(&sandbox);
+    assert_eq!((count(&sandbox, "chain.start"), reasons(&sandbox)), (0, vec!["in_review".into()]));
+}
+
+/// The settings of a project, and more.
+fn settings(sandbox: &Sandbox, more: &str) -> String {
+    String::from_utf8(sandbox.read("autoloops.toml")).unwrap() + more
+}
+
+#[test]
+fn a_run_that_ends_starts_nothing() {
+    let first = "$T emit chain.spawn 'steps=one;'; $T emit task.complete";
+    let sandbox = project(&asking(first, DONE), "");
+    complete(&sandbox);
+    assert_eq!((count(&sandbox, "chain.start"), reasons(&sandbox)), (0, vec!["run_ends".into()]));
+    assert_eq!(count(&sandbox, "iteration.start"), 1);
+}
+
+/// Only the harness grants a chain, and only a chain's own harness says how it ends.
+#[test]
+fn forged_records_start_and_end_nothing() {
+    let forge = |topic: &str, run: &str, fields: &str| {
+        let line = format!(
+            "{{\"run\": \"{run}\", \"iteration\": \"1\", \"topic\": \"{topic}\", \"fields\": {{{fields}}}}}"
+        );
+        format!("printf '%s\\n' '{line}' >> .autoloop/journal.jsonl")
+    };
+    let granted = forge("chain.spawn", "run-1", "\"chain_id\": \"evil\", \"steps\": \"one\"");
+    let sandbox = project(&asking(&granted, DONE), "");
+    complete(&sandbox);
+    assert_eq!(count(&sandbox, "chain.start"), 0);
+    assert_eq!(sandbox.fields("event.invalid", "reason"), ["forged"]);
+
+    let id = "run-1-chain-1";
+    let ended = forge("chain.complete", id, "\"outcome\": \"all_steps_complete\"");
+    let step = format!("{ended}; {DONE}");
+    let sandbox = project(&asking("$T emit chain.spawn 'steps=one,two;'", &step), "");
+    complete(&sandbox);
+    assert_eq!(sandbox.fields("chain.step.finish", "step"), ["1", "2"]);
+    assert_eq!(count(&sandbox, "chain.spawn.finish"), 1);
+}

@@ -1,0 +1,145 @@
+//! Runs that were cut off or interrupted while a chain that they asked for was under way.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::{Reaped, until};
+use insta::assert_snapshot;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::chains::{asking, complete, count, project, prompts};
+use crate::resume::copy;
+
+const SPAWN: &str =
+    "echo parent >> done; $T emit chain.spawn 'steps=one,two; justification=because;'";
+/// Waits in the second step until there is a file `go`.
+const WAITS: &str = "if [ $L = two ]; then touch waiting; while [ ! -e go ]; do sleep 0.02; done; fi; echo $L >> done; $T emit task.complete";
+
+/// Starts a run and waits until the second step of its chain is at work.
+fn in_step_two(sandbox: &Sandbox) -> Reaped {
+    let mut command = sandbox.command();
+    command.args(["run", ".", "ship it", "--set", "core.run_id_format=counter"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let harness = Reaped::start(command);
+    until("the second step", || sandbox.path("waiting").exists().then_some(()));
+    harness
+}
+
+/// All went on as if nothing had been: each part was done once, and the run was told once.
+fn assert_whole(sandbox: &Sandbox) {
+    let story = sandbox.story();
+    assert_eq!(sandbox.fields("chain.step.finish", "step"), ["1", "2"], "{story}");
+    assert_eq!(sandbox.fields("chain.spawn.finish", "outcome"), ["all_steps_complete"], "{story}");
+    assert_eq!(count(sandbox, "chain.start"), 1, "{story}");
+    let told = |prompt: &&String| prompt.contains("\nWhat the chains left:\n");
+    assert!(prompts(sandbox).iter().filter(told).count() >= 1, "{story}");
+    assert_eq!(sandbox.fields("loop.complete", "reason"), ["completion_event"; 3], "{story}");
+}
+
+#[test]
+fn after_a_kill_the_run_goes_on_with_its_chain() {
+    let sandbox = project(&asking(SPAWN, WAITS), "");
+    in_step_two(&sandbox).kill();
+    until("the agent to end", || sandbox.survivors().is_empty().then_some(()));
+    // Somebody claims that the chain is over, and that the run knows.
+    let forged = [
+        ("run-1-chain-1", "chain.complete", "\"name\": \"x\", \"steps_completed\": \"2\""),
+        ("run-1", "chain.spawn.finish", "\"chain_id\": \"run-1-chain-1\", \"output\": \"\""),
+    ];
+    let mut journal = fs::read_to_string(sandbox.journal_path()).unwrap();
+    for (run, topic, fields) in forged {
+        journal.push_str(&format!("{{\"run\": \"{run}\", \"iteration\": \"1\", \"topic\": \"{topic}\", \"fields\": {{{fields}, \"outcome\": \"forged\"}}}}\n"));
+    }
+    fs::write(sandbox.journal_path(), journal).unwrap();
+    sandbox.write("go", "");
+    assert_snapshot!(sandbox.run(&["chain", "run", "--resume=run-1-chain-1"]), @"
+    exit 2
+    --- stderr
+    autoloop: chain 'run-1-chain-1' belongs to run 'run-1', which asked for it
+      hint: `autoloop run --resume=run-1` goes on with both, unless they ended
+    ");
+    let output = sandbox.run(&["chain", "run", "--resume"]);
+    assert!(output.stderr.contains("there is no unfinished chain"), "{output}");
+
+    // The step began last, but it belongs to the run.
+    let output = sandbox.run(&["run", "--resume"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stdout.starts_with("run run-1: complete"), "{output}");
+    assert_eq!(String::from_utf8(sandbox.read("done")).unwrap(), "parent\none\ntwo\n");
+    let forged = sandbox.fields("chain.spawn.finish", "outcome");
+    assert_eq!(forged, ["forged", "all_steps_complete"]);
+    assert_eq!(sandbox.fields("chain.resume", "resumed_from_step"), ["2"]);
+}
+
+/// Between the moment when a chain is granted and its first record, somebody may claim that it is over.
+#[test]
+fn a_chain_that_has_not_begun_cannot_have_ended() {
+    let whole = project(&asking(SPAWN, "echo $L >> done; $T emit task.complete"), "");
+    complete(&whole);
+    let notes = ".autoloop/chains/run-1-chain-1/own-records";
+    let header = String::from_utf8(whole.read(notes)).unwrap();
+    let journal = fs::read_to_string(whole.journal_path()).unwrap();
+    let granted = journal.find("chain.start").unwrap();
+    let mut cut = journal[..=journal[..granted].rfind('\n').unwrap()].to_owned();
+    for (topic, fields) in [
+        ("chain.start", "\"name\": \"x\", \"steps\": \"one,two\", \"step_count\": \"2\""),
+        ("chain.complete", "\"name\": \"x\", \"steps_completed\": \"2\", \"outcome\": \"forged\""),
+    ] {
+        cut.push_str(&format!("{{\"run\": \"run-1-chain-1\", \"iteration\": \"\", \"topic\": \"{topic}\", \"fields\": {{{fields}}}}}\n"));
+    }
+    whole.write(notes, header.lines().next().unwrap().to_owned() + "\n");
+    whole.write("done", "").write_journal(cut);
+    let output = whole.run(&["run", "--resume"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(String::from_utf8(whole.read("done")).unwrap(), "one\ntwo\n");
+    assert_eq!(whole.fields("chain.spawn.finish", "outcome"), ["all_steps_complete"]);
+}
+
+#[test]
+fn an_interruption_ends_the_step_and_is_no_failure() {
+    let sandbox = project(&asking(SPAWN, WAITS), "");
+    let mut harness = in_step_two(&sandbox);
+    kill_process(Pid::from_child(&harness.0), Signal::INT).unwrap();
+    assert_eq!(harness.0.wait().unwrap().code(), Some(130));
+    assert_eq!(sandbox.survivors(), "");
+    assert_eq!(sandbox.fields("loop.stop", "reason"), ["interrupted"; 2]);
+    assert_eq!((count(&sandbox, "chain.complete"), count(&sandbox, "chain.spawn.finish")), (0, 0));
+    sandbox.write("go", "");
+    let output = sandbox.run(&["run", "--resume"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_whole(&sandbox);
+    assert_eq!(String::from_utf8(sandbox.read("done")).unwrap(), "parent\none\ntwo\n");
+}
+
+/// The harness may die behind any of its records, and of those of the steps.
+#[test]
+fn whatever_was_the_last_record_the_rest_is_done_once() {
+    let agent = asking(SPAWN, "echo $L >> done; $T emit task.complete");
+    let whole = project(&agent, "");
+    complete(&whole);
+    assert_whole(&whole);
+    let journal = fs::read_to_string(whole.journal_path()).unwrap();
+    let lines: Vec<&str> = journal.split_inclusive('\n').collect();
+    for kept in 1..lines.len() {
+        let cut = project(&agent, "");
+        for part in ["runs", "chains"] {
+            let part = Path::new(".autoloop").join(part);
+            copy(&whole.path(&part), &cut.path(&part));
+        }
+        cut.write_journal(lines[..kept].concat());
+        let output = cut.run(&["run", "--resume"]);
+        assert_eq!(output.code, Some(0), "behind record {kept}: {output}\n{}", cut.story());
+        assert!(output.stdout.starts_with("run run-1: complete"), "{kept}: {output}");
+        assert_whole(&cut);
+        let is_end = |line: &&&str| line.contains("iteration.finish");
+        let before = lines[..kept].iter().filter(is_end).count();
+        let again = String::from_utf8(cut.read("done")).unwrap().lines().count();
+        assert_eq!(
+            again,
+            3_usize.saturating_sub(before),
+            "only what had not ended is done: {kept}"
+        );
+    }
+}

@@ -1,0 +1,171 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::chain::{Budget, Chain, ChainStep};
+use crate::record::{ChainStart, LoopStart};
+
+/// A chain with these steps, of which the first began as this run.
+fn chain(id: &str, parent: Option<&str>, steps: &str) -> Chain {
+    let step = ChainStep { number: 1, run: Some(format!("{id}-run")), ..ChainStep::default() };
+    Chain {
+        start: Some(ChainStart {
+            name: id.to_owned(),
+            steps: steps.to_owned(),
+            parent_id: parent.map(str::to_owned),
+            ..ChainStart::default()
+        }),
+        steps: vec![step],
+        ..Chain::new(id)
+    }
+}
+
+fn around(chains: &str) -> Circumstances {
+    let (definitions, _) = Definitions::read(chains).unwrap();
+    Circumstances { definitions, ..Circumstances::default() }
+}
+
+fn ask(payload: &str, around: &Circumstances) -> String {
+    match consider(&Run::new("r"), &Request::new(payload, false), around) {
+        Ok(Proposal { spawned, steps }) => {
+            let steps: Vec<_> = steps.iter().map(|step| step.preset.as_str()).collect();
+            format!("{}: {}", spawned.chain_id, steps.join(" "))
+        }
+        Err(refusal) => {
+            let record = refusal.record();
+            let limit = record.limit.map_or(String::new(), |limit| format!(" {limit}"));
+            format!("{}{limit}: {}", record.reason, record.detail)
+        }
+    }
+}
+
+#[test]
+fn what_can_be_is_granted_and_the_harness_knows_the_parent() {
+    let mut around = around("[[chain]]\nname = 'both'\nsteps = ['x', 'y']\n");
+    assert_eq!(ask("steps=a, both ; justification=z;", &around), "r-chain-1: a x y");
+    assert_eq!(ask("chain_id=mine; steps=a;", &around), "mine: a");
+    around.ids.insert("r-chain-1".to_owned());
+    assert_eq!(ask("steps=a;", &around), "r-chain-2: a");
+    let request = Request::new("steps=a; parent_id=somebody; justification= why ;", false);
+    let spawned = consider(&Run::new("r"), &request, &around).unwrap().spawned;
+    assert_eq!((spawned.parent_id.as_str(), spawned.justification.as_str()), ("r", "why"));
+}
+
+#[test]
+fn every_refusal_says_what_to_do() {
+    let mut around = around("[[chain]]\nname = 'both'\nsteps = ['x', 'y']\n");
+    around.ids.insert("old".to_owned());
+    let ask = |payload: &str| ask(payload, &around);
+    insta::assert_snapshot!(ask("autofix please"), @r#"no_steps: it needs steps: emit chain.spawn "steps=first,second; justification=why;""#);
+    insta::assert_snapshot!(ask("steps= ;"), @r#"no_steps: it needs steps: emit chain.spawn "steps=first,second; justification=why;""#);
+    insta::assert_snapshot!(ask("steps=a,,b;"), @"bad_step: '' cannot be a step: steps are listed with commas, and a step is the name of a preset, of a chain, or a directory");
+    insta::assert_snapshot!(ask("steps=a\u{1b}[2Jb;"), @r"bad_step: 'a\u{1b}[2Jb' cannot be a step: steps are listed with commas, and a step is the name of a preset, of a chain, or a directory");
+    insta::assert_snapshot!(ask("steps=a,../b;"), @"outside: step '../b' leads out of the project; name a preset, a chain or a directory of the project");
+    insta::assert_snapshot!(ask("steps=/etc;"), @"outside: step '/etc' leads out of the project; name a preset, a chain or a directory of the project");
+    insta::assert_snapshot!(ask("steps=a; chain_id=../x;"), @"bad_id: '../x' cannot be the id of a chain: it is made of small letters, digits, '.', '_' and '-', or left out");
+    insta::assert_snapshot!(ask("steps=a; chain_id=a\nb;"), @"bad_id: 'a b' cannot be the id of a chain: it is made of small letters, digits, '.', '_' and '-', or left out");
+    insta::assert_snapshot!(ask("steps=a; chain_id=old;"), @"used_id: there is a chain or a run with the id 'old' already; choose another, or none");
+    insta::assert_snapshot!(ask(&"x".repeat(10_000_000)), @"too_long: a request has at most 10000 characters; put the rest into a file");
+    insta::assert_snapshot!(ask(&format!("steps={};", vec!["a"; 51].join(","))), @"max_steps 50: chain 'a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,...' has more steps than budget.max_steps = 50 allows");
+    assert_eq!(Refusal::Unfit("x\ny".to_owned()).record().detail, "x y");
+    let bad = Refusal::BadFile("this is not TOML".to_owned()).record();
+    insta::assert_snapshot!(format!("{}: {}", bad.reason, bad.detail), @"bad_file: chains.toml cannot be used: this is not TOML");
+}
+
+#[test]
+fn who_may_not_ask_is_told() {
+    let around = around("");
+    let branch = LoopStart { parent: Some("p".to_owned()), ..LoopStart::default() };
+    let branch = Run { start: Some(branch), ..Run::new("b") };
+    let told = |run: &Run, in_review: bool| {
+        consider(run, &Request::new("steps=a;", in_review), &around).unwrap_err().to_string()
+    };
+    insta::assert_snapshot!(told(&branch, false), @"a branch of a wave starts no chains; say in your answer what should follow");
+    insta::assert_snapshot!(told(&Run::new("r"), true), @"a metareview starts no chains");
+    insta::assert_snapshot!(ask("steps=a;", &self::around("[budget]\nmax_children = 0")), @"off: no chains can be started from within this loop");
+    insta::assert_snapshot!(Refusal::RunEnds, @"the run ended with the turn that asked for it");
+}
+
+#[test]
+fn a_run_gets_so_many_chains_and_so_many_failures() {
+    let around = around("[budget]\nmax_children = 4\nmax_consecutive_failures = 2");
+    let after = |count: u64, failures: u64| {
+        let mut run = Run::new("r");
+        (run.spawns.count, run.spawns.failures) = (count, failures);
+        consider(&run, &Request::new("steps=a;", false), &around)
+            .map_or_else(|refusal| refusal.to_string(), |it| it.spawned.chain_id)
+    };
+    assert_eq!(after(3, 1), "r-chain-4");
+    insta::assert_snapshot!(after(4, 0), @"this run has started budget.max_children = 4 chains, and that is all it may");
+    insta::assert_snapshot!(after(3, 2), @"the last budget.max_consecutive_failures = 2 chains of this run failed; it gets no more");
+}
+
+/// `ship` was started by a person, its first step asked for `a`, whose first step asked for `b`.
+fn tree() -> Vec<Chain> {
+    vec![
+        chain("other", None, "x,x,x"),
+        chain("ship", None, "x,y"),
+        chain("a", Some("ship-run"), "x,y,z"),
+        chain("b", Some("a-run"), "x"),
+        chain("alone", Some("somebody"), "x,x"),
+    ]
+}
+
+#[test]
+fn relatives_share_depth_steps_and_time() {
+    let mut chains = tree();
+    for chain in &mut chains {
+        chain.steps[0].elapsed_ms = 100;
+    }
+    let family = Family::of("b-run", &chains);
+    assert_eq!(family.above, ["ship", "a", "b"]);
+    assert_eq!((family.steps, family.spent_ms), (6, 300));
+    // The step of `ship` ended, and with it all that belongs to its run.
+    chains[1].steps[0].stop_reason = Some("completion_event".to_owned());
+    assert_eq!(Family::of("b-run", &chains).spent_ms, 100);
+    let family = Family::of("somebody", &chains);
+    assert_eq!((family.above.len(), family.steps, family.spent_ms), (0, 2, 100));
+    assert_eq!(Family::of("stranger", &chains), Family::default());
+
+    let mut around = around(
+        "[budget]\nmax_depth = 4\nmax_steps = 8\nmax_runtime_ms = 301\n[[chain]]\nname = 'ship'\nsteps = ['x', 'y']\n[[chain]]\nname = 'deep'\nsteps = ['x']\n[[chain]]\nname = 'again'\nsteps = ['ship']\n",
+    );
+    chains[1].steps[0].stop_reason = None;
+    around.family = Family::of("b-run", &chains);
+    assert_eq!(ask("steps=x,y;", &around), "r-chain-1: x y");
+    insta::assert_snapshot!(ask("steps=x,y,z;", &around), @"max_steps 8: with its 3 steps there would be 9 in all chains that belong together, and budget.max_steps = 8");
+    insta::assert_snapshot!(ask("steps=ship;", &around), @"circle: chain 'ship' would run itself, by way of a, b");
+    insta::assert_snapshot!(ask("steps=x,deep;", &around), @"max_depth 4: chain 'x,deep' is nested deeper than budget.max_depth = 4 allows");
+    around.definitions.budget.max_depth = 3;
+    insta::assert_snapshot!(ask("steps=x;", &around), @"max_depth 3: chain 'x' is nested deeper than budget.max_depth = 3 allows");
+    around.definitions.budget = Budget { max_runtime_ms: 300, ..Budget::default() };
+    insta::assert_snapshot!(ask("steps=x;", &around), @"max_runtime_ms 300: the chains that belong together took longer than budget.max_runtime_ms = 300");
+    insta::assert_snapshot!(ask("steps=again;", &around), @"circle: chain 'ship' would run itself, by way of a, b, again");
+}
+
+proptest! {
+    /// Records that somebody forged may make any chain the parent of any other.
+    #[test]
+    fn a_family_is_found_whatever_the_records_say(
+        parents in prop::collection::vec(prop::option::of(0..6usize), 1..6),
+        run in 0..6usize,
+    ) {
+        let chains: Vec<Chain> = parents.iter().enumerate().map(|(place, parent)| {
+            chain(&place.to_string(), parent.map(|it| format!("{it}-run")).as_deref(), "x")
+        }).collect();
+        let family = Family::of(&format!("{run}-run"), &chains);
+        prop_assert!(family.steps <= chains.len() as u64);
+        prop_assert!(family.above.len() <= chains.len());
+    }
+
+    #[test]
+    fn any_request_is_granted_or_refused_in_one_line(payload in any::<String>(), steps in "[a-c,/. \u{7}]{0,12}") {
+        let around = around("");
+        for payload in [payload, format!("steps={steps};")] {
+            if let Err(refusal) = consider(&Run::new("r"), &Request::new(&payload, false), &around) {
+                let detail = refusal.record().detail;
+                prop_assert!(!detail.contains(char::is_control), "{detail:?}");
+                prop_assert!(detail.chars().count() <= 400);
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The chains that belong together: a chain, those that its steps asked for, and so on.
+
+use std::collections::BTreeMap;
+
+use super::Chain;
+
+/// What a run belongs to, as far as limits go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Family {
+    /// The names of the chains that it is in, the outermost first.
+    pub above: Vec<String>,
+    /// How many steps all chains that belong together have, begun or not.
+    pub steps: u64,
+    /// How long the steps of them took that ended.
+    pub spent_ms: u64,
+}
+
+impl Family {
+    /// The family of a run, among all chains of a journal in the order in which they began.
+    pub fn of(run: &str, chains: &[Chain]) -> Family {
+        let (above, root) = ancestors(run, chains);
+        let mut family = Family { above, ..Family::default() };
+        // The runs that belong to it, and whether their time is counted with a step that ended.
+        let mut runs = BTreeMap::from([(root.run.as_str(), false)]);
+        for chain in chains {
+            let parent = chain.parent().and_then(|parent| runs.get(parent));
+            let is_counted = match parent {
+                Some(is_counted) => *is_counted,
+                None if root.chain == Some(chain.id.as_str()) => false,
+                None => continue,
+            };
+            family.steps += chain.presets().len() as u64;
+            if !is_counted {
+                family.spent_ms = family.spent_ms.saturating_add(chain.spent_ms());
+            }
+            for step in &chain.steps {
+                if let Some(run) = &step.run {
+                    runs.insert(run, is_counted || step.stop_reason.is_some());
+                }
+            }
+        }
+        family
+    }
+}
+
+/// Where a family begins: with a run, or with a chain that somebody started.
+struct Root<'a> {
+    run: String,
+    chain: Option<&'a str>,
+}
+
+fn ancestors<'a>(run: &str, chains: &'a [Chain]) -> (Vec<String>, Root<'a>) {
+    let mut above = Vec::new();
+    let mut root = Root { run: run.to_owned(), chain: None };
+    // No chain is its own ancestor, whatever the records say.
+    for _ in chains {
+        let Some(chain) = chains.iter().find(|chain| chain.has_run(&root.run)) else { break };
+        above.insert(0, chain.start.as_ref().map_or_else(String::new, |start| start.name.clone()));
+        match chain.parent() {
+            Some(parent) => parent.clone_into(&mut root.run),
+            None => {
+                root = Root { run: String::new(), chain: Some(&chain.id) };
+                break;
+            }
+        }
+    }
+    (above, root)
+}

@@ -1,0 +1,192 @@
+//! The chains that a run asks for, carried out between two of its iterations.
+//!
+//! While one is under way its run waits, and what ends the one ends the other: both go on when the run
+//! is taken up again, and the run is told once how the chain ended.
+
+use std::path::Path;
+
+use autoloop_core::chain::spawn::{self, Request, SpawnStep};
+use autoloop_core::chain::{
+    Budget, Chain, Circumstances, Definitions, Family, Refusal, StepDefinition, consider, returned,
+};
+use autoloop_core::record::{ChainSpawnFinish, ChainSpawned};
+use autoloop_core::run::Run;
+use autoloop_core::run_id::RunId;
+
+use super::ledger::{self, Census, census};
+use super::{ChainDrive, ChainScene, Preparation, Steps, reports};
+use crate::drive::{Drive, DriveError, Progress};
+
+/// Whoever knows which loops there are, and can carry them out for a run that asks.
+pub trait Loops {
+    /// The chains that have a name, and how far any may go, as it stands in their file now.
+    ///
+    /// # Errors
+    ///
+    /// With what is wrong with the file.
+    fn definitions(&self) -> Result<Definitions, String>;
+
+    /// Why one of the steps cannot begin, if one cannot.
+    fn unfit(&self, steps: &[StepDefinition]) -> Option<String>;
+
+    /// Gets ready to carry out steps, and to tell how it goes.
+    fn steps<'s>(
+        &'s self,
+        order: StepsOrder,
+        tell: &'s mut dyn FnMut(Progress<'_>),
+    ) -> Box<dyn Steps<Error = DriveError> + 's>;
+}
+
+/// The steps of a chain that a run asked for.
+#[derive(Clone, Debug, Default)]
+pub struct StepsOrder {
+    /// What they are for.
+    pub objective: Option<String>,
+    /// What they are.
+    pub steps: Vec<StepDefinition>,
+}
+
+/// Where nobody carries chains out: in a branch, and in a simulated world.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoLoops;
+
+impl Loops for NoLoops {
+    fn definitions(&self) -> Result<Definitions, String> {
+        let budget = Budget { max_children: 0, ..Budget::default() };
+        Ok(Definitions { budget, ..Definitions::default() })
+    }
+
+    fn unfit(&self, _: &[StepDefinition]) -> Option<String> {
+        Some(Refusal::Off.to_string())
+    }
+
+    fn steps<'s>(
+        &'s self,
+        _: StepsOrder,
+        _: &'s mut dyn FnMut(Progress<'_>),
+    ) -> Box<dyn Steps<Error = DriveError> + 's> {
+        Box::new(NoLoops)
+    }
+}
+
+impl Steps for NoLoops {
+    type Error = DriveError;
+
+    fn prepare(&mut self, _: u64) -> Result<Preparation, DriveError> {
+        Ok(Preparation::Unfit(Refusal::Off.to_string()))
+    }
+
+    fn begin(&mut self) -> Result<Run, DriveError> {
+        Err(DriveError::Chains(Refusal::Off.to_string()))
+    }
+
+    fn resume(&mut self, _: u64, _: &str) -> Result<Run, DriveError> {
+        self.begin()
+    }
+}
+
+impl<'a> Drive<'a> {
+    /// Does what a chain needs that was asked for.
+    pub(in crate::drive) fn chain(&mut self, step: SpawnStep) -> Result<(), DriveError> {
+        match step {
+            SpawnStep::Consider(request) => match self.consider(&request)? {
+                Ok(spawned) => {
+                    let state_dir = &self.loaded.files.state_dir;
+                    ledger::reserve(self.chain_scene(state_dir, Budget::default()), &spawned)?;
+                    self.put_all(|heading| vec![spawned.record(heading)])
+                }
+                Err(refusal) => self.refuse_chain(&refusal),
+            },
+            SpawnStep::Refuse(refusal) => self.refuse_chain(&refusal),
+            SpawnStep::CarryOut(spawned) => self.carry_out_chain(&spawned),
+        }
+    }
+
+    /// How many chains the run may still ask for; `None` where it may not.
+    pub(in crate::drive) fn chains_left(&self) -> Option<u64> {
+        let budget = self.loops.definitions().ok()?.budget;
+        let spawns = &self.ledger.run().spawns;
+        let may_ask = spawns.failures < budget.max_consecutive_failures;
+        Some(budget.max_children.saturating_sub(spawns.count)).filter(|left| may_ask && *left > 0)
+    }
+
+    fn refuse_chain(&mut self, refusal: &Refusal) -> Result<(), DriveError> {
+        (self.tell)(Progress::Note(&format!("a chain was not started: {refusal}")));
+        self.put_all(|heading| vec![refusal.record().record(heading)])
+    }
+
+    fn consider(&self, request: &Request) -> Result<Result<ChainSpawned, Refusal>, DriveError> {
+        let definitions = match self.loops.definitions() {
+            Ok(definitions) => definitions,
+            Err(why) => return Ok(Err(Refusal::BadFile(why))),
+        };
+        let state_dir = &self.loaded.files.state_dir;
+        let Census { chains, ids } = census(self.chain_scene(state_dir, definitions.budget))?;
+        let run = self.ledger.run();
+        let family = Family::of(&run.id, &chains);
+        let proposal = consider(run, request, &Circumstances { definitions, family, ids });
+        Ok(proposal.and_then(|proposal| match self.loops.unfit(&proposal.steps) {
+            None => Ok(proposal.spawned),
+            Some(why) => Err(Refusal::Unfit(why)),
+        }))
+    }
+
+    /// Carries a chain out from wherever it is, and tells the run how it ended.
+    fn carry_out_chain(&mut self, spawned: &ChainSpawned) -> Result<(), DriveError> {
+        let definitions = self.loops.definitions().map_err(DriveError::Chains)?;
+        let mut budget = definitions.budget;
+        let state_dir = self.loaded.files.state_dir.clone();
+        let chains = census(self.chain_scene(&state_dir, budget))?.chains;
+        let known = chains.iter().find(|chain| chain.id == spawned.chain_id);
+        if let Some(chain) = known.filter(|chain| chain.outcome.is_some()) {
+            return self.chain_ended(chain);
+        }
+        // What its relatives took is taken from its own time.
+        let own = known.map_or(0, Chain::spent_ms);
+        let others = Family::of(&spawned.parent_id, &chains).spent_ms.saturating_sub(own);
+        budget.max_runtime_ms = budget.max_runtime_ms.saturating_sub(others);
+
+        let steps = spawn::steps(spawned, known, &definitions);
+        let start = spawn::start(spawned, &steps, &self.objective);
+        let order = StepsOrder { objective: start.objective.clone(), steps };
+        let is_begun = known.is_some();
+        (self.tell)(Progress::Chain { id: &spawned.chain_id, steps: &start.steps });
+        let scene = self.chain_scene(&state_dir, budget);
+        let drive = match is_begun {
+            true => ChainDrive::resume(scene, &spawned.chain_id)?,
+            false => ChainDrive::begin(scene, &RunId::new(spawned.chain_id.clone()), start)?,
+        };
+        let chain = drive.run(&mut *self.loops.steps(order, &mut *self.tell))?;
+        match chain.outcome {
+            Some(_) => self.chain_ended(&chain),
+            // It was interrupted, and so is this run.
+            None => Ok(()),
+        }
+    }
+
+    fn chain_ended(&mut self, chain: &Chain) -> Result<(), DriveError> {
+        let reports = reports::read(self.ledger.journal(), chain.steps.iter())?;
+        let finish = ChainSpawnFinish {
+            chain_id: chain.id.clone(),
+            outcome: chain.outcome.clone().unwrap_or_default(),
+            steps_completed: chain.ended(),
+            output: returned(chain, &reports),
+        };
+        self.put_all(|heading| vec![finish.record(heading)])?;
+        (self.tell)(Progress::Chained { id: &chain.id, outcome: &finish.outcome });
+        Ok(())
+    }
+
+    fn chain_scene<'s>(&self, state_dir: &'s Path, budget: Budget) -> ChainScene<'s>
+    where
+        'a: 's,
+    {
+        ChainScene {
+            world: self.world,
+            journal: self.ledger.journal(),
+            state_dir,
+            budget,
+            durability: self.durability(),
+        }
+    }
+}

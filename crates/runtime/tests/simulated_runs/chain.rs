@@ -1,0 +1,162 @@
+//! The rules of chains, read off the records of one.
+
+use std::collections::BTreeMap;
+
+use crate::chained::{Chained, OBJECTIVE};
+use crate::judge::{Judge, Known};
+
+/// A chain, as far as it is.
+pub(crate) struct ChainJudge {
+    chained: Chained,
+    is_begun: bool,
+    /// Whether its harness has to say that it goes on before it says anything else.
+    is_returning: bool,
+    steps: Vec<Step>,
+    spent_ms: u64,
+    pub(crate) outcome: Option<String>,
+    /// Whether it was taken up in a way that gives it more than it would have had.
+    pub(crate) was_favoured: bool,
+}
+
+/// A step that began.
+#[derive(Clone, Debug)]
+struct Step {
+    run: String,
+    /// Why it stopped, once that is on record.
+    stop_reason: Option<String>,
+}
+
+type Field<'a> = &'a dyn Fn(&str) -> String;
+
+/// Whether a step did its part.
+fn is_well(reason: &str) -> bool {
+    matches!(reason, "completion_event" | "completion_promise" | "max_iterations")
+}
+
+impl ChainJudge {
+    pub(crate) fn new(chained: &Chained) -> ChainJudge {
+        ChainJudge {
+            chained: chained.clone(),
+            is_begun: false,
+            is_returning: false,
+            steps: Vec::new(),
+            spent_ms: 0,
+            outcome: None,
+            was_favoured: false,
+        }
+    }
+
+    pub(crate) fn stage(&self) -> Known {
+        match (&self.outcome, self.is_begun) {
+            (Some(_), _) => Known::Over,
+            (None, true) => Known::Begun,
+            (None, false) => Known::New,
+        }
+    }
+
+    pub(crate) fn lost_its_harness(&mut self) {
+        self.is_returning = self.is_begun;
+    }
+
+    /// Whether this run is that of the step under way.
+    pub(crate) fn is_at_work(&self, run: &str) -> bool {
+        let last = self.steps.last();
+        last.is_some_and(|step| step.run == run && step.stop_reason.is_none())
+    }
+
+    /// What the run of the step that began last finds in its prompt.
+    pub(crate) fn handoff(&self) -> Vec<String> {
+        let names = self.chained.steps();
+        let (all, name, last) = (names.len(), self.chained.name(), self.steps.len());
+        let mut lines = vec![format!("Step {last} of {all} of chain {name}: {}", names.join(", "))];
+        for (place, step) in self.steps[..last - 1].iter().enumerate() {
+            lines.push(format!("## Step {}: {}", place + 1, names[place]));
+            lines.push(format!("- run: {}", step.run));
+            lines.push(format!("- ended with: {}", step.stop_reason.as_deref().unwrap()));
+        }
+        lines
+    }
+
+    /// Hears a record of the harness about the chain. `runs` are those of its steps.
+    pub(crate) fn hear(&mut self, topic: &str, field: Field<'_>, runs: &BTreeMap<String, Judge>) {
+        assert_eq!(topic == "chain.resume", self.is_returning, "{topic}");
+        assert_eq!(topic == "chain.start", !self.is_begun, "{topic}");
+        assert!(self.outcome.is_none(), "{topic} after the end");
+        match topic {
+            "chain.start" => {
+                self.is_begun = true;
+                assert_eq!(field("steps"), self.chained.steps().join(","));
+                assert_eq!(field("step_count"), self.chained.steps().len().to_string());
+                assert_eq!(field("objective"), OBJECTIVE);
+            }
+            "chain.resume" => self.taken_up(field),
+            "chain.step.start" => self.step_begins(field, runs),
+            "chain.step.finish" => self.step_ends(field, runs),
+            "chain.complete" => {
+                assert_eq!(Some(&*field("outcome")), self.verdict(), "{:?}", self.steps);
+                assert_eq!(field("steps_completed"), self.ended().count().to_string());
+                self.outcome = Some(field("outcome"));
+            }
+            _ => panic!("nobody writes {topic}"),
+        }
+    }
+
+    fn ended(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().filter_map(|step| step.stop_reason.as_deref())
+    }
+
+    /// How the chain has to end now, if it has to.
+    fn verdict(&self) -> Option<&'static str> {
+        let is_spent = self.chained.budget_ms.is_some_and(|budget| self.spent_ms >= budget);
+        match self.ended().count() {
+            _ if self.ended().any(|reason| !is_well(reason)) => Some("step_failed"),
+            count if count == self.chained.steps().len() => Some("all_steps_complete"),
+            _ if is_spent => Some("budget_exceeded"),
+            _ => None,
+        }
+    }
+
+    /// What failed is tried again, and the budget begins anew.
+    fn taken_up(&mut self, field: Field<'_>) {
+        self.is_returning = false;
+        let well =
+            self.steps.iter().take_while(|step| step.stop_reason.as_deref().is_some_and(is_well));
+        assert_eq!(field("resumed_from_step"), (well.count() + 1).to_string());
+        assert_eq!(field("previous_outcome"), "");
+        self.was_favoured |= self.chained.budget_ms.is_some();
+        self.spent_ms = 0;
+        for step in &mut self.steps {
+            let was = step.stop_reason.take();
+            self.was_favoured |= was.as_deref().is_some_and(|reason| !is_well(reason));
+            step.stop_reason = was.filter(|reason| is_well(reason));
+        }
+    }
+
+    /// A step begins when all before it ended well, and there is budget left; and again only if nothing
+    /// is on record about its run.
+    fn step_begins(&mut self, field: Field<'_>, runs: &BTreeMap<String, Judge>) {
+        assert_eq!(self.verdict(), None, "{:?}", self.steps);
+        let number: usize = field("step").parse().unwrap();
+        if let Some(again) = self.steps.get(number - 1) {
+            let known = runs.get(&again.run).map(Judge::stage);
+            assert_eq!((&again.stop_reason, known), (&None, Some(Known::New)), "again: {number}");
+            self.steps.pop();
+        }
+        assert_eq!(number, self.steps.len() + 1, "not its turn");
+        assert!(self.ended().count() == self.steps.len(), "two at once");
+        assert_eq!(field("preset"), self.chained.steps()[number - 1]);
+        assert!(field("work_dir").ends_with(&format!("/step-{number}")));
+        self.steps.push(Step { run: field("run_id"), stop_reason: None });
+    }
+
+    /// A step ends once, as its run did.
+    fn step_ends(&mut self, field: Field<'_>, runs: &BTreeMap<String, Judge>) {
+        let step = self.steps.last_mut().expect("a step is under way");
+        assert_eq!(step.stop_reason, None, "again");
+        let reason = field("stop_reason");
+        assert_eq!(runs.get(&step.run).and_then(Judge::stop_reason), Some(&*reason));
+        step.stop_reason = Some(reason);
+        self.spent_ms += field("elapsed_ms").parse::<u64>().unwrap();
+        assert_eq!(field("step"), self.steps.len().to_string());
+    }
+}

@@ -1,0 +1,46 @@
+//! An iteration or a review, from its beginning to its end.
+
+use autoloop_core::stamp::Stamp;
+
+use crate::asked::Asked;
+use crate::setup::Turn;
+
+/// An iteration or a review that is under way.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) turn: Turn,
+    pub(crate) backend: Backend,
+    pub(crate) said: Vec<String>,
+    pub(crate) asked: Vec<Asked>,
+    pub(crate) forged: Vec<String>,
+    pub(crate) refused: bool,
+    /// Whether its prompt told of a refusal.
+    pub(crate) was_pressed: bool,
+    /// What the harness refused, and why.
+    pub(crate) refusals: Vec<(String, String)>,
+    /// When its backend began.
+    pub(crate) since: Option<Stamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backend {
+    Waiting,
+    Running,
+    Over,
+}
+
+impl Open {
+    pub(crate) fn begins(turn: Turn, was_pressed: bool) -> Open {
+        Open {
+            turn,
+            backend: if turn.is_review { Backend::Running } else { Backend::Waiting },
+            said: Vec::new(),
+            asked: Vec::new(),
+            forged: Vec::new(),
+            refused: false,
+            was_pressed,
+            refusals: Vec::new(),
+            since: None,
+        }
+    }
+}

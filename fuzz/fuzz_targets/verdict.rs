@@ -1,0 +1,27 @@
+//! What a reviewer prints, plain or in the stream of a client.
+//!
+//! Whatever it is, there is a verdict or the reason why there is none. It does not depend on the pieces in which
+//! the output came, and what is printed of it is read again as the same.
+#![no_main]
+
+use autoloop_core::agents::Stream;
+use autoloop_core::verdict::{self, Printed, Reader, Verdict, Violation};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|output: &[u8]| {
+    let step = output.first().map_or(1, |byte| usize::from(*byte) + 1);
+    for client in [Stream::Plain, Stream::Claude, Stream::Codex, Stream::Pi] {
+        let whole = read(client, output, usize::MAX);
+        assert_eq!(read(client, output, step), whole);
+        let again = verdict::read(&Printed(&whole).to_string());
+        assert_eq!(again.ok(), whole.ok());
+    }
+    let text = String::from_utf8_lossy(output);
+    assert_eq!(verdict::read(&text).ok(), read(Stream::Plain, output, step).ok());
+});
+
+fn read(client: Stream, output: &[u8], step: usize) -> Result<Verdict, Violation> {
+    let mut reader = Reader::new(client);
+    output.chunks(step).for_each(|piece| reader.push(piece));
+    reader.finish()
+}
