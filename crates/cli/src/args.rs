@@ -4,7 +4,7 @@ use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     chain, config, demo, doctor, emit, init, inspect, journal, loops, memory, presets, replay,
-    review, run, script, slots, tasks,
+    review, run, script, slots, tasks, watch,
 };
 
 /// Runs coding agents in loops that can be trusted.
@@ -31,6 +31,7 @@ pub(crate) enum Command {
     Emit(emit::Args),
     Inspect(inspect::Args),
     Loops(loops::Args),
+    Watch(watch::Args),
     Journal(journal::Args),
     Config(config::Args),
     Memory(memory::Args),

@@ -21,6 +21,7 @@ mod settings;
 pub(crate) mod shim;
 pub(crate) mod slots;
 pub(crate) mod tasks;
+pub(crate) mod watch;
 
 use autoloop_runtime::world::World;
 
@@ -37,6 +38,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Emit(args) => emit::run(&args, world),
         Command::Inspect(args) => inspect::run(&args, world),
         Command::Loops(args) => loops::run(&args, world),
+        Command::Watch(args) => watch::run(&args, world),
         Command::Journal(args) => journal::run(&args, world),
         Command::Config(args) => config::run(&args, world),
         Command::Memory(args) => memory::run(&args, world),

@@ -6,6 +6,7 @@ mod diagnostic;
 mod failure;
 mod presets;
 mod terminal;
+mod tui;
 
 use std::process::ExitCode;
 

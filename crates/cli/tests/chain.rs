@@ -327,6 +327,9 @@ fn a_chain_is_listed_and_looked_at() {
     4 | stpes = 3
       | ^^^^^ did you mean steps?
     ");
+    let listed = sandbox.run(&["chain", "list", "--json"]).stdout;
+    assert!(listed.contains("\"name\": \"twice\",\n      \"steps\": ["), "{listed}");
+    assert!(listed.contains("\"max_children\": 10,\n"), "{listed}");
     assert_snapshot!(sandbox.run(&["inspect", "chain"]), @"
     exit 1
     --- stderr

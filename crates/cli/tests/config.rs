@@ -107,6 +107,7 @@ fn shows_every_setting() {
     parallel.enabled = false
     parallel.max_branches = 3
     parallel.branch_timeout_ms = 180000
+    parallel.isolation = "shared"
 
     slots.reviewEnabled = false
     slots.reviewMaxFixAttempts = 5

@@ -24,6 +24,7 @@ fn without_arguments_it_says_what_can_be_done() {
       emit     Append an event to the journal
       inspect  Show what happened
       loops    Show which runs there are
+      watch    Watch a run, a chain or slots
       journal  Look after the journal file
       config   Show the settings of a loop
       memory   Remember things across iterations and runs

@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::config::{Config, JournalConfig, Key, LogLevel, Origin, Sandbox, Settings};
+use crate::config::{Config, Isolation, JournalConfig, Key, LogLevel, Origin, Sandbox, Settings};
 use crate::run_id::RunIdFormat;
 use crate::step::Rules;
 use crate::topology::{Role, Topology};
@@ -91,6 +91,8 @@ pub struct ParallelPlan {
     pub max_branches: u64,
     /// How long one may take.
     pub branch_timeout: Duration,
+    /// Where they work.
+    pub isolation: Isolation,
 }
 
 /// Where things are kept, relative to the project.
@@ -163,6 +165,9 @@ impl Plan {
             parallel: settings.flag(Key::ParallelEnabled).then(|| ParallelPlan {
                 max_branches: count(settings, Key::ParallelBranches),
                 branch_timeout: settings.time(Key::ParallelTimeout),
+                isolation: settings
+                    .choice(Key::ParallelIsolation, Isolation::from_word)
+                    .unwrap_or(Isolation::Shared),
             }),
             journal,
             run_id_format,

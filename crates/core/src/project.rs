@@ -1,5 +1,6 @@
 //! Projections: what people ask the journal, each a fold of it.
 
+pub mod board;
 pub mod coordination;
 pub mod iteration_text;
 pub mod latest_run;

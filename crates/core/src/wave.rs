@@ -5,6 +5,7 @@
 //! that opened it, and its branches are runs of their own.
 
 mod list;
+mod merge;
 mod save;
 mod state;
 mod step;
@@ -12,8 +13,9 @@ mod step;
 pub(crate) use save::{load_requests, save_requests};
 
 pub use list::{BadList, objectives};
+pub use merge::{Merge, MergeOutcome, named_files};
 pub use state::{Branch, Outcome, Request, Told, Wave, Waves};
-pub use step::{BranchOrder, Join, WaveStep, next};
+pub use step::{BranchOrder, Join, MergeOrder, WaveStep, next};
 
 use crate::topic::{Topic, TopicClass};
 
@@ -21,6 +23,8 @@ use crate::topic::{Topic, TopicClass};
 pub const PARALLEL: &str = ".parallel";
 /// The base of the request that needs no event: look into several things, and come back.
 pub const EXPLORE: &str = "explore";
+/// What the reason begins with where a wave needs working trees and there can be none.
+pub const NO_WORKTREE: &str = "no_worktree";
 
 /// Whether waves may be asked for, and what binds them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,6 +67,10 @@ pub fn refused(topic: &str, reason: &str) -> String {
     let why = match reason {
         "active_wave_exists" => "another wave was asked for in the same turn".to_owned(),
         "parallel_disabled" => "there are no waves in this loop".to_owned(),
+        reason if reason.starts_with(NO_WORKTREE) => {
+            let why = reason[NO_WORKTREE.len()..].trim_start_matches([':', ' ']);
+            format!("branches cannot have working trees of their own: {why}")
+        }
         reason => BadList::ALL
             .into_iter()
             .find(|bad| bad.reason() == reason)
@@ -70,3 +78,6 @@ pub fn refused(topic: &str, reason: &str) -> String {
     };
     format!("the wave '{}' was not opened: {why}", topic.escape_debug())
 }
+
+#[cfg(test)]
+mod tests;

@@ -122,9 +122,10 @@ system_events! {
     queue_unlinked: QueueUnlinked { task, after }
     event_invalid: EventInvalid { recent_event, emitted, suggested_roles, allowed_events, reason }
     journal_repaired: JournalRepaired { offset, bytes }
-    wave_start: WaveStart { wave_id, trigger_topic, branch_count, opening_recent_event, opening_roles, opening_events, objectives }
+    wave_start: WaveStart { wave_id, trigger_topic, branch_count, opening_recent_event, opening_roles, opening_events, objectives, base }
     wave_branch_start: WaveBranchStart { wave_id, branch_id, objective, routing_event, branch_roles, branch_events }
     wave_branch_finish: WaveBranchFinish { wave_id, branch_id, stop_reason, elapsed_ms, output }
+    wave_branch_merge: WaveBranchMerge { wave_id, branch_id, outcome, branch, commit, files, detail }
     wave_join_start: WaveJoinStart { wave_id, trigger_topic, branch_count, elapsed_ms, branch_outcomes }
     wave_join_finish: WaveJoinFinish { wave_id, trigger_topic, joined_topic, routing_basis, resume_recent_event, resume_roles, resume_events, elapsed_ms }
     wave_timeout: WaveTimeout { wave_id, timed_out_branches }

@@ -46,7 +46,7 @@ pub use chain::{
     ChainDrive, ChainScene, Loops, NoLoops, Preparation, Ready, Steps, StepsOrder, chain_standing,
     chains,
 };
-pub use driver::{Driver, driven_run, driver};
+pub use driver::{Driver, driven_run, driver, driver_in};
 pub use known::{latest_unfinished, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};
@@ -163,13 +163,16 @@ pub enum DriveError {
     /// Reviewers cannot be held to their bounds as the settings require.
     #[error(transparent)]
     Sandbox(SandboxError),
+    /// Branches cannot have working trees of their own, as the settings want it.
+    #[error("parallel.isolation = \"worktree\": {0}")]
+    NoTrees(GitError),
+    /// Git could not do what working trees need.
+    #[error(transparent)]
+    Git(#[from] GitError),
     /// The queue did not do what was asked of it.
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// Git did not.
-    #[error(transparent)]
-    Git(#[from] GitError),
-    /// There cannot be working trees, and somebody asked for them.
+    /// There cannot be working trees for slots, and somebody asked for them.
     #[error("slots cannot have working trees of their own: {0}")]
     NoWorktrees(String),
     /// A file of the run could not be written.
@@ -228,6 +231,7 @@ impl<'a> Drive<'a> {
     ) -> Result<Self, DriveError> {
         let loaded = seat::load(scene.project, seat.as_ref(), scene.world)?;
         let enforcement = bounds::enforcement(&loaded.plan, scene.bounds)?;
+        wave::check_isolation(scene.project, &loaded, scene.world)?;
         let dir = match &seat {
             Some(seat) => seat.dir.clone(),
             None => run_dir(&loaded.files.state_dir, run)?,

@@ -20,6 +20,7 @@ mod worktree;
 use std::path::{Path, PathBuf};
 
 pub use bring::{Brought, Offer};
+pub use command::LOCATING_VARIABLES;
 pub(crate) use command::without_variables;
 pub use error::GitError;
 pub use name::branch_name;
@@ -54,25 +55,21 @@ impl Repository {
         if !is_new_enough(version) {
             return Err(GitError::TooOld(version.to_owned()));
         }
-        let questions = ["--is-inside-work-tree", "--path-format=absolute", "--git-common-dir"];
-        let said = git.ask(["rev-parse"].iter().chain(&questions))?;
+        let questions = ["--path-format=absolute", "--git-common-dir", "--show-toplevel"];
+        let said = git.ask(["rev-parse"].iter().chain(&questions).chain(&["--show-prefix"]))?;
+        let answers = said.out.text();
+        let mut answers = answers.split('\n').map(PathBuf::from);
+        let mut next = || answers.next().unwrap_or_default();
         if said.code != 0 {
-            let is_elsewhere = said.err.contains("not a git repository");
-            return if is_elsewhere { Ok(None) } else { Err(said.failure()) };
+            let is = |told| said.err.contains(told);
+            return match (is("not a git repository"), is("must be run in a work tree")) {
+                (true, _) => Ok(None),
+                (_, true) => Err(GitError::Bare(next())),
+                _ => Err(said.failure()),
+            };
         }
-        let answers = said.line();
-        let (is_inside, common) = answers.split_once('\n').unwrap_or_default();
-        if is_inside != "true" {
-            return Err(GitError::Bare(common.into()));
-        }
-        let top = git.run(["rev-parse", "--show-toplevel"])?.line();
-        let prefix = git.run(["rev-parse", "--show-prefix"])?.line();
-        Ok(Some(Repository {
-            git: git.at(Path::new(&top)),
-            top: top.into(),
-            common: common.into(),
-            prefix: prefix.into(),
-        }))
+        let (common, top, prefix) = (next(), next(), next());
+        Ok(Some(Repository { git: git.at(&top), top, common, prefix }))
     }
 
     /// The top of the working tree that the directory is in.

@@ -14,5 +14,6 @@ pub mod project;
 pub mod queue;
 pub mod shim;
 pub mod signals;
+pub mod tail;
 pub mod volume;
 pub mod world;

@@ -32,6 +32,8 @@ pub mod sandbox;
 pub mod seed;
 pub mod slots;
 pub mod spawner;
+pub mod terminal;
+pub mod told;
 pub mod world;
 
 pub use clock::SimClock;
@@ -40,4 +42,5 @@ pub use entropy::SimEntropy;
 pub use sandbox::Sandbox;
 pub use seed::{Dice, Seed, all_seeds_run, simulate, simulate_at_once};
 pub use spawner::{Script, SimSpawner};
+pub use terminal::Terminal;
 pub use world::SimWorld;

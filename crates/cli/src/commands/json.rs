@@ -21,6 +21,19 @@ impl Json {
         Json::List(texts.into_iter().map(|text| Json::Text(text.to_string())).collect())
     }
 
+    /// The value in a single line.
+    pub(crate) fn in_line(&self) -> String {
+        let joined = |pieces: Vec<String>| pieces.join(", ");
+        match self {
+            Json::List(items) => format!("[{}]", joined(items.iter().map(Json::in_line).collect())),
+            Json::Object(pairs) => {
+                let pair = |(key, value): &(&str, Json)| format!("\"{key}\": {}", value.in_line());
+                format!("{{{}}}", joined(pairs.iter().map(pair).collect()))
+            }
+            scalar => scalar.to_string(),
+        }
+    }
+
     fn print(&self, f: &mut fmt::Formatter<'_>, indent: usize) -> fmt::Result {
         let inner = indent + 2;
         match self {
@@ -109,6 +122,10 @@ mod tests {
             "text": "a\"b\\c\u{1}\né", "none": null, "list": [1, true, []], "empty": {}
         });
         assert_eq!(read, expected);
+        insta::assert_snapshot!(
+            value.in_line(),
+            @r#"{"text": "a\u0022b\u005cc\u0001\u000aé", "none": null, "list": [1, true, []], "empty": {}}"#
+        );
         insta::assert_snapshot!(value, @r#"
         {
           "text": "a\u0022b\u005cc\u0001\u000aé",

@@ -1,5 +1,6 @@
 //! `autoloop run`: drives a loop to its end.
 
+mod audience;
 mod errand;
 mod report;
 mod tool;
@@ -16,6 +17,7 @@ use autoloop_runtime::project::Overrides;
 use autoloop_runtime::signals;
 use autoloop_runtime::world::World;
 
+use self::audience::Audience;
 pub(super) use self::errand::{
     Errand, LONGEST_FLAGS, Which, claim_chain_id, claim_slots_id, project_for,
 };
@@ -72,6 +74,10 @@ pub(crate) struct Args {
     /// Print how the run ended as JSON.
     #[arg(long)]
     json: bool,
+    /// Show the live view while the run goes on, as `autoloop watch` does. Without a terminal the usual
+    /// lines are printed.
+    #[arg(long, conflicts_with = "chain")]
+    watch: bool,
     /// More arguments for the agent.
     #[arg(last = true, value_name = "ARGS")]
     more_args: Vec<String>,
@@ -84,8 +90,10 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         return chain::run_listed(names, place, overrides(args), (manner, world));
     }
     let errand = errand(args, world)?;
-    let mut reporter = Reporter::new(args.verbose);
-    let ended = carry_out(&errand, world, &mut |progress| reporter.tell(progress))?;
+    let mut audience = Audience::new(args, &errand, world);
+    let ended = carry_out(&errand, world, &mut |progress| audience.tell(progress));
+    audience.leave();
+    let ended = ended?;
     report::conclude(&ended.run, &ended.journal, args.json)?;
     verdict(&ended)
 }
@@ -239,8 +247,11 @@ pub(super) fn drive_failure(error: DriveError) -> Failure {
         DriveError::Sandbox(_) => Failure::usage(error.to_string())
             .hint("set review.sandbox = \"auto\", which puts back what a review may not change, or review.enabled = false"),
         DriveError::Queue(error) => error.into(),
-        DriveError::Git(_) => Failure::failed(error.to_string()),
         DriveError::NoWorktrees(_) => Failure::usage(error.to_string()),
+        DriveError::NoTrees(_) => Failure::usage(error.to_string())
+            .hint("with parallel.isolation = \"shared\" branches work in the tree of the project"),
+        DriveError::Git(_) => Failure::failed(error.to_string())
+            .hint("then `autoloop run --resume` goes on with the run"),
         DriveError::BadRunId(_) => Failure::usage(error.to_string()),
         DriveError::Write { .. } => Failure::failed(error.to_string()),
         DriveError::Chains(_) => Failure::usage(error.to_string())

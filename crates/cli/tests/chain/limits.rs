@@ -15,6 +15,11 @@ fn reasons(sandbox: &Sandbox) -> Vec<String> {
     sandbox.fields("chain.invalid", "reason")
 }
 
+/// Whether chains are offered in the prompts, one after another.
+fn offers(sandbox: &Sandbox) -> Vec<bool> {
+    prompts(sandbox).iter().map(|prompt| prompt.contains("emit chain.spawn \"steps=a")).collect()
+}
+
 /// Asks once, in the first turn, and is refused; says how. The run goes on and is complete.
 fn refused(first: &str, chains: &str) -> String {
     let sandbox = project(&asking(first, DONE), chains);
@@ -53,7 +58,7 @@ fn a_run_gets_so_many_chains() {
         (1, vec!["max_children".into()])
     );
     assert_eq!(sandbox.fields("chain.invalid", "limit"), ["1"]);
-    assert!(!prompts(&sandbox).last().unwrap().contains("emit chain.spawn \""), "none is offered");
+    assert_eq!(offers(&sandbox), [true, true, false], "none is left at the end");
 
     let failures = "[budget]\nmax_consecutive_failures = 1\n";
     let sandbox = project(&asking(twice, "exit 7"), failures);
@@ -78,6 +83,8 @@ fn a_loop_that_asks_for_itself_comes_to_an_end() {
     complete(&depth);
     assert_eq!((count(&depth, "chain.start"), reasons(&depth)), (2, vec!["max_depth".into()]));
     assert_eq!(depth.fields("chain.complete", "outcome"), ["all_steps_complete"; 2]);
+    // The innermost, whose two turns are in the middle, is not told of what it cannot have.
+    assert_eq!(offers(&depth), [true, true, false, false, true, true]);
 
     let steps = project(&asking(itself, &step), "[budget]\nmax_steps = 3\n");
     complete(&steps);
@@ -118,9 +125,7 @@ fn neither_branches_nor_reviews_start_chains() {
     sandbox.write("autoloops.toml", settings(&sandbox, "parallel.enabled = true\n"));
     complete(&sandbox);
     assert_eq!((count(&sandbox, "chain.start"), reasons(&sandbox)), (0, vec!["in_branch".into()]));
-    let prompts = prompts(&sandbox);
-    let offered = |prompt: &String| prompt.contains("emit chain.spawn \"");
-    assert_eq!(prompts.iter().map(offered).collect::<Vec<_>>(), [true, false, true]);
+    assert_eq!(offers(&sandbox), [true, false, true]);
 
     let review = format!(
         "if [ -n \"$AUTOLOOP_REVIEW_MODE\" ]; then {spawn}; exit; fi; case $N in 1) ;; *) {DONE};; esac"

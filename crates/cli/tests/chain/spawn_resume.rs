@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::sandbox::{Reaped, until};
+use autoloop_testkit::sandbox::{Output, Reaped, until};
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -25,6 +25,12 @@ fn in_step_two(sandbox: &Sandbox) -> Reaped {
     let harness = Reaped::start(command);
     until("the second step", || sandbox.path("waiting").exists().then_some(()));
     harness
+}
+
+/// Why a run could not go on: the exit code, and the message without how far it got.
+fn told(output: &Output) -> String {
+    let (_, message) = output.stderr.split_once("autoloop: ").unwrap_or_default();
+    format!("exit {:?}: {}", output.code, message.trim_end().replace("\n", ";"))
 }
 
 /// All went on as if nothing had been: each part was done once, and the run was told once.
@@ -63,6 +69,13 @@ fn after_a_kill_the_run_goes_on_with_its_chain() {
     let output = sandbox.run(&["chain", "run", "--resume"]);
     assert!(output.stderr.contains("there is no unfinished chain"), "{output}");
 
+    sandbox.write("chains.toml", "chain = 3\n");
+    assert_snapshot!(told(&sandbox.run(&["run", "--resume"])), @"exit Some(2): chains.toml cannot be used: 'chain' has to be a list of tables: [[chain]];  hint: mend the file, then `autoloop run --resume` goes on with the run and its chain");
+    sandbox.write("chains.toml", "");
+    fs::rename(sandbox.path("two"), sandbox.path("away")).unwrap();
+    assert_snapshot!(told(&sandbox.run(&["run", "--resume"])), @"exit Some(1): run 'run-3' cannot go on: the files of its preset 'two' are gone from [DIR]/two;  hint: `autoloop run -p two …` begins a new run");
+    fs::rename(sandbox.path("away"), sandbox.path("two")).unwrap();
+
     // The step began last, but it belongs to the run.
     let output = sandbox.run(&["run", "--resume"]);
     assert_eq!(output.code, Some(0), "{output}");
@@ -70,7 +83,7 @@ fn after_a_kill_the_run_goes_on_with_its_chain() {
     assert_eq!(String::from_utf8(sandbox.read("done")).unwrap(), "parent\none\ntwo\n");
     let forged = sandbox.fields("chain.spawn.finish", "outcome");
     assert_eq!(forged, ["forged", "all_steps_complete"]);
-    assert_eq!(sandbox.fields("chain.resume", "resumed_from_step"), ["2"]);
+    assert_eq!(sandbox.fields("chain.resume", "resumed_from_step"), ["2"; 2]);
 }
 
 /// Between the moment when a chain is granted and its first record, somebody may claim that it is over.

@@ -111,7 +111,8 @@ fn id(run: &Run, asked: &str, taken: &HashSet<String>) -> Result<String, Refusal
     if asked.is_empty() {
         let name = |number: u64| format!("{}-chain-{number}", run.id);
         let free = (run.spawns.count + 1..).map(name).find(|id| !taken.contains(id));
-        return Ok(free.unwrap_or_default());
+        // The id of the run may leave no room.
+        return free.filter(|id| RunId::is_safe(id)).ok_or_else(|| Refusal::BadId(run.id.clone()));
     }
     match (RunId::is_safe(asked), taken.contains(asked)) {
         (false, _) => Err(Refusal::BadId(asked.to_owned())),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Chain;
+use super::{Budget, Chain};
 
 /// What a run belongs to, as far as limits go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +16,13 @@ pub struct Family {
 }
 
 impl Family {
+    /// Whether another chain could be asked for, as far as depth, steps and time go.
+    pub fn has_room(&self, budget: Budget) -> bool {
+        (self.above.len() as u64) < budget.max_depth
+            && self.steps < budget.max_steps
+            && self.spent_ms < budget.max_runtime_ms
+    }
+
     /// The family of a run, among all chains of a journal in the order in which they began.
     pub fn of(run: &str, chains: &[Chain]) -> Family {
         let (above, root) = ancestors(run, chains);

@@ -88,6 +88,17 @@ words! {
 }
 
 words! {
+    /// Where those work who work at once: the branches of a wave (`parallel.isolation`), or slots
+    /// (`slots.isolation`).
+    Isolation {
+        /// All of them in the tree of the project.
+        Shared = "shared",
+        /// Each in a git worktree of its own, from which its commits are brought back.
+        Worktree = "worktree",
+    }
+}
+
+words! {
     /// How much is logged (`core.log_level`).
     LogLevel {
         /// What went wrong.
@@ -123,16 +134,6 @@ words! {
         Builtin = "builtin",
         /// The issue tracker of that name, through its command.
         Beads = "beads",
-    }
-}
-
-words! {
-    /// Where slots work (`slots.isolation`).
-    Isolation {
-        /// All in the project.
-        Shared = "shared",
-        /// Each in a working tree of its own.
-        Worktree = "worktree",
     }
 }
 

@@ -164,6 +164,8 @@ keys! {
         "The most branches of a wave.";
     ParallelTimeout "parallel.branch_timeout_ms": Kind::Millis { least: 1 }, Preset::Value("180000"),
         "How long a branch may take.";
+    ParallelIsolation "parallel.isolation": Kind::Choice(Isolation::WORDS), Preset::Value("shared"),
+        "Where branches work: in the tree of the project, or each in a git worktree of its own.";
 
     SlotsReviewEnabled "slots.reviewEnabled": Kind::Flag, Preset::Value("false"),
         "Whether the work of a slot is reviewed.";

@@ -278,6 +278,7 @@ fn each_value_tells_where_it_came_from() {
     parallel.enabled = false                         # default
     parallel.max_branches = 3                        # default
     parallel.branch_timeout_ms = 180000              # default
+    parallel.isolation = "shared"                    # default
 
     slots.reviewEnabled = false                      # default
     slots.reviewMaxFixAttempts = 5                   # default
@@ -342,6 +343,7 @@ fn each_value_tells_where_it_came_from() {
       "parallel.enabled": false,
       "parallel.max_branches": 3,
       "parallel.branch_timeout_ms": 180000,
+      "parallel.isolation": "shared",
       "slots.reviewEnabled": false,
       "slots.reviewMaxFixAttempts": 5,
       "slots.reviewContractRepair": 0,

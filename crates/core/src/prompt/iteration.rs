@@ -5,10 +5,11 @@ use std::fmt::Write;
 use super::section::{
     command, exact, inspect_hints, name, names, pressure, section, topology, whole,
 };
-use super::wave::{offer, results};
+use super::wave::{OwnTree, offer, own_tree, results};
 use super::{Budgets, Cast, Completion, Pressure, Tools, chain};
 use crate::chain::spawn::Returned;
 use crate::memory::Block;
+use crate::plan::ParallelPlan;
 use crate::wave::Wave;
 
 /// Everything that an iteration's prompt says, as plain data.
@@ -38,8 +39,10 @@ pub struct IterationOrder {
     pub cast: Cast,
     /// When the run is over.
     pub completion: Completion,
-    /// The most branches of a wave, where one may be asked for.
-    pub max_branches: Option<u64>,
+    /// How waves go, where one may be asked for.
+    pub parallel: Option<ParallelPlan>,
+    /// Where a branch works that has a tree of its own.
+    pub own_tree: Option<OwnTree>,
     /// The wave that was joined before this iteration.
     pub joined: Option<Wave>,
     /// How many chains may still be asked for, where any may.
@@ -81,16 +84,19 @@ pub fn render(order: &IterationOrder) -> String {
     );
     section(&mut out, "Loop memory:", or_empty(&order.memory.text));
     section(&mut out, "Topology (advisory):", &topology(&order.cast, budgets));
-    if let Some(most) = order.max_branches {
+    if let Some(parallel) = &order.parallel {
         let bin = command(&order.tools.bin, budgets);
-        section(&mut out, "Structured parallelism:", &offer(&bin, most));
+        section(&mut out, "Structured parallelism:", &offer(&bin, parallel));
     }
-    if let Some(wave) = &order.joined {
-        section(&mut out, "What the branches found:", &results(wave, budgets.branches));
+    if let Some(tree) = &order.own_tree {
+        section(&mut out, "Your working tree:", &own_tree(tree));
     }
     if let Some(most) = order.chains {
         let bin = command(&order.tools.bin, budgets);
         section(&mut out, "Chains:", &chain::offer(&bin, most));
+    }
+    if let Some(wave) = &order.joined {
+        section(&mut out, "What the branches found:", &results(wave, budgets.branches));
     }
     section(&mut out, "What the chains left:", &chain::left(&order.returned, budgets.chains));
     section(

@@ -2,19 +2,112 @@
 
 use std::fmt::Write;
 
-use crate::excerpt::{fenced, one_line};
+use crate::config::Isolation;
+use crate::excerpt::{fenced, head, one_line};
+use crate::plan::ParallelPlan;
 use crate::record::{WaveBranchFinish, WaveBranchStart, WaveStart};
-use crate::wave::{Branch, Wave};
+use crate::wave::{Branch, Merge, MergeOutcome, Wave};
+
+/// How many characters of the names of files that were in the way are told; the record has more.
+const FILES_TOLD: usize = 300;
+/// How many characters of a reason are told.
+const DETAIL_TOLD: usize = 500;
 
 /// How a wave is asked for, for the prompt of a run that may.
-pub fn offer(bin: &str, most: u64) -> String {
+pub fn offer(bin: &str, parallel: &ParallelPlan) -> String {
+    let most = parallel.max_branches;
+    let (place, care) = match parallel.isolation {
+        Isolation::Shared => {
+            ("in this same tree", "A branch must not depend on another, nor edit the same files.")
+        }
+        Isolation::Worktree => (
+            "in a git worktree of its own, made from the last commit",
+            "Commit first what branches need. A branch must not depend on another; its commits are merged when all have ended, \
+             and those that conflict stay on a git branch that you are told.",
+        ),
+    };
     format!(
-        "Objectives that do not depend on each other can be worked on at once, each by a branch: a turn of its own in this same tree. \
+        "Objectives that do not depend on each other can be worked on at once, each by a branch: a turn of its own {place}. \
          At most {most}. You go on when all of them have ended, with what each of them found.\n\
          - `{bin} emit explore.parallel \"$(printf -- '- first question\\n- second question')\"` to look into several things and come back here\n\
          - `{bin} emit <allowed event>.parallel \"$(printf -- '- first part\\n- second part')\"` to hand that event over once for each part\n\
-         The list has one bullet (or number) a line, each another. A branch must not depend on another, nor edit the same files.\n"
+         The list has one bullet (or number) a line, each another. {care}\n"
     )
+}
+
+/// Where a branch works that has a tree of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnTree {
+    /// The directory that it is started in.
+    pub dir: String,
+    /// The git branch that is checked out there.
+    pub branch: String,
+}
+
+/// What a branch is told about its tree.
+pub fn own_tree(tree: &OwnTree) -> String {
+    format!(
+        "You work in {}, a git worktree that is yours alone, on the branch {}. Work there, and nowhere else in the project; stay on that branch. \
+         Commit what belongs together. What you leave uncommitted is committed for you at the end, but for ignored files. \
+         When all branches of the wave have ended, your commits are merged into the project.\n",
+        one_line(&tree.dir),
+        one_line(&tree.branch)
+    )
+}
+
+/// What became of the work of a branch, in a sentence.
+fn told(merge: &Merge) -> String {
+    let Merge { outcome, branch, commit, files, detail } = merge;
+    let files = one_line(head(files, FILES_TOLD)).replace(',', ", ");
+    let detail = one_line(head(detail, DETAIL_TOLD));
+    let why = match outcome {
+        MergeOutcome::Nothing => return "It changed no file.".to_owned(),
+        MergeOutcome::Merged => {
+            return format!("Its commits are merged (up to {}).", short(commit));
+        }
+        MergeOutcome::Conflict => format!("what is checked out changes {files} differently"),
+        MergeOutcome::Uncommitted => {
+            format!("the project has changes in {files} that are not committed")
+        }
+        MergeOutcome::Busy => format!("{detail} is under way in the project"),
+        MergeOutcome::Unfinished => format!("{detail} was left unfinished in its tree"),
+        MergeOutcome::NotTried => format!("it ended with {detail}"),
+        MergeOutcome::Failed => {
+            format!("{}. Its working tree was left as it is", detail.trim_end_matches('.'))
+        }
+    };
+    format!(
+        "NOT merged: {why}. Its commits are on the git branch {} (up to {}).",
+        one_line(branch),
+        short(commit)
+    )
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}
+
+/// What the event says by which a run goes on after a wave: which one, and what became of the work of
+/// branches that had trees of their own.
+pub fn joined_payload(wave: &Wave) -> String {
+    let branch = |(place, merge): (usize, &Merge)| {
+        let files = match merge.files.is_empty() {
+            true => String::new(),
+            false => format!(" in {}", one_line(head(&merge.files, FILES_TOLD))),
+        };
+        let kept = match merge.outcome.is_settled() {
+            true => String::new(),
+            false => format!(" (kept on {})", one_line(&merge.branch)),
+        };
+        format!("branch-{} {}{files}{kept}", place + 1, merge.outcome)
+    };
+    let merges = wave.branches.iter().map(|branch| branch.merge.as_ref()).enumerate();
+    let merges: Vec<String> =
+        merges.filter_map(|(place, merge)| Some(branch((place, merge?)))).collect();
+    match merges.is_empty() {
+        true => wave.id.clone(),
+        false => format!("{}: {}", wave.id, merges.join("; ")),
+    }
 }
 
 /// What the branches of the last wave found.
@@ -26,7 +119,7 @@ pub fn results(wave: &Wave, budget: usize) -> String {
         wave.branches.len()
     );
     let share = budget / wave.branches.len().max(1);
-    for (place, Branch { objective, outcome, .. }) in wave.branches.iter().enumerate() {
+    for (place, Branch { objective, outcome, merge, .. }) in wave.branches.iter().enumerate() {
         let Some(outcome) = outcome else { continue };
         let _ = writeln!(
             out,
@@ -35,6 +128,9 @@ pub fn results(wave: &Wave, budget: usize) -> String {
             one_line(objective),
             outcome.stop_reason
         );
+        if let Some(merge) = merge {
+            let _ = writeln!(out, "{}", told(merge));
+        }
         out.push_str(&fenced(&outcome.output.shortened(share).to_string()));
     }
     out

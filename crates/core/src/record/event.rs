@@ -292,6 +292,8 @@ system_events! {
         opening_events: String,
         /// What the branches are to do.
         objectives: String,
+        /// The commit that branches begin at, where each has a working tree of its own.
+        base: Option<String>,
     }
 
     /// One branch begins.
@@ -322,6 +324,24 @@ system_events! {
         elapsed_ms: Option<u64>,
         /// What it printed.
         output: String,
+    }
+
+    /// The work of a branch that had a working tree of its own was brought back, or was not.
+    WaveBranchMerge = "wave.branch.merge" {
+        /// Which wave.
+        wave_id: String,
+        /// Which branch.
+        branch_id: String,
+        /// What became of it.
+        outcome: String,
+        /// The git branch that has its commits, as long as it is there.
+        branch: String,
+        /// The commit from which they are reachable, or the last of them.
+        commit: String,
+        /// The files that were in the way, separated by commas.
+        files: String,
+        /// More about why not.
+        detail: Option<String>,
     }
 
     /// All branches ended; their outcomes are being put together.

@@ -1,5 +1,6 @@
 //! The waves of a run, as bytes that can be kept.
 
+use super::merge::{Merge, MergeOutcome};
 use super::state::{Branch, Outcome, Request, Told, Wave, Waves};
 use crate::excerpt::Shortened;
 use crate::view::bytes::{Taker, put_number, put_text};
@@ -42,15 +43,18 @@ pub(crate) fn load_requests(taker: &mut Taker<'_>) -> Option<Vec<Request>> {
 }
 
 fn save_wave(wave: &Wave, out: &mut Vec<u8>) {
-    for text in [&wave.id, &wave.trigger, &wave.opening_event, &wave.resume_event] {
+    let texts = [&wave.id, &wave.trigger, &wave.opening_event, &wave.resume_event, &wave.base];
+    for text in texts {
         put_text(text, out);
     }
     let Told { start, timeout, failed } = wave.told;
     put_number(u64::from(start) | u64::from(timeout) << 1 | u64::from(failed) << 2, out);
     put_number(wave.branches.len() as u64, out);
-    for Branch { objective, is_begun, outcome } in &wave.branches {
+    for Branch { objective, is_begun, outcome, merge } in &wave.branches {
         put_text(objective, out);
-        put_number(u64::from(*is_begun) | u64::from(outcome.is_some()) << 1, out);
+        let flags = [*is_begun, outcome.is_some(), merge.is_some()];
+        let bits = flags.iter().enumerate().map(|(place, is_set)| u64::from(*is_set) << place);
+        put_number(bits.sum(), out);
         if let Some(Outcome { stop_reason, elapsed_ms, output }) = outcome {
             for text in [stop_reason, &output.head, &output.tail] {
                 put_text(text, out);
@@ -58,16 +62,22 @@ fn save_wave(wave: &Wave, out: &mut Vec<u8>) {
             put_number(output.left_out, out);
             put_number(*elapsed_ms, out);
         }
+        if let Some(Merge { outcome, branch, commit, files, detail }) = merge {
+            for text in [outcome.name(), branch, commit, files, detail] {
+                put_text(text, out);
+            }
+        }
     }
 }
 
 fn load_wave(taker: &mut Taker<'_>) -> Option<Wave> {
     let mut text = || taker.text().map(str::to_owned);
-    let (id, trigger, opening_event, resume_event) = (text()?, text()?, text()?, text()?);
+    let (id, trigger, opening_event) = (text()?, text()?, text()?);
+    let (resume_event, base) = (text()?, text()?);
     let told = taker.number()?;
     let told = Told { start: told & 1 != 0, timeout: told & 2 != 0, failed: told & 4 != 0 };
     let branches = (0..taker.count()?).map(|_| load_branch(taker)).collect::<Option<Vec<_>>>()?;
-    Some(Wave { id, trigger, opening_event, branches, told, resume_event })
+    Some(Wave { id, trigger, opening_event, base, branches, told, resume_event })
 }
 
 fn load_branch(taker: &mut Taker<'_>) -> Option<Branch> {
@@ -82,5 +92,18 @@ fn load_branch(taker: &mut Taker<'_>) -> Option<Branch> {
             Some(Outcome { stop_reason, elapsed_ms: taker.number()?, output })
         }
     };
-    Some(Branch { objective, is_begun: flags & 1 == 1, outcome })
+    let merge = match flags & 4 {
+        0 => None,
+        _ => {
+            let mut text = || taker.text().map(str::to_owned);
+            Some(Merge {
+                outcome: MergeOutcome::named(&text()?)?,
+                branch: text()?,
+                commit: text()?,
+                files: text()?,
+                detail: text()?,
+            })
+        }
+    };
+    Some(Branch { objective, is_begun: flags & 1 == 1, outcome, merge })
 }

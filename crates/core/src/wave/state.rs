@@ -1,9 +1,10 @@
 //! What is on record about a wave.
 
+use super::merge::Merge;
 use crate::excerpt::Shortened;
 use crate::record::{
-    Glance, WaveBranchFinish, WaveBranchStart, WaveFailed, WaveInvalid, WaveJoinFinish,
-    WaveJoinStart, WaveStart, WaveTimeout,
+    Glance, WaveBranchFinish, WaveBranchMerge, WaveBranchStart, WaveFailed, WaveInvalid,
+    WaveJoinFinish, WaveJoinStart, WaveStart, WaveTimeout,
 };
 use crate::run::ended_well;
 
@@ -89,6 +90,8 @@ pub struct Wave {
     pub trigger: String,
     /// The event that routed the iteration in which it was asked for.
     pub opening_event: String,
+    /// The commit that its branches begin at, each in a tree of its own; empty where they share one.
+    pub base: String,
     /// What is done in it.
     pub branches: Vec<Branch>,
     /// How much of its join is on record.
@@ -117,6 +120,8 @@ pub struct Branch {
     pub is_begun: bool,
     /// How it ended; `None` as long as it did not.
     pub outcome: Option<Outcome>,
+    /// What became of its work; `None` as long as that was not tried, and in a shared tree.
+    pub merge: Option<Merge>,
 }
 
 /// How a branch ended.
@@ -148,11 +153,12 @@ impl Wave {
         let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
         let listed = text("objectives");
         let objectives = super::objectives(&listed, u64::MAX).unwrap_or_default();
-        let branch = |objective| Branch { objective, is_begun: false, outcome: None };
+        let branch = |objective| Branch { objective, is_begun: false, outcome: None, merge: None };
         Wave {
             id: text("wave_id"),
             trigger: text("trigger_topic"),
             opening_event: text("opening_recent_event"),
+            base: text("base"),
             branches: objectives.into_iter().map(branch).collect(),
             told: Told::default(),
             resume_event: String::new(),
@@ -183,6 +189,11 @@ impl Wave {
                         elapsed_ms: text("elapsed_ms").parse().unwrap_or_default(),
                         output: Shortened::new(&text("output"), OUTPUT_KEPT),
                     });
+                }
+            }
+            WaveBranchMerge::TOPIC => {
+                if let Some(place) = branch(self) {
+                    self.branches[place].merge = Some(Merge::on_record(record));
                 }
             }
             WaveJoinStart::TOPIC => self.told.start = true,

@@ -14,10 +14,12 @@ use crate::topology::{Route, Topology};
 pub enum WaveStep {
     /// Put on record that it cannot be.
     Refuse(WaveInvalid),
-    /// Put on record that it begins.
+    /// Put on record that it begins, and where, if its branches have trees of their own.
     Open(WaveStart),
     /// Carry out the branches that have not ended.
     Branches(Vec<BranchOrder>),
+    /// All have ended: bring back the work of one that had a tree of its own.
+    Merge(MergeOrder),
     /// All have ended: put the outcomes together and go on.
     Join(Box<Join>),
 }
@@ -31,6 +33,23 @@ pub struct BranchOrder {
     pub is_begun: bool,
     /// The run that it is.
     pub run: String,
+    /// The commit that it begins at, in a tree of its own; `None` in a shared one.
+    pub base: Option<String>,
+}
+
+/// The work of a branch, to be brought back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeOrder {
+    /// The wave.
+    pub wave_id: String,
+    /// The branch.
+    pub branch_id: String,
+    /// What it was for.
+    pub objective: String,
+    /// The commit that it began at.
+    pub base: String,
+    /// How it ended, where that is not well: its work is kept, and not brought back.
+    pub failure: Option<String>,
 }
 
 /// What is put on record when all branches have ended, as far as it is not there yet.
@@ -60,9 +79,10 @@ pub fn next(run: &Run, most: Option<u64>, topology: &Topology) -> Option<WaveSte
         }
         (Some(wave), []) => {
             let open: Vec<BranchOrder> = branches(wave, topology);
-            Some(match open.is_empty() {
-                true => WaveStep::Join(Box::new(join(wave, topology))),
-                false => WaveStep::Branches(open),
+            Some(match (open.is_empty(), merge(wave)) {
+                (false, _) => WaveStep::Branches(open),
+                (true, Some(order)) => WaveStep::Merge(order),
+                (true, None) => WaveStep::Join(Box::new(join(wave, topology))),
             })
         }
     }
@@ -88,6 +108,7 @@ fn open(run: &Run, request: &Request, most: Option<u64>, topology: &Topology) ->
         opening_roles: route.roles.join(","),
         opening_events: route.events.join(","),
         objectives: objectives.iter().map(|objective| format!("- {objective}\n")).collect(),
+        base: None,
     })
 }
 
@@ -120,8 +141,24 @@ fn branches(wave: &Wave, topology: &Topology) -> Vec<BranchOrder> {
             },
             is_begun: branch.is_begun,
             run: format!("{}-{}", wave.id, place + 1),
+            base: Some(wave.base.clone()).filter(|base| !base.is_empty()),
         })
         .collect()
+}
+
+/// The first branch whose work is still where it was done.
+fn merge(wave: &Wave) -> Option<MergeOrder> {
+    let base = Some(&wave.base).filter(|base| !base.is_empty())?;
+    let mut branches = wave.branches.iter().enumerate();
+    let (place, branch) = branches.find(|(_, branch)| branch.merge.is_none())?;
+    let outcome = branch.outcome.as_ref().filter(|outcome| !outcome.is_success());
+    Some(MergeOrder {
+        wave_id: wave.id.clone(),
+        branch_id: branch_id(place),
+        objective: branch.objective.clone(),
+        base: base.clone(),
+        failure: outcome.map(|outcome| outcome.stop_reason.clone()),
+    })
 }
 
 fn join(wave: &Wave, topology: &Topology) -> Join {

@@ -31,7 +31,12 @@ pub fn driver(files: &Files, run: &str, disk: &dyn Disk) -> Driver {
     if !RunId::is_safe(run) {
         return Driver::Nobody;
     }
-    let Ok(lock) = disk.open(&files.of_run(run).join("lock"), Access::Read) else {
+    driver_in(&files.of_run(run), disk)
+}
+
+/// The same for whatever has its lock in this directory.
+pub fn driver_in(dir: &Path, disk: &dyn Disk) -> Driver {
+    let Ok(lock) = disk.open(&dir.join("lock"), Access::Read) else {
         return Driver::Nobody;
     };
     match lock.lock_holder() {

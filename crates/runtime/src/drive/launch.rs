@@ -10,6 +10,7 @@ use autoloop_core::plan::BackendPlan;
 use autoloop_core::topology::Route;
 
 use super::{Drive, DriveError};
+use crate::git::LOCATING_VARIABLES;
 use crate::process::{self, Delivery, delivery, notes_dir};
 use crate::world::{self, Job, Limits, Spool};
 
@@ -74,11 +75,20 @@ impl Drive<'_> {
             .replace(&prompt_path, turn.prompt.as_bytes())
             .map_err(|source| DriveError::Write { path: prompt_path.clone(), source })?;
 
-        let (job, delivery) = addressed(backend, &self.program, (turn.prompt, &prompt_path));
+        let home = self.own_tree().map(|_| self.project.dir.as_path());
+        let (job, delivery) =
+            addressed(backend, (&self.program, home), (turn.prompt, &prompt_path));
         let env = self.environment(turn, prompt_path);
         let job = Job {
             env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
-            dir: Some(self.project.dir.clone()),
+            dir: Some(match self.own_tree() {
+                Some(tree) => PathBuf::from(&tree.dir),
+                None => self.project.dir.clone(),
+            }),
+            env_removed: match self.own_tree() {
+                Some(_) => LOCATING_VARIABLES.map(OsString::from).into(),
+                None => Vec::new(),
+            },
             notes: Some(notes_dir(&self.loaded.files.state_dir)),
             spool: Some(turn.spool(&dir, backend.stream())),
             look_for: self.loaded.plan.completion.promise.clone().unwrap_or_default().into_bytes(),
@@ -119,15 +129,17 @@ impl Drive<'_> {
     }
 }
 
-/// The job of an agent that is given a prompt, which is in a file too, and how it gets it.
+/// The job of an agent that is given a prompt, which is in a file too, and how it gets it. Files that
+/// the settings name are those of the project, also where the agent is started elsewhere: then `home`
+/// is the project.
 pub(super) fn addressed(
     backend: &BackendPlan,
-    ourselves: &Path,
+    (ourselves, home): (&Path, Option<&Path>),
     (prompt, path): (&str, &Path),
 ) -> (Job, Delivery) {
     let mode = asked_for(backend.prompt_mode);
     let delivery = delivery(mode, markers(backend.kind), prompt.as_bytes());
-    let (program, mut args) = command(backend, ourselves);
+    let (program, mut args) = command(backend, ourselves, home);
     let mut stdin = Vec::new();
     match delivery.mode {
         process::PromptMode::Argument => args.push(prompt.into()),
@@ -156,26 +168,36 @@ pub(super) fn addressed(
 }
 
 /// The program and the arguments in front of the prompt.
-fn command(backend: &BackendPlan, ourselves: &Path) -> (OsString, Vec<OsString>) {
+fn command(
+    backend: &BackendPlan,
+    ourselves: &Path,
+    home: Option<&Path>,
+) -> (OsString, Vec<OsString>) {
     let args = || backend.args.iter().map(OsString::from);
+    let file = |name: &str| match home.map(|home| std::path::absolute(home.join(name))) {
+        Some(Ok(path)) => path.into_os_string(),
+        _ => OsString::from(name),
+    };
+    let program = match backend.command.contains('/') {
+        true => file(&backend.command),
+        false => OsString::from(&backend.command),
+    };
     match backend.kind {
         BackendKind::Script => {
-            let play = [OsString::from(PLAY_SCRIPT), OsString::from(&backend.command)];
+            let play = [OsString::from(PLAY_SCRIPT), file(&backend.command)];
             (ourselves.into(), play.into_iter().chain(args()).collect())
         }
         BackendKind::Replay => {
             let runs = backend.args.iter().map(|run| format!("--run={run}").into());
-            let journal = ["--".into(), OsString::from(&backend.command)];
+            let journal = ["--".into(), file(&backend.command)];
             let words = [OsString::from(REPLAY)].into_iter().chain(runs).chain(journal);
             (ourselves.into(), words.collect())
         }
         BackendKind::Pi => {
             let alone = ["-p", "--mode", "json"].map(OsString::from);
-            ((&backend.command).into(), alone.into_iter().chain(args()).collect())
+            (program, alone.into_iter().chain(args()).collect())
         }
-        BackendKind::Command => {
-            ((&backend.command).into(), usual_arguments(backend).chain(args()).collect())
-        }
+        BackendKind::Command => (program, usual_arguments(backend).chain(args()).collect()),
     }
 }
 
@@ -240,7 +262,7 @@ mod tests {
         let layer = Layer::file(Origin::Project, "autoloops.toml", settings);
         let settings = Settings::resolve(&[layer]).settings;
         let plan = Plan::resolve(&settings, &Topology::default()).unwrap();
-        let (program, args) = command(&plan.backend, Path::new("/bin/autoloop"));
+        let (program, args) = command(&plan.backend, Path::new("/bin/autoloop"), None);
         let words = [program].into_iter().chain(args).map(|word| word.into_string().unwrap());
         let markers = String::from_utf8_lossy(markers(plan.backend.kind));
         format!("{} [{markers}]", words.collect::<Vec<_>>().join(" "))

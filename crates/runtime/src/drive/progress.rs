@@ -1,6 +1,7 @@
 //! What is told while a run goes on.
 
 use autoloop_core::run::Run;
+use autoloop_core::wave::MergeOutcome;
 
 /// Something worth telling while a run goes on.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +39,13 @@ pub enum Progress<'a> {
         id: &'a str,
         /// How.
         stop_reason: &'a str,
+    },
+    /// The work of a branch was brought back, or was not.
+    Merge {
+        /// Of which one.
+        id: &'a str,
+        /// Whether it was.
+        outcome: MergeOutcome,
     },
     /// A chain that the run asked for begins, or goes on.
     Chain {

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use autoloop_core::prompt::wave::OwnTree;
+
+use super::Drive;
 use crate::project::{LoadError, Loaded, Project};
 use crate::world::World;
 
@@ -17,6 +20,15 @@ pub(super) struct Seat {
     pub(super) opening_event: String,
     /// How long it may take.
     pub(super) timeout: Duration,
+    /// Where it works, if that is not the tree of the project.
+    pub(super) own_tree: Option<OwnTree>,
+}
+
+impl Drive<'_> {
+    /// Where a branch works, if that is not the tree of the project.
+    pub(super) fn own_tree(&self) -> Option<&OwnTree> {
+        self.seat.as_ref()?.own_tree.as_ref()
+    }
 }
 
 /// Reads the files of the loop, as they hold for a run or a branch.

@@ -1,20 +1,28 @@
 //! Carrying out a wave: its branches together, then what came of them.
 
+mod trees;
+
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use autoloop_core::prompt::wave::{join_page, result_page, spec_page};
-use autoloop_core::record::{Body, Heading, Record, WaveBranchFinish, WaveJoinFinish, WaveStart};
+use autoloop_core::config::Isolation;
+use autoloop_core::prompt::wave::{join_page, joined_payload, result_page, spec_page};
+use autoloop_core::record::{
+    Body, Heading, Record, WaveBranchFinish, WaveInvalid, WaveJoinFinish, WaveStart,
+};
 use autoloop_core::run_id::RunId;
 use autoloop_core::topic::Topic;
-use autoloop_core::wave::{BranchOrder, Join, WaveStep};
+use autoloop_core::wave::{BranchOrder, Join, MergeOrder, NO_WORKTREE, WaveStep};
 
+use self::trees::Ground;
 use super::iteration::millis;
 use super::seat::Seat;
 use super::{Drive, DriveError, Ledger, Progress, Scene, Threads, create_dirs};
+use crate::git::GitError;
 use crate::journal::{FileJournal, NewRecord};
+use crate::project::{Loaded, Project};
 use crate::world::World;
 
 /// How many characters of a branch's output go on record with its end; its own records have all.
@@ -34,16 +42,53 @@ impl Drive<'_> {
     pub(super) fn wave(&mut self, step: WaveStep) -> Result<(), DriveError> {
         match step {
             WaveStep::Refuse(invalid) => self.put_all(|heading| vec![invalid.record(heading)]),
-            WaveStep::Open(start) => self.open_wave(&start),
+            WaveStep::Open(start) => self.open_wave(start),
             WaveStep::Branches(orders) => self.branches(orders),
+            WaveStep::Merge(order) => self.merge(&order),
             WaveStep::Join(join) => self.join(&join),
         }
     }
 
-    fn open_wave(&mut self, start: &WaveStart) -> Result<(), DriveError> {
+    fn open_wave(&mut self, mut start: WaveStart) -> Result<(), DriveError> {
+        if isolation(&self.loaded) == Isolation::Worktree {
+            match self.ground().and_then(|ground| ground.base()) {
+                Ok(base) => start.base = Some(base),
+                Err(error) => return self.refuse_wave(&start, &error),
+            }
+        }
         let dir = self.wave_dir(&start.wave_id)?;
-        self.write_page(&dir, "spec.md", &spec_page(start))?;
+        self.write_page(&dir, "spec.md", &spec_page(&start))?;
+        if start.base.is_some() {
+            // Whoever adds all files of the project does not mean the trees in it.
+            let waves = self.loaded.files.state_dir.join("waves");
+            self.write_page(&waves, ".gitignore", "*\n")?;
+        }
         self.put_all(|heading| vec![start.record(heading)])
+    }
+
+    /// The repository in which branches have their trees.
+    fn ground(&self) -> Result<Ground, GitError> {
+        Ground::find(&self.project.dir, &self.loaded.files.state_dir, self.world)
+    }
+
+    /// A wave for which there can be no trees is backpressure, as any other that cannot be.
+    fn refuse_wave(&mut self, start: &WaveStart, error: &GitError) -> Result<(), DriveError> {
+        let invalid = WaveInvalid {
+            trigger_topic: start.trigger_topic.clone(),
+            reason: format!("{NO_WORKTREE}: {error}"),
+            active_wave_id: String::new(),
+            opening_recent_event: start.opening_recent_event.clone(),
+        };
+        self.put_all(|heading| vec![invalid.record(heading)])
+    }
+
+    /// Brings back the work of one branch. What came of it is on record before anything is taken away.
+    fn merge(&mut self, order: &MergeOrder) -> Result<(), DriveError> {
+        let dir = branch_dir(&self.wave_dir(&order.wave_id)?, &order.branch_id);
+        let merge = self.ground()?.bring_back(order, &dir)?;
+        (self.tell)(Progress::Merge { id: &order.branch_id, outcome: merge.outcome });
+        let merge = merge.record_of(&order.wave_id, &order.branch_id);
+        self.put_all(|heading| vec![merge.record(heading)])
     }
 
     /// Puts records about a wave or a chain on record, under the iteration in which it was asked for.
@@ -79,7 +124,16 @@ impl Drive<'_> {
             interrupts: self.interrupts,
             program: self.program.clone(),
             bounds: self.bounds,
+            ground: match orders.iter().any(|order| order.base.is_some()) {
+                true => Some(self.ground()?),
+                false => None,
+            },
         };
+        if let Some(ground) = &stage.ground {
+            for order in &orders {
+                ground.register(order, &branch_dir(&stage.dir, &order.start.branch_id))?;
+            }
+        }
         match self.threads {
             Threads::One => {
                 for order in orders {
@@ -133,7 +187,7 @@ impl Drive<'_> {
             elapsed_ms: Some(millis(elapsed)),
             output,
         };
-        let dir = branch_dir(&self.wave_dir(&order.start.wave_id)?, &order);
+        let dir = branch_dir(&self.wave_dir(&order.start.wave_id)?, &order.start.branch_id);
         self.write_page(&dir, "result.md", &result_page(&order.start, &finish))?;
         self.put_all(|heading| vec![finish.record(heading)])?;
         (self.tell)(Progress::Branch { id: &order.start.branch_id, stop_reason: &stop_reason });
@@ -144,8 +198,15 @@ impl Drive<'_> {
         let Some(wave) = &self.ledger.run().waves.open else { return Ok(()) };
         let began = self.world.clock.elapsed();
         let page = join_page(wave);
-        let wave = wave.id.clone();
-        self.write_page(&self.wave_dir(&wave)?, "join.md", &page)?;
+        let payload = joined_payload(wave);
+        let dir = self.wave_dir(&wave.id)?;
+        if !wave.base.is_empty() {
+            let left = self.ground()?.clear(wave, |branch_id| branch_dir(&dir, branch_id));
+            for error in left {
+                (self.tell)(Progress::Note(&format!("a working tree stays: {error}")));
+            }
+        }
+        self.write_page(&dir, "join.md", &page)?;
         let elapsed_ms = millis(self.world.clock.elapsed().saturating_sub(began));
         self.put_all(|heading| {
             [join.start.as_ref().map(|start| start.record(heading))]
@@ -156,7 +217,7 @@ impl Drive<'_> {
                     .finish
                     .as_ref()
                     .map(|finish| WaveJoinFinish { elapsed_ms, ..finish.clone() }.record(heading))])
-                .chain([Some(joined(heading, join, &wave))])
+                .chain([Some(joined(heading, join, &payload))])
                 .flatten()
                 .collect()
         })
@@ -180,16 +241,33 @@ impl Drive<'_> {
 }
 
 /// The event by which the run goes on. It looks like an agent's, and only the harness writes it.
-fn joined(heading: &Heading, join: &Join, wave: &str) -> Record {
-    let mut record = heading.agent(Topic::new(join.joined_topic.clone()), wave);
+fn joined(heading: &Heading, join: &Join, payload: &str) -> Record {
+    let mut record = heading.agent(Topic::new(join.joined_topic.clone()), payload);
     if let Body::Agent { source, .. } = &mut record.body {
         "harness".clone_into(source);
     }
     record
 }
 
-fn branch_dir(wave_dir: &Path, order: &BranchOrder) -> PathBuf {
-    wave_dir.join("branches").join(&order.start.branch_id)
+fn branch_dir(wave_dir: &Path, branch_id: &str) -> PathBuf {
+    wave_dir.join("branches").join(branch_id)
+}
+
+fn isolation(loaded: &Loaded) -> Isolation {
+    loaded.plan.parallel.map_or(Isolation::Shared, |parallel| parallel.isolation)
+}
+
+/// Makes sure, before a run begins, that branches can have trees of their own where they are to.
+pub(super) fn check_isolation(
+    project: &Project,
+    loaded: &Loaded,
+    world: &World,
+) -> Result<(), DriveError> {
+    if isolation(loaded) == Isolation::Worktree {
+        let ground = Ground::find(&project.dir, &loaded.files.state_dir, world);
+        ground.and_then(|ground| ground.base()).map_err(DriveError::NoTrees)?;
+    }
+    Ok(())
 }
 
 /// Where branches are carried out, and by what.
@@ -198,21 +276,29 @@ struct BranchStage<'a> {
     dir: PathBuf,
     timeout: Duration,
     world: &'a World,
-    project: &'a crate::project::Project,
+    project: &'a Project,
     journal: &'a FileJournal,
     interrupts: &'a crate::process::Interrupts,
     program: PathBuf,
     bounds: super::Bounds,
+    /// Where branches have trees of their own.
+    ground: Option<Ground>,
 }
 
 impl BranchStage<'_> {
     /// Carries out one branch to its end, or from where it was cut off.
     fn carry_out(&self, order: BranchOrder) -> Result<Ended, DriveError> {
+        let dir = branch_dir(&self.dir, &order.start.branch_id);
+        let own_tree = match (&self.ground, &order.base) {
+            (Some(ground), Some(base)) => Some(ground.prepare(&order, base, &dir)?),
+            _ => None,
+        };
         let seat = Seat {
             parent: self.parent.clone(),
-            dir: branch_dir(&self.dir, &order),
+            dir,
             opening_event: order.start.routing_event.clone(),
             timeout: self.timeout,
+            own_tree,
         };
         let mut silent = |_: Progress<'_>| {};
         let scene = Scene {

@@ -69,6 +69,18 @@ const KEPT_VARIABLES: [&[u8]; 10] = [
     b"GIT_SSH_COMMAND",
 ];
 
+/// Variables that say which repository and which files are meant, whatever directory git is in. A
+/// program that is started from a hook has them.
+pub const LOCATING_VARIABLES: [&str; 7] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_NAMESPACE",
+];
+
 /// Takes the variables out of a command that would lead git elsewhere, but those that are to stay.
 pub(crate) fn without_variables(command: &mut Command, kept: &[&[u8]]) {
     for (name, _) in std::env::vars_os() {
@@ -275,9 +287,14 @@ impl Said {
         if self.code == 0 {
             return None;
         }
-        let line = self.err.lines().find(|line| line.contains(".lock': File exists"))?;
-        let (_, rest) = line.split_once("nable to create '")?;
-        let (path, _) = rest.split_once("': File exists")?;
-        Some(self.dir.join(path))
+        let between = |before: &str, after: &str| {
+            let line =
+                self.err.lines().find(|line| line.contains(before) && line.contains(after))?;
+            let (path, _) = line.split_once(before)?.1.split_once(after)?;
+            Some(self.dir.join(path))
+        };
+        // The second is a working tree that another git is just making or removing.
+        between("nable to create '", "': File exists")
+            .or_else(|| between("failed to read ", "/commondir: "))
     }
 }

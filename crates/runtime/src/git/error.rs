@@ -16,12 +16,23 @@ pub enum GitError {
     /// There are no files to work on.
     #[error("{} is a bare repository, without files to work on; use a clone or a worktree of it", .0.display())]
     Bare(PathBuf),
+    /// There is no repository.
+    #[error("{} is in no git repository; run `git init` there and commit what there is", .0.display())]
+    Outside(PathBuf),
     /// There is nothing to begin from.
     #[error("there is no commit in {} yet; make a first one", .0.display())]
     Unborn(PathBuf),
     /// A tree is not, or no longer, a working tree of its own.
     #[error("{} is not a working tree of its own any more; what is in it was left alone", .0.display())]
     NotATree(PathBuf),
+    /// Something in a tree would be lost with it.
+    #[error("{} in {} is not committed; save what you need of it and remove the tree", path.display(), tree.display())]
+    NotCommitted {
+        /// The tree.
+        tree: PathBuf,
+        /// What is in it, relative to the top.
+        path: PathBuf,
+    },
     /// A lock of git itself did not go away.
     #[error("git waits for {}; if no other git is at work there, one was killed: remove the file and go on", .0.display())]
     Locked(PathBuf),
@@ -68,7 +79,7 @@ pub enum GitError {
 
 impl GitError {
     /// For `map_err`, where something was done to a file.
-    pub(super) fn io(
+    pub(crate) fn io(
         what: &'static str,
         path: impl Into<PathBuf>,
     ) -> impl FnOnce(io::Error) -> Self {
@@ -88,8 +99,10 @@ mod tests {
             GitError::Missing,
             GitError::TooOld("2.34.1".into()),
             GitError::Bare(path()),
+            GitError::Outside(path()),
             GitError::Unborn(path()),
             GitError::NotATree(path()),
+            GitError::NotCommitted { tree: path(), path: "clone/".into() },
             GitError::Locked("/p/.git/index.lock".into()),
             GitError::Busy { path: path(), waited: Duration::from_secs(60) },
             GitError::Restless(path()),
@@ -102,8 +115,10 @@ mod tests {
         git is not on PATH; install git 2.38 or later
         git 2.38 or later is needed, and this is 2.34.1
         /p is a bare repository, without files to work on; use a clone or a worktree of it
+        /p is in no git repository; run `git init` there and commit what there is
         there is no commit in /p yet; make a first one
         /p is not a working tree of its own any more; what is in it was left alone
+        clone/ in /p is not committed; save what you need of it and remove the tree
         git waits for /p/.git/index.lock; if no other git is at work there, one was killed: remove the file and go on
         another process has been bringing work back for 60 s, and holds /p
         the branch that is checked out in /p does not stand still; go on when nobody commits there

@@ -1,12 +1,14 @@
 //! One checkout: what is left lying in it, and what changed in it.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::command::{Git, Said};
-use super::{GitError, contains, reference, under_way};
+use super::{GitError, contains, guard, reference, under_way};
 
 /// Who commits where nobody said.
 const NOBODY: (&str, &str) = ("autoloop", "autoloop@localhost");
@@ -21,10 +23,10 @@ pub struct Tree {
 /// What came of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gathered {
-    /// The commit that holds everything.
+    /// The last commit of its branch.
     pub tip: String,
     /// What was begun in it and not ended, such as a merge: its files hardly are as anybody wants them.
-    pub unfinished: Option<&'static str>,
+    pub unfinished: Option<String>,
 }
 
 impl Tree {
@@ -75,8 +77,9 @@ impl Tree {
         self.head().map(Some)
     }
 
-    /// Commits what is left in a tree that nobody works in any more, and moves its branch so that it
-    /// holds all of it, wherever somebody went in the tree. Locks that a killed git left are removed.
+    /// Commits what is left in a tree that nobody works in any more, and moves its branch on to it,
+    /// wherever somebody went in the tree. Work that does not follow from the branch has another branch
+    /// in the end, and is told as unfinished. Locks that a killed git left are removed.
     ///
     /// # Errors
     ///
@@ -87,27 +90,40 @@ impl Tree {
         message: &str,
         except: &[&Path],
     ) -> Result<Gathered, GitError> {
-        self.break_locks()?;
-        let unmerged = self.git.run(["ls-files", "-z", "--unmerged"])?.out.bytes > 0;
-        let unfinished = under_way(&self.git_dir).or(unmerged.then_some("a merge"));
-        self.commit_all(message, except)?;
-        let head = self.head()?;
-        let reference = reference(branch);
-        let said = self.git.ask(["rev-parse", "--verify", "--quiet", &reference])?;
-        let tip = match said.code {
-            0 if !contains(&self.git, &head, &said.line())? => {
-                // Somebody left the branch with commits on it: both become one, with the files as
-                // they are.
-                let tree = format!("{head}^{{tree}}");
-                let parents = ["-p", &head, "-p", &said.line()].map(str::to_owned);
-                let words = ["commit-tree".to_owned(), tree].into_iter().chain(parents);
-                let words = words.chain(["-m".to_owned(), message.to_owned()]);
-                identified(&self.git)?.run(words)?.line()
-            }
-            _ => head,
-        };
-        self.git.run(["update-ref", "-m", "gathered", &reference, &tip])?;
+        // A git that we started before we were killed may still be at it.
+        let lock = guard::lock(&self.git_dir.join("autoloop.lock"), self.git.world())?;
+        let tree = Tree { git: self.git.holding(lock), ..self.clone() };
+        let git = &tree.git;
+        tree.break_locks()?;
+        let unmerged = git.run(["ls-files", "-z", "--unmerged"])?.out.bytes > 0;
+        let unfinished = under_way(&tree.git_dir).or(unmerged.then_some("a merge"));
+        tree.commit_all(message, except)?;
+        let head = tree.head()?;
+        let set = |name: &str| git.run(["update-ref", "-m", "gathered", &reference(name), &head]);
+        let said = git.ask(["rev-parse", "--verify", "--quiet", &reference(branch)])?;
+        let tip = said.line();
+        if said.code != 0 || contains(git, &head, &tip)? {
+            set(branch)?;
+            return Ok(Gathered { tip: head, unfinished: unfinished.map(str::to_owned) });
+        }
+        if contains(git, &tip, &head)? {
+            return Ok(Gathered { tip, unfinished: unfinished.map(str::to_owned) });
+        }
+        let beside = format!("{branch}-beside");
+        set(&beside)?;
+        let unfinished = Some(format!("work beside its branch (kept on {beside})"));
         Ok(Gathered { tip, unfinished })
+    }
+
+    /// What is neither committed nor ignored even after [`Tree::gather`]: repositories in the tree.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot say.
+    pub fn left_over(&self, except: &[&Path]) -> Result<Vec<PathBuf>, GitError> {
+        let mut left = untracked(&self.git)?;
+        left.retain(|path| !except.iter().any(|except| path.starts_with(except)));
+        Ok(left)
     }
 
     /// Everything that changed since a commit: commits, what is staged, what is not, and new files
@@ -189,15 +205,34 @@ fn shown(git: &Git, base: &str) -> Result<Said, GitError> {
     git.run(words.chain(plain).chain([base, "--"]))
 }
 
-/// Stages everything but what is ignored or excepted.
+/// Stages everything but what is ignored, excepted, or in a repository of its own, of which git would
+/// keep nothing but the name of a commit.
 fn add_all(git: &Git, except: &[&Path]) -> Result<(), GitError> {
-    git.run(["add", "--all", "--ignore-errors", "--", ":/"])?;
+    let nested = untracked(git)?.into_iter().filter(|path| is_repository(path));
+    let nested = nested.map(|path| spec(":(exclude,top,literal)", &path));
+    let words = ["add", "--all", "--ignore-errors", "--", ":/"].map(OsString::from);
+    git.run(words.into_iter().chain(nested))?;
     for path in except {
-        let spec = [b":(top,literal)", path.as_os_str().as_encoded_bytes()].concat();
-        let spec: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(&spec);
-        git.run(["reset", "--quiet", "--"].map(AsRef::as_ref).into_iter().chain([spec]))?;
+        let words = ["reset", "--quiet", "--"].map(OsString::from);
+        git.run(words.into_iter().chain([spec(":(top,literal)", path)]))?;
     }
     Ok(())
+}
+
+/// The files that are neither tracked nor ignored. A repository in the tree is one of them.
+fn untracked(git: &Git) -> Result<Vec<PathBuf>, GitError> {
+    Ok(git.run(["ls-files", "-z", "--others", "--exclude-standard"])?.names())
+}
+
+/// Git tells a repository in the tree from a file by the slash behind it.
+fn is_repository(listed: &Path) -> bool {
+    listed.as_os_str().as_bytes().ends_with(b"/")
+}
+
+fn spec(magic: &str, path: &Path) -> OsString {
+    let mut spec = OsString::from(magic);
+    spec.push(path);
+    spec
 }
 
 /// Git with somebody who commits: the person, or us where git does not know the person.
@@ -260,25 +295,30 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_holds_everything_wherever_somebody_went() {
+    fn work_is_found_wherever_somebody_went() {
         let scene = Scene::new();
         let (repository, tree, base) = tree(&scene);
         let git = |args: &[&str]| scene.git_in(tree.dir(), args);
+        let gather = || tree.gather("autoloop/x", "left", &[]).unwrap();
+        let subjects = |name: &str| scene.git(&["log", "--format=%s", name]);
+        // On to another branch: the one of the tree goes along.
+        git(&["checkout", "-q", "-b", "elsewhere"]);
         scene.write("state/tree/first", "1");
-        git(&["add", "-A"]);
-        git(&["commit", "-q", "-m", "first"]);
+        let first = gather();
+        assert_eq!(repository.tip("autoloop/x").unwrap(), Some(first.tip.clone()));
+        assert_eq!(subjects("autoloop/x"), "left\nbegin");
+        // Back, only to look.
         git(&["checkout", "-q", "--detach", &base]);
+        assert_eq!(gather(), first);
+        // Back, and on in another direction: both are kept.
         scene.write("state/tree/second", "2");
-        let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
-        assert_eq!(repository.tip("autoloop/x").unwrap(), Some(gathered.tip.clone()));
-        let log = scene.git(&["log", "--format=%s", "--topo-order", "autoloop/x"]);
-        assert_eq!(log.lines().collect::<std::collections::BTreeSet<_>>().len(), 3, "{log}");
-        assert!(log.contains("first"));
-        // And the second time nothing is added.
-        assert_eq!(
-            scene.git(&["ls-tree", "--name-only", "autoloop/x"]),
-            ".gitignore\nfile\nsecond"
-        );
+        let told = "work beside its branch (kept on autoloop/x-beside)".to_owned();
+        for _ in 0..2 {
+            assert_eq!(gather(), Gathered { unfinished: Some(told.clone()), ..first.clone() });
+        }
+        let names = |name| scene.git(&["ls-tree", "--name-only", name]);
+        assert_eq!(names("autoloop/x"), ".gitignore\nfile\nfirst");
+        assert_eq!(names("autoloop/x-beside"), ".gitignore\nfile\nsecond");
     }
 
     #[test]
@@ -295,8 +335,29 @@ mod tests {
             .output();
         assert!(!merging.unwrap().status.success());
         let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
-        assert_eq!(gathered.unfinished, Some("a merge"));
+        assert_eq!(gathered.unfinished.as_deref(), Some("a merge"));
         assert!(scene.git(&["show", &format!("{}:file", gathered.tip)]).contains("<<<<<<<"));
+    }
+
+    #[test]
+    fn repositories_in_a_tree_are_no_part_of_it() {
+        let scene = Scene::new();
+        let (_, tree, base) = tree(&scene);
+        scene.write("state/tree/new", "n").write("state/tree/state/x", "s");
+        for name in ["empty", "deep/full"] {
+            scene.git_in(tree.dir(), &["init", "-q", name]);
+        }
+        let full = tree.dir().join("deep/full");
+        scene.write("state/tree/deep/full/file", "f").write("state/tree/deep/beside", "b");
+        scene.git_in(&full, &["add", "-A"]);
+        let who = ["-c", "user.name=a", "-c", "user.email=b"];
+        scene.git_in(&full, &[&who[..], &["commit", "-q", "-m", "f"]].concat());
+        let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+        let names = scene.git(&["diff", "--name-only", &base, &gathered.tip]);
+        assert_eq!(names, "deep/beside\nnew");
+        let left = tree.left_over(&[]).unwrap();
+        assert_eq!(left, [Path::new("deep/full"), Path::new("empty")]);
+        assert_eq!(tree.left_over(&[Path::new("deep"), Path::new("empty")]).unwrap().len(), 0);
     }
 
     #[test]

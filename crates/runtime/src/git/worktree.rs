@@ -9,20 +9,41 @@ use std::sync::Arc;
 
 use super::{GitError, Repository, Tree, guard, reference};
 
+/// The reason for which a working tree is locked until it has all of its files.
+const UNFINISHED: &str = "initializing";
+
 impl Repository {
     /// Makes a working tree on a branch that begins at a commit, and returns it. One that is there
-    /// already stays as it is, with everything in it; one that was made in part is made anew; and a
-    /// branch that is there without a tree is checked out as it is.
+    /// already stays as it is, with everything in it; one that was made in part is completed or made
+    /// anew; and a branch that is there without a tree is checked out as it is.
     ///
     /// # Errors
     ///
     /// When git cannot make it.
     pub fn add_worktree(&self, dir: &Path, branch: &str, base: &str) -> Result<Tree, GitError> {
-        if self.is_complete(dir) {
-            return self.tree(dir);
+        self.register_worktree(dir, branch, base)?;
+        let mark = self.registration(dir).map(|own| own.join("locked"));
+        if let Some(mark) = mark.filter(|mark| is_unfinished(mark)) {
+            self.git.at(dir).run(["reset", "--hard", "--quiet"])?;
+            fs::remove_file(&mark).map_err(GitError::io("remove", mark))?;
         }
-        let git = self.git.holding(self.changing_trees()?);
-        self.remove_files(dir)?;
+        self.tree(dir)
+    }
+
+    /// The first half of [`Repository::add_worktree`]: git knows of the tree, and it has no files yet.
+    /// A git that looks at all working trees stumbles over one that is just being made, so whoever
+    /// makes several does this for all of them before anybody works in one.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot make it.
+    pub fn register_worktree(&self, dir: &Path, branch: &str, base: &str) -> Result<(), GitError> {
+        let git = self.git.holding(self.lock_worktrees()?);
+        if dir.join(".git").is_file() && self.registration(dir).is_some() && self.tree(dir).is_ok()
+        {
+            return Ok(());
+        }
+        self.forget(dir)?;
         if let Some(parent) = dir.parent() {
             fs::create_dir_all(parent).map_err(GitError::io("make", parent))?;
         }
@@ -30,10 +51,11 @@ impl Repository {
             // With an old value of nothing, so that a branch that somebody else makes is not moved.
             git.run(["update-ref", &reference(branch), base, ""])?;
         }
-        let words = ["worktree", "add", "--quiet", "--no-guess-remote"];
-        let words = words.map(AsRef::as_ref).into_iter();
+        let words = ["worktree", "add", "--quiet", "--no-guess-remote", "--no-checkout"];
+        let marked = ["--lock", "--reason", UNFINISHED];
+        let words = words.iter().chain(&marked).map(AsRef::as_ref);
         git.run(words.chain([dir.as_os_str(), branch.as_ref()]))?;
-        self.tree(dir)
+        Ok(())
     }
 
     /// Takes a working tree away, with whatever is in it. One that is gone, wholly or in part, is
@@ -43,23 +65,32 @@ impl Repository {
     ///
     /// When something in it cannot be removed.
     pub fn remove_worktree(&self, dir: &Path) -> Result<(), GitError> {
-        let _lock = self.changing_trees()?;
-        self.remove_files(dir)
+        let _lock = self.lock_worktrees()?;
+        self.forget(dir)
     }
 
-    /// One at a time, across processes: a git that makes a tree looks at all others, and takes one
-    /// that is made or removed at that moment for a damaged one.
-    fn changing_trees(&self) -> Result<Arc<File>, GitError> {
-        guard::lock(&self.common.join("autoloop-trees.lock"), self.git.world())
-    }
-
-    fn remove_files(&self, dir: &Path) -> Result<(), GitError> {
+    fn forget(&self, dir: &Path) -> Result<(), GitError> {
         let registered = self.registration(dir);
         // The files first: as long as git knows of the tree, it can be found and removed again.
-        for gone in [Some(dir.to_owned()), registered].into_iter().flatten() {
-            remove_all(&gone).map_err(GitError::io("remove", gone))?;
+        remove_all(dir).map_err(GitError::io("remove", dir))?;
+        if let Some(registered) = registered {
+            // At once, so that no git finds half of it.
+            let aside = self.common.join("autoloop-removed");
+            remove_all(&aside).map_err(GitError::io("remove", &aside))?;
+            match fs::rename(&registered, &aside) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(GitError::io("remove", registered)(error));
+                }
+                _ => {}
+            }
+            remove_all(&aside).map_err(GitError::io("remove", &aside))?;
         }
         Ok(())
+    }
+
+    /// Only one process at a time makes or removes working trees.
+    fn lock_worktrees(&self) -> Result<Arc<File>, GitError> {
+        guard::lock(&self.common.join("autoloop-worktrees.lock"), self.git.world())
     }
 
     /// Deletes a branch if all of it is reachable from a commit, and says whether it is gone.
@@ -77,14 +108,6 @@ impl Repository {
         Ok(true)
     }
 
-    /// Whether a working tree was made to the end: git locks it until then.
-    fn is_complete(&self, dir: &Path) -> bool {
-        let is_locked = |own: PathBuf| {
-            fs::read_to_string(own.join("locked")).is_ok_and(|why| why.trim_end() == "initializing")
-        };
-        dir.join(".git").is_file() && self.registration(dir).is_some_and(|own| !is_locked(own))
-    }
-
     /// Where git keeps what it knows about a working tree.
     fn registration(&self, dir: &Path) -> Option<PathBuf> {
         // The tree may be gone, and the directory that it was in too.
@@ -99,6 +122,11 @@ impl Repository {
         };
         known.map(|entry| entry.path()).find(is_it)
     }
+}
+
+/// Whether a working tree has not all of its files yet. Git itself marks one like this.
+fn is_unfinished(mark: &Path) -> bool {
+    fs::read_to_string(mark).is_ok_and(|why| why.trim_end() == UNFINISHED)
 }
 
 /// Removes a directory with all that is in it, also where somebody forbade writing.

@@ -116,7 +116,7 @@ impl ChainJudge {
         }
     }
 
-    /// What failed is tried again, and the budget begins anew.
+    /// What failed is tried again. What was spent stays spent, but for the time of what was cut off.
     fn taken_up(&mut self, field: Field<'_>) {
         self.is_returning = false;
         let well =
@@ -124,7 +124,6 @@ impl ChainJudge {
         assert_eq!(field("resumed_from_step"), (well.count() + 1).to_string());
         assert_eq!(field("previous_outcome"), "");
         self.was_favoured |= self.chained.budget_ms.is_some();
-        self.spent_ms = 0;
         for step in &mut self.steps {
             let was = step.stop_reason.take();
             self.was_favoured |= was.as_deref().is_some_and(|reason| !is_well(reason));

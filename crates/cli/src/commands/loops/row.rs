@@ -122,7 +122,7 @@ fn between(one: Stamp, other: Stamp) -> Duration {
 }
 
 /// A length of time in its two largest units.
-pub(super) fn in_short(time: Duration) -> String {
+pub(crate) fn in_short(time: Duration) -> String {
     let seconds = time.as_secs();
     let unit = match seconds {
         0..3_600 => 1,

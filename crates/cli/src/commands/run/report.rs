@@ -33,6 +33,7 @@ impl Reporter {
             Progress::Review { before } => format!("metareview before iteration {before}"),
             Progress::Wave { id, branches } => format!("wave {id}: {branches} branches"),
             Progress::Branch { id, stop_reason } => format!("{id} ended: {stop_reason}"),
+            Progress::Merge { id, outcome } => format!("work of {id}: {outcome}"),
             Progress::Chain { id, steps } => format!("chain {id}: {steps}"),
             Progress::Chained { id, outcome } => format!("chain {id} ended: {outcome}"),
             Progress::Note(note) => format!("note: {note}"),

@@ -7,7 +7,8 @@ use autoloop_core::config::{Config, Isolation, ItemSource};
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{Slots, Tally};
 use autoloop_runtime::drive::{
-    Bounds, DriveError, SlotDrive, SlotScene, latest_unfinished_slots, slots_dir, slots_standing,
+    Bounds, DriveError, SlotDrive, SlotProgress, SlotScene, latest_unfinished_slots, slots_dir,
+    slots_standing,
 };
 use autoloop_runtime::journal::FileJournal;
 use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
@@ -16,12 +17,14 @@ use autoloop_runtime::queue::{Beads, BeadsSettings, Builtin, Queue};
 use autoloop_runtime::world::World;
 use clap::builder::PossibleValuesParser;
 
+use super::audience::Audience;
 use super::report;
 use crate::commands::run::which::existing;
 use crate::commands::run::{LONGEST_FLAGS, claim_slots_id, drive_failure, install_tool, listen};
 use crate::commands::settings;
 use crate::diagnostic;
 use crate::failure::{Failure, Kind};
+use crate::tui;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Flags {
@@ -74,6 +77,9 @@ pub(super) struct Flags {
     /// again.
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     resume: Option<String>,
+    /// Tell on a terminal what goes on a line at a time, without the live view.
+    #[arg(long)]
+    no_watch: bool,
     /// Print how the run ended as JSON.
     #[arg(long)]
     json: bool,
@@ -130,6 +136,15 @@ impl Flags {
     }
 }
 
+/// How a run is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// A line at a time.
+    Lines,
+    /// In the live view.
+    View,
+}
+
 /// Which run it is.
 enum Which {
     New(RunId),
@@ -151,7 +166,9 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
         None => Which::New(claim_slots_id(&outline, world)?),
     };
     let interrupts = listen()?;
-    let ended = carry_out(&project, &which, (world, &interrupts)).inspect_err(|_| {
+    let wants_view = !args.no_watch && !args.json && tui::is_possible();
+    let manner = if wants_view { Manner::View } else { Manner::Lines };
+    let ended = carry_out((&project, manner), &which, (world, &interrupts)).inspect_err(|_| {
         if let Which::New(id) = &which {
             // A run that could not begin leaves nothing behind; one that did has a notebook there.
             let dir = slots_dir(&outline.files.state_dir, id.as_str());
@@ -166,7 +183,7 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
 
 /// Carries a run out to its end, or until it is interrupted.
 fn carry_out(
-    project: &Project,
+    (project, manner): (&Project, Manner),
     which: &Which,
     (world, interrupts): (&World, &Interrupts),
 ) -> Result<Slots, Failure> {
@@ -180,6 +197,9 @@ fn carry_out(
     let config = Config::from(&loaded.settings);
     let journal = settings::journal(loaded.files.journal.clone(), world, &config);
     let queue = queue(&loaded, &journal, (project, world));
+    let to_view = || settings::journal(loaded.files.journal.clone(), world, &config);
+    let audience = Audience::new(&loaded.files, world, (manner == Manner::View).then(to_view));
+    let tell = |progress: SlotProgress<'_>| audience.tell(progress);
     let scene = SlotScene {
         world,
         project,
@@ -188,7 +208,7 @@ fn carry_out(
         interrupts,
         program,
         bounds: Bounds::Enforced,
-        tell: &report::tell,
+        tell: &tell,
     };
     let (drive, run) = match which {
         Which::New(id) => (SlotDrive::begin(scene, id), id.as_str()),
@@ -202,7 +222,9 @@ fn carry_out(
                 .hint("the state directory has to be writable")
         })?;
     }
-    drive.run().map_err(failure)
+    let ended = drive.run();
+    audience.leave();
+    ended.map_err(failure)
 }
 
 /// Where items come from.

@@ -45,6 +45,9 @@ fn what_can_be_is_granted_and_the_harness_knows_the_parent() {
     assert_eq!(ask("chain_id=mine; steps=a;", &around), "mine: a");
     around.ids.insert("r-chain-1".to_owned());
     assert_eq!(ask("steps=a;", &around), "r-chain-2: a");
+    let long = Run::new("r".repeat(60));
+    let refused = consider(&long, &Request::new("steps=a;", false), &around).unwrap_err();
+    assert_eq!(refused.reason(), "bad_id");
     let request = Request::new("steps=a; parent_id=somebody; justification= why ;", false);
     let spawned = consider(&Run::new("r"), &request, &around).unwrap().spawned;
     assert_eq!((spawned.parent_id.as_str(), spawned.justification.as_str()), ("r", "why"));
@@ -135,6 +138,15 @@ fn relatives_share_depth_steps_and_time() {
     insta::assert_snapshot!(ask("steps=x,y,z;", &around), @"max_steps 8: with its 3 steps there would be 9 in all chains that belong together, and budget.max_steps = 8");
     insta::assert_snapshot!(ask("steps=ship;", &around), @"circle: chain 'ship' would run itself, by way of a, b");
     insta::assert_snapshot!(ask("steps=x,deep;", &around), @"max_depth 4: chain 'x,deep' is nested deeper than budget.max_depth = 4 allows");
+    let budget = around.definitions.budget;
+    assert!(around.family.has_room(budget));
+    for less in [
+        Budget { max_depth: 3, ..budget },
+        Budget { max_steps: 6, ..budget },
+        Budget { max_runtime_ms: 300, ..budget },
+    ] {
+        assert!(!around.family.has_room(less), "{less:?}");
+    }
     around.definitions.budget.max_depth = 3;
     insta::assert_snapshot!(ask("steps=x;", &around), @"max_depth 3: chain 'x' is nested deeper than budget.max_depth = 3 allows");
     around.definitions.budget = Budget { max_runtime_ms: 300, ..Budget::default() };

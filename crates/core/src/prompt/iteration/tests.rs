@@ -2,7 +2,10 @@ use proptest::prelude::*;
 
 use super::super::fixture;
 use super::super::{Pressure, RoleText};
+use std::time::Duration;
+
 use super::*;
+use crate::config::Isolation;
 use crate::excerpt;
 use crate::memory::Counts;
 use crate::topology::Route;
@@ -326,7 +329,12 @@ fn any_order() -> impl Strategy<Value = IterationOrder> {
                     .collect(),
             },
             completion: Completion { event: text(17), promise: text(18), required_events: list(9) },
-            max_branches: Some(3),
+            parallel: Some(ParallelPlan {
+                max_branches: 3,
+                branch_timeout: Duration::from_secs(1),
+                isolation: Isolation::Worktree,
+            }),
+            own_tree: None,
             joined: None,
             chains: Some(3),
             returned: Vec::new(),

@@ -103,11 +103,19 @@ impl<'a> Drive<'a> {
     }
 
     /// How many chains the run may still ask for; `None` where it may not.
-    pub(in crate::drive) fn chains_left(&self) -> Option<u64> {
-        let budget = self.loops.definitions().ok()?.budget;
-        let spawns = &self.ledger.run().spawns;
-        let may_ask = spawns.failures < budget.max_consecutive_failures;
-        Some(budget.max_children.saturating_sub(spawns.count)).filter(|left| may_ask && *left > 0)
+    pub(in crate::drive) fn chains_left(&self) -> Result<Option<u64>, DriveError> {
+        let Ok(Definitions { budget, .. }) = self.loops.definitions() else { return Ok(None) };
+        let run = self.ledger.run();
+        let left = budget.max_children.saturating_sub(run.spawns.count);
+        if left == 0 || run.spawns.failures >= budget.max_consecutive_failures {
+            return Ok(None);
+        }
+        // A run that is no step and asked for nothing yet has no relatives.
+        if self.handoff.is_empty() && run.spawns.count == 0 {
+            return Ok(Some(left));
+        }
+        let chains = census(self.chain_scene(&self.loaded.files.state_dir, budget))?.chains;
+        Ok(Some(left).filter(|_| Family::of(&run.id, &chains).has_room(budget)))
     }
 
     fn refuse_chain(&mut self, refusal: &Refusal) -> Result<(), DriveError> {

@@ -1,8 +1,7 @@
 //! The agents of a slot: what each is told, how it is started, and what is put on record about it.
 
-use std::ffi::OsString;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use autoloop_core::env::Env;
 use autoloop_core::excerpt::Shortened;
@@ -183,28 +182,18 @@ impl SlotDrive<'_> {
             .disk
             .replace(&prompt_path, order.prompt.as_bytes())
             .map_err(|source| DriveError::Write { path: prompt_path.clone(), source })?;
-        let (job, _) = addressed(order.backend, &self.scene.program, (order.prompt, &prompt_path));
+        // Wherever the slot works, what the settings name is in the project.
+        let project = std::path::absolute(&self.scene.project.dir).ok();
+        let programs = (&*self.scene.program, project.as_deref());
+        let (job, _) = addressed(order.backend, programs, (order.prompt, &prompt_path));
         let env = self.environment(slot, order, prompt_path);
         Ok(Job {
-            program: self.program(job.program),
             env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
             dir: Some(PathBuf::from(&slot.start.tree)),
             notes: Some(notes_dir(&self.loaded.files.state_dir)),
             spool: Some(Spool { stdout: path("out"), stderr: path("err") }),
             ..job
         })
-    }
-
-    /// A program by its path is meant as seen from the project, wherever the slot works.
-    fn program(&self, program: OsString) -> OsString {
-        let path = Path::new(&program);
-        match path.is_relative() && path.components().count() > 1 {
-            true => {
-                let path = self.scene.project.dir.join(path);
-                std::path::absolute(&path).unwrap_or(path).into_os_string()
-            }
-            false => program,
-        }
     }
 
     fn environment(&self, slot: &Slot, order: &Order<'_>, prompt_path: PathBuf) -> Env {

@@ -1,0 +1,174 @@
+//! A board without a terminal: a line for every change, or how it stands.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use autoloop_core::project::board::{Board, Kind, Row};
+use autoloop_core::record::Glance;
+
+use super::change::{board_facts, changed, line, row_facts, summary};
+use crate::commands::json::Json;
+use crate::commands::loops::in_short;
+use crate::failure::Failure;
+use crate::tui::feed::{Feed, Standing};
+use crate::tui::text::tame;
+
+/// The journal itself wakes us when it grows; this is how often it is looked whether the harness is
+/// still there, which nobody announces.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// The same when the end is on record and the harness is about to go.
+const ABOUT_TO_GO: Duration = Duration::from_millis(100);
+
+/// Who reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    Json,
+}
+
+/// Prints how it stands.
+pub(super) fn once(feed: &mut Feed, form: Form) -> Result<(), Failure> {
+    let standing = feed.settle(&mut |_, _| {})?;
+    let last_lines = feed.last_lines();
+    let board = feed.board();
+    let mut text = match form {
+        Form::Text => summary(board, standing, &feed.progress(standing)) + "\n",
+        Form::Json => {
+            let row = |(row, last): (&Row, &String)| {
+                let mut facts = row_facts(row);
+                facts.push(("last_line", last.as_str().into()));
+                Json::Object(facts)
+            };
+            let rows = board.rows.iter().zip(&last_lines).map(row).collect();
+            let mut facts = board_facts(board, standing);
+            facts.push(("left", feed.left(standing).into()));
+            facts.push(("rows", Json::List(rows)));
+            Json::Object(facts).in_line() + "\n"
+        }
+    };
+    if form == Form::Text {
+        let moment = feed.moment(standing);
+        for (row, last) in board.rows.iter().zip(&last_lines) {
+            let time = row.elapsed(moment).map(in_short).unwrap_or_default();
+            text += &(standing_line(row, &time, last) + "\n");
+        }
+    }
+    print(&text)
+}
+
+fn standing_line(row: &Row, time: &str, last: &str) -> String {
+    let indent = "  ".repeat(usize::try_from(row.level.min(8)).unwrap_or_default() + 1);
+    let mut text = format!("{indent}{}", row.name);
+    let what = format!("{} {}", row.item, row.title);
+    for part in [&row.badge(), time, what.trim(), last] {
+        if !part.is_empty() {
+            text.extend(["  ", part]);
+        }
+    }
+    tame(&text)
+}
+
+/// Prints how it stands and then every change, until nothing more can come.
+pub(super) fn follow(mut feed: Feed, form: Form) -> Result<(), Failure> {
+    let mut printer = Printer { form, before: Vec::new(), whole: String::new() };
+    let mut standing = feed.settle(&mut |_, _| {})?;
+    printer.tell(feed.board(), standing, Since::Each)?;
+    while standing.is_open() {
+        let is_over = feed.board().outcome.is_some();
+        feed.wait(if is_over { ABOUT_TO_GO } else { LOOK_AGAIN })?;
+        let mut told = Ok(());
+        let mut tell = |board: &Board, _: &Glance<'_>| {
+            if told.is_ok() {
+                told = printer.tell(board, standing, Since::Heard);
+            }
+        };
+        feed.read_on(&mut tell)?;
+        let now = feed.settle(&mut tell)?;
+        told?;
+        standing = now;
+    }
+    printer.tell(feed.board(), standing, Since::Heard)?;
+    conclude(feed.board(), standing)
+}
+
+/// When something is said to have happened.
+#[derive(Clone, Copy)]
+enum Since {
+    /// When each row came to be as it is.
+    Each,
+    /// With the last record.
+    Heard,
+}
+
+/// What was printed last.
+struct Printer {
+    form: Form,
+    before: Vec<Row>,
+    whole: String,
+}
+
+impl Printer {
+    /// Prints what is different.
+    fn tell(&mut self, board: &Board, standing: Standing, since: Since) -> Result<(), Failure> {
+        let mut text = String::new();
+        let whole = match self.form {
+            Form::Text => summary(board, standing, &board.progress_in_words()),
+            Form::Json => Json::Object(board_facts(board, standing)).in_line(),
+        };
+        for row in changed(&self.before, board) {
+            let ts = match since {
+                Since::Each => &row.since,
+                Since::Heard => &board.times.1,
+            };
+            text += &match self.form {
+                Form::Text => line(row, ts),
+                Form::Json => {
+                    let ts = Some(ts.as_str()).filter(|ts| !ts.is_empty());
+                    let mut facts = vec![("ts", ts.into())];
+                    facts.push(("watched", board.id.as_str().into()));
+                    facts.extend(row_facts(row));
+                    Json::Object(facts).in_line()
+                }
+            };
+            text.push('\n');
+        }
+        // People see the whole at the beginning and at the end, programs whenever it changes.
+        let is_due = self.form == Form::Json || self.whole.is_empty() || !standing.is_open();
+        if is_due && self.whole != whole {
+            text = match self.whole.is_empty() {
+                true => format!("{whole}\n{text}"),
+                false => format!("{text}{whole}\n"),
+            };
+            self.whole = whole;
+        }
+        self.before.clone_from(&board.rows);
+        if text.is_empty() { Ok(()) } else { print(&text) }
+    }
+}
+
+/// Whoever reads along sees every line at once.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+fn conclude(board: &Board, standing: Standing) -> Result<(), Failure> {
+    let Board { id, kind, outcome, .. } = board;
+    let what = kind.word();
+    match (standing, outcome) {
+        (Standing::Over, Some(outcome)) if outcome.is_good => Ok(()),
+        (Standing::Over, Some(outcome)) => {
+            Err(Failure::failed(format!("{what} '{id}' ended: {}", outcome.word)))
+        }
+        _ => {
+            let command = match kind {
+                Kind::Loop | Kind::Unknown => "run",
+                Kind::Chain => "chain run",
+                Kind::Slots => "slots",
+            };
+            Err(Failure::failed(format!("{what} '{id}' was cut off"))
+                .hint(format!("`autoloop {command} --resume={id}` goes on with it")))
+        }
+    }
+}

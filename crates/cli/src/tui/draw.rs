@@ -1,0 +1,148 @@
+//! A picture of a board, drawn into a buffer of any size.
+
+mod columns;
+mod output;
+mod rows;
+
+use autoloop_core::project::board::Board;
+use autoloop_core::stamp::Stamp;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+
+use super::feed::Standing;
+use super::text::tame;
+use super::view::{Pane, Room, View};
+
+/// Below this nothing can be shown but a word.
+const SMALLEST: (u16, u16) = (20, 4);
+/// From this height on there is room for more than rows.
+const ROOMY: u16 = 6;
+
+/// What can be seen.
+pub(super) struct Picture<'p> {
+    pub(super) board: &'p Board,
+    pub(super) standing: Standing,
+    /// How far the whole is, in words.
+    pub(super) progress: String,
+    /// The moment that it is seen at.
+    pub(super) moment: Stamp,
+    /// What was said last, row by row.
+    pub(super) last_lines: &'p [String],
+    /// The output of the row that is picked, in a text.
+    pub(super) output: Option<Output<'p>>,
+}
+
+/// The output of a row.
+#[derive(Clone, Copy)]
+pub(super) struct Output<'p> {
+    pub(super) text: &'p str,
+    /// How many bytes before it are not shown.
+    pub(super) left_out: u64,
+    /// The file that has all of it.
+    pub(super) path: &'p str,
+}
+
+/// Whether colours are wanted. Nothing is said by colour alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ink {
+    Colour,
+    Plain,
+}
+
+impl Ink {
+    fn coloured(self, colour: Color) -> Style {
+        match self {
+            Ink::Colour => Style::new().fg(colour),
+            Ink::Plain => Style::new(),
+        }
+    }
+}
+
+const HELP: [&str; 8] = [
+    "up, down, j, k  pick a row, scroll",
+    "PgUp, PgDn      a page at a time",
+    "g, G            the first, the last",
+    "Enter, right    the output of a row",
+    "q, Esc, left    back, or quit",
+    "Ctrl-C          quit",
+    "Ctrl-Z          to the shell, for now",
+    "Ctrl-L          draw all of it anew",
+];
+
+/// Draws a picture, and says how much there was to see.
+pub(super) fn draw(picture: &Picture<'_>, view: &View, ink: Ink, buffer: &mut Buffer) -> Room {
+    let area = buffer.area;
+    let mut room = Room { rows: picture.board.rows.len(), ..Room::default() };
+    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+        let (width, height) = SMALLEST;
+        put(buffer, 0, &format!("needs {width}x{height}"), Style::new());
+        return room;
+    }
+    let body = Rect { y: 1, height: area.height - 2, ..area };
+    header(picture, ink, buffer);
+    match view.pane {
+        Pane::Board => room.height = rows::draw(picture, (view.picked, ink), body, buffer),
+        Pane::Help => {
+            for (line, y) in HELP.iter().zip(body.y + 1..body.bottom()) {
+                put(buffer, y, &format!(" {line}"), Style::new());
+            }
+        }
+        Pane::Output { top } => {
+            (room.lines, room.height) = output::draw(picture, (view.picked, top), body, buffer);
+        }
+    }
+    footer(view, ink, buffer);
+    room
+}
+
+/// Which run it is, and how it is.
+fn header(picture: &Picture<'_>, ink: Ink, buffer: &mut Buffer) {
+    let Board { id, kind, title, .. } = picture.board;
+    let end = put(buffer, 0, &format!("{} {id}  ", kind.word()), Modifier::BOLD.into());
+    let (state, colour) = state(picture);
+    let right = usize::from(buffer.area.right());
+    let room = |x: u16| right.saturating_sub(x.into());
+    let (end, _) = buffer.set_stringn(end, 0, tame(&state), room(end), ink.coloured(colour));
+    buffer.set_stringn(end, 0, format!("  {}", tame(title)), room(end), Style::new());
+}
+
+/// How the whole is, in words.
+fn state(picture: &Picture<'_>) -> (String, Color) {
+    match (picture.standing, &picture.board.outcome) {
+        (Standing::Running, _) => ("running".to_owned(), Color::Cyan),
+        (Standing::CutOff, _) => ("cut off".to_owned(), Color::Red),
+        (Standing::Unknown, _) => ("unfinished".to_owned(), Color::Yellow),
+        (Standing::Over, Some(outcome)) if outcome.is_good => {
+            (format!("complete: {}", outcome.word), Color::Green)
+        }
+        (Standing::Over, outcome) => {
+            let word = outcome.as_ref().map_or("", |outcome| &outcome.word);
+            (format!("ended: {word}"), Color::Red)
+        }
+    }
+}
+
+fn footer(view: &View, ink: Ink, buffer: &mut Buffer) {
+    let y = buffer.area.bottom() - 1;
+    if let Some(notice) = view.notice {
+        put(buffer, y, notice, ink.coloured(Color::Yellow).add_modifier(Modifier::BOLD));
+        return;
+    }
+    let keys = match view.pane {
+        Pane::Board => "q quit  j/k pick  Enter output  ? keys",
+        Pane::Help => "any key goes back",
+        Pane::Output { top: None } => "q back  j/k scroll  (at the end)",
+        Pane::Output { top: Some(_) } => "q back  j/k scroll  G to the end",
+    };
+    put(buffer, y, keys, Modifier::DIM.into());
+}
+
+/// Writes a line from the left, as far as there is room, and says where it ends.
+fn put(buffer: &mut Buffer, y: u16, text: &str, style: Style) -> u16 {
+    let width = usize::from(buffer.area.width);
+    buffer.set_stringn(buffer.area.x, y, tame(text), width, style).0
+}
+
+#[cfg(test)]
+mod tests;

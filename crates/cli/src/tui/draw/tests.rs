@@ -1,0 +1,390 @@
+use autoloop_core::project::board::Board;
+use autoloop_core::record::Glance;
+use autoloop_testkit::told;
+use insta::assert_snapshot;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::*;
+use crate::tui::view::Role;
+
+fn board(id: &str, story: &str) -> Board {
+    let mut board = Board::new(id);
+    for line in told::lines(story) {
+        board.apply(&Glance::read(line.as_bytes()).unwrap());
+    }
+    board
+}
+
+/// What a window of this size shows, ten minutes after the beginning.
+struct Window {
+    board: Board,
+    standing: Standing,
+    lines: Vec<&'static str>,
+    output: Option<String>,
+    view: View,
+}
+
+impl Window {
+    fn of(board: Board) -> Window {
+        let view = View::new(Role::Watcher);
+        Window { board, standing: Standing::Running, lines: vec![], output: None, view }
+    }
+
+    fn buffer(&self, (width, height): (u16, u16)) -> Buffer {
+        let last_lines: Vec<String> = self.lines.iter().map(|line| (*line).to_owned()).collect();
+        let picture = Picture {
+            board: &self.board,
+            standing: self.standing,
+            progress: self.board.progress_in_words(),
+            moment: "2026-01-02T03:10:00.000Z".parse().unwrap(),
+            last_lines: &last_lines,
+            output: self.output.as_ref().map(|text| Output {
+                text,
+                left_out: 0,
+                path: ".autoloop/runs/otter/iteration-2.out",
+            }),
+        };
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        let drawn = |frame: &mut ratatui::Frame<'_>| {
+            draw(&picture, &self.view, Ink::Plain, frame.buffer_mut());
+        };
+        terminal.draw(drawn).unwrap();
+        terminal.backend().buffer().clone()
+    }
+
+    /// The same as text, between bars that show where it ends.
+    fn shown(&self, size: (u16, u16)) -> String {
+        let buffer = self.buffer(size);
+        let mut lines = Vec::new();
+        for y in 0..size.1 {
+            let mut line = String::new();
+            let mut x = 0;
+            while x < size.0 {
+                let symbol = buffer[(x, y)].symbol();
+                line.push_str(symbol);
+                x += u16::try_from(crate::tui::text::width_of(symbol).max(1)).unwrap();
+            }
+            lines.push(line);
+        }
+        let is_empty = |line: &String| line.trim().is_empty();
+        // What is empty says the same in one line.
+        let mut text = String::new();
+        let mut skipped = 0;
+        for line in lines {
+            if is_empty(&line) {
+                skipped += 1;
+                continue;
+            }
+            if skipped > 0 {
+                text += &format!("({skipped} empty)\n");
+                skipped = 0;
+            }
+            text += &format!("|{}|\n", line);
+        }
+        text
+    }
+}
+
+const SMALL: (u16, u16) = (40, 12);
+const USUAL: (u16, u16) = (80, 24);
+const LARGE: (u16, u16) = (200, 50);
+
+fn slots() -> Window {
+    let board = board(
+        "calm-crow",
+        "
+        calm-crow slot.run.start iterations=4; parallel_agents=4; max_fix_attempts=5; source=builtin
+        calm-crow#1 slot.start slot=1; item_id=t-7; title=mend the parser
+        calm-crow#1 slot.start slot=2; item_id=t-8; title=write the tests that are missing for the importer
+        calm-crow#1 slot.start slot=3; item_id=t-9; title=漢字 in names
+        calm-crow#1 slot.start slot=4; item_id=
+        calm-crow#1 slot.finish slot=4; item_id=; outcome=no_item; reason=nothing is ready
+        calm-crow#1 slot.phase slot=1; item_id=t-7; phase=fix; attempt=2
+        calm-crow#1 slot.phase slot=2; item_id=t-8; phase=review; attempt=0
+        calm-crow#1 slot.finish slot=3; item_id=t-9; outcome=drift; reason=not mended after 5 fixes
+        ",
+    );
+    let lines = vec![
+        "test parser::empty_file ... ok",
+        "\u{1b}[32mreading\u{1b}[0m src/importer.rs \u{202e}and turning around",
+        "not mended after 5 fixes",
+        "nothing is ready",
+    ];
+    Window { lines, ..Window::of(board) }
+}
+
+#[test]
+fn slots_in_windows_of_three_sizes() {
+    let window = slots();
+    assert_snapshot!(window.shown(USUAL), @r"
+    |slots calm-crow  running  items from builtin                                    |
+    |3 taken, 0 passed, 1 failed  iteration 1/4                                      |
+    |  WHO     PHASE    TIME    WHAT                   LAST LINE                     |
+    |> slot 1  FIX 2/5  9m54s   t-7 mend the parser    test parser::empty_file ... ok|
+    |  slot 2  REVIEW   9m53s   t-8 write the tests …  reading src/importer.rs and t…|
+    |  slot 3  FAILED   5s      t-9 漢字 in names      not mended after 5 fixes      |
+    |  slot 4  IDLE     1s                             nothing is ready              |
+    (16 empty)
+    |q quit  j/k pick  Enter output  ? keys                                          |
+    ");
+    assert_snapshot!(window.shown(SMALL), @r"
+    |slots calm-crow  running  items from bui|
+    |3 taken, 0 passed, 1 failed  iteration 1|
+    |  WHO     PHASE    TIME    WHAT         |
+    |> slot 1  FIX 2/5  9m54s   t-7 mend the…|
+    |  slot 2  REVIEW   9m53s   t-8 write th…|
+    |  slot 3  FAILED   5s      t-9 漢字 in …|
+    |  slot 4  IDLE     1s                   |
+    (4 empty)
+    |q quit  j/k pick  Enter output  ? keys  |
+    ");
+    assert_snapshot!(window.shown(LARGE), @r"
+    |slots calm-crow  running  items from builtin                                                                                                                                                            |
+    |3 taken, 0 passed, 1 failed  iteration 1/4                                                                                                                                                              |
+    |  WHO     PHASE    TIME    WHAT                                                   LAST LINE                                                                                                             |
+    |> slot 1  FIX 2/5  9m54s   t-7 mend the parser                                    test parser::empty_file ... ok                                                                                        |
+    |  slot 2  REVIEW   9m53s   t-8 write the tests that are missing for the importer  reading src/importer.rs and turning around                                                                            |
+    |  slot 3  FAILED   5s      t-9 漢字 in names                                      not mended after 5 fixes                                                                                              |
+    |  slot 4  IDLE     1s                                                             nothing is ready                                                                                                      |
+    (42 empty)
+    |q quit  j/k pick  Enter output  ? keys                                                                                                                                                                  |
+    ");
+}
+
+fn a_loop() -> Window {
+    let board = board(
+        "otter",
+        "
+        otter loop.start max_iterations=9; objective=write a parser
+        otter#2 iteration.start suggested_roles=builder
+        ",
+    );
+    Window { lines: vec!["running the tests"], ..Window::of(board) }
+}
+
+#[test]
+fn a_loop_in_windows_of_three_sizes() {
+    assert_snapshot!(a_loop().shown(USUAL), @r"
+    |loop otter  running  write a parser                                             |
+    |iteration 2/9                                                                   |
+    |  WHO   PHASE    TIME    WHAT     LAST LINE                                     |
+    |> loop  RUN 2/9  9m59s   builder  running the tests                             |
+    (19 empty)
+    |q quit  j/k pick  Enter output  ? keys                                          |
+    ");
+    assert_snapshot!(a_loop().shown(SMALL), @r"
+    |loop otter  running  write a parser     |
+    |iteration 2/9                           |
+    |  WHO   PHASE    TIME    WHAT           |
+    |> loop  RUN 2/9  9m59s   builder        |
+    (7 empty)
+    |q quit  j/k pick  Enter output  ? keys  |
+    ");
+    assert_snapshot!(a_loop().shown(LARGE), @r"
+    |loop otter  running  write a parser                                                                                                                                                                     |
+    |iteration 2/9                                                                                                                                                                                           |
+    |  WHO   PHASE    TIME    WHAT     LAST LINE                                                                                                                                                             |
+    |> loop  RUN 2/9  9m59s   builder  running the tests                                                                                                                                                     |
+    (45 empty)
+    |q quit  j/k pick  Enter output  ? keys                                                                                                                                                                  |
+    ");
+}
+
+#[test]
+fn a_wave_in_windows_of_three_sizes() {
+    let board = board(
+        "otter",
+        r"
+        otter loop.start max_iterations=9; objective=write a parser
+        otter#1 iteration.start suggested_roles=planner
+        otter#1 iteration.finish exit_code=0
+        otter#1 wave.start wave_id=otter-wave-1; objectives=- look at the lexer\n- look at the tests
+        otter#1 wave.branch.start wave_id=otter-wave-1; branch_id=branch-1
+        otter-wave-1-1 loop.start max_iterations=1; parent=otter
+        otter-wave-1-1#1 iteration.start suggested_roles=planner
+        ",
+    );
+    let window = Window { lines: vec!["", "grep -rn token src", ""], ..Window::of(board) };
+    assert_snapshot!(window.shown(USUAL), @r"
+    |loop otter  running  write a parser                                             |
+    |iteration 1/9                                                                   |
+    |  WHO         PHASE    TIME    WHAT               LAST LINE                     |
+    |> loop        WAVE     9m57s   planner                                          |
+    |    branch-1  RUN 1/1  9m54s   look at the lexer  grep -rn token src            |
+    |    branch-2  WAIT             look at the tests                                |
+    (17 empty)
+    |q quit  j/k pick  Enter output  ? keys                                          |
+    ");
+    assert_snapshot!(window.shown(SMALL), @r"
+    |loop otter  running  write a parser     |
+    |iteration 1/9                           |
+    |  WHO         PHASE    TIME    WHAT     |
+    |> loop        WAVE     9m57s   planner  |
+    |    branch-1  RUN 1/1  9m54s   look at …|
+    |    branch-2  WAIT             look at …|
+    (5 empty)
+    |q quit  j/k pick  Enter output  ? keys  |
+    ");
+    assert_snapshot!(window.shown(LARGE), @r"
+    |loop otter  running  write a parser                                                                                                                                                                     |
+    |iteration 1/9                                                                                                                                                                                           |
+    |  WHO         PHASE    TIME    WHAT               LAST LINE                                                                                                                                             |
+    |> loop        WAVE     9m57s   planner                                                                                                                                                                  |
+    |    branch-1  RUN 1/1  9m54s   look at the lexer  grep -rn token src                                                                                                                                    |
+    |    branch-2  WAIT             look at the tests                                                                                                                                                        |
+    (43 empty)
+    |q quit  j/k pick  Enter output  ? keys                                                                                                                                                                  |
+    ");
+}
+
+#[test]
+fn an_old_run_in_windows_of_three_sizes() {
+    let board = board(
+        "otter",
+        "
+        otter loop.start max_iterations=1; objective=write a parser
+        otter#1 iteration.start suggested_roles=builder
+        otter#1 iteration.finish exit_code=7
+        otter loop.stop reason=backend_failed
+        ",
+    );
+    let lines = vec!["the agent failed (exit code 7)"];
+    let window = Window { lines, standing: Standing::Over, ..Window::of(board) };
+    assert_snapshot!(window.shown(USUAL), @r"
+    |loop otter  ended: backend_failed  write a parser                               |
+    |iteration 1/1                                                                   |
+    |  WHO   PHASE   TIME    WHAT     LAST LINE                                      |
+    |> loop  FAILED  3s      builder  the agent failed (exit code 7)                 |
+    (19 empty)
+    |q quit  j/k pick  Enter output  ? keys                                          |
+    ");
+    assert_snapshot!(window.shown(SMALL), @r"
+    |loop otter  ended: backend_failed  write|
+    |iteration 1/1                           |
+    |  WHO   PHASE   TIME    WHAT            |
+    |> loop  FAILED  3s      builder         |
+    (7 empty)
+    |q quit  j/k pick  Enter output  ? keys  |
+    ");
+    assert_snapshot!(window.shown(LARGE), @r"
+    |loop otter  ended: backend_failed  write a parser                                                                                                                                                       |
+    |iteration 1/1                                                                                                                                                                                           |
+    |  WHO   PHASE   TIME    WHAT     LAST LINE                                                                                                                                                              |
+    |> loop  FAILED  3s      builder  the agent failed (exit code 7)                                                                                                                                         |
+    (45 empty)
+    |q quit  j/k pick  Enter output  ? keys                                                                                                                                                                  |
+    ");
+}
+
+#[test]
+fn an_output_is_scrolled_through() {
+    let text: String = (1..=30).map(|n| format!("{n} of 30 \u{1b}[31mlines\u{1b}[0m\n")).collect();
+    let mut window = Window { output: Some(text), ..a_loop() };
+    window.view.pane = Pane::Output { top: None };
+    assert_snapshot!(window.shown(SMALL), @r"
+    |loop otter  running  write a parser     |
+    |loop  RUN 2/9  builder  .autoloop/runs/o|
+    |22 of 30 lines                          |
+    |23 of 30 lines                          |
+    |24 of 30 lines                          |
+    |25 of 30 lines                          |
+    |26 of 30 lines                          |
+    |27 of 30 lines                          |
+    |28 of 30 lines                          |
+    |29 of 30 lines                          |
+    |30 of 30 lines                          |
+    |q back  j/k scroll  (at the end)        |
+    ");
+    window.view.pane = Pane::Output { top: Some(4) };
+    assert_snapshot!(window.shown((40, 5)), @r"
+    |loop otter  running  write a parser     |
+    |loop  RUN 2/9  builder  .autoloop/runs/o|
+    |5 of 30 lines                           |
+    |6 of 30 lines                           |
+    |q back  j/k scroll  G to the end        |
+    ");
+    window.output = Some(String::new());
+    assert_snapshot!(window.shown((40, 5)), @r"
+    |loop otter  running  write a parser     |
+    |loop  RUN 2/9  builder  .autoloop/runs/o|
+    |(nothing was printed)                   |
+    (1 empty)
+    |q back  j/k scroll  G to the end        |
+    ");
+}
+
+#[test]
+fn keys_are_told_and_notices_come_first() {
+    let mut window = a_loop();
+    window.view.pane = Pane::Help;
+    assert_snapshot!(window.shown(SMALL), @r"
+    |loop otter  running  write a parser     |
+    (1 empty)
+    | up, down, j, k  pick a row, scroll     |
+    | PgUp, PgDn      a page at a time       |
+    | g, G            the first, the last    |
+    | Enter, right    the output of a row    |
+    | q, Esc, left    back, or quit          |
+    | Ctrl-C          quit                   |
+    | Ctrl-Z          to the shell, for now  |
+    | Ctrl-L          draw all of it anew    |
+    (1 empty)
+    |any key goes back                       |
+    ");
+    window.view.pane = Pane::Board;
+    window.view.notice = Some(crate::tui::view::GOES_ON);
+    assert!(
+        window.shown(USUAL).contains("the work goes on; Ctrl-C stops it; q again closes this view")
+    );
+}
+
+#[test]
+fn a_window_that_is_too_small_says_what_it_needs() {
+    assert_snapshot!(slots().shown((19, 10)), @"|needs 20x4         |");
+    assert_snapshot!(slots().shown((3, 1)), @"|nee|");
+    assert_snapshot!(slots().shown((20, 4)), @r"
+    |slots calm-crow  run|
+    |> slot 1  FIX 2/5   |
+    |  slot 2  REVIEW    |
+    |q quit  j/k pick  En|
+    ");
+    // No size at all makes it fall over.
+    for size in (1..60).flat_map(|width| (1..12).map(move |height| (width, height))) {
+        slots().buffer(size);
+    }
+}
+
+#[test]
+fn what_is_picked_can_be_seen_without_colours() {
+    let mut window = slots();
+    window.view.picked = 3;
+    assert_snapshot!(window.shown((40, 5)), @r"
+    |slots calm-crow  running  items from bui|
+    |  slot 2  REVIEW   9m53s   t-8 write th…|
+    |  slot 3  FAILED   5s      t-9 漢字 in …|
+    |> slot 4  IDLE     1s                   |
+    |q quit  j/k pick  Enter output  ? keys  |
+    ");
+}
+
+/// Where the screen cannot be told by its letters, it is told by colours too.
+#[test]
+fn colours_are_used_only_when_they_are_wanted() {
+    let window = slots();
+    let coloured = |ink: Ink| {
+        let picture = Picture {
+            board: &window.board,
+            standing: Standing::Running,
+            progress: String::new(),
+            moment: "2026-01-02T03:10:00.000Z".parse().unwrap(),
+            last_lines: &[],
+            output: None,
+        };
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
+        draw(&picture, &window.view, ink, &mut buffer);
+        buffer.content.iter().filter(|cell| cell.fg != Color::Reset).count()
+    };
+    assert_eq!(coloured(Ink::Plain), 0);
+    assert!(coloured(Ink::Colour) > 10);
+}

@@ -1,0 +1,278 @@
+//! What a view shows: a board that is read on as the journal grows, and what its agents print.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoloop_core::config::ItemSource;
+use autoloop_core::nearest::nearest;
+use autoloop_core::plan::Files;
+use autoloop_core::project::board::{Board, Boards, Kind, Row};
+use autoloop_core::queue::Tasks;
+use autoloop_core::record::Glance;
+use autoloop_core::run_id::RunId;
+use autoloop_core::stamp::Stamp;
+use autoloop_runtime::drive::{Driver, driver_in};
+use autoloop_runtime::journal::sidecar::Kept;
+use autoloop_runtime::journal::{FileJournal, Journal, Position, ReadError};
+use autoloop_runtime::tail::Tail;
+use autoloop_runtime::world::World;
+
+use super::printed::Printed;
+use crate::failure::Failure;
+
+/// Whether somebody is at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// A process drives it.
+    Running,
+    /// Its end is on record.
+    Over,
+    /// Nobody drives it, and it has no end.
+    CutOff,
+    /// It has no end, and the system does not tell whether somebody drives it.
+    Unknown,
+}
+
+impl Standing {
+    /// Whoever holds the lock drives it, whatever an agent may have written into the journal.
+    fn of(board: &Board, driver: Driver) -> Standing {
+        match (driver, &board.outcome) {
+            (Driver::Process(_), _) => Standing::Running,
+            (_, Some(_)) => Standing::Over,
+            (Driver::Nobody, None) => Standing::CutOff,
+            (Driver::Unknown, None) => Standing::Unknown,
+        }
+    }
+
+    /// One word for other programs.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Standing::Running => "running",
+            Standing::Over => "over",
+            Standing::CutOff => "cut_off",
+            Standing::Unknown => "unfinished",
+        }
+    }
+
+    /// Whether more may come.
+    pub(crate) fn is_open(self) -> bool {
+        matches!(self, Standing::Running | Standing::Unknown)
+    }
+}
+
+/// A board, and how far its journal was read.
+pub(crate) struct Feed {
+    world: World,
+    files: Files,
+    journal: FileJournal,
+    board: Board,
+    position: Position,
+    /// The tasks that slots take from, where they are in the same journal.
+    tasks: Option<Kept<Tasks>>,
+    printed: Printed,
+}
+
+impl Feed {
+    /// The board of a run, a chain or slots: by its id, by the beginning of it, or by the id of a run
+    /// that is a part of it. Without a name the one that is under way, or else the latest.
+    pub(crate) fn open(
+        (files, journal): (&Files, FileJournal),
+        name: Option<&str>,
+        world: &World,
+    ) -> Result<Feed, Failure> {
+        let Kept { view: boards, position } = journal.fold::<Boards>()?;
+        let printed = Printed {
+            disk: Arc::clone(&world.disk),
+            state_dir: files.state_dir.clone(),
+            lines: HashMap::new(),
+            page: Default::default(),
+        };
+        let mut feed = Feed {
+            world: world.clone(),
+            files: files.clone(),
+            journal,
+            board: Board::default(),
+            position,
+            tasks: None,
+            printed,
+        };
+        match name {
+            None => feed.board = feed.usual(&boards)?.clone(),
+            Some(name) => match named(&boards, name)? {
+                Some(board) => feed.board = board.clone(),
+                None => feed.read_older(&boards, name)?,
+            },
+        }
+        if feed.board.source == ItemSource::Builtin.to_string() {
+            feed.tasks = Some(feed.journal.fold()?);
+        }
+        Ok(feed)
+    }
+
+    fn usual<'b>(&self, boards: &'b Boards) -> Result<&'b Board, Failure> {
+        let is_running = |board: &&&Board| self.standing_of(board) == Standing::Running;
+        let all: Vec<&Board> = boards.iter().collect();
+        let found = all.iter().rev().find(is_running).or(all.last());
+        found.copied().ok_or_else(|| {
+            Failure::failed(format!("no run has begun in {} yet", self.journal.path().display()))
+                .hint("`autoloop run DIR` begins one")
+        })
+    }
+
+    /// A run that is not among the latest: the journal is read again for it.
+    fn read_older(&mut self, boards: &Boards, name: &str) -> Result<(), Failure> {
+        self.board = Board::new(name);
+        self.position = Position::START;
+        self.read_on(&mut |_, _| {})?;
+        if self.board.kind != Kind::Unknown {
+            return Ok(());
+        }
+        let journal = self.journal.path().display();
+        let failure = Failure::failed(format!("there is no run '{name}' in {journal}"));
+        let ids: Vec<&str> = boards.iter().map(|board| board.id.as_str()).collect();
+        Err(match nearest(name, ids) {
+            Some(id) => failure.hint(format!("did you mean '{id}'?")),
+            None => failure.hint("`autoloop loops --all` lists every run"),
+        })
+    }
+
+    pub(crate) fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// How many items slots could still take, now or later. `None` where nobody knows, and when they are
+    /// at work no more.
+    pub(crate) fn left(&self, standing: Standing) -> Option<u64> {
+        let tasks = self.tasks.as_ref().filter(|_| standing.is_open())?;
+        let progress = tasks.view.progress(self.world.clock.now());
+        Some((progress.ready + progress.blocked) as u64)
+    }
+
+    /// How far the board is, in words.
+    pub(crate) fn progress(&self, standing: Standing) -> String {
+        let left = self.left(standing).map(|left| format!("  {left} left")).unwrap_or_default();
+        self.board.progress_in_words() + &left
+    }
+
+    /// The moment that the board is seen at: now, or when it was last heard of if nobody is at it.
+    pub(crate) fn moment(&self, standing: Standing) -> Stamp {
+        let heard = self.board.times.1.parse().ok();
+        let now = self.world.clock.now();
+        if standing.is_open() { now } else { heard.unwrap_or(now) }
+    }
+
+    /// Time since some fixed moment.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.world.clock.elapsed()
+    }
+
+    /// Takes in what came since, tells of every record that belongs here, and says whether one did.
+    pub(crate) fn read_on(
+        &mut self,
+        tell: &mut dyn FnMut(&Board, &Glance<'_>),
+    ) -> Result<bool, Failure> {
+        let heard = match self.read_from(self.position, tell) {
+            Err(ReadError::Changed { .. }) => {
+                self.board = Board::new(std::mem::take(&mut self.board.id));
+                self.read_from(Position::START, tell)?;
+                true
+            }
+            heard => heard?,
+        };
+        if let Some(tasks) = self.tasks.take_if(|tasks| tasks.position != self.position) {
+            self.tasks = Some(self.journal.fold_on(tasks)?);
+        }
+        Ok(heard)
+    }
+
+    fn read_from(
+        &mut self,
+        from: Position,
+        tell: &mut dyn FnMut(&Board, &Glance<'_>),
+    ) -> Result<bool, ReadError> {
+        let Feed { journal, board, position, .. } = self;
+        let mut heard = false;
+        *position = journal.read(from, &mut |line| {
+            line.records(|record| {
+                if board.apply(record) {
+                    heard = true;
+                    tell(board, record);
+                }
+            });
+            ControlFlow::Continue(())
+        })?;
+        Ok(heard)
+    }
+
+    /// Returns when the journal has grown, or when the time is up.
+    pub(crate) fn wait(&self, time: Duration) -> Result<(), Failure> {
+        self.journal.wait(self.position, time)?;
+        Ok(())
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        self.standing_of(&self.board)
+    }
+
+    /// How it stands, with all that its harness wrote before it went.
+    pub(crate) fn settle(
+        &mut self,
+        tell: &mut dyn FnMut(&Board, &Glance<'_>),
+    ) -> Result<Standing, Failure> {
+        let standing = self.standing();
+        if standing.is_open() {
+            return Ok(standing);
+        }
+        self.read_on(tell)?;
+        Ok(self.standing())
+    }
+
+    fn standing_of(&self, board: &Board) -> Standing {
+        // No harness runs under such a name.
+        if !RunId::is_safe(&board.id) {
+            return Standing::of(board, Driver::Nobody);
+        }
+        let dir = match board.kind {
+            Kind::Chain => self.files.state_dir.join("chains").join(&board.id),
+            Kind::Slots => self.files.state_dir.join("slots").join(&board.id),
+            Kind::Loop | Kind::Unknown => self.files.of_run(&board.id),
+        };
+        Standing::of(board, driver_in(&dir, &*self.world.disk))
+    }
+
+    /// The last thing that was said in each row.
+    pub(crate) fn last_lines(&mut self) -> Vec<String> {
+        self.printed.last_lines(&self.board.rows)
+    }
+
+    /// Where the output of a row is.
+    pub(crate) fn output_path(&self, row: &Row) -> Option<PathBuf> {
+        self.printed.path(row)
+    }
+
+    /// The end of an output; nothing where there is none.
+    pub(crate) fn output(&mut self, path: &Path) -> Tail {
+        self.printed.page(path).clone()
+    }
+}
+
+/// The board that a name means, among those that were heard of last.
+fn named<'b>(boards: &'b Boards, name: &str) -> Result<Option<&'b Board>, Failure> {
+    let all: Vec<&Board> = boards.iter().collect();
+    let exact = all.iter().rev().find(|board| board.id == name);
+    if let Some(board) = exact.or_else(|| all.iter().rev().find(|board| board.has(name))) {
+        return Ok(Some(board));
+    }
+    if name == "latest" {
+        return Ok(all.last().copied());
+    }
+    let mut begin = all.iter().filter(|board| !name.is_empty() && board.id.starts_with(name));
+    match (begin.next(), begin.next()) {
+        (Some(_), Some(_)) => Err(Failure::usage(format!("several runs begin with '{name}'"))
+            .hint("`autoloop loops --all` lists them; write more of the name")),
+        (one, _) => Ok(one.copied()),
+    }
+}

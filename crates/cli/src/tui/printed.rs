@@ -1,0 +1,110 @@
+//! What the agents of a board print, read from the files that it goes to.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use autoloop_core::agents::Stream;
+use autoloop_core::project::board::Row;
+use autoloop_runtime::tail::{Tail, tail};
+use autoloop_runtime::world::Disk;
+
+use super::text::last_line;
+
+/// How much of an output is looked at for its last line.
+const LINE: u32 = 16 * 1024;
+/// How much of an output can be scrolled through; the file has the rest.
+const PAGE: u32 = 256 * 1024;
+
+/// The outputs of a board.
+pub(super) struct Printed {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) state_dir: PathBuf,
+    /// The last line of each that was looked at last, and how long the file was then.
+    pub(super) lines: HashMap<PathBuf, (u64, String)>,
+    /// The page that was looked at last.
+    pub(super) page: (PathBuf, Tail),
+}
+
+impl Printed {
+    /// The last thing that was said in each row: by its agent if that is at work, or else in the
+    /// journal.
+    pub(super) fn last_lines(&mut self, rows: &[Row]) -> Vec<String> {
+        let mut before = std::mem::take(&mut self.lines);
+        let mut said = Vec::with_capacity(rows.len());
+        for row in rows {
+            let path = if row.phase.is_busy() { self.path(row) } else { None };
+            let Some(path) = path else {
+                said.push(if row.phase.is_busy() { String::new() } else { row.note.clone() });
+                continue;
+            };
+            let length = self.disk.stat(&path).map_or(0, |stat| stat.len);
+            let line = match before.remove(&path) {
+                Some((kept, line)) if kept == length => line,
+                _ => said_last(&tail(&path, LINE, &*self.disk).unwrap_or_default().text),
+            };
+            said.push(line.clone());
+            self.lines.insert(path, (length, line));
+        }
+        said
+    }
+
+    /// Where the output of a row is: the first of the files that it may be in, as long as there is none.
+    pub(super) fn path(&self, row: &Row) -> Option<PathBuf> {
+        let paths = || row.outputs().into_iter().map(|output| self.state_dir.join(output));
+        paths().find(|path| self.disk.stat(path).is_ok()).or_else(|| paths().next())
+    }
+
+    /// The end of an output, read again only when the file has grown; nothing where there is none.
+    pub(super) fn page(&mut self, path: &Path) -> &Tail {
+        let length = self.disk.stat(path).map_or(0, |stat| stat.len);
+        if self.page.0 != path || self.page.1.length != length {
+            let tail = tail(path, PAGE, &*self.disk).unwrap_or_default();
+            self.page = (path.to_owned(), tail);
+        }
+        &self.page.1
+    }
+}
+
+/// The last line of an output. Where that is an event in the stream of a client, it is the last line of
+/// what the agent said by then.
+fn said_last(text: &str) -> String {
+    let last = last_line(text);
+    if !last.starts_with('{') {
+        return last;
+    }
+    let clients = [Stream::Claude, Stream::Codex, Stream::Pi];
+    let answers = clients.into_iter().filter_map(Stream::decoder).map(|mut decoder| {
+        decoder.push(text.as_bytes());
+        last_line(&decoder.finish().text)
+    });
+    answers.into_iter().find(|answer| !answer.is_empty()).unwrap_or(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stream_of_a_client_says_what_its_agent_said() {
+        for (text, said) in [
+            ("one\ntwo\n", "two"),
+            ("{not an event\n", "{not an event"),
+            (r#"{"type":"unheard.of"}"#, r#"{"type":"unheard.of"}"#),
+            (
+                concat!(
+                    r#"{"type":"assistant","message":{"content":[{"type":"text","text":"I look.\nI see."}]}}"#,
+                    "\n",
+                    r#"{"type":"user","message":{"content":[]}}"#
+                ),
+                "I see.",
+            ),
+            (
+                r#"{"type":"item.completed","item":{"type":"agent_message","text":"It is done."}}"#,
+                "It is done.",
+            ),
+        ] {
+            assert_eq!(said_last(text), said, "{text}");
+        }
+    }
+}

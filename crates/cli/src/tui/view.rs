@@ -1,0 +1,204 @@
+//! What a person looks at, and what keys do to it. Nothing here touches a terminal.
+
+use super::input::Key;
+
+/// What ends with the view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Nothing: the work is another process's.
+    Watcher,
+    /// Nothing either, but the work is done by this process, and a person could mean to end it.
+    Beside,
+}
+
+/// What is said to a person who closes the view beside the work.
+pub(super) const GOES_ON: &str = "the work goes on; Ctrl-C stops it; q again closes this view";
+
+/// What a person looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pane {
+    /// All rows.
+    Board,
+    /// The output of the row that was picked.
+    Output {
+        /// The line at the top; `None` to follow the end.
+        top: Option<usize>,
+    },
+    /// The keys.
+    Help,
+}
+
+/// What has to be done about a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// Nothing but to look again.
+    Stay,
+    /// To close the view.
+    Leave,
+    /// To close the view and to stop the work.
+    Stop,
+    /// To let the shell have the terminal.
+    Suspend,
+    /// To draw everything anew.
+    Redraw,
+}
+
+/// How much there is to look at, as it was drawn last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    /// The rows of the board.
+    pub(super) rows: usize,
+    /// The lines of the output.
+    pub(super) lines: usize,
+    /// How many of them are seen at once.
+    pub(super) height: usize,
+}
+
+/// The state of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct View {
+    role: Role,
+    pub(super) pane: Pane,
+    /// What has to be said until the next key.
+    pub(super) notice: Option<&'static str>,
+    /// The row that is picked.
+    pub(super) picked: usize,
+    pub(super) room: Room,
+}
+
+impl View {
+    pub(super) fn new(role: Role) -> View {
+        View { role, pane: Pane::Board, notice: None, picked: 0, room: Room::default() }
+    }
+
+    /// A key was pressed.
+    pub(super) fn press(&mut self, key: Key) -> Wish {
+        let notice = self.notice.take();
+        match (key, self.pane) {
+            (Key::Ctrl('c'), _) if self.role == Role::Beside => return Wish::Stop,
+            (Key::Ctrl('c'), _) => return Wish::Leave,
+            (Key::Ctrl('z'), _) => return Wish::Suspend,
+            (Key::Ctrl('l'), _) => return Wish::Redraw,
+            (_, Pane::Help) => self.pane = Pane::Board,
+            (Key::Char('?'), _) => self.pane = Pane::Help,
+            (Key::Char('q') | Key::Escape, Pane::Board) => {
+                if self.role == Role::Watcher || notice.is_some() {
+                    return Wish::Leave;
+                }
+                self.notice = Some(GOES_ON);
+            }
+            (key, Pane::Board) => self.press_on_board(key),
+            (key, Pane::Output { top }) => self.press_on_output(key, top),
+        }
+        Wish::Stay
+    }
+
+    fn press_on_board(&mut self, key: Key) {
+        let last = self.room.rows.saturating_sub(1);
+        let page = self.room.height.max(1);
+        match key {
+            Key::Up | Key::Char('k') => self.picked = self.picked.saturating_sub(1),
+            Key::Down | Key::Char('j') => self.picked = (self.picked + 1).min(last),
+            Key::PageUp => self.picked = self.picked.saturating_sub(page),
+            Key::PageDown => self.picked = (self.picked + page).min(last),
+            Key::Home | Key::Char('g') => self.picked = 0,
+            Key::End | Key::Char('G') => self.picked = last,
+            Key::Enter | Key::Right | Key::Char('l') => self.pane = Pane::Output { top: None },
+            Key::Char(_) | Key::Ctrl(_) | Key::Left | Key::Escape => {}
+        }
+    }
+
+    fn press_on_output(&mut self, key: Key, top: Option<usize>) {
+        let Room { lines, height, .. } = self.room;
+        let last = lines.saturating_sub(height);
+        let at = top.unwrap_or(last);
+        let page = height.saturating_sub(1).max(1);
+        let to = match key {
+            Key::Char('q' | 'h') | Key::Escape | Key::Left => {
+                self.pane = Pane::Board;
+                return;
+            }
+            Key::Up | Key::Char('k') => at.saturating_sub(1),
+            Key::Down | Key::Char('j') => at + 1,
+            Key::PageUp | Key::Char('b') => at.saturating_sub(page),
+            Key::PageDown | Key::Char(' ') => at + page,
+            Key::Home | Key::Char('g') => 0,
+            Key::End | Key::Char('G') => last,
+            _ => return,
+        };
+        // Whoever is at the end wants to see what comes.
+        self.pane = Pane::Output { top: (to < last).then_some(to) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view() -> View {
+        View { room: Room { rows: 3, lines: 100, height: 10 }, ..View::new(Role::Watcher) }
+    }
+
+    fn press(view: &mut View, keys: &str) -> Wish {
+        keys.chars().map(|key| view.press(Key::Char(key))).last().unwrap()
+    }
+
+    #[test]
+    fn rows_are_picked_within_what_there_is() {
+        let mut view = view();
+        press(&mut view, "jjjjj");
+        assert_eq!(view.picked, 2);
+        press(&mut view, "k");
+        assert_eq!(view.picked, 1);
+        view.press(Key::Home);
+        view.press(Key::Up);
+        assert_eq!(view.picked, 0);
+        view.press(Key::End);
+        assert_eq!(view.picked, 2);
+    }
+
+    #[test]
+    fn an_output_follows_its_end_until_somebody_scrolls_up() {
+        let mut view = view();
+        view.press(Key::Enter);
+        assert_eq!(view.pane, Pane::Output { top: None });
+        view.press(Key::PageUp);
+        assert_eq!(view.pane, Pane::Output { top: Some(81) });
+        press(&mut view, "g");
+        assert_eq!(view.pane, Pane::Output { top: Some(0) });
+        press(&mut view, "jj");
+        assert_eq!(view.pane, Pane::Output { top: Some(2) });
+        press(&mut view, "G");
+        assert_eq!(view.pane, Pane::Output { top: None });
+        view.press(Key::Up);
+        view.press(Key::Down);
+        assert_eq!(view.pane, Pane::Output { top: None });
+        assert_eq!(press(&mut view, "q"), Wish::Stay);
+        assert_eq!(view.pane, Pane::Board);
+    }
+
+    #[test]
+    fn beside_the_work_a_person_is_asked_first() {
+        let mut view = View { role: Role::Beside, ..view() };
+        assert_eq!(press(&mut view, "q"), Wish::Stay);
+        assert_eq!(view.notice, Some(GOES_ON));
+        assert_eq!(press(&mut view, "jq"), Wish::Stay);
+        assert_eq!(press(&mut view, "q"), Wish::Leave);
+        assert_eq!(view.press(Key::Ctrl('c')), Wish::Stop);
+    }
+
+    #[test]
+    fn every_pane_can_be_left() {
+        for key in [Key::Char('q'), Key::Escape, Key::Ctrl('c')] {
+            assert_eq!(view().press(key), Wish::Leave);
+        }
+        let mut view = view();
+        press(&mut view, "?");
+        assert_eq!(view.pane, Pane::Help);
+        assert_eq!(press(&mut view, "q"), Wish::Stay);
+        assert_eq!(view.pane, Pane::Board);
+        view.press(Key::Right);
+        assert_eq!(view.press(Key::Ctrl('c')), Wish::Leave);
+        assert_eq!(view.press(Key::Ctrl('z')), Wish::Suspend);
+    }
+}

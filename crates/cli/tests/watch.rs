@@ -1,0 +1,202 @@
+//! `autoloop watch` without a terminal: lines and JSON, for loops, waves, chains and slots.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use autoloop_testkit::sandbox::{Reaped, until};
+use autoloop_testkit::{Sandbox, told};
+use insta::assert_snapshot;
+
+fn sandbox() -> Sandbox {
+    Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), "", "")
+}
+
+fn with(story: &str) -> Sandbox {
+    let sandbox = sandbox();
+    sandbox.write_journal(told::lines(story).join("\n") + "\n");
+    sandbox
+}
+
+const SLOTS: &str = r"
+    crow slot.run.start iterations=4; parallel_agents=2; max_fix_attempts=5; source=builtin
+    crow#1 slot.start slot=1; item_id=t-7; title=mend the \u001b[31mparser
+    crow#1 slot.start slot=2; item_id=t-8; title=write tests
+    crow#1 slot.phase slot=1; item_id=t-7; phase=implement; attempt=0
+    crow#1 slot.phase slot=2; item_id=t-8; phase=review; attempt=0
+    crow#1 slot.phase slot=1; item_id=t-7; phase=fix; attempt=2
+";
+
+const CHAIN: &str = "
+    relay chain.start name=ship; steps=autospec,autocode; objective=a tool
+    relay chain.step.start step=1; preset=autospec; run_id=otter
+    otter loop.start max_iterations=5; objective=a tool
+    otter loop.complete reason=completion_event
+    relay chain.step.finish step=1; preset=autospec; stop_reason=completion_event
+    relay chain.step.start step=2; preset=autocode; run_id=heron
+    heron loop.start max_iterations=5; objective=a tool
+    heron#3 iteration.start suggested_roles=builder
+";
+
+#[test]
+fn what_stands_is_printed_once() {
+    assert_snapshot!(with(SLOTS).run(&["watch", "--once"]), @r"
+    exit 0
+    --- stdout
+    slots crow cut off  2 taken, 0 passed, 0 failed  iteration 1/4
+      slot 1  FIX 2/5  0s  t-7 mend the parser
+      slot 2  REVIEW  1s  t-8 write tests
+    ");
+    // A step is shown among the others.
+    assert_snapshot!(with(CHAIN).run(&["watch", "--once", "heron"]), @r"
+    exit 0
+    --- stdout
+    chain relay cut off  1/2 steps done
+      step 1  DONE  2s  autospec a tool
+      step 2  RUN 3/5  0s  autocode a tool
+    ");
+}
+
+#[test]
+fn a_run_that_is_cut_off_or_over_is_told_and_that_is_all() {
+    assert_snapshot!(with(SLOTS).run(&["watch"]), @r"
+    exit 1
+    --- stdout
+    slots crow cut off  2 taken, 0 passed, 0 failed  iteration 1/4
+    03:00:05 slot 1  t-7  FIX 2/5
+    03:00:04 slot 2  t-8  REVIEW
+    --- stderr
+    autoloop: slots 'crow' was cut off
+      hint: `autoloop slots --resume=crow` goes on with it
+    ");
+    let over = "
+        otter loop.start max_iterations=5; objective=a tool
+        otter loop.complete reason=completion_event
+    ";
+    assert_snapshot!(with(over).run(&["watch"]), @r"
+    exit 0
+    --- stdout
+    loop otter over (completion_event)  iteration 0/5
+    03:00:01 loop  DONE  completion_event
+    ");
+    let stopped = "
+        otter loop.start max_iterations=5; objective=a tool
+        otter loop.stop reason=backend_failed
+    ";
+    assert_snapshot!(with(stopped).run(&["watch", "ott"]), @r"
+    exit 1
+    --- stdout
+    loop otter over (backend_failed)  iteration 0/5
+    03:00:01 loop  FAILED  backend_failed
+    --- stderr
+    autoloop: loop 'otter' ended: backend_failed
+    ");
+}
+
+#[test]
+fn programs_get_an_object_in_a_line() {
+    assert_snapshot!(with(SLOTS).run(&["watch", "--json"]), @r#"
+    exit 1
+    --- stdout
+    {"watched": "crow", "kind": "slots", "title": "items from builtin", "state": "cut_off", "outcome": null, "done": 1, "of": 4, "taken": 2, "passed": 0, "failed": 0}
+    {"ts": "[TS]", "watched": "crow", "row": "slot 1", "level": 0, "run": null, "item": "t-7", "title": "mend the \u001b[31mparser", "phase": "fix", "number": 2, "limit": 5, "badge": "FIX 2/5", "since": "[TS]", "outcome": null, "note": null, "output": "slots/crow/1-1/fix-2.out"}
+    {"ts": "[TS]", "watched": "crow", "row": "slot 2", "level": 0, "run": null, "item": "t-8", "title": "write tests", "phase": "review", "number": 0, "limit": 5, "badge": "REVIEW", "since": "[TS]", "outcome": null, "note": null, "output": "slots/crow/1-2/review-0.out"}
+    --- stderr
+    autoloop: slots 'crow' was cut off
+      hint: `autoloop slots --resume=crow` goes on with it
+    "#);
+    let once = with(SLOTS).run(&["watch", "--once", "--json"]);
+    let once: serde_json::Value = serde_json::from_str(&once.stdout).unwrap();
+    assert_eq!(once["rows"][0]["badge"], "FIX 2/5");
+    assert_eq!(once["rows"][1]["phase"], "review");
+    assert_eq!(once["taken"], 2);
+    assert_eq!(once["state"], "cut_off");
+}
+
+#[test]
+fn what_is_not_there_is_told() {
+    assert_snapshot!(sandbox().run(&["watch"]), @r"
+    exit 1
+    --- stderr
+    autoloop: no run has begun in .autoloop/journal.jsonl yet
+      hint: `autoloop run DIR` begins one
+    ");
+    let two = "otter loop.start max_iterations=1\notto loop.start max_iterations=1";
+    assert_snapshot!(with(two).run(&["watch", "heron"]), @r"
+    exit 1
+    --- stderr
+    autoloop: there is no run 'heron' in .autoloop/journal.jsonl
+      hint: `autoloop loops --all` lists every run
+    ");
+    assert_snapshot!(with(two).run(&["watch", "oter"]), @r"
+    exit 1
+    --- stderr
+    autoloop: there is no run 'oter' in .autoloop/journal.jsonl
+      hint: did you mean 'otter'?
+    ");
+    assert_snapshot!(with(two).run(&["watch", "ott"]), @r"
+    exit 2
+    --- stderr
+    autoloop: several runs begin with 'ott'
+      hint: `autoloop loops --all` lists them; write more of the name
+    ");
+    assert_snapshot!(with(two).run(&["watch", "otter", "nowhere"]), @r"
+    exit 2
+    --- stderr
+    autoloop: the project nowhere does not exist
+      hint: name the directory that holds .autoloop
+    ");
+}
+
+#[test]
+fn a_run_that_is_long_forgotten_is_found_in_the_journal() {
+    let mut story = String::from("first loop.start max_iterations=1; objective=long ago\n");
+    for run in 0..40 {
+        story += &format!("run-{run} loop.start max_iterations=1\n");
+    }
+    let shown = with(&story).run(&["watch", "first", "--once"]);
+    assert!(shown.stdout.starts_with("loop first cut off"), "{shown}");
+}
+
+/// Lines of a program as they come.
+fn lines(process: &mut Reaped) -> impl Iterator<Item = String> + use<> {
+    BufReader::new(process.0.stdout.take().unwrap()).lines().map(Result::unwrap)
+}
+
+#[test]
+fn a_run_under_way_is_followed_to_its_end() {
+    let agent = "
+        echo working
+        while ! test -e go-$N; do sleep 0.02; done
+        if test $N = 2; then $T emit task.complete done; fi";
+    let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, "");
+    let mut command = sandbox.command();
+    command.args(["run", ".", "x"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let _run = Reaped::start(command);
+    until("the agent to begin", || sandbox.journal().contains("backend.start").then_some(()));
+    let once = sandbox.run(&["watch", "--once"]).stdout;
+    assert!(once.contains("running  iteration 1/3\n"), "{once}");
+    until("the output", || {
+        sandbox.run(&["watch", "--once"]).stdout.contains("  working").then_some(())
+    });
+
+    let mut command = sandbox.command();
+    command.arg("watch").stdout(Stdio::piped());
+    let mut watch = Reaped::start(command);
+    let mut lines = lines(&mut watch);
+    let mut next = || lines.next().unwrap();
+    assert!(next().ends_with("running  iteration 1/3"));
+    assert!(next().ends_with(" loop  RUN 1/3"));
+    sandbox.write("go-1", "");
+    assert!(next().ends_with(" loop  NEXT"));
+    assert!(next().ends_with(" loop  RUN 2/3"));
+    sandbox.write("go-2", "");
+    assert!(next().ends_with(" loop  RUN 2/3  task.complete done"));
+    assert!(next().ends_with(" loop  NEXT  task.complete done"));
+    assert!(next().ends_with(" loop  DONE  completion_event  task.complete done"));
+    let last = next();
+    assert!(last.ends_with("over (completion_event)  iteration 2/3"), "{last}");
+    assert_eq!(lines.next(), None);
+    assert_eq!(watch.0.wait().unwrap().code(), Some(0));
+}

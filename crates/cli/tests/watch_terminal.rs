@@ -1,0 +1,235 @@
+//! `autoloop watch` and `autoloop run --watch` in a pseudo-terminal, as a person sees them.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use autoloop_runtime::world::World;
+use autoloop_testkit::sandbox::{Reaped, until};
+use autoloop_testkit::{Sandbox, Terminal, told};
+use rustix::process::{Pid, Signal, kill_process};
+
+const USUAL: (u16, u16) = (80, 24);
+
+/// A loop whose agent says something and then waits until it is let go.
+fn sandbox() -> Sandbox {
+    let agent = "
+        for n in $(seq 40); do echo \"number $n\"; done
+        echo \"hello from the agent\"
+        while ! test -e go; do sleep 0.02; done
+        echo LOOP_COMPLETE";
+    Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, "")
+}
+
+/// A run of it, under way.
+fn run(sandbox: &Sandbox) -> Reaped {
+    let mut command = sandbox.command();
+    command.args(["run", ".", "mend the parser"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let run = Reaped::start(command);
+    until("the agent to begin", || sandbox.journal().contains("backend.start").then_some(()));
+    run
+}
+
+fn watch(sandbox: &Sandbox, args: &[&str]) -> Terminal {
+    let mut command = sandbox.command();
+    command.arg("watch").args(args);
+    Terminal::start(command, USUAL)
+}
+
+fn ended(terminal: &mut Terminal) -> ExitStatus {
+    until("the end of the program", || terminal.process.0.try_wait().unwrap())
+}
+
+fn send(terminal: &Terminal, signal: Signal) {
+    let pid = Pid::from_child(&terminal.process.0);
+    kill_process(pid, signal).unwrap();
+}
+
+fn is_stopped(terminal: &Terminal) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", terminal.process.0.id())).unwrap();
+    stat.rsplit_once(") ").unwrap().1.starts_with('T')
+}
+
+#[test]
+fn a_run_is_watched_resized_looked_into_and_left() {
+    let sandbox = sandbox();
+    let _run = run(&sandbox);
+    let mut terminal = watch(&sandbox, &[]);
+    let screen = terminal.see("hello from the agent");
+    assert!(terminal.is_taken());
+    assert!(screen.contains("> loop  RUN 1/3"), "{screen}");
+    assert!(screen.lines().next().unwrap().ends_with("running  mend the parser"), "{screen}");
+    assert!(screen.contains("LAST LINE"), "{screen}");
+
+    terminal.resize((30, 8));
+    terminal.miss("LAST LINE");
+    terminal.see("> loop  RUN 1/3");
+    terminal.resize((10, 2));
+    terminal.see("needs 20x4");
+    terminal.resize(USUAL);
+    terminal.see("LAST LINE");
+
+    terminal.press("\r");
+    let screen = terminal.see("iteration-1.out");
+    assert!(screen.contains("number 40\nhello from the agent"), "{screen}");
+    terminal.press("\u{1b}[5~");
+    terminal.miss("hello from the agent");
+    terminal.press("g");
+    terminal.see("\nnumber 1\nnumber 2\n");
+    terminal.press("G");
+    terminal.see("hello from the agent");
+    terminal.press("q");
+    terminal.see("> loop");
+
+    terminal.press("?");
+    terminal.see("PgUp, PgDn");
+    terminal.press("x");
+    terminal.miss("PgUp, PgDn");
+
+    sandbox.write("go", "");
+    terminal.see("complete: completion_promise");
+    terminal.press("q");
+    assert_eq!(ended(&mut terminal).code(), Some(0));
+    terminal.assert_given_back();
+}
+
+#[test]
+fn escape_and_ctrl_c_leave_as_well() {
+    let sandbox = sandbox();
+    sandbox.write_journal(
+        told::lines("otter loop.start max_iterations=3; objective=x").join("\n") + "\n",
+    );
+    for key in ["\u{1b}", "\u{3}"] {
+        let mut terminal = watch(&sandbox, &["otter"]);
+        terminal.see("cut off");
+        terminal.press(key);
+        assert_eq!(ended(&mut terminal).code(), Some(0));
+        terminal.assert_given_back();
+    }
+}
+
+#[test]
+fn a_signal_ends_it_and_the_terminal_is_given_back() {
+    let sandbox = sandbox();
+    let _run = run(&sandbox);
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+        let mut terminal = watch(&sandbox, &[]);
+        terminal.see("hello from the agent");
+        send(&terminal, signal);
+        assert_eq!(ended(&mut terminal).signal(), Some(signal.as_raw()));
+        terminal.assert_given_back();
+    }
+}
+
+#[test]
+fn the_shell_gets_the_terminal_for_a_while() {
+    let sandbox = sandbox();
+    let _run = run(&sandbox);
+    let mut terminal = watch(&sandbox, &[]);
+    // By the key, and by somebody else.
+    for by_key in [true, false] {
+        terminal.see("hello from the agent");
+        match by_key {
+            true => terminal.press("\u{1a}"),
+            false => send(&terminal, Signal::TSTP),
+        }
+        until("it to stop", || is_stopped(&terminal).then_some(()));
+        terminal.assert_given_back();
+        send(&terminal, Signal::CONT);
+        until("it to come back", || terminal.is_taken().then_some(()));
+    }
+    terminal.see("hello from the agent");
+    terminal.press("q");
+    assert_eq!(ended(&mut terminal).code(), Some(0));
+    terminal.assert_given_back();
+}
+
+#[test]
+fn it_rests_when_nothing_happens() {
+    let sandbox = sandbox();
+    let _run = run(&sandbox);
+    let terminal = watch(&sandbox, &[]);
+    terminal.see("hello from the agent");
+    let ticks = || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", terminal.process.0.id())).unwrap();
+        let fields: Vec<_> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+        // The 14th and 15th field of the file; the first two are cut off.
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    };
+    let before = ticks();
+    World::real().clock.sleep(Duration::from_secs(2));
+    // Of some two hundred; a loop that does not wait takes them all.
+    let spent = ticks() - before;
+    assert!(spent < 20, "{spent} ticks");
+}
+
+#[test]
+fn a_run_can_be_watched_where_it_is_started() {
+    let sandbox = sandbox();
+    let mut command = sandbox.command();
+    command.args(["run", ".", "--watch", "mend the parser"]);
+    let mut terminal = Terminal::start(command, USUAL);
+    terminal.see("hello from the agent");
+    terminal.press("q");
+    terminal.see("the work goes on; Ctrl-C stops it");
+    terminal.press("j");
+    terminal.miss("the work goes on");
+    terminal.press("qq");
+    terminal.assert_given_back();
+    // The shell gets it back as ever.
+    send(&terminal, Signal::TSTP);
+    until("it to stop", || is_stopped(&terminal).then_some(()));
+    send(&terminal, Signal::CONT);
+    sandbox.write("go", "");
+    assert_eq!(ended(&mut terminal).code(), Some(0));
+    terminal.see("complete (completion_promise) after 1 iteration");
+}
+
+#[test]
+fn ctrl_c_in_the_view_stops_the_work_beside_it() {
+    let sandbox = sandbox();
+    let mut command = sandbox.command();
+    command.args(["run", ".", "--watch", "mend the parser"]);
+    let mut terminal = Terminal::start(command, USUAL);
+    terminal.see("hello from the agent");
+    terminal.press("\u{3}");
+    assert_eq!(ended(&mut terminal).code(), Some(130));
+    terminal.assert_given_back();
+    terminal.see("was interrupted");
+    assert!(sandbox.journal().contains("\"reason\": \"interrupted\""));
+}
+
+#[test]
+fn without_a_smart_terminal_there_are_lines() {
+    let sandbox = sandbox();
+    sandbox.write_journal(
+        told::lines("otter loop.start max_iterations=3; objective=x").join("\n") + "\n",
+    );
+    let mut command = sandbox.at_home("env");
+    command.arg("TERM=dumb").arg(sandbox.binary()).args(["watch", "otter"]);
+    let mut terminal = Terminal::start(command, USUAL);
+    assert_eq!(ended(&mut terminal).code(), Some(1));
+    let screen = terminal.see("was cut off");
+    assert!(screen.contains("03:00:00 loop  NEXT"), "{screen}");
+}
+
+#[test]
+fn without_a_keyboard_there_is_no_view() {
+    let sandbox = sandbox();
+    sandbox.write_journal(
+        told::lines("otter loop.start max_iterations=3; objective=x").join("\n") + "\n",
+    );
+    // In a session of its own, so that there is no terminal to ask for.
+    let mut command = sandbox.at_home("setsid");
+    command.args(["-w", "sh", "-c", "\"$0\" watch otter </dev/null"]).arg(sandbox.binary());
+    let mut terminal = Terminal::start(command, USUAL);
+    assert_eq!(ended(&mut terminal).code(), Some(1));
+    insta::assert_snapshot!(terminal.see("hint:"), @r"
+    autoloop: cannot show anything on this terminal: No such device or address (os error 6)
+      hint: `autoloop watch | cat` prints lines instead
+    ");
+    terminal.assert_given_back();
+}

@@ -1,0 +1,420 @@
+//! Waves whose branches have working trees of their own, through the binary and real git.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a scene that cannot be set fails its test")]
+
+use std::fs;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::{Reaped, tell, until};
+use insta::assert_snapshot;
+
+const SETTINGS: &str =
+    "parallel.enabled = true\nparallel.max_branches = 4\nparallel.isolation = 'worktree'";
+
+/// A loop in a repository. The agent runs `branch` in branches, where `$B` is which one, and in the
+/// first turn of the run it runs `parent` and asks for a wave of as many branches as there are letters.
+fn project(parent: &str, letters: &str, branch: &str, settings: &str) -> Sandbox {
+    let list: String = letters.chars().map(|letter| format!("- part {letter}\\n")).collect();
+    let agent = format!(
+        "B=${{AUTOLOOP_RUN_ID##*-}}\ncase \"$AUTOLOOP_RUN_ID\" in *-wave-*)\n{branch}\n;; *)\n\
+         [ $N = 1 ] || exit 0\n{parent}\n$T emit explore.parallel \"$(printf -- '{list}')\"\n;; esac\n"
+    );
+    let settings = format!("{SETTINGS}\n{settings}");
+    let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), &agent, &settings);
+    sandbox.write(".gitignore", ".autoloop/\nhome/\n").write("file", "one\ntwo\nthree\n");
+    git(&sandbox, &["init", "-q", "-b", "main"]);
+    git(&sandbox, &["config", "user.name", "A Person"]);
+    git(&sandbox, &["config", "user.email", "person@example.org"]);
+    commit(&sandbox, "begin");
+    sandbox
+}
+
+/// Runs git in the project, and returns what it prints.
+fn git(sandbox: &Sandbox, args: &[&str]) -> String {
+    let mut command = sandbox.at_home("git");
+    command.args(args);
+    let output = sandbox.finish(command);
+    assert_eq!(output.code, Some(0), "git {args:?}: {}", output.stderr);
+    output.stdout.trim_end().to_owned()
+}
+
+fn commit(sandbox: &Sandbox, message: &str) {
+    git(sandbox, &["add", "-A"]);
+    git(sandbox, &["commit", "-q", "-m", message]);
+}
+
+fn run(sandbox: &Sandbox) {
+    let output = sandbox.run(&["run", ".", "-i", "2"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert_eq!(sandbox.fields("loop.stop", "reason").last().unwrap(), "max_iterations");
+}
+
+/// What became of the work of each branch, without names that differ.
+fn outcomes(sandbox: &Sandbox) -> String {
+    let column = |name| sandbox.fields("wave.branch.merge", name);
+    let rows = column("branch_id").into_iter().zip(column("outcome")).zip(column("files"));
+    let rows = rows.map(|((branch, outcome), files)| format!("{branch} {outcome} {files}"));
+    rows.map(|row| row.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+fn text(sandbox: &Sandbox, name: &str) -> String {
+    String::from_utf8(sandbox.read(name)).unwrap()
+}
+
+/// The name of the run in a text.
+fn unnamed(sandbox: &Sandbox, text: &str) -> String {
+    let mut text = text.replace(&sandbox.fields("loop.start", "run")[0], "[RUN]");
+    for commit in sandbox.fields("wave.branch.merge", "commit") {
+        text = text.replace(&commit, "[COMMIT]").replace(&commit[..12], "[COMMIT]");
+    }
+    text
+}
+
+/// Neither trees nor branches are left but these.
+fn assert_left(sandbox: &Sandbox, branches: &[&str]) {
+    assert_eq!(git(sandbox, &["worktree", "list"]).lines().count(), 1);
+    let names = git(sandbox, &["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
+    let kept: Vec<&str> =
+        names.lines().filter(|name| *name != "main").map(|name| &name[name.len() - 8..]).collect();
+    assert_eq!(kept, branches);
+    let waves = sandbox.path(".autoloop/waves");
+    let trees = fs::read_dir(waves).unwrap().flatten().flat_map(|wave| {
+        fs::read_dir(wave.path().join("branches")).into_iter().flatten().flatten()
+    });
+    assert_eq!(trees.filter(|branch| branch.path().join("tree").exists()).count(), 0);
+}
+
+const MEET: &str = "S=$AUTOLOOP_STATE_DIR; touch $S/at-$B; until [ -e $S/at-1 -a -e $S/at-2 -a -e $S/at-3 ]; do sleep 0.02; done";
+
+#[test]
+fn branches_work_apart_and_their_work_comes_back() {
+    let branch = format!(
+        "echo $B > mine-$B
+        case $B in
+        1) git add -A; git commit -qm 'of the agent' ;;
+        2) sed -i s/two/2/ file ;;
+        3) git add -A ;;
+        esac
+        {MEET}
+        [ $B = 1 ] && git -C \"$AUTOLOOP_PROJECT_DIR\" status --porcelain
+        echo $(basename $PWD): mine-* on $(git branch --show-current | sed 's/.*-wave/wave/')"
+    );
+    let sandbox = project("true", "abc", &branch, "");
+    run(&sandbox);
+    let story = sandbox.story();
+    let own: Vec<&str> =
+        story.lines().filter(|line| line.contains("1 wave.branch.merge")).collect();
+    assert_eq!(own.len(), 3, "{story}");
+    assert_eq!(outcomes(&sandbox), "branch-1 merged\nbranch-2 merged\nbranch-3 merged");
+    let mut outputs = sandbox.fields("wave.branch.finish", "output");
+    outputs.sort();
+    assert_snapshot!(outputs.join("\n"), @r"
+    tree: mine-1 on wave-1/branch-1\u000a
+    tree: mine-2 on wave-1/branch-2\u000a
+    tree: mine-3 on wave-1/branch-3\u000a
+    ");
+    assert_eq!(git(&sandbox, &["ls-files", "mine-*", "file"]), "file\nmine-1\nmine-2\nmine-3");
+    assert_eq!(text(&sandbox, "file"), "one\n2\nthree\n");
+    assert_eq!(git(&sandbox, &["status", "--porcelain"]), "");
+    let log = git(&sandbox, &["log", "--no-merges", "--format=%s", "--topo-order", "--reverse"]);
+    assert_snapshot!(unnamed(&sandbox, &log), @"
+    begin
+    of the agent
+    Keep what branch-2 of [RUN]-wave-1 left
+    Keep what branch-3 of [RUN]-wave-1 left
+    ");
+    assert_left(&sandbox, &[]);
+    let joined = sandbox.fields("explore.parallel.joined", "payload").remove(0);
+    assert_snapshot!(unnamed(&sandbox, &joined), @"[RUN]-wave-1: branch-1 merged; branch-2 merged; branch-3 merged");
+    let run = sandbox.fields("loop.start", "run").remove(0);
+    let prompt = sandbox.run(&["inspect", "prompt", "1", "--run", &format!("{run}-wave-1-2")]);
+    let prompt = unnamed(&sandbox, &prompt.stdout);
+    let start = prompt.find("Your working tree:").unwrap();
+    assert_snapshot!(&prompt[start..start + prompt[start..].find("\n\n").unwrap()], @"
+    Your working tree:
+    You work in [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2/tree, a git worktree that is yours alone, on the branch autoloop/[RUN]-wave-1/branch-2. Work there, and nowhere else in the project; stay on that branch. Commit what belongs together. What you leave uncommitted is committed for you at the end, but for ignored files. When all branches of the wave have ended, your commits are merged into the project.
+    ");
+    let own = sandbox.run(&["inspect", "prompt", "1"]).stdout;
+    assert!(own.contains("a git worktree of its own, made from the last commit"), "{own}");
+}
+
+#[test]
+fn a_conflict_is_told_and_nothing_is_lost() {
+    let branch = "case $B in 3) echo c > new ;; *) sed -i s/two/$B/ file ;; esac; echo $B";
+    let sandbox = project("true", "abc", branch, "");
+    run(&sandbox);
+    assert_eq!(outcomes(&sandbox), "branch-1 merged\nbranch-2 conflict file\nbranch-3 merged");
+    assert_eq!(text(&sandbox, "file"), "one\n1\nthree\n");
+    assert_eq!(text(&sandbox, "new"), "c\n");
+    assert_eq!(git(&sandbox, &["status", "--porcelain"]), "");
+    assert_left(&sandbox, &["branch-2"]);
+    let kept = sandbox.fields("wave.branch.merge", "branch").remove(1);
+    assert_eq!(git(&sandbox, &["show", &format!("{kept}:file")]), "one\n2\nthree");
+    let joined = sandbox.fields("explore.parallel.joined", "payload").remove(0);
+    assert_snapshot!(unnamed(&sandbox, &joined), @"[RUN]-wave-1: branch-1 merged; branch-2 conflict in file (kept on autoloop/[RUN]-wave-1/branch-2); branch-3 merged");
+    let run = sandbox.fields("loop.start", "run").remove(0);
+    let page = text(&sandbox, &format!(".autoloop/waves/{run}-wave-1/join.md"));
+    assert_snapshot!(unnamed(&sandbox, &page), @"
+    # Wave [RUN]-wave-1
+
+    Wave [RUN]-wave-1 (explore.parallel): all 3 branches have ended.
+
+    branch-1: part a -> max_iterations
+    Its commits are merged (up to [COMMIT]).
+    ```text
+    1
+    ```
+
+    branch-2: part b -> max_iterations
+    NOT merged: what is checked out changes file differently. Its commits are on the git branch autoloop/[RUN]-wave-1/branch-2 (up to [COMMIT]).
+    ```text
+    2
+    ```
+
+    branch-3: part c -> max_iterations
+    Its commits are merged (up to [COMMIT]).
+    ```text
+    3
+    ```
+    ");
+    let prompt = sandbox.run(&["inspect", "prompt", "2"]).stdout;
+    assert!(prompt.contains("NOT merged: what is checked out changes file differently."));
+}
+
+#[test]
+fn changes_that_are_not_committed_survive() {
+    let parent = "echo mine >> file; echo draft > notes; echo added > staged; git add staged";
+    let branch =
+        "case $B in 1) sed -i s/two/2/ file ;; 2) echo theirs > notes ;; 3) echo c > new ;; esac";
+    let sandbox = project(parent, "abcd", branch, "");
+    run(&sandbox);
+    assert_snapshot!(outcomes(&sandbox), @"
+    branch-1 uncommitted_changes file
+    branch-2 uncommitted_changes notes
+    branch-3 merged
+    branch-4 nothing
+    ");
+    assert_eq!(text(&sandbox, "file"), "one\ntwo\nthree\nmine\n");
+    assert_eq!(text(&sandbox, "notes"), "draft\n");
+    assert_eq!(git(&sandbox, &["status", "--porcelain"]), " M file\nA  staged\n?? notes");
+    assert_left(&sandbox, &["branch-1", "branch-2"]);
+    let prompt = sandbox.run(&["inspect", "prompt", "2"]).stdout;
+    assert!(prompt.contains("NOT merged: the project has changes in file that are not committed."));
+}
+
+#[test]
+fn a_clone_in_a_tree_is_not_thrown_away() {
+    let branch =
+        "echo $B > new-$B; [ $B = 2 ] && git clone -q \"$AUTOLOOP_PROJECT_DIR\" clone; true";
+    let sandbox = project("true", "ab", branch, "");
+    let output = sandbox.run(&["run", ".", "-i", "2"]);
+    let stays = output.stderr.lines().find(|line| line.contains("stays")).unwrap();
+    assert_snapshot!(unnamed(&sandbox, stays), @"note: a working tree stays: clone/ in [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2/tree is not committed; save what you need of it and remove the tree");
+    assert_eq!(outcomes(&sandbox), "branch-1 merged\nbranch-2 merged");
+    assert_eq!(git(&sandbox, &["ls-files", "new-*", "clone"]), "new-1\nnew-2");
+    assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 2);
+}
+
+#[test]
+fn work_of_branches_that_did_not_end_well_is_kept_and_not_merged() {
+    let branch = "echo $B > new-$B; case $B in 1) exit 5 ;; 2) sleep 691 ;; 3) git checkout -q --orphan away ;; esac";
+    let parent = "true";
+    let sandbox = project(parent, "abcd", branch, "parallel.branch_timeout_ms = 1500");
+    run(&sandbox);
+    assert_snapshot!(outcomes(&sandbox), @"
+    branch-1 not_tried
+    branch-2 not_tried
+    branch-3 unfinished
+    branch-4 merged
+    ");
+    assert_eq!(git(&sandbox, &["ls-files", "new-*"]), "new-4");
+    let mut kept = sandbox.fields("wave.branch.merge", "branch");
+    kept[2].push_str("-beside");
+    for (kept, name) in kept.iter().zip(["new-1", "new-2", "new-3"]) {
+        assert_eq!(git(&sandbox, &["ls-tree", "--name-only", kept, name]), name);
+    }
+    let prompt = unnamed(&sandbox, &sandbox.run(&["inspect", "prompt", "2"]).stdout);
+    let told: Vec<&str> = prompt.lines().filter(|line| line.starts_with("NOT merged")).collect();
+    assert_snapshot!(told.join("\n"), @"
+    NOT merged: it ended with backend_failed. Its commits are on the git branch autoloop/[RUN]-wave-1/branch-1 (up to [COMMIT]).
+    NOT merged: it ended with backend_timeout. Its commits are on the git branch autoloop/[RUN]-wave-1/branch-2 (up to [COMMIT]).
+    NOT merged: work beside its branch (kept on autoloop/[RUN]-wave-1/branch-3-beside) was left unfinished in its tree. Its commits are on the git branch autoloop/[RUN]-wave-1/branch-3 (up to [COMMIT]).
+    ");
+    assert_eq!(sandbox.survivors(), "");
+}
+
+/// Runs a loop in a subdirectory of a repository, with a detached head, and hooks that all fail.
+#[test]
+fn a_subdirectory_a_detached_head_and_failing_hooks_change_nothing() {
+    let branch = "echo $B > mine-$B; git add -A; pwd | sed 's/.*tree/tree/'";
+    let sandbox = project("true", "ab", branch, "");
+    for hook in ["pre-commit", "post-checkout", "post-merge", "commit-msg", "reference-transaction"]
+    {
+        sandbox.write(format!(".git/hooks/{hook}"), "#!/bin/sh\nexit 1\n");
+    }
+    for name in ["autoloops.toml", "agent.sh", "file"] {
+        sandbox.write(format!("deep/er/{name}"), sandbox.read(name));
+    }
+    sandbox.write("deep/er/untracked/file", "");
+    commit(&sandbox, "deeper");
+    git(&sandbox, &["checkout", "-q", "--detach"]);
+    let mut chmod = sandbox.at_home("sh");
+    chmod.args(["-c", "chmod +x .git/hooks/*"]);
+    sandbox.finish(chmod);
+    // As a hook would start it.
+    let mut command = sandbox.command();
+    command.args(["run", "deep/er", "-i", "2"]).env("GIT_DIR", sandbox.path(".git"));
+    command.env("GIT_INDEX_FILE", sandbox.path(".git/index"));
+    let output = sandbox.finish(command);
+    assert_eq!(output.code, Some(1), "{output}");
+    let mut journal = sandbox.command();
+    journal.args(["inspect", "journal", "--topic", "wave.branch.finish", "--format", "json"]);
+    journal.current_dir(sandbox.path("deep/er"));
+    let journal = sandbox.finish(journal).stdout;
+    assert_eq!(journal.matches("tree/deep/er").count(), 2, "{journal}");
+    assert_eq!(git(&sandbox, &["ls-files", "*mine-*"]), "deep/er/mine-1\ndeep/er/mine-2");
+    assert_eq!(git(&sandbox, &["status", "--porcelain"]), "");
+    assert_eq!(git(&sandbox, &["branch", "--show-current"]), "");
+    assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 1);
+    assert_eq!(git(&sandbox, &["branch", "--format=%(refname)"]).matches("autoloop/").count(), 0);
+}
+
+#[test]
+fn without_git_there_is_no_run() {
+    let sandbox = project("true", "a", "true", "");
+    fs::rename(sandbox.path(".git"), sandbox.path("home")).unwrap();
+    assert_snapshot!(sandbox.run(&["run", "."]), @r#"
+    exit 2
+    --- stderr
+    autoloop: parallel.isolation = "worktree": [DIR] is in no git repository; run `git init` there and commit what there is
+      hint: with parallel.isolation = "shared" branches work in the tree of the project
+    "#);
+    git(&sandbox, &["init", "-q"]);
+    assert_snapshot!(sandbox.run(&["run", "."]), @r#"
+    exit 2
+    --- stderr
+    autoloop: parallel.isolation = "worktree": there is no commit in [DIR] yet; make a first one
+      hint: with parallel.isolation = "shared" branches work in the tree of the project
+    "#);
+    let sandbox = sandbox.env("PATH", "/nowhere");
+    assert_snapshot!(sandbox.run(&["run", "."]), @r#"
+    exit 2
+    --- stderr
+    autoloop: parallel.isolation = "worktree": git is not on PATH; install git 2.38 or later
+      hint: with parallel.isolation = "shared" branches work in the tree of the project
+    "#);
+    sandbox.write("autoloops.toml", "parallel.isolation = 'tree'\n");
+    assert_snapshot!(sandbox.run(&["run", "."]), @r#"
+    exit 2
+    --- stderr
+    error: parallel.isolation is "tree"
+     --> [DIR]/autoloops.toml:1:22
+      |
+    1 | parallel.isolation = 'tree'
+      |                      ^^^^^^ accepted is "shared" or "worktree"
+
+    autoloop: the settings cannot be used because of this error
+    "#);
+    assert_eq!(sandbox.journal(), "");
+}
+
+#[test]
+fn a_wave_that_can_have_no_trees_any_more_is_refused_and_the_run_goes_on() {
+    let sandbox = project("mv .git home", "ab", "true", "");
+    run(&sandbox);
+    let reason = sandbox.fields("wave.invalid", "reason").remove(0);
+    assert_snapshot!(reason, @"no_worktree: [DIR] is in no git repository; run `git init` there and commit what there is");
+    let prompt = sandbox.run(&["inspect", "prompt", "2"]).stdout;
+    assert!(
+        prompt.contains("the wave 'explore.parallel' was not opened: branches cannot have working trees of their own: "),
+        "{prompt}"
+    );
+}
+
+const WORK: &str =
+    "echo $B > left-$B; echo $B > new-$B; git add new-$B; git commit -qm work-$B; echo b";
+
+/// All four branches did their work, and it came back, once.
+fn assert_all_is_back(sandbox: &Sandbox, what: &str) {
+    let merges = sandbox.fields("wave.branch.merge", "outcome");
+    assert_eq!(merges, ["merged"; 4], "{what}: {}", sandbox.story());
+    assert_eq!(sandbox.fields("explore.parallel.joined", "source"), ["harness"], "{what}");
+    let log = git(sandbox, &["log", "--no-merges", "--format=%s"]);
+    for place in 1..=4 {
+        assert_eq!(log.matches(&format!("work-{place}")).count(), 1, "{what}: {log}");
+    }
+    assert_eq!(git(sandbox, &["ls-files", "left-*", "new-*"]).lines().count(), 8, "{what}");
+    assert_eq!(git(sandbox, &["status", "--porcelain"]), "", "{what}");
+    assert_left(sandbox, &[]);
+}
+
+/// The harness finds the disk full at every place of the journal, so that it ends between any two of
+/// its records with everything else as it is then; then it goes on.
+#[test]
+fn a_wave_that_is_cut_off_anywhere_comes_to_the_same_end() {
+    let whole = project("true", "abcd", WORK, "");
+    run(&whole);
+    assert_all_is_back(&whole, "left alone");
+    let journal = String::from_utf8(whole.read(".autoloop/journal.jsonl")).unwrap();
+    // One place in each record, as far as they are long enough for a limit of whole blocks.
+    let records_before = |blocks: &usize| journal[..blocks * BLOCK].matches('\n').count();
+    let first = journal.find("\"wave.start\"").unwrap() / BLOCK;
+    let mut places: Vec<usize> = (first..=journal.len() / BLOCK).collect();
+    places.dedup_by_key(|blocks| records_before(blocks));
+    let next = AtomicUsize::new(0);
+    let cuts = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(&blocks) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    cuts.fetch_add(usize::from(was_cut_at(blocks)), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let cuts = cuts.into_inner();
+    assert!(cuts > 10, "{cuts}");
+    tell(&format!("a wave in trees of its own was cut off at {cuts} places"));
+}
+
+/// What `ulimit -f` counts in.
+const BLOCK: usize = 512;
+
+/// Lets a harness write so many blocks, and another one go on; says whether there was anything to do.
+fn was_cut_at(blocks: usize) -> bool {
+    let sandbox = project("true", "abcd", WORK, "");
+    let mut limited = sandbox.at_home("sh");
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" run . -i 2");
+    limited.args(["-c", &script]).arg(sandbox.binary());
+    let output = sandbox.finish(limited);
+    let stops = sandbox.fields("loop.stop", "stopped_before_iteration");
+    let is_whole = stops.contains(&"3".to_owned());
+    if !is_whole {
+        let resumed = sandbox.run(&["run", "--resume", ".", "-i", "2"]);
+        assert_eq!(resumed.code, Some(1), "cut at {blocks}: {output}\n{resumed}");
+    }
+    assert_all_is_back(&sandbox, &format!("cut at {blocks}"));
+    !is_whole
+}
+
+#[test]
+fn a_harness_that_is_killed_between_two_merges_goes_on() {
+    for merged in 0..=4 {
+        let sandbox = project("true", "abcd", WORK, "");
+        let mut command = sandbox.command();
+        command.args(["run", ".", "-i", "2"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut harness = Reaped::start(command);
+        until("branches to end, and some to be merged", || {
+            let ended = sandbox.fields("wave.branch.finish", "branch_id").len();
+            let brought = sandbox.fields("wave.branch.merge", "branch_id").len();
+            (ended == 4 && brought >= merged).then_some(())
+        });
+        harness.kill();
+        let resumed = sandbox.run(&["run", "--resume", ".", "-i", "2"]);
+        assert_eq!(resumed.code, Some(1), "{resumed}");
+        assert_all_is_back(&sandbox, &format!("killed after {merged}"));
+    }
+}

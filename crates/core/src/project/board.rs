@@ -1,0 +1,195 @@
+//! What is under way, or was, as rows that a person can watch.
+//!
+//! A [`Board`] is one fold for everything that runs: a loop is one row with the branches of its wave
+//! under it, a chain has a row a step, and slots have a row each. Because it is made of records alone,
+//! a run under way and one of last year look the same.
+
+mod chain;
+mod row;
+mod save;
+mod slots;
+mod turns;
+mod waves;
+
+pub use row::{Outcome, Phase, Row};
+pub use save::Boards;
+
+use crate::record::{ChainStart, Glance, LoopStart, SlotRunStart};
+
+/// The most rows of one board. A journal can claim anything; a person can watch so many.
+const ROWS: usize = 1_000;
+/// How many characters of a text that somebody wrote are kept for a row.
+const KEPT: usize = 200;
+
+/// What sort of work a board shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing that begins it is on record.
+    #[default]
+    Unknown,
+    /// A loop, or a branch that somebody asked for by its name.
+    Loop,
+    /// Loops in sequence.
+    Chain,
+    /// Slots that work on a queue.
+    Slots,
+}
+
+impl Kind {
+    /// One word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Unknown => "run",
+            Kind::Loop => "loop",
+            Kind::Chain => "chain",
+            Kind::Slots => "slots",
+        }
+    }
+}
+
+/// How far the work as a whole is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Iterations of a loop or of slots, or steps of a chain, that are done or under way.
+    pub done: u64,
+    /// How many there may be; 0 where nobody says.
+    pub of: u64,
+    /// Items that slots took.
+    pub taken: u64,
+    /// Items that passed.
+    pub passed: u64,
+    /// Items that did not.
+    pub failed: u64,
+}
+
+/// One run, chain or work on a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Board {
+    /// Its id.
+    pub id: String,
+    /// What sort of work it is.
+    pub kind: Kind,
+    /// What it is for, in one line.
+    pub title: String,
+    /// When it began and when it was last heard of, as written.
+    pub times: (String, String),
+    /// What is shown, from top to bottom.
+    pub rows: Vec<Row>,
+    /// How far it is.
+    pub progress: Progress,
+    /// Where slots take items from; empty for anything else.
+    pub source: String,
+    /// How often slots may fix an item.
+    pub most_fixes: u64,
+    /// How it ended; `None` while it has not.
+    pub outcome: Option<Outcome>,
+}
+
+impl Board {
+    /// A board of which nothing is known yet.
+    pub fn new(id: impl Into<String>) -> Self {
+        Board { id: id.into(), ..Board::default() }
+    }
+
+    /// Whether records of this run belong here.
+    pub fn has(&self, run: &str) -> bool {
+        self.id == run || self.rows.iter().any(|row| row.run == run)
+    }
+
+    /// How far it is, in words.
+    pub fn progress_in_words(&self) -> String {
+        let Progress { done, of, taken, passed, failed } = self.progress;
+        let of = if of == 0 { String::new() } else { format!("/{of}") };
+        match self.kind {
+            Kind::Unknown => String::new(),
+            Kind::Loop => format!("iteration {done}{of}"),
+            Kind::Chain => format!("{done}{of} steps done"),
+            Kind::Slots => {
+                format!("{taken} taken, {passed} passed, {failed} failed  iteration {done}{of}")
+            }
+        }
+    }
+
+    /// Takes in a record, if it belongs here, and says whether it does.
+    pub fn apply(&mut self, record: &Glance<'_>) -> bool {
+        let run = record.run();
+        if !self.has(&run) {
+            return false;
+        }
+        if let Some(ts) = record.ts() {
+            self.times.1 = ts.into_owned();
+        }
+        let topic = record.topic();
+        let is_own = self.id == run;
+        match topic.split('.').next().unwrap_or_default() {
+            _ if record.has_payload() => self.emitted(&run, record),
+            "slot" if is_own => slots::apply(self, record),
+            "chain" if is_own => chain::apply(self, record),
+            "wave" => waves::apply(self, record),
+            _ => turns::apply(self, record),
+        }
+        true
+    }
+
+    /// Whether a record begins a board of its own.
+    pub fn is_begun_by(record: &Glance<'_>) -> bool {
+        let topic = record.topic();
+        !record.has_payload()
+            && [LoopStart::TOPIC, ChainStart::TOPIC, SlotRunStart::TOPIC].contains(&topic.as_ref())
+    }
+
+    /// An agent said something: the last word of its row.
+    fn emitted(&mut self, run: &str, record: &Glance<'_>) {
+        let payload = record.payload().unwrap_or_default();
+        let note = in_line(&format!("{}  {payload}", record.topic()));
+        if let Some(row) = self.row_of(run) {
+            row.note = note;
+        }
+    }
+
+    fn begin(&mut self, kind: Kind, title: &str, record: &Glance<'_>) {
+        self.kind = kind;
+        self.title = in_line(title);
+        self.times.0 = record.ts().unwrap_or_default().into_owned();
+    }
+
+    fn row_of(&mut self, run: &str) -> Option<&mut Row> {
+        self.rows.iter_mut().find(|row| row.run == run)
+    }
+
+    /// A row by its number, made where there is none yet. `None` for numbers that nobody could watch.
+    fn numbered(&mut self, name: &str, number: u64) -> Option<&mut Row> {
+        let place = usize::try_from(number).ok()?.checked_sub(1).filter(|place| *place < ROWS)?;
+        while self.rows.len() <= place {
+            let number = self.rows.len() as u64 + 1;
+            self.rows.push(Row { number, name: format!("{name} {number}"), ..Row::default() });
+        }
+        self.rows.get_mut(place)
+    }
+}
+
+/// The beginning of a text, in one line. Control characters are kept: what they do depends on where
+/// the line is shown.
+fn in_line(text: &str) -> String {
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        line.extend([if line.is_empty() { "" } else { " " }, word]);
+        if line.len() > KEPT {
+            break;
+        }
+    }
+    line.chars().take(KEPT).collect()
+}
+
+/// A field as text; empty where there is none.
+fn text(record: &Glance<'_>, name: &str) -> String {
+    record.field(name).unwrap_or_default().into_owned()
+}
+
+/// A field as a number; 0 where there is none.
+fn number(record: &Glance<'_>, name: &str) -> u64 {
+    record.field(name).and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

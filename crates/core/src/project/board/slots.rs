@@ -1,0 +1,113 @@
+//! Slots on a board: a row each, with the item that it has at the moment.
+
+use super::{Board, Kind, Outcome, Phase, in_line, number, text};
+use crate::record::{
+    Glance, SlotFinish, SlotMerge, SlotPhase, SlotReview, SlotRunFinish, SlotRunResume,
+    SlotRunStart, SlotStart,
+};
+use crate::run_id::RunId;
+
+/// Takes in a record of slots.
+pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
+    let iteration: u64 = record.iteration().parse().unwrap_or_default();
+    board.progress.done = board.progress.done.max(iteration);
+    match record.topic().as_ref() {
+        SlotRunStart::TOPIC if board.kind == Kind::Unknown => {
+            board.source = in_line(&text(record, "source"));
+            let title = format!("items from {}", board.source);
+            board.begin(Kind::Slots, &title, record);
+            board.progress.of = number(record, "iterations");
+            board.most_fixes = number(record, "max_fix_attempts");
+            board.numbered("slot", number(record, "parallel_agents"));
+        }
+        SlotRunResume::TOPIC => board.outcome = None,
+        SlotStart::TOPIC => {
+            let item = text(record, "item_id");
+            board.progress.taken += u64::from(!item.is_empty());
+            board.slot(record, |row| {
+                row.item = in_line(&item);
+                row.title = in_line(&text(record, "title"));
+                row.note.clear();
+                row.began.clear();
+                row.output = None;
+                row.enter(Phase::Between, record);
+            });
+        }
+        SlotPhase::TOPIC => {
+            let attempt = number(record, "attempt");
+            let phase = match text(record, "phase").as_str() {
+                "implement" => Phase::Implement,
+                "review" => Phase::Review { attempt },
+                "fix" => Phase::Fix { attempt },
+                "merge" => Phase::Merge,
+                _ => Phase::Between,
+            };
+            board.slot(record, |row| {
+                row.enter(phase, record);
+                // What a review said is what the fix is about, and nothing else.
+                if !matches!(phase, Phase::Fix { .. }) {
+                    row.note.clear();
+                }
+                if let Some(file) = file(phase) {
+                    row.prints_to(&file);
+                }
+            });
+        }
+        SlotReview::TOPIC => {
+            let said = [text(record, "follow_up_prompt"), text(record, "reason")];
+            let note = format!("{}: {}", text(record, "verdict"), said.join(" "));
+            board.slot(record, |row| row.note = in_line(&note));
+        }
+        SlotMerge::TOPIC => {
+            let note = format!("merge: {} {}", text(record, "outcome"), text(record, "files"));
+            board.slot(record, |row| row.note = in_line(&note));
+        }
+        SlotFinish::TOPIC => finish(board, record),
+        SlotRunFinish::TOPIC => {
+            let is_good = number(record, "taken") == number(record, "passed");
+            board.outcome = Some(Outcome { word: text(record, "reason"), is_good });
+        }
+        _ => {}
+    }
+}
+
+fn finish(board: &mut Board, record: &Glance<'_>) {
+    let (word, reason) = (text(record, "outcome"), text(record, "reason"));
+    match word.as_str() {
+        "passed" => board.progress.passed += 1,
+        "no_item" => {}
+        _ => board.progress.failed += 1,
+    }
+    board.slot(record, |row| {
+        if !reason.is_empty() {
+            row.note = in_line(&reason);
+        }
+        row.end(Outcome { is_good: word == "passed", word }, record);
+    });
+}
+
+/// Where the agent of a phase prints to.
+fn file(phase: Phase) -> Option<String> {
+    match phase {
+        Phase::Implement => Some("implement.out".to_owned()),
+        Phase::Review { attempt } => Some(format!("review-{attempt}.out")),
+        Phase::Fix { attempt } => Some(format!("fix-{attempt}.out")),
+        _ => None,
+    }
+}
+
+impl Board {
+    /// Changes the row of the slot that a record is about.
+    fn slot(&mut self, record: &Glance<'_>, change: impl FnOnce(&mut super::Row)) {
+        let (slot, most_fixes) = (number(record, "slot"), self.most_fixes);
+        let dir = match RunId::is_safe(&self.id) {
+            true => format!("slots/{}/{}-{slot}", self.id, record.iteration()),
+            false => String::new(),
+        };
+        if let Some(row) = self.numbered("slot", slot) {
+            row.limit = most_fixes;
+            row.dir = dir;
+            change(row);
+        }
+    }
+}
