@@ -15,24 +15,30 @@ mod ledger;
 mod notebook;
 mod others;
 mod output;
+mod own;
 mod progress;
 mod review;
 mod seat;
+mod slots;
+mod together;
 mod wave;
 
 use std::path::{Path, PathBuf};
 
+use autoloop_core::config::SyncPolicy;
 use autoloop_core::memory::Places;
+use autoloop_core::plan::Plan;
 use autoloop_core::record::{LoopResume, LoopStart, LoopStop, Record};
 use autoloop_core::run::{Ending, INTERRUPTED, Run, Stage};
 use autoloop_core::run_id::RunId;
 use autoloop_core::step::{Step, next_step};
 
 use crate::git::GitError;
-use crate::journal::{AppendError, FileJournal, ReadError};
+use crate::journal::{AppendError, Durability, FileJournal, ReadError};
 use crate::permissions::{Enforcement, SandboxError, Vault};
 use crate::process::Interrupts;
 use crate::project::{LoadError, Loaded, Project, loop_copy};
+use crate::queue::QueueError;
 use crate::world::{Access, DiskFile, World};
 
 pub use bounds::Bounds;
@@ -45,6 +51,10 @@ pub use known::{latest_unfinished, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};
 pub use progress::Progress;
+pub use slots::{
+    SlotDrive, SlotProgress, SlotScene, latest_unfinished_slots, slot_runs, slots_dir,
+    slots_standing,
+};
 
 use seat::Seat;
 
@@ -156,9 +166,15 @@ pub enum DriveError {
     /// Branches cannot have working trees of their own, as the settings want it.
     #[error("parallel.isolation = \"worktree\": {0}")]
     NoTrees(GitError),
-    /// Git could not do what the trees of branches need.
+    /// There cannot be working trees for slots, and somebody asked for them.
+    #[error("slots cannot have working trees of their own: {0}")]
+    NoWorktrees(String),
+    /// Git could not do what trees of their own need.
     #[error(transparent)]
     Git(#[from] GitError),
+    /// The queue did not do what was asked of it.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
     /// A file of the run could not be written.
     #[error("cannot write {}: {source}", .path.display())]
     Write {
@@ -382,13 +398,8 @@ impl<'a> Drive<'a> {
         }
     }
 
-    fn durability(&self) -> crate::journal::Durability {
-        use autoloop_core::config::SyncPolicy;
-
-        match self.loaded.plan.journal.sync {
-            SyncPolicy::Always | SyncPolicy::Iteration => crate::journal::Durability::Synced,
-            SyncPolicy::Never => crate::journal::Durability::Cached,
-        }
+    fn durability(&self) -> Durability {
+        durability(&self.loaded.plan)
     }
 
     fn run_dir(&self) -> PathBuf {
@@ -402,6 +413,14 @@ impl<'a> Drive<'a> {
     fn memory_places(&self) -> Places {
         let run = Some(self.run_dir().join("memory.jsonl"));
         Places { project: self.loaded.files.memory.clone(), run }
+    }
+}
+
+/// What a record of the harness has to survive.
+fn durability(plan: &Plan) -> Durability {
+    match plan.journal.sync {
+        SyncPolicy::Always | SyncPolicy::Iteration => Durability::Synced,
+        SyncPolicy::Never => Durability::Cached,
     }
 }
 

@@ -77,6 +77,11 @@ impl Repository {
         &self.top
     }
 
+    /// Where what all its working trees share is kept.
+    pub fn common(&self) -> &Path {
+        &self.common
+    }
+
     /// Where the directory is below the top; empty for the top itself.
     pub fn prefix(&self) -> &Path {
         &self.prefix
