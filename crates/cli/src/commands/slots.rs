@@ -1,5 +1,6 @@
 //! `autoloop slots`: a queue of items worked off, each implemented, reviewed and fixed.
 
+mod audience;
 mod prompts;
 mod report;
 mod run;

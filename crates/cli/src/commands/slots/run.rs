@@ -7,7 +7,8 @@ use autoloop_core::config::{Config, Isolation, ItemSource};
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{Slots, Tally};
 use autoloop_runtime::drive::{
-    Bounds, DriveError, SlotDrive, SlotScene, latest_unfinished_slots, slots_dir, slots_standing,
+    Bounds, DriveError, SlotDrive, SlotProgress, SlotScene, latest_unfinished_slots, slots_dir,
+    slots_standing,
 };
 use autoloop_runtime::journal::FileJournal;
 use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
@@ -16,12 +17,14 @@ use autoloop_runtime::queue::{Beads, BeadsSettings, Builtin, Queue};
 use autoloop_runtime::world::World;
 use clap::builder::PossibleValuesParser;
 
+use super::audience::Audience;
 use super::report;
 use crate::commands::run::which::existing;
 use crate::commands::run::{LONGEST_FLAGS, claim_slots_id, drive_failure, install_tool, listen};
 use crate::commands::settings;
 use crate::diagnostic;
 use crate::failure::{Failure, Kind};
+use crate::tui;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Flags {
@@ -151,15 +154,17 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
         None => Which::New(claim_slots_id(&outline, world)?),
     };
     let interrupts = listen()?;
-    let ended = carry_out(&project, &which, (world, &interrupts)).inspect_err(|_| {
-        if let Which::New(id) = &which {
-            // A run that could not begin leaves nothing behind; one that did has a notebook there.
-            let dir = slots_dir(&outline.files.state_dir, id.as_str());
-            if !dir.join("own-records").exists() {
-                let _ = fs::remove_dir_all(dir);
+    let wants_view = !args.json && tui::is_possible();
+    let ended =
+        carry_out(&project, &which, (world, &interrupts), wants_view).inspect_err(|_| {
+            if let Which::New(id) = &which {
+                // A run that could not begin leaves nothing behind; one that did has a notebook there.
+                let dir = slots_dir(&outline.files.state_dir, id.as_str());
+                if !dir.join("own-records").exists() {
+                    let _ = fs::remove_dir_all(dir);
+                }
             }
-        }
-    })?;
+        })?;
     report::conclude(&ended, args.json)?;
     verdict(&ended, &interrupts)
 }
@@ -169,6 +174,7 @@ fn carry_out(
     project: &Project,
     which: &Which,
     (world, interrupts): (&World, &Interrupts),
+    wants_view: bool,
 ) -> Result<Slots, Failure> {
     let loaded = project.load(&*world.disk).map_err(diagnostic::refuse)?;
     diagnostic::show(&loaded.warnings);
@@ -180,6 +186,8 @@ fn carry_out(
     let config = Config::from(&loaded.settings);
     let journal = settings::journal(loaded.files.journal.clone(), world, &config);
     let queue = queue(&loaded, &journal, (project, world));
+    let audience = Audience::new((&loaded, world), wants_view);
+    let tell = |progress: SlotProgress<'_>| audience.tell(progress);
     let scene = SlotScene {
         world,
         project,
@@ -188,7 +196,7 @@ fn carry_out(
         interrupts,
         program,
         bounds: Bounds::Enforced,
-        tell: &report::tell,
+        tell: &tell,
     };
     let (drive, run) = match which {
         Which::New(id) => (SlotDrive::begin(scene, id), id.as_str()),
@@ -202,7 +210,9 @@ fn carry_out(
                 .hint("the state directory has to be writable")
         })?;
     }
-    drive.run().map_err(failure)
+    let ended = drive.run().map_err(failure);
+    audience.leave();
+    ended
 }
 
 /// Where items come from.
