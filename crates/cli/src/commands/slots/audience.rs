@@ -1,34 +1,37 @@
-//! Who sees slots go on: somebody who looks at the live view, or somebody who reads lines.
+//! Who sees a run over a queue go on: somebody who reads lines, or somebody who looks at the live view.
 
-use autoloop_core::config::Config;
+use std::sync::Mutex;
+
+use autoloop_core::plan::Files;
 use autoloop_runtime::drive::SlotProgress;
-use autoloop_runtime::project::Loaded;
+use autoloop_runtime::journal::FileJournal;
 use autoloop_runtime::world::World;
 
 use super::report;
-use crate::commands::settings;
 use crate::failure::Failure;
 use crate::tui::Beside;
 use crate::tui::feed::Feed;
 
-/// Tells of a run over a queue, from whichever thread.
+/// Tells of a run: in the view, or in lines while nobody looks at it. Any thread may tell.
 pub(super) struct Audience<'a> {
-    loaded: &'a Loaded,
+    files: &'a Files,
     world: &'a World,
-    /// Whether there is to be a view as soon as the run is on record.
-    wants_view: bool,
+    /// What the view reads, until it is opened; nothing where there is to be none.
+    journal: Mutex<Option<FileJournal>>,
     view: Beside,
 }
 
 impl<'a> Audience<'a> {
-    pub(super) fn new((loaded, world): (&'a Loaded, &'a World), wants_view: bool) -> Self {
-        Audience { loaded, world, wants_view, view: Beside::default() }
+    /// With the journal that a view is to read, or without a view.
+    pub(super) fn new(files: &'a Files, world: &'a World, journal: Option<FileJournal>) -> Self {
+        Audience { files, world, journal: Mutex::new(journal), view: Beside::default() }
     }
 
-    /// What the view shows is not told in lines as well.
     pub(super) fn tell(&self, progress: SlotProgress<'_>) {
-        if let (true, SlotProgress::Began(slots)) = (self.wants_view, progress) {
-            note(self.open(&slots.id));
+        if let SlotProgress::Began(slots) = progress
+            && let Some(journal) = self.journal.lock().ok().and_then(|mut journal| journal.take())
+        {
+            self.note(self.open(&slots.id, journal));
         }
         if !self.view.is_open() {
             self.leave();
@@ -36,23 +39,20 @@ impl<'a> Audience<'a> {
         }
     }
 
-    fn open(&self, run: &str) -> Result<(), Failure> {
-        let Loaded { files, settings: set, .. } = self.loaded;
-        let config = Config::from(set);
-        let journal = settings::journal(files.journal.clone(), self.world, &config);
-        self.view.open(Feed::open((files, journal), Some(run), self.world)?)
+    fn open(&self, run: &str, journal: FileJournal) -> Result<(), Failure> {
+        self.view.open(Feed::open((self.files, journal), Some(run), self.world)?)
     }
 
     /// Closes the view, so that the terminal can be written to.
     pub(super) fn leave(&self) {
-        note(self.view.close());
+        self.note(self.view.close());
     }
-}
 
-/// The work goes on whether or not it can be seen.
-fn note(view: Result<(), Failure>) {
-    if let Err(failure) = view {
-        let note = format!("there is no live view: {}", failure.message());
-        report::tell(SlotProgress::Note(&note));
+    /// A run goes on whether or not it can be seen.
+    fn note(&self, view: Result<(), Failure>) {
+        if let Err(failure) = view {
+            let note = format!("there is no live view: {}", failure.message());
+            report::tell(SlotProgress::Note(&note));
+        }
     }
 }

@@ -77,6 +77,9 @@ pub(super) struct Flags {
     /// again.
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     resume: Option<String>,
+    /// Tell on a terminal what goes on a line at a time, without the live view.
+    #[arg(long)]
+    no_watch: bool,
     /// Print how the run ended as JSON.
     #[arg(long)]
     json: bool,
@@ -133,6 +136,15 @@ impl Flags {
     }
 }
 
+/// How a run is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// A line at a time.
+    Lines,
+    /// In the live view.
+    View,
+}
+
 /// Which run it is.
 enum Which {
     New(RunId),
@@ -154,27 +166,26 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
         None => Which::New(claim_slots_id(&outline, world)?),
     };
     let interrupts = listen()?;
-    let wants_view = !args.json && tui::is_possible();
-    let ended =
-        carry_out(&project, &which, (world, &interrupts), wants_view).inspect_err(|_| {
-            if let Which::New(id) = &which {
-                // A run that could not begin leaves nothing behind; one that did has a notebook there.
-                let dir = slots_dir(&outline.files.state_dir, id.as_str());
-                if !dir.join("own-records").exists() {
-                    let _ = fs::remove_dir_all(dir);
-                }
+    let wants_view = !args.no_watch && !args.json && tui::is_possible();
+    let manner = if wants_view { Manner::View } else { Manner::Lines };
+    let ended = carry_out((&project, manner), &which, (world, &interrupts)).inspect_err(|_| {
+        if let Which::New(id) = &which {
+            // A run that could not begin leaves nothing behind; one that did has a notebook there.
+            let dir = slots_dir(&outline.files.state_dir, id.as_str());
+            if !dir.join("own-records").exists() {
+                let _ = fs::remove_dir_all(dir);
             }
-        })?;
+        }
+    })?;
     report::conclude(&ended, args.json)?;
     verdict(&ended, &interrupts)
 }
 
 /// Carries a run out to its end, or until it is interrupted.
 fn carry_out(
-    project: &Project,
+    (project, manner): (&Project, Manner),
     which: &Which,
     (world, interrupts): (&World, &Interrupts),
-    wants_view: bool,
 ) -> Result<Slots, Failure> {
     let loaded = project.load(&*world.disk).map_err(diagnostic::refuse)?;
     diagnostic::show(&loaded.warnings);
@@ -186,7 +197,8 @@ fn carry_out(
     let config = Config::from(&loaded.settings);
     let journal = settings::journal(loaded.files.journal.clone(), world, &config);
     let queue = queue(&loaded, &journal, (project, world));
-    let audience = Audience::new((&loaded, world), wants_view);
+    let to_view = || settings::journal(loaded.files.journal.clone(), world, &config);
+    let audience = Audience::new(&loaded.files, world, (manner == Manner::View).then(to_view));
     let tell = |progress: SlotProgress<'_>| audience.tell(progress);
     let scene = SlotScene {
         world,
@@ -210,9 +222,9 @@ fn carry_out(
                 .hint("the state directory has to be writable")
         })?;
     }
-    let ended = drive.run().map_err(failure);
+    let ended = drive.run();
     audience.leave();
-    ended
+    ended.map_err(failure)
 }
 
 /// Where items come from.
