@@ -1,6 +1,5 @@
 //! `autoloop slots` in a pseudo-terminal, as a person sees it.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use autoloop_testkit::sandbox::until;
 use autoloop_testkit::slots::{self, Agents, GOOD};

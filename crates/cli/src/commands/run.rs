@@ -246,12 +246,13 @@ pub(super) fn drive_failure(error: DriveError) -> Failure {
         DriveError::Read(error) => error.into(),
         DriveError::Sandbox(_) => Failure::usage(error.to_string())
             .hint("set review.sandbox = \"auto\", which puts back what a review may not change, or review.enabled = false"),
-        DriveError::Queue(error) => error.into(),
-        DriveError::NoWorktrees(_) => Failure::usage(error.to_string()),
         DriveError::NoTrees(_) => Failure::usage(error.to_string())
             .hint("with parallel.isolation = \"shared\" branches work in the tree of the project"),
-        DriveError::Git(_) => Failure::failed(error.to_string())
-            .hint("then `autoloop run --resume` goes on with the run"),
+        DriveError::NoWorktrees(_) => Failure::usage(error.to_string()),
+        DriveError::Git(_) => {
+            Failure::failed(error.to_string()).hint("then go on with what was begun by `--resume`")
+        }
+        DriveError::Queue(error) => error.into(),
         DriveError::BadRunId(_) => Failure::usage(error.to_string()),
         DriveError::Write { .. } => Failure::failed(error.to_string()),
         DriveError::Chains(_) => Failure::usage(error.to_string())

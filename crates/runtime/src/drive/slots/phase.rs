@@ -1,5 +1,6 @@
 //! The agents of a slot: what each is told, how it is started, and what is put on record about it.
 
+use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::PathBuf;
 
@@ -15,10 +16,11 @@ use autoloop_core::slot::{Phase, Slot, Verdict, picked};
 use autoloop_core::verdict::{self, Ruling};
 
 use super::slot::Flow;
-use super::{SlotDrive, SlotProgress};
+use super::{SlotDrive, SlotProgress, SlotScene};
 use crate::drive::DriveError;
 use crate::drive::iteration::{millis, notes, said, usage};
 use crate::drive::launch::addressed;
+use crate::git::LOCATING_VARIABLES;
 use crate::process::{self, notes_dir};
 use crate::world::{Cause, Finished, Job, Spool};
 
@@ -182,12 +184,15 @@ impl SlotDrive<'_> {
             .disk
             .replace(&prompt_path, order.prompt.as_bytes())
             .map_err(|source| DriveError::Write { path: prompt_path.clone(), source })?;
-        // Wherever the slot works, what the settings name is in the project.
-        let project = std::path::absolute(&self.scene.project.dir).ok();
-        let programs = (&*self.scene.program, project.as_deref());
-        let (job, _) = addressed(order.backend, programs, (order.prompt, &prompt_path));
+        let SlotScene { program, project, .. } = &self.scene;
+        let (home, env_removed) = match slot.start.branch.as_str() {
+            "" => (None, Vec::new()),
+            _ => (Some(&*project.dir), LOCATING_VARIABLES.map(OsString::from).into()),
+        };
+        let (job, _) = addressed(order.backend, (program, home), (order.prompt, &prompt_path));
         let env = self.environment(slot, order, prompt_path);
         Ok(Job {
+            env_removed,
             env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
             dir: Some(PathBuf::from(&slot.start.tree)),
             notes: Some(notes_dir(&self.loaded.files.state_dir)),
