@@ -297,10 +297,11 @@ fn verdict(slots: &Slots, interrupts: &Interrupts) -> Result<(), Failure> {
         }
         (true, None) => Err(Failure::failed(format!("run '{}' did not end", slots.id))),
         (false, _) => {
-            let Tally { taken, passed } = Tally::of(slots);
-            if taken == passed {
+            let tally = Tally::of(slots);
+            if tally.is_well() {
                 return Ok(());
             }
+            let Tally { taken, passed } = tally;
             let failed = taken - passed;
             let items = if failed == 1 { "item" } else { "items" };
             Err(Failure::failed(format!("{failed} of {taken} {items} did not pass")).hint(format!(
