@@ -252,7 +252,8 @@ mod tests {
         assert_eq!((claims.item(1).unwrap().title.as_str(), claims.item(2)), ("one", None));
         let (over, is_over) = mpsc::channel::<()>();
         thread::scope(|scope| {
-            scope.spawn(|| claims.keep(&is_over));
+            let claims = &claims;
+            scope.spawn(move || claims.keep(&is_over));
             world.clock.sleep(3 * lasting);
             assert_eq!(queue.claim_next("other").unwrap(), None);
             drop(over);
