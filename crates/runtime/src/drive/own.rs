@@ -25,6 +25,7 @@ pub(super) trait Fold {
 /// What is on record about one coordinator.
 pub(super) struct OwnRecords<'a, F> {
     journal: &'a FileJournal,
+    /// What records have to survive that something is concluded from.
     durability: Durability,
     fold: F,
     notebook: Notebook,
@@ -65,10 +66,22 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
 
     /// Appends records, all or a part from the first on, and takes them in.
     pub(super) fn append(&mut self, records: Vec<Record>) -> Result<(), DriveError> {
+        self.append_as(records, self.durability)
+    }
+
+    /// The same for records that nothing is concluded from: the next ones bring them to the disk.
+    pub(super) fn mention(&mut self, records: Vec<Record>) -> Result<(), DriveError> {
+        self.append_as(records, Durability::Cached)
+    }
+
+    fn append_as(
+        &mut self,
+        records: Vec<Record>,
+        durability: Durability,
+    ) -> Result<(), DriveError> {
         let records: Vec<NewRecord> = records.into_iter().map(NewRecord::from).collect();
         self.notebook.note(&records).map_err(unwritable)?;
-        let how = Append { expect: None, durability: self.durability };
-        self.journal.append(&records, how)?;
+        self.journal.append(&records, Append { expect: None, durability })?;
         self.notebook.written();
         for new in &records {
             let mut line = Vec::new();

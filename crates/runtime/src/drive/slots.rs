@@ -289,10 +289,24 @@ impl<'a> SlotDrive<'a> {
         records: impl FnOnce(&Heading) -> Vec<Record>,
     ) -> Result<(), DriveError> {
         let mut ledger = self.records();
+        let records = records(&self.heading(ledger.fold(), iteration));
+        ledger.append(records)
+    }
+
+    /// Mentions what is only for people who watch.
+    fn mention(
+        &self,
+        iteration: u64,
+        record: impl FnOnce(&Heading) -> Record,
+    ) -> Result<(), DriveError> {
+        let mut ledger = self.records();
+        let record = record(&self.heading(ledger.fold(), iteration));
+        ledger.mention(vec![record])
+    }
+
+    fn heading(&self, slots: &Slots, iteration: u64) -> Heading {
         let iteration = if iteration == 0 { String::new() } else { iteration.to_string() };
-        let heading =
-            Heading { run: ledger.fold().id.clone(), iteration, now: self.scene.world.clock.now() };
-        ledger.append(records(&heading))
+        Heading { run: slots.id.clone(), iteration, now: self.scene.world.clock.now() }
     }
 
     fn tell(&self, progress: SlotProgress<'_>) {

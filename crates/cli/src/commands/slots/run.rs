@@ -10,7 +10,7 @@ use autoloop_runtime::drive::{
     Bounds, DriveError, SlotDrive, SlotProgress, SlotScene, latest_unfinished_slots, slots_dir,
     slots_standing,
 };
-use autoloop_runtime::journal::FileJournal;
+use autoloop_runtime::journal::{Durability, FileJournal};
 use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
 use autoloop_runtime::project::{Loaded, Outline, Overrides, Project, read_text};
 use autoloop_runtime::queue::{Beads, BeadsSettings, Builtin, Queue};
@@ -236,8 +236,9 @@ fn queue<'a>(
     let plan = &loaded.plan.slots;
     match plan.source {
         ItemSource::Builtin => {
-            let durability = settings::durability_of_events(&Config::from(&loaded.settings));
-            Box::new(Builtin::new(journal, world, (durability, Builtin::USUAL)))
+            // A record of the run follows every claim and every close, in the same file, and brings
+            // it to the disk.
+            Box::new(Builtin::new(journal, world, (Durability::Cached, Builtin::USUAL)))
         }
         ItemSource::Beads => {
             let mut words = plan.beads.iter();
@@ -296,10 +297,11 @@ fn verdict(slots: &Slots, interrupts: &Interrupts) -> Result<(), Failure> {
         }
         (true, None) => Err(Failure::failed(format!("run '{}' did not end", slots.id))),
         (false, _) => {
-            let Tally { taken, passed } = Tally::of(slots);
-            if taken == passed {
+            let tally = Tally::of(slots);
+            if tally.is_well() {
                 return Ok(());
             }
+            let Tally { taken, passed } = tally;
             let failed = taken - passed;
             let items = if failed == 1 { "item" } else { "items" };
             Err(Failure::failed(format!("{failed} of {taken} {items} did not pass")).hint(format!(

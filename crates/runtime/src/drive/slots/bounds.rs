@@ -18,6 +18,7 @@ use autoloop_core::slot::Slot;
 use super::SlotDrive;
 use crate::drive::bounds::{quiet_git_variable, scratch_note};
 use crate::drive::findings::Findings;
+use crate::drive::others::Others;
 use crate::drive::{Bounds, DriveError};
 use crate::permissions::{
     Confinement, Enforcement, Overlay, Reach, Rules, Scope, Scratch, Snapshot, Vault, Watched,
@@ -39,7 +40,7 @@ pub(super) struct ReviewerBounds {
 /// What holds one reviewer.
 pub(super) struct Bound {
     overlay: Option<Overlay>,
-    snapshot: Option<Snapshot>,
+    snapshot: Option<(Snapshot, Others)>,
     /// Held until the reviewer has ended.
     scratch: Option<Scratch>,
 }
@@ -74,8 +75,10 @@ impl ReviewerBounds {
         match enforcement {
             Enforcement::Snapshot => {
                 let is_alone = drive.grounds.told(slot) != Ground::Shared;
+                let state_dir = &drive.loaded.files.state_dir;
+                let others = Others::before(state_dir, drive.scene.world);
                 let snapshot = is_alone.then(|| remember(&tree, drive)).transpose()?;
-                Ok(Bound { snapshot, ..nothing })
+                Ok(Bound { snapshot: snapshot.map(|snapshot| (snapshot, others)), ..nothing })
             }
             Enforcement::Landlock { .. } | Enforcement::Overlay { .. } => {
                 let scratch = Scratch::new(&token(&*drive.scene.world.entropy))?;
@@ -108,7 +111,11 @@ impl ReviewerBounds {
 impl Bound {
     /// Finds out what the reviewer did, and undoes it. It has to have ended, with everything that it
     /// started.
-    pub(super) fn release(self, slot_dir: &Path) -> Findings {
+    pub(super) fn release(
+        self,
+        (slot, slot_dir): (&Slot, &Path),
+        drive: &SlotDrive<'_>,
+    ) -> Findings {
         let mut findings = Findings::of(KIND);
         if let Some(overlay) = &self.overlay {
             match overlay.bring_over(&AllowList::read_only()) {
@@ -116,7 +123,19 @@ impl Bound {
                 Err(error) => findings.fail("what it wrote cannot be looked at", &error),
             }
         }
-        match self.snapshot.map(|snapshot| snapshot.compare_and_restore(Reach::Everywhere)) {
+        let restored = self.snapshot.map(|(snapshot, others)| {
+            // In the project itself somebody else may work; in a tree of its own nobody does.
+            let (run, state_dir) =
+                (drive.look(|slots| slots.id.clone()), &drive.loaded.files.state_dir);
+            let held_by = (Enforcement::Snapshot, drive.scene.world);
+            let is_shared =
+                slot.start.branch.is_empty() && others.were_at_work(state_dir, &run, held_by);
+            snapshot.compare_and_restore(match is_shared {
+                true => Reach::LoopFiles,
+                false => Reach::Everywhere,
+            })
+        });
+        match restored {
             Some(Ok((restored, _))) => findings.add(&restored),
             Some(Err(error)) => findings.fail("the tree cannot be looked at", &error),
             None => {}

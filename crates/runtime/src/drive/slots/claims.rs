@@ -215,3 +215,54 @@ impl<'a> Claims<'a> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use autoloop_core::queue::New;
+
+    use super::*;
+    use crate::journal::{Durability, FileJournal, FileSettings};
+    use crate::queue::Builtin;
+
+    #[test]
+    fn names_are_those_of_one_run() {
+        assert!(is_of(&actor("calm-otter", 12), "calm-otter"));
+        for name in ["calm-otter-s", "calm-otter-sx", "calm-otter", "calm-otter-s1-s2", "ann"] {
+            assert!(!is_of(name, "calm-otter"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_claim_lasts_as_long_as_the_work_and_no_longer() {
+        let dir = tempfile::tempdir().unwrap();
+        let world = World::real();
+        let journal = FileJournal::new(
+            dir.path().join("journal.jsonl"),
+            &world,
+            FileSettings { lock_timeout: Duration::from_secs(9) },
+        );
+        let lasting = Duration::from_millis(300);
+        let queue = Builtin::new(&journal, &world, (Durability::Cached, lasting));
+        queue.add(&New { title: "one".into(), ..New::default() }).unwrap();
+        let claims = Claims::new(&queue, &world);
+        claims.take("r", &[1, 2], &[]).unwrap();
+        assert_eq!((claims.item(1).unwrap().title.as_str(), claims.item(2)), ("one", None));
+        let (over, is_over) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let claims = &claims;
+            scope.spawn(move || claims.keep(&is_over));
+            world.clock.sleep(3 * lasting);
+            assert_eq!(queue.claim_next("other").unwrap(), None);
+            drop(over);
+        });
+        assert_eq!(claims.lost(1), None);
+        world.clock.sleep(2 * lasting);
+        assert!(queue.claim_next("other").unwrap().is_some());
+        claims.renew();
+        assert!(claims.lost(1).is_some());
+        assert!(claims.close(1, "done").unwrap().is_err());
+    }
+}

@@ -122,7 +122,7 @@ impl SlotDrive<'_> {
         let (finished, findings) = match bound {
             Ok(bound) => {
                 let finished = process::run(job, self.scene.world, self.scene.interrupts);
-                (finished, bound.release(&dir))
+                (finished, bound.release((slot, &dir), self))
             }
             // Without bounds there is no review.
             Err(error) => (crate::drive::review::not_started(&error), Default::default()),

@@ -88,7 +88,7 @@ impl SlotDrive<'_> {
             phase: phase.to_string(),
             attempt,
         };
-        self.put(slot.iteration, |heading| vec![record.record(heading)])?;
+        self.mention(slot.iteration, |heading| record.record(heading))?;
         self.tell(SlotProgress::Phase { slot, phase, attempt });
         Ok(())
     }
