@@ -19,6 +19,7 @@ mod options;
 mod peak;
 mod place;
 mod prose;
+mod slots;
 mod starts;
 mod table;
 mod timing;
@@ -46,7 +47,8 @@ fn main() -> Fallible<()> {
 /// Every row, in the order of the table.
 fn cases() -> impl Iterator<Item = &'static Case> {
     let journal = emit::CASES.iter().chain(writers::CASES).chain(view::CASES);
-    journal.chain(iterations::CASES).chain(waves::CASES).chain(starts::CASES)
+    let loops = iterations::CASES.iter().chain(waves::CASES).chain(slots::CASES);
+    journal.chain(loops).chain(starts::CASES)
 }
 
 fn list() -> Fallible<()> {

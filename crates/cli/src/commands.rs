@@ -44,7 +44,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Memory(args) => memory::run(&args, world),
         Command::Tasks(args) => tasks::run(&args, world),
         Command::Review(args) => review::run(&args, world),
-        Command::Slots(args) => slots::run(&args),
+        Command::Slots(args) => slots::run(&args, world),
         Command::Doctor(args) => doctor::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
         Command::Script(args) => script::run(&args, world),

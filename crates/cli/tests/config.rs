@@ -123,7 +123,12 @@ fn shows_every_setting() {
     # slots.reviewer.command is not set: as backend.command
     # slots.reviewer.args is not set: as backend.args
     # slots.reviewer.prompt_mode is not set: as backend.prompt_mode
+    # slots.reviewer.output is not set: as backend.output
     # slots.reviewer.timeout_ms is not set: as backend.timeout_ms
+    # slots.reviewer.grace_ms is not set: as backend.grace_ms
+    # slots.reviewer.leftovers is not set: as backend.leftovers
+    # slots.reviewer.output_cap is not set: as backend.output_cap
+    slots.beads.command = "bd"
 
     core.state_dir = ".autoloop"
     # core.journal_file is not set: journal.jsonl in core.state_dir

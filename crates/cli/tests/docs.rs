@@ -110,8 +110,20 @@ const BRACES: &str =
 const CLAUDE: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"{\"verdict\": \"pass\", \"followUpPrompt\": \"ok\"}"}
 "#;
 
+/// A project whose agent has to be told once that an empty title is to be refused.
+const SHOP: &str = "backend.command = \"sh\"\nbackend.args = [\"agent.sh\"]\n";
+const SHOP_AGENT: &str = r#"say() { echo "{\"verdict\": \"$1\", \"followUpPrompt\": \"$2\"}"; }
+case "$AUTOLOOP_SLOT_PHASE $AUTOLOOP_ITEM_ID $AUTOLOOP_FIX_ATTEMPT" in
+  "review t-1 0") say drift "refuse an empty title" ;;
+  review*) say pass "all is well" ;;
+  *) echo "done" ;;
+esac
+"#;
+
 /// What there is before the first block of a page: the files of some projects.
-const PROJECTS: [(&str, &str, &str); 16] = [
+const PROJECTS: [(&str, &str, &str); 18] = [
+    ("shop", "autoloops.toml", SHOP),
+    ("shop", "agent.sh", SHOP_AGENT),
     ("reviewed", ".autoloop/journal.jsonl", REVIEWED),
     ("reviewed", "harness.md", "Be careful.\nTest it.\nTest it again.\n"),
     ("planned", "topology.toml", ROLES),

@@ -9,7 +9,7 @@ fn run(args: &[&str]) -> String {
 
 #[test]
 fn without_arguments_it_says_what_can_be_done() {
-    assert_snapshot!(run(&[]), @"
+    assert_snapshot!(run(&[]), @r"
     exit 2
     --- stderr
     Runs coding agents in loops that can be trusted
@@ -30,7 +30,7 @@ fn without_arguments_it_says_what_can_be_done() {
       memory   Remember things across iterations and runs
       tasks    Keep a queue of things to be done
       review   Undo what a metareview changed
-      slots    Try what the review of a slot goes by
+      slots    Work off a queue of items: implement, review, fix
       doctor   Check whether loops can be run here
       demo     Watch a whole run with scripted agents, in a project to be thrown away
 

@@ -192,6 +192,7 @@ fn what_cannot_be_shown_is_explained() {
       scratchpad    What each iteration printed
       coordination  What agents said about their work: issues, slices, commits, archives and chains
       chain         How far a chain is: its steps, their runs, and how they ended
+      slots         How far a run over a queue is: its slots, their items, reviews and fixes, and how they ended
       memory        What is remembered, in the project and in a run
       topology      Who there is in a loop, and who follows whom
       review        A metareview: what held it to its bounds, how it ended, what it changed

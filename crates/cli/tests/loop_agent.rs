@@ -38,6 +38,8 @@ fn the_environment_of_an_agent_is_as_documented() {
     AUTOLOOP_COMPLETION_EVENT=task.complete
     AUTOLOOP_COMPLETION_PROMISE=LOOP_COMPLETE
     AUTOLOOP_DOOR=
+    AUTOLOOP_FIX_ATTEMPT=
+    AUTOLOOP_ITEM_ID=
     AUTOLOOP_ITERATION=3
     AUTOLOOP_JOURNAL_FILE=[DIR]/.autoloop/journal.jsonl
     AUTOLOOP_LOG_LEVEL=info
@@ -49,6 +51,8 @@ fn the_environment_of_an_agent_is_as_documented() {
     AUTOLOOP_REQUIRED_EVENTS=p,q
     AUTOLOOP_REVIEW_MODE=
     AUTOLOOP_RUN_ID=[RUN]
+    AUTOLOOP_SLOT=
+    AUTOLOOP_SLOT_PHASE=
     AUTOLOOP_STATE_DIR=[DIR]/.autoloop
     AUTOLOOP_TICKET=
     ");

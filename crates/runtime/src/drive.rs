@@ -16,20 +16,25 @@ mod ledger;
 mod notebook;
 mod others;
 mod output;
+mod own;
 mod progress;
 mod review;
 mod seat;
+mod slots;
+mod together;
 mod wave;
 
 use std::path::{Path, PathBuf};
 
+use autoloop_core::config::SyncPolicy;
 use autoloop_core::memory::Places;
+use autoloop_core::plan::Plan;
 use autoloop_core::record::{LoopResume, LoopStart, LoopStop, Record};
 use autoloop_core::run::{Ending, INTERRUPTED, Run, Stage};
 use autoloop_core::run_id::RunId;
 use autoloop_core::step::{Step, next_step};
 
-use crate::journal::FileJournal;
+use crate::journal::{Durability, FileJournal};
 use crate::permissions::{Enforcement, Vault};
 use crate::process::Interrupts;
 use crate::project::{Loaded, Project, loop_copy};
@@ -46,6 +51,10 @@ pub use known::{latest_unfinished, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};
 pub use progress::Progress;
+pub use slots::{
+    SlotDrive, SlotProgress, SlotScene, latest_unfinished_slots, slot_runs, slots_dir,
+    slots_standing,
+};
 
 use seat::Seat;
 
@@ -327,13 +336,8 @@ impl<'a> Drive<'a> {
         }
     }
 
-    fn durability(&self) -> crate::journal::Durability {
-        use autoloop_core::config::SyncPolicy;
-
-        match self.loaded.plan.journal.sync {
-            SyncPolicy::Always | SyncPolicy::Iteration => crate::journal::Durability::Synced,
-            SyncPolicy::Never => crate::journal::Durability::Cached,
-        }
+    fn durability(&self) -> Durability {
+        durability(&self.loaded.plan)
     }
 
     fn run_dir(&self) -> PathBuf {
@@ -347,6 +351,14 @@ impl<'a> Drive<'a> {
     fn memory_places(&self) -> Places {
         let run = Some(self.run_dir().join("memory.jsonl"));
         Places { project: self.loaded.files.memory.clone(), run }
+    }
+}
+
+/// What a record of the harness has to survive.
+fn durability(plan: &Plan) -> Durability {
+    match plan.journal.sync {
+        SyncPolicy::Always | SyncPolicy::Iteration => Durability::Synced,
+        SyncPolicy::Never => Durability::Cached,
     }
 }
 

@@ -81,6 +81,11 @@ impl Repository {
         &self.top
     }
 
+    /// Where what all its working trees share is kept.
+    pub fn common(&self) -> &Path {
+        &self.common
+    }
+
     /// Where the directory is below the top; empty for the top itself.
     pub fn prefix(&self) -> &Path {
         &self.prefix
@@ -104,14 +109,17 @@ impl Repository {
         self.commit(&reference(branch))
     }
 
-    /// A working tree of this repository, other than the one that it is seen from.
+    /// A working tree of this repository.
     ///
     /// # Errors
     ///
     /// When there is none with its top at `dir`. A checkout of another repository is none, nor one
     /// that says to be another working tree of this one: whoever worked in it can have written so.
     pub fn tree(&self, dir: &Path) -> Result<Tree, GitError> {
-        let known = self.registration(dir).ok_or_else(|| GitError::NotATree(dir.to_owned()))?;
+        let known = match dir == self.top {
+            true => self.git.run(["rev-parse", "--absolute-git-dir"])?.line().into(),
+            false => self.registration(dir).ok_or_else(|| GitError::NotATree(dir.to_owned()))?,
+        };
         Tree::at(&self.git, dir, (&known, &self.common))
     }
 

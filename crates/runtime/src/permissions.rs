@@ -46,4 +46,4 @@ pub use traces::Traces;
 pub use undo::{Fate, UndoError, Undoing};
 pub use vault::Vault;
 pub(crate) use vault::nameless;
-pub use watched::{Limits, Reach, Watched};
+pub use watched::{Limits, Reach, Scope, Watched};

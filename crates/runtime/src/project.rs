@@ -7,6 +7,7 @@
 mod load;
 mod overrides;
 mod places;
+mod prompts;
 mod text;
 
 use std::ffi::OsString;
@@ -19,6 +20,7 @@ use autoloop_core::topology::Topology;
 
 pub use overrides::{Overrides, flags_file};
 pub use places::{LayerFile, Surroundings};
+pub use prompts::{DEVELOPER_FILES, REVIEWER_FILES, SlotPrompt, SlotPrompts};
 pub use text::{Unreadable, read_text};
 
 /// Where a loop is, and what was said about it.

@@ -30,6 +30,7 @@ pub mod entropy;
 pub mod records;
 pub mod sandbox;
 pub mod seed;
+pub mod slots;
 pub mod spawner;
 pub mod terminal;
 pub mod told;

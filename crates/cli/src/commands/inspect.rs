@@ -8,12 +8,14 @@ mod memory;
 mod metrics;
 pub(super) mod review;
 mod scratchpad;
+mod slots;
 mod text;
 mod topology;
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
+use autoloop_core::chain::Format;
 use autoloop_core::project::iteration_text::IterationText;
 use autoloop_core::record::Glance;
 use autoloop_runtime::journal::{FileJournal, Journal, Position};
@@ -40,6 +42,7 @@ enum What {
     Scratchpad(scratchpad::Args),
     Coordination(coordination::Args),
     Chain(chain::Args),
+    Slots(slots::Args),
     Memory(memory::Args),
     Topology(topology::Args),
     Review(review::Args),
@@ -56,12 +59,17 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         What::Scratchpad(args) => scratchpad::run(args, world),
         What::Coordination(args) => coordination::run(args, world),
         What::Chain(args) => chain::run(args, world),
+        What::Slots(args) => slots::run(args, world),
         What::Memory(args) => memory::run(args, world),
         What::Topology(args) => topology::run(args, world),
         What::Review(args) => review::run(args, world),
         What::Prompt(args) => text::run(args, IterationText::Prompt, world),
         What::Output(args) => text::run(args, IterationText::Output, world),
     }
+}
+
+fn parse_format(text: &str) -> Result<Format, &'static str> {
+    text.parse()
 }
 
 /// The run that `--run` means.

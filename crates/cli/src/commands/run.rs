@@ -18,8 +18,11 @@ use autoloop_runtime::signals;
 use autoloop_runtime::world::World;
 
 use self::audience::Audience;
-pub(super) use self::errand::{Errand, Which, claim_chain_id, project_for};
+pub(super) use self::errand::{
+    Errand, LONGEST_FLAGS, Which, claim_chain_id, claim_slots_id, project_for,
+};
 pub(super) use self::report::Reporter;
+pub(super) use self::tool::install as install_tool;
 use self::which::Words;
 use super::{chain, settings};
 use crate::diagnostic;
@@ -245,8 +248,11 @@ pub(super) fn drive_failure(error: DriveError) -> Failure {
             .hint("set review.sandbox = \"auto\", which puts back what a review may not change, or review.enabled = false"),
         DriveError::NoTrees(_) => Failure::usage(error.to_string())
             .hint("with parallel.isolation = \"shared\" branches work in the tree of the project"),
-        DriveError::Git(_) => Failure::failed(error.to_string())
-            .hint("then `autoloop run --resume` goes on with the run"),
+        DriveError::NoWorktrees(_) => Failure::usage(error.to_string()),
+        DriveError::Git(_) => {
+            Failure::failed(error.to_string()).hint("then go on with what was begun by `--resume`")
+        }
+        DriveError::Queue(error) => error.into(),
         DriveError::BadRunId(_) => Failure::usage(error.to_string()),
         DriveError::Write { .. } => Failure::failed(error.to_string()),
         DriveError::Chains(_) => Failure::usage(error.to_string())

@@ -195,8 +195,18 @@ keys! {
         "Arguments for it.";
     SlotsReviewerPromptMode "slots.reviewer.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Like(Key::BackendPromptMode),
         "How the prompt reaches it.";
+    SlotsReviewerOutput "slots.reviewer.output": Kind::MaybeChoice(Stream::WORDS), Preset::Like(Key::BackendOutput),
+        "What it prints.";
     SlotsReviewerTimeout "slots.reviewer.timeout_ms": Kind::Millis { least: 1 }, Preset::Like(Key::BackendTimeout),
         "How long a review may take.";
+    SlotsReviewerGrace "slots.reviewer.grace_ms": Kind::Millis { least: 0 }, Preset::Like(Key::BackendGrace),
+        "How long a reviewer that was told to end has until it is killed.";
+    SlotsReviewerLeftovers "slots.reviewer.leftovers": Kind::MaybeChoice(Leftovers::WORDS), Preset::Like(Key::BackendLeftovers),
+        "What becomes of processes that it leaves behind, where nothing binds it.";
+    SlotsReviewerOutputCap "slots.reviewer.output_cap": Kind::Bytes, Preset::Like(Key::BackendOutputCap),
+        "How much of its output is kept.";
+    SlotsBeadsCommand "slots.beads.command": Kind::NeededText, Preset::Value("bd"),
+        "The command of beads, or of a program that is used like it.";
 
     StateDir "core.state_dir": Kind::NeededPath, Preset::Value(".autoloop"),
         "Where everything is kept that a run leaves behind.";

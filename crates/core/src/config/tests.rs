@@ -294,7 +294,12 @@ fn each_value_tells_where_it_came_from() {
     # slots.reviewer.command is not set: as backend.command
     # slots.reviewer.args is not set: as backend.args
     # slots.reviewer.prompt_mode is not set: as backend.prompt_mode
+    # slots.reviewer.output is not set: as backend.output
     # slots.reviewer.timeout_ms is not set: as backend.timeout_ms
+    # slots.reviewer.grace_ms is not set: as backend.grace_ms
+    # slots.reviewer.leftovers is not set: as backend.leftovers
+    # slots.reviewer.output_cap is not set: as backend.output_cap
+    slots.beads.command = "bd"                       # default
 
     core.state_dir = ".autoloop"                     # default
     # core.journal_file is not set: journal.jsonl in core.state_dir
@@ -353,7 +358,12 @@ fn each_value_tells_where_it_came_from() {
       "slots.reviewer.command": null,
       "slots.reviewer.args": null,
       "slots.reviewer.prompt_mode": null,
+      "slots.reviewer.output": null,
       "slots.reviewer.timeout_ms": null,
+      "slots.reviewer.grace_ms": null,
+      "slots.reviewer.leftovers": null,
+      "slots.reviewer.output_cap": null,
+      "slots.beads.command": "bd",
       "core.state_dir": ".autoloop",
       "core.journal_file": null,
       "core.memory_file": null,

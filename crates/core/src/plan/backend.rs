@@ -36,6 +36,15 @@ pub struct BackendPlan {
     pub output_cap: u64,
 }
 
+/// The settings of a reviewer, each of which may say nothing.
+struct ReviewerKeys {
+    kind: Key,
+    command: Key,
+    args: Key,
+    prompt_mode: Key,
+    output: Key,
+}
+
 /// A role that asks for something that there is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key} of role '{}' is {found}; {label}", .role.escape_debug())]
@@ -76,40 +85,57 @@ impl BackendPlan {
     /// The reviewer: `review.*`, and where that says nothing, this one. Only the time is its own: a
     /// long task is no reason to let a review hang.
     pub(super) fn for_review(&self, settings: &Settings) -> BackendPlan {
-        let command = settings.text(Key::ReviewCommand).unwrap_or(&self.command);
-        BackendPlan {
-            kind: settings
-                .choice(Key::ReviewKind, BackendKind::from_word)
-                .or_else(|| kind_of_loop(settings))
-                .unwrap_or_else(|| kind_by_name(command)),
-            command: command.to_owned(),
-            args: settings.list(Key::ReviewArgs).unwrap_or(&self.args).to_vec(),
-            prompt_mode: settings
-                .choice(Key::ReviewPromptMode, PromptMode::from_word)
-                .unwrap_or(self.prompt_mode),
-            output: settings.choice(Key::ReviewOutput, Stream::from_word).or(self.output),
-            timeout: settings.time(Key::ReviewTimeout),
-            ..self.clone()
-        }
+        let own = ReviewerKeys {
+            kind: Key::ReviewKind,
+            command: Key::ReviewCommand,
+            args: Key::ReviewArgs,
+            prompt_mode: Key::ReviewPromptMode,
+            output: Key::ReviewOutput,
+        };
+        let timeout = settings.time(Key::ReviewTimeout);
+        BackendPlan { timeout, ..self.for_reviewer(settings, &own) }
     }
 
     /// The reviewer of slots: `slots.reviewer.*`, and where that says nothing, this one.
     pub(super) fn for_slot_review(&self, settings: &Settings) -> BackendPlan {
-        let command = settings.text(Key::SlotsReviewerCommand).unwrap_or(&self.command);
+        let own = ReviewerKeys {
+            kind: Key::SlotsReviewerKind,
+            command: Key::SlotsReviewerCommand,
+            args: Key::SlotsReviewerArgs,
+            prompt_mode: Key::SlotsReviewerPromptMode,
+            output: Key::SlotsReviewerOutput,
+        };
+        let time = |key, usual| match settings.value(key) {
+            Value::Time(time) => *time,
+            _ => usual,
+        };
+        BackendPlan {
+            timeout: time(Key::SlotsReviewerTimeout, self.timeout),
+            grace: time(Key::SlotsReviewerGrace, self.grace),
+            leftovers: settings
+                .choice(Key::SlotsReviewerLeftovers, Leftovers::from_word)
+                .unwrap_or(self.leftovers),
+            output_cap: match settings.value(Key::SlotsReviewerOutputCap) {
+                Value::Number(bytes) => bytes.unsigned_abs(),
+                _ => self.output_cap,
+            },
+            ..self.for_reviewer(settings, &own)
+        }
+    }
+
+    fn for_reviewer(&self, settings: &Settings, own: &ReviewerKeys) -> BackendPlan {
+        let command = settings.text(own.command).unwrap_or(&self.command);
         BackendPlan {
             kind: settings
-                .choice(Key::SlotsReviewerKind, BackendKind::from_word)
+                .choice(own.kind, BackendKind::from_word)
                 .or_else(|| kind_of_loop(settings))
                 .unwrap_or_else(|| kind_by_name(command)),
             command: command.to_owned(),
-            args: settings.list(Key::SlotsReviewerArgs).unwrap_or(&self.args).to_vec(),
+            args: settings.list(own.args).unwrap_or(&self.args).to_vec(),
             prompt_mode: settings
-                .choice(Key::SlotsReviewerPromptMode, PromptMode::from_word)
+                .choice(own.prompt_mode, PromptMode::from_word)
                 .unwrap_or(self.prompt_mode),
-            timeout: match settings.value(Key::SlotsReviewerTimeout) {
-                Value::Time(timeout) => *timeout,
-                _ => self.timeout,
-            },
+            output: settings.choice(own.output, Stream::from_word).or(self.output),
             ..self.clone()
         }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{BackendPlan, count};
-use crate::config::{Isolation, ItemSource, Key, Origin, Sandbox, Settings};
+use crate::config::{Isolation, ItemSource, Key, Origin, Sandbox, Settings, words};
 use crate::slot::{Review, SlotRules};
 
 /// How a queue of items is worked off.
@@ -17,8 +17,10 @@ pub struct SlotsPlan {
     pub reviewer_prompt: PromptPath,
     /// Where items come from.
     pub source: ItemSource,
-    /// Where slots work.
-    pub isolation: Isolation,
+    /// The command of beads, and what always comes first behind it.
+    pub beads: Vec<String>,
+    /// Where slots work, if somebody said.
+    pub isolation: Option<Isolation>,
     /// The text after which no further iteration begins.
     pub stop_marker: Option<String>,
     /// The reviewer.
@@ -50,10 +52,6 @@ impl SlotsPlan {
             max_fix_attempts: count(settings, Key::SlotsMaxFixAttempts),
             contract_repair: count(settings, Key::SlotsContractRepair),
         };
-        let usual = match rules.parallel_agents {
-            0 | 1 => Isolation::Shared,
-            _ => Isolation::Worktree,
-        };
         SlotsPlan {
             rules,
             developer_prompt: prompt(settings, Key::SlotsDeveloperPrompt),
@@ -61,13 +59,30 @@ impl SlotsPlan {
             source: settings
                 .choice(Key::SlotsSource, ItemSource::from_word)
                 .unwrap_or(ItemSource::Builtin),
-            isolation: settings.choice(Key::SlotsIsolation, Isolation::from_word).unwrap_or(usual),
+            beads: command(settings.text(Key::SlotsBeadsCommand).unwrap_or_default()),
+            isolation: settings.choice(Key::SlotsIsolation, Isolation::from_word),
             stop_marker: settings.text(Key::SlotsStopMarker).map(str::to_owned),
             reviewer: backend.for_slot_review(settings),
             sandbox: settings
                 .choice(Key::ReviewSandbox, Sandbox::from_word)
                 .unwrap_or(Sandbox::Auto),
         }
+    }
+
+    /// Where slots work when nobody says: several keep out of each other's way.
+    pub fn usual_isolation(&self) -> Isolation {
+        match self.rules.parallel_agents {
+            0 | 1 => Isolation::Shared,
+            _ => Isolation::Worktree,
+        }
+    }
+}
+
+/// A command line; what is none is the name of a program.
+fn command(text: &str) -> Vec<String> {
+    match words::split(text) {
+        Ok(words) if !words.is_empty() => words,
+        _ => vec![text.to_owned()],
     }
 }
 
@@ -105,12 +120,12 @@ mod tests {
         };
         assert_eq!(usual.rules, rules);
         assert_eq!(usual.developer_prompt, PromptPath::Usual);
-        assert_eq!(usual.isolation, Isolation::Shared);
+        assert_eq!((usual.isolation, usual.usual_isolation()), (None, Isolation::Shared));
         assert_eq!(usual.stop_marker.as_deref(), Some("no_beads_available"));
 
         let own = plan(
             "[slots]\nreviewEnabled = true\nreviewMaxFixAttempts = 3\ndeveloperPromptPath = 'd.md'\n\
-             reviewerPromptPath = ''\nparallelAgents = 4\niterations = 7\nsource = 'beads'\nstopMarker = ''\n",
+             reviewerPromptPath = ''\nparallelAgents = 4\niterations = 7\nsource = 'beads'\nbeads.command = 'br --fast'\nstopMarker = ''\n",
         )
         .slots;
         let rules = SlotRules {
@@ -121,11 +136,15 @@ mod tests {
             ..rules
         };
         assert_eq!((own.rules, own.source), (rules, ItemSource::Beads));
+        assert_eq!(
+            (&own.beads, &usual.beads),
+            (&vec!["br".into(), "--fast".into()], &vec!["bd".into()])
+        );
         assert_eq!(own.developer_prompt, PromptPath::Named("d.md".into()));
         assert_eq!(own.reviewer_prompt, PromptPath::Nothing);
-        assert_eq!((own.isolation, own.stop_marker), (Isolation::Worktree, None));
+        assert_eq!((own.usual_isolation(), own.stop_marker), (Isolation::Worktree, None));
         let shared = plan("slots = { parallelAgents = 4, isolation = 'shared' }").slots;
-        assert_eq!(shared.isolation, Isolation::Shared);
+        assert_eq!(shared.isolation, Some(Isolation::Shared));
     }
 
     #[test]

@@ -45,13 +45,19 @@ impl Slots {
 
     fn terminal(&self) -> String {
         let mut out = format!("slots {}: {}\n", self.id, self.standing());
-        let rows = self.rows();
+        let rows: Vec<[String; 5]> = self
+            .rows()
+            .into_iter()
+            .map(|[slot, item, state, reviews, fixes, about]| {
+                let done =
+                    [counted(&reviews, ["review", "reviews"]), counted(&fixes, ["fix", "fixes"])];
+                [slot, item, state, done.join(", "), about]
+            })
+            .collect();
         let width = |column: usize| rows.iter().map(|row| excerpt::length(&row[column])).max();
-        let [a, b, c] = [0, 1, 2].map(|column| width(column).unwrap_or(0));
-        for [slot, item, state, reviews, fixes, about] in &rows {
-            let line = format!(
-                "  {slot:a$}  {item:b$}  {state:c$}  {reviews} reviews, {fixes} fixes  {about}"
-            );
+        let [a, b, c, d] = [0, 1, 2, 3].map(|column| width(column).unwrap_or(0));
+        for [slot, item, state, done, about] in &rows {
+            let line = format!("  {slot:a$}  {item:b$}  {state:c$}  {done:d$}  {about}");
             let _ = writeln!(out, "{}", line.trim_end());
         }
         out
@@ -66,8 +72,7 @@ impl Slots {
         out
     }
 
-    /// The run as one JSON value.
-    pub fn json(&self) -> serde_json::Value {
+    pub(super) fn json(&self) -> serde_json::Value {
         let Tally { taken, passed } = Tally::of(self);
         json!({
             "run": self.id,
@@ -80,6 +85,10 @@ impl Slots {
             "slots": self.slots.iter().map(Slot::json).collect::<Vec<_>>(),
         })
     }
+}
+
+fn counted(count: &str, [one, many]: [&str; 2]) -> String {
+    format!("{count} {}", if count == "1" { one } else { many })
 }
 
 impl Slot {

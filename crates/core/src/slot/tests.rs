@@ -267,7 +267,7 @@ fn a_run_is_written_out() {
     records.push(phase.record(&at(1)));
     insta::assert_snapshot!(folded(&records).render(Format::Terminal), @r"
     slots r: unfinished, 0 of 1 item passed
-      1.1  t-1  fix 1  1 reviews, 1 fixes  a slug
+      1.1  t-1  fix 1  1 review, 1 fix  a slug
     ");
     let finish = SlotFinish {
         slot: 1,

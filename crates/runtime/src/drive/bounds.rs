@@ -222,7 +222,7 @@ pub(super) fn sweep(run_dir: &Path) {
 }
 
 /// Where it is noted which private place a review has.
-fn scratch_note(run_dir: &Path) -> PathBuf {
+pub(super) fn scratch_note(run_dir: &Path) -> PathBuf {
     run_dir.join("scratch")
 }
 
@@ -289,7 +289,7 @@ impl Grounds {
     }
 }
 
-fn quiet_git_variable() -> (OsString, OsString) {
+pub(super) fn quiet_git_variable() -> (OsString, OsString) {
     let (name, value) = quiet_git();
     (name.into(), value.into())
 }

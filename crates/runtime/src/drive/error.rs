@@ -6,6 +6,7 @@ use crate::git::GitError;
 use crate::journal::{AppendError, ReadError};
 use crate::permissions::SandboxError;
 use crate::project::LoadError;
+use crate::queue::QueueError;
 
 /// Why a run could not be carried on.
 #[derive(Debug, thiserror::Error)]
@@ -50,9 +51,15 @@ pub enum DriveError {
     /// Branches cannot have working trees of their own, as the settings want it.
     #[error("parallel.isolation = \"worktree\": {0}")]
     NoTrees(GitError),
-    /// Git could not do what the trees of branches need.
+    /// There cannot be working trees for slots, and somebody asked for them.
+    #[error("slots cannot have working trees of their own: {0}")]
+    NoWorktrees(String),
+    /// Git could not do what trees of their own need.
     #[error(transparent)]
     Git(#[from] GitError),
+    /// The queue did not do what was asked of it.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
     /// A file of the run could not be written.
     #[error("cannot write {}: {source}", .path.display())]
     Write {

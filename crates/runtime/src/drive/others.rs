@@ -4,17 +4,20 @@
 //! back where somebody else was.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::permissions::{Enforcement, Watched};
 use crate::world::{Access, World};
 
+/// Where the directories are of all that is driven: loops, and runs over a queue.
+const DRIVEN: [&str; 2] = ["runs", "slots"];
+
 /// The runs of a project when a review began.
 pub(super) struct Others {
-    runs: BTreeSet<OsString>,
+    /// Their directories.
+    runs: BTreeSet<PathBuf>,
     /// Whether another one was driven then.
     were_driven: bool,
 }
@@ -23,7 +26,7 @@ impl Others {
     /// Looks which runs there are.
     pub(super) fn before(state_dir: &Path, world: &World) -> Others {
         let runs = runs_in(state_dir);
-        let were_driven = runs.iter().any(|run| is_driven(state_dir, run, world));
+        let were_driven = runs.iter().any(|run| is_driven(run, world));
         Others { runs, were_driven }
     }
 
@@ -38,29 +41,31 @@ impl Others {
         (enforcement, world): (Enforcement, &World),
     ) -> bool {
         let counts_new = enforcement != Enforcement::Snapshot;
-        let is_new = |run: &OsStr| counts_new && run != OsStr::new(own) && !self.runs.contains(run);
-        let runs = runs_in(state_dir);
-        self.were_driven || runs.iter().any(|run| is_new(run) || is_driven(state_dir, run, world))
+        let is_own = |run: &Path| run.file_name().is_some_and(|name| name == own);
+        let is_new = |run: &Path| counts_new && !is_own(run) && !self.runs.contains(run);
+        self.were_driven
+            || runs_in(state_dir).iter().any(|run| is_new(run) || is_driven(run, world))
     }
 }
 
 /// Whether a run is driven in another working tree of the project, if it is set up like this one.
 pub(super) fn work_in(tree: &Path, watched: &Watched, world: &World) -> bool {
     let state_dir = tree.join(&watched.state_dir);
-    runs_in(&state_dir).iter().any(|run| is_driven(&state_dir, run, world))
+    runs_in(&state_dir).iter().any(|run| is_driven(run, world))
 }
 
 /// Whether another process drives a run. Our own lock under another name is none.
-fn is_driven(state_dir: &Path, run: &OsStr, world: &World) -> bool {
-    let lock = state_dir.join("runs").join(run).join("lock");
+fn is_driven(run: &Path, world: &World) -> bool {
+    let lock = run.join("lock");
     let is_plain =
         fs::symlink_metadata(&lock).is_ok_and(|lock| lock.is_file() && lock.nlink() == 1);
     let holder = || world.disk.open(&lock, Access::Read).ok()?.lock_holder();
     is_plain && holder().is_some_and(|holder| holder != std::process::id())
 }
 
-fn runs_in(state_dir: &Path) -> BTreeSet<OsString> {
-    let entries = fs::read_dir(state_dir.join("runs")).into_iter().flatten().flatten();
+fn runs_in(state_dir: &Path) -> BTreeSet<PathBuf> {
+    let places = DRIVEN.iter().map(|name| state_dir.join(name));
+    let entries = places.filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
     let runs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    runs.map(|entry| entry.file_name()).collect()
+    runs.map(|entry| entry.path()).collect()
 }

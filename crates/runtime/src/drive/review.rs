@@ -124,7 +124,7 @@ impl Drive<'_> {
 }
 
 /// A review that could not be held to its bounds, and so was not begun.
-fn not_started(error: &io::Error) -> Finished {
+pub(super) fn not_started(error: &io::Error) -> Finished {
     let message = format!("the review was not started, as nothing would bind it: {error}");
     Finished::new(Ending::NeverStarted(NeverStarted {
         errno: error.raw_os_error().unwrap_or_default(),

@@ -161,8 +161,36 @@ impl Tree {
     ///
     /// When git cannot say.
     pub fn diff(&self, base: &str, limit: usize, except: &[&Path]) -> Result<String, GitError> {
+        let shown = |git: &Git| shown(&git.keeping(limit / 2), base);
+        Ok(self.with_all_added(except, shown)?.out.text())
+    }
+
+    /// A commit that holds everything as it is now, for [`diff`](Tree::diff) to tell later changes
+    /// from: the one that is checked out, or one on no branch where something is not committed.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot make it.
+    pub fn anchor(&self, message: &str, except: &[&Path]) -> Result<String, GitError> {
+        let head = self.head()?;
+        self.with_all_added(except, |git| {
+            let tree = git.run(["write-tree"])?.line();
+            if tree == git.run(["rev-parse", "--verify", &format!("{head}^{{tree}}")])?.line() {
+                return Ok(head);
+            }
+            let words = ["commit-tree", &tree, "-p", &head, "-m", message];
+            Ok(identified(git)?.run(words)?.line())
+        })
+    }
+
+    /// Does something with an index of our own that has everything, so that the one of the tree stays
+    /// as it is.
+    fn with_all_added<T>(
+        &self,
+        except: &[&Path],
+        done: impl FnOnce(&Git) -> Result<T, GitError>,
+    ) -> Result<T, GitError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        // An index of our own takes the files in, so that the one of the tree stays as it is.
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let index = self.git_dir.join(format!("autoloop-index-{}-{count}", std::process::id()));
         let removed = || match fs::remove_file(&index) {
@@ -177,9 +205,9 @@ impl Tree {
             fs::copy(&own, &index).map_err(GitError::io("copy", &own))?;
         }
         let git = self.git.with("GIT_INDEX_FILE", &index);
-        let shown = add_all(&git, except).and_then(|()| shown(&git.keeping(limit / 2), base));
+        let done = add_all(&git, except).and_then(|()| done(&git));
         removed()?;
-        Ok(shown?.out.text())
+        done
     }
 
     /// Takes a tree that nobody works in any more off whatever branch it is on, and its own branch off

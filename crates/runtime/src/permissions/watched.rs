@@ -15,6 +15,8 @@ pub struct Watched {
     pub project_dir: PathBuf,
     /// Its state directory, as seen from the project.
     pub state_dir: PathBuf,
+    /// How far it reaches.
+    pub scope: Scope,
     /// What may change. Its growing files, the journal among them, have their own check.
     pub allow: AllowList,
     /// What the harness itself writes during the review: its socket, its locks, the spool of the
@@ -41,6 +43,7 @@ impl Watched {
         Watched {
             project_dir: project_dir.to_owned(),
             state_dir: state_dir.to_owned(),
+            scope: Scope::Everything,
             allow,
             ours: Vec::new(),
             busy_worktrees: Vec::new(),
@@ -50,6 +53,16 @@ impl Watched {
             longest_diff: 64 * 1024,
         }
     }
+}
+
+/// How far a snapshot reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The project and all that belongs to it: its state directory, its repository and the sibling
+    /// working trees.
+    Everything,
+    /// The working tree that the project is in, and nothing else.
+    Tree,
 }
 
 /// Where changes are taken for those of the reviewer.
@@ -91,7 +104,12 @@ pub(super) fn ground(
 ) -> Ground {
     let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let busy: Vec<PathBuf> = watched.busy_worktrees.iter().map(|path| canonical(path)).collect();
-    let mut all = vec![project.clone(), canonical(&project.join(&watched.state_dir))];
+    let mut all = vec![project.clone()];
+    if watched.scope == Scope::Tree {
+        all.extend(repository.map(|repository| repository.top.clone()));
+        return grounded(watched, project, all);
+    }
+    all.push(canonical(&project.join(&watched.state_dir)));
     // The loop may be anywhere, and what is edited there is looked into as well.
     let edited = watched.allow.places().iter().filter(|place| place.shape != Shape::Growing);
     all.extend(edited.filter_map(|place| Some(canonical(project.join(&place.path).parent()?))));
@@ -99,6 +117,18 @@ pub(super) fn ground(
         all.extend([repository.top.clone(), repository.common.clone()]);
         all.extend(repository.siblings.iter().filter(|tree| !busy.contains(tree)).cloned());
     }
+    let mut ground = grounded(watched, project, all);
+    if let Some(repository) = repository.filter(|_| !busy.is_empty()) {
+        for shared in ["objects", "refs", "logs", "packed-refs", "worktrees", "ORIG_HEAD"] {
+            ground.skipped.push(ground.seen(&repository.common.join(shared)));
+        }
+    }
+    ground.skipped.extend(busy.iter().map(|tree| ground.seen(tree)).collect::<Vec<_>>());
+    ground
+}
+
+/// Trees to look at, without those that are inside another, and without what is not looked at.
+fn grounded(watched: &Watched, project: PathBuf, mut all: Vec<PathBuf>) -> Ground {
     all.sort();
     all.dedup();
     let mut roots: Vec<PathBuf> = Vec::new();
@@ -113,11 +143,5 @@ pub(super) fn ground(
         .chain(watched.put_aside.clone())
         .map(|path| ground.seen(&ground.project.join(path)))
         .collect();
-    if let Some(repository) = repository.filter(|_| !busy.is_empty()) {
-        for shared in ["objects", "refs", "logs", "packed-refs", "worktrees", "ORIG_HEAD"] {
-            ground.skipped.push(ground.seen(&repository.common.join(shared)));
-        }
-    }
-    ground.skipped.extend(busy.iter().map(|tree| ground.seen(tree)).collect::<Vec<_>>());
     ground
 }

@@ -35,7 +35,7 @@ const STRANGER: u32 = 8;
 /// What a harness comes back with.
 enum Driven {
     Run(Box<Run>),
-    Chain(Chain),
+    Chain(Box<Chain>),
 }
 
 /// What came of a run.
@@ -202,7 +202,8 @@ impl Play<'_> {
             (_, Known::Over) => None,
             (None, _) => Some(Driven::Run(Box::new(ground.run(&root, known)?))),
             (Some(chained), _) => {
-                Some(Driven::Chain(ground.chain(chained, (&root, known), attempt)?))
+                let chain = ground.chain(chained, (&root, known), attempt)?;
+                Some(Driven::Chain(Box::new(chain)))
             }
         })
     }

@@ -23,12 +23,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "ID")]
     chain: Option<String>,
     /// How to print it: md, terminal or json.
-    #[arg(long, default_value = "md", value_parser = parse_format)]
+    #[arg(long, default_value = "md", value_parser = super::parse_format)]
     format: Format,
-}
-
-fn parse_format(text: &str) -> Result<Format, &'static str> {
-    text.parse()
 }
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {

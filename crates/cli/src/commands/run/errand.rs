@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::presets::{self, Preset};
 
 /// No command line is longer on any system that we know of.
-const LONGEST_FLAGS: u64 = 8 * 1024 * 1024;
+pub(in crate::commands) const LONGEST_FLAGS: u64 = 8 * 1024 * 1024;
 
 /// A run that is about to be carried out.
 #[derive(Debug)]
@@ -159,6 +159,14 @@ pub(in crate::commands) fn claim_chain_id(
     claim_id(outline, world, |id| outline.files.state_dir.join("chains").join(id))
 }
 
+/// The same for a run over a queue.
+pub(in crate::commands) fn claim_slots_id(
+    outline: &Outline,
+    world: &World,
+) -> Result<RunId, Failure> {
+    claim_id(outline, world, |id| drive::slots_dir(&outline.files.state_dir, id))
+}
+
 fn claim_id(
     outline: &Outline,
     world: &World,
@@ -171,8 +179,9 @@ fn claim_id(
         runs_so_far: runs.iter().filter(|run| run.start.is_some()).count() as u64,
     };
     let is_there = |id: &str| {
-        let chain = outline.files.state_dir.join("chains").join(id);
-        chain.exists() || outline.files.of_run(id).exists()
+        let state_dir = &outline.files.state_dir;
+        let elsewhere = [state_dir.join("chains").join(id), drive::slots_dir(state_dir, id)];
+        outline.files.of_run(id).exists() || elsewhere.iter().any(|dir| dir.exists())
     };
     loop {
         let is_taken = |id: &str| runs.get(id).is_some() || is_there(id);

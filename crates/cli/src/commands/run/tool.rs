@@ -12,7 +12,11 @@ use crate::failure::Failure;
 
 /// Puts the tool in its place. It finds the project by itself, so it works from any directory, and
 /// what the harness set for an agent comes first.
-pub(super) fn install(files: &Files, project: &Path, program: &Path) -> Result<(), Failure> {
+pub(in crate::commands) fn install(
+    files: &Files,
+    project: &Path,
+    program: &Path,
+) -> Result<(), Failure> {
     let path = files.tool();
     let text = script(files, project, program);
     write(&files.state_dir, &path, &text).map_err(|error| {

@@ -174,6 +174,12 @@ fn a_diff_has_all_that_changed_and_changes_nothing() {
     +s
     ");
     assert_eq!(git(&["status", "--porcelain"]), before);
+    let anchor = tree.anchor("now", &[]).unwrap();
+    assert_eq!(tree.diff(&anchor, 100_000, &[]).unwrap(), "");
+    scene.write("state/tree/new", "u\nv\n");
+    let later = tree.diff(&anchor, 100_000, &[]).unwrap();
+    assert!(later.ends_with("@@ -1 +1,2 @@\n u\n+v\n"), "{later}");
+    assert_eq!(git(&["status", "--porcelain"]), before);
     let short = tree.diff(&base, 200, &[]).unwrap();
     assert!(short.len() < 260 && short.contains("bytes left out"), "{short}");
 }

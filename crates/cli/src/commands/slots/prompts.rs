@@ -1,0 +1,79 @@
+//! `autoloop slots prompts`: what the agents of slots are told by the person.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use autoloop_core::prompt::slot::{DEVELOPER, REVIEWER};
+use autoloop_runtime::project::{DEVELOPER_FILES, REVIEWER_FILES, SlotPrompt};
+use autoloop_runtime::world::World;
+
+use crate::commands::run::which::existing;
+use crate::commands::settings;
+use crate::diagnostic;
+use crate::failure::Failure;
+use crate::terminal;
+
+/// Show the prompts of developers and reviewers, and where they come from.
+///
+/// With --write the built-in ones are put into the project, at `.ai_agents/prompts/developer.md` and
+/// `.ai_agents/prompts/reviewer.md`, for you to change. Files that are there already stay as they are.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The project [default: this directory].
+    dir: Option<PathBuf>,
+    /// Put the built-in prompts into the project.
+    #[arg(long)]
+    write: bool,
+}
+
+pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
+    let dir = existing(args.dir.as_deref().unwrap_or(Path::new(".")))?;
+    let text = match args.write {
+        true => write(&dir)?,
+        false => show(&dir, world)?,
+    };
+    Ok(terminal::print(&text)?)
+}
+
+fn show(dir: &Path, world: &World) -> Result<String, Failure> {
+    let project = settings::project(dir).map_err(diagnostic::refuse)?;
+    let loaded = project.load(&*world.disk).map_err(diagnostic::refuse)?;
+    let prompts = project.slot_prompts(&loaded, &*world.disk).map_err(diagnostic::refuse)?;
+    let shown = |who: &str, prompt: &SlotPrompt| {
+        let from = match &prompt.path {
+            Some(path) => path.display().to_string(),
+            None => "built in".to_owned(),
+        };
+        format!("# {who} ({from})\n\n{}\n", prompt.text.trim_end())
+    };
+    let developer = shown("developer", &prompts.developer);
+    let reviewer = match &prompts.reviewer {
+        Some(prompt) => shown("reviewer", prompt),
+        None => "# reviewer (none: nothing is reviewed)\n".to_owned(),
+    };
+    Ok(format!("{developer}\n{reviewer}"))
+}
+
+fn write(dir: &Path) -> Result<String, Failure> {
+    let mut told = String::new();
+    for (name, text) in [(DEVELOPER_FILES[0], DEVELOPER), (REVIEWER_FILES[0], REVIEWER)] {
+        let what = if place(&dir.join(name), text)? { "wrote" } else { "kept" };
+        told.push_str(&format!("{what} {name}\n"));
+    }
+    Ok(told)
+}
+
+/// Writes a file that is not there yet. Says whether it was not.
+fn place(path: &Path, text: &str) -> Result<bool, Failure> {
+    let written = || {
+        fs::create_dir_all(path.parent().unwrap_or(path))?;
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path)?;
+        file.write_all(text.as_bytes())
+    };
+    match written() {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(Failure::failed(format!("cannot write {}: {error}", path.display()))),
+    }
+}

@@ -1,0 +1,74 @@
+//! What a person sees of a run over a queue while it goes on, and at its end.
+
+use std::io::{self, Write};
+
+use autoloop_core::chain::Format;
+use autoloop_core::excerpt;
+use autoloop_core::slot::{Phase, Slot, Slots};
+use autoloop_runtime::drive::SlotProgress;
+
+use crate::failure::Failure;
+use crate::terminal;
+
+/// So many characters of what a reviewer says stand in a line.
+const SAID: usize = 120;
+
+/// Tells on standard error how a run goes, a line at a time.
+pub(super) fn tell(progress: SlotProgress<'_>) {
+    let line = match progress {
+        SlotProgress::Began(slots) => began(slots),
+        SlotProgress::Iteration(number) => format!("iteration {number}"),
+        SlotProgress::Phase { slot, phase, attempt } => {
+            let what = match (phase, attempt) {
+                (Phase::Fix, attempt) => format!("fix {attempt}"),
+                (Phase::Review, 1..) => format!("review after fix {attempt}"),
+                (phase, _) => phase.to_string(),
+            };
+            let title = match phase {
+                Phase::Implement => format!(": {}", excerpt::first_line(&slot.start.title, SAID)),
+                _ => String::new(),
+            };
+            format!("{}  {what}{title}", name(slot))
+        }
+        SlotProgress::Reviewed(slot, review) => {
+            let said = match review.reason.as_str() {
+                "" => &review.follow_up_prompt,
+                reason => reason,
+            };
+            let said = excerpt::first_line(said, SAID);
+            format!("{}  review says {}: {said}", name(slot), review.verdict)
+        }
+        SlotProgress::Finished(slot, finish) => {
+            let reason = excerpt::first_line(&finish.reason, SAID);
+            format!("{}  {}: {reason}", name(slot), finish.outcome)
+        }
+        SlotProgress::Note(note) => format!("note: {note}"),
+    };
+    // A run goes on whether or not anybody watches.
+    let _ = writeln!(io::stderr(), "{}", terminal::harmless(&line));
+}
+
+fn name(slot: &Slot) -> String {
+    let item = if slot.has_item() { &slot.start.item_id } else { "-" };
+    format!("  slot {}  {}", slot.start.slot, excerpt::first_line(item, SAID))
+}
+
+fn began(slots: &Slots) -> String {
+    let how = if slots.slots.is_empty() { "begin" } else { "go on" };
+    let start = slots.start.clone().unwrap_or_default();
+    let count = match start.parallel_agents {
+        1 => "1 slot".to_owned(),
+        count => format!("{count} slots"),
+    };
+    let review = if start.review { "with review" } else { "without review" };
+    format!("slots {} {how}: {count}, {review}", slots.id)
+}
+
+/// Says how a run ended.
+pub(super) fn conclude(slots: &Slots, as_json: bool) -> Result<(), Failure> {
+    let text = match as_json {
+        true => slots.render(Format::Json),
+        false => format!("slots {}: {}\n", slots.id, slots.standing()),
+    };
+    Ok(terminal::print(&text)?)
+}

@@ -1,0 +1,329 @@
+//! `autoloop slots` itself: a run over a queue, begun or taken up again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use autoloop_core::config::{Config, Isolation, ItemSource};
+use autoloop_core::run_id::RunId;
+use autoloop_core::slot::{Slots, Tally};
+use autoloop_runtime::drive::{
+    Bounds, DriveError, SlotDrive, SlotProgress, SlotScene, latest_unfinished_slots, slots_dir,
+    slots_standing,
+};
+use autoloop_runtime::journal::{Durability, FileJournal};
+use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
+use autoloop_runtime::project::{Loaded, Outline, Overrides, Project, read_text};
+use autoloop_runtime::queue::{Beads, BeadsSettings, Builtin, Queue};
+use autoloop_runtime::world::World;
+use clap::builder::PossibleValuesParser;
+
+use super::audience::Audience;
+use super::report;
+use crate::commands::run::which::existing;
+use crate::commands::run::{LONGEST_FLAGS, claim_slots_id, drive_failure, install_tool, listen};
+use crate::commands::settings;
+use crate::diagnostic;
+use crate::failure::{Failure, Kind};
+use crate::tui;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Flags {
+    /// The project [default: this directory].
+    dir: Option<PathBuf>,
+    /// Have the work reviewed, in place of `slots.reviewEnabled`.
+    #[arg(long, overrides_with = "no_review")]
+    review: bool,
+    /// Do not have it reviewed.
+    #[arg(long, overrides_with = "review")]
+    no_review: bool,
+    /// How often work may be fixed after a review [default: 5].
+    #[arg(long, value_name = "N")]
+    review_max_fix_attempts: Option<u32>,
+    /// A file that tells implementers and fixers what to do [default: `.ai_agents/prompts/developer.md`
+    /// or `.ai_agents/prompt.md`, from here up to the top of the repository; then
+    /// `prompts/developer.md` beside your own settings; then a built-in one].
+    #[arg(long, value_name = "PATH")]
+    developer_prompt: Option<String>,
+    /// A file that tells reviewers what to do, found like the one for developers; an empty path means
+    /// that there is none, and then nothing is reviewed.
+    #[arg(long, value_name = "PATH")]
+    reviewer_prompt: Option<String>,
+    /// How many slots work at once [default: 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    parallel_agents: Option<u32>,
+    /// The most iterations; 0 is until nothing is left to take [default: 0].
+    #[arg(short = 'i', long, value_name = "N")]
+    iterations: Option<u32>,
+    /// Where items come from [default: builtin].
+    #[arg(long, value_name = "SOURCE", value_parser = PossibleValuesParser::new(ItemSource::WORDS))]
+    source: Option<String>,
+    /// Where slots work: all in the project, or each in a git working tree of its own [default:
+    /// worktree with more than one slot, shared with one].
+    #[arg(long, value_name = "WHERE", value_parser = PossibleValuesParser::new(Isolation::WORDS))]
+    isolation: Option<String>,
+    /// The agent that implements and fixes, and reviews where `slots.reviewer` names no other: a
+    /// command with its arguments, in place of `backend.command`.
+    #[arg(long, short, visible_alias = "backend", value_name = "COMMAND")]
+    provider: Option<String>,
+    /// The text in an implementer's or fixer's output after which no further iteration begins
+    /// [default: no_beads_available].
+    #[arg(long, value_name = "TEXT")]
+    stop_marker: Option<String>,
+    /// Any setting, as `key=value`. Can be given more than once.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Go on with a run that was cut off or interrupted, with the flags that it was begun with: the one
+    /// named, or the latest that nobody drives. What was implemented, reviewed and fixed is not done
+    /// again.
+    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
+    resume: Option<String>,
+    /// Tell on a terminal what goes on a line at a time, without the live view.
+    #[arg(long)]
+    no_watch: bool,
+    /// Print how the run ended as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Flags {
+    /// Looks whether the prompts are there that were named.
+    fn check(&self) -> Result<(), Failure> {
+        let named = [
+            ("--developer-prompt", &self.developer_prompt),
+            ("--reviewer-prompt", &self.reviewer_prompt),
+        ];
+        for (flag, path) in named {
+            if let Some(path) = path.as_ref().filter(|path| !path.is_empty())
+                && !Path::new(path).exists()
+            {
+                let message = format!("{flag} names {path}, and there is no such file");
+                return Err(Failure::usage(message).hint(
+                    "`autoloop slots prompts --write` puts prompts into the project to begin with",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What was said, as settings: they are looked up, checked and shown like all others.
+    fn overrides(&self) -> Overrides {
+        let mut set = self.set.clone();
+        let mut say = |key: &str, value: String| set.push(format!("slots.{key}={value}"));
+        if self.review || self.no_review {
+            say("reviewEnabled", self.review.to_string());
+        }
+        let number = |number: &Option<u32>| number.as_ref().map(ToString::to_string);
+        // From where the person is, not from where the project is; an empty one stays empty.
+        let path = |path: &Option<String>| {
+            let path = path.as_ref()?;
+            let absolute = std::path::absolute(path).ok();
+            Some(absolute.map_or_else(|| path.clone(), |path| path.display().to_string()))
+        };
+        let said = [
+            ("reviewMaxFixAttempts", number(&self.review_max_fix_attempts)),
+            ("developerPromptPath", path(&self.developer_prompt)),
+            ("reviewerPromptPath", path(&self.reviewer_prompt)),
+            ("parallelAgents", number(&self.parallel_agents)),
+            ("iterations", number(&self.iterations)),
+            ("source", self.source.clone()),
+            ("isolation", self.isolation.clone()),
+            ("stopMarker", self.stop_marker.clone()),
+        ];
+        for (key, value) in said {
+            value.into_iter().for_each(|value| say(key, value));
+        }
+        Overrides { backend: self.provider.clone(), set, ..Overrides::default() }
+    }
+}
+
+/// How a run is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// A line at a time.
+    Lines,
+    /// In the live view.
+    View,
+}
+
+/// Which run it is.
+enum Which {
+    New(RunId),
+    Old(String),
+}
+
+pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
+    let dir = existing(args.dir.as_deref().unwrap_or(Path::new(".")))?;
+    args.check()?;
+    let mut project = settings::project(&dir).map_err(diagnostic::refuse)?;
+    project.overrides = args.overrides();
+    let outline = project.outline(&*world.disk).map_err(diagnostic::refuse)?;
+    let which = match &args.resume {
+        Some(name) => {
+            let run = run_to_resume(&outline, name, world)?;
+            project.overrides = project.overrides.above(flags(&outline, &run, world)?);
+            Which::Old(run)
+        }
+        None => Which::New(claim_slots_id(&outline, world)?),
+    };
+    let interrupts = listen()?;
+    let wants_view = !args.no_watch && !args.json && tui::is_possible();
+    let manner = if wants_view { Manner::View } else { Manner::Lines };
+    let ended = carry_out((&project, manner), &which, (world, &interrupts)).inspect_err(|_| {
+        if let Which::New(id) = &which {
+            // A run that could not begin leaves nothing behind; one that did has a notebook there.
+            let dir = slots_dir(&outline.files.state_dir, id.as_str());
+            if !dir.join("own-records").exists() {
+                let _ = fs::remove_dir_all(dir);
+            }
+        }
+    })?;
+    report::conclude(&ended, args.json)?;
+    verdict(&ended, &interrupts)
+}
+
+/// Carries a run out to its end, or until it is interrupted.
+fn carry_out(
+    (project, manner): (&Project, Manner),
+    which: &Which,
+    (world, interrupts): (&World, &Interrupts),
+) -> Result<Slots, Failure> {
+    let loaded = project.load(&*world.disk).map_err(diagnostic::refuse)?;
+    diagnostic::show(&loaded.warnings);
+    // What a harness that was killed left running must not work in the trees of the run that goes on.
+    let _ = sweep(&notes_dir(&loaded.files.state_dir));
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
+    install_tool(&loaded.files, &project.dir, &program)?;
+    let config = Config::from(&loaded.settings);
+    let journal = settings::journal(loaded.files.journal.clone(), world, &config);
+    let queue = queue(&loaded, &journal, (project, world));
+    let to_view = || settings::journal(loaded.files.journal.clone(), world, &config);
+    let audience = Audience::new(&loaded.files, world, (manner == Manner::View).then(to_view));
+    let tell = |progress: SlotProgress<'_>| audience.tell(progress);
+    let scene = SlotScene {
+        world,
+        project,
+        journal: &journal,
+        queue: &*queue,
+        interrupts,
+        program,
+        bounds: Bounds::Enforced,
+        tell: &tell,
+    };
+    let (drive, run) = match which {
+        Which::New(id) => (SlotDrive::begin(scene, id), id.as_str()),
+        Which::Old(id) => (SlotDrive::resume(scene, id), id.as_str()),
+    };
+    let drive = drive.map_err(failure)?;
+    if let Some(line) = project.overrides.line() {
+        let path = flags_file(&loaded.files.state_dir, run);
+        world.disk.replace(&path, line.as_bytes()).map_err(|error| {
+            Failure::failed(format!("cannot write {}: {error}", path.display()))
+                .hint("the state directory has to be writable")
+        })?;
+    }
+    let ended = drive.run();
+    audience.leave();
+    ended.map_err(failure)
+}
+
+/// Where items come from.
+fn queue<'a>(
+    loaded: &Loaded,
+    journal: &'a FileJournal,
+    (project, world): (&Project, &'a World),
+) -> Box<dyn Queue + 'a> {
+    let plan = &loaded.plan.slots;
+    match plan.source {
+        ItemSource::Builtin => {
+            // A record of the run follows every claim and every close, in the same file, and brings
+            // it to the disk.
+            Box::new(Builtin::new(journal, world, (Durability::Cached, Builtin::USUAL)))
+        }
+        ItemSource::Beads => {
+            let mut words = plan.beads.iter();
+            let mut beads = BeadsSettings::new(project.dir.clone());
+            if let Some(program) = words.next() {
+                beads.program = program.into();
+            }
+            beads.args = words.map(Into::into).collect();
+            Box::new(Beads::new(beads, world))
+        }
+    }
+}
+
+/// Where it is written down with which flags a run was begun.
+fn flags_file(state_dir: &Path, run: &str) -> PathBuf {
+    slots_dir(state_dir, run).join("flags")
+}
+
+fn flags(outline: &Outline, run: &str, world: &World) -> Result<Overrides, Failure> {
+    let path = flags_file(&outline.files.state_dir, run);
+    let line = read_text(&*world.disk, &path, LONGEST_FLAGS)
+        .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
+    Ok(Overrides::read(&line.unwrap_or_default()))
+}
+
+/// The run that is to go on.
+fn run_to_resume(outline: &Outline, name: &str, world: &World) -> Result<String, Failure> {
+    let journal = settings::journal(outline.files.journal.clone(), world, &outline.config);
+    let (state_dir, disk) = (&outline.files.state_dir, &*world.disk);
+    let path = journal.path().display();
+    let nothing =
+        |message: String| Failure::failed(message).hint("`autoloop slots` begins a new run");
+    if name.is_empty() {
+        let latest = latest_unfinished_slots(&journal, state_dir, disk).map_err(failure)?;
+        return latest.ok_or_else(|| {
+            nothing(format!("there is no unfinished run of slots in {path} that nobody drives"))
+        });
+    }
+    match slots_standing(&journal, state_dir, (name, disk)).map_err(failure)? {
+        None => Err(nothing(format!("there is no run of slots '{name}' in {path}"))),
+        Some(slots) if !slots.is_unfinished() => {
+            Err(nothing(format!("run '{name}' is over: {}", slots.standing())))
+        }
+        Some(slots) => Ok(slots.id),
+    }
+}
+
+/// The exit code tells the truth: 0 only when every item that was taken passed.
+fn verdict(slots: &Slots, interrupts: &Interrupts) -> Result<(), Failure> {
+    match (slots.is_unfinished(), interrupts.first()) {
+        (true, Some(signal)) => {
+            let signal = u8::try_from(signal).unwrap_or(u8::MAX);
+            let message = format!("run '{}' was interrupted", slots.id);
+            Err(Failure::new(Kind::Interrupted(signal), message)
+                .hint("`autoloop slots --resume` goes on with it"))
+        }
+        (true, None) => Err(Failure::failed(format!("run '{}' did not end", slots.id))),
+        (false, _) => {
+            let tally = Tally::of(slots);
+            if tally.is_well() {
+                return Ok(());
+            }
+            let Tally { taken, passed } = tally;
+            let failed = taken - passed;
+            let items = if failed == 1 { "item" } else { "items" };
+            Err(Failure::failed(format!("{failed} of {taken} {items} did not pass")).hint(format!(
+                "`autoloop inspect slots --run {}` shows why; what did not pass is open again",
+                slots.id
+            )))
+        }
+    }
+}
+
+fn failure(error: DriveError) -> Failure {
+    match error {
+        DriveError::NoWorktrees(_) => Failure::usage(error.to_string())
+            .hint("`--isolation shared` lets all slots work in the project"),
+        DriveError::Sandbox(_) => Failure::usage(error.to_string())
+            .hint("set review.sandbox = \"auto\", which puts back what a reviewer changed"),
+        DriveError::Append(error) => {
+            Failure::from(error).hint("then `autoloop slots --resume` goes on with the run")
+        }
+        DriveError::Queue(error) => {
+            Failure::from(error).hint("`autoloop slots --resume` goes on with the run")
+        }
+        error => drive_failure(error),
+    }
+}

@@ -1,0 +1,250 @@
+//! Slots in git: working trees of their own, what reviewers are shown, and how work comes back.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::slots::{self, Agents, DRIFT, GOOD, PASS, git, outcomes, told};
+use insta::assert_snapshot;
+
+fn project(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
+    slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
+}
+
+fn repository(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
+    slots::repository(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
+}
+
+/// What a reviewer was shown as changes.
+fn changes(sandbox: &Sandbox, slot: &str) -> String {
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    let prompt = sandbox.read(format!(".autoloop/slots/{run}/{slot}/review-0.prompt.md"));
+    let prompt = String::from_utf8_lossy(&prompt).into_owned();
+    let from = prompt.find("## Changes").unwrap_or_default();
+    let to = prompt.find("## Your answer\nText").unwrap_or(prompt.len());
+    prompt[from..to].to_owned()
+}
+
+/// Nothing is left of the trees and branches of slots.
+fn assert_clean(sandbox: &Sandbox) {
+    assert_eq!(git(sandbox, &["worktree", "list"]).lines().count(), 1);
+    assert_eq!(git(sandbox, &["branch", "--list", "autoloop/*"]), "");
+    assert_eq!(sandbox.survivors(), "");
+}
+
+#[test]
+fn several_slots_work_in_trees_of_their_own_and_their_work_comes_back() {
+    let implement = "echo $AUTOLOOP_ITEM_ID > made-$AUTOLOOP_ITEM_ID; ls made-*; pwd";
+    let sandbox = repository(Agents { implement, ..GOOD }, 3, "");
+    let output = sandbox.run(&["slots", "--review", "--parallel-agents", "3"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    for (place, output) in sandbox.fields("slot.implement", "output").iter().enumerate() {
+        assert_eq!(output.matches("made-").count(), 1, "slot {place} sees only its own: {output}");
+        assert!(output.contains("/tree"), "{output}");
+    }
+    for item in ["t-1", "t-2", "t-3"] {
+        assert_eq!(sandbox.read(format!("made-{item}")), format!("{item}\n").into_bytes());
+    }
+    assert_eq!(git(&sandbox, &["status", "--porcelain"]), "");
+    assert_eq!(sandbox.fields("slot.merge", "outcome"), ["merged"; 3]);
+    for commit in sandbox.fields("slot.merge", "commit") {
+        git(&sandbox, &["merge-base", "--is-ancestor", &commit, "HEAD"]);
+    }
+    assert_clean(&sandbox);
+}
+
+#[test]
+fn a_reviewer_is_shown_commits_staged_unstaged_and_untracked_changes_of_its_own_slot() {
+    let implement = "i=$AUTOLOOP_ITEM_ID; echo $i >> README.md; git add -A; git -c user.name=a -c user.email=a@b commit -q -m c; echo s > staged-$i; git add staged-$i; echo two >> staged-$i; echo u > new-$i";
+    for (extra, slot) in [("--parallel-agents=2", "1-2"), ("--parallel-agents=1", "2-1")] {
+        let sandbox = repository(Agents { implement, ..GOOD }, 2, "");
+        let output = sandbox.run(&["slots", "--review", extra]);
+        let shown = changes(&sandbox, slot);
+        if extra.ends_with('2') {
+            // Both changed the same line of one file.
+            assert_eq!(output.code, Some(1), "{output}");
+        } else {
+            assert_eq!(output.code, Some(0), "{output}");
+        }
+        let added: Vec<&str> = shown
+            .lines()
+            .filter(|line| line.starts_with('+') && !line.starts_with("+++"))
+            .collect();
+        let item = if shown.contains("new-t-2") { "t-2" } else { "t-1" };
+        assert_eq!(added, [&format!("+{item}"), "+u", "+s", "+two"], "{shown}");
+        let foreign = if item == "t-2" { "new-t-1" } else { "new-t-2" };
+        assert!(!shown.contains(foreign), "{shown}");
+    }
+}
+
+#[test]
+fn a_conflict_opens_the_item_again_with_the_reason_and_loses_nothing() {
+    let implement = "sed -i \"1s/.*/$AUTOLOOP_ITEM_ID/\" README.md";
+    let sandbox = repository(Agents { implement, ..GOOD }, 2, "");
+    let output = sandbox.run(&["slots", "--review", "--parallel-agents", "2", "--iterations", "1"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    let mut merges = sandbox.fields("slot.merge", "outcome");
+    merges.sort();
+    assert_eq!(merges, ["conflict", "merged"]);
+    assert!(sandbox.fields("slot.merge", "files").contains(&"README.md".to_owned()));
+    let failed =
+        outcomes(&sandbox).into_iter().find(|line| line.contains("failed")).unwrap_or_default();
+    assert!(
+        failed.contains(
+            "could not be brought back (conflict: README.md); it is on branch autoloop/slots/"
+        ),
+        "{failed}"
+    );
+    // The tree is as the other slot left it, and the branch has the work.
+    assert_eq!(git(&sandbox, &["status", "--porcelain"]), "");
+    let branch = git(&sandbox, &["branch", "--list", "autoloop/*", "--format=%(refname:short)"]);
+    let item = failed.split(' ').next().unwrap_or_default();
+    assert!(git(&sandbox, &["show", &format!("{branch}:README.md")]).starts_with(item));
+    assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 1);
+    let ready = sandbox.run(&["tasks", "ready"]).stdout;
+    assert!(ready.contains(item), "{ready}");
+    // The next run begins from what is there now.
+    let output = sandbox.run(&["slots", "--review"]);
+    assert_eq!(output.code, Some(0), "{output}");
+}
+
+#[test]
+fn work_that_failed_is_not_brought_back_and_not_lost() {
+    let sandbox = repository(Agents { review: DRIFT, ..GOOD }, 2, "slots.reviewMaxFixAttempts = 1");
+    assert_eq!(sandbox.run(&["slots", "--review", "--parallel-agents", "2"]).code, Some(1));
+    assert!(!sandbox.path("made-t-1").exists() && !sandbox.path("made-t-2").exists());
+    let branches = git(&sandbox, &["branch", "--list", "autoloop/*", "--format=%(refname:short)"]);
+    let branches: Vec<&str> = branches.lines().collect();
+    assert_eq!(branches.len(), 2);
+    let files = git(&sandbox, &["ls-tree", "--name-only", branches[0]]);
+    assert!(files.contains("made-t-"), "{files}");
+    for reason in sandbox.fields("slot.finish", "reason") {
+        assert!(reason.contains("; its work is on branch autoloop/slots/"), "{reason}");
+    }
+    assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn an_agent_that_did_nothing_leaves_no_branch() {
+    let sandbox = repository(Agents { implement: "true", ..GOOD }, 2, "");
+    assert_eq!(sandbox.run(&["slots", "--review", "--parallel-agents", "2"]).code, Some(0));
+    assert_eq!(sandbox.fields("slot.merge", "outcome"), ["nothing"; 2]);
+    assert!(changes(&sandbox, "1-1").contains("(nothing was changed)"));
+    assert_clean(&sandbox);
+    let failing = repository(Agents { implement: "exit 3", ..GOOD }, 2, "");
+    assert_eq!(failing.run(&["slots", "--parallel-agents", "2"]).code, Some(1));
+    assert_clean(&failing);
+}
+
+#[test]
+fn a_persons_changes_survive() {
+    let implement = "echo $AUTOLOOP_ITEM_ID > made-$AUTOLOOP_ITEM_ID; [ $AUTOLOOP_ITEM_ID = t-2 ] && echo theirs >> README.md; true";
+    let sandbox = repository(Agents { implement, ..GOOD }, 2, "");
+    sandbox.write("README.md", "mine\n").write("note", "mine\n");
+    let output = sandbox.run(&["slots", "--review", "--parallel-agents", "2", "--iterations", "1"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert_eq!(sandbox.read("README.md"), b"mine\n");
+    assert_eq!(sandbox.read("made-t-1"), b"t-1\n");
+    assert!(sandbox.fields("slot.merge", "outcome").contains(&"in_the_way".to_owned()));
+    assert!(sandbox.path("note").exists());
+}
+
+#[test]
+fn a_shared_tree_is_told_of() {
+    let sandbox = repository(GOOD, 2, "");
+    let shared = ["slots", "--review", "--parallel-agents", "2", "--isolation", "shared"];
+    assert_eq!(sandbox.run(&shared).code, Some(0));
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    let read = |name: &str| {
+        let text = sandbox.read(format!(".autoloop/slots/{run}/1-1/{name}"));
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    assert!(
+        read("review-0.prompt.md")
+            .contains("## Parallel agents\nSeveral agents work in this directory")
+    );
+    assert!(read("implement.prompt.md").contains("other agents work there on other items"));
+    assert!(sandbox.path("made-t-1").exists() && sandbox.path("made-t-2").exists());
+    assert_eq!(git(&sandbox, &["log", "--oneline"]).lines().count(), 1, "nothing was committed");
+}
+
+#[test]
+fn one_slot_can_have_a_tree_too() {
+    let sandbox = repository(GOOD, 1, "");
+    assert_eq!(sandbox.run(&["slots", "--isolation", "worktree"]).code, Some(0));
+    assert_eq!(git(&sandbox, &["log", "-1", "--format=%s"]), "t-1: task 1");
+    assert_clean(&sandbox);
+}
+
+#[test]
+fn a_project_in_a_subdirectory_works_there() {
+    let sandbox = repository(GOOD, 0, "");
+    sandbox.write("sub/autoloops.toml", sandbox.read("autoloops.toml"));
+    git(&sandbox, &["add", "-A"]);
+    git(&sandbox, &["commit", "-q", "-m", "sub"]);
+    let in_sub = |args: &[&str]| {
+        let mut command = sandbox.command();
+        command.current_dir(sandbox.path("sub")).args(args);
+        sandbox.finish(command)
+    };
+    for title in ["a", "b"] {
+        assert_eq!(in_sub(&["tasks", "add", title]).code, Some(0));
+    }
+    let output = in_sub(&["slots", "--review", "--parallel-agents", "2"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(sandbox.path("sub/made-t-1").exists() && sandbox.path("sub/made-t-2").exists());
+    assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn outside_of_git_slots_share_the_project_and_a_line_says_so() {
+    let sandbox = project(GOOD, 2, "");
+    assert_snapshot!(told(&sandbox, &["slots", "--parallel-agents", "2", "--isolation", "worktree"]), @r"
+    exit 2
+    --- stderr
+    autoloop: slots cannot have working trees of their own: [DIR] is in no git repository
+      hint: `--isolation shared` lets all slots work in the project
+    ");
+    let output = sandbox.run(&["slots", "--review", "--parallel-agents", "2"]);
+    assert_eq!(output.code, Some(0));
+    assert!(output.stderr.contains(
+        "is in no git repository, so all slots work in the project, and see each other's changes\n"
+    ));
+    assert!(
+        changes(&sandbox, "1-1").contains("(the changes cannot be shown: "),
+        "{}",
+        changes(&sandbox, "1-1")
+    );
+    assert!(
+        fs::read_dir(sandbox.path(".autoloop/slots")).is_ok_and(|runs| runs.count() == 1),
+        "what could not begin left nothing"
+    );
+    // A repository without a commit is as good as none.
+    let unborn = project(GOOD, 2, "");
+    git(&unborn, &["init", "-q"]);
+    assert_snapshot!(told(&unborn, &["slots", "--isolation", "worktree"]), @r"
+    exit 2
+    --- stderr
+    autoloop: slots cannot have working trees of their own: there is no commit in [DIR] yet; make a first one
+      hint: `--isolation shared` lets all slots work in the project
+    ");
+}
+
+#[test]
+fn a_reviewer_changes_nothing_in_the_tree_of_its_slot() {
+    let review = format!(
+        "echo hacked > made-$AUTOLOOP_ITEM_ID; git checkout -q README.md; echo x > new; {PASS}"
+    );
+    for sandboxed in ["auto", "off"] {
+        let settings = format!("review.sandbox = '{sandboxed}'\nreview.enabled = false");
+        let sandbox = repository(Agents { review: &review, ..GOOD }, 4, &settings);
+        let output = sandbox.run(&["slots", "--review", "--parallel-agents", "4"]);
+        assert_eq!(output.code, Some(0), "{output}");
+        for item in 1..=4 {
+            assert_eq!(sandbox.read(format!("made-t-{item}")), format!("t-{item}\n").into_bytes());
+        }
+        assert!(!sandbox.path("new").exists());
+        assert_eq!(git(&sandbox, &["status", "--porcelain"]), "");
+        assert_clean(&sandbox);
+    }
+}

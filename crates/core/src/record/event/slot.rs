@@ -1,0 +1,157 @@
+//! Slots: items implemented, reviewed, fixed and brought back.
+
+use super::table::system_events;
+
+system_events! {
+    /// Work on a queue of items begins: implement, review, fix, in slots.
+    SlotRunStart = "slot.run.start" {
+        /// The most iterations; 0 for as many as there are items.
+        iterations: u64,
+        /// How many slots work at once.
+        parallel_agents: u64,
+        /// Whether work is reviewed.
+        review: bool,
+        /// How often work may be fixed after a review.
+        max_fix_attempts: u64,
+        /// Where items come from: `builtin` or `beads`.
+        source: String,
+        /// Where slots work: `shared` or `worktree`.
+        isolation: String,
+        /// The text in an agent's output after which no further iteration begins.
+        stop_marker: String,
+    }
+
+    /// Work on a queue that was cut off or interrupted is taken up again.
+    SlotRunResume = "slot.run.resume" {
+        /// The last iteration that began.
+        resumed_from_iteration: u64,
+    }
+
+    /// A slot begins, with the item that the harness claimed for it.
+    SlotStart = "slot.start" {
+        /// Which slot, counted from 1.
+        slot: u64,
+        /// The item; empty when there was none.
+        item_id: String,
+        /// Its title.
+        title: String,
+        /// The name under which it is claimed.
+        actor: String,
+        /// The commit that its changes are told from; empty outside of git.
+        base: String,
+        /// The branch that it works on; empty in the shared tree.
+        branch: String,
+        /// The directory that it works in.
+        tree: String,
+    }
+
+    /// A phase of a slot begins.
+    SlotPhase = "slot.phase" {
+        /// Which slot.
+        slot: u64,
+        /// The item.
+        item_id: String,
+        /// `implement`, `review`, `fix` or `merge`.
+        phase: String,
+        /// Which review, counted from 0, or which fix, counted from 1; 0 otherwise.
+        attempt: u64,
+    }
+
+    /// The implementer of a slot ended.
+    SlotImplement = "slot.implement" {
+        /// Which slot.
+        slot: u64,
+        /// The item.
+        item_id: String,
+        /// The status of the agent.
+        exit_code: i32,
+        /// Whether it was ended because its time was up.
+        timed_out: bool,
+        /// How long it took.
+        elapsed_ms: u64,
+        /// The item that the agent says to have worked on; empty when it does not say.
+        picked: String,
+        /// Said where its output holds the stop marker.
+        stop_marker: Option<bool>,
+        /// What it printed, shortened.
+        output: Option<String>,
+    }
+
+    /// A review of a slot ended.
+    SlotReview = "slot.review" {
+        /// Which slot.
+        slot: u64,
+        /// The item.
+        item_id: String,
+        /// Which review, counted from 0.
+        attempt: u64,
+        /// `pass`, `drift`, `violation` or `failed`.
+        verdict: String,
+        /// What the reviewer says about it.
+        follow_up_prompt: String,
+        /// Why, where there is no verdict of the reviewer.
+        reason: String,
+        /// How long it took.
+        elapsed_ms: u64,
+        /// The status of the reviewer.
+        exit_code: Option<i32>,
+        /// What it printed, shortened.
+        output: Option<String>,
+    }
+
+    /// A fixer of a slot ended.
+    SlotFix = "slot.fix" {
+        /// Which slot.
+        slot: u64,
+        /// The item.
+        item_id: String,
+        /// Which fix, counted from 1.
+        attempt: u64,
+        /// The status of the agent.
+        exit_code: i32,
+        /// Whether it was ended because its time was up.
+        timed_out: bool,
+        /// How long it took.
+        elapsed_ms: u64,
+        /// Said where its output holds the stop marker.
+        stop_marker: Option<bool>,
+        /// What it printed, shortened.
+        output: Option<String>,
+    }
+
+    /// What a slot made was brought back into the project, or could not be.
+    SlotMerge = "slot.merge" {
+        /// Which slot.
+        slot: u64,
+        /// The item.
+        item_id: String,
+        /// `merged`, `nothing`, `conflict` or `failed`.
+        outcome: String,
+        /// The commit that holds the work.
+        commit: String,
+        /// The files that stood in the way, separated by commas.
+        files: String,
+    }
+
+    /// A slot ended.
+    SlotFinish = "slot.finish" {
+        /// Which slot.
+        slot: u64,
+        /// The item; empty when there was none.
+        item_id: String,
+        /// `passed`, `drift`, `violation`, `failed` or `no_item`.
+        outcome: String,
+        /// Why, in a sentence.
+        reason: String,
+    }
+
+    /// Work on a queue ended.
+    SlotRunFinish = "slot.run.finish" {
+        /// `iterations`, `stop_marker` or `no_items`.
+        reason: String,
+        /// How many items were taken.
+        taken: u64,
+        /// How many of them passed.
+        passed: u64,
+    }
+}

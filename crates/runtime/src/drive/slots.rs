@@ -1,0 +1,323 @@
+//! Carries a run over a queue out: claims items, lets agents implement, review and fix them, and puts on
+//! record what came of it.
+//!
+//! Nothing is decided here: what the run does next is [`next_step`], and what a slot does next is
+//! [`slot_step`]. So a run that was cut off anywhere is taken up by asking again.
+
+mod bounds;
+mod claims;
+mod ground;
+mod known;
+mod phase;
+mod progress;
+mod slot;
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+
+use autoloop_core::record::{Heading, Record, SlotRunResume, SlotRunStart, SlotStart};
+use autoloop_core::run_id::RunId;
+use autoloop_core::slot::{Review, SlotRules, Slots, Step, begins, next_step};
+
+use super::own::{Fold, OwnRecords};
+use super::together::together;
+use super::{Bounds, DriveError, create_dirs, lock_run};
+use crate::journal::{Durability, FileJournal};
+use crate::process::Interrupts;
+use crate::project::{Loaded, Project, SlotPrompts};
+use crate::queue::Queue;
+use crate::world::{DiskFile, World};
+
+use bounds::ReviewerBounds;
+use claims::{Claims, actor};
+use ground::Grounds;
+
+pub use known::{latest_unfinished_slots, slot_runs, slots_dir, slots_standing};
+pub use progress::SlotProgress;
+
+/// Where a run over a queue is carried out, and by what.
+#[derive(Clone)]
+pub struct SlotScene<'a> {
+    /// The world.
+    pub world: &'a World,
+    /// The project.
+    pub project: &'a Project,
+    /// Its journal.
+    pub journal: &'a FileJournal,
+    /// Where items come from.
+    pub queue: &'a dyn Queue,
+    /// Requests to stop.
+    pub interrupts: &'a Interrupts,
+    /// This program.
+    pub program: PathBuf,
+    /// Whether reviewers are held to their bounds.
+    pub bounds: Bounds,
+    /// Who is told how it goes.
+    pub tell: &'a (dyn Fn(SlotProgress<'_>) + Sync),
+}
+
+/// A run over a queue, and everything that is needed to carry it out.
+pub struct SlotDrive<'a> {
+    scene: SlotScene<'a>,
+    loaded: Loaded,
+    prompts: SlotPrompts,
+    /// Where its files are.
+    dir: PathBuf,
+    records: Mutex<OwnRecords<'a, Slots>>,
+    claims: Claims<'a>,
+    grounds: Grounds,
+    reviewer: ReviewerBounds,
+    /// Held as long as the run is driven, so that nobody else drives it.
+    _lock: Box<dyn DiskFile>,
+}
+
+impl Fold for Slots {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn apply(&mut self, record: &autoloop_core::record::Glance<'_>) {
+        Slots::apply(self, record);
+    }
+}
+
+impl<'a> SlotDrive<'a> {
+    /// Prepares to begin a run.
+    ///
+    /// # Errors
+    ///
+    /// When the settings or the prompts cannot be used, or another process drives a run of this name.
+    pub fn begin(scene: SlotScene<'a>, run: &RunId) -> Result<Self, DriveError> {
+        SlotDrive::new(scene, run.as_str(), OwnRecords::begin)
+    }
+
+    /// Prepares to take a run up again.
+    ///
+    /// # Errors
+    ///
+    /// When the settings or the prompts cannot be used, or another process drives the run.
+    pub fn resume(scene: SlotScene<'a>, run: &str) -> Result<Self, DriveError> {
+        SlotDrive::new(scene, run, OwnRecords::resume)
+    }
+
+    fn new(
+        scene: SlotScene<'a>,
+        run: &str,
+        open: impl FnOnce(
+            (&'a FileJournal, Durability),
+            Slots,
+            (&std::path::Path, &World),
+        ) -> Result<OwnRecords<'a, Slots>, DriveError>,
+    ) -> Result<Self, DriveError> {
+        if !RunId::is_safe(run) {
+            return Err(DriveError::BadRunId(run.to_owned()));
+        }
+        let world = scene.world;
+        let loaded = scene.project.load(&*world.disk)?;
+        let prompts = scene.project.slot_prompts(&loaded, &*world.disk)?;
+        let reviewer = ReviewerBounds::choose(&loaded.plan.slots, scene.bounds)?;
+        let grounds = Grounds::find(scene.project, &loaded, world)?;
+        let dir = slots_dir(&loaded.files.state_dir, run);
+        let lock = lock_run(&dir, run, world)?;
+        let durability = super::durability(&loaded.plan);
+        let records = open((scene.journal, durability), Slots::new(run), (&dir, world))?;
+        let drive = SlotDrive {
+            claims: Claims::new(scene.queue, world),
+            records: Mutex::new(records),
+            scene,
+            loaded,
+            prompts,
+            dir,
+            grounds,
+            reviewer,
+            _lock: lock,
+        };
+        for slot in drive.look(|slots| slots.open().cloned().collect::<Vec<_>>()) {
+            super::bounds::sweep(&drive.slot_dir(slot.iteration, slot.start.slot));
+        }
+        Ok(drive)
+    }
+
+    /// Carries the run out to its end, or until it is interrupted.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be carried on. Everything that happened is on record, and the run can be taken
+    /// up again.
+    pub fn run(mut self) -> Result<Slots, DriveError> {
+        self.take_up()?;
+        loop {
+            if self.scene.interrupts.first().is_some() {
+                break;
+            }
+            match self.look(|slots| next_step(slots, &self.rules())) {
+                Step::Start => self.start()?,
+                Step::Open { iteration, slots } => self.open(iteration, &slots)?,
+                Step::CarryOut { iteration, slots } => self.carry_out(iteration, slots)?,
+                Step::Finish(finish) => self.put(0, |heading| vec![finish.record(heading)])?,
+                Step::Over => break,
+            }
+        }
+        Ok(self.records.into_inner().unwrap_or_else(PoisonError::into_inner).into_fold())
+    }
+
+    /// What decisions depend on, by the settings and prompts as they were last read.
+    fn rules(&self) -> SlotRules {
+        let rules = self.loaded.plan.slots.rules;
+        match (rules.review, &self.prompts.reviewer) {
+            (Review::On, None) => SlotRules { review: Review::NoPrompt, ..rules },
+            _ => rules,
+        }
+    }
+
+    fn start(&self) -> Result<(), DriveError> {
+        let plan = &self.loaded.plan.slots;
+        let rules = self.rules();
+        let start = SlotRunStart {
+            iterations: rules.iterations.unwrap_or(0),
+            parallel_agents: rules.parallel_agents,
+            review: rules.review == Review::On,
+            max_fix_attempts: rules.max_fix_attempts,
+            source: plan.source.to_string(),
+            isolation: self.grounds.isolation.to_string(),
+            stop_marker: plan.stop_marker.clone().unwrap_or_default(),
+        };
+        self.put(0, |heading| vec![start.record(heading)])?;
+        self.announce();
+        Ok(())
+    }
+
+    /// Says on record that a run goes on, and gives back what its last harness claimed and did not
+    /// put on record.
+    fn take_up(&self) -> Result<(), DriveError> {
+        let Some(last) = self.look(|slots| slots.is_unfinished().then(|| slots.iteration())) else {
+            return Ok(());
+        };
+        let (run, at_work) = self.look(|slots| {
+            let at_work: Vec<String> = slots.open().map(|slot| slot.start.actor.clone()).collect();
+            (slots.id.clone(), at_work)
+        });
+        let is_dead =
+            |name: &str| claims::is_of(name, &run) && !at_work.iter().any(|at| at == name);
+        let why = format!("run {run} was cut off");
+        self.scene.queue.release_all(&is_dead, &why)?;
+        let resume = SlotRunResume { resumed_from_iteration: last };
+        self.put(0, |heading| vec![resume.record(heading)])?;
+        self.announce();
+        Ok(())
+    }
+
+    fn announce(&self) {
+        self.look(|slots| self.tell(SlotProgress::Began(slots)));
+        if self.rules().review == Review::NoPrompt {
+            self.note("there is no reviewer prompt, so nothing is reviewed");
+        }
+        self.grounds.notes(self.rules().review).iter().for_each(|note| self.note(note));
+    }
+
+    /// Claims items and begins an iteration with them; ends the run where there are none.
+    fn open(&mut self, iteration: u64, numbers: &[u64]) -> Result<(), DriveError> {
+        self.loaded = self.scene.project.load(&*self.scene.world.disk)?;
+        self.prompts = self.scene.project.slot_prompts(&self.loaded, &*self.scene.world.disk)?;
+        let rules = self.rules();
+        let spent: Vec<String> =
+            self.look(|slots| slots.spent(&rules).into_iter().map(str::to_owned).collect());
+        let run = self.look(|slots| slots.id.clone());
+        let base = self.grounds.base()?;
+        self.claims.take(&run, numbers, &spent)?;
+        let mut starts = Vec::new();
+        for number in numbers {
+            let item = self.claims.item(*number);
+            if !begins(iteration, item.is_some()) {
+                continue;
+            }
+            let item = item.unwrap_or_default();
+            let place = self.grounds.place(&self.slot_dir(iteration, *number), &run);
+            starts.push(SlotStart {
+                slot: *number,
+                item_id: item.id,
+                title: item.title,
+                actor: actor(&run, *number),
+                base: base.clone(),
+                branch: place.branch,
+                tree: place.tree.display().to_string(),
+            });
+        }
+        if starts.is_empty() {
+            let finish = self.look(|slots| slots.finished("no_items"));
+            return self.put(0, |heading| vec![finish.record(heading)]);
+        }
+        self.tell(SlotProgress::Iteration(iteration));
+        self.put(iteration, |heading| starts.iter().map(|start| start.record(heading)).collect())
+    }
+
+    /// Carries out slots together. One that could not be carried on stays unfinished.
+    fn carry_out(&self, iteration: u64, numbers: Vec<u64>) -> Result<(), DriveError> {
+        let mut failed = None;
+        let (over, is_over) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            // Claims are kept for as long as there is work, and no longer.
+            scope.spawn(move || self.claims.keep(&is_over));
+            together(
+                numbers,
+                |number| self.slot(iteration, number),
+                |ended| failed = failed.take().or(ended.err()),
+            );
+            drop(over);
+        });
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Where the files of a slot are.
+    fn slot_dir(&self, iteration: u64, number: u64) -> PathBuf {
+        self.dir.join(format!("{iteration}-{number}"))
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&Slots) -> T) -> T {
+        look(self.records().fold())
+    }
+
+    fn records(&self) -> MutexGuard<'_, OwnRecords<'a, Slots>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts records on record; those of an iteration under its number.
+    fn put(
+        &self,
+        iteration: u64,
+        records: impl FnOnce(&Heading) -> Vec<Record>,
+    ) -> Result<(), DriveError> {
+        let mut ledger = self.records();
+        let records = records(&self.heading(ledger.fold(), iteration));
+        ledger.append(records)
+    }
+
+    /// Mentions what is only for people who watch.
+    fn mention(
+        &self,
+        iteration: u64,
+        record: impl FnOnce(&Heading) -> Record,
+    ) -> Result<(), DriveError> {
+        let mut ledger = self.records();
+        let record = record(&self.heading(ledger.fold(), iteration));
+        ledger.mention(vec![record])
+    }
+
+    fn heading(&self, slots: &Slots, iteration: u64) -> Heading {
+        let iteration = if iteration == 0 { String::new() } else { iteration.to_string() };
+        Heading { run: slots.id.clone(), iteration, now: self.scene.world.clock.now() }
+    }
+
+    fn tell(&self, progress: SlotProgress<'_>) {
+        (self.scene.tell)(progress);
+    }
+
+    fn note(&self, note: &str) {
+        self.tell(SlotProgress::Note(note));
+    }
+
+    fn make_dir(&self, dir: &std::path::Path) -> Result<(), DriveError> {
+        create_dirs(dir, self.scene.world)
+    }
+}

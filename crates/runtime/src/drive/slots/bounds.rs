@@ -1,0 +1,164 @@
+//! Holding the reviewer of a slot to its bounds: it may read everything and change nothing.
+//!
+//! The kernel keeps it from writing where it can. Where it cannot, the tree is remembered before the
+//! review and put back after it, unless other slots work in the same tree meanwhile: their changes cannot
+//! be told from those of the reviewer.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use autoloop_core::permissions::AllowList;
+use autoloop_core::plan::SlotsPlan;
+use autoloop_core::prompt::slot::Ground;
+use autoloop_core::slot::Slot;
+
+use super::SlotDrive;
+use crate::drive::bounds::{quiet_git_variable, scratch_note};
+use crate::drive::findings::Findings;
+use crate::drive::others::Others;
+use crate::drive::{Bounds, DriveError};
+use crate::permissions::{
+    Confinement, Enforcement, Overlay, Reach, Rules, Scope, Scratch, Snapshot, Vault, Watched,
+    probe,
+};
+use crate::process::token;
+use crate::world::{Job, Leftovers};
+
+/// What such reviews are called in records.
+const KIND: &str = "slot";
+
+/// How the reviewers of a run are bound.
+pub(super) struct ReviewerBounds {
+    enforcement: Option<Enforcement>,
+    /// Whether a view of the tree can be mounted, once that was tried.
+    has_overlay: OnceLock<bool>,
+}
+
+/// What holds one reviewer.
+pub(super) struct Bound {
+    overlay: Option<Overlay>,
+    snapshot: Option<(Snapshot, Others)>,
+    /// Held until the reviewer has ended.
+    scratch: Option<Scratch>,
+}
+
+impl ReviewerBounds {
+    /// Which layers the settings want and the kernel has.
+    ///
+    /// # Errors
+    ///
+    /// When the settings require more than there is.
+    pub(super) fn choose(plan: &SlotsPlan, bounds: Bounds) -> Result<Self, DriveError> {
+        let enforcement = match bounds {
+            Bounds::Enforced => Some(Enforcement::choose(plan.sandbox, probe())?),
+            Bounds::Unenforced => None,
+        };
+        Ok(ReviewerBounds { enforcement, has_overlay: OnceLock::new() })
+    }
+
+    /// Binds the job of a reviewer, as the last thing before it starts.
+    pub(super) fn bind(
+        &self,
+        job: &mut Job,
+        (slot, slot_dir): (&Slot, &Path),
+        drive: &SlotDrive<'_>,
+    ) -> io::Result<Bound> {
+        let nothing = Bound { overlay: None, snapshot: None, scratch: None };
+        let Some(enforcement) = self.enforcement else { return Ok(nothing) };
+        // Nothing that it started may write when everything is looked at again.
+        job.leftovers = Leftovers::Kill;
+        job.env.push(quiet_git_variable());
+        let tree = Path::new(&slot.start.tree).canonicalize()?;
+        match enforcement {
+            Enforcement::Snapshot => {
+                let is_alone = drive.grounds.told(slot) != Ground::Shared;
+                let state_dir = &drive.loaded.files.state_dir;
+                let others = Others::before(state_dir, drive.scene.world);
+                let snapshot = is_alone.then(|| remember(&tree, drive)).transpose()?;
+                Ok(Bound { snapshot: snapshot.map(|snapshot| (snapshot, others)), ..nothing })
+            }
+            Enforcement::Landlock { .. } | Enforcement::Overlay { .. } => {
+                let scratch = Scratch::new(&token(&*drive.scene.world.entropy))?;
+                fs::write(scratch_note(slot_dir), scratch.dir().as_os_str().as_bytes())?;
+                let bounds = self.confinement(&tree, &scratch, drive);
+                job.env.push(("TMPDIR".into(), scratch.temporary().into_os_string()));
+                let overlay = bounds.overlay.clone();
+                job.confinement = Some(bounds);
+                Ok(Bound { overlay, scratch: Some(scratch), ..nothing })
+            }
+        }
+    }
+
+    /// The tightest bounds that the kernel offers.
+    fn confinement(&self, tree: &Path, scratch: &Scratch, drive: &SlotDrive<'_>) -> Confinement {
+        let mut rules = Rules::new(tree, &AllowList::read_only()).free_in(&scratch.temporary());
+        if let Some(home) = &drive.scene.project.surroundings.home {
+            rules = rules.with_agent_state(home);
+        }
+        let plain = Confinement { rules, overlay: None };
+        let behind = plain.clone().behind(scratch.overlay(tree));
+        // A layer inside of what it covers would have the reviewer's temporary files in it.
+        let is_elsewhere = !scratch.dir().starts_with(tree);
+        let is_possible =
+            || *self.has_overlay.get_or_init(|| behind.is_possible(&drive.scene.program));
+        if is_elsewhere && is_possible() { behind } else { plain }
+    }
+}
+
+impl Bound {
+    /// Finds out what the reviewer did, and undoes it. It has to have ended, with everything that it
+    /// started.
+    pub(super) fn release(
+        self,
+        (slot, slot_dir): (&Slot, &Path),
+        drive: &SlotDrive<'_>,
+    ) -> Findings {
+        let mut findings = Findings::of(KIND);
+        if let Some(overlay) = &self.overlay {
+            match overlay.bring_over(&AllowList::read_only()) {
+                Ok(kept_out) => findings.add_violations(&kept_out),
+                Err(error) => findings.fail("what it wrote cannot be looked at", &error),
+            }
+        }
+        let restored = self.snapshot.map(|(snapshot, others)| {
+            // In the project itself somebody else may work; in a tree of its own nobody does.
+            let (run, state_dir) =
+                (drive.look(|slots| slots.id.clone()), &drive.loaded.files.state_dir);
+            let held_by = (Enforcement::Snapshot, drive.scene.world);
+            let is_shared =
+                slot.start.branch.is_empty() && others.were_at_work(state_dir, &run, held_by);
+            snapshot.compare_and_restore(match is_shared {
+                true => Reach::LoopFiles,
+                false => Reach::Everywhere,
+            })
+        });
+        match restored {
+            Some(Ok((restored, _))) => findings.add(&restored),
+            Some(Err(error)) => findings.fail("the tree cannot be looked at", &error),
+            None => {}
+        }
+        if self.scratch.is_some() {
+            let _ = fs::remove_file(scratch_note(slot_dir));
+        }
+        findings
+    }
+}
+
+/// Remembers a tree. Its repository and the state directory are not looked at: other slots, and the
+/// harness itself, write there meanwhile.
+fn remember(tree: &Path, drive: &SlotDrive<'_>) -> io::Result<Snapshot> {
+    let state_dir = drive.loaded.files.state_dir.canonicalize()?;
+    let seen = |path: &Path| match path.strip_prefix(tree) {
+        Ok(inside) => inside.to_owned(),
+        Err(_) => path.to_owned(),
+    };
+    let mut watched = Watched::new(tree, &seen(&state_dir), AllowList::read_only());
+    watched.scope = Scope::Tree;
+    watched.put_aside = None;
+    watched.ours = vec![seen(&state_dir)];
+    watched.ours.extend(drive.grounds.git_dir().map(|dir| seen(&dir)));
+    Snapshot::take(Vault::new(&state_dir)?, watched)
+}

@@ -1,0 +1,268 @@
+//! The items that a run holds, each under the name of its slot.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use autoloop_core::queue::{Item, Status};
+
+use crate::drive::DriveError;
+use crate::queue::{Claimed, Queue, QueueError};
+use crate::world::World;
+
+/// How long a claim is left alone at most before it is renewed.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// And how long at least.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The name under which a slot claims.
+pub(super) fn actor(run: &str, slot: u64) -> String {
+    format!("{run}-s{slot}")
+}
+
+/// Whether a name is that of a slot of a run.
+pub(super) fn is_of(name: &str, run: &str) -> bool {
+    let slot = name.strip_prefix(run).and_then(|rest| rest.strip_prefix("-s"));
+    slot.is_some_and(|slot| !slot.is_empty() && slot.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The items that a run holds.
+pub(super) struct Claims<'a> {
+    queue: &'a dyn Queue,
+    world: &'a World,
+    held: Mutex<BTreeMap<u64, Held>>,
+}
+
+/// An item that a slot has.
+#[derive(Clone)]
+enum Held {
+    /// It has it.
+    Ours(Claimed),
+    /// It has it no more, and this is why.
+    Lost(Item, String),
+    /// It is closed already.
+    Closed(Item),
+}
+
+/// What came of taking up a claim again.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    /// The slot has its item.
+    Ours,
+    /// The item is closed.
+    Closed,
+    /// The item is not to be had, and this is why.
+    Lost(String),
+}
+
+impl<'a> Claims<'a> {
+    pub(super) fn new(queue: &'a dyn Queue, world: &'a World) -> Self {
+        Claims { queue, world, held: Mutex::default() }
+    }
+
+    /// Takes an item for each slot, as far as there are any. Those that are spent are passed over.
+    pub(super) fn take(
+        &self,
+        run: &str,
+        slots: &[u64],
+        spent: &[String],
+    ) -> Result<(), DriveError> {
+        let mut passed_over = Vec::new();
+        self.held().clear();
+        for slot in slots {
+            let actor = actor(run, *slot);
+            while let Some(claimed) = self.queue.claim_next(&actor)? {
+                if spent.contains(&claimed.item.id) {
+                    passed_over.push(claimed);
+                } else {
+                    self.held().insert(*slot, Held::Ours(claimed));
+                    break;
+                }
+            }
+        }
+        for claimed in passed_over {
+            self.queue.release(&claimed.claim, &format!("run {run} does not try it again"))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the item of a slot again that was cut off.
+    pub(super) fn again(&self, slot: u64, id: &str, actor: &str) -> Result<Again, DriveError> {
+        if self.held().contains_key(&slot) {
+            return Ok(Again::Ours);
+        }
+        match self.queue.claim(id, actor) {
+            Ok(claimed) => {
+                self.held().insert(slot, Held::Ours(claimed));
+                Ok(Again::Ours)
+            }
+            Err(error) if error.is_refusal() => {
+                let item = self.queue.show(id).unwrap_or_default();
+                let is_closed = item.status == Status::Closed;
+                let why = error.to_string();
+                let held = match is_closed {
+                    true => Held::Closed(item),
+                    false => Held::Lost(item, why.clone()),
+                };
+                self.held().insert(slot, held);
+                Ok(if is_closed { Again::Closed } else { Again::Lost(why) })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The item of a slot.
+    pub(super) fn item(&self, slot: u64) -> Option<Item> {
+        Some(match self.held().get(&slot)? {
+            Held::Ours(claimed) => claimed.item.clone(),
+            Held::Lost(item, _) | Held::Closed(item) => item.clone(),
+        })
+    }
+
+    /// Why a slot does not have its item any more, if it does not.
+    pub(super) fn lost(&self, slot: u64) -> Option<String> {
+        match self.held().get(&slot) {
+            Some(Held::Lost(_, why)) => Some(why.clone()),
+            _ => None,
+        }
+    }
+
+    /// Says that the item of a slot is done; a reason why that could not be said.
+    pub(super) fn close(&self, slot: u64, reason: &str) -> Result<Result<(), String>, DriveError> {
+        self.give_up(slot, |claimed| self.queue.close(&claimed.claim, reason))
+    }
+
+    /// Gives the item of a slot back.
+    pub(super) fn release(&self, slot: u64, reason: &str) -> Result<(), DriveError> {
+        // An item that another has by now is not ours to give back.
+        self.give_up(slot, |claimed| self.queue.release(&claimed.claim, reason)).map(drop)
+    }
+
+    fn give_up(
+        &self,
+        slot: u64,
+        how: impl FnOnce(&Claimed) -> Result<(), QueueError>,
+    ) -> Result<Result<(), String>, DriveError> {
+        let held = self.held().get(&slot).cloned();
+        let done = match &held {
+            None | Some(Held::Closed(_)) => Ok(()),
+            Some(Held::Lost(_, why)) => return Ok(Err(why.clone())),
+            Some(Held::Ours(claimed)) => how(claimed),
+        };
+        match done {
+            Ok(()) => {
+                self.held().remove(&slot);
+                Ok(Ok(()))
+            }
+            Err(error) if error.is_refusal() => Ok(Err(error.to_string())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Renews claims again and again, until nobody is at work any more.
+    pub(super) fn keep(&self, is_over: &Receiver<()>) {
+        while is_over.recv_timeout(self.pause()) == Err(RecvTimeoutError::Timeout) {
+            self.renew();
+        }
+    }
+
+    /// A third of the time that is left of a claim, so that one failure is no loss.
+    fn pause(&self) -> Duration {
+        let now = self.world.clock.now();
+        let ends = self
+            .held()
+            .values()
+            .filter_map(|held| match held {
+                Held::Ours(claimed) => claimed.claim.until,
+                Held::Lost(..) | Held::Closed(_) => None,
+            })
+            .min();
+        let left = ends.map(|end| u64::try_from(end.millis() - now.millis()).unwrap_or(0));
+        let third = left.map_or(LONGEST_PAUSE, |left| Duration::from_millis(left / 3));
+        third.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+    }
+
+    fn renew(&self) {
+        let ours: Vec<(u64, Claimed)> = self
+            .held()
+            .iter()
+            .filter_map(|(slot, held)| match held {
+                Held::Ours(claimed) => Some((*slot, claimed.clone())),
+                Held::Lost(..) | Held::Closed(_) => None,
+            })
+            .collect();
+        for (slot, claimed) in ours {
+            let renewed = self.queue.renew(&claimed.claim);
+            let mut held = self.held();
+            // It may have been given up meanwhile.
+            let Some(Held::Ours(now)) = held.get_mut(&slot) else { continue };
+            if now.claim.fence != claimed.claim.fence {
+                continue;
+            }
+            match renewed {
+                Ok(claim) => now.claim = claim,
+                Err(error) if error.is_refusal() => {
+                    held.insert(slot, Held::Lost(claimed.item, error.to_string()));
+                }
+                // The next time may be better, and there is time for one.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<u64, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use autoloop_core::queue::New;
+
+    use super::*;
+    use crate::journal::{Durability, FileJournal, FileSettings};
+    use crate::queue::Builtin;
+
+    #[test]
+    fn names_are_those_of_one_run() {
+        assert!(is_of(&actor("calm-otter", 12), "calm-otter"));
+        for name in ["calm-otter-s", "calm-otter-sx", "calm-otter", "calm-otter-s1-s2", "ann"] {
+            assert!(!is_of(name, "calm-otter"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_claim_lasts_as_long_as_the_work_and_no_longer() {
+        let dir = tempfile::tempdir().unwrap();
+        let world = World::real();
+        let journal = FileJournal::new(
+            dir.path().join("journal.jsonl"),
+            &world,
+            FileSettings { lock_timeout: Duration::from_secs(9) },
+        );
+        let lasting = Duration::from_millis(300);
+        let queue = Builtin::new(&journal, &world, (Durability::Cached, lasting));
+        queue.add(&New { title: "one".into(), ..New::default() }).unwrap();
+        let claims = Claims::new(&queue, &world);
+        claims.take("r", &[1, 2], &[]).unwrap();
+        assert_eq!((claims.item(1).unwrap().title.as_str(), claims.item(2)), ("one", None));
+        let (over, is_over) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let claims = &claims;
+            scope.spawn(move || claims.keep(&is_over));
+            world.clock.sleep(3 * lasting);
+            assert_eq!(queue.claim_next("other").unwrap(), None);
+            drop(over);
+        });
+        assert_eq!(claims.lost(1), None);
+        world.clock.sleep(2 * lasting);
+        assert!(queue.claim_next("other").unwrap().is_some());
+        claims.renew();
+        assert!(claims.lost(1).is_some());
+        assert!(claims.close(1, "done").unwrap().is_err());
+    }
+}
