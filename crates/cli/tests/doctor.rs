@@ -227,6 +227,30 @@ fn git_is_asked_about_the_project() {
 }
 
 #[test]
+fn trees_that_the_settings_want_are_asked_about() {
+    let settings = "parallel.enabled = true\nparallel.isolation = 'worktree'\n";
+    let sandbox = project(settings);
+    if sandbox.at_home("git").arg("--version").output().is_err() {
+        return autoloop_testkit::sandbox::skip(
+            "trees_that_the_settings_want_are_asked_about",
+            "there is no git",
+        );
+    }
+    assert_snapshot!(about(&sandbox, "isolation"), @r#"
+    exit 1
+    problem isolation parallel.isolation = "worktree": . is in no git repository; run `git init` there and commit what there is
+    -> or set parallel.isolation = "shared": branches work in the tree of the project then
+    "#);
+    let old = "#!/bin/sh\ncase \"$*\" in *version*) echo git version 2.34.1 ;; *) PATH=${PATH#*:} exec git \"$@\" ;; esac\n";
+    fs::write(program(&sandbox, "git"), old).unwrap();
+    assert_snapshot!(about(&sandbox, "isolation"), @r#"
+    exit 1
+    problem isolation parallel.isolation = "worktree": git 2.38 or later is needed, and this is 2.34.1
+    -> or set parallel.isolation = "shared": branches work in the tree of the project then
+    "#);
+}
+
+#[test]
 fn what_a_killed_harness_left_running_is_named_and_left_alone() {
     let agent = "setsid sh -c 'echo $$ > pid; exec sleep 613' & touch there; sleep 614";
     let sandbox = project("");

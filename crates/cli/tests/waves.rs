@@ -214,6 +214,8 @@ fn a_wave_that_cannot_be_is_refused_and_the_run_goes_on() {
         asked("issue.discovered.parallel", "- a", ""),
         asked("loop.stop.parallel", "- a", ""),
         asked("explore.parallel.joined", "- a", ""),
+        asked("explore.parallel.parallel", "- a", ""),
+        asked("tasks.ready.parallel.parallel", "- a", ""),
     ];
     assert_snapshot!(told.join("\n"), @r#"
     refused 0, invalid ["invalid_branch_list"], waves [], told true
@@ -227,7 +229,19 @@ fn a_wave_that_cannot_be_is_refused_and_the_run_goes_on() {
     refused 1, invalid [], waves [], told true
     refused 1, invalid [], waves [], told true
     refused 1, invalid [], waves [], told true
+    refused 1, invalid [], waves [], told true
+    refused 1, invalid [], waves [], told true
     "#);
+}
+
+#[test]
+fn what_a_branch_changes_in_the_loop_holds_for_the_next_turn() {
+    let sandbox = waves(ASK, "echo 'Be late.' > harness.md", "");
+    sandbox.write("harness.md", "Be early.\n");
+    assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
+    let prompt = |iteration| sandbox.run(&["inspect", "prompt", iteration]).stdout;
+    assert!(prompt("1").contains("Be early."));
+    assert!(prompt("2").contains("Be late."), "{}", prompt("2"));
 }
 
 #[test]

@@ -4,12 +4,15 @@
 
 use std::fs;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::sandbox::{Reaped, tell, until};
+use autoloop_testkit::sandbox::{Reaped, until};
 use insta::assert_snapshot;
+
+#[path = "waves_trees/cut.rs"]
+mod cut;
+#[path = "waves_trees/hostile.rs"]
+mod hostile;
 
 const SETTINGS: &str =
     "parallel.enabled = true\nparallel.max_branches = 4\nparallel.isolation = 'worktree'";
@@ -212,7 +215,7 @@ fn a_clone_in_a_tree_is_not_thrown_away() {
     let sandbox = project("true", "ab", branch, "");
     let output = sandbox.run(&["run", ".", "-i", "2"]);
     let stays = output.stderr.lines().find(|line| line.contains("stays")).unwrap();
-    assert_snapshot!(unnamed(&sandbox, stays), @"note: a working tree stays: clone/ in [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2/tree is not committed; save what you need of it and remove the tree");
+    assert_snapshot!(unnamed(&sandbox, stays), @"note: a working tree stays: clone/ in [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2/tree is kept nowhere else; save what you need of it and remove the tree");
     assert_eq!(outcomes(&sandbox), "branch-1 merged\nbranch-2 merged");
     assert_eq!(git(&sandbox, &["ls-files", "new-*", "clone"]), "new-1\nnew-2");
     assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 2);
@@ -349,55 +352,6 @@ fn assert_all_is_back(sandbox: &Sandbox, what: &str) {
     assert_eq!(git(sandbox, &["ls-files", "left-*", "new-*"]).lines().count(), 8, "{what}");
     assert_eq!(git(sandbox, &["status", "--porcelain"]), "", "{what}");
     assert_left(sandbox, &[]);
-}
-
-/// The harness finds the disk full at every place of the journal, so that it ends between any two of
-/// its records with everything else as it is then; then it goes on.
-#[test]
-fn a_wave_that_is_cut_off_anywhere_comes_to_the_same_end() {
-    let whole = project("true", "abcd", WORK, "");
-    run(&whole);
-    assert_all_is_back(&whole, "left alone");
-    let journal = String::from_utf8(whole.read(".autoloop/journal.jsonl")).unwrap();
-    // One place in each record, as far as they are long enough for a limit of whole blocks.
-    let records_before = |blocks: &usize| journal[..blocks * BLOCK].matches('\n').count();
-    let first = journal.find("\"wave.start\"").unwrap() / BLOCK;
-    let mut places: Vec<usize> = (first..=journal.len() / BLOCK).collect();
-    places.dedup_by_key(|blocks| records_before(blocks));
-    let next = AtomicUsize::new(0);
-    let cuts = AtomicUsize::new(0);
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                while let Some(&blocks) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    cuts.fetch_add(usize::from(was_cut_at(blocks)), Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    let cuts = cuts.into_inner();
-    assert!(cuts > 10, "{cuts}");
-    tell(&format!("a wave in trees of its own was cut off at {cuts} places"));
-}
-
-/// What `ulimit -f` counts in.
-const BLOCK: usize = 512;
-
-/// Lets a harness write so many blocks, and another one go on; says whether there was anything to do.
-fn was_cut_at(blocks: usize) -> bool {
-    let sandbox = project("true", "abcd", WORK, "");
-    let mut limited = sandbox.at_home("sh");
-    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" run . -i 2");
-    limited.args(["-c", &script]).arg(sandbox.binary());
-    let output = sandbox.finish(limited);
-    let stops = sandbox.fields("loop.stop", "stopped_before_iteration");
-    let is_whole = stops.contains(&"3".to_owned());
-    if !is_whole {
-        let resumed = sandbox.run(&["run", "--resume", ".", "-i", "2"]);
-        assert_eq!(resumed.code, Some(1), "cut at {blocks}: {output}\n{resumed}");
-    }
-    assert_all_is_back(&sandbox, &format!("cut at {blocks}"));
-    !is_whole
 }
 
 #[test]

@@ -46,12 +46,15 @@ pub fn base_of(topic: &str) -> Option<&str> {
 }
 
 impl Parallel {
-    /// Whether a wave may be asked for about this event, if the event itself may be said.
+    /// Whether a wave may be asked for about this event, if the event itself may be said. A request for
+    /// a wave is no such event.
     pub fn admit(&self, base: &str) -> bool {
         match self {
             Parallel::Off => false,
             Parallel::On { completion_event } => {
-                base != completion_event && Topic::new(base).class() == TopicClass::Agent
+                base != completion_event
+                    && base_of(base).is_none()
+                    && Topic::new(base).class() == TopicClass::Agent
             }
         }
     }

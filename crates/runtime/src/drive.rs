@@ -7,6 +7,7 @@
 mod bounds;
 mod chain;
 mod driver;
+mod error;
 mod findings;
 mod iteration;
 mod known;
@@ -33,12 +34,10 @@ use autoloop_core::run::{Ending, INTERRUPTED, Run, Stage};
 use autoloop_core::run_id::RunId;
 use autoloop_core::step::{Step, next_step};
 
-use crate::git::GitError;
-use crate::journal::{AppendError, Durability, FileJournal, ReadError};
-use crate::permissions::{Enforcement, SandboxError, Vault};
+use crate::journal::{Durability, FileJournal};
+use crate::permissions::{Enforcement, Vault};
 use crate::process::Interrupts;
-use crate::project::{LoadError, Loaded, Project, loop_copy};
-use crate::queue::QueueError;
+use crate::project::{Loaded, Project, loop_copy};
 use crate::world::{Access, DiskFile, World};
 
 pub use bounds::Bounds;
@@ -47,6 +46,7 @@ pub use chain::{
     chains,
 };
 pub use driver::{Driver, driven_run, driver, driver_in};
+pub use error::DriveError;
 pub use known::{latest_unfinished, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};
@@ -121,68 +121,6 @@ pub enum Threads {
     Many,
     /// One after another: in a simulated world, which does the same twice.
     One,
-}
-
-/// Why a run could not be carried on.
-#[derive(Debug, thiserror::Error)]
-pub enum DriveError {
-    /// Another process drives it.
-    #[error("run '{run}' is being driven by another process{}", holder.map(|pid| format!(" ({pid})")).unwrap_or_default())]
-    Busy {
-        /// The run.
-        run: String,
-        /// The process, where the system can tell.
-        holder: Option<u32>,
-    },
-    /// Another process drives the chain.
-    #[error("chain '{chain}' is being driven by another process{}", holder.map(|pid| format!(" ({pid})")).unwrap_or_default())]
-    BusyChain {
-        /// The chain.
-        chain: String,
-        /// The process, where the system can tell.
-        holder: Option<u32>,
-    },
-    /// A run id that would lead out of the state directory.
-    #[error("'{}' cannot be the id of a run", .0.escape_debug())]
-    BadRunId(String),
-    /// The files of the loop cannot be used.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// Something could not be put on record.
-    #[error(transparent)]
-    Append(#[from] AppendError),
-    /// The journal could not be read, or is not the one that it was.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The file of chains cannot be used for a chain that goes on.
-    #[error("chains.toml cannot be used: {0}")]
-    Chains(String),
-    /// A step of a chain that the run asked for could not be carried on.
-    #[error("{0}")]
-    Step(Box<dyn std::error::Error + Send + Sync>),
-    /// Reviewers cannot be held to their bounds as the settings require.
-    #[error(transparent)]
-    Sandbox(SandboxError),
-    /// Branches cannot have working trees of their own, as the settings want it.
-    #[error("parallel.isolation = \"worktree\": {0}")]
-    NoTrees(GitError),
-    /// There cannot be working trees for slots, and somebody asked for them.
-    #[error("slots cannot have working trees of their own: {0}")]
-    NoWorktrees(String),
-    /// Git could not do what trees of their own need.
-    #[error(transparent)]
-    Git(#[from] GitError),
-    /// The queue did not do what was asked of it.
-    #[error(transparent)]
-    Queue(#[from] QueueError),
-    /// A file of the run could not be written.
-    #[error("cannot write {}: {source}", .path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
 }
 
 impl<'a> Drive<'a> {

@@ -69,6 +69,10 @@ impl Repository {
             };
         }
         let (common, top, prefix) = (next(), next(), next());
+        // A setting can name another working tree, which is not to be touched for this one.
+        if !dir.canonicalize().is_ok_and(|dir| dir.starts_with(&top)) {
+            return Err(GitError::Elsewhere { dir: dir.to_owned(), top });
+        }
         Ok(Some(Repository { git: git.at(&top), top, common, prefix }))
     }
 
@@ -105,13 +109,18 @@ impl Repository {
         self.commit(&reference(branch))
     }
 
-    /// A checkout of this repository.
+    /// A working tree of this repository.
     ///
     /// # Errors
     ///
-    /// When there is none with its top at `dir`.
+    /// When there is none with its top at `dir`. A checkout of another repository is none, nor one
+    /// that says to be another working tree of this one: whoever worked in it can have written so.
     pub fn tree(&self, dir: &Path) -> Result<Tree, GitError> {
-        Tree::at(&self.git, dir)
+        let known = match dir == self.top {
+            true => self.git.run(["rev-parse", "--absolute-git-dir"])?.line().into(),
+            false => self.registration(dir).ok_or_else(|| GitError::NotATree(dir.to_owned()))?,
+        };
+        Tree::at(&self.git, dir, (&known, &self.common))
     }
 
     /// The commit that a name stands for.
@@ -199,5 +208,8 @@ mod tests {
         let bare = scene.top.join("bare.git");
         scene.git(&["init", "-q", "--bare", "bare.git"]);
         assert!(matches!(Repository::find(&bare, &scene.world), Err(GitError::Bare(_))));
+        scene.git(&["config", "core.worktree", &bare.display().to_string()]);
+        let elsewhere = Repository::find(&scene.top, &scene.world);
+        assert!(matches!(elsewhere, Err(GitError::Elsewhere { .. })));
     }
 }

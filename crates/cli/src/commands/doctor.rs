@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     findings.extend(agents::check(&located.dir, loaded.as_ref()));
     findings.push(supervision::check(world));
     findings.push(supervision::left_over(&located.files.state_dir));
-    findings.extend(git::check(&located.dir, world));
+    findings.extend(git::check(&located.dir, loaded.as_ref(), world));
     findings.extend(state::check(&located, world));
     findings.extend(kernel::check(loaded.as_ref()));
     let text = if args.json { json(&findings) } else { finding::report(&findings) };

@@ -84,8 +84,13 @@ impl Drive<'_> {
 
     /// Brings back the work of one branch. What came of it is on record before anything is taken away.
     fn merge(&mut self, order: &MergeOrder) -> Result<(), DriveError> {
-        let dir = branch_dir(&self.wave_dir(&order.wave_id)?, &order.branch_id);
-        let merge = self.ground()?.bring_back(order, &dir)?;
+        let wave_dir = self.wave_dir(&order.wave_id)?;
+        let dir = |branch_id: &str| branch_dir(&wave_dir, branch_id);
+        let ground = self.ground()?;
+        if let Some(wave) = &self.ledger.run().waves.open {
+            ground.detach(wave, dir)?;
+        }
+        let merge = ground.bring_back(order, &dir(&order.branch_id))?;
         (self.tell)(Progress::Merge { id: &order.branch_id, outcome: merge.outcome });
         let merge = merge.record_of(&order.wave_id, &order.branch_id);
         self.put_all(|heading| vec![merge.record(heading)])
@@ -220,7 +225,10 @@ impl Drive<'_> {
                 .chain([Some(joined(heading, join, &payload))])
                 .flatten()
                 .collect()
-        })
+        })?;
+        // As after a turn of its own: branches may have changed the files of the loop.
+        self.reload();
+        Ok(())
     }
 
     fn wave_dir(&self, wave: &str) -> Result<PathBuf, DriveError> {

@@ -5,8 +5,8 @@
 //! checked out, by a fast-forward, which git refuses as a whole if a file with changes that are not
 //! committed would be overwritten.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use super::command::{Git, Said};
@@ -215,7 +215,11 @@ struct Note(PathBuf);
 
 impl Note {
     fn leave(&self, from: &str, to: &str) -> Result<(), GitError> {
-        fs::write(&self.0, format!("{from} {to}\n")).map_err(GitError::io("write", &self.0))
+        // A new file each time: what is there may be a link that somebody else made.
+        self.remove()?;
+        let file = File::create_new(&self.0);
+        file.and_then(|mut file| writeln!(file, "{from} {to}"))
+            .map_err(GitError::io("write", &self.0))
     }
 
     fn read(&self) -> Option<(String, String)> {

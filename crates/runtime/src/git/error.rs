@@ -19,14 +19,25 @@ pub enum GitError {
     /// There is no repository.
     #[error("{} is in no git repository; run `git init` there and commit what there is", .0.display())]
     Outside(PathBuf),
+    /// Its settings say that the files are somewhere else.
+    #[error("git takes {} for the working tree of {}; see what `git config core.worktree` says there", top.display(), dir.display())]
+    Elsewhere {
+        /// The directory.
+        dir: PathBuf,
+        /// What git takes for the top of its working tree.
+        top: PathBuf,
+    },
     /// There is nothing to begin from.
     #[error("there is no commit in {} yet; make a first one", .0.display())]
     Unborn(PathBuf),
     /// A tree is not, or no longer, a working tree of its own.
     #[error("{} is not a working tree of its own any more; what is in it was left alone", .0.display())]
     NotATree(PathBuf),
+    /// Somebody has a path of ours lead elsewhere.
+    #[error("{} is a link to elsewhere, where nothing is touched; remove it and go on", .0.display())]
+    Link(PathBuf),
     /// Something in a tree would be lost with it.
-    #[error("{} in {} is not committed; save what you need of it and remove the tree", path.display(), tree.display())]
+    #[error("{} in {} is kept nowhere else; save what you need of it and remove the tree", path.display(), tree.display())]
     NotCommitted {
         /// The tree.
         tree: PathBuf,
@@ -100,8 +111,10 @@ mod tests {
             GitError::TooOld("2.34.1".into()),
             GitError::Bare(path()),
             GitError::Outside(path()),
+            GitError::Elsewhere { dir: path(), top: "/q".into() },
             GitError::Unborn(path()),
             GitError::NotATree(path()),
+            GitError::Link(path()),
             GitError::NotCommitted { tree: path(), path: "clone/".into() },
             GitError::Locked("/p/.git/index.lock".into()),
             GitError::Busy { path: path(), waited: Duration::from_secs(60) },
@@ -116,9 +129,11 @@ mod tests {
         git 2.38 or later is needed, and this is 2.34.1
         /p is a bare repository, without files to work on; use a clone or a worktree of it
         /p is in no git repository; run `git init` there and commit what there is
+        git takes /q for the working tree of /p; see what `git config core.worktree` says there
         there is no commit in /p yet; make a first one
         /p is not a working tree of its own any more; what is in it was left alone
-        clone/ in /p is not committed; save what you need of it and remove the tree
+        /p is a link to elsewhere, where nothing is touched; remove it and go on
+        clone/ in /p is kept nowhere else; save what you need of it and remove the tree
         git waits for /p/.git/index.lock; if no other git is at work there, one was killed: remove the file and go on
         another process has been bringing work back for 60 s, and holds /p
         the branch that is checked out in /p does not stand still; go on when nobody commits there

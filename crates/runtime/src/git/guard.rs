@@ -1,9 +1,12 @@
 //! One at a time, across processes.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+use rustix::fs::OFlags;
 
 use super::GitError;
 use crate::world::World;
@@ -15,7 +18,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Takes a lock, and waits for whoever has it. It is given back when the last copy of the file is
 /// closed, also those that children have.
 pub(super) fn lock(path: &Path, world: &World) -> Result<Arc<File>, GitError> {
-    let file = OpenOptions::new().create(true).append(true).open(path);
+    let mut options = OpenOptions::new();
+    // Whoever works in the repository may have put a link there, and it is not for us to follow.
+    options.create(true).append(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    let file = options.open(path);
     let file = file.map_err(GitError::io("open", path))?;
     let begin = world.clock.elapsed();
     loop {

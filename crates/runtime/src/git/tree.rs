@@ -1,6 +1,6 @@
 //! One checkout: what is left lying in it, and what changed in it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -30,18 +30,28 @@ pub struct Gathered {
 }
 
 impl Tree {
-    pub(super) fn at(git: &Git, dir: &Path) -> Result<Tree, GitError> {
+    /// The tree at `dir`, which is to have this directory of git, in this repository.
+    pub(super) fn at(
+        git: &Git,
+        dir: &Path,
+        (own, common): (&Path, &Path),
+    ) -> Result<Tree, GitError> {
         let git = git.at(dir);
         let not_a_tree = || GitError::NotATree(dir.to_owned());
-        let real = dir.canonicalize().map_err(|_| not_a_tree())?;
-        let said = git.ask(["rev-parse", "--absolute-git-dir", "--show-toplevel"])?;
-        let answers = said.line();
+        let real = |path: &Path| path.canonicalize().map_err(|_| not_a_tree());
+        let wanted = [real(own)?, real(common)?, real(dir)?];
+        let questions = ["--absolute-git-dir", "--git-common-dir", "--show-toplevel"];
+        let said = git.ask(["rev-parse", "--path-format=absolute"].iter().chain(&questions))?;
+        // What git itself finds wrong with it has this code; any other says nothing about the tree.
+        if !matches!(said.code, 0 | 128) {
+            return Err(said.failure());
+        }
+        let answers: Vec<PathBuf> =
+            said.line().lines().filter_map(|path| real(Path::new(path)).ok()).collect();
         // Where the tree has lost its link, git takes the one around it for the one that is meant.
-        match answers.split_once('\n') {
-            Some((git_dir, top)) if said.code == 0 && Path::new(top) == real => {
-                Ok(Tree { git, git_dir: git_dir.into() })
-            }
-            _ => Err(not_a_tree()),
+        match said.code == 0 && answers == wanted {
+            true => Ok(Tree { git, git_dir: own.to_owned() }),
+            false => Err(not_a_tree()),
         }
     }
 
@@ -90,16 +100,14 @@ impl Tree {
         message: &str,
         except: &[&Path],
     ) -> Result<Gathered, GitError> {
-        // A git that we started before we were killed may still be at it.
-        let lock = guard::lock(&self.git_dir.join("autoloop.lock"), self.git.world())?;
-        let tree = Tree { git: self.git.holding(lock), ..self.clone() };
+        let tree = self.alone()?;
         let git = &tree.git;
-        tree.break_locks()?;
         let unmerged = git.run(["ls-files", "-z", "--unmerged"])?.out.bytes > 0;
         let unfinished = under_way(&tree.git_dir).or(unmerged.then_some("a merge"));
+        tree.take_off(branch)?;
         tree.commit_all(message, except)?;
         let head = tree.head()?;
-        let set = |name: &str| git.run(["update-ref", "-m", "gathered", &reference(name), &head]);
+        let set = |name: &str| move_reference(git, &reference(name), &head);
         let said = git.ask(["rev-parse", "--verify", "--quiet", &reference(branch)])?;
         let tip = said.line();
         if said.code != 0 || contains(git, &head, &tip)? {
@@ -115,7 +123,8 @@ impl Tree {
         Ok(Gathered { tip, unfinished })
     }
 
-    /// What is neither committed nor ignored even after [`Tree::gather`]: repositories in the tree.
+    /// What is neither committed nor ignored even after [`Tree::gather`]: repositories in the tree,
+    /// and submodules, whose history git keeps with the tree.
     ///
     /// # Errors
     ///
@@ -123,7 +132,25 @@ impl Tree {
     pub fn left_over(&self, except: &[&Path]) -> Result<Vec<PathBuf>, GitError> {
         let mut left = untracked(&self.git)?;
         left.retain(|path| !except.iter().any(|except| path.starts_with(except)));
+        left.extend(self.submodules()?);
         Ok(left)
+    }
+
+    /// The submodules that somebody has looked into, or has had.
+    fn submodules(&self) -> Result<Vec<PathBuf>, GitError> {
+        let kept = fs::read_dir(self.git_dir.join("modules"));
+        let kept = kept.into_iter().flatten().flatten().map(|entry| entry.file_name().into());
+        let listed = self.git.run(["ls-files", "-z", "--stage"])?.names();
+        let linked = listed.iter().filter_map(|entry| {
+            let rest = entry.as_os_str().as_bytes().strip_prefix(b"160000 ")?;
+            let start = rest.iter().position(|byte| *byte == b'\t')? + 1;
+            Some(PathBuf::from(OsStr::from_bytes(&rest[start..])))
+        });
+        let mut found: Vec<PathBuf> =
+            linked.filter(|path| self.dir().join(path).join(".git").exists()).chain(kept).collect();
+        found.sort();
+        found.dedup();
+        Ok(found)
     }
 
     /// Everything that changed since a commit: commits, what is staged, what is not, and new files
@@ -183,6 +210,39 @@ impl Tree {
         done
     }
 
+    /// Takes a tree that nobody works in any more off whatever branch it is on, and its own branch off
+    /// whatever that is a name for, so that neither moves with the branch of the project. A tree
+    /// on that would seem to undo whatever is brought back.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot do it.
+    pub fn detach(&self, branch: &str) -> Result<(), GitError> {
+        self.alone()?.take_off(branch)
+    }
+
+    /// The tree, of which we are sure that no other git works in it: one that we started before we were
+    /// killed may still be at it, and others can have left locks.
+    fn alone(&self) -> Result<Tree, GitError> {
+        let lock = guard::lock(&self.git_dir.join("autoloop.lock"), self.git.world())?;
+        let tree = Tree { git: self.git.holding(lock), ..self.clone() };
+        tree.break_locks()?;
+        Ok(tree)
+    }
+
+    /// A branch without commits stays, which is nobody else's.
+    fn take_off(&self, branch: &str) -> Result<(), GitError> {
+        for name in ["HEAD", &reference(branch)] {
+            let is_for_another = self.git.ask(["symbolic-ref", "--quiet", name])?.code == 0;
+            let commit = format!("{name}^{{commit}}");
+            let said = self.git.ask(["rev-parse", "--verify", "--quiet", &commit])?;
+            if is_for_another && said.code == 0 {
+                move_reference(&self.git, name, &said.line())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes what a git left that was killed: nobody else works in the tree.
     fn break_locks(&self) -> Result<(), GitError> {
         for name in ["index.lock", "HEAD.lock"] {
@@ -198,6 +258,11 @@ impl Tree {
     }
 }
 
+/// Has a name stand for a commit: the name itself, and not what it may stand for by now.
+fn move_reference(git: &Git, name: &str, commit: &str) -> Result<(), GitError> {
+    git.run(["update-ref", "--no-deref", "-m", "gathered", name, commit]).map(drop)
+}
+
 fn shown(git: &Git, base: &str) -> Result<Said, GitError> {
     let plain =
         ["--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/"];
@@ -206,11 +271,12 @@ fn shown(git: &Git, base: &str) -> Result<Said, GitError> {
 }
 
 /// Stages everything but what is ignored, excepted, or in a repository of its own, of which git would
-/// keep nothing but the name of a commit.
+/// keep nothing but the name of a commit. What a sparse checkout leaves out is staged as well where
+/// somebody wrote it.
 fn add_all(git: &Git, except: &[&Path]) -> Result<(), GitError> {
     let nested = untracked(git)?.into_iter().filter(|path| is_repository(path));
     let nested = nested.map(|path| spec(":(exclude,top,literal)", &path));
-    let words = ["add", "--all", "--ignore-errors", "--", ":/"].map(OsString::from);
+    let words = ["add", "--all", "--sparse", "--ignore-errors", "--", ":/"].map(OsString::from);
     git.run(words.into_iter().chain(nested))?;
     for path in except {
         let words = ["reset", "--quiet", "--"].map(OsString::from);
@@ -247,190 +313,4 @@ pub(super) fn identified(git: &Git) -> Result<Git, GitError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::Repository;
-    use super::super::scene::Scene;
-    use super::*;
-
-    fn tree(scene: &Scene) -> (Repository, Tree, String) {
-        let repository = scene.repository();
-        let base = repository.base().unwrap();
-        let tree = repository.add_worktree(&scene.place("tree"), "autoloop/x", &base).unwrap();
-        (repository, tree, base)
-    }
-
-    #[test]
-    fn what_is_left_becomes_one_commit() {
-        let scene = Scene::new();
-        let (_, tree, base) = tree(&scene);
-        assert_eq!(tree.commit_all("nothing", &[]).unwrap(), None);
-        scene.write("state/tree/file", "changed").write("state/tree/new", "untracked");
-        scene.write("state/tree/ignored", "no").write("state/tree/kept/out", "no");
-        scene.git_in(tree.dir(), &["rm", "-q", "--cached", ".gitignore"]);
-        let commit = tree.commit_all("left", &[Path::new("kept")]).unwrap().unwrap();
-        let names = scene.git(&["diff", "--name-status", &base, &commit]);
-        assert_eq!(names, "M\tfile\nA\tnew");
-        assert_eq!(scene.git(&["log", "-1", "--format=%s %an", &commit]), "left A Person");
-        assert_eq!(tree.commit_all("again", &[Path::new("kept")]).unwrap(), None);
-    }
-
-    #[test]
-    fn a_failing_hook_a_missing_name_and_a_stale_lock_stop_nobody() {
-        let scene = Scene::new();
-        let (_, tree, _) = tree(&scene);
-        scene.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n");
-        scene.git(&["config", "core.hooksPath", &format!("{}/.git/hooks", scene.top.display())]);
-        let made_executable = std::process::Command::new("chmod")
-            .args(["+x", ".git/hooks/pre-commit"])
-            .current_dir(&scene.top)
-            .status();
-        assert!(made_executable.unwrap().success());
-        scene.git(&["config", "commit.gpgSign", "true"]);
-        scene.git(&["config", "user.name", ""]);
-        scene.write("state/tree/new", "x");
-        fs::write(tree.git_dir.join("index.lock"), "").unwrap();
-        let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
-        assert_eq!(gathered.unfinished, None);
-        assert_eq!(scene.git(&["log", "-1", "--format=%s %an", &gathered.tip]), "left autoloop");
-    }
-
-    #[test]
-    fn work_is_found_wherever_somebody_went() {
-        let scene = Scene::new();
-        let (repository, tree, base) = tree(&scene);
-        let git = |args: &[&str]| scene.git_in(tree.dir(), args);
-        let gather = || tree.gather("autoloop/x", "left", &[]).unwrap();
-        let subjects = |name: &str| scene.git(&["log", "--format=%s", name]);
-        // On to another branch: the one of the tree goes along.
-        git(&["checkout", "-q", "-b", "elsewhere"]);
-        scene.write("state/tree/first", "1");
-        let first = gather();
-        assert_eq!(repository.tip("autoloop/x").unwrap(), Some(first.tip.clone()));
-        assert_eq!(subjects("autoloop/x"), "left\nbegin");
-        // Back, only to look.
-        git(&["checkout", "-q", "--detach", &base]);
-        assert_eq!(gather(), first);
-        // Back, and on in another direction: both are kept.
-        scene.write("state/tree/second", "2");
-        let told = "work beside its branch (kept on autoloop/x-beside)".to_owned();
-        for _ in 0..2 {
-            assert_eq!(gather(), Gathered { unfinished: Some(told.clone()), ..first.clone() });
-        }
-        let names = |name| scene.git(&["ls-tree", "--name-only", name]);
-        assert_eq!(names("autoloop/x"), ".gitignore\nfile\nfirst");
-        assert_eq!(names("autoloop/x-beside"), ".gitignore\nfile\nsecond");
-    }
-
-    #[test]
-    fn an_unfinished_merge_is_told_and_kept() {
-        let scene = Scene::new();
-        let (_, tree, base) = tree(&scene);
-        scene.git(&["branch", "other", &base]);
-        scene.write("file", "their\ntwo\nthree\n").commit("theirs");
-        scene.write("state/tree/file", "our\ntwo\nthree\n");
-        scene.git_in(tree.dir(), &["commit", "-q", "-a", "-m", "ours"]);
-        let merging = std::process::Command::new("git")
-            .args(["merge", "-q", "main"])
-            .current_dir(tree.dir())
-            .output();
-        assert!(!merging.unwrap().status.success());
-        let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
-        assert_eq!(gathered.unfinished.as_deref(), Some("a merge"));
-        assert!(scene.git(&["show", &format!("{}:file", gathered.tip)]).contains("<<<<<<<"));
-    }
-
-    #[test]
-    fn repositories_in_a_tree_are_no_part_of_it() {
-        let scene = Scene::new();
-        let (_, tree, base) = tree(&scene);
-        scene.write("state/tree/new", "n").write("state/tree/state/x", "s");
-        for name in ["empty", "deep/full"] {
-            scene.git_in(tree.dir(), &["init", "-q", name]);
-        }
-        let full = tree.dir().join("deep/full");
-        scene.write("state/tree/deep/full/file", "f").write("state/tree/deep/beside", "b");
-        scene.git_in(&full, &["add", "-A"]);
-        let who = ["-c", "user.name=a", "-c", "user.email=b"];
-        scene.git_in(&full, &[&who[..], &["commit", "-q", "-m", "f"]].concat());
-        let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
-        let names = scene.git(&["diff", "--name-only", &base, &gathered.tip]);
-        assert_eq!(names, "deep/beside\nnew");
-        let left = tree.left_over(&[]).unwrap();
-        assert_eq!(left, [Path::new("deep/full"), Path::new("empty")]);
-        assert_eq!(tree.left_over(&[Path::new("deep"), Path::new("empty")]).unwrap().len(), 0);
-    }
-
-    #[test]
-    fn a_tree_without_its_link_is_not_taken_for_the_one_around_it() {
-        let scene = Scene::new();
-        let (repository, tree, _) = tree(&scene);
-        fs::remove_file(tree.dir().join(".git")).unwrap();
-        assert!(matches!(repository.tree(tree.dir()), Err(GitError::NotATree(_))));
-    }
-
-    #[test]
-    fn a_diff_has_all_that_changed_and_changes_nothing() {
-        let scene = Scene::new();
-        let (_, tree, base) = tree(&scene);
-        let git = |args: &[&str]| scene.git_in(tree.dir(), args);
-        scene.write("state/tree/committed", "c\n");
-        git(&["add", "-A"]);
-        git(&["commit", "-q", "-m", "c"]);
-        scene.write("state/tree/staged", "s\n");
-        git(&["add", "-A"]);
-        scene.write("state/tree/file", "one\n2\nthree\n").write("state/tree/new", "u\n");
-        fs::write(tree.dir().join("binary"), b"\0\x01\xff").unwrap();
-        // Somebody else's work is none of it.
-        scene.write("foreign", "f\n").commit("foreign");
-        let before = git(&["status", "--porcelain"]);
-        let diff = tree.diff(&base, 100_000, &[]).unwrap();
-        let diff: Vec<&str> = diff.lines().filter(|line| !line.starts_with("index ")).collect();
-        insta::assert_snapshot!(diff.join("\n"), @r"
-         binary    | Bin 0 -> 3 bytes
-         committed |   1 +
-         file      |   2 +-
-         new       |   1 +
-         staged    |   1 +
-         5 files changed, 4 insertions(+), 1 deletion(-)
-
-        diff --git a/binary b/binary
-        new file mode 100644
-        Binary files /dev/null and b/binary differ
-        diff --git a/committed b/committed
-        new file mode 100644
-        --- /dev/null
-        +++ b/committed
-        @@ -0,0 +1 @@
-        +c
-        diff --git a/file b/file
-        --- a/file
-        +++ b/file
-        @@ -1,3 +1,3 @@
-         one
-        -two
-        +2
-         three
-        diff --git a/new b/new
-        new file mode 100644
-        --- /dev/null
-        +++ b/new
-        @@ -0,0 +1 @@
-        +u
-        diff --git a/staged b/staged
-        new file mode 100644
-        --- /dev/null
-        +++ b/staged
-        @@ -0,0 +1 @@
-        +s
-        ");
-        assert_eq!(git(&["status", "--porcelain"]), before);
-        let anchor = tree.anchor("now", &[]).unwrap();
-        assert_eq!(tree.diff(&anchor, 100_000, &[]).unwrap(), "");
-        scene.write("state/tree/new", "u\nv\n");
-        let later = tree.diff(&anchor, 100_000, &[]).unwrap();
-        assert!(later.ends_with("@@ -1 +1,2 @@\n u\n+v\n"), "{later}");
-        assert_eq!(git(&["status", "--porcelain"]), before);
-        let short = tree.diff(&base, 200, &[]).unwrap();
-        assert!(short.len() < 260 && short.contains("bytes left out"), "{short}");
-    }
-}
+mod tests;

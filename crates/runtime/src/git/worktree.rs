@@ -39,11 +39,10 @@ impl Repository {
     /// When git cannot make it.
     pub fn register_worktree(&self, dir: &Path, branch: &str, base: &str) -> Result<(), GitError> {
         let git = self.git.holding(self.lock_worktrees()?);
-        if dir.join(".git").is_file() && self.registration(dir).is_some() && self.tree(dir).is_ok()
-        {
-            return Ok(());
+        match self.tree(dir) {
+            Err(GitError::NotATree(_)) => self.forget(dir)?,
+            tree => return tree.map(drop),
         }
-        self.forget(dir)?;
         if let Some(parent) = dir.parent() {
             fs::create_dir_all(parent).map_err(GitError::io("make", parent))?;
         }
@@ -103,13 +102,13 @@ impl Repository {
         if !self.contains(reachable_from, &tip)? {
             return Ok(false);
         }
-        // Only as long as it stands where we looked.
-        self.git.run(["update-ref", "-d", &reference(branch), &tip])?;
+        // Only as long as it stands where we looked; and if it is a name for another branch, only the name.
+        self.git.run(["update-ref", "--no-deref", "-d", &reference(branch), &tip])?;
         Ok(true)
     }
 
     /// Where git keeps what it knows about a working tree.
-    fn registration(&self, dir: &Path) -> Option<PathBuf> {
+    pub(super) fn registration(&self, dir: &Path) -> Option<PathBuf> {
         // The tree may be gone, and the directory that it was in too.
         let real = dir.parent().and_then(|parent| parent.canonicalize().ok());
         let real = real.zip(dir.file_name()).map(|(parent, name)| parent.join(name));
@@ -145,6 +144,10 @@ fn remove_all(dir: &Path) -> io::Result<()> {
 }
 
 fn open_up(dir: &Path) -> io::Result<()> {
+    // What a link leads to is not ours.
+    if fs::symlink_metadata(dir)?.is_symlink() {
+        return Ok(());
+    }
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -219,6 +222,30 @@ mod tests {
         assert!(!repository.delete_branch("autoloop/x", &base).unwrap());
         repository.add_worktree(&dir, "autoloop/x", &base).unwrap();
         assert!(dir.join("new").exists());
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_left_alone() {
+        let scene = Scene::new();
+        let repository = scene.repository();
+        let (dir, base) = (scene.place("one/tree"), repository.base().unwrap());
+        let make = || repository.add_worktree(&dir, "autoloop/x", &base);
+        make().unwrap();
+        scene.write("other/file", "mine");
+        let other = scene.top.join("other");
+        fs::set_permissions(&other, fs::Permissions::from_mode(0o500)).unwrap();
+        fs::rename(&dir, scene.place("aside")).unwrap();
+        std::os::unix::fs::symlink(&other, &dir).unwrap();
+        open_up(&dir).unwrap();
+        make().unwrap();
+        assert!(dir.join("file").exists() && !dir.is_symlink());
+        assert_eq!(scene.read("other/file"), "mine");
+        assert_eq!(fs::metadata(&other).unwrap().permissions().mode() & 0o777, 0o500);
+        // Nor where a lock is to be.
+        let lock = scene.top.join(".git/autoloop-worktrees.lock");
+        fs::remove_file(&lock).unwrap();
+        std::os::unix::fs::symlink(scene.top.join("astray"), &lock).unwrap();
+        assert!(make().is_err() && !scene.top.join("astray").exists());
     }
 
     #[test]

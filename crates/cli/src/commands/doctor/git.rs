@@ -3,8 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use autoloop_core::config::Isolation;
+use autoloop_runtime::git::{GitError, Repository};
 use autoloop_runtime::permissions::quiet_git;
 use autoloop_runtime::process::{Interrupts, run};
+use autoloop_runtime::project::Loaded;
 use autoloop_runtime::world::{Finished, Job, Limits, World};
 
 use super::finding::Finding;
@@ -12,8 +15,30 @@ use super::finding::Finding;
 /// Nothing that is asked takes long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Looks at git and at the repository of a project.
-pub(super) fn check(dir: &Path, world: &World) -> Vec<Finding> {
+/// Looks at git and at the repository of a project, and at whether branches can have working trees
+/// where the settings want them to.
+pub(super) fn check(dir: &Path, loaded: Option<&Loaded>, world: &World) -> Vec<Finding> {
+    let parallel = loaded.and_then(|loaded| loaded.plan.parallel);
+    let lack = match parallel.map(|parallel| parallel.isolation) {
+        Some(Isolation::Worktree) => lack_of_trees(dir, world),
+        _ => None,
+    };
+    general(dir, world).into_iter().chain(lack).collect()
+}
+
+/// Why branches cannot have working trees of their own: a run would not begin.
+fn lack_of_trees(dir: &Path, world: &World) -> Option<Finding> {
+    let found = Repository::find(dir, world);
+    let found = found.and_then(|found| found.ok_or_else(|| GitError::Outside(dir.to_owned())));
+    let error = found.and_then(|repository| repository.base()).err()?;
+    Some(Finding::problem(
+        "isolation",
+        format!("parallel.isolation = \"worktree\": {error}"),
+        "or set parallel.isolation = \"shared\": branches work in the tree of the project then",
+    ))
+}
+
+fn general(dir: &Path, world: &World) -> Vec<Finding> {
     let version = ask(&["--version"], dir, world);
     if version.exit_code() == 127 {
         let found = "git is not on PATH";
@@ -62,7 +87,7 @@ fn trees(dir: &Path, world: &World) -> Finding {
     let list = ask(&["worktree", "list", "--porcelain"], dir, world);
     if list.exit_code() != 0 {
         let found = format!("git cannot list them: {}", told(&list));
-        return Finding::warning(NAME, found, "use git 2.7 or later");
+        return Finding::warning(NAME, found, "use git 2.38 or later");
     }
     let list = list.stdout.text();
     let count = |word: &str| list.lines().filter(|line| line.starts_with(word)).count();

@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use autoloop_core::prompt::wave::OwnTree;
 use autoloop_core::wave::{BranchOrder, Merge, MergeOrder, MergeOutcome, Wave, named_files};
 
-use crate::git::{Brought, Gathered, GitError, Offer, Repository, branch_name};
+use crate::git::{Brought, Gathered, GitError, Offer, Repository, Tree, branch_name};
 use crate::world::World;
 
 /// Where the trees of branches come from, and where their work goes.
 #[derive(Clone)]
 pub(in crate::drive) struct Ground {
     repository: Repository,
-    /// The state directory, where it is below the top. What is in it is never committed.
+    /// The state directory.
+    state_dir: PathBuf,
+    /// Where it is below the top, if it is. What is in it is never committed.
     state: Option<PathBuf>,
 }
 
@@ -33,7 +35,7 @@ impl Ground {
         let below =
             real.and_then(|dir| dir.strip_prefix(repository.top()).ok().map(Path::to_owned));
         let state = below.filter(|dir| !dir.as_os_str().is_empty());
-        Ok(Ground { repository, state })
+        Ok(Ground { repository, state_dir: state_dir.to_owned(), state })
     }
 
     /// The commit that branches begin at.
@@ -44,6 +46,7 @@ impl Ground {
     /// Has git know of the tree of a branch, before anybody works in one.
     pub(super) fn register(&self, order: &BranchOrder, dir: &Path) -> Result<(), GitError> {
         let Some(base) = &order.base else { return Ok(()) };
+        self.check_way(dir)?;
         let branch = branch_name(&[&order.start.wave_id, &order.start.branch_id]);
         self.repository.register_worktree(&tree_dir(dir), &branch, base)
     }
@@ -63,13 +66,41 @@ impl Ground {
         Ok(OwnTree { dir: place.display().to_string(), branch })
     }
 
+    /// Makes sure, before the first work is brought back, that no tree is on the branch of the project,
+    /// which moves then. A tree that cannot be used is told when its turn comes.
+    pub(super) fn detach(
+        &self,
+        wave: &Wave,
+        dir: impl Fn(&str) -> PathBuf,
+    ) -> Result<(), GitError> {
+        if wave.branches.iter().any(|branch| branch.merge.is_some()) {
+            return Ok(());
+        }
+        for place in 0..wave.branches.len() {
+            let branch_id = format!("branch-{}", place + 1);
+            let branch = branch_name(&[&wave.id, &branch_id]);
+            let tree = self.tree(&dir(&branch_id));
+            match tree.and_then(|tree| tree.detach(&branch)) {
+                Err(error) if !is_outcome(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The tree of a branch, if it is where we made it.
+    fn tree(&self, dir: &Path) -> Result<Tree, GitError> {
+        self.check_way(dir)?;
+        self.repository.tree(&tree_dir(dir))
+    }
+
     /// Commits what a branch left and brings it back, if the branch ended well. What git cannot do is an
     /// outcome too, unless it is a matter of another moment.
     pub(super) fn bring_back(&self, order: &MergeOrder, dir: &Path) -> Result<Merge, GitError> {
         let branch = branch_name(&[&order.wave_id, &order.branch_id]);
         let gathered = self.gather(order, &branch, dir);
         match gathered.and_then(|gathered| self.offer(order, &branch, &gathered)) {
-            Err(error @ (GitError::Failed { .. } | GitError::NotATree(_))) => {
+            Err(error) if is_outcome(&error) => {
                 let commit = self.repository.tip(&branch)?.unwrap_or_default();
                 let failed = Merge::new(MergeOutcome::Failed, &branch, &commit);
                 Ok(Merge { detail: error.to_string(), ..failed })
@@ -78,9 +109,21 @@ impl Ground {
         }
     }
 
+    /// Makes sure that the directory of a branch is where we made it. Behind a link we would commit and
+    /// clear away what is not ours.
+    fn check_way(&self, dir: &Path) -> Result<(), GitError> {
+        let ours = dir.ancestors().take_while(|above| *above != self.state_dir);
+        let is_link = |path: &&Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+        let link = ours.into_iter().find(is_link);
+        link.map_or(Ok(()), |link| Err(GitError::Link(link.to_owned())))
+    }
+
     /// Makes sure that nothing is lost with a tree. One that is no tree any more was being removed.
     fn check_committed(&self, dir: &Path) -> Result<(), GitError> {
-        let Ok(tree) = self.repository.tree(dir) else { return Ok(()) };
+        let tree = match self.repository.tree(dir) {
+            Err(GitError::NotATree(_)) => return Ok(()),
+            tree => tree?,
+        };
         match tree.left_over(&self.except())?.into_iter().next() {
             Some(path) => Err(GitError::NotCommitted { tree: dir.to_owned(), path }),
             None => Ok(()),
@@ -93,7 +136,7 @@ impl Ground {
 
     fn gather(&self, order: &MergeOrder, branch: &str, dir: &Path) -> Result<Gathered, GitError> {
         let message = format!("Keep what {} of {} left", order.branch_id, order.wave_id);
-        self.repository.tree(&tree_dir(dir))?.gather(branch, &message, &self.except())
+        self.tree(dir)?.gather(branch, &message, &self.except())
     }
 
     fn offer(
@@ -139,7 +182,9 @@ impl Ground {
             if merge.outcome == MergeOutcome::Failed {
                 return Ok(());
             }
-            let tree = tree_dir(&dir(&branch_id));
+            let dir = dir(&branch_id);
+            self.check_way(&dir)?;
+            let tree = tree_dir(&dir);
             self.check_committed(&tree)?;
             self.repository.remove_worktree(&tree)?;
             if merge.outcome.is_settled() {
@@ -149,6 +194,11 @@ impl Ground {
         });
         cleared.filter_map(Result::err).collect()
     }
+}
+
+/// Whether an error is about a tree, and is told as what became of its branch.
+fn is_outcome(error: &GitError) -> bool {
+    matches!(error, GitError::Failed { .. } | GitError::NotATree(_) | GitError::Link(_))
 }
 
 /// Where the tree of a branch is.

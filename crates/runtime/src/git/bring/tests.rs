@@ -225,3 +225,13 @@ fn one_after_another() {
     assert_eq!(scene.git(&["status", "--porcelain"]), "");
     assert_eq!(scene.git(&["branch", "--list"]), "* main");
 }
+
+#[test]
+fn nothing_is_written_through_a_link() {
+    let beside = Beside::new().left("new", "x");
+    beside.scene.write("state/mine", "mine");
+    let note = beside.scene.top.join(".git/autoloop-bringing");
+    std::os::unix::fs::symlink(beside.scene.place("mine"), &note).unwrap();
+    beside.assert_merged();
+    assert_eq!(beside.scene.read("state/mine"), "mine");
+}

@@ -1,0 +1,71 @@
+//! Why a run could not be carried on.
+
+use std::path::PathBuf;
+
+use crate::git::GitError;
+use crate::journal::{AppendError, ReadError};
+use crate::permissions::SandboxError;
+use crate::project::LoadError;
+use crate::queue::QueueError;
+
+/// Why a run could not be carried on.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    /// Another process drives it.
+    #[error("run '{run}' is being driven by another process{}", holder.map(|pid| format!(" ({pid})")).unwrap_or_default())]
+    Busy {
+        /// The run.
+        run: String,
+        /// The process, where the system can tell.
+        holder: Option<u32>,
+    },
+    /// Another process drives the chain.
+    #[error("chain '{chain}' is being driven by another process{}", holder.map(|pid| format!(" ({pid})")).unwrap_or_default())]
+    BusyChain {
+        /// The chain.
+        chain: String,
+        /// The process, where the system can tell.
+        holder: Option<u32>,
+    },
+    /// A run id that would lead out of the state directory.
+    #[error("'{}' cannot be the id of a run", .0.escape_debug())]
+    BadRunId(String),
+    /// The files of the loop cannot be used.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// Something could not be put on record.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// The journal could not be read, or is not the one that it was.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The file of chains cannot be used for a chain that goes on.
+    #[error("chains.toml cannot be used: {0}")]
+    Chains(String),
+    /// A step of a chain that the run asked for could not be carried on.
+    #[error("{0}")]
+    Step(Box<dyn std::error::Error + Send + Sync>),
+    /// Reviewers cannot be held to their bounds as the settings require.
+    #[error(transparent)]
+    Sandbox(SandboxError),
+    /// Branches cannot have working trees of their own, as the settings want it.
+    #[error("parallel.isolation = \"worktree\": {0}")]
+    NoTrees(GitError),
+    /// There cannot be working trees for slots, and somebody asked for them.
+    #[error("slots cannot have working trees of their own: {0}")]
+    NoWorktrees(String),
+    /// Git could not do what trees of their own need.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// The queue did not do what was asked of it.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// A file of the run could not be written.
+    #[error("cannot write {}: {source}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}

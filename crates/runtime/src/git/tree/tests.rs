@@ -1,0 +1,279 @@
+use super::super::Repository;
+use super::super::scene::Scene;
+use super::*;
+
+fn tree(scene: &Scene) -> (Repository, Tree, String) {
+    let repository = scene.repository();
+    let base = repository.base().unwrap();
+    let tree = repository.add_worktree(&scene.place("tree"), "autoloop/x", &base).unwrap();
+    (repository, tree, base)
+}
+
+#[test]
+fn what_is_left_becomes_one_commit() {
+    let scene = Scene::new();
+    let (_, tree, base) = tree(&scene);
+    assert_eq!(tree.commit_all("nothing", &[]).unwrap(), None);
+    scene.write("state/tree/file", "changed").write("state/tree/new", "untracked");
+    scene.write("state/tree/ignored", "no").write("state/tree/kept/out", "no");
+    scene.git_in(tree.dir(), &["rm", "-q", "--cached", ".gitignore"]);
+    let commit = tree.commit_all("left", &[Path::new("kept")]).unwrap().unwrap();
+    let names = scene.git(&["diff", "--name-status", &base, &commit]);
+    assert_eq!(names, "M\tfile\nA\tnew");
+    assert_eq!(scene.git(&["log", "-1", "--format=%s %an", &commit]), "left A Person");
+    assert_eq!(tree.commit_all("again", &[Path::new("kept")]).unwrap(), None);
+}
+
+#[test]
+fn a_failing_hook_a_missing_name_and_a_stale_lock_stop_nobody() {
+    let scene = Scene::new();
+    let (_, tree, _) = tree(&scene);
+    scene.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n");
+    scene.git(&["config", "core.hooksPath", &format!("{}/.git/hooks", scene.top.display())]);
+    let made_executable = std::process::Command::new("chmod")
+        .args(["+x", ".git/hooks/pre-commit"])
+        .current_dir(&scene.top)
+        .status();
+    assert!(made_executable.unwrap().success());
+    scene.git(&["config", "commit.gpgSign", "true"]);
+    scene.git(&["config", "user.name", ""]);
+    scene.write("state/tree/new", "x");
+    fs::write(tree.git_dir.join("index.lock"), "").unwrap();
+    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    assert_eq!(gathered.unfinished, None);
+    assert_eq!(scene.git(&["log", "-1", "--format=%s %an", &gathered.tip]), "left autoloop");
+}
+
+#[test]
+fn work_is_found_wherever_somebody_went() {
+    let scene = Scene::new();
+    let (repository, tree, base) = tree(&scene);
+    let git = |args: &[&str]| scene.git_in(tree.dir(), args);
+    let gather = || tree.gather("autoloop/x", "left", &[]).unwrap();
+    let subjects = |name: &str| scene.git(&["log", "--format=%s", name]);
+    // On to another branch: the one of the tree goes along.
+    git(&["checkout", "-q", "-b", "elsewhere"]);
+    scene.write("state/tree/first", "1");
+    let first = gather();
+    assert_eq!(repository.tip("autoloop/x").unwrap(), Some(first.tip.clone()));
+    assert_eq!(subjects("autoloop/x"), "left\nbegin");
+    // Back, only to look.
+    git(&["checkout", "-q", "--detach", &base]);
+    assert_eq!(gather(), first);
+    // Back, and on in another direction: both are kept.
+    scene.write("state/tree/second", "2");
+    let told = "work beside its branch (kept on autoloop/x-beside)".to_owned();
+    for _ in 0..2 {
+        assert_eq!(gather(), Gathered { unfinished: Some(told.clone()), ..first.clone() });
+    }
+    let names = |name| scene.git(&["ls-tree", "--name-only", name]);
+    assert_eq!(names("autoloop/x"), ".gitignore\nfile\nfirst");
+    assert_eq!(names("autoloop/x-beside"), ".gitignore\nfile\nsecond");
+}
+
+#[test]
+fn an_unfinished_merge_is_told_and_kept() {
+    let scene = Scene::new();
+    let (_, tree, base) = tree(&scene);
+    scene.git(&["branch", "other", &base]);
+    scene.write("file", "their\ntwo\nthree\n").commit("theirs");
+    scene.write("state/tree/file", "our\ntwo\nthree\n");
+    scene.git_in(tree.dir(), &["commit", "-q", "-a", "-m", "ours"]);
+    let merging = std::process::Command::new("git")
+        .args(["merge", "-q", "main"])
+        .current_dir(tree.dir())
+        .output();
+    assert!(!merging.unwrap().status.success());
+    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    assert_eq!(gathered.unfinished.as_deref(), Some("a merge"));
+    assert!(scene.git(&["show", &format!("{}:file", gathered.tip)]).contains("<<<<<<<"));
+}
+
+#[test]
+fn repositories_in_a_tree_are_no_part_of_it() {
+    let scene = Scene::new();
+    let (_, tree, base) = tree(&scene);
+    scene.write("state/tree/new", "n").write("state/tree/state/x", "s");
+    for name in ["empty", "deep/full"] {
+        scene.git_in(tree.dir(), &["init", "-q", name]);
+    }
+    let full = tree.dir().join("deep/full");
+    scene.write("state/tree/deep/full/file", "f").write("state/tree/deep/beside", "b");
+    scene.git_in(&full, &["add", "-A"]);
+    let who = ["-c", "user.name=a", "-c", "user.email=b"];
+    scene.git_in(&full, &[&who[..], &["commit", "-q", "-m", "f"]].concat());
+    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    let names = scene.git(&["diff", "--name-only", &base, &gathered.tip]);
+    assert_eq!(names, "deep/beside\nnew");
+    let left = tree.left_over(&[]).unwrap();
+    assert_eq!(left, [Path::new("deep/full"), Path::new("empty")]);
+    assert_eq!(tree.left_over(&[Path::new("deep"), Path::new("empty")]).unwrap().len(), 0);
+}
+
+#[test]
+fn a_tree_without_its_link_is_not_taken_for_the_one_around_it() {
+    let scene = Scene::new();
+    let (repository, tree, _) = tree(&scene);
+    fs::remove_file(tree.dir().join(".git")).unwrap();
+    assert!(matches!(repository.tree(tree.dir()), Err(GitError::NotATree(_))));
+}
+
+#[test]
+fn a_diff_has_all_that_changed_and_changes_nothing() {
+    let scene = Scene::new();
+    let (_, tree, base) = tree(&scene);
+    let git = |args: &[&str]| scene.git_in(tree.dir(), args);
+    scene.write("state/tree/committed", "c\n");
+    git(&["add", "-A"]);
+    git(&["commit", "-q", "-m", "c"]);
+    scene.write("state/tree/staged", "s\n");
+    git(&["add", "-A"]);
+    scene.write("state/tree/file", "one\n2\nthree\n").write("state/tree/new", "u\n");
+    fs::write(tree.dir().join("binary"), b"\0\x01\xff").unwrap();
+    // Somebody else's work is none of it.
+    scene.write("foreign", "f\n").commit("foreign");
+    let before = git(&["status", "--porcelain"]);
+    let diff = tree.diff(&base, 100_000, &[]).unwrap();
+    let diff: Vec<&str> = diff.lines().filter(|line| !line.starts_with("index ")).collect();
+    insta::assert_snapshot!(diff.join("\n"), @r"
+     binary    | Bin 0 -> 3 bytes
+     committed |   1 +
+     file      |   2 +-
+     new       |   1 +
+     staged    |   1 +
+     5 files changed, 4 insertions(+), 1 deletion(-)
+
+    diff --git a/binary b/binary
+    new file mode 100644
+    Binary files /dev/null and b/binary differ
+    diff --git a/committed b/committed
+    new file mode 100644
+    --- /dev/null
+    +++ b/committed
+    @@ -0,0 +1 @@
+    +c
+    diff --git a/file b/file
+    --- a/file
+    +++ b/file
+    @@ -1,3 +1,3 @@
+     one
+    -two
+    +2
+     three
+    diff --git a/new b/new
+    new file mode 100644
+    --- /dev/null
+    +++ b/new
+    @@ -0,0 +1 @@
+    +u
+    diff --git a/staged b/staged
+    new file mode 100644
+    --- /dev/null
+    +++ b/staged
+    @@ -0,0 +1 @@
+    +s
+    ");
+    assert_eq!(git(&["status", "--porcelain"]), before);
+    let anchor = tree.anchor("now", &[]).unwrap();
+    assert_eq!(tree.diff(&anchor, 100_000, &[]).unwrap(), "");
+    scene.write("state/tree/new", "u\nv\n");
+    let later = tree.diff(&anchor, 100_000, &[]).unwrap();
+    assert!(later.ends_with("@@ -1 +1,2 @@\n u\n+v\n"), "{later}");
+    assert_eq!(git(&["status", "--porcelain"]), before);
+    let short = tree.diff(&base, 200, &[]).unwrap();
+    assert!(short.len() < 260 && short.contains("bytes left out"), "{short}");
+}
+
+/// What an agent may have done to the link by which git finds its way from a tree.
+#[test]
+fn a_tree_that_claims_to_be_another_is_not_believed() {
+    let scene = Scene::new();
+    let (repository, tree, _) = tree(&scene);
+    let (head, link) = (repository.base().unwrap(), tree.dir().join(".git"));
+    let own = fs::read_to_string(&link).unwrap();
+    let sibling = repository.add_worktree(&scene.place("sibling"), "autoloop/y", &head).unwrap();
+    scene.git(&["init", "-q", "state/hostile"]);
+    let forged = scene.top.join(".git/worktrees/forged");
+    scene.write(".git/worktrees/forged/gitdir", &format!("{}\n", link.display()));
+    scene.write(".git/worktrees/forged/commondir", "../../../state/hostile/.git\n");
+    scene.write(".git/worktrees/forged/HEAD", "ref: refs/heads/main\n");
+    let elsewhere =
+        [scene.top.join(".git"), sibling.git_dir, scene.place("hostile/.git"), forged.clone()];
+    for elsewhere in elsewhere {
+        fs::write(&link, format!("gitdir: {}\n", elsewhere.display())).unwrap();
+        let found = repository.tree(tree.dir());
+        assert!(matches!(found, Err(GitError::NotATree(_))), "{}", elsewhere.display());
+    }
+    fs::remove_dir_all(forged).unwrap();
+    fs::write(&link, own).unwrap();
+    assert!(repository.tree(tree.dir()).is_ok());
+    // And one that is a link as a whole.
+    fs::rename(tree.dir(), scene.place("aside")).unwrap();
+    for elsewhere in [&scene.place("hostile"), sibling.git.dir(), &scene.top] {
+        std::os::unix::fs::symlink(elsewhere, tree.dir()).unwrap();
+        let found = repository.tree(tree.dir());
+        assert!(matches!(found, Err(GitError::NotATree(_))), "{}", elsewhere.display());
+        fs::remove_file(tree.dir()).unwrap();
+    }
+}
+
+#[test]
+fn the_branch_of_the_project_does_not_move_with_a_tree() {
+    let scene = Scene::new();
+    let (repository, tree, base) = tree(&scene);
+    let git = |args: &[&str]| scene.git_in(tree.dir(), args);
+    git(&["checkout", "-q", "--ignore-other-worktrees", "main"]);
+    scene.write("state/tree/first", "1");
+    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    assert_eq!(repository.tip("autoloop/x").unwrap(), Some(gathered.tip));
+    assert_eq!(scene.git(&["rev-parse", "main"]), base);
+    // Its own branch is a name for that of the project.
+    git(&["symbolic-ref", "HEAD", "refs/heads/autoloop/x"]);
+    git(&["symbolic-ref", "refs/heads/autoloop/x", "refs/heads/main"]);
+    scene.write("state/tree/second", "2");
+    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    assert_eq!(repository.tip("autoloop/x").unwrap(), Some(gathered.tip));
+    assert_eq!(scene.git(&["rev-parse", "main"]), base);
+    git(&["symbolic-ref", "refs/heads/autoloop/x", "refs/heads/main"]);
+    assert!(repository.delete_branch("autoloop/x", &base).unwrap());
+    assert_eq!(scene.git(&["rev-parse", "main"]), base);
+    assert_eq!(scene.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn submodules_are_not_thrown_away_with_a_tree() {
+    let scene = Scene::new();
+    scene.git(&["init", "-q", "state/source"]);
+    let source = scene.place("source");
+    let commit = ["-c", "user.name=a", "-c", "user.email=b", "commit", "-q", "-m", "x"];
+    scene.git_in(&source, &[&commit[..], &["--allow-empty"]].concat());
+    let (allowed, path) = ("protocol.file.allow=always", source.display().to_string());
+    scene.git(&["-c", allowed, "submodule", "--quiet", "add", &path, "sub"]);
+    scene.commit("with a submodule");
+    let (_, tree, _) = tree(&scene);
+    let git = |args: &[&str]| scene.git_in(tree.dir(), args);
+    assert_eq!(tree.left_over(&[]).unwrap().len(), 0, "it is not there");
+    git(&["-c", allowed, "submodule", "--quiet", "update", "--init"]);
+    assert_eq!(tree.left_over(&[]).unwrap(), [Path::new("sub")]);
+    // Its history stays when its files go.
+    git(&["submodule", "--quiet", "deinit", "sub"]);
+    assert_eq!(tree.left_over(&[]).unwrap(), [Path::new("sub")]);
+    fs::remove_dir_all(tree.git_dir.join("modules")).unwrap();
+    git(&["clone", "-q", &path, "sub"]);
+    assert_eq!(tree.left_over(&[]).unwrap(), [Path::new("sub")]);
+}
+
+#[test]
+fn what_a_sparse_checkout_leaves_out_can_be_written() {
+    let scene = Scene::new();
+    scene.write("in/file", "i").write("out/file", "o").commit("two directories");
+    scene.git(&["sparse-checkout", "set", "in"]);
+    let (_, tree, base) = tree(&scene);
+    assert!(!tree.dir().join("out").exists());
+    scene.write("state/tree/in/new", "i").write("state/tree/out/new", "o");
+    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    assert_eq!(
+        scene.git(&["diff", "--name-status", &base, &gathered.tip]),
+        "A\tin/new\nA\tout/new"
+    );
+}
