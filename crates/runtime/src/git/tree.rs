@@ -20,6 +20,14 @@ pub struct Tree {
     git_dir: PathBuf,
 }
 
+/// Where a checkout stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stand {
+    /// The branch, by its whole name.
+    branch: Option<String>,
+    commit: String,
+}
+
 /// What came of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gathered {
@@ -57,6 +65,33 @@ impl Tree {
     /// When there is none.
     pub fn head(&self) -> Result<String, GitError> {
         Ok(self.git.run(["rev-parse", "--verify", "HEAD^{commit}"])?.line())
+    }
+
+    /// Where it stands: the branch that is checked out, if one is, and the commit.
+    ///
+    /// # Errors
+    ///
+    /// When there is no commit.
+    pub fn stand(&self) -> Result<Stand, GitError> {
+        let branch = self.git.ask(["symbolic-ref", "--quiet", "HEAD"])?;
+        let branch = (branch.code == 0).then(|| branch.line());
+        Ok(Stand { branch, commit: self.head()? })
+    }
+
+    /// Has it stand where it stood. No file is touched, and the index is as in that commit.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot do it.
+    pub fn stand_at(&self, stand: &Stand) -> Result<(), GitError> {
+        match &stand.branch {
+            Some(branch) => {
+                self.git.run(["symbolic-ref", "HEAD", branch])?;
+                self.git.run(["update-ref", branch, &stand.commit])?;
+            }
+            None => drop(self.git.run(["update-ref", "--no-deref", "HEAD", &stand.commit])?),
+        }
+        self.git.run(["reset", "--quiet", "--mixed"]).map(drop)
     }
 
     /// Makes a commit of everything that is not committed, but for what is ignored or in one of the
@@ -319,6 +354,22 @@ mod tests {
         let names = |name| scene.git(&["ls-tree", "--name-only", name]);
         assert_eq!(names("autoloop/x"), ".gitignore\nfile\nfirst");
         assert_eq!(names("autoloop/x-beside"), ".gitignore\nfile\nsecond");
+    }
+
+    #[test]
+    fn a_tree_is_put_back_to_where_it_stood() {
+        let scene = Scene::new();
+        let (repository, tree, base) = tree(&scene);
+        let stood = tree.stand().unwrap();
+        scene.write("state/tree/new", "x");
+        scene.git_in(tree.dir(), &["add", "-A"]);
+        scene.git_in(tree.dir(), &["commit", "-q", "-m", "sneaked in"]);
+        scene.git_in(tree.dir(), &["checkout", "-q", "--detach"]);
+        assert_ne!(tree.stand().unwrap(), stood);
+        tree.stand_at(&stood).unwrap();
+        assert_eq!(tree.stand().unwrap(), stood);
+        assert_eq!(repository.tip("autoloop/x").unwrap(), Some(base));
+        assert_eq!(scene.git_in(tree.dir(), &["status", "--porcelain"]), "?? new");
     }
 
     #[test]
