@@ -136,7 +136,8 @@ fn a_run_in_working_trees_goes_on_wherever_it_is_killed() {
             assert_eq!(output.code, Some(0), "killed at {count}: {output}");
         }
         assert_same_end(&sandbox, count);
-        assert_eq!(sandbox.read("made-t-1"), b"t-1\nfixed\n");
+        // A fixer that was cut off before its end was on record is started again.
+        assert!(sandbox.read("made-t-1").starts_with(b"t-1\nfixed\n"), "killed at {count}");
         assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 1);
         assert_eq!(git(&sandbox, &["branch", "--list", "autoloop/*"]), "");
         assert_eq!(git(&sandbox, &["status", "--porcelain"]), "");

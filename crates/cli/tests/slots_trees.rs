@@ -232,8 +232,9 @@ fn outside_of_git_slots_share_the_project_and_a_line_says_so() {
 
 #[test]
 fn a_reviewer_changes_nothing_in_the_tree_of_its_slot() {
+    let sneak = "git add -A; git -c user.name=r -c user.email=r@x commit -q -m sneaked || true";
     let review = format!(
-        "echo hacked > made-$AUTOLOOP_ITEM_ID; git checkout -q README.md; echo x > new; {PASS}"
+        "echo hacked > made-$AUTOLOOP_ITEM_ID; git checkout -q README.md; echo x > new; {sneak}; {PASS}"
     );
     for sandboxed in ["auto", "off"] {
         let settings = format!("review.sandbox = '{sandboxed}'\nreview.enabled = false");
@@ -245,6 +246,11 @@ fn a_reviewer_changes_nothing_in_the_tree_of_its_slot() {
         }
         assert!(!sandbox.path("new").exists());
         assert_eq!(git(&sandbox, &["status", "--porcelain"]), "");
+        assert!(!git(&sandbox, &["log", "--format=%s"]).contains("sneaked"));
+        if sandboxed == "off" {
+            let paths = sandbox.fields("review.violation", "path");
+            assert_eq!(paths.iter().filter(|path| *path == "HEAD").count(), 4, "{paths:?}");
+        }
         assert_clean(&sandbox);
     }
 }

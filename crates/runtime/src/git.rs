@@ -24,7 +24,7 @@ pub use command::LOCATING_VARIABLES;
 pub(crate) use command::without_variables;
 pub use error::GitError;
 pub use name::branch_name;
-pub use tree::{Gathered, Tree};
+pub use tree::{Gathered, Stand, Tree};
 
 use crate::world::World;
 use command::Git;

@@ -20,8 +20,8 @@ use autoloop_core::record::{
 use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 
-use self::ledger::ChainLedger;
 use super::iteration::millis;
+use super::own::OwnRecords;
 use super::{DriveError, create_dirs, lock_run, run_dir, standing};
 use crate::journal::{Durability, FileJournal};
 use crate::project::{LoadError, read_text};
@@ -92,7 +92,7 @@ pub trait Steps {
 /// A chain, and everything that is needed to carry it out.
 pub struct ChainDrive<'a> {
     scene: ChainScene<'a>,
-    ledger: ChainLedger<'a>,
+    ledger: OwnRecords<'a, Chain>,
     start: ChainStart,
     /// Held as long as the chain is driven, so that nobody else drives it.
     _lock: Box<dyn DiskFile>,
@@ -106,7 +106,8 @@ impl<'a> ChainDrive<'a> {
     /// When another process drives a chain of this id, or its files cannot be written.
     pub fn begin(scene: ChainScene<'a>, id: &RunId, start: ChainStart) -> Result<Self, DriveError> {
         let (dir, lock) = lock(&scene, id.as_str())?;
-        let ledger = ChainLedger::begin(scene, id.as_str(), &dir)?;
+        let kept = (scene.journal, scene.durability);
+        let ledger = OwnRecords::begin(kept, Chain::new(id.as_str()), (&dir, scene.world))?;
         Ok(ChainDrive { scene, ledger, start, _lock: lock })
     }
 
@@ -117,10 +118,11 @@ impl<'a> ChainDrive<'a> {
     /// When another process drives it, or its records cannot be read or written.
     pub fn resume(scene: ChainScene<'a>, id: &str) -> Result<Self, DriveError> {
         let (dir, lock) = lock(&scene, id)?;
-        let ledger = ChainLedger::resume(scene, id, &dir)?;
-        let start = ledger.chain().start.clone().unwrap_or_default();
+        let kept = (scene.journal, scene.durability);
+        let ledger = OwnRecords::resume(kept, Chain::new(id), (&dir, scene.world))?;
+        let start = ledger.fold().start.clone().unwrap_or_default();
         let mut drive = ChainDrive { scene, ledger, start, _lock: lock };
-        let chain = drive.ledger.chain();
+        let chain = drive.ledger.fold();
         let previous_outcome = chain.outcome.clone().unwrap_or_default();
         if chain.start.is_some() && previous_outcome != Outcome::AllStepsComplete.to_string() {
             let resumed_from_step = chain.first_open();
@@ -132,7 +134,7 @@ impl<'a> ChainDrive<'a> {
 
     /// The chain, as far as it is.
     pub fn chain(&self) -> &Chain {
-        self.ledger.chain()
+        self.ledger.fold()
     }
 
     /// Carries the chain out to its end, or until it is interrupted.
@@ -150,7 +152,7 @@ impl<'a> ChainDrive<'a> {
                 }
                 Next::Step(number) => {
                     if !self.step(number, steps)? {
-                        return Ok(self.ledger.into_chain());
+                        return Ok(self.ledger.into_fold());
                     }
                 }
                 Next::Complete(outcome) => {
@@ -161,7 +163,7 @@ impl<'a> ChainDrive<'a> {
                     };
                     self.put(|heading| complete.record(heading))?;
                 }
-                Next::Over => return Ok(self.ledger.into_chain()),
+                Next::Over => return Ok(self.ledger.into_fold()),
             }
         }
     }
@@ -264,7 +266,7 @@ impl<'a> ChainDrive<'a> {
             iteration: String::new(),
             now: self.scene.world.clock.now(),
         };
-        self.ledger.append(record(&heading))
+        self.ledger.append(vec![record(&heading)])
     }
 }
 

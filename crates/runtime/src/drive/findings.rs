@@ -54,6 +54,12 @@ impl Findings {
         }
     }
 
+    /// Takes in that it committed, or checked something else out.
+    pub(super) fn add_moved(&mut self) {
+        let told = self.violation("HEAD", "another commit checked out", "put back");
+        self.violations.push(told);
+    }
+
     /// Notes that something could not be found out.
     pub(super) fn fail(&mut self, what: &str, error: &io::Error) {
         let told = self.violation(".", format_args!("{what}: {error}"), "not put back");

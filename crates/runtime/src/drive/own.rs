@@ -94,37 +94,20 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
     }
 }
 
-/// What the records come to that the harness noted, or all that there are where nothing was noted. A
-/// copy of a record of ours is not ours: the first one is.
+/// What the records come to that the harness noted, or all that there are where nothing was noted.
 pub(super) fn known<F: Fold>(
     journal: &FileJournal,
     mut fold: F,
     noted: Noted,
 ) -> Result<(F, Vec<Mark>), DriveError> {
-    let mut left: Option<HashMap<Mark, u32>> = match noted {
-        Noted::Nothing => None,
-        Noted::All(marks) => Some(marks.into_iter().fold(HashMap::new(), |mut left, mark| {
-            *left.entry(mark).or_default() += 1;
-            left
-        })),
-    };
-    let mut is_own = |mark: &Mark| match &mut left {
-        None => true,
-        Some(left) => match left.get_mut(mark) {
-            Some(count @ 1..) => {
-                *count -= 1;
-                true
-            }
-            _ => false,
-        },
-    };
+    let mut sieve = Sieve::new(noted);
     let mut marks = Vec::new();
     journal.read(Position::START, &mut |line| {
         line.records(|record| {
             if record.run() != fold.id() {
                 return;
             }
-            if let Some(mark) = claim(record).filter(&mut is_own) {
+            if let Some(mark) = sieve.own(record) {
                 fold.apply(record);
                 marks.push(mark);
             }
@@ -132,4 +115,30 @@ pub(super) fn known<F: Fold>(
         ControlFlow::Continue(())
     })?;
     Ok((fold, marks))
+}
+
+/// Lets the records through that a harness noted, or all where it noted nothing. A copy of a record of
+/// ours is not ours: the first one is.
+pub(super) struct Sieve(Option<HashMap<Mark, u32>>);
+
+impl Sieve {
+    pub(super) fn new(noted: Noted) -> Sieve {
+        Sieve(match noted {
+            Noted::Nothing => None,
+            Noted::All(marks) => Some(marks.into_iter().fold(HashMap::new(), |mut left, mark| {
+                *left.entry(mark).or_default() += 1;
+                left
+            })),
+        })
+    }
+
+    /// The mark of a record of the harness.
+    pub(super) fn own(&mut self, record: &Glance<'_>) -> Option<Mark> {
+        let mark = claim(record)?;
+        if let Some(left) = &mut self.0 {
+            let count = left.get_mut(&mark).filter(|count| **count > 0)?;
+            *count -= 1;
+        }
+        Some(mark)
+    }
 }

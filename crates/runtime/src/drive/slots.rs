@@ -2,7 +2,7 @@
 //! record what came of it.
 //!
 //! Nothing is decided here: what the run does next is [`next_step`], and what a slot does next is
-//! [`slot_step`]. So a run that was cut off anywhere is taken up by asking again.
+//! [`slot_step`](autoloop_core::slot::slot_step). So a run that was cut off anywhere is taken up by asking again.
 
 mod bounds;
 mod claims;

@@ -3,8 +3,6 @@
 mod trees;
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use autoloop_core::config::Isolation;
@@ -19,6 +17,7 @@ use autoloop_core::wave::{BranchOrder, Join, MergeOrder, NO_WORKTREE, WaveStep};
 use self::trees::Ground;
 use super::iteration::millis;
 use super::seat::Seat;
+use super::together::together;
 use super::{Drive, DriveError, Ledger, Progress, Scene, Threads, create_dirs};
 use crate::git::GitError;
 use crate::journal::{FileJournal, NewRecord};
@@ -158,28 +157,16 @@ impl Drive<'_> {
         stage: &BranchStage<'_>,
         orders: Vec<BranchOrder>,
     ) -> Result<(), DriveError> {
-        crate::process::allow_many_files();
-        let (sender, ends) = mpsc::channel();
-        thread::scope(|scope| {
-            for order in orders {
-                let (sender, again) = (sender.clone(), order.clone());
-                let told = sender.clone();
-                // Whoever waits for the ends lives as long as this scope.
-                let work = move || drop(sender.send(stage.carry_out(order)));
-                let name = again.start.branch_id.clone();
-                if thread::Builder::new().name(name).spawn_scoped(scope, work).is_err() {
-                    // The system gives no more threads, so this one does it, before it starts others.
-                    drop(told.send(stage.carry_out(again)));
-                }
-            }
-            drop(sender);
-            let mut failed = None;
-            for ended in ends {
+        let mut failed = None;
+        together(
+            orders,
+            |order| stage.carry_out(order),
+            |ended| {
                 let done = ended.and_then(|ended| self.branch_ended(ended));
-                failed = failed.or(done.err());
-            }
-            failed.map_or(Ok(()), Err)
-        })
+                failed = failed.take().or(done.err());
+            },
+        );
+        failed.map_or(Ok(()), Err)
     }
 
     fn branch_ended(&mut self, ended: Ended) -> Result<(), DriveError> {

@@ -20,6 +20,14 @@ pub struct Tree {
     git_dir: PathBuf,
 }
 
+/// Where a checkout stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stand {
+    /// The branch, by its whole name.
+    branch: Option<String>,
+    commit: String,
+}
+
 /// What came of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gathered {
@@ -67,6 +75,33 @@ impl Tree {
     /// When there is none.
     pub fn head(&self) -> Result<String, GitError> {
         Ok(self.git.run(["rev-parse", "--verify", "HEAD^{commit}"])?.line())
+    }
+
+    /// Where it stands: the branch that is checked out, if one is, and the commit.
+    ///
+    /// # Errors
+    ///
+    /// When there is no commit.
+    pub fn stand(&self) -> Result<Stand, GitError> {
+        let branch = self.git.ask(["symbolic-ref", "--quiet", "HEAD"])?;
+        let branch = (branch.code == 0).then(|| branch.line());
+        Ok(Stand { branch, commit: self.head()? })
+    }
+
+    /// Has it stand where it stood. No file is touched, and the index is as in that commit.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot do it.
+    pub fn stand_at(&self, stand: &Stand) -> Result<(), GitError> {
+        match &stand.branch {
+            Some(branch) => {
+                self.git.run(["symbolic-ref", "HEAD", branch])?;
+                self.git.run(["update-ref", branch, &stand.commit])?;
+            }
+            None => drop(self.git.run(["update-ref", "--no-deref", "HEAD", &stand.commit])?),
+        }
+        self.git.run(["reset", "--quiet", "--mixed"]).map(drop)
     }
 
     /// Makes a commit of everything that is not committed, but for what is ignored or in one of the

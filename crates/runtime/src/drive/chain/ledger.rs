@@ -1,63 +1,28 @@
-//! The records of one chain, as its harness knows them.
+//! What the journal says about chains.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use autoloop_core::chain::Chain;
-use autoloop_core::provenance::{Mark, claim};
-use autoloop_core::record::{ChainSpawned, Glance, Record, print};
+use autoloop_core::record::{ChainSpawned, Glance};
 use autoloop_core::run_id::RunId;
 
 use super::{ChainScene, DriveError, chain_dir, create_dirs};
 use crate::drive::ledger::unwritable;
 use crate::drive::notebook::{Notebook, Noted};
-use crate::journal::{Append, FileJournal, Journal, NewRecord, Position};
+use crate::drive::own::{Fold, Sieve, known};
+use crate::journal::{FileJournal, Journal, Position};
 use crate::world::Disk;
 
-/// What is on record about a chain. Only its own harness adds to it.
-pub(super) struct ChainLedger<'a> {
-    scene: ChainScene<'a>,
-    chain: Chain,
-    notebook: Notebook,
-}
-
-impl<'a> ChainLedger<'a> {
-    pub(super) fn begin(scene: ChainScene<'a>, id: &str, dir: &Path) -> Result<Self, DriveError> {
-        let notebook = Notebook::begin(dir, &[], scene.world).map_err(unwritable)?;
-        Ok(ChainLedger { scene, chain: Chain::new(id), notebook })
+impl Fold for Chain {
+    fn id(&self) -> &str {
+        &self.id
     }
 
-    pub(super) fn resume(scene: ChainScene<'a>, id: &str, dir: &Path) -> Result<Self, DriveError> {
-        // What its last harness wrote may lack nothing but the newline.
-        scene.journal.repair()?;
-        let (chain, marks) = known(scene.journal, id, Noted::read(dir, &*scene.world.disk))?;
-        let notebook = Notebook::begin(dir, &marks, scene.world).map_err(unwritable)?;
-        Ok(ChainLedger { scene, chain, notebook })
-    }
-
-    pub(super) fn chain(&self) -> &Chain {
-        &self.chain
-    }
-
-    pub(super) fn into_chain(self) -> Chain {
-        self.chain
-    }
-
-    /// Appends a record of the harness, and takes it in.
-    pub(super) fn append(&mut self, record: Record) -> Result<(), DriveError> {
-        let mut line = Vec::new();
-        print(&record, &mut line);
-        let records = [NewRecord::from(record)];
-        self.notebook.note(&records).map_err(unwritable)?;
-        let how = Append { expect: None, durability: self.scene.durability };
-        self.scene.journal.append(&records, how)?;
-        self.notebook.written();
-        if let Ok(glance) = Glance::read(line.trim_ascii_end()) {
-            self.chain.apply(&glance);
-        }
-        Ok(())
+    fn apply(&mut self, record: &Glance<'_>) {
+        Chain::apply(self, record);
     }
 }
 
@@ -74,7 +39,7 @@ pub fn chain_standing(
 ) -> Result<Option<Chain>, DriveError> {
     journal.repair()?;
     let noted = Noted::read(&chain_dir(state_dir, id), disk);
-    let (chain, _) = known(journal, id, noted)?;
+    let (chain, _) = known(journal, Chain::new(id), noted)?;
     Ok(chain.start.is_some().then_some(chain))
 }
 
@@ -150,49 +115,4 @@ pub(super) fn census(scene: ChainScene<'_>) -> Result<Census, DriveError> {
     })?;
     let chains = found.into_iter().map(|(chain, _)| chain);
     Ok(Census { chains: chains.filter(|chain| chain.start.is_some()).collect(), ids })
-}
-
-/// A chain by what its harness noted, or by all that is said where nothing was noted.
-fn known(journal: &FileJournal, id: &str, noted: Noted) -> Result<(Chain, Vec<Mark>), DriveError> {
-    let mut sieve = Sieve::new(noted);
-    let (mut chain, mut marks) = (Chain::new(id), Vec::new());
-    journal.read(Position::START, &mut |line| {
-        line.records(|record| {
-            if record.run() != id {
-                return;
-            }
-            if let Some(mark) = sieve.own(record) {
-                chain.apply(record);
-                marks.push(mark);
-            }
-        });
-        ControlFlow::Continue(())
-    })?;
-    Ok((chain, marks))
-}
-
-/// Lets the records through that a harness noted, or all where it noted nothing. A copy of a record of
-/// ours is not ours: the first one is.
-struct Sieve(Option<HashMap<Mark, u32>>);
-
-impl Sieve {
-    fn new(noted: Noted) -> Sieve {
-        Sieve(match noted {
-            Noted::Nothing => None,
-            Noted::All(marks) => Some(marks.into_iter().fold(HashMap::new(), |mut left, mark| {
-                *left.entry(mark).or_default() += 1;
-                left
-            })),
-        })
-    }
-
-    /// The mark of a record of the harness.
-    fn own(&mut self, record: &Glance<'_>) -> Option<Mark> {
-        let mark = claim(record)?;
-        if let Some(left) = &mut self.0 {
-            let count = left.get_mut(&mark).filter(|count| **count > 0)?;
-            *count -= 1;
-        }
-        Some(mark)
-    }
 }

@@ -20,6 +20,7 @@ use crate::drive::bounds::{quiet_git_variable, scratch_note};
 use crate::drive::findings::Findings;
 use crate::drive::others::Others;
 use crate::drive::{Bounds, DriveError};
+use crate::git::Stand;
 use crate::permissions::{
     Confinement, Enforcement, Overlay, Reach, Rules, Scope, Scratch, Snapshot, Vault, Watched,
     probe,
@@ -40,9 +41,17 @@ pub(super) struct ReviewerBounds {
 /// What holds one reviewer.
 pub(super) struct Bound {
     overlay: Option<Overlay>,
-    snapshot: Option<(Snapshot, Others)>,
+    remembered: Option<Remembered>,
     /// Held until the reviewer has ended.
     scratch: Option<Scratch>,
+}
+
+/// A tree as it was before a review that nothing else holds.
+struct Remembered {
+    files: Snapshot,
+    /// Where the checkout stood, if there is one.
+    stand: Option<Stand>,
+    others: Others,
 }
 
 impl ReviewerBounds {
@@ -66,7 +75,7 @@ impl ReviewerBounds {
         (slot, slot_dir): (&Slot, &Path),
         drive: &SlotDrive<'_>,
     ) -> io::Result<Bound> {
-        let nothing = Bound { overlay: None, snapshot: None, scratch: None };
+        let nothing = Bound { overlay: None, remembered: None, scratch: None };
         let Some(enforcement) = self.enforcement else { return Ok(nothing) };
         // Nothing that it started may write when everything is looked at again.
         job.leftovers = Leftovers::Kill;
@@ -75,10 +84,14 @@ impl ReviewerBounds {
         match enforcement {
             Enforcement::Snapshot => {
                 let is_alone = drive.grounds.told(slot) != Ground::Shared;
-                let state_dir = &drive.loaded.files.state_dir;
-                let others = Others::before(state_dir, drive.scene.world);
-                let snapshot = is_alone.then(|| remember(&tree, drive)).transpose()?;
-                Ok(Bound { snapshot: snapshot.map(|snapshot| (snapshot, others)), ..nothing })
+                let remembered = is_alone.then(|| {
+                    Ok::<_, io::Error>(Remembered {
+                        others: Others::before(&drive.loaded.files.state_dir, drive.scene.world),
+                        stand: drive.grounds.stand(slot, slot_dir),
+                        files: remember(&tree, drive)?,
+                    })
+                });
+                Ok(Bound { remembered: remembered.transpose()?, ..nothing })
             }
             Enforcement::Landlock { .. } | Enforcement::Overlay { .. } => {
                 let scratch = Scratch::new(&token(&*drive.scene.world.entropy))?;
@@ -123,27 +136,44 @@ impl Bound {
                 Err(error) => findings.fail("what it wrote cannot be looked at", &error),
             }
         }
-        let restored = self.snapshot.map(|(snapshot, others)| {
-            // In the project itself somebody else may work; in a tree of its own nobody does.
-            let (run, state_dir) =
-                (drive.look(|slots| slots.id.clone()), &drive.loaded.files.state_dir);
-            let held_by = (Enforcement::Snapshot, drive.scene.world);
-            let is_shared =
-                slot.start.branch.is_empty() && others.were_at_work(state_dir, &run, held_by);
-            snapshot.compare_and_restore(match is_shared {
-                true => Reach::LoopFiles,
-                false => Reach::Everywhere,
-            })
-        });
-        match restored {
-            Some(Ok((restored, _))) => findings.add(&restored),
-            Some(Err(error)) => findings.fail("the tree cannot be looked at", &error),
-            None => {}
+        if let Some(remembered) = self.remembered {
+            remembered.put_back((slot, slot_dir), drive, &mut findings);
         }
         if self.scratch.is_some() {
             let _ = fs::remove_file(scratch_note(slot_dir));
         }
         findings
+    }
+}
+
+impl Remembered {
+    fn put_back(
+        self,
+        (slot, slot_dir): (&Slot, &Path),
+        drive: &SlotDrive<'_>,
+        findings: &mut Findings,
+    ) {
+        // In the project itself somebody else may work; in a tree of its own nobody does.
+        let run = drive.look(|slots| slots.id.clone());
+        let held_by = (Enforcement::Snapshot, drive.scene.world);
+        let state_dir = &drive.loaded.files.state_dir;
+        let is_shared =
+            slot.start.branch.is_empty() && self.others.were_at_work(state_dir, &run, held_by);
+        if is_shared {
+            return;
+        }
+        let moved = self.stand.map(|stand| drive.grounds.stand_at(&stand, (slot, slot_dir)));
+        match moved {
+            Some(Ok(true)) => findings.add_moved(),
+            Some(Err(error)) => {
+                findings.fail("its commits cannot be undone", &io::Error::other(error));
+            }
+            Some(Ok(false)) | None => {}
+        }
+        match self.files.compare_and_restore(Reach::Everywhere) {
+            Ok((restored, _)) => findings.add(&restored),
+            Err(error) => findings.fail("the tree cannot be looked at", &error),
+        }
     }
 }
 

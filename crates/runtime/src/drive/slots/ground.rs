@@ -8,7 +8,7 @@ use autoloop_core::record::SlotMerge;
 use autoloop_core::slot::{Review, Slot};
 
 use crate::drive::DriveError;
-use crate::git::{Brought, GitError, Offer, Repository, Tree, branch_name};
+use crate::git::{Brought, GitError, Offer, Repository, Stand, Tree, branch_name};
 use crate::project::{Loaded, Project};
 use crate::world::World;
 
@@ -148,6 +148,26 @@ impl Grounds {
             (true, true) => Ground::Shared,
             (true, false) => Ground::Alone,
         }
+    }
+
+    /// Where the checkout of a slot stands; `None` where git does not say.
+    pub(super) fn stand(&self, slot: &Slot, slot_dir: &Path) -> Option<Stand> {
+        self.tree(self.repository.as_ref()?, slot, slot_dir).ok()?.stand().ok()
+    }
+
+    /// Has it stand where it stood before, and says whether it stood elsewhere.
+    pub(super) fn stand_at(
+        &self,
+        stand: &Stand,
+        (slot, slot_dir): (&Slot, &Path),
+    ) -> Result<bool, GitError> {
+        let Some(repository) = &self.repository else { return Ok(false) };
+        let tree = self.tree(repository, slot, slot_dir)?;
+        let has_moved = tree.stand().ok().as_ref() != Some(stand);
+        if has_moved {
+            tree.stand_at(stand)?;
+        }
+        Ok(has_moved)
     }
 
     /// What a slot changed since it began.

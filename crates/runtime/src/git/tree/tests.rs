@@ -72,6 +72,22 @@ fn work_is_found_wherever_somebody_went() {
 }
 
 #[test]
+fn a_tree_is_put_back_to_where_it_stood() {
+    let scene = Scene::new();
+    let (repository, tree, base) = tree(&scene);
+    let stood = tree.stand().unwrap();
+    scene.write("state/tree/new", "x");
+    scene.git_in(tree.dir(), &["add", "-A"]);
+    scene.git_in(tree.dir(), &["commit", "-q", "-m", "sneaked in"]);
+    scene.git_in(tree.dir(), &["checkout", "-q", "--detach"]);
+    assert_ne!(tree.stand().unwrap(), stood);
+    tree.stand_at(&stood).unwrap();
+    assert_eq!(tree.stand().unwrap(), stood);
+    assert_eq!(repository.tip("autoloop/x").unwrap(), Some(base));
+    assert_eq!(scene.git_in(tree.dir(), &["status", "--porcelain"]), "?? new");
+}
+
+#[test]
 fn an_unfinished_merge_is_told_and_kept() {
     let scene = Scene::new();
     let (_, tree, base) = tree(&scene);
