@@ -22,6 +22,7 @@ use autoloop_core::run_id::RunId;
 
 use self::ledger::ChainLedger;
 use super::iteration::millis;
+use super::notebook::Notebook;
 use super::{DriveError, create_dirs, lock_run, run_dir, standing};
 use crate::journal::{Durability, FileJournal};
 use crate::project::{LoadError, read_text};
@@ -106,6 +107,11 @@ impl<'a> ChainDrive<'a> {
     /// When another process drives a chain of this id, or its files cannot be written.
     pub fn begin(scene: ChainScene<'a>, id: &RunId, start: ChainStart) -> Result<Self, DriveError> {
         let (dir, lock) = lock(&scene, id.as_str())?;
+        // A chain that a run asked for was noted when it was granted; any other is begun by whoever made
+        // its directory, unless a run was granted this very id in between.
+        if start.parent_id.is_none() && Notebook::is_there(&dir, &*scene.world.disk) {
+            return Err(DriveError::BusyChain { chain: id.as_str().to_owned(), holder: None });
+        }
         let ledger = ChainLedger::begin(scene, id.as_str(), &dir)?;
         Ok(ChainDrive { scene, ledger, start, _lock: lock })
     }

@@ -54,6 +54,11 @@ impl Noted {
 }
 
 impl Notebook {
+    /// Whether somebody began one.
+    pub(super) fn is_there(run_dir: &Path, disk: &dyn Disk) -> bool {
+        disk.stat(&path(run_dir)).is_ok()
+    }
+
     /// Begins a notebook with marks that are known already.
     pub(super) fn begin(
         run_dir: &Path,

@@ -10,7 +10,7 @@ use autoloop_core::provenance::{Mark, claim};
 use autoloop_core::record::{ChainSpawned, Glance, Record, print};
 use autoloop_core::run_id::RunId;
 
-use super::{ChainScene, DriveError, chain_dir, create_dirs};
+use super::{ChainScene, DriveError, chain_dir, create_dirs, run_dir};
 use crate::drive::ledger::unwritable;
 use crate::drive::notebook::{Notebook, Noted};
 use crate::journal::{Append, FileJournal, Journal, NewRecord, Position};
@@ -116,6 +116,12 @@ pub(super) fn reserve(scene: ChainScene<'_>, spawned: &ChainSpawned) -> Result<(
     let dir = chain_dir(scene.state_dir, &spawned.chain_id);
     create_dirs(&dir, scene.world)?;
     Notebook::begin(&dir, &[], scene.world).map(drop).map_err(unwritable)
+}
+
+/// Whether somebody has an id by now, be it that a run of this name is about to begin.
+pub(super) fn is_taken(scene: ChainScene<'_>, id: &str) -> Result<bool, DriveError> {
+    let is_run = scene.world.disk.stat(&run_dir(scene.state_dir, id)?).is_ok();
+    Ok(is_run || census(scene)?.ids.contains(id))
 }
 
 /// Counts chains and runs.
