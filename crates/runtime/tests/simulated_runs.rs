@@ -35,7 +35,7 @@
 //! Some runs cannot come to the same, and are only judged. An agent that changes who follows whom, or
 //! when there are reviews, and is then cut off, is started again under its own new rules. One that fails
 //! while a person interrupts the run is taken to have failed because of that. A step of a chain that
-//! failed is tried again when the chain is taken up, and its budget begins anew. With `journal.sync =
+//! failed is tried again when the chain is taken up, and what is done again takes its time. With `journal.sync =
 //! "never"` a power cut may undo iterations whose edits to files it does not undo. And an iteration
 //! during which a stranger forges records is not trusted as one that was left alone.
 

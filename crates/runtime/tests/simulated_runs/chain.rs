@@ -13,6 +13,8 @@ pub(crate) struct ChainJudge {
     is_returning: bool,
     steps: Vec<Step>,
     spent_ms: u64,
+    /// How long the step under way was at work before it was cut off.
+    cut_off_ms: u64,
     pub(crate) outcome: Option<String>,
     /// Whether it was taken up in a way that gives it more than it would have had.
     pub(crate) was_favoured: bool,
@@ -41,6 +43,7 @@ impl ChainJudge {
             is_returning: false,
             steps: Vec::new(),
             spent_ms: 0,
+            cut_off_ms: 0,
             outcome: None,
             was_favoured: false,
         }
@@ -146,13 +149,14 @@ impl ChainJudge {
         }
     }
 
-    /// What failed is tried again. What was spent stays spent, but for the time of what was cut off.
+    /// What failed is tried again. What was spent stays spent, also by what was cut off.
     fn taken_up(&mut self, field: Field<'_>) {
         self.is_returning = false;
         let well =
             self.steps.iter().take_while(|step| step.stop_reason.as_deref().is_some_and(is_well));
         assert_eq!(field("resumed_from_step"), (well.count() + 1).to_string());
         assert_eq!(field("previous_outcome"), "");
+        self.cut_off_ms += field("elapsed_ms").parse::<u64>().unwrap_or_default();
         self.was_favoured |= self.outline.budget_ms.is_some();
         for step in &mut self.steps {
             let was = step.stop_reason.take();
@@ -186,6 +190,7 @@ impl ChainJudge {
         assert_eq!(runs.get(&step.run).and_then(Judge::stop_reason), Some(&*reason));
         step.stop_reason = Some(reason);
         self.spent_ms += field("elapsed_ms").parse::<u64>().unwrap();
+        self.spent_ms += std::mem::take(&mut self.cut_off_ms);
         assert_eq!(field("step"), self.steps.len().to_string());
     }
 }

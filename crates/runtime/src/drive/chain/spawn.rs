@@ -186,7 +186,8 @@ impl<'a> Drive<'a> {
     }
 
     fn chain_ended(&mut self, chain: &Chain) -> Result<(), DriveError> {
-        let reports = reports::read(self.ledger.journal(), chain.steps.iter())?;
+        let scene = self.chain_scene(&self.loaded.files.state_dir, Budget::default());
+        let reports = reports::read(scene, chain.steps.iter())?;
         let finish = ChainSpawnFinish {
             chain_id: chain.id.clone(),
             outcome: chain.outcome.clone().unwrap_or_default(),
