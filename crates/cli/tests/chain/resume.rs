@@ -175,3 +175,20 @@ fn the_time_of_a_step_that_was_cut_off_is_kept() {
     let spent: u64 = sandbox.fields("chain.resume", "elapsed_ms")[0].parse().unwrap();
     assert!(spent >= 100, "{spent} ms");
 }
+
+/// Without its notes a harness would believe whatever somebody forged.
+#[test]
+fn nothing_goes_on_without_the_notes_that_it_has() {
+    let sandbox = project("exit 7", BOTH);
+    let counter = "core.run_id_format=counter";
+    assert_eq!(sandbox.run(&["chain", "run", "both", "--set", counter]).code, Some(1));
+    let notes = sandbox.path(".autoloop/chains/run-1/own-records");
+    // A link to itself cannot be read by anybody.
+    fs::remove_file(&notes).unwrap();
+    std::os::unix::fs::symlink(&notes, &notes).unwrap();
+    assert_snapshot!(sandbox.run(&["chain", "run", "--resume=run-1"]), @"
+    exit 2
+    --- stderr
+    autoloop: cannot read [DIR]/.autoloop/chains/run-1/own-records: Too many levels of symbolic links (os error 40)
+    ");
+}

@@ -32,7 +32,7 @@ impl<'a> ChainLedger<'a> {
     pub(super) fn resume(scene: ChainScene<'a>, id: &str, dir: &Path) -> Result<Self, DriveError> {
         // What its last harness wrote may lack nothing but the newline.
         scene.journal.repair()?;
-        let (chain, marks) = known(scene.journal, id, Noted::read(dir, &*scene.world.disk))?;
+        let (chain, marks) = known(scene.journal, id, Noted::read(dir, &*scene.world.disk)?)?;
         let notebook = Notebook::begin(dir, &marks, scene.world).map_err(unwritable)?;
         Ok(ChainLedger { scene, chain, notebook })
     }
@@ -73,7 +73,7 @@ pub fn chain_standing(
     (id, disk): (&str, &dyn Disk),
 ) -> Result<Option<Chain>, DriveError> {
     journal.repair()?;
-    let noted = Noted::read(&chain_dir(state_dir, id), disk);
+    let noted = Noted::read(&chain_dir(state_dir, id), disk)?;
     let (chain, _) = known(journal, id, noted)?;
     Ok(chain.start.is_some().then_some(chain))
 }
@@ -129,6 +129,7 @@ pub(super) fn census(scene: ChainScene<'_>) -> Result<Census, DriveError> {
     let mut found: Vec<(Chain, Sieve)> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     let mut ids = HashSet::new();
+    let mut unreadable = None;
     scene.journal.read(Position::START, &mut |line| {
         line.records(|record| {
             let id = record.run();
@@ -142,8 +143,12 @@ pub(super) fn census(scene: ChainScene<'_>) -> Result<Census, DriveError> {
             let place = *places.entry(id.clone().into_owned()).or_insert_with(|| {
                 let noted = match RunId::is_safe(&id) {
                     true => Noted::read(&chain_dir(scene.state_dir, &id), &*scene.world.disk),
-                    false => Noted::Nothing,
+                    false => Ok(Noted::Nothing),
                 };
+                let noted = noted.unwrap_or_else(|error| {
+                    unreadable.get_or_insert(error);
+                    Noted::Nothing
+                });
                 found.push((Chain::new(id), Sieve::new(noted)));
                 found.len() - 1
             });
@@ -154,6 +159,9 @@ pub(super) fn census(scene: ChainScene<'_>) -> Result<Census, DriveError> {
         });
         ControlFlow::Continue(())
     })?;
+    if let Some(error) = unreadable {
+        return Err(error.into());
+    }
     let chains = found.into_iter().map(|(chain, _)| chain);
     Ok(Census { chains: chains.filter(|chain| chain.start.is_some()).collect(), ids })
 }

@@ -51,7 +51,7 @@ fn gather<'a>(scene: ChainScene<'_>, step: &'a ChainStep) -> Result<Gathered<'a>
         let (run, scratchpad) = (Run::new(""), Scratchpad::default());
         return Ok(Gathered { step, run, scratchpad, coordination });
     };
-    let noted = Noted::read(&run_dir(scene.state_dir, id)?, &*scene.world.disk);
+    let noted = Noted::read(&run_dir(scene.state_dir, id)?, &*scene.world.disk)?;
     let Known { run, scratchpad, .. } = Known::read(scene.journal, id, noted)?;
     Ok(Gathered { step, run, scratchpad, coordination })
 }
