@@ -95,7 +95,7 @@ use trouble::{Blow, Trouble};
 const SEEDS: u64 = 2_500;
 const SEEDS_WITH_WAVES: u64 = 1_150;
 const SEEDS_OF_CHAINS: u64 = 520;
-const SEEDS_WITH_SPAWNS: u64 = 160;
+const SEEDS_WITH_SPAWNS: u64 = 130;
 /// What was seen.
 #[derive(Debug, Default)]
 struct Tally {

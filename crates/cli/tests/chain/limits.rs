@@ -2,6 +2,7 @@
 //! goes on.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+use std::fs::File;
 use std::process::Stdio;
 
 use autoloop_testkit::Sandbox;
@@ -252,4 +253,15 @@ fn a_replay_starts_no_chains() {
         output.stderr.contains("starts no chains") || output.stdout.contains("starts no chains"),
         "{output}"
     );
+}
+
+/// The same with certainty: somebody is about to take the id.
+#[test]
+fn an_id_that_somebody_is_about_to_take_is_his() {
+    let sandbox = project(&asking("$T emit chain.spawn 'steps=one; chain_id=mine;'", DONE), "");
+    sandbox.write(".autoloop/chains/mine/lock", "");
+    let lock = File::open(sandbox.path(".autoloop/chains/mine/lock")).unwrap();
+    lock.lock().unwrap();
+    complete(&sandbox);
+    assert_eq!((count(&sandbox, "chain.start"), reasons(&sandbox)), (0, vec!["used_id".into()]));
 }

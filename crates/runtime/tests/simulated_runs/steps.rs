@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use autoloop_core::chain::{Chain, Definitions, StepDefinition};
+use autoloop_core::chain::{Budget, Chain, Definitions, StepDefinition};
+use autoloop_core::record::ChainStart;
 use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 use autoloop_runtime::drive::{
@@ -13,6 +14,7 @@ use autoloop_runtime::journal::{Durability, FileJournal};
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::Project;
 use autoloop_runtime::world::World;
+use autoloop_testkit::{Seed, SimWorld};
 
 use crate::agent::PATIENCE;
 use crate::chained::Chained;
@@ -165,4 +167,22 @@ impl Steps for Walk<'_> {
     fn resume(&mut self, _: u64, run: &str) -> Result<Run, DriveError> {
         self.ground.run(run, Known::Begun, &self.objective)
     }
+}
+
+/// Whoever begins a chain of an id that a run was granted meanwhile would take it from the run.
+#[test]
+fn a_chain_begins_once() {
+    let world = SimWorld::new(Seed(0)).world();
+    let journal = FileJournal::new(JOURNAL, &world, PATIENCE);
+    let scene = ChainScene {
+        world: &world,
+        journal: &journal,
+        state_dir: STATE.as_ref(),
+        budget: Budget::default(),
+        durability: Durability::Synced,
+    };
+    let begin = || ChainDrive::begin(scene, &RunId::new("c"), ChainStart::default());
+    assert!(begin().is_ok());
+    let again = begin().err().expect("it was begun");
+    assert_eq!(again.to_string(), "chain 'c' is being driven by another process");
 }
