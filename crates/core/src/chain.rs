@@ -26,6 +26,7 @@ use crate::record::{
     ChainComplete, ChainResume, ChainStart, ChainStepFinish, ChainStepStart, Glance,
 };
 use crate::run::{Run, ended_well};
+use crate::stamp::Stamp;
 
 /// What a chain has come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,8 +54,10 @@ pub struct ChainStep {
     pub run: Option<String>,
     /// How it ended; `None` while it is under way.
     pub stop_reason: Option<String>,
-    /// How long its harness was at it.
+    /// How long its harness was at it, with what it took before it failed and was taken up again.
     pub elapsed_ms: u64,
+    /// How long it was at work before it was cut off, while it is under way again.
+    pub cut_off_ms: u64,
     /// Why it could not begin, if it could not.
     pub detail: Option<String>,
     /// The files that changed meanwhile, one a line, if that is known.
@@ -130,7 +133,7 @@ pub fn next_step(chain: &Chain, budget: &Budget) -> Next {
     let is_open = |number: &u64| !chain.has_ended(*number);
     match (1..=names(start).count() as u64).find(is_open) {
         None => Next::Complete(Outcome::AllStepsComplete),
-        Some(_) if chain.spent_ms() >= budget.max_runtime_ms => {
+        Some(number) if chain.spent_before(number) >= budget.max_runtime_ms => {
             Next::Complete(Outcome::BudgetExceeded)
         }
         Some(number) => Next::Step(number),
@@ -171,9 +174,15 @@ impl Chain {
         1 + (1..=self.steps.len() as u64).take_while(ended_well).count() as u64
     }
 
-    /// How long the steps took that ended.
+    /// How long the steps took that ended, and those that were cut off until then.
     pub fn spent_ms(&self) -> u64 {
-        self.steps.iter().fold(0, |sum, step| sum.saturating_add(step.elapsed_ms))
+        let spent = |step: &ChainStep| step.elapsed_ms.saturating_add(step.cut_off_ms);
+        self.steps.iter().fold(0, |sum, step| sum.saturating_add(spent(step)))
+    }
+
+    /// The same without what a step took that goes on where it was cut off: it is under way.
+    fn spent_before(&self, number: u64) -> u64 {
+        self.spent_ms().saturating_sub(self.step(number).map_or(0, |step| step.cut_off_ms))
     }
 
     /// The run that asked for it, if one did.
@@ -189,6 +198,14 @@ impl Chain {
     /// Whether it was cut off or interrupted, or is under way: its records cannot tell which.
     pub fn is_unfinished(&self) -> bool {
         self.start.is_some() && self.outcome.is_none()
+    }
+
+    /// How long the step that is under way was at work since the chain was heard of last, if its run was
+    /// heard of then; both as written.
+    pub fn cut_off_after_ms(&self, run_heard_of: &str) -> Option<u64> {
+        let millis = |text: &str| text.parse::<Stamp>().ok().map(Stamp::millis);
+        let took = millis(run_heard_of)?.saturating_sub(millis(&self.times.1)?);
+        Some(u64::try_from(took).unwrap_or_default())
     }
 
     fn has_ended(&self, number: u64) -> bool {
@@ -232,21 +249,26 @@ impl Chain {
                 if step.stop_reason.is_none() {
                     step.preset = text("preset");
                     step.stop_reason = Some(text("stop_reason"));
-                    step.elapsed_ms = step.elapsed_ms.saturating_add(number("elapsed_ms"));
+                    let took =
+                        number("elapsed_ms").saturating_add(std::mem::take(&mut step.cut_off_ms));
+                    step.elapsed_ms = step.elapsed_ms.saturating_add(took);
                     step.detail = maybe("detail");
                     step.files = maybe("files");
                 }
             }
             ChainComplete::TOPIC => self.outcome = Some(text("outcome")),
-            ChainResume::TOPIC => self.taken_up(),
+            ChainResume::TOPIC => self.taken_up(number("elapsed_ms")),
             _ => {}
         }
     }
 
     /// A step that failed is tried again. What was spent so far stays spent: a limit that going on would
     /// lift is none.
-    fn taken_up(&mut self) {
+    fn taken_up(&mut self, cut_off_after_ms: u64) {
         self.outcome = None;
+        if let Some(step) = self.steps.iter_mut().find(|step| step.stop_reason.is_none()) {
+            step.cut_off_ms = step.cut_off_ms.saturating_add(cut_off_after_ms);
+        }
         for step in &mut self.steps {
             step.stop_reason = step.stop_reason.take().filter(|reason| ended_well(reason));
         }

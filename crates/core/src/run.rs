@@ -9,7 +9,8 @@ pub use save::Runs;
 
 use std::collections::BTreeSet;
 
-use crate::chain::spawn::{self, Spawns};
+use crate::chain::spawn::{self, Asker, Spawns};
+use crate::config::BackendKind;
 use crate::provenance::claim;
 use crate::record::{
     BackendFinish, BackendStart, ChainInvalid, ChainSpawned, EventInvalid, Glance, IterationFinish,
@@ -101,6 +102,8 @@ pub struct Turn {
     pub opening_event: String,
     /// The refusal that its prompt told of.
     pub opening_backpressure: Option<EventInvalid>,
+    /// Whether its agent only says again what was said in another run.
+    pub replayed: bool,
     /// The events that were emitted in it and not withdrawn, in order.
     pub events: Vec<String>,
     /// The waves that were asked for in it.
@@ -223,7 +226,9 @@ impl Run {
                     ..Turn::default()
                 };
             }
-            BackendStart::TOPIC => {}
+            BackendStart::TOPIC => {
+                self.turn.replayed = text("backend_kind") == BackendKind::Replay.name();
+            }
             BackendFinish::TOPIC | IterationFinish::TOPIC => self.ended_turn(record, iteration),
             ReviewStart::TOPIC => {
                 self.stage = Stage::Reviewing;
@@ -327,8 +332,13 @@ impl Run {
     /// A chain is considered between iterations, and what nobody waits for any more is bookkeeping.
     fn asked_for_a_chain(&mut self, payload: &str) {
         match self.stage {
-            Stage::Iterating => self.turn.asked.push(spawn::Request::new(payload, false)),
-            Stage::Reviewing => self.spawns.requests.push(spawn::Request::new(payload, true)),
+            Stage::Iterating => {
+                let asker = if self.turn.replayed { Asker::Replay } else { Asker::Agent };
+                self.turn.asked.push(spawn::Request::new(payload, asker));
+            }
+            Stage::Reviewing => {
+                self.spawns.requests.push(spawn::Request::new(payload, Asker::Review));
+            }
             Stage::New | Stage::Between | Stage::Ended(_) => {}
         }
     }

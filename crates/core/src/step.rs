@@ -93,6 +93,8 @@ fn before_going_on(run: &Run, rules: &Rules, topology: &Topology) -> Option<Step
     let chain = || spawn::next(run).map(Step::Chain);
     let wave = || wave::next(run, rules.max_branches, topology).map(Step::Wave);
     match verdict(run, rules) {
+        // A chain that was granted is carried out, whatever the rules say by now: nobody else would.
+        Some(_) if run.spawns.open.is_some() => chain(),
         Some(end) => Some(spawn::at_the_end(run).map_or(end, Step::Chain)),
         None => chain().or_else(wave),
     }

@@ -132,7 +132,7 @@ system_events! {
     wave_failed: WaveFailed { wave_id, failed_branches }
     wave_invalid: WaveInvalid { trigger_topic, reason, active_wave_id, opening_recent_event }
     chain_start: ChainStart { name, steps, step_count, objective, parent_id }
-    chain_resume: ChainResume { resumed_from_step, previous_outcome }
+    chain_resume: ChainResume { resumed_from_step, previous_outcome, elapsed_ms }
     chain_step_start: ChainStepStart { step, preset, preset_dir, work_dir, run_id }
     chain_step_finish: ChainStepFinish { step, preset, stop_reason, elapsed_ms, detail, files }
     chain_complete: ChainComplete { name, steps_completed, outcome }

@@ -4,12 +4,12 @@
 //! and kills at any byte, call and sync, full disks, failing calls, short writes, interruptions, and
 //! others who write to the journal meanwhile. Agents talk, through the door and past it, leave torn
 //! lines, forge, remember, edit the files of the loop or break them, fail, hang, and are lost. Some ask
-//! for waves, well or badly, and some loops are the steps of a chain.
+//! for waves or chains, well or badly, and some loops are the steps of a chain.
 //!
 //! After every call to the disk a [witness](witness) looks at the journal and has each record that is
 //! new [judged](judge), by a model of the rules that shares nothing with the driver: it may stand where
 //! it stands, and it says what is so. The rules [of waves](wave), [of chains](chain) and
-//! [between runs](family) are files of their own. No agent is started before that is on the disk for
+//! [between runs](family) are files of their own, and so are those of [chains that runs ask for](spawns). No agent is started before that is on the disk for
 //! good. A harness that dies is followed by another one, until the run has ended.
 //!
 //! # What is the same
@@ -24,7 +24,7 @@
 //! - before which iterations there was a review,
 //! - the events that were seen, and the one that routes,
 //! - how the branches of each wave ended, and each branch by all of this,
-//! - how the chain ended, and each of its steps by all of this,
+//! - how the chain ended, or those that were asked for, and each of the steps by all of this,
 //! - what is remembered.
 //!
 //! The journals differ. An iteration that was cut off stands there twice, and what it had said before
@@ -35,7 +35,7 @@
 //! Some runs cannot come to the same, and are only judged. An agent that changes who follows whom, or
 //! when there are reviews, and is then cut off, is started again under its own new rules. One that fails
 //! while a person interrupts the run is taken to have failed because of that. A step of a chain that
-//! failed is tried again when the chain is taken up, and its budget begins anew. With `journal.sync =
+//! failed is tried again when the chain is taken up, and what is done again takes its time. With `journal.sync =
 //! "never"` a power cut may undo iterations whose edits to files it does not undo. And an iteration
 //! during which a stranger forges records is not trusted as one that was left alone.
 
@@ -63,14 +63,20 @@ mod play;
 mod rules;
 #[path = "simulated_runs/setup.rs"]
 mod setup;
+#[path = "simulated_runs/spawns.rs"]
+mod spawns;
 #[path = "simulated_runs/steps.rs"]
 mod steps;
 #[path = "simulated_runs/story.rs"]
 mod story;
+#[path = "simulated_runs/terms.rs"]
+mod terms;
 #[path = "simulated_runs/trouble.rs"]
 mod trouble;
 #[path = "simulated_runs/wave.rs"]
 mod wave;
+#[path = "simulated_runs/wish.rs"]
+mod wish;
 #[path = "simulated_runs/witness.rs"]
 mod witness;
 
@@ -89,6 +95,7 @@ use trouble::{Blow, Trouble};
 const SEEDS: u64 = 2_500;
 const SEEDS_WITH_WAVES: u64 = 1_150;
 const SEEDS_OF_CHAINS: u64 = 520;
+const SEEDS_WITH_SPAWNS: u64 = 130;
 /// What was seen.
 #[derive(Debug, Default)]
 struct Tally {
@@ -96,6 +103,8 @@ struct Tally {
     /// How many of them had waves, and how many waves that were.
     with_waves: u64,
     waves: u64,
+    /// How many chains came back to the runs that asked for them.
+    spawned: u64,
     /// How many runs were parts of others.
     parts: u64,
     cuts: u64,
@@ -110,6 +119,7 @@ impl Tally {
         let waves = played.tale.waves();
         self.waves += waves;
         self.with_waves += u64::from(waves > 0);
+        self.spawned += played.tale.chains();
         self.parts += played.tale.runs() - 1;
         self.cuts += played.cuts;
         self.records += played.records;
@@ -171,6 +181,16 @@ fn a_chain_that_was_cut_off_ends_like_one_that_was_not() {
     }
 }
 
+#[test]
+fn a_run_that_waited_for_a_chain_ends_as_if_nothing_had_been() {
+    let tally = tally("spawns", SEEDS_WITH_SPAWNS, Setup::with_spawns);
+    if all_seeds_run() {
+        assert!(tally.spawned >= SEEDS_WITH_SPAWNS, "{tally:?}");
+        assert!(tally.cuts >= SEEDS_WITH_SPAWNS, "{tally:?}");
+        assert!(tally.comparable * 10 >= tally.runs * 7, "{tally:?}");
+    }
+}
+
 /// Seeds that found something that was wrong.
 #[test]
 fn what_was_found_once_stays_right() {
@@ -209,7 +229,7 @@ fn a_promise_in_a_long_output_is_kept_over_a_crash() {
 #[test]
 fn a_seed_gives_the_same_bytes_twice() {
     simulate_at_once("bytes", 50, |seed, _| {
-        for any in [Setup::any, Setup::with_waves, Setup::with_chain] {
+        for any in [Setup::any, Setup::with_waves, Setup::with_chain, Setup::with_spawns] {
             let bytes = || {
                 let mut dice = seed.dice();
                 both(&any(seed, &mut dice), &mut dice).map(|run| (run.journal, run.memory))

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 pub(super) use self::report::Manner;
 pub(super) use self::run::run_listed;
-pub(super) use self::spawn::Spawner;
+pub(super) use self::spawn::{Spawner, limits};
 
 /// Run several loops, one after another.
 ///

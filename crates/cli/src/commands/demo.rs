@@ -44,7 +44,8 @@ fn play(stage: &Stage, world: &World) -> Result<Ended, Failure> {
         .map_err(|error| Failure::failed(format!("cannot find the project: {error}")))?;
     let seed = RunIdSeed { random: world.entropy.number(), now: world.clock.now(), runs_so_far: 0 };
     let id = RunIdFormat::Human.make(&seed, &|_| false);
-    let errand = Errand { project, run: Which::New { id, objective: None }, claimed: None };
+    let errand =
+        Errand { project, run: Which::New { id, objective: None }, claimed: None, limits: None };
     // Whatever there is to tell is in the journal afterwards.
     run::carry_out(&errand, world, &mut |_| {})
 }

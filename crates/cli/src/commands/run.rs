@@ -166,6 +166,7 @@ pub(super) fn drive(
     let spawner = chain::Spawner {
         dir: errand.project.dir.clone(),
         overrides: errand.project.overrides.clone(),
+        limits: errand.limits.unwrap_or_else(|| chain::limits(&errand.project.dir, world)),
         world,
         interrupts,
     };

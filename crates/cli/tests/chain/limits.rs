@@ -2,7 +2,11 @@
 //! goes on.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+use std::fs::File;
+use std::process::Stdio;
+
 use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::Reaped;
 use insta::assert_snapshot;
 
 use crate::chains::{BOTH, asking, complete, count, project, prompts};
@@ -175,4 +179,89 @@ fn forged_records_start_and_end_nothing() {
     complete(&sandbox);
     assert_eq!(sandbox.fields("chain.step.finish", "step"), ["1", "2"]);
     assert_eq!(count(&sandbox, "chain.spawn.finish"), 1);
+}
+
+/// What an agent makes of the file may lower the limits, and lifts none.
+#[test]
+fn an_agent_cannot_raise_its_own_limits() {
+    let raise = "printf '[budget]\\nmax_children = 9\\nmax_depth = 9\\n' > chains.toml";
+    let twice = "for s in one two; do $T emit chain.spawn \"steps=$s;\"; done";
+    let sandbox =
+        project(&asking(&format!("{raise}; {twice}"), DONE), "[budget]\nmax_children = 1\n");
+    complete(&sandbox);
+    assert_eq!(reasons(&sandbox), ["max_children"]);
+
+    // A step of the chain that was asked for is bound by what its run was.
+    let step =
+        format!("[ $N = 1 ] && {{ {raise}; exec $T emit chain.spawn 'steps=two;'; }}; {DONE}");
+    let spawn = "$T emit chain.spawn 'steps=one;'";
+    let sandbox = project(&asking(spawn, &step), "[budget]\nmax_depth = 1\n");
+    complete(&sandbox);
+    assert_eq!((count(&sandbox, "chain.start"), reasons(&sandbox)), (1, vec!["max_depth".into()]));
+
+    // And so is a step of a chain that a person started, by what held then.
+    let step = format!("case $L in one) {raise};; *) [ $N = 1 ] && exec {spawn};; esac; {DONE}");
+    let sandbox = project(&step, &format!("{BOTH}[budget]\nmax_children = 0\n"));
+    assert_eq!(sandbox.run(&["chain", "run", "both"]).code, Some(0));
+    assert_eq!(reasons(&sandbox), ["off"]);
+
+    let lower = "printf '[budget]\\nmax_children = 1\\n' > chains.toml";
+    let sandbox = project(&asking(&format!("{lower}; {twice}"), DONE), "");
+    complete(&sandbox);
+    assert_eq!(reasons(&sandbox), ["max_children"]);
+}
+
+/// Two runs want one id at the same moment: each waits in its first turn until the other is there.
+#[test]
+fn of_two_runs_that_want_one_id_only_one_gets_it() {
+    let meet =
+        "touch here-$AUTOLOOP_RUN_ID; until [ $(ls here-* | wc -l) = 2 ]; do sleep 0.01; done";
+    let ask = "$T emit chain.spawn 'steps=one; chain_id=mine;'";
+    let sandbox = project(&asking(&format!("{meet}; {ask}"), DONE), "");
+    let start = || {
+        let mut command = sandbox.command();
+        command.args(["run", ".", "ship it"]).stdout(Stdio::null()).stderr(Stdio::null());
+        Reaped::start(command)
+    };
+    for mut run in [start(), start()] {
+        assert_eq!(run.0.wait().unwrap().code(), Some(0), "{}", sandbox.story());
+    }
+    assert_eq!(sandbox.fields("chain.start", "run"), ["mine"]);
+    assert_eq!(sandbox.fields("chain.spawn.finish", "outcome"), ["all_steps_complete"]);
+    assert_eq!(reasons(&sandbox), ["used_id"]);
+}
+
+#[test]
+fn a_run_that_is_about_to_begin_keeps_its_id() {
+    let ask = "mkdir .autoloop/runs/mine; $T emit chain.spawn 'steps=one; chain_id=mine;'";
+    assert_snapshot!(refused(ask, ""), @"used_id: The last event was refused: the chain was not started: there is a chain or a run with the id 'mine' already; choose another, or none");
+}
+
+/// A replay costs nothing, so it may not start agents that do.
+#[test]
+fn a_replay_starts_no_chains() {
+    let sandbox = project(&asking("$T emit chain.spawn 'steps=one;'", DONE), "");
+    complete(&sandbox);
+    let replay =
+        ["--set", "backend.kind=replay", "--set", "backend.command=.autoloop/journal.jsonl"];
+    let again =
+        [&["run", ".", "ship it", "--set", "backend.args=[\"run-1\"]"][..], &replay].concat();
+    let output = sandbox.run(&again);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!((count(&sandbox, "chain.start"), reasons(&sandbox)), (1, vec!["replayed".into()]));
+    assert!(
+        output.stderr.contains("starts no chains") || output.stdout.contains("starts no chains"),
+        "{output}"
+    );
+}
+
+/// The same with certainty: somebody is about to take the id.
+#[test]
+fn an_id_that_somebody_is_about_to_take_is_his() {
+    let sandbox = project(&asking("$T emit chain.spawn 'steps=one; chain_id=mine;'", DONE), "");
+    sandbox.write(".autoloop/chains/mine/lock", "");
+    let lock = File::open(sandbox.path(".autoloop/chains/mine/lock")).unwrap();
+    lock.lock().unwrap();
+    complete(&sandbox);
+    assert_eq!((count(&sandbox, "chain.start"), reasons(&sandbox)), (0, vec!["used_id".into()]));
 }

@@ -122,6 +122,22 @@ impl Default for Budget {
     }
 }
 
+impl Budget {
+    /// The stricter of two, limit by limit.
+    #[must_use]
+    pub fn within(self, other: Budget) -> Budget {
+        Budget {
+            max_depth: self.max_depth.min(other.max_depth),
+            max_steps: self.max_steps.min(other.max_steps),
+            max_runtime_ms: self.max_runtime_ms.min(other.max_runtime_ms),
+            max_children: self.max_children.min(other.max_children),
+            max_consecutive_failures: self
+                .max_consecutive_failures
+                .min(other.max_consecutive_failures),
+        }
+    }
+}
+
 /// All chains of a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definitions {

@@ -1,7 +1,7 @@
 //! Why a chain that an agent asks for cannot be.
 
 use super::define::Fault;
-use super::spawn::{LONGEST_REQUEST, Request};
+use super::spawn::{Asker, LONGEST_REQUEST, Request};
 use crate::excerpt::{clip, one_line};
 use crate::record::{ChainInvalid, ChainSpawned};
 use crate::run::Run;
@@ -15,6 +15,9 @@ pub enum Refusal {
     /// A metareview asked.
     #[error("a metareview starts no chains")]
     InReview,
+    /// An agent of another run had asked, and is replayed.
+    #[error("a replay says what was said and starts no agents, so it starts no chains")]
+    Replayed,
     /// A branch asked.
     #[error("a branch of a wave starts no chains; say in your answer what should follow")]
     InBranch,
@@ -82,9 +85,10 @@ impl Refusal {
     /// Why nothing can come of a request, whatever it asks for, if nothing can.
     pub(super) fn for_anything(run: &Run, request: &Request) -> Option<Refusal> {
         let is_branch = run.start.as_ref().is_some_and(|start| start.parent.is_some());
-        match request.in_review {
-            true => Some(Refusal::InReview),
-            false => is_branch.then_some(Refusal::InBranch),
+        match request.asker {
+            Asker::Review => Some(Refusal::InReview),
+            Asker::Replay => Some(Refusal::Replayed),
+            Asker::Agent => is_branch.then_some(Refusal::InBranch),
         }
     }
 
@@ -92,6 +96,7 @@ impl Refusal {
     pub fn reason(&self) -> &'static str {
         match self {
             Refusal::InReview => "in_review",
+            Refusal::Replayed => "replayed",
             Refusal::InBranch => "in_branch",
             Refusal::RunEnds => "run_ends",
             Refusal::Off => "off",

@@ -1,6 +1,6 @@
 //! The chains of a run, as bytes that can be kept.
 
-use super::spawn::{Request, Returned, Spawns};
+use super::spawn::{Asker, Request, Returned, Spawns};
 use crate::excerpt::Shortened;
 use crate::record::ChainSpawned;
 use crate::view::bytes::{Taker, put_number, put_text};
@@ -54,16 +54,20 @@ fn load_returned(taker: &mut Taker<'_>) -> Option<Returned> {
 
 pub(crate) fn save_asked(requests: &[Request], out: &mut Vec<u8>) {
     put_number(requests.len() as u64, out);
-    for Request { payload, in_review } in requests {
+    for Request { payload, asker } in requests {
         put_text(payload, out);
-        put_number((*in_review).into(), out);
+        put_number(*asker as u64, out);
     }
 }
 
 pub(crate) fn load_asked(taker: &mut Taker<'_>) -> Option<Vec<Request>> {
     (0..taker.count()?)
         .map(|_| {
-            Some(Request { payload: taker.text()?.to_owned(), in_review: taker.number()? == 1 })
+            let payload = taker.text()?.to_owned();
+            let askers = [Asker::Agent, Asker::Replay, Asker::Review];
+            let number = taker.number()?;
+            let asker = askers.into_iter().find(|asker| *asker as u64 == number)?;
+            Some(Request { payload, asker })
         })
         .collect()
 }

@@ -21,14 +21,26 @@ pub const LONGEST_REQUEST: usize = 10_000;
 pub struct Request {
     /// What was said; of more than is looked at, only that it is more.
     pub payload: String,
-    /// Whether a metareview asked.
-    pub in_review: bool,
+    /// Who asked.
+    pub asker: Asker,
+}
+
+/// Who asks for a chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asker {
+    /// The agent of an iteration.
+    #[default]
+    Agent,
+    /// One that only says again what an agent said in another run.
+    Replay,
+    /// A metareview.
+    Review,
 }
 
 impl Request {
     /// The request that an event makes.
-    pub fn new(payload: &str, in_review: bool) -> Request {
-        Request { payload: head(payload, LONGEST_REQUEST + 1).to_owned(), in_review }
+    pub fn new(payload: &str, asker: Asker) -> Request {
+        Request { payload: head(payload, LONGEST_REQUEST + 1).to_owned(), asker }
     }
 }
 

@@ -290,3 +290,26 @@ proptest! {
         let _ = Definitions::read(&chains);
     }
 }
+
+/// A step under way is not held to the time that it took before it was cut off; those after it are.
+#[test]
+fn the_time_of_what_was_cut_off_is_spent() {
+    let mut records = vec![start("a,b"), began(1)];
+    let chain = folded(&records);
+    assert_eq!(chain.cut_off_after_ms("2026-01-02T03:04:12.006Z"), Some(7_000));
+    assert_eq!(
+        chain.cut_off_after_ms("2026-01-02T03:04:00.000Z"),
+        Some(0),
+        "before it was told of"
+    );
+    assert_eq!(chain.cut_off_after_ms(""), None);
+
+    let resume = ChainResume { elapsed_ms: Some(7_000), ..ChainResume::default() };
+    records.push(resume.record(&at("c")));
+    let budget = Budget { max_runtime_ms: 6_000, ..Budget::default() };
+    assert_eq!(folded(&records).spent_ms(), 7_000);
+    assert_eq!(next_step(&folded(&records), &budget), Next::Step(1));
+    records.push(ended(1, "max_iterations"));
+    assert_eq!(folded(&records).spent_ms(), 8_000);
+    assert_eq!(next_step(&folded(&records), &budget), Next::Complete(Outcome::BudgetExceeded));
+}

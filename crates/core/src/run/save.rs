@@ -43,7 +43,7 @@ impl Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 8;
+    const VERSION: u32 = 9;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();
@@ -191,7 +191,8 @@ fn save_turn(turn: &Turn, out: &mut Vec<u8>) {
     save_requests(&turn.requests, out);
     save_asked(&turn.asked, out);
     save_texts(turn.events.iter(), turn.events.len(), out);
-    put_number(u64::from(turn.refused) | u64::from(turn.withdrawn) << 1, out);
+    let flags = [turn.refused, turn.withdrawn, turn.replayed];
+    put_number(flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag)), out);
     put_number(turn.exit.is_some().into(), out);
     if let Some(exit) = turn.exit {
         put_number(exit.code.cast_unsigned().into(), out);
@@ -214,12 +215,13 @@ fn load_turn(taker: &mut Taker<'_>) -> Option<Turn> {
             Some(TurnExit { code, timed_out: flags & 1 != 0, promised: flags & 2 != 0 })
         }
     };
-    let (refused, withdrawn) = (flags & 1 != 0, flags & 2 != 0);
+    let (refused, withdrawn, replayed) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
     Some(Turn {
         opening_event,
         opening_backpressure,
         requests,
         asked,
+        replayed,
         events,
         refused,
         withdrawn,

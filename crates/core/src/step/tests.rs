@@ -1,4 +1,5 @@
 use super::*;
+use crate::chain::spawn::Asker;
 use crate::record::{
     ChainSpawnFinish, ChainSpawned, Glance, Heading, IterationFinish, IterationStart, LoopResume,
     LoopStart, Record, ReviewFinish, ReviewStart, print,
@@ -290,6 +291,9 @@ fn who_asks_for_a_chain_is_not_done_and_who_is_done_gets_none() {
     let refused = crate::chain::Refusal::RunEnds.record().record(&at(1));
     let done = [&done[..], &[refused]].concat();
     assert_eq!(step(&done, &rules()), "complete: completion_event");
+    // What was granted is carried out, also when the rules were made stricter meanwhile.
+    let strict = Rules { max_iterations: 1, ..rules() };
+    assert_eq!(step(&with(&[grant("c")]), &strict), "carry out c");
     // What an iteration had asked for that was cut off, it asks for again.
     let cut = [start(), begin(1, "loop.start"), ask(1, "x"), LoopResume::default().record(&at(0))];
     assert_eq!(step(&cut, &rules()), "iterate 1 after loop.start by planner");
@@ -302,5 +306,5 @@ fn a_review_that_asks_for_a_chain_is_heard_and_refused() {
     records.extend([ReviewStart::default().record(&at(2)), ask(2, "x")]);
     records.push(ReviewFinish::default().record(&at(2)));
     assert_eq!(step(&records, &rules), "consider x");
-    assert!(fold(&records).spawns.requests[0].in_review);
+    assert_eq!(fold(&records).spawns.requests[0].asker, Asker::Review);
 }

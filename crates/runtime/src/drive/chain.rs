@@ -21,6 +21,7 @@ use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 
 use super::iteration::millis;
+use super::notebook::Notebook;
 use super::own::OwnRecords;
 use super::{DriveError, create_dirs, lock_run, run_dir, standing};
 use crate::journal::{Durability, FileJournal};
@@ -106,6 +107,11 @@ impl<'a> ChainDrive<'a> {
     /// When another process drives a chain of this id, or its files cannot be written.
     pub fn begin(scene: ChainScene<'a>, id: &RunId, start: ChainStart) -> Result<Self, DriveError> {
         let (dir, lock) = lock(&scene, id.as_str())?;
+        // A chain that a run asked for was noted when it was granted; any other is begun by whoever made
+        // its directory, unless a run was granted this very id in between.
+        if start.parent_id.is_none() && Notebook::is_there(&dir, &*scene.world.disk) {
+            return Err(DriveError::BusyChain { chain: id.as_str().to_owned(), holder: None });
+        }
         let kept = (scene.journal, scene.durability);
         let ledger = OwnRecords::begin(kept, Chain::new(id.as_str()), (&dir, scene.world))?;
         Ok(ChainDrive { scene, ledger, start, _lock: lock })
@@ -126,7 +132,8 @@ impl<'a> ChainDrive<'a> {
         let previous_outcome = chain.outcome.clone().unwrap_or_default();
         if chain.start.is_some() && previous_outcome != Outcome::AllStepsComplete.to_string() {
             let resumed_from_step = chain.first_open();
-            let resume = ChainResume { resumed_from_step, previous_outcome };
+            let elapsed_ms = drive.cut_off_after_ms()?;
+            let resume = ChainResume { resumed_from_step, previous_outcome, elapsed_ms };
             drive.put(|heading| resume.record(heading))?;
         }
         Ok(drive)
@@ -216,6 +223,15 @@ impl<'a> ChainDrive<'a> {
         Ok(true)
     }
 
+    /// How long the step had been at work that was cut off or interrupted, if one was.
+    fn cut_off_after_ms(&self) -> Result<Option<u64>, DriveError> {
+        let ChainScene { world, journal, state_dir, .. } = self.scene;
+        let open = self.chain().steps.iter().find(|step| step.stop_reason.is_none());
+        let Some(run) = open.and_then(|step| step.run.as_deref()) else { return Ok(None) };
+        let run = standing(journal, state_dir, (run, &*world.disk))?;
+        Ok(run.and_then(|run| self.chain().cut_off_after_ms(&run.times.1)))
+    }
+
     /// Writes down what the step is told, and says on record that it begins.
     fn announce(&mut self, number: u64, ready: Ready) -> Result<(), DriveError> {
         self.hand_on(number, &ready.run)?;
@@ -239,7 +255,7 @@ impl<'a> ChainDrive<'a> {
     /// What the steps up to one left.
     fn reports(&self, last: u64) -> Result<Vec<Report>, DriveError> {
         let ended = self.chain().steps.iter().filter(|step| step.number <= last);
-        reports::read(self.scene.journal, ended)
+        reports::read(self.scene, ended)
     }
 
     fn preset(&self, number: u64) -> String {

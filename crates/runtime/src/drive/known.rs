@@ -93,7 +93,7 @@ pub fn standing(
     journal.repair()?;
     let runs = journal.fold::<Runs>()?.view;
     let Some(run) = runs.get(id) else { return Ok(None) };
-    let noted = Noted::read(&run_dir(state_dir, id)?, disk);
+    let noted = Noted::read(&run_dir(state_dir, id)?, disk)?;
     believed(journal, run, &noted).map(Some)
 }
 
@@ -117,7 +117,8 @@ pub fn latest_unfinished(
     let candidates = || runs.iter().rev().filter(|run| run.stands_alone() && !is_step(&run.id));
     for run in candidates() {
         let Ok(dir) = run_dir(state_dir, &run.id) else { continue };
-        let noted = Noted::read(&dir, disk);
+        // Whoever takes it up will be told.
+        let noted = Noted::read(&dir, disk).unwrap_or(Noted::Nothing);
         let is_ours = matches!(noted, Noted::All(_));
         if is_ours && believed(journal, run, &noted)?.is_unfinished() {
             return Ok(Some(run.id.clone()));

@@ -64,7 +64,7 @@ impl<'a> Ledger<'a> {
         // What its last harness wrote may lack nothing but the newline.
         journal.repair()?;
         let Known { run, scratchpad, position, marks } =
-            Known::read(journal, id, Noted::read(run_dir, &*world.disk))?;
+            Known::read(journal, id, Noted::read(run_dir, &*world.disk)?)?;
         let notebook = Notebook::begin(run_dir, &marks, world).map_err(unwritable)?;
         Ok(Ledger { journal, run, scratchpad, position, notebook })
     }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use autoloop_core::provenance::Mark;
 
 use crate::journal::NewRecord;
-use crate::project::read_text;
+use crate::project::{LoadError, Unreadable, read_text};
 use crate::world::{Access, Disk, DiskFile, World};
 
 /// The longest notebook that is read; it holds millions of marks.
@@ -37,23 +37,35 @@ pub(super) enum Noted {
 
 impl Noted {
     /// Reads the notes about a run.
-    pub(super) fn read(run_dir: &Path, disk: &dyn Disk) -> Noted {
-        let Ok(Some(text)) = read_text(disk, &path(run_dir), LONGEST) else {
-            return Noted::Nothing;
+    ///
+    /// # Errors
+    ///
+    /// When the system does not let them be read: whoever went on without them would believe everything.
+    pub(super) fn read(run_dir: &Path, disk: &dyn Disk) -> Result<Noted, LoadError> {
+        let path = path(run_dir);
+        let text = match read_text(disk, &path, LONGEST) {
+            Ok(Some(text)) => text,
+            Err(why @ Unreadable::Io(_)) => return Err(LoadError::Unreadable { path, why }),
+            Ok(None) | Err(_) => return Ok(Noted::Nothing),
         };
         let mut lines = text.lines();
         if lines.next() != Some(header(disk).trim_end()) {
-            return Noted::Nothing;
+            return Ok(Noted::Nothing);
         }
         let mark = |line: &str| {
             let number = (line.len() == 16).then(|| u64::from_str_radix(line, 16).ok())??;
             Some(Mark::from_number(number))
         };
-        Noted::All(lines.filter_map(mark).collect())
+        Ok(Noted::All(lines.filter_map(mark).collect()))
     }
 }
 
 impl Notebook {
+    /// Whether somebody began one.
+    pub(super) fn is_there(run_dir: &Path, disk: &dyn Disk) -> bool {
+        disk.stat(&path(run_dir)).is_ok()
+    }
+
     /// Begins a notebook with marks that are known already.
     pub(super) fn begin(
         run_dir: &Path,

@@ -50,7 +50,7 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
     ) -> Result<Self, DriveError> {
         // What its last harness wrote may lack nothing but the newline.
         journal.repair()?;
-        let (fold, marks) = known(journal, fold, Noted::read(dir, &*world.disk))?;
+        let (fold, marks) = known(journal, fold, Noted::read(dir, &*world.disk)?)?;
         let notebook = Notebook::begin(dir, &marks, world).map_err(unwritable)?;
         Ok(OwnRecords { journal, durability, fold, notebook })
     }

@@ -21,6 +21,7 @@ use crate::judge::Author;
 use crate::place::{Place, parent};
 use crate::rules::{COORDINATION, EVENTS, JOINED, Named, RESERVED, one_of};
 use crate::setup::{JOURNAL, Setup, Side, Sync, Turn};
+use crate::wish::{SPAWN, any_wish, good_wish};
 use crate::witness::Witness;
 
 /// The agents, and whatever they start, as a process.
@@ -105,6 +106,9 @@ impl<'a> Agent<'a> {
             let parts = (0..=dice.below(waves.most)).map(|number| format!("- part {number}\n"));
             self.emit("explore.parallel", &parts.collect::<String>())?;
         }
+        if self.setup.spawns.is_some() && self.turn == begins {
+            self.emit(SPAWN, &good_wish(&mut dice))?;
+        }
         for _ in 0..*dice.pick(&[0, 1, 1, 1, 2, 3]) {
             self.say(&mut dice)?;
         }
@@ -123,6 +127,9 @@ impl<'a> Agent<'a> {
         if let Some(waves) = self.setup.waves.filter(|_| dice.chance(2, 5)) {
             let example = self.allowed_event(dice);
             return self.ask(&Asked::any(dice, example, waves.most), dice);
+        }
+        if self.setup.spawns.is_some() && dice.chance(1, 4) {
+            return self.emit(SPAWN, &any_wish(dice, &self.run));
         }
         match dice.below(if self.setup.forges { 18 } else { 13 }) {
             0 => self.emit(one_of(dice, &EVENTS), "said"),
@@ -254,13 +261,17 @@ impl<'a> Agent<'a> {
     }
 
     /// Something that only the harness may write, about this run, or the one that it is a branch of, or
-    /// the chain.
+    /// the chain, or the run that asked for that.
     fn forged(&self, dice: &mut Dice) -> Record {
         let head = parent(&self.run);
-        let chain = head.split_once("-step-").map_or(head, |(chain, _)| chain);
-        let run = *dice.pick(&[&self.run, &self.run, head, chain]);
+        let chain = head.rsplit_once("-step-").map_or(head, |(chain, _)| chain);
+        let above = chain.rsplit_once("-chain-").map_or(chain, |(above, _)| above);
+        let run = *dice.pick(&[&self.run, &self.run, head, chain, above]);
         let heading = self.heading(run);
-        let topic = one_of(dice, &RESERVED);
+        let topic = match self.setup.spawns.is_some() && dice.chance(1, 3) {
+            true => one_of(dice, &[SPAWN, "chain.spawn.finish", "chain.invalid"]),
+            false => one_of(dice, &RESERVED),
+        };
         if topic.ends_with(JOINED) || dice.chance(1, 4) {
             return heading.agent(Topic::new(topic), "by hand");
         }

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::chained::{Chained, OBJECTIVE};
+use crate::chained::Outline;
 use crate::judge::{Judge, Known};
 
 /// A chain, as far as it is.
 pub(crate) struct ChainJudge {
-    chained: Chained,
+    outline: Outline,
     is_begun: bool,
     /// Whether its harness has to say that it goes on before it says anything else.
     is_returning: bool,
     steps: Vec<Step>,
     spent_ms: u64,
+    /// How long the step under way was at work before it was cut off.
+    cut_off_ms: u64,
     pub(crate) outcome: Option<String>,
     /// Whether it was taken up in a way that gives it more than it would have had.
     pub(crate) was_favoured: bool,
@@ -34,13 +36,14 @@ fn is_well(reason: &str) -> bool {
 }
 
 impl ChainJudge {
-    pub(crate) fn new(chained: &Chained) -> ChainJudge {
+    pub(crate) fn new(outline: Outline) -> ChainJudge {
         ChainJudge {
-            chained: chained.clone(),
+            outline,
             is_begun: false,
             is_returning: false,
             steps: Vec::new(),
             spent_ms: 0,
+            cut_off_ms: 0,
             outcome: None,
             was_favoured: false,
         }
@@ -58,17 +61,45 @@ impl ChainJudge {
         self.is_returning = self.is_begun;
     }
 
-    /// Whether this run is that of the step under way.
-    pub(crate) fn is_at_work(&self, run: &str) -> bool {
-        let last = self.steps.last();
-        last.is_some_and(|step| step.run == run && step.stop_reason.is_none())
+    /// The run of the step under way.
+    pub(crate) fn at_work(&self) -> Option<&str> {
+        let last = self.steps.last().filter(|step| step.stop_reason.is_none());
+        last.map(|step| step.run.as_str())
+    }
+
+    pub(crate) fn has_run(&self, run: &str) -> bool {
+        self.steps.iter().any(|step| step.run == run)
+    }
+
+    /// The run that asked for it.
+    pub(crate) fn parent(&self) -> Option<&str> {
+        self.outline.parent.as_deref()
+    }
+
+    pub(crate) fn objective(&self) -> &str {
+        &self.outline.objective
+    }
+
+    /// How many steps count for the limit of all that belong together.
+    pub(crate) fn steps(&self) -> u64 {
+        if self.is_begun { self.outline.steps.len() as u64 } else { 0 }
+    }
+
+    /// How it came back to the run that asked for it.
+    pub(crate) fn check_return(&self, field: Field<'_>) {
+        assert_eq!(Some(field("outcome")), self.outcome);
+        assert_eq!(field("steps_completed"), self.ended().count().to_string());
+        for step in &self.steps {
+            assert!(field("output").contains(&format!("- run: {}\n", step.run)), "{}", step.run);
+        }
     }
 
     /// What the run of the step that began last finds in its prompt.
     pub(crate) fn handoff(&self) -> Vec<String> {
-        let names = self.chained.steps();
-        let (all, name, last) = (names.len(), self.chained.name(), self.steps.len());
+        let Outline { name, steps: names, parent, .. } = &self.outline;
+        let (all, last) = (names.len(), self.steps.len());
         let mut lines = vec![format!("Step {last} of {all} of chain {name}: {}", names.join(", "))];
+        lines.extend(parent.iter().map(|run| format!("Run {run} asked for this chain.")));
         for (place, step) in self.steps[..last - 1].iter().enumerate() {
             lines.push(format!("## Step {}: {}", place + 1, names[place]));
             lines.push(format!("- run: {}", step.run));
@@ -85,9 +116,11 @@ impl ChainJudge {
         match topic {
             "chain.start" => {
                 self.is_begun = true;
-                assert_eq!(field("steps"), self.chained.steps().join(","));
-                assert_eq!(field("step_count"), self.chained.steps().len().to_string());
-                assert_eq!(field("objective"), OBJECTIVE);
+                let Outline { steps, objective, parent, .. } = &self.outline;
+                assert_eq!(field("steps"), steps.join(","));
+                assert_eq!(field("step_count"), steps.len().to_string());
+                assert_eq!(field("objective"), *objective);
+                assert_eq!(field("parent_id"), parent.as_deref().unwrap_or_default());
             }
             "chain.resume" => self.taken_up(field),
             "chain.step.start" => self.step_begins(field, runs),
@@ -107,23 +140,24 @@ impl ChainJudge {
 
     /// How the chain has to end now, if it has to.
     fn verdict(&self) -> Option<&'static str> {
-        let is_spent = self.chained.budget_ms.is_some_and(|budget| self.spent_ms >= budget);
+        let is_spent = self.outline.budget_ms.is_some_and(|budget| self.spent_ms >= budget);
         match self.ended().count() {
             _ if self.ended().any(|reason| !is_well(reason)) => Some("step_failed"),
-            count if count == self.chained.steps().len() => Some("all_steps_complete"),
+            count if count == self.outline.steps.len() => Some("all_steps_complete"),
             _ if is_spent => Some("budget_exceeded"),
             _ => None,
         }
     }
 
-    /// What failed is tried again. What was spent stays spent, but for the time of what was cut off.
+    /// What failed is tried again. What was spent stays spent, also by what was cut off.
     fn taken_up(&mut self, field: Field<'_>) {
         self.is_returning = false;
         let well =
             self.steps.iter().take_while(|step| step.stop_reason.as_deref().is_some_and(is_well));
         assert_eq!(field("resumed_from_step"), (well.count() + 1).to_string());
         assert_eq!(field("previous_outcome"), "");
-        self.was_favoured |= self.chained.budget_ms.is_some();
+        self.cut_off_ms += field("elapsed_ms").parse::<u64>().unwrap_or_default();
+        self.was_favoured |= self.outline.budget_ms.is_some();
         for step in &mut self.steps {
             let was = step.stop_reason.take();
             self.was_favoured |= was.as_deref().is_some_and(|reason| !is_well(reason));
@@ -143,7 +177,7 @@ impl ChainJudge {
         }
         assert_eq!(number, self.steps.len() + 1, "not its turn");
         assert!(self.ended().count() == self.steps.len(), "two at once");
-        assert_eq!(field("preset"), self.chained.steps()[number - 1]);
+        assert_eq!(field("preset"), self.outline.steps[number - 1]);
         assert!(field("work_dir").ends_with(&format!("/step-{number}")));
         self.steps.push(Step { run: field("run_id"), stop_reason: None });
     }
@@ -156,6 +190,7 @@ impl ChainJudge {
         assert_eq!(runs.get(&step.run).and_then(Judge::stop_reason), Some(&*reason));
         step.stop_reason = Some(reason);
         self.spent_ms += field("elapsed_ms").parse::<u64>().unwrap();
+        self.spent_ms += std::mem::take(&mut self.cut_off_ms);
         assert_eq!(field("step"), self.steps.len().to_string());
     }
 }

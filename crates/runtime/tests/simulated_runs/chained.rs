@@ -6,10 +6,12 @@ use autoloop_core::chain::{Budget, Definitions};
 use autoloop_core::record::ChainStart;
 use autoloop_testkit::Dice;
 
+use crate::wish::Grant;
+
 /// The names of steps.
 const STEPS: [&str; 4] = ["plan", "build", "check", "ship"];
 /// What all steps are for.
-pub(crate) const OBJECTIVE: &str = "build it all";
+const OBJECTIVE: &str = "build it all";
 /// The name of the chain.
 const NAME: &str = "all";
 
@@ -21,7 +23,36 @@ pub(crate) struct Chained {
     /// Those that stand in a chain of their own, within the other one.
     nested: Range<usize>,
     /// How long all steps may take before another one begins.
+    budget_ms: Option<u64>,
+}
+
+/// A chain, whoever wants it.
+#[derive(Clone, Debug)]
+pub(crate) struct Outline {
+    pub(crate) name: String,
+    pub(crate) steps: Vec<String>,
+    pub(crate) objective: String,
+    /// The run that asked for it.
+    pub(crate) parent: Option<String>,
     pub(crate) budget_ms: Option<u64>,
+}
+
+impl Outline {
+    /// A chain that a run was granted, which is for something itself.
+    pub(crate) fn granted(grant: &Grant, parent: &str, objective: &str) -> Outline {
+        let Grant { steps, why, .. } = grant;
+        let asked = "A run asked for this while it was at work on:";
+        Outline {
+            name: steps.clone(),
+            steps: steps.split(',').map(|step| step.trim().to_owned()).collect(),
+            objective: match why.as_str() {
+                "" => objective.to_owned(),
+                why => format!("{why}\n\n{asked} {objective}"),
+            },
+            parent: Some(parent.to_owned()),
+            budget_ms: None,
+        }
+    }
 }
 
 impl Chained {
@@ -39,8 +70,15 @@ impl Chained {
         &STEPS[..self.count]
     }
 
-    pub(crate) fn name(&self) -> &'static str {
-        NAME
+    /// What there is to be expected of it.
+    pub(crate) fn outline(&self) -> Outline {
+        Outline {
+            name: NAME.to_owned(),
+            steps: self.steps().iter().map(ToString::to_string).collect(),
+            objective: OBJECTIVE.to_owned(),
+            parent: None,
+            budget_ms: self.budget_ms,
+        }
     }
 
     /// What it is begun with, and how far it may go, as read from a file of chains.

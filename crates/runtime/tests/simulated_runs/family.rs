@@ -6,17 +6,20 @@ use std::collections::BTreeMap;
 use autoloop_core::record::Glance;
 
 use crate::chain::ChainJudge;
+use crate::chained::Outline;
 use crate::judge::{Author, Judge, Known, Loads};
 use crate::place::{Place, parent};
 use crate::rules::Rules;
-use crate::setup::{Setup, Turn};
+use crate::setup::{OBJECTIVE, Setup, Turn};
 use crate::story::{Birth, Story};
+use crate::wish::{Grant, Kin, SPAWN};
 
 pub(crate) struct Family {
     setup: Setup,
     /// The run, or the chain, that all others come from.
     root: String,
-    chain: Option<ChainJudge>,
+    /// The chain that is the root, and those that runs asked for.
+    chains: BTreeMap<String, ChainJudge>,
     runs: BTreeMap<String, Judge>,
     /// The run that the harness spoke of last.
     pub(crate) last: String,
@@ -43,6 +46,11 @@ impl Tale {
         self.runs.values().map(|story| story.waves.len() as u64).sum()
     }
 
+    /// How many chains came back to the runs that asked for them.
+    pub(crate) fn chains(&self) -> u64 {
+        self.runs.values().map(|story| story.chains.len() as u64).sum()
+    }
+
     /// The runs that began.
     pub(crate) fn runs(&self) -> u64 {
         self.runs.len() as u64
@@ -51,16 +59,22 @@ impl Tale {
 
 impl Family {
     pub(crate) fn new(setup: &Setup, root: &str) -> Family {
-        let chain = setup.chain.as_ref().map(ChainJudge::new);
-        let mut runs = BTreeMap::new();
-        if chain.is_none() {
-            runs.insert(root.to_owned(), Judge::new(setup, root, Birth::default()));
+        let (mut chains, mut runs) = (BTreeMap::new(), BTreeMap::new());
+        match &setup.chain {
+            Some(chained) => {
+                chains.insert(root.to_owned(), ChainJudge::new(chained.outline()));
+            }
+            None => {
+                let birth = Birth { objective: OBJECTIVE.to_owned(), ..Birth::default() };
+                runs.insert(root.to_owned(), Judge::new(setup, root, birth));
+            }
         }
-        Family { setup: setup.clone(), root: root.to_owned(), chain, runs, last: root.to_owned() }
+        let root = root.to_owned();
+        Family { setup: setup.clone(), last: root.clone(), root, chains, runs }
     }
 
     pub(crate) fn knows(&self, run: &str) -> bool {
-        run == self.root || self.runs.contains_key(run)
+        run == self.root || self.runs.contains_key(run) || self.chains.contains_key(run)
     }
 
     /// The judge of the run that all others come from; there is none where that is a chain.
@@ -70,19 +84,19 @@ impl Family {
 
     /// How far it is.
     pub(crate) fn stage(&self) -> Known {
-        match (&self.chain, self.head()) {
+        match (self.chains.get(&self.root), self.head()) {
             (Some(chain), _) => chain.stage(),
             (None, head) => head.map_or(Known::New, Judge::stage),
         }
     }
 
     pub(crate) fn chain_outcome(&self) -> Option<&str> {
-        self.chain.as_ref()?.outcome.as_deref()
+        self.chains.get(&self.root)?.outcome.as_deref()
     }
 
     /// Whether it got another chance where it would have ended had it been left alone.
     pub(crate) fn was_favoured(&self) -> bool {
-        self.chain.as_ref().is_some_and(|chain| chain.was_favoured)
+        self.chains.values().any(|chain| chain.was_favoured)
             || self.runs.values().any(Judge::was_favoured)
     }
 
@@ -101,7 +115,7 @@ impl Family {
 
     pub(crate) fn lost_its_harness(&mut self) {
         self.runs.values_mut().for_each(Judge::lost_its_harness);
-        self.chain.iter_mut().for_each(ChainJudge::lost_its_harness);
+        self.chains.values_mut().for_each(ChainJudge::lost_its_harness);
     }
 
     /// An agent is started: that has to be on record, and its run has to be the one whose turn it is.
@@ -118,9 +132,9 @@ impl Family {
         if is_harness {
             self.last.clone_from(&run);
         }
-        if self.chain.is_some() && run == self.root {
+        if self.chains.contains_key(&run) {
             if is_harness {
-                self.hear_chain(record);
+                self.hear_chain(&run, record);
             }
             return Loads::No;
         }
@@ -128,10 +142,19 @@ impl Family {
             self.check_turn(&run);
             self.check_branch(&run, record);
         }
+        let kin = self.kin(&run);
         let judge = self.runs.get_mut(&run).expect("a run that is known");
+        judge.kin = kin;
         let loads = judge.hear(author, record, rules);
-        if is_harness && record.topic() == "wave.branch.start" {
-            self.branch_is_born(&run, record);
+        match &*record.topic() {
+            _ if !is_harness => {}
+            "wave.branch.start" => self.branch_is_born(&run, record),
+            SPAWN => self.chain_is_granted(&run, record),
+            "chain.spawn.finish" => {
+                let field = |name: &str| record.field(name).unwrap_or_default().into_owned();
+                self.chains[&field("chain_id")].check_return(&field);
+            }
+            _ => {}
         }
         loads
     }
@@ -144,9 +167,46 @@ impl Family {
             let waves = &self.runs[head].waves;
             assert!(waves.is_at_work(place.wave, place.branch), "{run} has no part in this");
         }
-        if let Some(chain) = &self.chain {
-            assert!(chain.is_at_work(head), "{run} is no step that is under way");
+        if let Some((id, _)) = head.rsplit_once("-step-") {
+            assert_eq!(self.chains[id].at_work(), Some(head), "{run} is no step that is under way");
+            self.check_chain(id);
         }
+    }
+
+    /// A chain that a run asked for is carried out while the run waits for it.
+    fn check_chain(&self, id: &str) {
+        let Some(parent) = self.chains[id].parent() else { return };
+        assert_eq!(self.runs[parent].spawns.open.as_deref(), Some(id), "{parent} waits for others");
+        self.check_turn(parent);
+    }
+
+    /// What a run is to the others.
+    fn kin(&self, run: &str) -> Kin {
+        let above = self.chains.values().find(|chain| chain.has_run(run));
+        let depth =
+            above.map_or(0, |chain| 1 + chain.parent().map_or(0, |run| self.kin(run).depth));
+        let steps = self.chains.values().map(ChainJudge::steps).sum();
+        Kin { depth, steps, ..Kin::default() }
+    }
+
+    /// The innermost chain that is under way.
+    pub(crate) fn chain_under_way(&self) -> Option<&str> {
+        let (mut found, mut run) = (None, Some(self.root.as_str()));
+        while let Some(id) = run.and_then(|run| self.runs.get(run)?.spawns.open.as_deref()) {
+            found = Some(id);
+            run = self.chains[id].at_work();
+        }
+        found
+    }
+
+    /// Once granted, a chain is known by its id, and never granted again.
+    fn chain_is_granted(&mut self, run: &str, record: &Glance<'_>) {
+        let field = |name: &str| record.field(name).unwrap_or_default().into_owned();
+        let grant =
+            Grant { id: field("chain_id"), steps: field("steps"), why: field("justification") };
+        let outline = Outline::granted(&grant, run, self.runs[run].objective());
+        let known = self.chains.insert(grant.id, ChainJudge::new(outline));
+        assert!(known.is_none(), "granted again");
     }
 
     /// A branch ends on record as its run did.
@@ -176,13 +236,15 @@ impl Family {
         self.runs.insert(name.clone(), Judge::new(&self.setup, &name, birth));
     }
 
-    fn hear_chain(&mut self, record: &Glance<'_>) {
-        let Family { setup, chain, runs, .. } = self;
-        let Some(chain) = chain else { return };
+    fn hear_chain(&mut self, id: &str, record: &Glance<'_>) {
+        self.check_chain(id);
+        let Family { setup, chains, runs, .. } = self;
+        let Some(chain) = chains.get_mut(id) else { return };
         let field = |name: &str| record.field(name).unwrap_or_default().into_owned();
         chain.hear(&record.topic(), &field, runs);
         if record.topic() == "chain.step.start" {
-            let birth = Birth { handoff: chain.handoff(), ..Birth::default() };
+            let objective = chain.objective().to_owned();
+            let birth = Birth { handoff: chain.handoff(), objective, ..Birth::default() };
             let run = field("run_id");
             runs.insert(run.clone(), Judge::new(setup, &run, birth));
         }

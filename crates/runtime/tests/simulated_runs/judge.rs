@@ -14,20 +14,14 @@ use crate::open::{Backend, Open};
 use crate::place::Place;
 use crate::rules::{COORDINATION, JOINED, Named, Rules, is_reserved, listed};
 use crate::setup::{Setup, Turn};
+use crate::spawns::{self, Spawns};
 use crate::story::{Birth, Done, Story};
+pub(crate) use crate::terms::{Author, Known, Loads};
 use crate::wave::{Effect, Scene, Waves};
+use crate::wish::{Kin, SPAWN};
 
 /// How long a backend may take beyond its time: until it is killed, and until that is on record.
 const GRACE: Duration = Duration::from_millis(5_100);
-
-/// Who wrote a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Author {
-    Harness,
-    Agent,
-    /// Somebody who is not known to the harness, and may write at any time.
-    Stranger,
-}
 
 /// Whether the harness has to say that it goes on before it says anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,24 +44,11 @@ pub(crate) struct Judge {
     is_pressed: bool,
     voice: Voice,
     pub(crate) waves: Waves,
+    pub(crate) spawns: Spawns,
+    /// What it is to others, when it is heard.
+    pub(crate) kin: Kin,
     /// Whether it went on although its agent had failed.
     was_favoured: bool,
-}
-
-/// How far a run is, for whoever wants to take it up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
-    New,
-    /// Also one that a person interrupted.
-    Begun,
-    Over,
-}
-
-/// Whether the harness reads the files of the loop after a record, or did so before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loads {
-    Yes,
-    No,
 }
 
 impl Judge {
@@ -84,8 +65,15 @@ impl Judge {
             is_pressed: false,
             voice: Voice::Heard,
             waves: Waves::default(),
+            spawns: Spawns::default(),
+            kin: Kin::default(),
             was_favoured: false,
         }
+    }
+
+    /// What it is for.
+    pub(crate) fn objective(&self) -> &str {
+        &self.birth.objective
     }
 
     fn place(&self) -> Place {
@@ -155,11 +143,18 @@ impl Judge {
         let topic = record.topic().into_owned();
         let is_said = record.has_payload();
         let Some(open) = self.open.as_mut() else {
-            // A branch speaks for the run that waits for it: that is nothing to the run.
-            assert!(self.waves.is_pending(), "nobody is at work: {topic}");
+            // A branch or a step speaks for the run that waits for it: that is nothing to the run.
+            let is_waiting = self.waves.is_pending() || self.spawns.is_pending();
+            assert!(is_waiting, "nobody is at work: {topic}");
             return;
         };
-        if topic == "event.invalid" && !is_said {
+        if topic == SPAWN && is_said {
+            let payload = record.payload().unwrap_or_default().into_owned();
+            match open.turn.is_review {
+                true => self.spawns.review_asks(payload),
+                false => open.chains.push(payload),
+            }
+        } else if topic == "event.invalid" && !is_said {
             open.refused = true;
             self.is_pressed |= !open.turn.is_review;
         } else if is_reserved(&topic) || !is_said {
@@ -244,6 +239,10 @@ impl Judge {
                 assert_eq!(iteration, done, "{shown}");
                 self.hear_of_wave(&topic, &field, &shown);
             }
+            _ if topic.starts_with("chain.") => {
+                assert_eq!(iteration, done, "{shown}");
+                self.hear_of_chain(&topic, &field, &shown);
+            }
             _ => panic!("nobody writes this: {shown}"),
         }
         Loads::No
@@ -299,6 +298,22 @@ impl Judge {
         }
     }
 
+    /// A record about a chain that this run asked for.
+    fn hear_of_chain(&mut self, topic: &str, field: &dyn Fn(&str) -> String, shown: &str) {
+        assert!(self.open.is_none(), "in the midst of something: {shown}");
+        let scene = spawns::Scene {
+            run: &self.run,
+            limits: self.setup.spawns,
+            kin: self.kin,
+            goes_on: self.verdict().is_none(),
+        };
+        self.spawns.hear(topic, field, &scene);
+        self.is_pressed |= topic == "chain.invalid";
+        if topic == "chain.spawn.finish" {
+            self.story.chains.push(field("outcome"));
+        }
+    }
+
     /// The only thing that the harness emits.
     fn joins(&mut self, record: &Glance<'_>, shown: &str) {
         let (topic, payload) = (record.topic(), record.payload().unwrap_or_default());
@@ -324,6 +339,7 @@ impl Judge {
         assert_eq!(turn.iteration, self.story.done.len() as u64 + 1, "{shown}");
         assert_eq!(self.verdict(), None, "it goes on: {shown}");
         assert!(!self.waves.is_pending(), "a wave comes first: {shown}");
+        assert!(!self.spawns.is_pending(), "a chain comes first: {shown}");
         let is_due = self.in_force().is_review_due(turn.iteration);
         let is_reviewed = self.story.reviews.contains(&turn.iteration);
         if turn.is_review {
@@ -347,6 +363,7 @@ impl Judge {
         let may_ask = self.setup.waves.is_some() && !self.place().is_branch();
         assert_eq!(prompt.contains("Structured parallelism:"), may_ask, "{prompt}");
         self.waves.check_prompt(prompt);
+        self.spawns.check_prompt(prompt, self.kin, self.setup.spawns);
     }
 
     fn backend(&mut self, turn: Turn, (from, to): (Backend, Backend), shown: &str) {
@@ -398,6 +415,8 @@ impl Judge {
         let (turn, asked) = (open.turn, open.asked);
         let asked = asked.into_iter().filter(|asked| self.is_allowed(turn, &asked.topic)).collect();
         self.waves.go_on(asked);
+        let asked_for_chains = !open.chains.is_empty();
+        self.spawns.go_on(open.chains);
         let opening = self.story.recent.clone();
         self.story.recent = accepted.last().unwrap_or(&opening).clone();
         // What asks for a wave counts when there is one.
@@ -412,6 +431,7 @@ impl Judge {
             promised: self.setup.is_promised(open.turn),
             withdrawn: !withdrawn.is_empty(),
             refused: open.refused || !open.forged.is_empty(),
+            asked_for_chains,
         });
     }
 
@@ -420,6 +440,7 @@ impl Judge {
         let ending = format!("{topic} {}", field("reason"));
         if ending != INTERRUPTED {
             assert_eq!(self.verdict(), Some(ending.clone()), "{shown}");
+            assert!(!self.spawns.is_pending(), "a chain comes first: {shown}");
         }
         if ending == "loop.stop max_iterations" {
             let done = self.story.done.len();

@@ -12,6 +12,8 @@ pub(crate) struct Open {
     pub(crate) backend: Backend,
     pub(crate) said: Vec<String>,
     pub(crate) asked: Vec<Asked>,
+    /// The chains that were asked for.
+    pub(crate) chains: Vec<String>,
     pub(crate) forged: Vec<String>,
     pub(crate) refused: bool,
     /// Whether its prompt told of a refusal.
@@ -36,6 +38,7 @@ impl Open {
             backend: if turn.is_review { Backend::Running } else { Backend::Waiting },
             said: Vec::new(),
             asked: Vec::new(),
+            chains: Vec::new(),
             forged: Vec::new(),
             refused: false,
             was_pressed,

@@ -3,7 +3,9 @@
 /// A run, by what it is to the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    /// The step of a chain; 0 outside of one.
+    /// The chains that were asked for on the way to it, and their steps; 0 where there are none.
+    descent: u64,
+    /// The step of the outermost chain; 0 outside of one.
     pub(crate) step: u64,
     /// The wave of that run; 0 in the run itself.
     pub(crate) wave: u64,
@@ -19,7 +21,12 @@ impl Place {
         };
         let (step, wave) = (after("-step-"), after("-wave-"));
         let at = |numbers: &[u64], place: usize| numbers.get(place).copied().unwrap_or_default();
-        Place { step: at(&step, 0), wave: at(&wave, 0), branch: at(&wave, 1) }
+        let descent = run.split("-chain-").skip(1).fold(0, |descent, below| {
+            let (chain, step) = below.split_once("-step-").unwrap_or((below, ""));
+            let number = |text: &str| text.split('-').next().and_then(|text| text.parse().ok());
+            descent << 6 | number(chain).unwrap_or(0_u64) << 3 | number(step).unwrap_or(0)
+        });
+        Place { descent, step: at(&step, 0), wave: at(&wave, 0), branch: at(&wave, 1) }
     }
 
     pub(crate) fn is_branch(self) -> bool {
@@ -28,7 +35,7 @@ impl Place {
 
     /// Another one for every place.
     pub(crate) fn number(self) -> u64 {
-        (self.step * 64 + self.wave) * 64 + self.branch
+        ((self.descent << 3 | self.step) * 64 + self.wave) * 64 + self.branch
     }
 }
 

@@ -11,7 +11,7 @@ use autoloop_core::record::{Heading, Object};
 use autoloop_core::run::{Run, Runs, Stage};
 use autoloop_core::topic::Topic;
 use autoloop_runtime::drive::DriveError;
-use autoloop_runtime::journal::{Append, Durability, FileJournal, Journal};
+use autoloop_runtime::journal::{Append, FileJournal, Journal};
 use autoloop_runtime::memory::MemoryFile;
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::world::World;
@@ -21,7 +21,7 @@ use crate::agent::{Agent, PATIENCE};
 use crate::family::Tale;
 use crate::judge::{Author, Known};
 use crate::rules::{RESERVED, one_of};
-use crate::setup::{JOURNAL, Redo, STATE, Setup, Sync};
+use crate::setup::{JOURNAL, OBJECTIVE, Redo, STATE, Setup, Sync};
 use crate::steps::Ground;
 use crate::story::Story;
 use crate::trouble::{Blow, Needs, Trouble};
@@ -187,11 +187,7 @@ impl Play<'_> {
     /// Drives the run or the chain, from its beginning or on, unless it is over.
     fn drive(&self, interrupts: &Interrupts, attempt: u64) -> Result<Option<Driven>, DriveError> {
         let world = self.sim.world();
-        let durability = match self.setup.sync {
-            Sync::Always | Sync::Iteration => Durability::Synced,
-            Sync::Never => Durability::Cached,
-        };
-        let ground = Ground::new(&world, interrupts, durability);
+        let ground = Ground::new(self.setup, (&world, interrupts), &self.witness, attempt);
         ground.journal.repair()?;
         self.witness().look();
         let (root, known) = {
@@ -200,10 +196,9 @@ impl Play<'_> {
         };
         Ok(match (&self.setup.chain, known) {
             (_, Known::Over) => None,
-            (None, _) => Some(Driven::Run(Box::new(ground.run(&root, known)?))),
+            (None, _) => Some(Driven::Run(Box::new(ground.run(&root, known, OBJECTIVE)?))),
             (Some(chained), _) => {
-                let chain = ground.chain(chained, (&root, known), attempt)?;
-                Some(Driven::Chain(Box::new(chain)))
+                Some(Driven::Chain(Box::new(ground.chain(chained, (&root, known))?)))
             }
         })
     }

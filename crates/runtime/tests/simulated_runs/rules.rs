@@ -2,6 +2,8 @@
 
 use autoloop_testkit::Dice;
 
+use crate::wish::SPAWN;
+
 /// What agents talk about.
 pub(crate) const EVENTS: [&str; 7] =
     ["x.ready", "x.odd", "y.ready", "z.ready", "odd.event", "task.complete", "done.now"];
@@ -32,7 +34,8 @@ pub(crate) const RESERVED: [&str; 18] = [
 
 /// Whether only the harness may write such a topic.
 pub(crate) fn is_reserved(topic: &str) -> bool {
-    RESERVED.contains(&topic) || topic.starts_with("loop.")
+    let is_of_chains = topic.starts_with("chain.") && topic != SPAWN;
+    RESERVED.contains(&topic) || topic.starts_with("loop.") || is_of_chains
 }
 
 /// What a joined event ends with.

@@ -7,11 +7,14 @@ use autoloop_testkit::{Dice, Script, Seed, SimDisk};
 use crate::chained::Chained;
 use crate::place::Place;
 use crate::rules::{Cadence, Cast, Rules, one_of};
+use crate::wish::Limits;
 
 pub(crate) const CONFIG: &str = "/p/autoloops.toml";
 pub(crate) const TOPOLOGY: &str = "/p/topology.toml";
 pub(crate) const STATE: &str = "/p/.autoloop";
 pub(crate) const JOURNAL: &str = "/p/.autoloop/journal.jsonl";
+/// What a run is for that is no part of another.
+pub(crate) const OBJECTIVE: &str = "build it";
 /// How long a backend may take.
 const DEADLINE: Duration = Duration::from_secs(300);
 
@@ -33,6 +36,8 @@ pub(crate) struct Setup {
     pub(crate) waves: Option<Waves>,
     /// The chain that such loops are the steps of, if there is one.
     pub(crate) chain: Option<Chained>,
+    /// What binds chains that agents ask for, if they do.
+    pub(crate) spawns: Option<Limits>,
 }
 
 /// What binds waves.
@@ -89,6 +94,7 @@ impl Setup {
             is_loud: false,
             waves: None,
             chain: None,
+            spawns: None,
         }
     }
 
@@ -113,6 +119,15 @@ impl Setup {
             setup.waves = Some(Waves { most: 2, timeout: Duration::from_secs(30) });
         }
         setup.chain = Some(Chained::any(dice));
+        setup
+    }
+
+    /// A loop whose agents ask for chains of such loops, which ask in turn.
+    pub(crate) fn with_spawns(seed: Seed, dice: &mut Dice) -> Self {
+        let mut setup = Setup::any(seed, dice);
+        setup.edits = false;
+        setup.rules.max = 2 + dice.below(2);
+        setup.spawns = Some(Limits::any(dice));
         setup
     }
 

@@ -1,20 +1,27 @@
 //! Carrying out the steps of a generated chain.
 
-use autoloop_core::chain::Chain;
+use std::sync::{Mutex, PoisonError};
+
+use autoloop_core::chain::{Budget, Chain, Definitions, StepDefinition};
+use autoloop_core::record::ChainStart;
 use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 use autoloop_runtime::drive::{
-    Bounds, ChainDrive, ChainScene, Drive, DriveError, Preparation, Ready, Scene, Steps, Threads,
+    Bounds, ChainDrive, ChainScene, Drive, DriveError, Loops, Preparation, Progress, Ready, Scene,
+    Steps, StepsOrder, Threads,
 };
 use autoloop_runtime::journal::{Durability, FileJournal};
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::Project;
 use autoloop_runtime::world::World;
+use autoloop_testkit::{Seed, SimWorld};
 
 use crate::agent::PATIENCE;
 use crate::chained::Chained;
 use crate::judge::Known;
-use crate::setup::{JOURNAL, STATE};
+use crate::setup::{JOURNAL, STATE, Setup, Sync};
+use crate::wish::{GHOST, Limits};
+use crate::witness::Witness;
 
 /// Where runs are carried out.
 pub(crate) struct Ground<'a> {
@@ -23,26 +30,39 @@ pub(crate) struct Ground<'a> {
     pub(crate) journal: FileJournal,
     interrupts: &'a Interrupts,
     durability: Durability,
+    /// What binds chains that runs ask for, if they do, and who knows which one is under way.
+    limits: Option<Limits>,
+    witness: &'a Mutex<Witness>,
+    /// The runs of this harness are numbered with it.
+    attempt: u64,
 }
 
 impl<'a> Ground<'a> {
     pub(crate) fn new(
-        world: &'a World,
-        interrupts: &'a Interrupts,
-        durability: Durability,
+        setup: &Setup,
+        (world, interrupts): (&'a World, &'a Interrupts),
+        witness: &'a Mutex<Witness>,
+        attempt: u64,
     ) -> Ground<'a> {
+        let durability = match setup.sync {
+            Sync::Always | Sync::Iteration => Durability::Synced,
+            Sync::Never => Durability::Cached,
+        };
         Ground {
             world,
             project: Project { dir: "/p".into(), loop_dir: "/p".into(), ..Project::default() },
             journal: FileJournal::new(JOURNAL, world, PATIENCE),
             interrupts,
             durability,
+            limits: setup.spawns,
+            witness,
+            attempt,
         }
     }
 
     /// Begins a run, or takes one up again.
-    pub(crate) fn run(&self, run: &str, known: Known) -> Result<Run, DriveError> {
-        let mut silent = |_: autoloop_runtime::drive::Progress<'_>| {};
+    pub(crate) fn run(&self, run: &str, known: Known, objective: &str) -> Result<Run, DriveError> {
+        let mut silent = |_: Progress<'_>| {};
         let scene = Scene {
             world: self.world,
             project: &self.project,
@@ -53,20 +73,24 @@ impl<'a> Ground<'a> {
             threads: Threads::One,
             tell: &mut silent,
         };
-        match known {
-            Known::New => Drive::begin(scene, &RunId::new(run), Some("build it".to_owned()))?.run(),
-            Known::Begun | Known::Over => Drive::resume(scene, run)?.run(),
+        let drive = match known {
+            Known::New => Drive::begin(scene, &RunId::new(run), Some(objective.to_owned()))?,
+            Known::Begun | Known::Over => Drive::resume(scene, run)?,
+        };
+        match self.limits {
+            Some(limits) => drive.with_loops(&Asked { ground: self, limits }).run(),
+            None => drive.run(),
         }
     }
 
-    /// Begins a chain, or takes one up again. The runs of this harness are numbered with `attempt`.
+    /// Begins a chain, or takes one up again.
     pub(crate) fn chain(
         &self,
         chained: &Chained,
         (id, known): (&str, Known),
-        attempt: u64,
     ) -> Result<Chain, DriveError> {
         let (start, budget) = chained.begin();
+        let objective = start.objective.clone().unwrap_or_default();
         let scene = ChainScene {
             world: self.world,
             journal: &self.journal,
@@ -78,31 +102,87 @@ impl<'a> Ground<'a> {
             Known::New => ChainDrive::begin(scene, &RunId::new(id), start)?,
             Known::Begun | Known::Over => ChainDrive::resume(scene, id)?,
         };
-        drive.run(&mut Walk { ground: self, id, attempt, ready: String::new() })
+        drive.run(&mut Walk { ground: self, id: Some(id), objective, ready: String::new() })
+    }
+}
+
+/// The loops that runs ask for: such as they are themselves.
+struct Asked<'a> {
+    ground: &'a Ground<'a>,
+    limits: Limits,
+}
+
+impl Loops for Asked<'_> {
+    fn definitions(&self) -> Result<Definitions, String> {
+        Ok(self.limits.definitions())
+    }
+
+    fn unfit(&self, steps: &[StepDefinition]) -> Option<String> {
+        steps.iter().any(|step| step.preset == GHOST).then(|| "there is no ghost".to_owned())
+    }
+
+    fn steps<'s>(
+        &'s self,
+        order: StepsOrder,
+        _: &'s mut dyn FnMut(Progress<'_>),
+    ) -> Box<dyn Steps<Error = DriveError> + 's> {
+        let objective = order.objective.unwrap_or_default();
+        Box::new(Walk { ground: self.ground, id: None, objective, ready: String::new() })
     }
 }
 
 /// The steps of a chain, one after another.
 struct Walk<'a> {
     ground: &'a Ground<'a>,
-    id: &'a str,
-    attempt: u64,
+    /// The chain, where it is not one that a run asked for.
+    id: Option<&'a str>,
+    objective: String,
     ready: String,
+}
+
+impl Walk<'_> {
+    /// A chain that a run asked for is the innermost when one of its steps begins.
+    fn chain(&self) -> String {
+        if let Some(id) = self.id {
+            return id.to_owned();
+        }
+        let mut witness = self.ground.witness.lock().unwrap_or_else(PoisonError::into_inner);
+        witness.look();
+        witness.family.chain_under_way().expect("a chain is under way").to_owned()
+    }
 }
 
 impl Steps for Walk<'_> {
     type Error = DriveError;
 
     fn prepare(&mut self, step: u64) -> Result<Preparation, DriveError> {
-        self.ready = format!("{}-step-{step}-{}", self.id, self.attempt);
+        self.ready = format!("{}-step-{step}-{}", self.chain(), self.ground.attempt);
         Ok(Preparation::Ready(Ready { run: self.ready.clone(), loop_dir: "/p".into() }))
     }
 
     fn begin(&mut self) -> Result<Run, DriveError> {
-        self.ground.run(&self.ready, Known::New)
+        self.ground.run(&self.ready, Known::New, &self.objective)
     }
 
     fn resume(&mut self, _: u64, run: &str) -> Result<Run, DriveError> {
-        self.ground.run(run, Known::Begun)
+        self.ground.run(run, Known::Begun, &self.objective)
     }
+}
+
+/// Whoever begins a chain of an id that a run was granted meanwhile would take it from the run.
+#[test]
+fn a_chain_begins_once() {
+    let world = SimWorld::new(Seed(0)).world();
+    let journal = FileJournal::new(JOURNAL, &world, PATIENCE);
+    let scene = ChainScene {
+        world: &world,
+        journal: &journal,
+        state_dir: STATE.as_ref(),
+        budget: Budget::default(),
+        durability: Durability::Synced,
+    };
+    let begin = || ChainDrive::begin(scene, &RunId::new("c"), ChainStart::default());
+    assert!(begin().is_ok());
+    let again = begin().err().expect("it was begun");
+    assert_eq!(again.to_string(), "chain 'c' is being driven by another process");
 }

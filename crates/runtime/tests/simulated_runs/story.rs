@@ -18,6 +18,8 @@ pub(crate) struct Story {
     pub(crate) recent: String,
     /// The waves that were joined: what asked for each, and how its branches ended.
     pub(crate) waves: Vec<(String, Outcomes)>,
+    /// How the chains ended that it asked for.
+    pub(crate) chains: Vec<String>,
 }
 
 /// What a run is begun as.
@@ -41,6 +43,7 @@ pub(crate) struct Done {
     pub(crate) promised: bool,
     pub(crate) withdrawn: bool,
     pub(crate) refused: bool,
+    pub(crate) asked_for_chains: bool,
 }
 
 impl Done {
@@ -67,7 +70,8 @@ impl Story {
         let Some(last) = last else { return is_over() };
         let may_complete =
             !last.withdrawn && rules.required.iter().all(|&event| seen.contains(event));
-        let is_promised = last.promised && last.accepted.is_empty() && !last.refused;
+        let is_alone = last.accepted.is_empty() && !last.refused && !last.asked_for_chains;
+        let is_promised = last.promised && is_alone;
         Some(match last {
             Done { timed_out: true, .. } => "loop.stop backend_timeout".to_owned(),
             Done { code: 1.., .. } => "loop.stop backend_failed".to_owned(),

@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let (dir, objective) = place(args.dir.as_deref(), &args.prompt)?;
     let definitions = file::read(&dir, world)?;
     let steps = file::named(&definitions, name, &dir)?;
-    let plan = Plan { dir, objective, overrides, steps };
+    let plan = Plan { dir, objective, overrides, steps, limits: definitions.budget };
     plan.check(world)?;
     if args.dry_run {
         return Ok(terminal::print(&dry_run(name, &plan.steps))?);
@@ -98,7 +98,7 @@ pub(in crate::commands) fn run_listed(
 ) -> Result<(), Failure> {
     let definitions = file::read(&dir, world)?;
     let steps = definitions.listed(names).map_err(|fault| Failure::usage(fault.to_string()))?;
-    let plan = Plan { dir, objective, overrides, steps };
+    let plan = Plan { dir, objective, overrides, steps, limits: definitions.budget };
     plan.check(world)?;
     begin(names, plan, &definitions, (manner, world))
 }
@@ -140,7 +140,8 @@ fn resume(
     (manner, world): (Manner, &World),
 ) -> Result<(), Failure> {
     let definitions = file::read(&dir, world)?;
-    let mut plan = Plan { dir, objective: None, overrides, steps: Vec::new() };
+    let limits = definitions.budget;
+    let mut plan = Plan { dir, objective: None, overrides, steps: Vec::new(), limits };
     let outline = outline(&plan, world)?;
     let journal = journal(&outline, world);
     let chain = chain_to_resume(id, &outline, &journal, world)?;

@@ -1,8 +1,8 @@
 //! The chains that a run asks for while it goes on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use autoloop_core::chain::{Definitions, StepDefinition};
+use autoloop_core::chain::{Budget, Definitions, StepDefinition};
 use autoloop_core::run::Run;
 use autoloop_runtime::drive::{DriveError, Loops, Preparation, Progress, Steps, StepsOrder};
 use autoloop_runtime::process::Interrupts;
@@ -13,10 +13,18 @@ use super::file;
 use super::steps::{Plan, Runner};
 use crate::failure::{Failure, Kind};
 
+/// How far the chains of a project may go by their file as it is now. One that cannot be used lifts none
+/// of the usual limits.
+pub(in crate::commands) fn limits(dir: &Path, world: &World) -> Budget {
+    file::read_quietly(dir, world).map(|definitions| definitions.budget).unwrap_or_default()
+}
+
 /// The loops that a run may ask for: those of its project, with the flags that it has itself.
 pub(in crate::commands) struct Spawner<'a> {
     pub(in crate::commands) dir: PathBuf,
     pub(in crate::commands) overrides: Overrides,
+    /// How far chains may go, whatever an agent makes of their file.
+    pub(in crate::commands) limits: Budget,
     pub(in crate::commands) world: &'a World,
     pub(in crate::commands) interrupts: &'a Interrupts,
 }
@@ -24,13 +32,16 @@ pub(in crate::commands) struct Spawner<'a> {
 impl Spawner<'_> {
     fn plan(&self, order: StepsOrder) -> Plan {
         let StepsOrder { objective, steps } = order;
-        Plan { dir: self.dir.clone(), objective, overrides: self.overrides.clone(), steps }
+        let (dir, overrides) = (self.dir.clone(), self.overrides.clone());
+        Plan { dir, objective, overrides, steps, limits: self.limits }
     }
 }
 
 impl Loops for Spawner<'_> {
     fn definitions(&self) -> Result<Definitions, String> {
-        file::read_quietly(&self.dir, self.world)
+        let definitions = file::read_quietly(&self.dir, self.world)?;
+        let budget = definitions.budget.within(self.limits);
+        Ok(Definitions { budget, ..definitions })
     }
 
     fn unfit(&self, steps: &[StepDefinition]) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use autoloop_core::chain::{StepDefinition, changed_files};
+use autoloop_core::chain::{Budget, StepDefinition, changed_files};
 use autoloop_core::run::Run;
 use autoloop_runtime::drive::{DriveError, Preparation, Progress, Ready, Steps};
 use autoloop_runtime::permissions::Traces;
@@ -27,6 +27,8 @@ pub(super) struct Plan {
     pub(super) overrides: Overrides,
     /// The steps.
     pub(super) steps: Vec<StepDefinition>,
+    /// How far the chains may go that they ask for.
+    pub(super) limits: Budget,
 }
 
 impl Plan {
@@ -111,7 +113,8 @@ impl Steps for Runner<'_> {
     fn prepare(&mut self, step: u64) -> Result<Preparation, Failure> {
         let step = self.step(step)?;
         let choice = self.plan.choice(step)?;
-        let errand = Errand::begin(choice, self.plan.overrides(step), self.world)?;
+        let mut errand = Errand::begin(choice, self.plan.overrides(step), self.world)?;
+        errand.limits = Some(self.plan.limits);
         // A loop that cannot be used is told of before the step is on record.
         errand.load(self.world)?;
         let run = match &errand.run {
@@ -132,7 +135,8 @@ impl Steps for Runner<'_> {
 
     fn resume(&mut self, step: u64, run: &str) -> Result<Run, Failure> {
         let overrides = self.plan.overrides(self.step(step)?);
-        let errand = Errand::resume(&self.plan.dir, run, overrides, self.world)?;
+        let mut errand = Errand::resume(&self.plan.dir, run, overrides, self.world)?;
+        errand.limits = Some(self.plan.limits);
         self.drive(&errand)
     }
 

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use autoloop_core::chain::Budget;
 use autoloop_core::plan::Files;
 use autoloop_core::run::{Ending, Run, Runs, Stage};
 use autoloop_core::run_id::{RunId, RunIdSeed};
@@ -32,6 +33,8 @@ pub(in crate::commands) struct Errand {
     pub(in crate::commands) run: Which,
     /// The directory that was made for a new run, to keep its name.
     pub(in crate::commands) claimed: Option<PathBuf>,
+    /// How far the chains may go that it asks for, if it is a step of one; else their file says so.
+    pub(in crate::commands) limits: Option<Budget>,
 }
 
 /// Which run it is.
@@ -70,7 +73,8 @@ impl Errand {
             project.loop_dir = copy(preset, &id, &outline)?;
         }
         let claimed = Some(outline.files.of_run(id.as_str()));
-        Ok(Errand { project, run: Which::New { id, objective: choice.objective }, claimed })
+        let run = Which::New { id, objective: choice.objective };
+        Ok(Errand { project, run, claimed, limits: None })
     }
 
     /// A run that was begun before, with the files and the flags that it was begun with.
@@ -99,7 +103,7 @@ impl Errand {
                 return Err(files_are_gone(&run.id, &project));
             }
         }
-        Ok(Errand { project, run: Which::Old(run.id), claimed: None })
+        Ok(Errand { project, run: Which::Old(run.id), claimed: None, limits: None })
     }
 
     /// Reads the files of the loop. Where a new run cannot use them, nothing is left of it.

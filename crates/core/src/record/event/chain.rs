@@ -23,6 +23,8 @@ system_events! {
         resumed_from_step: u64,
         /// How it had ended; empty when it was cut off.
         previous_outcome: String,
+        /// How long that step had been at work when it was cut off, as far as its run was heard of.
+        elapsed_ms: Option<u64>,
     }
 
     /// One step of a chain begins.

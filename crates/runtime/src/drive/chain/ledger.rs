@@ -9,7 +9,7 @@ use autoloop_core::chain::Chain;
 use autoloop_core::record::{ChainSpawned, Glance};
 use autoloop_core::run_id::RunId;
 
-use super::{ChainScene, DriveError, chain_dir, create_dirs};
+use super::{ChainScene, DriveError, chain_dir, create_dirs, run_dir};
 use crate::drive::ledger::unwritable;
 use crate::drive::notebook::{Notebook, Noted};
 use crate::drive::own::{Fold, Sieve, known};
@@ -38,7 +38,7 @@ pub fn chain_standing(
     (id, disk): (&str, &dyn Disk),
 ) -> Result<Option<Chain>, DriveError> {
     journal.repair()?;
-    let noted = Noted::read(&chain_dir(state_dir, id), disk);
+    let noted = Noted::read(&chain_dir(state_dir, id), disk)?;
     let (chain, _) = known(journal, Chain::new(id), noted)?;
     Ok(chain.start.is_some().then_some(chain))
 }
@@ -83,11 +83,18 @@ pub(super) fn reserve(scene: ChainScene<'_>, spawned: &ChainSpawned) -> Result<(
     Notebook::begin(&dir, &[], scene.world).map(drop).map_err(unwritable)
 }
 
+/// Whether somebody has an id by now, be it that a run of this name is about to begin.
+pub(super) fn is_taken(scene: ChainScene<'_>, id: &str) -> Result<bool, DriveError> {
+    let is_run = scene.world.disk.stat(&run_dir(scene.state_dir, id)?).is_ok();
+    Ok(is_run || census(scene)?.ids.contains(id))
+}
+
 /// Counts chains and runs.
 pub(super) fn census(scene: ChainScene<'_>) -> Result<Census, DriveError> {
     let mut found: Vec<(Chain, Sieve)> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     let mut ids = HashSet::new();
+    let mut unreadable = None;
     scene.journal.read(Position::START, &mut |line| {
         line.records(|record| {
             let id = record.run();
@@ -101,8 +108,12 @@ pub(super) fn census(scene: ChainScene<'_>) -> Result<Census, DriveError> {
             let place = *places.entry(id.clone().into_owned()).or_insert_with(|| {
                 let noted = match RunId::is_safe(&id) {
                     true => Noted::read(&chain_dir(scene.state_dir, &id), &*scene.world.disk),
-                    false => Noted::Nothing,
+                    false => Ok(Noted::Nothing),
                 };
+                let noted = noted.unwrap_or_else(|error| {
+                    unreadable.get_or_insert(error);
+                    Noted::Nothing
+                });
                 found.push((Chain::new(id), Sieve::new(noted)));
                 found.len() - 1
             });
@@ -113,6 +124,9 @@ pub(super) fn census(scene: ChainScene<'_>) -> Result<Census, DriveError> {
         });
         ControlFlow::Continue(())
     })?;
+    if let Some(error) = unreadable {
+        return Err(error.into());
+    }
     let chains = found.into_iter().map(|(chain, _)| chain);
     Ok(Census { chains: chains.filter(|chain| chain.start.is_some()).collect(), ids })
 }

@@ -7,8 +7,10 @@ use autoloop_core::project::coordination::{Coordination, Format};
 use autoloop_core::project::scratchpad::Scratchpad;
 use autoloop_core::run::Run;
 
-use super::DriveError;
-use crate::journal::{FileJournal, Journal, Position};
+use super::{ChainScene, DriveError, run_dir};
+use crate::drive::known::Known;
+use crate::drive::notebook::Noted;
+use crate::journal::{Journal, Position};
 
 /// What is gathered about the run of a step.
 struct Gathered<'a> {
@@ -18,37 +20,40 @@ struct Gathered<'a> {
     coordination: Coordination,
 }
 
-/// Reads what steps left that ended.
+/// Reads what steps left that ended. How far a run got and what it printed is taken from the records of
+/// its own harness; what its agents kept book of are claims anyway.
 pub(super) fn read<'a>(
-    journal: &FileJournal,
+    scene: ChainScene<'_>,
     steps: impl Iterator<Item = &'a ChainStep>,
 ) -> Result<Vec<Report>, DriveError> {
-    let mut all: Vec<Gathered<'a>> = steps
-        .filter(|step| step.stop_reason.is_some())
-        .map(|step| Gathered {
-            step,
-            run: Run::new(step.run.clone().unwrap_or_default()),
-            scratchpad: Scratchpad::default(),
-            coordination: Coordination::default(),
-        })
-        .collect();
+    let ended = steps.filter(|step| step.stop_reason.is_some());
+    let mut all = ended.map(|step| gather(scene, step)).collect::<Result<Vec<_>, _>>()?;
     if all.is_empty() {
         return Ok(Vec::new());
     }
-    journal.read(Position::START, &mut |line| {
+    scene.journal.read(Position::START, &mut |line| {
         line.records(|record| {
             let id = record.run();
-            // A step that could not begin has no run.
             let found = all.iter_mut().find(|found| !id.is_empty() && found.run.id == id);
             if let Some(found) = found {
-                found.run.apply(record);
-                found.scratchpad.apply(record);
                 found.coordination.apply(record);
             }
         });
         ControlFlow::Continue(())
     })?;
     Ok(all.into_iter().map(report).collect())
+}
+
+fn gather<'a>(scene: ChainScene<'_>, step: &'a ChainStep) -> Result<Gathered<'a>, DriveError> {
+    let coordination = Coordination::default();
+    let Some(id) = &step.run else {
+        // It could not begin.
+        let (run, scratchpad) = (Run::new(""), Scratchpad::default());
+        return Ok(Gathered { step, run, scratchpad, coordination });
+    };
+    let noted = Noted::read(&run_dir(scene.state_dir, id)?, &*scene.world.disk)?;
+    let Known { run, scratchpad, .. } = Known::read(scene.journal, id, noted)?;
+    Ok(Gathered { step, run, scratchpad, coordination })
 }
 
 fn report(gathered: Gathered<'_>) -> Report {

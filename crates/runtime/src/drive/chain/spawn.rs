@@ -14,7 +14,7 @@ use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 
 use super::ledger::{self, Census, census};
-use super::{ChainDrive, ChainScene, Preparation, Steps, reports};
+use super::{ChainDrive, ChainScene, Preparation, Steps, lock, reports};
 use crate::drive::{Drive, DriveError, Progress};
 
 /// Whoever knows which loops there are, and can carry them out for a run that asks.
@@ -90,11 +90,7 @@ impl<'a> Drive<'a> {
     pub(in crate::drive) fn chain(&mut self, step: SpawnStep) -> Result<(), DriveError> {
         match step {
             SpawnStep::Consider(request) => match self.consider(&request)? {
-                Ok(spawned) => {
-                    let state_dir = &self.loaded.files.state_dir;
-                    ledger::reserve(self.chain_scene(state_dir, Budget::default()), &spawned)?;
-                    self.put_all(|heading| vec![spawned.record(heading)])
-                }
+                Ok(spawned) => self.grant(&spawned),
                 Err(refusal) => self.refuse_chain(&refusal),
             },
             SpawnStep::Refuse(refusal) => self.refuse_chain(&refusal),
@@ -139,6 +135,23 @@ impl<'a> Drive<'a> {
         }))
     }
 
+    /// Puts on record that there will be a chain, unless somebody else took its id meanwhile. Whoever
+    /// takes an id holds the lock of its directory and looks again, so of several only one can.
+    fn grant(&mut self, spawned: &ChainSpawned) -> Result<(), DriveError> {
+        let state_dir = self.loaded.files.state_dir.clone();
+        let scene = self.chain_scene(&state_dir, Budget::default());
+        let held = match lock(&scene, &spawned.chain_id) {
+            Ok((_, lock)) => Some(lock),
+            Err(DriveError::BusyChain { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        if held.is_none() || ledger::is_taken(scene, &spawned.chain_id)? {
+            return self.refuse_chain(&Refusal::UsedId(spawned.chain_id.clone()));
+        }
+        ledger::reserve(scene, spawned)?;
+        self.put_all(|heading| vec![spawned.record(heading)])
+    }
+
     /// Carries a chain out from wherever it is, and tells the run how it ended.
     fn carry_out_chain(&mut self, spawned: &ChainSpawned) -> Result<(), DriveError> {
         let definitions = self.loops.definitions().map_err(DriveError::Chains)?;
@@ -173,7 +186,8 @@ impl<'a> Drive<'a> {
     }
 
     fn chain_ended(&mut self, chain: &Chain) -> Result<(), DriveError> {
-        let reports = reports::read(self.ledger.journal(), chain.steps.iter())?;
+        let scene = self.chain_scene(&self.loaded.files.state_dir, Budget::default());
+        let reports = reports::read(scene, chain.steps.iter())?;
         let finish = ChainSpawnFinish {
             chain_id: chain.id.clone(),
             outcome: chain.outcome.clone().unwrap_or_default(),

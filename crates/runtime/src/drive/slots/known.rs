@@ -58,7 +58,7 @@ pub fn slots_standing(
         return Err(DriveError::BadRunId(id.to_owned()));
     }
     journal.repair()?;
-    let noted = Noted::read(&slots_dir(state_dir, id), disk);
+    let noted = Noted::read(&slots_dir(state_dir, id), disk)?;
     let (slots, _) = known(journal, Slots::new(id), noted)?;
     Ok(slots.start.is_some().then_some(slots))
 }
