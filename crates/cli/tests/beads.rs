@@ -206,6 +206,8 @@ fn what_failed_is_given_back_and_so_is_what_the_dead_had() {
     queue.release(&failed.claim, "the tests are red").unwrap();
     let issue = tracker.issue("bd-a1");
     assert_eq!((&issue["status"], &issue["assignee"]), (&json!("open"), &json!("")));
+    let comment = json!([{"author": "run-s1", "text": "given back: the tests are red"}]);
+    assert_eq!(issue["comments"], comment);
     assert!(queue.release(&failed.claim, "again").unwrap_err().is_refusal());
 
     for actor in ["old-s1", "new-s1"] {
@@ -215,6 +217,64 @@ fn what_failed_is_given_back_and_so_is_what_the_dead_had() {
     assert_eq!(queue.release_all(&dead, "its process is dead").unwrap(), ["bd-a1"]);
     assert_eq!(tracker.issue("bd-a1")["status"], "open");
     assert_eq!(tracker.issue("bd-c3")["assignee"], "new-s1");
+}
+
+#[test]
+fn a_program_without_comments_takes_an_issue_back() {
+    let tracker = Tracker::usual();
+    let queue = tracker.manner("no-comments").queue();
+    let failed = queue.claim_next("run-s1").unwrap().unwrap();
+    queue.release(&failed.claim, "the tests are red").unwrap();
+    assert_eq!(tracker.issue("bd-a1")["status"], "open");
+}
+
+#[test]
+fn an_issue_that_its_agent_closed_is_its_owners_until_it_is_settled() {
+    let tracker = Tracker::usual();
+    let queue = tracker.queue();
+    let close = |actor: &str| {
+        let agent = tracker.settings();
+        let mut command = Command::new(agent.program);
+        command.args(["close", "bd-a1", "--reason", "I think so", "--json"]);
+        command.args(["--actor", actor]).env("BD_JSON_ENVELOPE", "1").current_dir(agent.dir);
+        assert!(command.output().unwrap().status.success());
+        assert_eq!(tracker.issue("bd-a1")["status"], "closed");
+    };
+    let mine = queue.claim("bd-a1", "run-s1").unwrap();
+    close("an agent");
+    assert_eq!(queue.renew(&mine.claim).unwrap(), mine.claim, "a review may still be under way");
+    let again = queue.claim("bd-a1", "run-s1").unwrap();
+    assert_eq!(again.claim, mine.claim, "after a crash too");
+    assert!(queue.claim("bd-a1", "run-s2").unwrap_err().is_refusal());
+    // The review fails: others are to take it.
+    queue.release(&mine.claim, "drift").unwrap();
+    let issue = tracker.issue("bd-a1");
+    assert_eq!((&issue["status"], &issue["assignee"]), (&json!("open"), &json!("")));
+
+    let passed = queue.claim("bd-a1", "run-s2").unwrap();
+    close("an agent");
+    queue.close(&passed.claim, "good").unwrap();
+    assert_eq!(tracker.issue("bd-a1")["close_reason"], "I think so");
+}
+
+#[test]
+fn whatever_a_reviewer_says_can_be_told_to_the_tracker() {
+    let tracker = Tracker::usual();
+    let queue = tracker.queue();
+    for (said, told) in [
+        ("- tests pass\n- docs too", "tests pass - docs too".to_owned()),
+        ("nul \0 in it", "nul in it".to_owned()),
+        (&"x".repeat(300_000), format!("{}...", "x".repeat(2_000))),
+        ("", String::new()),
+    ] {
+        let taken = queue.claim("bd-a1", "run-s1").unwrap();
+        queue.close(&taken.claim, said).unwrap();
+        assert_eq!(tracker.issue("bd-a1")["close_reason"], told);
+        queue.release(&taken.claim, said).unwrap();
+        let comments = &tracker.issue("bd-a1")["comments"];
+        let last = comments.as_array().unwrap().last().unwrap();
+        assert_eq!(last["text"], format!("given back: {told}"));
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 Words in the file `manner` change how it behaves, so that tests can meet every program that is used
 like bd: bare, issues, items, results, object (the shape of its answers), no-claim, no-limit,
-ignore-claim (what it lacks), tell-before
+ignore-claim, no-comments (what it lacks), tell-before
 (an issue as it was before it was claimed), hang, crash, garbage, flood (what is wrong with it).
 """
 
@@ -82,6 +82,16 @@ def claim(issue):
 
 
 command = next(word for word in words if not word.startswith("-"))
+if command == "comments":
+    if "no-comments" in manner:
+        fail("Error: unknown command \"comments\" for \"bd\"")
+    _, verb, of, text, *_ = words
+    assert verb == "add"
+    by_id[of].setdefault("comments", []).append({"author": actor, "text": text})
+    store()
+    # A comment is no issue: its id is a number.
+    print(json.dumps({"id": 7, "issue_id": of, "author": actor, "text": text}))
+    sys.exit(0)
 ready = sorted((i for i in issues if is_ready(i)), key=lambda issue: issue["priority"])
 if command == "ready" and "--claim" in words and "ignore-claim" not in manner:
     before = [dict(issue) for issue in ready[:1]]
