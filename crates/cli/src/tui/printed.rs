@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use autoloop_core::agents::Stream;
+use autoloop_core::agents::{said_in, transcript};
 use autoloop_core::project::board::Row;
 use autoloop_runtime::tail::{Tail, tail};
 use autoloop_runtime::world::Disk;
@@ -59,7 +59,8 @@ impl Printed {
     pub(super) fn page(&mut self, path: &Path) -> &Tail {
         let length = self.disk.stat(path).map_or(0, |stat| stat.len);
         if self.page.0 != path || self.page.1.length != length {
-            let tail = tail(path, PAGE, &*self.disk).unwrap_or_default();
+            let mut tail = tail(path, PAGE, &*self.disk).unwrap_or_default();
+            tail.text = transcript(&tail.text).unwrap_or(tail.text);
             self.page = (path.to_owned(), tail);
         }
         &self.page.1
@@ -73,12 +74,8 @@ fn said_last(text: &str) -> String {
     if !last.starts_with('{') {
         return last;
     }
-    let clients = [Stream::Claude, Stream::Codex, Stream::Pi];
-    let answers = clients.into_iter().filter_map(Stream::decoder).map(|mut decoder| {
-        decoder.push(text.as_bytes());
-        last_line(&decoder.finish().text)
-    });
-    answers.into_iter().find(|answer| !answer.is_empty()).unwrap_or(last)
+    let said = said_in(text).map(|said| last_line(&said));
+    said.filter(|said| !said.is_empty()).unwrap_or(last)
 }
 
 #[cfg(test)]
