@@ -239,3 +239,24 @@ fn slots_under_way_tell_what_is_left_in_the_queue() {
     let last: serde_json::Value = serde_json::from_str(&json.last().unwrap()).unwrap();
     assert_eq!((&last["passed"], &last["left"]), (&2.into(), &serde_json::Value::Null));
 }
+
+#[test]
+fn nobody_is_waited_for_when_nobody_reads_any_more() {
+    let agent = "while ! test -e go; do sleep 0.02; done";
+    let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, "");
+    let mut command = sandbox.command();
+    command.args(["run", ".", "x"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let _run = Reaped::start(command);
+    until("the agent to begin", || sandbox.journal().contains("backend.start").then_some(()));
+    for args in [&["watch"][..], &["watch", "--json"], &["loops", "watch"], &["journal", "follow"]]
+    {
+        let mut command = sandbox.command();
+        command.args(args).stdout(Stdio::piped());
+        let mut watch = Reaped::start(command);
+        let mut lines = lines(&mut watch);
+        lines.next().unwrap();
+        drop(lines);
+        let ended = until("its end", || watch.0.try_wait().unwrap());
+        assert_eq!(ended.code(), Some(141), "{args:?}");
+    }
+}

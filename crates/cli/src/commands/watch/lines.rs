@@ -10,11 +10,12 @@ use super::change::{board_facts, changed, line, row_facts, summary};
 use crate::commands::json::Json;
 use crate::commands::loops::in_short;
 use crate::failure::Failure;
+use crate::terminal;
 use crate::tui::feed::{Feed, Standing};
 use crate::tui::text::tame;
 
 /// The journal itself wakes us when it grows; this is how often it is looked whether the harness is
-/// still there, which nobody announces.
+/// still there and whether somebody still reads, which nobody announces.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// The same when the end is on record and the harness is about to go.
 const ABOUT_TO_GO: Duration = Duration::from_millis(100);
@@ -76,6 +77,7 @@ pub(super) fn follow(mut feed: Feed, form: Form) -> Result<(), Failure> {
     while standing.is_open() {
         let is_over = feed.board().outcome.is_some();
         feed.wait(if is_over { ABOUT_TO_GO } else { LOOK_AGAIN })?;
+        terminal::ensure_read()?;
         let mut told = Ok(());
         let mut tell = |board: &Board, _: &Glance<'_>| {
             if told.is_ok() {
