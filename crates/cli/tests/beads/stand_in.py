@@ -50,6 +50,10 @@ if "flood" in manner:
     sys.exit(0)
 if "--json" not in words or os.environ.get("BD_JSON_ENVELOPE") != "1":
     fail("asked for text")
+if os.environ.get("RUST_LOG") != "error" or any(
+    name in os.environ for name in ("BD_AGENT_MODE", "CLAUDE_CODE", "BR_OUTPUT_FORMAT", "TOON_DEFAULT_FORMAT")
+):
+    fail("asked for chatter, short lists or another language")
 if "no-limit" in manner and "--limit" in words:
     fail("error: unexpected argument '--limit' found")
 if "no-claim" in manner and words[0] == "ready" and "--claim" in words:
@@ -59,6 +63,8 @@ lock = open("lock", "a")
 fcntl.flock(lock, fcntl.LOCK_EX)
 issues = json.load(open("beads.json"))
 actor = option("--actor", "")
+if os.environ.get("BEADS_ACTOR", "") != actor or os.environ.get("BD_ACTOR", "") != actor:
+    fail("called in two names")
 by_id = {issue["id"]: issue for issue in issues}
 
 
@@ -105,7 +111,8 @@ elif command == "list":
     everything = "--all" in words or "-a" in words
     answer([i for i in issues if (i["status"] == wanted if wanted else everything or i["status"] != "closed")])
 else:
-    issue = by_id.get(words[1])
+    like = [issue for issue in issues if issue["id"].startswith(words[1])]
+    issue = by_id.get(words[1], like[0] if len(like) == 1 else None)
     if issue is None:
         fail(json.dumps({"error": f"no issue {words[1]}", "hint": "see bd list", "schema_version": 1}), sys.stdout)
     if command == "show":

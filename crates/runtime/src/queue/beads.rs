@@ -132,9 +132,11 @@ impl Beads {
     /// that says why.
     fn give_back(&self, id: &str, (actor, reason): (&str, &str)) -> Result<(), BeadsError> {
         self.ask(&["update", id, "--status", "open", "--assignee", ""], actor)?;
-        let why = format!("given back: {}", remark(reason));
-        // A program may know no comments, and the reason is in the journal too.
-        let _ = self.ask(&["comments", "add", id, &why], actor);
+        let why = remark(reason);
+        if !why.is_empty() {
+            // A program may know no comments, and the reason is in the journal too.
+            let _ = self.ask(&["comments", "add", id, &format!("given back: {why}")], actor);
+        }
         Ok(())
     }
 }
