@@ -223,7 +223,7 @@ fn slots_under_way_tell_what_is_left_in_the_queue() {
         objects.find(is_it).unwrap()["left"].clone()
     };
     let begun = text.next().unwrap();
-    assert!(begun.ends_with("1 taken, 0 passed, 0 failed  iteration 1/2  2 left"), "{begun}");
+    assert!(begun.ends_with("1 taken, 0 passed, 0 failed, 2 left  iteration 1/2"), "{begun}");
     assert_eq!(whole_of(1, 0), 2);
     sandbox.write("go-t-1", "");
     let settled = text.find(|line| line.contains("1 passed")).unwrap();
