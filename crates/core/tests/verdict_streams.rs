@@ -118,7 +118,7 @@ fn codex() {
         error,
     ];
     let turn = |lines: &[Value], end: &Value| {
-        [&[thread.clone(), begun.clone()], lines, &[end.clone()]].concat()
+        [&[thread.clone(), begun.clone()], lines, std::slice::from_ref(end)].concat()
     };
 
     check(&turn(&[says("I look"), says(PASS)], &completed), Some(Ruling::Pass));

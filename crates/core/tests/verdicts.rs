@@ -5,6 +5,8 @@
 //! (`ambiguous`), its literal words hold: one JSON value from the first `{`, whatever follows. Those of
 //! `more_verdicts.jsonl` were thought out by somebody who wanted to break the reader.
 
+#![expect(clippy::unwrap_used, reason = "a case that cannot be read fails the test")]
+
 use autoloop_core::verdict::{self, Printed};
 use serde_json::Value;
 
