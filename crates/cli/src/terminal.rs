@@ -7,11 +7,25 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 /// Prints a text: as it is to a file or a pipe, without harm to a terminal.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout();
     let shown = if stdout.is_terminal() { harmless(text) } else { Cow::Borrowed(text) };
     stdout.write_all(shown.as_bytes())
+}
+
+/// Fails when nobody reads the output any more. Whoever waits for something to print would otherwise find
+/// out only when it has come.
+pub(crate) fn ensure_read() -> io::Result<()> {
+    let stdout = io::stdout();
+    let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+    let told = poll(&mut fds, Some(&Timespec::default()));
+    match told.is_ok() && fds[0].revents().contains(PollFlags::ERR) {
+        true => Err(io::ErrorKind::BrokenPipe.into()),
+        false => Ok(()),
+    }
 }
 
 /// The text with every control character but the newline and the tab replaced.

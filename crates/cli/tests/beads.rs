@@ -182,6 +182,9 @@ fn all_done_is_told_from_all_blocked_or_taken() {
         let expected = Progress { done: 0, in_work: 0, ready: 2, blocked: 1 };
         assert_eq!(queue.progress().unwrap(), expected, "{manner}");
     }
+    // Lists are shortened unless somebody says otherwise.
+    let asked = ["--readonly list --all --limit 0", "ready --limit 0"];
+    assert_eq!(tracker.calls()[..2], asked);
     let queue = tracker.manner("").queue();
     for actor in ["run-s1", "run-s2"] {
         queue.claim_next(actor).unwrap().unwrap();
@@ -206,6 +209,8 @@ fn what_failed_is_given_back_and_so_is_what_the_dead_had() {
     queue.release(&failed.claim, "the tests are red").unwrap();
     let issue = tracker.issue("bd-a1");
     assert_eq!((&issue["status"], &issue["assignee"]), (&json!("open"), &json!("")));
+    let comment = json!([{"author": "run-s1", "text": "given back: the tests are red"}]);
+    assert_eq!(issue["comments"], comment);
     assert!(queue.release(&failed.claim, "again").unwrap_err().is_refusal());
 
     for actor in ["old-s1", "new-s1"] {
@@ -215,6 +220,64 @@ fn what_failed_is_given_back_and_so_is_what_the_dead_had() {
     assert_eq!(queue.release_all(&dead, "its process is dead").unwrap(), ["bd-a1"]);
     assert_eq!(tracker.issue("bd-a1")["status"], "open");
     assert_eq!(tracker.issue("bd-c3")["assignee"], "new-s1");
+}
+
+#[test]
+fn a_program_without_comments_takes_an_issue_back() {
+    let tracker = Tracker::usual();
+    let queue = tracker.manner("no-comments").queue();
+    let failed = queue.claim_next("run-s1").unwrap().unwrap();
+    queue.release(&failed.claim, "the tests are red").unwrap();
+    assert_eq!(tracker.issue("bd-a1")["status"], "open");
+}
+
+#[test]
+fn an_issue_that_its_agent_closed_is_its_owners_until_it_is_settled() {
+    let tracker = Tracker::usual();
+    let queue = tracker.queue();
+    let close_as_agent = || {
+        let BeadsSettings { program, dir, .. } = tracker.settings();
+        let mut command = Command::new(program);
+        command.args(["close", "bd-a1", "--reason", "I think so", "--json"]);
+        command.env("BD_JSON_ENVELOPE", "1").env("RUST_LOG", "error").current_dir(dir);
+        assert!(command.output().unwrap().status.success());
+        assert_eq!(tracker.issue("bd-a1")["status"], "closed");
+    };
+    let mine = queue.claim("bd-a1", "run-s1").unwrap();
+    close_as_agent();
+    assert_eq!(queue.renew(&mine.claim).unwrap(), mine.claim, "a review may still be under way");
+    let again = queue.claim("bd-a1", "run-s1").unwrap();
+    assert_eq!(again.claim, mine.claim, "after a crash too");
+    assert!(queue.claim("bd-a1", "run-s2").unwrap_err().is_refusal());
+    // The review fails: others are to take it.
+    queue.release(&mine.claim, "drift").unwrap();
+    let issue = tracker.issue("bd-a1");
+    assert_eq!((&issue["status"], &issue["assignee"]), (&json!("open"), &json!("")));
+
+    let passed = queue.claim("bd-a1", "run-s2").unwrap();
+    close_as_agent();
+    queue.close(&passed.claim, "good").unwrap();
+    assert_eq!(tracker.issue("bd-a1")["close_reason"], "I think so");
+}
+
+#[test]
+fn whatever_a_reviewer_says_can_be_told_to_the_tracker() {
+    let tracker = Tracker::usual();
+    let queue = tracker.queue();
+    for (said, told) in [
+        ("- tests pass\n- docs too", "tests pass - docs too".to_owned()),
+        ("nul \0 in it", "nul in it".to_owned()),
+        (&"x".repeat(300_000), format!("{}...", "x".repeat(2_000))),
+        ("", String::new()),
+    ] {
+        let taken = queue.claim("bd-a1", "run-s1").unwrap();
+        queue.close(&taken.claim, said).unwrap();
+        assert_eq!(tracker.issue("bd-a1")["close_reason"], told);
+        queue.release(&taken.claim, said).unwrap();
+        let comments = tracker.issue("bd-a1")["comments"].as_array().unwrap().clone();
+        let last = comments.last().unwrap()["text"].as_str().unwrap().to_owned();
+        assert_eq!(last == format!("given back: {told}"), !told.is_empty(), "{last}");
+    }
 }
 
 #[test]
@@ -238,6 +301,16 @@ fn a_claim_that_was_lost_says_so() {
     // An agent may close its issue itself.
     queue.close(&claim("bd-a1", "run-s2"), "").unwrap();
     queue.close(&claim("bd-a1", "run-s2"), "").unwrap();
+}
+
+#[test]
+fn a_part_of_an_id_is_no_id() {
+    let tracker = Tracker::usual();
+    let queue = tracker.queue();
+    let told = tracker.told(queue.show("bd-a").unwrap_err());
+    assert_eq!(told, "Failed: the issue tracker knows no issue 'bd-a'");
+    assert_eq!(tracker.told(queue.claim("bd-a", "run-s1").unwrap_err()), told);
+    assert_eq!(tracker.issue("bd-a1")["status"], "open");
 }
 
 #[test]

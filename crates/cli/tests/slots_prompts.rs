@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::slots::{self, Agents, GOOD, git, outcomes, told};
+use autoloop_testkit::slots::{self, Agents, DRIFT, GOOD, git, outcomes, told};
 use insta::assert_snapshot;
 
 fn project(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
@@ -187,7 +187,13 @@ fn items_can_come_from_beads() {
     sandbox.write(".gitignore", ".autoloop/\nhome/\nbeads.json*\nbd.py\ncalls\n");
     git(&sandbox, &["add", "-A"]);
     git(&sandbox, &["commit", "-q", "-m", "beads"]);
-    let output = sandbox.run(&["slots", "--review", "--parallel-agents", "2"]);
+    let mut command = sandbox.command();
+    command.args(["slots", "--review", "--parallel-agents", "2"]);
+    // What agents of others set, and the tracker is not to know.
+    for name in ["BD_AGENT_MODE", "CLAUDE_CODE", "BR_OUTPUT_FORMAT", "TOON_DEFAULT_FORMAT"] {
+        command.env(name, "1");
+    }
+    let output = sandbox.finish(command);
     assert_eq!(output.code, Some(0), "{output}");
     let mut passed = outcomes(&sandbox);
     passed.sort();
@@ -198,7 +204,38 @@ fn items_can_come_from_beads() {
     let statuses: Vec<_> =
         after.as_array().into_iter().flatten().map(|issue| &issue["status"]).collect();
     assert_eq!(statuses, ["closed"; 3]);
+}
 
+#[test]
+fn what_an_agent_closed_itself_is_open_again_when_it_did_not_pass() {
+    let implement = "cd \"$AUTOLOOP_PROJECT_DIR\"; BD_JSON_ENVELOPE=1 RUST_LOG=error python3 bd.py close $AUTOLOOP_ITEM_ID --json --reason mine";
+    let agents = Agents { implement, review: DRIFT, ..GOOD };
+    let settings = "slots.source = 'beads'\nslots.beads.command = 'python3 bd.py'";
+    let sandbox = project(agents, 0, settings);
+    sandbox.write("bd.py", include_str!("beads/stand_in.py"));
+    let issues = serde_json::json!([
+        {"id": "bd-a1", "title": "parse", "status": "open", "priority": 1},
+        {"id": "bd-b2", "title": "test", "status": "open", "priority": 2},
+    ]);
+    sandbox.write("beads.json", issues.to_string());
+    let output = sandbox.run(&["slots", "--review", "--review-max-fix-attempts", "0"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert_eq!(sandbox.fields("slot.review", "verdict"), ["drift"; 2]);
+    let after: Vec<serde_json::Value> =
+        serde_json::from_slice(&sandbox.read("beads.json")).unwrap_or_default();
+    assert_eq!(after.len(), 2);
+    for issue in after {
+        assert_eq!(issue["status"], "open", "{issue}");
+        // Said once, however often a run without a limit passes it over.
+        let comments: Vec<_> = issue["comments"].as_array().into_iter().flatten().collect();
+        assert_eq!(comments.len(), 1, "{issue}");
+        let why = "given back: there are no fixes, and the review found: add a test";
+        assert_eq!(comments[0]["text"], why);
+    }
+}
+
+#[test]
+fn a_tracker_that_is_not_there_is_told() {
     let missing = project(GOOD, 0, "");
     assert_snapshot!(told(&missing, &["slots", "--source", "beads", "--set", "slots.beads.command=no-bd"]), @r"
     exit 1

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use autoloop_testkit::sandbox::{Reaped, until};
-use autoloop_testkit::{Sandbox, told};
+use autoloop_testkit::{Sandbox, slots, told};
 use insta::assert_snapshot;
 
 fn sandbox() -> Sandbox {
@@ -99,7 +99,7 @@ fn programs_get_an_object_in_a_line() {
     assert_snapshot!(with(SLOTS).run(&["watch", "--json"]), @r#"
     exit 1
     --- stdout
-    {"watched": "crow", "kind": "slots", "title": "items from builtin", "state": "cut_off", "outcome": null, "done": 1, "of": 4, "taken": 2, "passed": 0, "failed": 0}
+    {"watched": "crow", "kind": "slots", "title": "items from builtin", "state": "cut_off", "outcome": null, "done": 1, "of": 4, "taken": 2, "passed": 0, "failed": 0, "left": null}
     {"ts": "[TS]", "watched": "crow", "row": "slot 1", "level": 0, "run": null, "item": "t-7", "title": "mend the \u001b[31mparser", "phase": "fix", "number": 2, "limit": 5, "badge": "FIX 2/5", "since": "[TS]", "outcome": null, "note": null, "output": "slots/crow/1-1/fix-2.out"}
     {"ts": "[TS]", "watched": "crow", "row": "slot 2", "level": 0, "run": null, "item": "t-8", "title": "write tests", "phase": "review", "number": 0, "limit": 5, "badge": "REVIEW", "since": "[TS]", "outcome": null, "note": null, "output": "slots/crow/1-2/review-0.out"}
     --- stderr
@@ -199,4 +199,64 @@ fn a_run_under_way_is_followed_to_its_end() {
     assert!(last.ends_with("over (completion_event)  iteration 2/3"), "{last}");
     assert_eq!(lines.next(), None);
     assert_eq!(watch.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn slots_under_way_tell_what_is_left_in_the_queue() {
+    let implement = "while ! test -e go-$AUTOLOOP_ITEM_ID; do sleep 0.02; done";
+    let agents = slots::Agents { implement, ..slots::GOOD };
+    let sandbox = slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (3, ""));
+    let mut command = sandbox.command();
+    command.args(["slots", "--iterations", "2"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let _slots = Reaped::start(command);
+    until("the agent to begin", || sandbox.journal().contains("slot.phase").then_some(()));
+    let [mut text, mut json] = [&["watch"][..], &["watch", "--json"]].map(|args| {
+        let mut command = sandbox.command();
+        command.args(args).stdout(Stdio::piped());
+        Reaped::start(command)
+    });
+    let (mut text, mut json) = (lines(&mut text), lines(&mut json));
+    let mut whole_of = |taken: u64, passed: u64| {
+        let is_it =
+            |whole: &serde_json::Value| whole["taken"] == taken && whole["passed"] == passed;
+        let mut objects = json.by_ref().map(|line| serde_json::from_str(&line).unwrap());
+        objects.find(is_it).unwrap()["left"].clone()
+    };
+    let begun = text.next().unwrap();
+    assert!(begun.ends_with("1 taken, 0 passed, 0 failed, 2 left  iteration 1/2"), "{begun}");
+    assert_eq!(whole_of(1, 0), 2);
+    sandbox.write("go-t-1", "");
+    let settled = text.find(|line| line.contains("1 passed")).unwrap();
+    assert!(settled.contains(" running  "), "{settled}");
+    assert_eq!(whole_of(2, 1), 1);
+    sandbox.write("go-t-2", "");
+    let wholes: Vec<_> = text.filter(|line| line.starts_with("slots ")).collect();
+    let last = wholes.last().unwrap();
+    assert!(
+        last.ends_with("over (iterations)  2 taken, 2 passed, 0 failed  iteration 2/2"),
+        "{last}"
+    );
+    let last: serde_json::Value = serde_json::from_str(&json.last().unwrap()).unwrap();
+    assert_eq!((&last["passed"], &last["left"]), (&2.into(), &serde_json::Value::Null));
+}
+
+#[test]
+fn nobody_is_waited_for_when_nobody_reads_any_more() {
+    let agent = "while ! test -e go; do sleep 0.02; done";
+    let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, "");
+    let mut command = sandbox.command();
+    command.args(["run", ".", "x"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let _run = Reaped::start(command);
+    until("the agent to begin", || sandbox.journal().contains("backend.start").then_some(()));
+    for args in [&["watch"][..], &["watch", "--json"], &["loops", "watch"], &["journal", "follow"]]
+    {
+        let mut command = sandbox.command();
+        command.args(args).stdout(Stdio::piped());
+        let mut watch = Reaped::start(command);
+        let mut lines = lines(&mut watch);
+        lines.next().unwrap();
+        drop(lines);
+        let ended = until("its end", || watch.0.try_wait().unwrap());
+        assert_eq!(ended.code(), Some(141), "{args:?}");
+    }
 }

@@ -9,6 +9,7 @@ mod codex;
 mod events;
 mod lines;
 mod pi;
+mod transcript;
 
 use crate::config::choice::words;
 
@@ -18,6 +19,7 @@ use events::Events;
 use pi::Pi;
 
 pub use answer::{Answer, Dollars, Outcome, Usage};
+pub use transcript::{said_in, transcript};
 
 words! {
     /// What an agent prints (`backend.output`).

@@ -97,6 +97,21 @@ fn what_the_dead_had_is_given_back() {
 }
 
 #[test]
+fn whoever_gives_a_task_back_without_a_word_leaves_what_was_said() {
+    let sim = SimWorld::new(Seed(1));
+    let world = sim.world();
+    let journal = journal(&world);
+    let queue = queue(&journal, &world);
+    let id = queue.add(&titled("a")).unwrap();
+    let said = || queue.look(|tasks, _| tasks.get(&id).unwrap().reason.clone()).unwrap();
+    for (reason, last) in [("", ""), ("it is red", "it is red"), ("", "it is red")] {
+        let taken = queue.claim_next("ann").unwrap().unwrap();
+        queue.release(&taken.claim, reason).unwrap();
+        assert_eq!(said(), last);
+    }
+}
+
+#[test]
 fn what_hardly_ever_happens_is_told_too() {
     let told = |error: QueueError| {
         let complaint = Complaint::from(error);

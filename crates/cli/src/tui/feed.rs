@@ -153,8 +153,7 @@ impl Feed {
 
     /// How far the board is, in words.
     pub(crate) fn progress(&self, standing: Standing) -> String {
-        let left = self.left(standing).map(|left| format!("  {left} left")).unwrap_or_default();
-        self.board.progress_in_words() + &left
+        self.board.progress_in_words(self.left(standing))
     }
 
     /// The moment that the board is seen at: now, or when it was last heard of if nobody is at it.

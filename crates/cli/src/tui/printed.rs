@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use autoloop_core::agents::Stream;
+use autoloop_core::agents::{said_in, transcript};
 use autoloop_core::project::board::Row;
 use autoloop_runtime::tail::{Tail, tail};
 use autoloop_runtime::world::Disk;
@@ -41,12 +41,23 @@ impl Printed {
             let length = self.disk.stat(&path).map_or(0, |stat| stat.len);
             let line = match before.remove(&path) {
                 Some((kept, line)) if kept == length => line,
-                _ => said_last(&tail(&path, LINE, &*self.disk).unwrap_or_default().text),
+                _ => self.last_said(&path),
             };
             said.push(line.clone());
             self.lines.insert(path, (length, line));
         }
         said
+    }
+
+    /// The last line of an output. One that is longer than what is looked at may be an event: then more
+    /// of the stream is needed to see it, and what was said before.
+    fn last_said(&self, path: &Path) -> String {
+        let end = |most| tail(path, most, &*self.disk).unwrap_or_default();
+        let Tail { text, left_out, .. } = end(LINE);
+        match left_out > 0 && text.lines().count() == 1 && text.trim_end().ends_with('}') {
+            true => said_last(&end(PAGE).text),
+            false => said_last(&text),
+        }
     }
 
     /// Where the output of a row is: the first of the files that it may be in, as long as there is none.
@@ -59,7 +70,8 @@ impl Printed {
     pub(super) fn page(&mut self, path: &Path) -> &Tail {
         let length = self.disk.stat(path).map_or(0, |stat| stat.len);
         if self.page.0 != path || self.page.1.length != length {
-            let tail = tail(path, PAGE, &*self.disk).unwrap_or_default();
+            let mut tail = tail(path, PAGE, &*self.disk).unwrap_or_default();
+            tail.text = transcript(&tail.text).unwrap_or(tail.text);
             self.page = (path.to_owned(), tail);
         }
         &self.page.1
@@ -73,17 +85,37 @@ fn said_last(text: &str) -> String {
     if !last.starts_with('{') {
         return last;
     }
-    let clients = [Stream::Claude, Stream::Codex, Stream::Pi];
-    let answers = clients.into_iter().filter_map(Stream::decoder).map(|mut decoder| {
-        decoder.push(text.as_bytes());
-        last_line(&decoder.finish().text)
-    });
-    answers.into_iter().find(|answer| !answer.is_empty()).unwrap_or(last)
+    let said = said_in(text).map(|said| last_line(&said));
+    said.filter(|said| !said.is_empty()).unwrap_or(last)
 }
 
 #[cfg(test)]
 mod tests {
+    use autoloop_runtime::world::RealDisk;
+
     use super::*;
+
+    #[test]
+    fn an_event_of_any_length_does_not_hide_what_was_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let printed = Printed {
+            disk: Arc::new(RealDisk),
+            state_dir: PathBuf::new(),
+            lines: HashMap::new(),
+            page: Default::default(),
+        };
+        let last = |text: String| {
+            std::fs::write(&path, text).unwrap();
+            printed.last_said(&path)
+        };
+        let said =
+            r#"{"type":"assistant","message":{"content":[{"type":"text","text":"I look."}]}}"#;
+        let giant = format!(r#"{{"type":"user","message":"{}"}}"#, "x".repeat(100_000));
+        assert_eq!(last(format!("{said}\n{giant}\n")), "I look.");
+        assert!(last("x".repeat(100_000)).starts_with("xxx"));
+        assert_eq!(last(format!("{giant}\nplain\n")), "plain");
+    }
 
     #[test]
     fn the_stream_of_a_client_says_what_its_agent_said() {

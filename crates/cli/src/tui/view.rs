@@ -59,6 +59,8 @@ pub(super) struct Room {
 pub(super) struct View {
     role: Role,
     pub(super) pane: Pane,
+    /// What the keys were asked for in, and what they go back to.
+    behind: Pane,
     /// What has to be said until the next key.
     pub(super) notice: Option<&'static str>,
     /// The row that is picked.
@@ -68,7 +70,8 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn new(role: Role) -> View {
-        View { role, pane: Pane::Board, notice: None, picked: 0, room: Room::default() }
+        let (pane, behind) = (Pane::Board, Pane::Board);
+        View { role, pane, behind, notice: None, picked: 0, room: Room::default() }
     }
 
     /// A key was pressed.
@@ -79,8 +82,11 @@ impl View {
             (Key::Ctrl('c'), _) => return Wish::Leave,
             (Key::Ctrl('z'), _) => return Wish::Suspend,
             (Key::Ctrl('l'), _) => return Wish::Redraw,
-            (_, Pane::Help) => self.pane = Pane::Board,
-            (Key::Char('?'), _) => self.pane = Pane::Help,
+            (_, Pane::Help) => self.pane = self.behind,
+            (Key::Char('?'), _) => {
+                self.behind = self.pane;
+                self.pane = Pane::Help;
+            }
             (Key::Char('q') | Key::Escape, Pane::Board) => {
                 if self.role == Role::Watcher || notice.is_some() {
                     return Wish::Leave;
@@ -198,6 +204,8 @@ mod tests {
         assert_eq!(press(&mut view, "q"), Wish::Stay);
         assert_eq!(view.pane, Pane::Board);
         view.press(Key::Right);
+        press(&mut view, "g?x");
+        assert_eq!(view.pane, Pane::Output { top: Some(0) }, "where it was");
         assert_eq!(view.press(Key::Ctrl('c')), Wish::Leave);
         assert_eq!(view.press(Key::Ctrl('z')), Wish::Suspend);
     }

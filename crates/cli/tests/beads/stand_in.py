@@ -2,7 +2,7 @@
 
 Words in the file `manner` change how it behaves, so that tests can meet every program that is used
 like bd: bare, issues, items, results, object (the shape of its answers), no-claim, no-limit,
-ignore-claim (what it lacks), tell-before
+ignore-claim, no-comments (what it lacks), tell-before
 (an issue as it was before it was claimed), hang, crash, garbage, flood (what is wrong with it).
 """
 
@@ -50,6 +50,10 @@ if "flood" in manner:
     sys.exit(0)
 if "--json" not in words or os.environ.get("BD_JSON_ENVELOPE") != "1":
     fail("asked for text")
+if os.environ.get("RUST_LOG") != "error" or any(
+    name in os.environ for name in ("BD_AGENT_MODE", "CLAUDE_CODE", "BR_OUTPUT_FORMAT", "TOON_DEFAULT_FORMAT")
+):
+    fail("asked for chatter, short lists or another language")
 if "no-limit" in manner and "--limit" in words:
     fail("error: unexpected argument '--limit' found")
 if "no-claim" in manner and words[0] == "ready" and "--claim" in words:
@@ -59,6 +63,8 @@ lock = open("lock", "a")
 fcntl.flock(lock, fcntl.LOCK_EX)
 issues = json.load(open("beads.json"))
 actor = option("--actor", "")
+if os.environ.get("BEADS_ACTOR", "") != actor or os.environ.get("BD_ACTOR", "") != actor:
+    fail("called in two names")
 by_id = {issue["id"]: issue for issue in issues}
 
 
@@ -82,6 +88,16 @@ def claim(issue):
 
 
 command = next(word for word in words if not word.startswith("-"))
+if command == "comments":
+    if "no-comments" in manner:
+        fail("Error: unknown command \"comments\" for \"bd\"")
+    _, verb, of, text, *_ = words
+    assert verb == "add"
+    by_id[of].setdefault("comments", []).append({"author": actor, "text": text})
+    store()
+    # A comment is no issue: its id is a number.
+    print(json.dumps({"id": 7, "issue_id": of, "author": actor, "text": text}))
+    sys.exit(0)
 ready = sorted((i for i in issues if is_ready(i)), key=lambda issue: issue["priority"])
 if command == "ready" and "--claim" in words and "ignore-claim" not in manner:
     before = [dict(issue) for issue in ready[:1]]
@@ -95,7 +111,8 @@ elif command == "list":
     everything = "--all" in words or "-a" in words
     answer([i for i in issues if (i["status"] == wanted if wanted else everything or i["status"] != "closed")])
 else:
-    issue = by_id.get(words[1])
+    like = [issue for issue in issues if issue["id"].startswith(words[1])]
+    issue = by_id.get(words[1], like[0] if len(like) == 1 else None)
     if issue is None:
         fail(json.dumps({"error": f"no issue {words[1]}", "hint": "see bd list", "schema_version": 1}), sys.stdout)
     if command == "show":

@@ -96,8 +96,9 @@ impl Board {
         self.id == run || self.rows.iter().any(|row| row.run == run)
     }
 
-    /// How far it is, in words.
-    pub fn progress_in_words(&self) -> String {
+    /// How far it is, in words, with how many items slots could still take where that is known. What
+    /// matters most comes first: a window may be narrow.
+    pub fn progress_in_words(&self, left: Option<u64>) -> String {
         let Progress { done, of, taken, passed, failed } = self.progress;
         let of = if of == 0 { String::new() } else { format!("/{of}") };
         match self.kind {
@@ -105,7 +106,9 @@ impl Board {
             Kind::Loop => format!("iteration {done}{of}"),
             Kind::Chain => format!("{done}{of} steps done"),
             Kind::Slots => {
-                format!("{taken} taken, {passed} passed, {failed} failed  iteration {done}{of}")
+                let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
+                let items = format!("{taken} taken, {passed} passed, {failed} failed{left}");
+                format!("{items}  iteration {done}{of}")
             }
         }
     }

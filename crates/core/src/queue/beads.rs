@@ -14,6 +14,8 @@ const DEEPEST: usize = 4;
 const ENVELOPES: [&str; 6] = ["data", "issues", "items", "results", "closed", "claimed"];
 /// How much of an error is told.
 const TOLD: usize = 400;
+/// How much of a reason is told to the tracker.
+const REMARKED: usize = 2_000;
 
 /// An answer that is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,6 +81,13 @@ pub fn is_unknown_option(complaint: &str) -> bool {
     let is_option = ["flag", "option", "argument", "--claim", "--limit"];
     is_unknown.iter().any(|word| said.contains(word))
         && is_option.iter().any(|word| said.contains(word))
+}
+
+/// A text as an argument for the tracker: one line, of a length that any system passes on, without the
+/// characters that none does, and nothing that could be taken for an option.
+pub fn remark(text: &str) -> String {
+    let line = in_line(text, REMARKED);
+    line.trim_start_matches(['-', ' ']).to_owned()
 }
 
 /// The JSON in a text. Lines before it that are none are passed over: a tracker may chat first.
@@ -190,6 +199,10 @@ fn text(object: &Map<String, Value>, names: &[&str]) -> Option<String> {
 }
 
 fn told(text: &str) -> String {
+    in_line(text, TOLD)
+}
+
+fn in_line(text: &str, limit: usize) -> String {
     // A long text is cut before it is looked at.
-    excerpt::clip(&excerpt::one_line(excerpt::head(text, 4 * TOLD)), TOLD).into_owned()
+    excerpt::clip(&excerpt::one_line(excerpt::head(text, 4 * limit)), limit).into_owned()
 }

@@ -256,7 +256,10 @@ impl Tasks {
             }
             Change::Released(released) => {
                 task.claim = None;
-                task.reason = released.reason;
+                // Whoever says nothing leaves what was said before.
+                if !released.reason.is_empty() {
+                    task.reason = released.reason;
+                }
             }
             Change::Closed(closed) => {
                 task.claim = None;
@@ -301,7 +304,7 @@ fn listed(ids: Option<&str>) -> impl Iterator<Item = &str> {
 
 impl View for Tasks {
     const NAME: &'static str = "queue";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn apply(&mut self, record: &Glance<'_>) {
         if let Some((change, now)) = Change::read(record)

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use autoloop_core::queue::beads::Issue;
+use autoloop_core::queue::beads::{Issue, remark};
 use autoloop_core::queue::{Claim, Item, Progress, Refusal, Status};
 
 pub use error::BeadsError;
@@ -113,27 +113,42 @@ impl Beads {
         found.map(|issue| issue.item).ok_or_else(|| BeadsError::Unknown { id: id.to_owned() })
     }
 
-    /// The item, if it is still the owner's.
+    /// The item, if it is still the owner's. An agent may have closed it: whether it is done is for
+    /// others to say, so until then it is the owner's as before.
     fn held(&self, claim: &Claim) -> Result<Item, QueueError> {
         let item = self.look(&claim.item)?;
+        let is_taken = matches!(item.status, Status::InWork | Status::Closed);
+        if is_taken && may_be_of(&item, &claim.owner) {
+            return Ok(item);
+        }
         if item.status == Status::Closed {
             return Err(Refusal::Closed { id: item.id }.into());
         }
-        if !is_of(&item, &claim.owner) {
-            let (id, fence) = (item.id, claim.fence);
-            return Err(Refusal::Lost { id, fence, owner: item.owner }.into());
-        }
-        Ok(item)
+        let (id, fence) = (item.id, claim.fence);
+        Err(Refusal::Lost { id, fence, owner: item.owner }.into())
     }
 
-    fn give_back(&self, id: &str, actor: &str) -> Result<(), BeadsError> {
-        self.ask(&["update", id, "--status", "open", "--assignee", ""], actor).map(|_| ())
+    /// Opens an issue again for others to take, also where an agent closed it, and leaves a comment
+    /// that says why.
+    fn give_back(&self, id: &str, (actor, reason): (&str, &str)) -> Result<(), BeadsError> {
+        self.ask(&["update", id, "--status", "open", "--assignee", ""], actor)?;
+        let why = remark(reason);
+        if !why.is_empty() {
+            // A program may know no comments, and the reason is in the journal too.
+            let _ = self.ask(&["comments", "add", id, &format!("given back: {why}")], actor);
+        }
+        Ok(())
     }
 }
 
 /// Whether somebody is at an issue, and as far as the tracker tells, it is this one.
 fn is_of(item: &Item, actor: &str) -> bool {
-    item.status == Status::InWork && item.owner.as_deref().is_none_or(|owner| owner == actor)
+    item.status == Status::InWork && may_be_of(item, actor)
+}
+
+/// Whether an issue is nobody else's, as far as the tracker tells.
+fn may_be_of(item: &Item, actor: &str) -> bool {
+    item.owner.as_deref().is_none_or(|owner| owner == actor)
 }
 
 /// What shows that an issue is somebody's. The tracker knows neither an end nor a number of a claim.
@@ -165,6 +180,10 @@ impl Queue for Beads {
 
     fn claim(&self, id: &str, actor: &str) -> Result<Claimed, QueueError> {
         let item = self.look(id)?;
+        // Its agent closed it, and then the process ended.
+        if item.status == Status::Closed && item.owner.as_deref() == Some(actor) {
+            return Ok(taken(item, actor));
+        }
         match self.ask(&["update", id, "--claim"], actor) {
             Ok(_) => Ok(taken(item, actor)),
             Err(error) => Err(error.refused(id).into()),
@@ -176,18 +195,19 @@ impl Queue for Beads {
         self.held(claim).map(|_| claim.clone())
     }
 
-    fn release(&self, claim: &Claim, _reason: &str) -> Result<(), QueueError> {
+    fn release(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {
         self.held(claim)?;
-        Ok(self.give_back(&claim.item, &claim.owner)?)
+        Ok(self.give_back(&claim.item, (&claim.owner, reason))?)
     }
 
     fn close(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {
         match self.held(claim) {
-            // The agent did it itself.
-            Err(QueueError::Refused(Refusal::Closed { .. })) => return Ok(()),
+            // The agent did it itself, or somebody else who knows.
+            Ok(Item { status: Status::Closed, .. })
+            | Err(QueueError::Refused(Refusal::Closed { .. })) => return Ok(()),
             held => held?,
         };
-        match self.ask(&["close", &claim.item, "--reason", reason], &claim.owner) {
+        match self.ask(&["close", &claim.item, "--reason", &remark(reason)], &claim.owner) {
             Ok(_) => Ok(()),
             Err(error) => Err(error.refused(&claim.item).into()),
         }
@@ -216,7 +236,7 @@ impl Queue for Beads {
     fn release_all(
         &self,
         is_dead: &dyn Fn(&str) -> bool,
-        _reason: &str,
+        reason: &str,
     ) -> Result<Vec<String>, QueueError> {
         let in_work = ["list", "--status", "in_progress"];
         let with_limit = [&in_work[..], &["--limit", "0"]].concat();
@@ -225,7 +245,7 @@ impl Queue for Beads {
             if let (Status::InWork, Some(owner)) = (item.status, &item.owner)
                 && is_dead(owner)
             {
-                self.give_back(&item.id, owner)?;
+                self.give_back(&item.id, (owner, reason))?;
                 released.push(item.id);
             }
         }

@@ -13,8 +13,8 @@ use crate::commands::settings;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// How long a single wait lasts; the journal itself wakes us when it grows.
-const WAIT: Duration = Duration::from_secs(60);
+/// The journal itself wakes us when it grows; this is how often it is looked whether somebody still reads.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Print records as they come, from whichever process.
 ///
@@ -50,7 +50,8 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     loop {
         position = read_on(&journal, position, &mut listing)?;
         listing.flush()?;
-        journal.wait(position, WAIT)?;
+        journal.wait(position, LOOK_AGAIN)?;
+        terminal::ensure_read()?;
     }
 }
 

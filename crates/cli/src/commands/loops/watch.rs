@@ -60,6 +60,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         let is_over = matches!(watched.run.stage, Stage::Ended(_));
         let time = if is_over { ABOUT_TO_GO } else { LOOK_AGAIN };
         scene.journal.wait(watched.position, time)?;
+        terminal::ensure_read()?;
     }
 }
 

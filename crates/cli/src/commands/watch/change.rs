@@ -56,8 +56,12 @@ pub(super) fn row_facts(row: &Row) -> Vec<(&'static str, Json)> {
     ]
 }
 
-/// The board as other programs read it, without its rows.
-pub(super) fn board_facts(board: &Board, standing: Standing) -> Vec<(&'static str, Json)> {
+/// The board as other programs read it, without its rows, with what is left in the queue of slots.
+pub(super) fn board_facts(
+    board: &Board,
+    standing: Standing,
+    left: Option<u64>,
+) -> Vec<(&'static str, Json)> {
     let Progress { done, of, taken, passed, failed } = board.progress;
     let mut facts = vec![
         ("watched", board.id.as_str().into()),
@@ -71,6 +75,7 @@ pub(super) fn board_facts(board: &Board, standing: Standing) -> Vec<(&'static st
     if board.kind == Kind::Slots {
         let counts = [("taken", taken), ("passed", passed), ("failed", failed)];
         facts.extend(counts.map(|(name, count)| (name, count.into())));
+        facts.push(("left", left.into()));
     }
     facts
 }

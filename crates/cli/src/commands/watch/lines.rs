@@ -10,11 +10,12 @@ use super::change::{board_facts, changed, line, row_facts, summary};
 use crate::commands::json::Json;
 use crate::commands::loops::in_short;
 use crate::failure::Failure;
+use crate::terminal;
 use crate::tui::feed::{Feed, Standing};
 use crate::tui::text::tame;
 
 /// The journal itself wakes us when it grows; this is how often it is looked whether the harness is
-/// still there, which nobody announces.
+/// still there and whether somebody still reads, which nobody announces.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// The same when the end is on record and the harness is about to go.
 const ABOUT_TO_GO: Duration = Duration::from_millis(100);
@@ -40,8 +41,7 @@ pub(super) fn once(feed: &mut Feed, form: Form) -> Result<(), Failure> {
                 Json::Object(facts)
             };
             let rows = board.rows.iter().zip(&last_lines).map(row).collect();
-            let mut facts = board_facts(board, standing);
-            facts.push(("left", feed.left(standing).into()));
+            let mut facts = board_facts(board, standing, feed.left(standing));
             facts.push(("rows", Json::List(rows)));
             Json::Object(facts).in_line() + "\n"
         }
@@ -70,24 +70,25 @@ fn standing_line(row: &Row, time: &str, last: &str) -> String {
 
 /// Prints how it stands and then every change, until nothing more can come.
 pub(super) fn follow(mut feed: Feed, form: Form) -> Result<(), Failure> {
-    let mut printer = Printer { form, before: Vec::new(), whole: String::new() };
+    let mut printer = Printer::new(form);
     let mut standing = feed.settle(&mut |_, _| {})?;
-    printer.tell(feed.board(), standing, Since::Each)?;
+    printer.whole(&feed, standing)?;
+    printer.rows(feed.board(), Since::Each)?;
     while standing.is_open() {
         let is_over = feed.board().outcome.is_some();
         feed.wait(if is_over { ABOUT_TO_GO } else { LOOK_AGAIN })?;
+        terminal::ensure_read()?;
         let mut told = Ok(());
         let mut tell = |board: &Board, _: &Glance<'_>| {
             if told.is_ok() {
-                told = printer.tell(board, standing, Since::Heard);
+                told = printer.rows(board, Since::Heard);
             }
         };
         feed.read_on(&mut tell)?;
-        let now = feed.settle(&mut tell)?;
+        standing = feed.settle(&mut tell)?;
         told?;
-        standing = now;
+        printer.whole(&feed, standing)?;
     }
-    printer.tell(feed.board(), standing, Since::Heard)?;
     conclude(feed.board(), standing)
 }
 
@@ -103,19 +104,21 @@ enum Since {
 /// What was printed last.
 struct Printer {
     form: Form,
-    before: Vec<Row>,
+    rows: Vec<Row>,
     whole: String,
+    /// How many items had passed or failed when the whole was printed.
+    settled: u64,
 }
 
 impl Printer {
-    /// Prints what is different.
-    fn tell(&mut self, board: &Board, standing: Standing, since: Since) -> Result<(), Failure> {
+    fn new(form: Form) -> Printer {
+        Printer { form, rows: Vec::new(), whole: String::new(), settled: 0 }
+    }
+
+    /// Prints the rows that are different.
+    fn rows(&mut self, board: &Board, since: Since) -> Result<(), Failure> {
         let mut text = String::new();
-        let whole = match self.form {
-            Form::Text => summary(board, standing, &board.progress_in_words()),
-            Form::Json => Json::Object(board_facts(board, standing)).in_line(),
-        };
-        for row in changed(&self.before, board) {
+        for row in changed(&self.rows, board) {
             let ts = match since {
                 Since::Each => &row.since,
                 Since::Heard => &board.times.1,
@@ -132,17 +135,29 @@ impl Printer {
             };
             text.push('\n');
         }
-        // People see the whole at the beginning and at the end, programs whenever it changes.
-        let is_due = self.form == Form::Json || self.whole.is_empty() || !standing.is_open();
-        if is_due && self.whole != whole {
-            text = match self.whole.is_empty() {
-                true => format!("{whole}\n{text}"),
-                false => format!("{text}{whole}\n"),
-            };
-            self.whole = whole;
-        }
-        self.before.clone_from(&board.rows);
+        self.rows.clone_from(&board.rows);
         if text.is_empty() { Ok(()) } else { print(&text) }
+    }
+
+    /// Prints the whole if it is different. People see it at the beginning, at the end and whenever an
+    /// item is settled, programs whenever it changes.
+    fn whole(&mut self, feed: &Feed, standing: Standing) -> Result<(), Failure> {
+        let board = feed.board();
+        let whole = match self.form {
+            Form::Text => summary(board, standing, &feed.progress(standing)),
+            Form::Json => Json::Object(board_facts(board, standing, feed.left(standing))).in_line(),
+        };
+        let settled = board.progress.passed + board.progress.failed;
+        let is_due = match self.form {
+            Form::Json => true,
+            Form::Text => self.whole.is_empty() || !standing.is_open() || self.settled != settled,
+        };
+        if !is_due || self.whole == whole {
+            return Ok(());
+        }
+        print(&format!("{whole}\n"))?;
+        (self.whole, self.settled) = (whole, settled);
+        Ok(())
     }
 }
 

@@ -21,6 +21,7 @@ struct Window {
     board: Board,
     standing: Standing,
     lines: Vec<&'static str>,
+    left: Option<u64>,
     output: Option<String>,
     view: View,
 }
@@ -28,7 +29,8 @@ struct Window {
 impl Window {
     fn of(board: Board) -> Window {
         let view = View::new(Role::Watcher);
-        Window { board, standing: Standing::Running, lines: vec![], output: None, view }
+        let standing = Standing::Running;
+        Window { board, standing, lines: vec![], left: None, output: None, view }
     }
 
     fn buffer(&self, (width, height): (u16, u16)) -> Buffer {
@@ -36,7 +38,7 @@ impl Window {
         let picture = Picture {
             board: &self.board,
             standing: self.standing,
-            progress: self.board.progress_in_words(),
+            progress: self.board.progress_in_words(self.left),
             moment: "2026-01-02T03:10:00.000Z".parse().unwrap(),
             last_lines: &last_lines,
             output: self.output.as_ref().map(|text| Output {
@@ -111,7 +113,7 @@ fn slots() -> Window {
         "not mended after 5 fixes",
         "nothing is ready",
     ];
-    Window { lines, ..Window::of(board) }
+    Window { lines, left: Some(12), ..Window::of(board) }
 }
 
 #[test]
@@ -119,7 +121,7 @@ fn slots_in_windows_of_three_sizes() {
     let window = slots();
     assert_snapshot!(window.shown(USUAL), @r"
     |slots calm-crow  running  items from builtin                                    |
-    |3 taken, 0 passed, 1 failed  iteration 1/4                                      |
+    |3 taken, 0 passed, 1 failed, 12 left  iteration 1/4                             |
     |  WHO     PHASE    TIME    WHAT                   LAST LINE                     |
     |> slot 1  FIX 2/5  9m54s   t-7 mend the parser    test parser::empty_file ... ok|
     |  slot 2  REVIEW   9m53s   t-8 write the tests …  reading src/importer.rs and t…|
@@ -130,7 +132,7 @@ fn slots_in_windows_of_three_sizes() {
     ");
     assert_snapshot!(window.shown(SMALL), @r"
     |slots calm-crow  running  items from bui|
-    |3 taken, 0 passed, 1 failed  iteration 1|
+    |3 taken, 0 passed, 1 failed, 12 left  it|
     |  WHO     PHASE    TIME    WHAT         |
     |> slot 1  FIX 2/5  9m54s   t-7 mend the…|
     |  slot 2  REVIEW   9m53s   t-8 write th…|
@@ -141,7 +143,7 @@ fn slots_in_windows_of_three_sizes() {
     ");
     assert_snapshot!(window.shown(LARGE), @r"
     |slots calm-crow  running  items from builtin                                                                                                                                                            |
-    |3 taken, 0 passed, 1 failed  iteration 1/4                                                                                                                                                              |
+    |3 taken, 0 passed, 1 failed, 12 left  iteration 1/4                                                                                                                                                     |
     |  WHO     PHASE    TIME    WHAT                                                   LAST LINE                                                                                                             |
     |> slot 1  FIX 2/5  9m54s   t-7 mend the parser                                    test parser::empty_file ... ok                                                                                        |
     |  slot 2  REVIEW   9m53s   t-8 write the tests that are missing for the importer  reading src/importer.rs and turning around                                                                            |

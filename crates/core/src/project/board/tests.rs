@@ -27,7 +27,7 @@ fn shown(board: &Board) -> String {
         board.kind.word(),
         board.id,
         board.title,
-        board.progress_in_words(),
+        board.progress_in_words(None),
         outcome(&board.outcome)
     );
     for row in &board.rows {

@@ -82,7 +82,8 @@ impl<'a> Claims<'a> {
             }
         }
         for claimed in passed_over {
-            self.queue.release(&claimed.claim, &format!("run {run} does not try it again"))?;
+            // There is nothing new to say about it: why it failed was said.
+            self.queue.release(&claimed.claim, "")?;
         }
         Ok(())
     }

@@ -332,7 +332,10 @@ fn read(
         }
         None => {
             reader.push(&output.head);
-            reader.push(&output.tail);
+            // What stands behind a gap could mean anything.
+            if output.left_out() == 0 {
+                reader.push(&output.tail);
+            }
         }
     }
     reader.finish()
@@ -340,4 +343,27 @@ fn read(
 
 fn shortened(output: &str) -> String {
     Shortened::new(output, CAP).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{Ending, Exit, Output};
+
+    #[test]
+    fn nothing_behind_a_gap_makes_a_verdict() {
+        let verdict = |head: &str, tail: &str, missing: usize| {
+            let bytes = (head.len() + tail.len() + missing) as u64;
+            let (head, tail) = (head.into(), tail.into());
+            let mut finished = Finished::new(Ending::Exited(Exit::Code(0)));
+            finished.stdout = Output { head, tail, bytes, spooled: 0 };
+            Ruled::of(&finished, None).verdict
+        };
+        let (begin, end) = (r#"{"verdict": "pass", "a": "#, r#"1, "followUpPrompt": "x"}"#);
+        assert_eq!(verdict(begin, end, 0), Verdict::Pass);
+        assert_eq!(verdict(begin, end, 9), Verdict::Violation);
+        let whole = [begin, end].concat();
+        assert_eq!(verdict(&whole, "and so on", 9), Verdict::Pass);
+        assert_eq!(verdict("I think ", &whole, 9), Verdict::Violation);
+    }
 }
