@@ -227,7 +227,7 @@ impl Run {
                 };
             }
             BackendStart::TOPIC => {
-                self.turn.replayed = text("backend_kind") == BackendKind::Replay.name()
+                self.turn.replayed = text("backend_kind") == BackendKind::Replay.name();
             }
             BackendFinish::TOPIC | IterationFinish::TOPIC => self.ended_turn(record, iteration),
             ReviewStart::TOPIC => {

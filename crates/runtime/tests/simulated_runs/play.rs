@@ -35,7 +35,7 @@ const STRANGER: u32 = 8;
 /// What a harness comes back with.
 enum Driven {
     Run(Box<Run>),
-    Chain(Chain),
+    Chain(Box<Chain>),
 }
 
 /// What came of a run.
@@ -197,7 +197,9 @@ impl Play<'_> {
         Ok(match (&self.setup.chain, known) {
             (_, Known::Over) => None,
             (None, _) => Some(Driven::Run(Box::new(ground.run(&root, known, OBJECTIVE)?))),
-            (Some(chained), _) => Some(Driven::Chain(ground.chain(chained, (&root, known))?)),
+            (Some(chained), _) => {
+                Some(Driven::Chain(Box::new(ground.chain(chained, (&root, known))?)))
+            }
         })
     }
 
