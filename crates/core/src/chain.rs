@@ -3,6 +3,7 @@
 //! A chain has an id of its own in the journal of the project, and every step is an ordinary run. A
 //! [`Chain`] is the fold of the chain's records; [`next_step`] says what follows from it.
 
+mod budget;
 mod consider;
 mod define;
 mod family;
@@ -12,8 +13,9 @@ mod render;
 mod save;
 pub mod spawn;
 
+pub use budget::Budget;
 pub use consider::{Circumstances, Proposal, consider};
-pub use define::{BadChains, Budget, Definition, Definitions, Fault, StepDefinition, UnknownKey};
+pub use define::{BadChains, Definition, Definitions, Fault, StepDefinition, UnknownKey};
 pub use family::Family;
 pub use handoff::{Report, changed_files, handoff, result, returned};
 pub use refusal::Refusal;

@@ -4,13 +4,10 @@
 //! driver's state; what it holds to be true follows from the [rules](crate::rules) and the
 //! [setup](crate::setup).
 
-use std::time::Duration;
-
 use autoloop_core::record::Glance;
-use autoloop_core::stamp::Stamp;
 
 use crate::asked::{Asked, base, can_be_about};
-use crate::open::{Backend, Open};
+use crate::open::{Backend, Open, moment};
 use crate::place::Place;
 use crate::rules::{COORDINATION, JOINED, Named, Rules, is_reserved, listed};
 use crate::setup::{Setup, Turn};
@@ -19,9 +16,6 @@ use crate::story::{Birth, Done, Story};
 pub(crate) use crate::terms::{Author, Known, Loads};
 use crate::wave::{Effect, Scene, Waves};
 use crate::wish::{Kin, SPAWN};
-
-/// How long a backend may take beyond its time: until it is killed, and until that is on record.
-const GRACE: Duration = Duration::from_millis(5_100);
 
 /// Whether the harness has to say that it goes on before it says anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,7 +205,8 @@ impl Judge {
             }
             "backend.finish" => {
                 self.backend(turn(false), (Backend::Running, Backend::Over), &shown);
-                self.check_time(moment(record), &shown);
+                let open = self.open.as_ref().expect("something is under way");
+                open.check_time(self.setup.deadline(open.turn), moment(record), &shown);
                 self.check_end(turn(false), &field, &shown);
             }
             "event.invalid" => {
@@ -322,15 +317,6 @@ impl Judge {
         self.story.recent = route;
         self.story.waves.push((topic.to_string(), outcomes));
         self.story.seen.insert(topic.into_owned());
-    }
-
-    /// No backend runs for longer than it may.
-    fn check_time(&self, now: Option<Stamp>, shown: &str) {
-        let open = self.open.as_ref().expect("something is under way");
-        let (Some(since), Some(now)) = (open.since, now) else { panic!("no time: {shown}") };
-        let took = u64::try_from(now.millis() - since.millis()).unwrap();
-        let most = self.setup.deadline(open.turn) + GRACE;
-        assert!(Duration::from_millis(took) <= most, "{took} ms: {shown}");
     }
 
     /// An iteration or a review begins.
@@ -456,11 +442,6 @@ impl Judge {
         let last = if self.is_settled { None } else { self.story.done.last() };
         self.story.verdict(last, self.in_force())
     }
-}
-
-/// When a record was written.
-fn moment(record: &Glance<'_>) -> Option<Stamp> {
-    record.ts()?.parse().ok()
 }
 
 const INTERRUPTED: &str = "loop.stop interrupted";

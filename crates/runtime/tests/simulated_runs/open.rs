@@ -1,9 +1,15 @@
 //! An iteration or a review, from its beginning to its end.
 
+use std::time::Duration;
+
+use autoloop_core::record::Glance;
 use autoloop_core::stamp::Stamp;
 
 use crate::asked::Asked;
 use crate::setup::Turn;
+
+/// How long a backend may take beyond its time: until it is killed, and until that is on record.
+const GRACE: Duration = Duration::from_millis(5_100);
 
 /// An iteration or a review that is under way.
 #[derive(Debug)]
@@ -46,4 +52,16 @@ impl Open {
             since: None,
         }
     }
+
+    /// No backend runs for longer than it may.
+    pub(crate) fn check_time(&self, deadline: Duration, now: Option<Stamp>, shown: &str) {
+        let (Some(since), Some(now)) = (self.since, now) else { panic!("no time: {shown}") };
+        let took = u64::try_from(now.millis() - since.millis()).unwrap();
+        assert!(Duration::from_millis(took) <= deadline + GRACE, "{took} ms: {shown}");
+    }
+}
+
+/// When a record was written.
+pub(crate) fn moment(record: &Glance<'_>) -> Option<Stamp> {
+    record.ts()?.parse().ok()
 }
