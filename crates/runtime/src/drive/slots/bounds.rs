@@ -166,7 +166,7 @@ impl Remembered {
         match moved {
             Some(Ok(true)) => findings.add_moved(),
             Some(Err(error)) => {
-                findings.fail("its commits cannot be undone", &io::Error::other(error))
+                findings.fail("its commits cannot be undone", &io::Error::other(error));
             }
             Some(Ok(false)) | None => {}
         }
