@@ -93,8 +93,9 @@ fn before_going_on(run: &Run, rules: &Rules, topology: &Topology) -> Option<Step
     let chain = || spawn::next(run).map(Step::Chain);
     let wave = || wave::next(run, rules.max_branches, topology).map(Step::Wave);
     match verdict(run, rules) {
-        // A chain that was granted is carried out, whatever the rules say by now: nobody else would.
+        // What was begun is brought to its end, whatever the rules say by now: nobody else would.
         Some(_) if run.spawns.open.is_some() => chain(),
+        Some(_) if run.waves.open.is_some() => wave(),
         Some(end) => Some(spawn::at_the_end(run).map_or(end, Step::Chain)),
         None => chain().or_else(wave),
     }

@@ -2,7 +2,7 @@ use super::*;
 use crate::chain::spawn::Asker;
 use crate::record::{
     ChainSpawnFinish, ChainSpawned, Glance, Heading, IterationFinish, IterationStart, LoopResume,
-    LoopStart, Record, ReviewFinish, ReviewStart, print,
+    LoopStart, Record, ReviewFinish, ReviewStart, WaveStart, print,
 };
 use crate::stamp::Stamp;
 use crate::topic::Topic;
@@ -297,6 +297,21 @@ fn who_asks_for_a_chain_is_not_done_and_who_is_done_gets_none() {
     // What an iteration had asked for that was cut off, it asks for again.
     let cut = [start(), begin(1, "loop.start"), ask(1, "x"), LoopResume::default().record(&at(0))];
     assert_eq!(step(&cut, &rules()), "iterate 1 after loop.start by planner");
+}
+
+#[test]
+fn a_wave_that_was_opened_is_joined_also_when_the_rules_were_made_stricter_meanwhile() {
+    let open = WaveStart {
+        wave_id: "w".into(),
+        trigger_topic: "explore.parallel".into(),
+        opening_recent_event: "loop.start".into(),
+        objectives: "- look\n".into(),
+        ..WaveStart::default()
+    };
+    let records = [start(), begin(1, "loop.start"), end(1, 0, ""), open.record(&at(1))];
+    let strict = Rules { max_iterations: 1, max_branches: None, ..rules() };
+    let next = step(&records, &strict);
+    assert!(next.starts_with("Branches(") && next.contains("\"look\""), "{next}");
 }
 
 #[test]
