@@ -154,14 +154,9 @@ fn a_directory_that_leads_elsewhere_is_not_cleared_away_after_a_crash() {
     harness.kill();
     let resumed = sandbox.run(&["run", "--resume", ".", "-i", "2"]);
     assert_eq!(text(&sandbox, "home/aside/tree/file"), "mine");
-    assert_snapshot!(unnamed(&sandbox, &resumed.to_string()), @"
-    exit 1
-    --- stderr
-    run [RUN] goes on
-    wave [RUN]-wave-1: 3 branches
-    autoloop: [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2 is a link to elsewhere, where nothing is touched; remove it and go on
-      hint: then `autoloop run --resume` goes on with the run
-    ");
+    let told =
+        "branches/branch-2 is a link to elsewhere, where nothing is touched; remove it and go on";
+    assert!(resumed.stderr.contains(told), "{resumed}");
     let run = sandbox.fields("loop.start", "run").remove(0);
     fs::remove_file(sandbox.path(format!(".autoloop/waves/{run}-wave-1/branches/branch-2")))
         .unwrap();
