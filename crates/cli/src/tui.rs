@@ -2,7 +2,7 @@
 //!
 //! Everything that is shown is read from the journal and from what agents print, so the view needs
 //! nothing from whoever does the work, and can be in another process or beside it. One thread waits for
-//! keys and looks at the journal in between; what keys do ([`view`]) and what is seen ([`draw`]) is
+//! keys and looks at the journal in between; what keys do ([`view`]) and what is seen ([`mod@draw`]) is
 //! decided without a terminal.
 
 mod beside;
