@@ -70,8 +70,17 @@ impl Repository {
 
     fn forget(&self, dir: &Path) -> Result<(), GitError> {
         let registered = self.registration(dir);
-        // The files first: as long as git knows of the tree, it can be found and removed again.
-        remove_all(dir).map_err(GitError::io("remove", dir))?;
+        // The files first: as long as git knows of the tree, it can be found and removed again. All of
+        // them at once: the half of a tree would be taken for the work of somebody who removed the rest.
+        let doomed = dir.with_extension("removed");
+        remove_all(&doomed).map_err(GitError::io("remove", &doomed))?;
+        match fs::rename(dir, &doomed) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(GitError::io("remove", dir)(error));
+            }
+            _ => {}
+        }
+        remove_all(&doomed).map_err(GitError::io("remove", &doomed))?;
         if let Some(registered) = registered {
             // At once, so that no git finds half of it.
             let aside = self.common.join("autoloop-removed");
@@ -131,6 +140,7 @@ fn is_unfinished(mark: &Path) -> bool {
 /// Removes a directory with all that is in it, also where somebody forbade writing.
 fn remove_all(dir: &Path) -> io::Result<()> {
     let removed = match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == ErrorKind::NotADirectory => fs::remove_file(dir),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             open_up(dir)?;
             fs::remove_dir_all(dir)
@@ -207,6 +217,28 @@ mod tests {
         make();
         assert_eq!(scene.git_in(&dir, &["status", "--porcelain"]), "");
         assert_eq!(scene.git(&["worktree", "list"]).lines().count(), 2);
+    }
+
+    #[test]
+    fn a_tree_is_never_seen_to_be_removed_in_part() {
+        let scene = Scene::new();
+        let repository = scene.repository();
+        let (dir, base) = (scene.place("tree"), repository.base().unwrap());
+        repository.add_worktree(&dir, "autoloop/x", &base).unwrap();
+        (0..500).for_each(|n| fs::write(dir.join(n.to_string()), "").unwrap());
+        let entries = || fs::read_dir(&dir).map(Iterator::count);
+        let all = entries().unwrap();
+        // What a crash left, or somebody put there.
+        fs::write(dir.with_extension("removed"), "in the way").unwrap();
+        std::thread::scope(|scope| {
+            let removal = scope.spawn(|| repository.remove_worktree(&dir).unwrap());
+            while !removal.is_finished() {
+                let seen = entries().unwrap_or(0);
+                assert!(seen == all || !dir.join(".git").exists(), "{seen} of {all}");
+            }
+        });
+        assert!(!dir.exists() && !dir.with_extension("removed").exists());
+        assert_eq!(scene.git(&["worktree", "list"]).lines().count(), 1);
     }
 
     #[test]
