@@ -67,6 +67,12 @@ struct Queue {
 impl Queue {
     fn new(bench: &Bench) -> Fallible<Queue> {
         let dir = bench.project("slot")?.dir().to_owned();
+        if dir.ancestors().any(|above| above.join(".git").exists()) {
+            return Err(
+                "a slot is measured outside of git: AUTOLOOP_BENCH_DIR has to name such a place"
+                    .into(),
+            );
+        }
         let reviewer =
             format!("command = \"/bin/echo\"\nargs = ['{VERDICT}']\nprompt_mode = \"stdin\"\n");
         let settings = format!("[backend]\ncommand = \"{NO_OP}\"\n[slots.reviewer]\n{reviewer}");
