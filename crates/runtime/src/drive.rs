@@ -56,6 +56,7 @@ pub use slots::{
     slots_standing,
 };
 
+use chain::Held;
 use seat::Seat;
 
 /// What a run is for when nobody said.
@@ -87,6 +88,8 @@ pub struct Drive<'a> {
     seat: Option<Seat>,
     /// How many branches are carried out at once.
     threads: Threads,
+    /// The chain that was granted last, until it is carried out.
+    granted: Option<Held>,
     /// Who carries out the chains that it asks for.
     loops: &'a dyn Loops,
     /// Held as long as the run is driven, so that nobody else drives it.
@@ -199,6 +202,7 @@ impl<'a> Drive<'a> {
             vault: None,
             seat,
             threads: scene.threads,
+            granted: None,
             loops: &NoLoops,
             _lock: lock,
             tell: scene.tell,

@@ -106,12 +106,22 @@ impl<'a> ChainDrive<'a> {
     ///
     /// When another process drives a chain of this id, or its files cannot be written.
     pub fn begin(scene: ChainScene<'a>, id: &RunId, start: ChainStart) -> Result<Self, DriveError> {
-        let (dir, lock) = lock(&scene, id.as_str())?;
+        let held = lock(&scene, id.as_str())?;
         // A chain that a run asked for was noted when it was granted; any other is begun by whoever made
         // its directory, unless a run was granted this very id in between.
-        if start.parent_id.is_none() && Notebook::is_there(&dir, &*scene.world.disk) {
+        if start.parent_id.is_none() && Notebook::is_there(&held.dir, &*scene.world.disk) {
             return Err(DriveError::BusyChain { chain: id.as_str().to_owned(), holder: None });
         }
+        ChainDrive::granted(scene, id, start, held)
+    }
+
+    /// Prepares to begin a chain that is held already.
+    fn granted(
+        scene: ChainScene<'a>,
+        id: &RunId,
+        start: ChainStart,
+        Held { dir, lock }: Held,
+    ) -> Result<Self, DriveError> {
         let kept = (scene.journal, scene.durability);
         let ledger = OwnRecords::begin(kept, Chain::new(id.as_str()), (&dir, scene.world))?;
         Ok(ChainDrive { scene, ledger, start, _lock: lock })
@@ -123,7 +133,7 @@ impl<'a> ChainDrive<'a> {
     ///
     /// When another process drives it, or its records cannot be read or written.
     pub fn resume(scene: ChainScene<'a>, id: &str) -> Result<Self, DriveError> {
-        let (dir, lock) = lock(&scene, id)?;
+        let Held { dir, lock } = lock(&scene, id)?;
         let kept = (scene.journal, scene.durability);
         let ledger = OwnRecords::resume(kept, Chain::new(id), (&dir, scene.world))?;
         let start = ledger.fold().start.clone().unwrap_or_default();
@@ -286,8 +296,15 @@ impl<'a> ChainDrive<'a> {
     }
 }
 
-/// Makes sure that nobody else drives the chain, as long as the result is held.
-fn lock(scene: &ChainScene<'_>, id: &str) -> Result<(PathBuf, Box<dyn DiskFile>), DriveError> {
+/// A chain that nobody else can drive as long as this is held.
+pub(super) struct Held {
+    /// Where its files are.
+    dir: PathBuf,
+    lock: Box<dyn DiskFile>,
+}
+
+/// Makes sure that nobody else drives the chain.
+fn lock(scene: &ChainScene<'_>, id: &str) -> Result<Held, DriveError> {
     if !RunId::is_safe(id) {
         return Err(DriveError::BadRunId(id.to_owned()));
     }
@@ -296,7 +313,7 @@ fn lock(scene: &ChainScene<'_>, id: &str) -> Result<(PathBuf, Box<dyn DiskFile>)
         DriveError::Busy { run, holder } => DriveError::BusyChain { chain: run, holder },
         error => error,
     })?;
-    Ok((dir, lock))
+    Ok(Held { dir, lock })
 }
 
 /// Where the files of a chain are.

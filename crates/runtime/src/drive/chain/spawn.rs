@@ -141,7 +141,7 @@ impl<'a> Drive<'a> {
         let state_dir = self.loaded.files.state_dir.clone();
         let scene = self.chain_scene(&state_dir, Budget::default());
         let held = match lock(&scene, &spawned.chain_id) {
-            Ok((_, lock)) => Some(lock),
+            Ok(held) => Some(held),
             Err(DriveError::BusyChain { .. }) => None,
             Err(error) => return Err(error),
         };
@@ -149,7 +149,10 @@ impl<'a> Drive<'a> {
             return self.refuse_chain(&Refusal::UsedId(spawned.chain_id.clone()));
         }
         ledger::reserve(scene, spawned)?;
-        self.put_all(|heading| vec![spawned.record(heading)])
+        self.put_all(|heading| vec![spawned.record(heading)])?;
+        // It is held until it ends, so that nobody who looks whether the id is free gets in its way.
+        self.granted = held;
+        Ok(())
     }
 
     /// Carries a chain out from wherever it is, and tells the run how it ended.
@@ -173,9 +176,11 @@ impl<'a> Drive<'a> {
         let is_begun = known.is_some();
         (self.tell)(Progress::Chain { id: &spawned.chain_id, steps: &start.steps });
         let scene = self.chain_scene(&state_dir, budget);
-        let drive = match is_begun {
-            true => ChainDrive::resume(scene, &spawned.chain_id)?,
-            false => ChainDrive::begin(scene, &RunId::new(spawned.chain_id.clone()), start)?,
+        let id = RunId::new(spawned.chain_id.clone());
+        let drive = match (is_begun, self.granted.take()) {
+            (true, _) => ChainDrive::resume(scene, id.as_str())?,
+            (false, Some(held)) => ChainDrive::granted(scene, &id, start, held)?,
+            (false, None) => ChainDrive::begin(scene, &id, start)?,
         };
         let chain = drive.run(&mut *self.loops.steps(order, &mut *self.tell))?;
         match chain.outcome {
