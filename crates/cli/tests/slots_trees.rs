@@ -145,7 +145,7 @@ fn a_persons_changes_survive() {
     assert_eq!(output.code, Some(1), "{output}");
     assert_eq!(sandbox.read("README.md"), b"mine\n");
     assert_eq!(sandbox.read("made-t-1"), b"t-1\n");
-    assert!(sandbox.fields("slot.merge", "outcome").contains(&"in_the_way".to_owned()));
+    assert!(sandbox.fields("slot.merge", "outcome").contains(&"uncommitted_changes".to_owned()));
     assert!(sandbox.path("note").exists());
 }
 

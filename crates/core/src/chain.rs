@@ -15,11 +15,11 @@ pub mod spawn;
 
 pub use budget::Budget;
 pub use consider::{Circumstances, Proposal, consider};
-pub use define::{BadChains, Definition, Definitions, Fault, StepDefinition, UnknownKey};
+pub use define::{BadChains, Definition, Definitions, Fault, StepDefinition};
 pub use family::Family;
 pub use handoff::{Report, changed_files, handoff, result, returned};
 pub use refusal::Refusal;
-pub use render::{DEEPEST, Format, Tree};
+pub use render::{DEEPEST, Tree};
 pub(crate) use save::{load_asked, save_asked};
 
 use std::fmt;

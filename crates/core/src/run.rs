@@ -188,34 +188,13 @@ impl Run {
             return self.emitted(record);
         }
         let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
-        let number = |name: &str| text(name).parse().unwrap_or_default();
         let iteration: u64 = record.iteration().parse().unwrap_or_default();
         match record.topic().as_ref() {
             // A run begins once, and reaches its goal between two iterations. Whoever says otherwise is
             // not its harness.
             LoopStart::TOPIC if self.start.is_some() => {}
             LoopComplete::TOPIC if self.stage == Stage::Iterating => {}
-            LoopStart::TOPIC => {
-                let id = std::mem::take(&mut self.id);
-                *self = Run { claims: self.claims, ..Run::new(id) };
-                self.times.0 = record.ts().unwrap_or_default().into_owned();
-                self.times.1.clone_from(&self.times.0);
-                self.stage = Stage::Between;
-                self.start = Some(LoopStart {
-                    max_iterations: number("max_iterations"),
-                    completion_promise: text("completion_promise"),
-                    completion_event: text("completion_event"),
-                    review_every: number("review_every"),
-                    objective: text("objective"),
-                    preset: record.field("preset").map(Into::into),
-                    preset_dir: record.field("preset_dir").map(Into::into),
-                    parent: record.field("parent").map(Into::into),
-                    opening_event: record.field("opening_event").map(Into::into),
-                });
-                if let Some(event) = record.field("opening_event") {
-                    self.recent_event = event.into_owned();
-                }
-            }
+            LoopStart::TOPIC => self.began(record),
             LoopResume::TOPIC => self.taken_up(),
             IterationStart::TOPIC => {
                 self.stage = Stage::Iterating;
@@ -251,33 +230,62 @@ impl Run {
             LoopStop::TOPIC => {
                 self.stage = Stage::Ended(Ending::Stop { reason: text("reason") });
             }
-            topic if topic.starts_with("wave.") => {
-                self.waves.apply(record);
-                // What asks for a wave counts when there is one.
-                if topic == WaveStart::TOPIC {
-                    self.seen.insert(text("trigger_topic"));
-                }
-                if topic == WaveInvalid::TOPIC {
-                    self.refused(EventInvalid {
-                        recent_event: text("opening_recent_event"),
-                        emitted: text("trigger_topic"),
-                        reason: Some(text("reason")),
-                        ..EventInvalid::default()
-                    });
-                }
-            }
-            topic if topic.starts_with("chain.") => {
-                self.spawns.apply(record);
-                if topic == ChainInvalid::TOPIC {
-                    self.refused(EventInvalid {
-                        recent_event: self.turn.opening_event.clone(),
-                        emitted: text("trigger_topic"),
-                        reason: Some(text("detail")),
-                        ..EventInvalid::default()
-                    });
-                }
-            }
+            topic if topic.starts_with("wave.") => self.heard_of_wave(topic, record),
+            topic if topic.starts_with("chain.") => self.heard_of_chain(topic, record),
             _ => {}
+        }
+    }
+
+    fn began(&mut self, record: &Glance<'_>) {
+        let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
+        let number = |name: &str| text(name).parse().unwrap_or_default();
+        let id = std::mem::take(&mut self.id);
+        *self = Run { claims: self.claims, ..Run::new(id) };
+        self.times.0 = record.ts().unwrap_or_default().into_owned();
+        self.times.1.clone_from(&self.times.0);
+        self.stage = Stage::Between;
+        self.start = Some(LoopStart {
+            max_iterations: number("max_iterations"),
+            completion_promise: text("completion_promise"),
+            completion_event: text("completion_event"),
+            review_every: number("review_every"),
+            objective: text("objective"),
+            preset: record.field("preset").map(Into::into),
+            preset_dir: record.field("preset_dir").map(Into::into),
+            parent: record.field("parent").map(Into::into),
+            opening_event: record.field("opening_event").map(Into::into),
+        });
+        if let Some(event) = record.field("opening_event") {
+            self.recent_event = event.into_owned();
+        }
+    }
+
+    fn heard_of_wave(&mut self, topic: &str, record: &Glance<'_>) {
+        let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
+        self.waves.apply(record);
+        match topic {
+            // What asks for a wave counts when there is one.
+            WaveStart::TOPIC => drop(self.seen.insert(text("trigger_topic"))),
+            WaveInvalid::TOPIC => self.refused(EventInvalid {
+                recent_event: text("opening_recent_event"),
+                emitted: text("trigger_topic"),
+                reason: Some(text("reason")),
+                ..EventInvalid::default()
+            }),
+            _ => {}
+        }
+    }
+
+    fn heard_of_chain(&mut self, topic: &str, record: &Glance<'_>) {
+        let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
+        self.spawns.apply(record);
+        if topic == ChainInvalid::TOPIC {
+            self.refused(EventInvalid {
+                recent_event: self.turn.opening_event.clone(),
+                emitted: text("trigger_topic"),
+                reason: Some(text("detail")),
+                ..EventInvalid::default()
+            });
         }
     }
 

@@ -9,6 +9,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::nearest::nearest;
+
 /// A mistake, and where in the text it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misplaced<F> {
@@ -42,6 +44,33 @@ pub enum Misread {
     },
 }
 
+/// A key that means nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownKey {
+    /// Where it stands.
+    pub span: Range<usize>,
+    /// The key, with its table.
+    pub path: String,
+    /// The key that was probably meant.
+    pub near: Option<&'static str>,
+}
+
+impl UnknownKey {
+    /// What may be done about it.
+    pub fn advice(&self) -> String {
+        match self.near {
+            Some(near) => format!("did you mean {near}?"),
+            None => "nothing is known by this name".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for UnknownKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown key {}", self.path.escape_debug())
+    }
+}
+
 /// A value with its place.
 pub(crate) type Value<'t> = Spanned<DeValue<'t>>;
 
@@ -52,6 +81,22 @@ pub(crate) fn parse<F: From<Misread>>(text: &str) -> Result<Spanned<DeTable<'_>>
         let problem = error.message().lines().collect::<Vec<_>>().join("; ");
         at(Misread::Syntax(problem), error.span().unwrap_or_default())
     })
+}
+
+/// The keys of a table that mean nothing there.
+pub(crate) fn unknown_keys(
+    table: &DeTable<'_>,
+    prefix: &str,
+    known: &'static [&'static str],
+) -> Vec<UnknownKey> {
+    let unknown = table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
+    unknown
+        .map(|key| UnknownKey {
+            span: key.span(),
+            path: format!("{prefix}{}", key.get_ref()),
+            near: nearest(key.get_ref(), known.iter().copied()),
+        })
+        .collect()
 }
 
 /// A mistake at a place.

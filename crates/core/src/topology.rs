@@ -11,7 +11,7 @@ use crate::pattern::Pattern;
 use crate::topic::JOINED;
 
 pub use edges::{Edge, Target};
-pub use read::{BadTopology, Fault, UnknownKey};
+pub use read::{BadTopology, Fault};
 pub use warnings::Warning;
 
 /// The event that stands for "nothing was said yet".

@@ -15,7 +15,7 @@ mod topology;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use autoloop_core::chain::Format;
+use autoloop_core::format::Format;
 use autoloop_core::project::iteration_text::IterationText;
 use autoloop_core::record::Glance;
 use autoloop_runtime::journal::{FileJournal, Journal, Position};

@@ -7,9 +7,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::budget::Budget;
 use super::render::DEEPEST;
-use crate::nearest::nearest;
 use crate::record::escape;
-use crate::tables::{self, Misplaced, Misread, Value, at, list, number, table, text, wrong};
+use crate::tables::{
+    self, Misplaced, Misread, UnknownKey, Value, at, list, number, table, text, unknown_keys, wrong,
+};
 use crate::topic::Topic;
 
 /// A file of chains that cannot be used, and where in its text that is.
@@ -83,17 +84,6 @@ fn by_way(way: &[String]) -> String {
         [] => String::new(),
         way => format!(", by way of {}", way.join(", ")),
     }
-}
-
-/// A key that means nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownKey {
-    /// Where it stands.
-    pub span: Range<usize>,
-    /// The key, with its table.
-    pub path: String,
-    /// The key that was probably meant.
-    pub near: Option<&'static str>,
 }
 
 /// All chains of a project.
@@ -401,19 +391,4 @@ fn quoted(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     escape(text, &mut bytes);
     format!("\"{}\"", String::from_utf8_lossy(&bytes))
-}
-
-fn unknown_keys(
-    table: &DeTable<'_>,
-    prefix: &str,
-    known: &'static [&'static str],
-) -> Vec<UnknownKey> {
-    let unknown = table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
-    unknown
-        .map(|key| UnknownKey {
-            span: key.span(),
-            path: format!("{prefix}{}", key.get_ref()),
-            near: nearest(key.get_ref(), known.iter().copied()),
-        })
-        .collect()
 }

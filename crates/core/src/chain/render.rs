@@ -1,36 +1,12 @@
 //! Chains, written out for people and for programs: each with those that its steps asked for.
 
 use std::fmt::Write;
-use std::str::FromStr;
 
 use serde_json::{Value, json};
 
 use super::Chain;
 use crate::excerpt;
-
-/// How a chain is written out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// For prompts and notes.
-    Markdown,
-    /// For a person.
-    Terminal,
-    /// For programs.
-    Json,
-}
-
-impl FromStr for Format {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "md" => Ok(Format::Markdown),
-            "terminal" | "text" => Ok(Format::Terminal),
-            "json" => Ok(Format::Json),
-            _ => Err("the formats are md, terminal and json"),
-        }
-    }
-}
+use crate::format::Format;
 
 /// A step in a table: its number, its loop, its run, and how far it is.
 type Row = [String; 4];

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::format::Format;
 use crate::record::{Heading, LoopStop, Record, print};
 use crate::run::{Ending, Stage};
 

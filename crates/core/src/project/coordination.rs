@@ -11,8 +11,6 @@ use crate::record::Glance;
 use crate::view::View;
 use crate::view::bytes::{Taker, put_number, put_text};
 
-pub use render::Format;
-
 /// How many entries of a sort are kept of a run; the oldest go first.
 pub const ENTRIES_KEPT: usize = 2_000;
 /// How much of a text is kept, in characters.

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::outcome::{Outcome, Phase, Tally};
 use super::{Slot, Slots};
-use crate::chain::Format;
 use crate::excerpt;
+use crate::format::Format;
 
 /// So much of a title and of a reason is shown in a line.
 const SHOWN: usize = 100;

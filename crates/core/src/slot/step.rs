@@ -3,6 +3,7 @@
 
 use super::outcome::{Outcome, Tally, Verdict};
 use super::{Picked, Reviewed, Slot, Slots, Turn};
+use crate::merge::MergeOutcome;
 use crate::record::{SlotFinish, SlotRunFinish};
 
 /// What binds a run: its settings, as far as decisions depend on them.
@@ -195,7 +196,9 @@ fn settle(slot: &Slot, reason: &str) -> SlotStep {
     }
     match &slot.merge {
         None => SlotStep::Merge,
-        Some(merge) if ["merged", "nothing"].contains(&merge.outcome.as_str()) => {
+        Some(merge)
+            if MergeOutcome::named(&merge.outcome).is_some_and(MergeOutcome::is_settled) =>
+        {
             finish(Outcome::Passed, reason.to_owned())
         }
         Some(merge) => {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::chain::Format;
+use crate::format::Format;
 use crate::record::{Heading, Record, print};
 
 const RULES: SlotRules = SlotRules {

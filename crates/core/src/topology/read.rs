@@ -6,9 +6,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{Handoff, Role, RoleBackend, RolePrompt, Topology};
-use crate::nearest::nearest;
 use crate::pattern::{BadPattern, Pattern};
-use crate::tables::{self, Misplaced, Misread, Value, at, list, number, table, text, wrong};
+use crate::tables::{
+    self, Misplaced, Misread, UnknownKey, Value, at, list, number, table, text, unknown_keys, wrong,
+};
 use crate::topic::{BadTopic, Topic, TopicClass};
 
 /// A topology that cannot be used, and where in its text that is.
@@ -69,17 +70,6 @@ pub(super) fn whose(event: &str) -> &'static str {
         TopicClass::Coordination => "events of coordination are bookkeeping and never count",
         TopicClass::Agent => "agents may emit it",
     }
-}
-
-/// A key that means nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownKey {
-    /// Where it stands.
-    pub span: Range<usize>,
-    /// The key, with its table.
-    pub path: String,
-    /// The key that was probably meant.
-    pub near: Option<&'static str>,
 }
 
 /// The keys of the file itself.
@@ -143,21 +133,6 @@ impl Topology {
 }
 
 const ROLES: &str = "a list of tables: [[role]]";
-
-fn unknown_keys(
-    table: &DeTable<'_>,
-    prefix: &str,
-    known: &'static [&'static str],
-) -> Vec<UnknownKey> {
-    let unknown = table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
-    unknown
-        .map(|key| UnknownKey {
-            span: key.span(),
-            path: format!("{prefix}{}", key.get_ref()),
-            near: nearest(key.get_ref(), known.iter().copied()),
-        })
-        .collect()
-}
 
 fn read_completion(root: &DeTable<'_>) -> Result<Option<String>, BadTopology> {
     let Some(value) = root.get("completion") else { return Ok(None) };

@@ -1,7 +1,7 @@
 //! What is told while a run goes on.
 
+use autoloop_core::merge::MergeOutcome;
 use autoloop_core::run::Run;
-use autoloop_core::wave::MergeOutcome;
 
 /// Something worth telling while a run goes on.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,8 @@ use autoloop_core::config::{
     self, Config, Key, Layer, Origin, Problem, Reading, Settings, Severity,
 };
 use autoloop_core::plan::{BadRole, Files, Plan, PromptSource};
-use autoloop_core::topology::{Role, RolePrompt, Topology, UnknownKey};
+use autoloop_core::tables::UnknownKey;
+use autoloop_core::topology::{Role, RolePrompt, Topology};
 
 use super::places::{git_root, within};
 use super::{LayerFile, LoadError, Loaded, Outline, Project, read_text};
@@ -307,17 +308,13 @@ impl Reader<'_> {
 const MOST_TOLD: usize = 5;
 
 fn unknown_key(key: UnknownKey, file: &Text) -> Problem {
-    let UnknownKey { span, path, near } = key;
     Problem {
         severity: Severity::Warning,
         name: file.name.clone(),
         text: Arc::clone(&file.text),
-        span,
-        message: format!("unknown key {}", path.escape_debug()),
-        label: match near {
-            Some(near) => format!("did you mean {near}?"),
-            None => "nothing is known by this name".to_owned(),
-        },
+        message: key.to_string(),
+        label: key.advice(),
+        span: key.span,
         hint: None,
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use autoloop_core::chain::{Definitions, StepDefinition, UnknownKey};
+use autoloop_core::chain::{Definitions, StepDefinition};
 use autoloop_core::config::{LONGEST, Problem, Severity};
 use autoloop_core::nearest::nearest;
 use autoloop_runtime::project::read_text;
@@ -47,13 +47,8 @@ pub(super) fn read(dir: &Path, world: &World) -> Result<Definitions, Failure> {
     match Definitions::read(&text) {
         Ok((definitions, unknown)) => {
             let told = unknown.into_iter().take(MOST_TOLD).map(|key| {
-                let UnknownKey { span, path, near } = key;
-                let message = format!("unknown key {}", path.escape_debug());
-                let label = match near {
-                    Some(near) => format!("did you mean {near}?"),
-                    None => "nothing is known by this name".to_owned(),
-                };
-                Problem { label, ..problem(Severity::Warning, span, message) }
+                let warning = problem(Severity::Warning, key.span.clone(), key.to_string());
+                Problem { label: key.advice(), ..warning }
             });
             diagnostic::show(&told.collect::<Vec<_>>());
             Ok(definitions)

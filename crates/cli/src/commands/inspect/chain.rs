@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use autoloop_core::chain::{Format, Tree};
+use autoloop_core::chain::Tree;
+use autoloop_core::format::Format;
 use autoloop_runtime::drive::chains;
 use autoloop_runtime::world::World;
 

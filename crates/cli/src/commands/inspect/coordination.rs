@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use autoloop_core::project::coordination::{Coordination, Coordinations, Format};
+use autoloop_core::format::Format;
+use autoloop_core::project::coordination::{Coordination, Coordinations};
 use autoloop_runtime::world::World;
 
 use super::found::Out;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use autoloop_core::chain::Format;
+use autoloop_core::format::Format;
 use autoloop_core::slot::Slots;
 use autoloop_runtime::drive::slot_runs;
 use autoloop_runtime::world::World;

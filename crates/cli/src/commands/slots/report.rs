@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use autoloop_core::chain::Format;
 use autoloop_core::excerpt;
+use autoloop_core::format::Format;
 use autoloop_core::slot::{Phase, Slot, Slots};
 use autoloop_runtime::drive::SlotProgress;
 

@@ -1,36 +1,12 @@
 //! Coordination for people and programs.
 
 use std::fmt::Write;
-use std::str::FromStr;
 
 use serde_json::{Value, json};
 
 use super::{Archive, Chain, Commit, Coordination, Coordinations, Entries, Issue, Slice};
 use crate::excerpt::{self, one_line};
-
-/// How coordination is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Markdown.
-    Markdown,
-    /// Lines short enough for a terminal.
-    Terminal,
-    /// One object.
-    Json,
-}
-
-impl FromStr for Format {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "md" => Ok(Format::Markdown),
-            "terminal" | "text" => Ok(Format::Terminal),
-            "json" => Ok(Format::Json),
-            _ => Err("the formats are md, terminal and json"),
-        }
-    }
-}
+use crate::format::Format;
 
 /// How long a line for a terminal is.
 const LINE: usize = 100;

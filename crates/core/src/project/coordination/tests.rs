@@ -1,4 +1,5 @@
 use super::*;
+use crate::format::Format;
 use crate::record::{Heading, print};
 use crate::stamp::Stamp;
 use crate::topic::Topic;

@@ -125,7 +125,7 @@ system_events! {
         slot: u64,
         /// The item.
         item_id: String,
-        /// `merged`, `nothing`, `conflict` or `failed`.
+        /// What became of it, in one word.
         outcome: String,
         /// The commit that holds the work.
         commit: String,

@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use autoloop_core::chain::{ChainStep, Report};
-use autoloop_core::project::coordination::{Coordination, Format};
+use autoloop_core::format::Format;
+use autoloop_core::project::coordination::Coordination;
 use autoloop_core::project::scratchpad::Scratchpad;
 use autoloop_core::run::Run;
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Isolation;
+use autoloop_core::merge::{MergeOutcome, named_files};
 use autoloop_core::prompt::slot::{Diff, Ground};
 use autoloop_core::record::SlotMerge;
 use autoloop_core::slot::{Review, Slot};
@@ -190,32 +191,34 @@ impl Grounds {
         slot: &Slot,
         slot_dir: &Path,
     ) -> Result<(SlotMerge, Option<String>), GitError> {
-        let merge = |outcome: &str, commit: String, files: &[PathBuf]| SlotMerge {
+        let merge = |outcome: MergeOutcome, commit: String, files: &[PathBuf]| SlotMerge {
             slot: slot.start.slot,
             item_id: slot.start.item_id.clone(),
-            outcome: outcome.to_owned(),
+            outcome: outcome.to_string(),
             commit,
-            files: listed(files),
+            files: named_files(files),
         };
         let Some(repository) = self.own(slot) else {
-            return Ok((merge("nothing", String::new(), &[]), None));
+            return Ok((merge(MergeOutcome::Nothing, String::new(), &[]), None));
         };
         let (branch, message) = (&slot.start.branch, message(slot));
         let gathered =
             self.tree(repository, slot, slot_dir)?.gather(branch, &message, &self.except())?;
         if let Some(what) = gathered.unfinished {
             let why = format!("{what} was begun in its tree and not ended");
-            return Ok((merge("unfinished", gathered.tip, &[]), Some(why)));
+            return Ok((merge(MergeOutcome::Unfinished, gathered.tip, &[]), Some(why)));
         }
         let offer = Offer { branch, base: &slot.start.base, message: &message };
         Ok(match repository.bring_back(&offer)? {
-            Brought::Nothing => (merge("nothing", String::new(), &[]), None),
-            Brought::Merged(_) => (merge("merged", gathered.tip, &[]), None),
-            Brought::Conflict(files) => (merge("conflict", gathered.tip, &files), None),
-            Brought::InTheWay(files) => (merge("in_the_way", gathered.tip, &files), None),
+            Brought::Nothing => (merge(MergeOutcome::Nothing, String::new(), &[]), None),
+            Brought::Merged(_) => (merge(MergeOutcome::Merged, gathered.tip, &[]), None),
+            Brought::Conflict(files) => (merge(MergeOutcome::Conflict, gathered.tip, &files), None),
+            Brought::InTheWay(files) => {
+                (merge(MergeOutcome::Uncommitted, gathered.tip, &files), None)
+            }
             Brought::UnderWay(what) => {
                 let why = format!("{what} is under way in the project");
-                (merge("under_way", gathered.tip, &[]), Some(why))
+                (merge(MergeOutcome::Busy, gathered.tip, &[]), Some(why))
             }
         })
     }
@@ -266,8 +269,4 @@ fn top(slot_dir: &Path) -> PathBuf {
 fn message(slot: &Slot) -> String {
     let title = autoloop_core::excerpt::first_line(&slot.start.title, 60);
     format!("{}: {title}", slot.start.item_id)
-}
-
-fn listed(files: &[PathBuf]) -> String {
-    files.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>().join(",")
 }

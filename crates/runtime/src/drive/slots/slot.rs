@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use autoloop_core::merge::MergeOutcome;
 use autoloop_core::record::{SlotFinish, SlotMerge, SlotPhase};
 use autoloop_core::slot::{Outcome, Phase, Slot, SlotStep, slot_step};
 
@@ -99,7 +100,7 @@ impl SlotDrive<'_> {
             let merge = SlotMerge {
                 slot: slot.start.slot,
                 item_id: slot.start.item_id.clone(),
-                outcome: "failed".to_owned(),
+                outcome: MergeOutcome::Failed.to_string(),
                 ..SlotMerge::default()
             };
             (merge, Some(error.to_string()))

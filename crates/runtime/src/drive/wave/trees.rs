@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use autoloop_core::merge::{MergeOutcome, named_files};
 use autoloop_core::prompt::wave::OwnTree;
-use autoloop_core::wave::{BranchOrder, Merge, MergeOrder, MergeOutcome, Wave, named_files};
+use autoloop_core::wave::{BranchOrder, Merge, MergeOrder, Wave};
 
 use crate::git::{Brought, Gathered, GitError, Offer, Repository, Tree, branch_name};
 use crate::world::World;
@@ -147,10 +148,8 @@ impl Ground {
     ) -> Result<Merge, GitError> {
         let MergeOrder { wave_id, branch_id, objective, base, failure } = order;
         let merge = |outcome| Merge::new(outcome, branch, tip);
-        let of_files = |outcome, files: Vec<PathBuf>| {
-            let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-            Merge { files: named_files(&files), ..merge(outcome) }
-        };
+        let of_files =
+            |outcome, files: Vec<PathBuf>| Merge { files: named_files(&files), ..merge(outcome) };
         let of_detail = |outcome, detail: &str| Merge { detail: detail.into(), ..merge(outcome) };
         if let Some(what) = unfinished {
             return Ok(of_detail(MergeOutcome::Unfinished, what));
