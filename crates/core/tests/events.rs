@@ -4,7 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use autoloop_core::record::*;
+use autoloop_core::slot::Picked;
 use autoloop_core::stamp::Stamp;
+use autoloop_core::word::{Meaning, Word};
 use autoloop_testkit::records::text;
 use autoloop_testkit::{Dice, simulate};
 
@@ -39,6 +41,25 @@ impl Made for bool {
 impl Made for Seconds {
     fn made(dice: &mut Dice) -> Self {
         Seconds(u64::made(dice))
+    }
+}
+
+impl<T: Meaning> Made for Word<T> {
+    fn made(dice: &mut Dice) -> Self {
+        let known = ["fix", "drift", "merged", "passed", "no_items"];
+        match dice.chance(1, 2) {
+            true => Word::from(*dice.pick(&known)),
+            false => Word::from(text(dice).as_str()),
+        }
+    }
+}
+
+impl Made for Picked {
+    fn made(dice: &mut Dice) -> Self {
+        match dice.chance(1, 3) {
+            true => Picked::Nothing,
+            false => Picked::from_word(&text(dice)),
+        }
     }
 }
 

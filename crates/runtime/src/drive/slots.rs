@@ -18,7 +18,7 @@ use std::thread;
 
 use autoloop_core::record::{Heading, Record, SlotRunResume, SlotRunStart, SlotStart};
 use autoloop_core::run_id::RunId;
-use autoloop_core::slot::{Review, SlotRules, Slots, Step, begins, next_step};
+use autoloop_core::slot::{End, Review, SlotRules, Slots, Step, begins, next_step};
 
 use super::own::{Fold, OwnRecords};
 use super::together::together;
@@ -245,7 +245,7 @@ impl<'a> SlotDrive<'a> {
             });
         }
         if starts.is_empty() {
-            let finish = self.look(|slots| slots.finished("no_items"));
+            let finish = self.look(|slots| slots.finished(End::NoItems));
             return self.put(0, |heading| vec![finish.record(heading)]);
         }
         self.tell(SlotProgress::Iteration(iteration));

@@ -6,6 +6,7 @@ use crate::record::{
     SlotRunStart, SlotStart,
 };
 use crate::run_id::RunId;
+use crate::slot;
 
 /// Takes in a record of slots.
 pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
@@ -35,12 +36,12 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
         }
         SlotPhase::TOPIC => {
             let attempt = number(record, "attempt");
-            let phase = match text(record, "phase").as_str() {
-                "implement" => Phase::Implement,
-                "review" => Phase::Review { attempt },
-                "fix" => Phase::Fix { attempt },
-                "merge" => Phase::Merge,
-                _ => Phase::Between,
+            let phase = match slot::Phase::from_word(&text(record, "phase")) {
+                Some(slot::Phase::Implement) => Phase::Implement,
+                Some(slot::Phase::Review) => Phase::Review { attempt },
+                Some(slot::Phase::Fix) => Phase::Fix { attempt },
+                Some(slot::Phase::Merge) => Phase::Merge,
+                None => Phase::Between,
             };
             board.slot(record, |row| {
                 row.enter(phase, record);
@@ -73,16 +74,17 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
 
 fn finish(board: &mut Board, record: &Glance<'_>) {
     let (word, reason) = (text(record, "outcome"), text(record, "reason"));
-    match word.as_str() {
-        "passed" => board.progress.passed += 1,
-        "no_item" => {}
+    let outcome = slot::Outcome::from_word(&word);
+    match outcome {
+        Some(slot::Outcome::Passed) => board.progress.passed += 1,
+        Some(slot::Outcome::NoItem) => {}
         _ => board.progress.failed += 1,
     }
     board.slot(record, |row| {
         if !reason.is_empty() {
             row.note = in_line(&reason);
         }
-        row.end(Outcome { is_good: word == "passed", word }, record);
+        row.end(Outcome { is_good: outcome == Some(slot::Outcome::Passed), word }, record);
     });
 }
 

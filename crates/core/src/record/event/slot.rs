@@ -1,6 +1,9 @@
 //! Slots: items implemented, reviewed, fixed and brought back.
 
 use super::table::system_events;
+use crate::merge::MergeOutcome;
+use crate::slot::{End, Outcome, Phase, Picked, Verdict};
+use crate::word::Word;
 
 system_events! {
     /// Work on a queue of items begins: implement, review, fix, in slots.
@@ -52,7 +55,7 @@ system_events! {
         /// The item.
         item_id: String,
         /// `implement`, `review`, `fix` or `merge`.
-        phase: String,
+        phase: Word<Phase>,
         /// Which review, counted from 0, or which fix, counted from 1; 0 otherwise.
         attempt: u64,
     }
@@ -70,7 +73,7 @@ system_events! {
         /// How long it took.
         elapsed_ms: u64,
         /// The item that the agent says to have worked on; empty when it does not say.
-        picked: String,
+        picked: Picked,
         /// Said where its output holds the stop marker.
         stop_marker: Option<bool>,
         /// What it printed, shortened.
@@ -86,7 +89,7 @@ system_events! {
         /// Which review, counted from 0.
         attempt: u64,
         /// `pass`, `drift`, `violation` or `failed`.
-        verdict: String,
+        verdict: Word<Verdict>,
         /// What the reviewer says about it.
         follow_up_prompt: String,
         /// Why, where there is no verdict of the reviewer.
@@ -126,7 +129,7 @@ system_events! {
         /// The item.
         item_id: String,
         /// What became of it, in one word.
-        outcome: String,
+        outcome: Word<MergeOutcome>,
         /// The commit that holds the work.
         commit: String,
         /// The files that stood in the way, separated by commas.
@@ -140,7 +143,7 @@ system_events! {
         /// The item; empty when there was none.
         item_id: String,
         /// `passed`, `drift`, `violation`, `failed` or `no_item`.
-        outcome: String,
+        outcome: Word<Outcome>,
         /// Why, in a sentence.
         reason: String,
     }
@@ -148,7 +151,7 @@ system_events! {
     /// Work on a queue ended.
     SlotRunFinish = "slot.run.finish" {
         /// `iterations`, `stop_marker` or `no_items`.
-        reason: String,
+        reason: Word<End>,
         /// How many items were taken.
         taken: u64,
         /// How many of them passed.

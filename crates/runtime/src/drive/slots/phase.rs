@@ -65,7 +65,7 @@ impl SlotDrive<'_> {
             exit_code: finished.exit_code(),
             timed_out: finished.timed_out(),
             elapsed_ms: millis(finished.elapsed),
-            picked: picked.word().to_owned(),
+            picked,
             stop_marker: finished.found.then_some(true),
             output: Some(shortened(&output)),
         };
@@ -135,7 +135,7 @@ impl SlotDrive<'_> {
             slot: slot.start.slot,
             item_id: slot.start.item_id.clone(),
             attempt,
-            verdict: ruled.verdict.to_string(),
+            verdict: ruled.verdict.into(),
             follow_up_prompt: ruled.follow_up,
             reason: ruled.reason,
             elapsed_ms: millis(finished.elapsed),

@@ -51,7 +51,7 @@ impl SlotDrive<'_> {
 
     fn is_passing(&self, slot: &Slot) -> bool {
         let step = slot_step(slot, &self.rules());
-        matches!(step, SlotStep::Finish(finish) if finish.outcome == Outcome::Passed.name())
+        matches!(step, SlotStep::Finish(finish) if finish.outcome == Outcome::Passed)
     }
 
     fn is_ending(&self, slot: &Slot) -> bool {
@@ -86,7 +86,7 @@ impl SlotDrive<'_> {
         let record = SlotPhase {
             slot: slot.start.slot,
             item_id: slot.start.item_id.clone(),
-            phase: phase.to_string(),
+            phase: phase.into(),
             attempt,
         };
         self.mention(slot.iteration, |heading| record.record(heading))?;
@@ -100,7 +100,7 @@ impl SlotDrive<'_> {
             let merge = SlotMerge {
                 slot: slot.start.slot,
                 item_id: slot.start.item_id.clone(),
-                outcome: MergeOutcome::Failed.to_string(),
+                outcome: MergeOutcome::Failed.into(),
                 ..SlotMerge::default()
             };
             (merge, Some(error.to_string()))
@@ -130,7 +130,7 @@ impl SlotDrive<'_> {
                 self.note(&format!("the tree of slot {number} is left as it is: {error}"));
             }
         }
-        if finish.outcome == Outcome::Passed.name() {
+        if finish.outcome == Outcome::Passed {
             if let Err(why) = self.claims.close(number, &finish.reason)? {
                 finish = slot.finished(Outcome::Failed, format!("the item was lost: {why}"));
             }
