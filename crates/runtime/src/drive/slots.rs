@@ -282,15 +282,19 @@ impl<'a> SlotDrive<'a> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts records on record; those of an iteration under its number.
+    /// Puts records on record; those of an iteration under its number. What agents wrote in the name of
+    /// the harness meanwhile is refused before.
     fn put(
         &self,
         iteration: u64,
         records: impl FnOnce(&Heading) -> Vec<Record>,
     ) -> Result<(), DriveError> {
         let mut ledger = self.records();
-        let records = records(&self.heading(ledger.fold(), iteration));
-        ledger.append(records)
+        let heading = self.heading(ledger.fold(), iteration);
+        let note = ledger.append_refusing(&heading, records(&heading))?;
+        drop(ledger);
+        note.iter().for_each(|note| self.note(note));
+        Ok(())
     }
 
     /// Mentions what is only for people who watch.
