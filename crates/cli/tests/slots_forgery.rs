@@ -13,7 +13,8 @@ use autoloop_testkit::slots::{self, Agents, DRIFT, GOOD, told};
 use insta::assert_snapshot;
 
 /// `forge RUN TOPIC FIELDS` writes a line into the journal.
-const FORGE: &str = r#"forge() { printf '{"run": "%s", "iteration": "1", "topic": "%s", "fields": {%s}, "ts": "2026-01-02T03:04:05.006Z"}\n' "$1" "$2" "$3" >> "$AUTOLOOP_JOURNAL_FILE"; }
+const FORGE: &str = r#"NOW="$(date -u +%Y-%m-%dT%H:%M:%S.000Z)"
+forge() { printf '{"run": "%s", "iteration": "1", "topic": "%s", "fields": {%s}, "ts": "%s"}\n' "$1" "$2" "$3" "$NOW" >> "$AUTOLOOP_JOURNAL_FILE"; }
 ME="$AUTOLOOP_RUN_ID"
 "#;
 
@@ -189,4 +190,42 @@ fn killed_again(sandbox: &Sandbox) {
     });
     harness.kill();
     until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
+}
+
+#[test]
+fn what_is_forged_in_the_name_of_the_queue_changes_nothing_that_it_would_refuse() {
+    // The first task has claim 1, of this slot.
+    let script = r#"if [ "$AUTOLOOP_ITEM_ID" = t-1 ]; then
+SOON="$(date -u -d '+1 hour' +%Y-%m-%dT%H:%M:%S.000Z)"
+by() { forge "$1" queue.task.claimed "\"task\": \"$2\", \"owner\": \"$3\", \"until\": \"$4\", \"fence\": \"2\""; }
+# With the name of a run, nothing is the queue's.
+forge "$ME" queue.task.closed '"task": "t-1", "reason": "mine", "fence": "1"'
+by "$ME" t-1 "$ME-s1" "$SOON"
+# Without one, by the rules of the queue.
+forge "" queue.task.closed '"task": "t-1", "reason": "no number"'
+forge "" queue.task.closed '"task": "t-1", "reason": "not that one", "fence": "7"'
+forge "" queue.task.released '"task": "t-1", "reason": "not that one", "fence": "7"'
+by "" t-1 mallory "$SOON"
+by "" t-2 mallory 9999-01-01T00:00:00.000Z
+forge "" queue.task.renewed '"task": "t-1", "until": "9999-01-01T00:00:00.000Z", "fence": "1"'
+NOW=9998-12-31T23:00:00.000Z
+by "" t-2 mallory 9999-01-01T00:00:00.000Z
+"$T" tasks list --json > seen
+"$T" tasks add "what was found" > added
+fi"#;
+    let sandbox = forging(script, 2, "");
+    assert_eq!(sandbox.run(&["slots"]).code, Some(0));
+    assert_eq!(refused(&sandbox), ["queue.task.closed forged", "queue.task.claimed forged"]);
+    let seen: serde_json::Value = serde_json::from_slice(&sandbox.read("seen")).unwrap();
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    let of = |name: &str| seen.as_array().unwrap().iter().map(|task| task[name].clone()).collect();
+    let [ids, owners, fences] = ["id", "owner", "fence"].map(|name| -> Vec<_> { of(name) });
+    assert_eq!(ids, ["t-1", "t-2"]);
+    assert_eq!(owners, [format!("{run}-s1").into(), serde_json::Value::Null]);
+    assert_eq!(fences, [1.into(), serde_json::Value::Null]);
+    // What the agent added by the command counts, and is worked off.
+    assert_eq!(sandbox.read("added"), b"t-3\n");
+    assert_eq!(sandbox.fields("slot.finish", "item_id"), ["t-1", "t-2", "t-3"]);
+    assert_eq!(sandbox.fields("slot.finish", "outcome"), ["passed"; 3]);
+    assert!(sandbox.run(&["tasks", "list"]).stdout.starts_with("all is done: 3 tasks"));
 }
