@@ -88,7 +88,7 @@ fn of_refusal(refusal: &Refusal) -> Complaint {
         Refusal::Blocked { id, .. } | Refusal::After { id, .. } | Refusal::NotAfter { id, .. } => {
             complaint.hint(format!("`autoloop tasks dep list {id}` shows what it waits for"))
         }
-        Refusal::NotClaimed { id } | Refusal::NotClosed { id } | Refusal::Lost { id, .. } => {
+        Refusal::NotClaimed { id } | Refusal::NotClosed { id } => {
             complaint.hint(format!("`autoloop tasks show {id}` tells how it stands"))
         }
         Refusal::Itself { .. } => complaint.hint("name the task that it is to wait for"),
