@@ -307,7 +307,7 @@ fn act(yard: &mut Yard, dice: &mut Dice, (claims, added, closed): Known<'_>) {
             change
         }
         (2..=4, _) => {
-            let Some(task) = yard.tasks.next(now) else { return };
+            let Some(task) = yard.tasks.next(now, &BTreeSet::new()) else { return };
             assert!(!task.is_closed && yard.tasks.open_dependencies(task).next().is_none());
             let id = task.id.clone();
             let (change, claim) =

@@ -92,9 +92,10 @@ impl Tasks {
         ready
     }
 
-    /// The task that is to be taken next.
-    pub fn next(&self, now: Stamp) -> Option<&Task> {
-        let ready = self.iter().filter(|task| self.status(task, now) == Status::Ready);
+    /// The task that is to be taken next, if it is none of those that somebody does not want.
+    pub fn next(&self, now: Stamp, unwanted: &BTreeSet<String>) -> Option<&Task> {
+        let wanted = self.iter().filter(|task| !unwanted.contains(&task.id));
+        let ready = wanted.filter(|task| self.status(task, now) == Status::Ready);
         // Of several, the first one.
         ready.min_by_key(|task| task.priority)
     }
