@@ -4,21 +4,29 @@
 //! Nothing is decided here: what the run does next is [`next_step`], and what a slot does next is
 //! [`slot_step`](autoloop_core::slot::slot_step). So a run that was cut off anywhere is taken up by asking again.
 
+mod agent;
 mod bounds;
 mod claims;
 mod ground;
 mod known;
 mod phase;
 mod progress;
+mod ruled;
 mod slot;
+mod told;
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
-use autoloop_core::record::{Heading, Record, SlotRunResume, SlotRunStart, SlotStart};
+use autoloop_core::config::Isolation;
+use autoloop_core::plan::SlotsPlan;
+use autoloop_core::queue::Status;
+use autoloop_core::record::{
+    Heading, Record, SlotRunFinish, SlotRunResume, SlotRunStart, SlotStart,
+};
 use autoloop_core::run_id::RunId;
-use autoloop_core::slot::{Review, SlotRules, Slots, Step, begins, next_step};
+use autoloop_core::slot::{Review, Slot, SlotRules, Slots, Step, begins, next_step};
 
 use super::own::{Fold, OwnRecords};
 use super::together::together;
@@ -32,9 +40,16 @@ use crate::world::{DiskFile, World};
 use bounds::ReviewerBounds;
 use claims::{Claims, actor};
 use ground::Grounds;
+use known::cut_off_slots;
 
 pub use known::{latest_unfinished_slots, slot_runs, slots_dir, slots_standing};
 pub use progress::SlotProgress;
+
+/// Said where nobody can review.
+const NO_PROMPT: &str = "there is no reviewer prompt, so nothing is reviewed";
+
+/// The reason of a run that found nothing to take.
+const NO_ITEMS: &str = "no_items";
 
 /// Where a run over a queue is carried out, and by what.
 #[derive(Clone)]
@@ -122,6 +137,7 @@ impl<'a> SlotDrive<'a> {
         let lock = lock_run(&dir, run, world)?;
         let durability = super::durability(&loaded.plan);
         let records = open((scene.journal, durability), Slots::new(run), (&dir, world))?;
+        same_source(records.fold(), &loaded.plan.slots)?;
         let drive = SlotDrive {
             claims: Claims::new(scene.queue, world),
             records: Mutex::new(records),
@@ -151,15 +167,76 @@ impl<'a> SlotDrive<'a> {
             if self.scene.interrupts.first().is_some() {
                 break;
             }
-            match self.look(|slots| next_step(slots, &self.rules())) {
+            match self.step() {
                 Step::Start => self.start()?,
-                Step::Open { iteration, slots } => self.open(iteration, &slots)?,
+                Step::Open { .. } => {
+                    self.reload()?;
+                    // By the settings as they are now it may be over.
+                    if let Step::Open { iteration, slots } = self.step() {
+                        self.open(iteration, &slots)?;
+                    }
+                }
                 Step::CarryOut { iteration, slots } => self.carry_out(iteration, slots)?,
-                Step::Finish(finish) => self.put(0, |heading| vec![finish.record(heading)])?,
+                Step::Finish(finish) => self.finish_run(&finish)?,
                 Step::Over => break,
             }
         }
         Ok(self.records.into_inner().unwrap_or_else(PoisonError::into_inner).into_fold())
+    }
+
+    fn step(&self) -> Step {
+        self.look(|slots| next_step(slots, &self.rules()))
+    }
+
+    /// Reads the settings and prompts again, as before every iteration.
+    fn reload(&mut self) -> Result<(), DriveError> {
+        let reviewed = self.rules().review;
+        let before =
+            std::mem::replace(&mut self.loaded, self.scene.project.load(&*self.scene.world.disk)?);
+        self.prompts = self.scene.project.slot_prompts(&self.loaded, &*self.scene.world.disk)?;
+        let placing = |plan: &SlotsPlan| (plan.isolation, plan.rules.parallel_agents);
+        if placing(&before.plan.slots) != placing(&self.loaded.plan.slots) {
+            self.grounds = Grounds::find(self.scene.project, &self.loaded, self.scene.world)?;
+        }
+        match (reviewed, self.rules().review) {
+            (Review::On, Review::Off) => {
+                self.note("reviews are off from now on: the settings changed");
+            }
+            (Review::On, Review::NoPrompt) => self.note(NO_PROMPT),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Puts on record that the run ends. Where nothing is left to take, somebody may want to know of
+    /// items that nobody works on.
+    fn finish_run(&self, finish: &SlotRunFinish) -> Result<(), DriveError> {
+        self.put(0, |heading| vec![finish.record(heading)])?;
+        if finish.reason == NO_ITEMS {
+            self.tell_of_stranded()?;
+        }
+        Ok(())
+    }
+
+    /// Tells of items that runs hold which were cut off. No queue gives them to anybody else, or only
+    /// when the claim has expired.
+    fn tell_of_stranded(&self) -> Result<(), DriveError> {
+        let SlotScene { journal, queue, world, .. } = &self.scene;
+        for run in cut_off_slots(journal, &self.loaded.files.state_dir, &*world.disk)? {
+            for slot in run.open().filter(|slot| slot.has_item()) {
+                let (run, item) = (&run.id, &slot.start.item_id);
+                // One that cannot be looked at is of another queue, or gone.
+                let is_held = queue.show(item).is_ok_and(|item| {
+                    item.status == Status::InWork && item.owner.as_ref() == Some(&slot.start.actor)
+                });
+                if is_held {
+                    self.note(&format!(
+                        "{item} is held by run '{run}', which was cut off: `autoloop slots --resume={run}` goes on with it"
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What decisions depend on, by the settings and prompts as they were last read.
@@ -210,19 +287,24 @@ impl<'a> SlotDrive<'a> {
 
     fn announce(&self) {
         self.look(|slots| self.tell(SlotProgress::Began(slots)));
-        if self.rules().review == Review::NoPrompt {
-            self.note("there is no reviewer prompt, so nothing is reviewed");
+        let review = self.rules().review;
+        if review == Review::NoPrompt {
+            self.note(NO_PROMPT);
         }
-        self.grounds.notes(self.rules().review).iter().for_each(|note| self.note(note));
+        self.grounds.notes(review).iter().for_each(|note| self.note(note));
+        let is_shared = self.grounds.isolation == Isolation::Shared
+            && self.loaded.plan.slots.rules.parallel_agents > 1;
+        if review == Review::On && is_shared && !self.reviewer.has_sandbox() {
+            self.note(
+                "several slots work in one tree and no sandbox holds reviewers, so nothing keeps them from changing it",
+            );
+        }
     }
 
     /// Claims items and begins an iteration with them; ends the run where there are none.
-    fn open(&mut self, iteration: u64, numbers: &[u64]) -> Result<(), DriveError> {
-        self.loaded = self.scene.project.load(&*self.scene.world.disk)?;
-        self.prompts = self.scene.project.slot_prompts(&self.loaded, &*self.scene.world.disk)?;
+    fn open(&self, iteration: u64, numbers: &[u64]) -> Result<(), DriveError> {
         let rules = self.rules();
-        let spent: Vec<String> =
-            self.look(|slots| slots.spent(&rules).into_iter().map(str::to_owned).collect());
+        let spent = self.look(|slots| slots.spent(&rules).into_iter().map(str::to_owned).collect());
         let run = self.look(|slots| slots.id.clone());
         let base = self.grounds.base()?;
         self.claims.take(&run, numbers, &spent)?;
@@ -245,16 +327,17 @@ impl<'a> SlotDrive<'a> {
             });
         }
         if starts.is_empty() {
-            let finish = self.look(|slots| slots.finished("no_items"));
-            return self.put(0, |heading| vec![finish.record(heading)]);
+            let finish = self.look(|slots| slots.finished(NO_ITEMS));
+            return self.finish_run(&finish);
         }
         self.tell(SlotProgress::Iteration(iteration));
         self.put(iteration, |heading| starts.iter().map(|start| start.record(heading)).collect())
     }
 
-    /// Carries out slots together. One that could not be carried on stays unfinished.
+    /// Carries out slots together. One that could not be carried on stays unfinished, and the others go
+    /// on to their ends; the first failure is the one that the run ends with.
     fn carry_out(&self, iteration: u64, numbers: Vec<u64>) -> Result<(), DriveError> {
-        let mut failed = None;
+        let mut failed: Option<DriveError> = None;
         let (over, is_over) = mpsc::channel::<()>();
         thread::scope(|scope| {
             // Claims are kept for as long as there is work, and no longer.
@@ -262,11 +345,24 @@ impl<'a> SlotDrive<'a> {
             together(
                 numbers,
                 |number| self.slot(iteration, number),
-                |ended| failed = failed.take().or(ended.err()),
+                |ended| match (&failed, ended) {
+                    (None, Err(error)) => failed = Some(error),
+                    (Some(_), Err(error)) => self.note(&error.to_string()),
+                    (_, Ok(())) => {}
+                },
             );
             drop(over);
         });
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Whether other slots work where this one does, at this moment. None begins while it is at work.
+    fn is_shared(&self, slot: &Slot) -> bool {
+        let is_other = |other: &&Slot| {
+            other.start.slot != slot.start.slot && other.has_item() && other.start.branch.is_empty()
+        };
+        slot.start.branch.is_empty()
+            && self.look(|slots| slots.open().any(|other| is_other(&other)))
     }
 
     /// Where the files of a slot are.
@@ -319,5 +415,16 @@ impl<'a> SlotDrive<'a> {
 
     fn make_dir(&self, dir: &std::path::Path) -> Result<(), DriveError> {
         create_dirs(dir, self.scene.world)
+    }
+}
+
+/// A run goes on with the queue that it began with: the items that it holds are there.
+fn same_source(slots: &Slots, plan: &SlotsPlan) -> Result<(), DriveError> {
+    let now = plan.source.to_string();
+    match &slots.start {
+        Some(start) if start.source != now => {
+            Err(DriveError::OtherSource { run: slots.id.clone(), began: start.source.clone(), now })
+        }
+        _ => Ok(()),
     }
 }
