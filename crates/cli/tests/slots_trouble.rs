@@ -255,6 +255,22 @@ fn settings_that_change_hold_from_the_next_iteration_on() {
 }
 
 #[test]
+fn whoever_changes_who_reviews_is_seen() {
+    let told = |change: &str| {
+        let implement = format!("[ $AUTOLOOP_ITEM_ID = t-1 ] && {{ {change}; }}; echo done");
+        let sandbox = project(Agents { implement: &implement, ..GOOD }, 2, "");
+        sandbox.write("reviewer.md", "Look closely.\n").write("kind.sh", PASS);
+        let output = sandbox.run(&["slots", "--review", "--reviewer-prompt", "reviewer.md"]);
+        assert_eq!(output.code, Some(0), "{output}");
+        let notes = output.stderr.lines().filter(|line| line.starts_with("note: "));
+        notes.filter(|note| note.contains("from now on")).collect::<Vec<_>>().join("\n")
+    };
+    assert_snapshot!(told("echo 'Be kind.' > reviewer.md"), @"note: reviewers are told something else from now on: their prompt changed");
+    assert_snapshot!(told("echo \"slots.reviewer.args = ['kind.sh']\" >> autoloops.toml"), @"note: another agent reviews from now on: the settings changed");
+    assert_snapshot!(told("echo 'slots.iterations = 9' >> autoloops.toml"), @"");
+}
+
+#[test]
 fn whoever_works_beside_a_reviewer_loses_nothing_also_with_fewer_slots_than_before() {
     // The first review waits until the other slot has written something, and then some.
     let implement = "[ -e \"there\" ] || { [ $AUTOLOOP_ITEM_ID = t-2 ] && touch there; sleep 611; }

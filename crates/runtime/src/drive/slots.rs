@@ -5,12 +5,15 @@
 //! [`slot_step`](autoloop_core::slot::slot_step). So a run that was cut off anywhere is taken up by asking again.
 
 mod agent;
+mod begin;
 mod bounds;
 mod claims;
+mod ending;
 mod ground;
 mod known;
 mod phase;
 mod progress;
+mod reload;
 mod ruled;
 mod slot;
 mod told;
@@ -19,12 +22,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
-use autoloop_core::config::Isolation;
-use autoloop_core::plan::SlotsPlan;
-use autoloop_core::queue::Status;
-use autoloop_core::record::{
-    Heading, Record, SlotRunFinish, SlotRunResume, SlotRunStart, SlotStart,
-};
+use autoloop_core::record::{Heading, Record, SlotStart};
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{Review, Slot, SlotRules, Slots, Step, begins, next_step};
 
@@ -37,10 +35,10 @@ use crate::project::{Loaded, Project, SlotPrompts};
 use crate::queue::Queue;
 use crate::world::{DiskFile, World};
 
+use begin::same_source;
 use bounds::ReviewerBounds;
 use claims::{Claims, actor};
 use ground::Grounds;
-use known::cut_off_slots;
 
 pub use known::{latest_unfinished_slots, slot_runs, slots_dir, slots_standing};
 pub use progress::SlotProgress;
@@ -188,116 +186,12 @@ impl<'a> SlotDrive<'a> {
         self.look(|slots| next_step(slots, &self.rules()))
     }
 
-    /// Reads the settings and prompts again, as before every iteration.
-    fn reload(&mut self) -> Result<(), DriveError> {
-        let reviewed = self.rules().review;
-        let before =
-            std::mem::replace(&mut self.loaded, self.scene.project.load(&*self.scene.world.disk)?);
-        self.prompts = self.scene.project.slot_prompts(&self.loaded, &*self.scene.world.disk)?;
-        let placing = |plan: &SlotsPlan| (plan.isolation, plan.rules.parallel_agents);
-        if placing(&before.plan.slots) != placing(&self.loaded.plan.slots) {
-            self.grounds = Grounds::find(self.scene.project, &self.loaded, self.scene.world)?;
-        }
-        match (reviewed, self.rules().review) {
-            (Review::On, Review::Off) => {
-                self.note("reviews are off from now on: the settings changed");
-            }
-            (Review::On, Review::NoPrompt) => self.note(NO_PROMPT),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// Puts on record that the run ends. Where nothing is left to take, somebody may want to know of
-    /// items that nobody works on.
-    fn finish_run(&self, finish: &SlotRunFinish) -> Result<(), DriveError> {
-        self.put(0, |heading| vec![finish.record(heading)])?;
-        if finish.reason == NO_ITEMS {
-            self.tell_of_stranded()?;
-        }
-        Ok(())
-    }
-
-    /// Tells of items that runs hold which were cut off. No queue gives them to anybody else, or only
-    /// when the claim has expired.
-    fn tell_of_stranded(&self) -> Result<(), DriveError> {
-        let SlotScene { journal, queue, world, .. } = &self.scene;
-        for run in cut_off_slots(journal, &self.loaded.files.state_dir, &*world.disk)? {
-            for slot in run.open().filter(|slot| slot.has_item()) {
-                let (run, item) = (&run.id, &slot.start.item_id);
-                // One that cannot be looked at is of another queue, or gone.
-                let is_held = queue.show(item).is_ok_and(|item| {
-                    item.status == Status::InWork && item.owner.as_ref() == Some(&slot.start.actor)
-                });
-                if is_held {
-                    self.note(&format!(
-                        "{item} is held by run '{run}', which was cut off: `autoloop slots --resume={run}` goes on with it"
-                    ));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// What decisions depend on, by the settings and prompts as they were last read.
     fn rules(&self) -> SlotRules {
         let rules = self.loaded.plan.slots.rules;
         match (rules.review, &self.prompts.reviewer) {
             (Review::On, None) => SlotRules { review: Review::NoPrompt, ..rules },
             _ => rules,
-        }
-    }
-
-    fn start(&self) -> Result<(), DriveError> {
-        let plan = &self.loaded.plan.slots;
-        let rules = self.rules();
-        let start = SlotRunStart {
-            iterations: rules.iterations.unwrap_or(0),
-            parallel_agents: rules.parallel_agents,
-            review: rules.review == Review::On,
-            max_fix_attempts: rules.max_fix_attempts,
-            source: plan.source.to_string(),
-            isolation: self.grounds.isolation.to_string(),
-            stop_marker: plan.stop_marker.clone().unwrap_or_default(),
-        };
-        self.put(0, |heading| vec![start.record(heading)])?;
-        self.announce();
-        Ok(())
-    }
-
-    /// Says on record that a run goes on, and gives back what its last harness claimed and did not
-    /// put on record.
-    fn take_up(&self) -> Result<(), DriveError> {
-        let Some(last) = self.look(|slots| slots.is_unfinished().then(|| slots.iteration())) else {
-            return Ok(());
-        };
-        let (run, at_work) = self.look(|slots| {
-            let at_work: Vec<String> = slots.open().map(|slot| slot.start.actor.clone()).collect();
-            (slots.id.clone(), at_work)
-        });
-        let is_dead =
-            |name: &str| claims::is_of(name, &run) && !at_work.iter().any(|at| at == name);
-        let why = format!("run {run} was cut off");
-        self.scene.queue.release_all(&is_dead, &why)?;
-        let resume = SlotRunResume { resumed_from_iteration: last };
-        self.put(0, |heading| vec![resume.record(heading)])?;
-        self.announce();
-        Ok(())
-    }
-
-    fn announce(&self) {
-        self.look(|slots| self.tell(SlotProgress::Began(slots)));
-        let review = self.rules().review;
-        if review == Review::NoPrompt {
-            self.note(NO_PROMPT);
-        }
-        self.grounds.notes(review).iter().for_each(|note| self.note(note));
-        let is_shared = self.grounds.isolation == Isolation::Shared
-            && self.loaded.plan.slots.rules.parallel_agents > 1;
-        if review == Review::On && is_shared && !self.reviewer.has_sandbox() {
-            self.note(
-                "several slots work in one tree and no sandbox holds reviewers, so nothing keeps them from changing it",
-            );
         }
     }
 
@@ -415,16 +309,5 @@ impl<'a> SlotDrive<'a> {
 
     fn make_dir(&self, dir: &std::path::Path) -> Result<(), DriveError> {
         create_dirs(dir, self.scene.world)
-    }
-}
-
-/// A run goes on with the queue that it began with: the items that it holds are there.
-fn same_source(slots: &Slots, plan: &SlotsPlan) -> Result<(), DriveError> {
-    let now = plan.source.to_string();
-    match &slots.start {
-        Some(start) if start.source != now => {
-            Err(DriveError::OtherSource { run: slots.id.clone(), began: start.source.clone(), now })
-        }
-        _ => Ok(()),
     }
 }

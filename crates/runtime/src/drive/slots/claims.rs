@@ -74,7 +74,8 @@ impl<'a> Claims<'a> {
                 Ok(Some(claimed)) => {
                     self.held().insert(*slot, Held::Ours(claimed));
                 }
-                Ok(None) => {}
+                // The others would not find anything either.
+                Ok(None) => break,
                 Err(error) => {
                     self.put_down();
                     return Err(error.into());
