@@ -75,6 +75,39 @@ pub fn latest_unfinished_slots(
     disk: &dyn Disk,
 ) -> Result<Option<String>, DriveError> {
     journal.repair()?;
+    let found = cut_off(journal, state_dir, disk)?;
+    let latest = found.iter().rfind(|candidate| candidate.is_ours).or(found.last());
+    Ok(latest.map(|candidate| candidate.run.id.clone()))
+}
+
+/// The runs that did not end, by their own records, and that nobody drives.
+///
+/// # Errors
+///
+/// When the journal cannot be read.
+pub(super) fn cut_off_slots(
+    journal: &FileJournal,
+    state_dir: &Path,
+    disk: &dyn Disk,
+) -> Result<Vec<Slots>, DriveError> {
+    let found = cut_off(journal, state_dir, disk)?;
+    Ok(found.into_iter().map(|candidate| candidate.run).collect())
+}
+
+/// A run that may be the one to go on with.
+struct Candidate {
+    /// By its own records.
+    run: Slots,
+    sieve: Sieve,
+    /// Whether a harness of this program drove it.
+    is_ours: bool,
+}
+
+fn cut_off(
+    journal: &FileJournal,
+    state_dir: &Path,
+    disk: &dyn Disk,
+) -> Result<Vec<Candidate>, DriveError> {
     let is_driven = |dir: &Path| {
         disk.open(&dir.join("lock"), Access::Read).is_ok_and(|lock| lock.lock_holder().is_some())
     };
@@ -103,16 +136,6 @@ pub fn latest_unfinished_slots(
         });
         ControlFlow::Continue(())
     })?;
-    let unfinished = || found.iter().rev().filter(|candidate| candidate.run.is_unfinished());
-    let latest = unfinished().find(|candidate| candidate.is_ours).or(unfinished().next());
-    Ok(latest.map(|candidate| candidate.run.id.clone()))
-}
-
-/// A run that may be the one to go on with.
-struct Candidate {
-    /// By its own records.
-    run: Slots,
-    sieve: Sieve,
-    /// Whether a harness of this program drove it.
-    is_ours: bool,
+    found.retain(|candidate| candidate.run.is_unfinished());
+    Ok(found)
 }
