@@ -22,7 +22,7 @@ use crate::drive::iteration::{millis, notes, said, usage};
 use crate::drive::launch::addressed;
 use crate::git::LOCATING_VARIABLES;
 use crate::process::{self, notes_dir};
-use crate::world::{Cause, Finished, Job, Spool};
+use crate::world::{Cause, Ending, Finished, Job, Spool};
 
 /// An agent that is to be started for a slot.
 struct Order<'o> {
@@ -67,7 +67,7 @@ impl SlotDrive<'_> {
             elapsed_ms: millis(finished.elapsed),
             picked: picked.word().to_owned(),
             stop_marker: finished.found.then_some(true),
-            output: Some(shortened(&output)),
+            output: Some(recorded(&finished)),
         };
         self.put(slot.iteration, |heading| {
             let usage = usage(&finished).map(|usage| usage.record(heading));
@@ -101,7 +101,7 @@ impl SlotDrive<'_> {
             timed_out: finished.timed_out(),
             elapsed_ms: millis(finished.elapsed),
             stop_marker: finished.found.then_some(true),
-            output: Some(shortened(&said(&finished))),
+            output: Some(recorded(&finished)),
         };
         self.put(slot.iteration, |heading| {
             let usage = usage(&finished).map(|usage| usage.record(heading));
@@ -140,7 +140,7 @@ impl SlotDrive<'_> {
             reason: ruled.reason,
             elapsed_ms: millis(finished.elapsed),
             exit_code: Some(finished.exit_code()),
-            output: Some(shortened(&said(&finished))),
+            output: Some(recorded(&finished)),
         };
         let violations = findings.all_violations();
         self.put(slot.iteration, |heading| {
@@ -341,14 +341,21 @@ fn read(
     reader.finish()
 }
 
-fn shortened(output: &str) -> String {
-    Shortened::new(output, CAP).to_string()
+/// What the record of an agent holds of its output. Reviewers are shown it as it is, so the line that
+/// says how much is missing has to have room among the characters that they are shown.
+fn recorded(finished: &Finished) -> String {
+    const LINE: usize = 60;
+    let output = match (&finished.ending, &finished.answer) {
+        (Ending::Exited(_), None) => finished.stdout.parts(),
+        _ => Shortened { head: said(finished), ..Shortened::default() },
+    };
+    output.shortened(CAP - LINE).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::{Ending, Exit, Output};
+    use crate::world::{Exit, Output};
 
     #[test]
     fn nothing_behind_a_gap_makes_a_verdict() {
@@ -365,5 +372,19 @@ mod tests {
         let whole = [begin, end].concat();
         assert_eq!(verdict(&whole, "and so on", 9), Verdict::Pass);
         assert_eq!(verdict("I think ", &whole, 9), Verdict::Violation);
+    }
+
+    #[test]
+    fn a_record_says_how_much_of_a_long_output_it_lacks_and_a_reviewer_is_told_the_same() {
+        let mut finished = Finished::new(Ending::Exited(Exit::Code(0)));
+        let (head, tail) = ("a".repeat(60_000).into(), "z".repeat(60_000).into());
+        finished.stdout = Output { head, tail, bytes: 7_000_000, spooled: 0 };
+        let record = recorded(&finished);
+        let line = format!("\n[{} characters left out]\n", 7_000_000 - 49_940);
+        assert!(record.contains(&line), "{}", record.len());
+        let told = review(&ReviewOrder { output: record.clone(), ..ReviewOrder::default() });
+        assert!(told.contains(&record));
+        finished.stdout = Output { head: "short".into(), bytes: 5, ..Output::default() };
+        assert_eq!(recorded(&finished), "short");
     }
 }
