@@ -1,5 +1,9 @@
 //! The life of a slot, rule by rule, through the binary: implement, review, fix, and every end.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use autoloop_testkit::Sandbox;
 use autoloop_testkit::slots::{
@@ -264,9 +268,11 @@ fn without_review_work_passes_when_the_implementer_does() {
     let sandbox = project(GOOD, 1, "slots.reviewEnabled = true");
     assert_eq!(sandbox.run(&["slots", "--no-review"]).code, Some(0));
     assert_eq!(outcomes(&sandbox), ["t-1 passed: not reviewed: reviews are off"]);
-    let on = project(GOOD, 1, "slots.reviewEnabled = true");
-    assert_eq!(on.run(&["slots"]).code, Some(0));
-    assert_eq!(on.fields("slot.review", "verdict"), ["pass"]);
+    for spelled in ["slots.reviewEnabled", "reviewEnabled", "slots.review_enabled"] {
+        let on = project(GOOD, 1, &format!("{spelled} = true"));
+        assert_eq!(on.run(&["slots"]).code, Some(0));
+        assert_eq!(on.fields("slot.review", "verdict"), ["pass"], "{spelled}");
+    }
 }
 
 #[test]
@@ -378,6 +384,13 @@ fn the_verdict_is_taken_out_of_a_clients_stream() {
     let sandbox = project(Agents { review, ..GOOD }, 1, "slots.reviewer.output = 'claude'");
     assert_eq!(sandbox.run(&["slots", "--review"]).code, Some(0));
     assert_eq!(outcomes(&sandbox), ["t-1 passed: streamed"]);
+    // A client that was asked for its stream need not be said to print one.
+    let asked = "slots.reviewer = { command = './claude', args = ['-p', '--output-format', 'stream-json', '--verbose'] }";
+    let sandbox = project(GOOD, 1, asked);
+    sandbox.write("claude", format!("#!/bin/sh\n{review}\n"));
+    fs::set_permissions(sandbox.path("claude"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(sandbox.run(&["slots", "--review"]).code, Some(0));
+    assert_eq!(outcomes(&sandbox), ["t-1 passed: streamed"]);
 }
 
 #[test]
@@ -398,6 +411,30 @@ fn a_reviewer_changes_nothing() {
     }
 }
 
+/// What a review touches besides the tree is nobody's business: caches, notes, the state of tools.
+#[test]
+fn a_reviewer_behind_a_view_may_write_wherever_nothing_of_the_project_is() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let notes = elsewhere.path().join("notes").display().to_string();
+    let mischief = "cd \"$AUTOLOOP_PROJECT_DIR\"; for f in README.md .git/evil .autoloop/evil \"$AUTOLOOP_JOURNAL_FILE\"; do echo evil >> $f; done; rm -rf .git/objects; echo evil > new";
+    let review = format!("echo \"$AUTOLOOP_ITEM_ID\" >> '{notes}'; {mischief}; {PASS}");
+    for slots in ["1", "2"] {
+        let sandbox = repository(Agents { review: &review, ..GOOD }, 2, "");
+        let output = sandbox.run(&["slots", "--review", "--parallel-agents", slots]);
+        assert_eq!(output.code, Some(0), "{output}");
+        assert_eq!(sandbox.read("README.md"), b"one\ntwo\nthree\n");
+        assert!(!sandbox.path(".git/evil").exists() && !sandbox.path(".autoloop/evil").exists());
+        assert!(!sandbox.journal().contains("evil\n") && !sandbox.path("new").exists());
+        slots::git(&sandbox, &["fsck", "--no-dangling"]);
+    }
+    let behind_a_view = project(Agents { review: "touch new; echo no", ..GOOD }, 1, "");
+    behind_a_view.run(&["slots", "--review"]);
+    if behind_a_view.fields("review.violation", "outcome") == ["kept out"] {
+        let noted = fs::read_to_string(&notes).unwrap_or_default();
+        assert_eq!(noted.lines().count(), 4, "{noted}");
+    }
+}
+
 #[test]
 fn long_outputs_are_whole_on_the_disk_and_short_for_the_reviewer() {
     let agents = Agents {
@@ -412,7 +449,7 @@ fn long_outputs_are_whole_on_the_disk_and_short_for_the_reviewer() {
     let prompt = sandbox.read(format!(".autoloop/slots/{run}/1-1/review-0.prompt.md"));
     let prompt = String::from_utf8_lossy(&prompt).into_owned();
     assert!(prompt.contains("first\nxxx") && prompt.contains("xxx\nlast\n"));
-    assert!(prompt.contains("characters left out]"));
+    assert!(prompt.contains("[250072 characters left out]"), "once, and all of it");
     assert!(prompt.len() < 60_000, "{}", prompt.len());
 }
 
