@@ -53,6 +53,7 @@ fn leaving_the_view_is_not_the_end_of_the_work_and_ctrl_c_is() {
     terminal.see("the work goes on; Ctrl-C stops it");
     terminal.press("q");
     until("the view to close", || (!terminal.is_taken()).then_some(()));
+    terminal.see("the work goes on; `autoloop watch` shows it again, Ctrl-C stops it");
     sandbox.write("go-implement", "");
     // What goes on is told in lines now.
     terminal.see("slot 1  t-1  review");

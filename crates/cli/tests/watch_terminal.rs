@@ -63,6 +63,8 @@ fn a_run_is_watched_resized_looked_into_and_left() {
     assert!(screen.contains("> loop  RUN 1/3"), "{screen}");
     assert!(screen.lines().next().unwrap().ends_with("running  mend the parser"), "{screen}");
     assert!(screen.contains("LAST LINE"), "{screen}");
+    // What is picked fills the window.
+    assert!(screen.contains("number 40\nhello from the agent"), "{screen}");
 
     terminal.resize((30, 8));
     terminal.miss("LAST LINE");
@@ -73,7 +75,8 @@ fn a_run_is_watched_resized_looked_into_and_left() {
     terminal.see("LAST LINE");
 
     terminal.press("\r");
-    let screen = terminal.see("iteration-1.out");
+    let screen = terminal.see("q back");
+    assert!(screen.contains("iteration-1.out"), "{screen}");
     assert!(screen.contains("number 40\nhello from the agent"), "{screen}");
     terminal.press("\u{1b}[5~");
     terminal.miss("hello from the agent");
