@@ -317,6 +317,16 @@ fn every_agent_has_a_deadline() {
 }
 
 #[test]
+fn an_agent_that_is_no_part_of_the_repository_works_in_any_tree() {
+    let sandbox = repository(GOOD, 2, "");
+    git(&sandbox, &["rm", "-q", "--cached", "agent.sh"]);
+    git(&sandbox, &["commit", "-q", "-m", "not the agent"]);
+    sandbox.write("autoloops.toml", "backend = { command = 'sh', args = ['agent.sh'] }\n");
+    passes(&sandbox, "--review --parallel-agents 2");
+    assert_eq!(sandbox.fields("slot.merge", "outcome"), ["merged"; 2]);
+}
+
+#[test]
 fn agents_are_told_where_they_are() {
     let env = "env | grep -E '^AUTOLOOP_(SLOT|SLOT_PHASE|ITEM_ID|FIX_ATTEMPT|ITERATION)=' | sort | tr '\\n' ' '; pwd";
     let review = format!("{env}; {DRIFT_THEN_PASS}");

@@ -1,8 +1,8 @@
 //! The agents of a slot: what each is told, how it is started, and what is put on record about it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use autoloop_core::env::Env;
 use autoloop_core::excerpt::Shortened;
@@ -189,7 +189,11 @@ impl SlotDrive<'_> {
             "" => (None, Vec::new()),
             _ => (Some(&*project.dir), LOCATING_VARIABLES.map(OsString::from).into()),
         };
-        let (job, _) = addressed(order.backend, (program, home), (order.prompt, &prompt_path));
+        let (mut job, _) = addressed(order.backend, (program, home), (order.prompt, &prompt_path));
+        if let Some(home) = home {
+            let tree = Path::new(&slot.start.tree);
+            job.args.iter_mut().for_each(|arg| *arg = found(arg, (home, tree)));
+        }
         let env = self.environment(slot, order, prompt_path);
         Ok(Job {
             env_removed,
@@ -341,6 +345,17 @@ fn read(
     reader.finish()
 }
 
+/// An argument as it is meant in a working tree: a file that only the project has is that file. Scripts
+/// of agents are often no part of the repository.
+fn found(arg: &OsStr, (home, tree): (&Path, &Path)) -> OsString {
+    let is_path = arg.as_encoded_bytes().iter().any(|byte| b"./".contains(byte));
+    let at_home = home.join(arg);
+    match is_path && !tree.join(arg).exists() && at_home.is_file() {
+        true => std::path::absolute(&at_home).unwrap_or(at_home).into_os_string(),
+        false => arg.to_owned(),
+    }
+}
+
 /// What the record of an agent holds of its output. Reviewers are shown it as it is, so the line that
 /// says how much is missing has to have room among the characters that they are shown.
 fn recorded(finished: &Finished) -> String {
@@ -386,5 +401,22 @@ mod tests {
         assert!(told.contains(&record));
         finished.stdout = Output { head: "short".into(), bytes: 5, ..Output::default() };
         assert_eq!(recorded(&finished), "short");
+    }
+
+    #[test]
+    fn a_file_that_only_the_project_has_is_found_from_a_tree() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, tree) = (dir.path().join("home"), dir.path().join("tree"));
+        for (place, name) in
+            [(&home, "agent.sh"), (&home, "exec"), (&home, "both.py"), (&tree, "both.py")]
+        {
+            std::fs::create_dir_all(place).unwrap();
+            std::fs::write(place.join(name), "").unwrap();
+        }
+        let found = |arg: &str| found(OsStr::new(arg), (&home, &tree));
+        assert_eq!(found("agent.sh"), home.join("agent.sh"));
+        for as_it_is in ["exec", "both.py", "missing.sh", "--x=1.5", ".", &"a.".repeat(9_000)] {
+            assert_eq!(found(as_it_is), as_it_is);
+        }
     }
 }
