@@ -4,12 +4,14 @@
 //! Nothing is decided here: what the run does next is [`next_step`], and what a slot does next is
 //! [`slot_step`](autoloop_core::slot::slot_step). So a run that was cut off anywhere is taken up by asking again.
 
+mod argument;
 mod bounds;
 mod claims;
 mod ground;
 mod known;
 mod phase;
 mod progress;
+mod recorded;
 mod slot;
 
 use std::path::PathBuf;

@@ -1,20 +1,21 @@
 //! The agents of a slot: what each is told, how it is started, and what is put on record about it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::env::Env;
-use autoloop_core::excerpt::Shortened;
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::prompt::slot::{
-    CAP, FixOrder, Fixed, ImplementOrder, ItemText, ReviewOrder, fix, implement, review,
+    FixOrder, Fixed, ImplementOrder, ItemText, ReviewOrder, fix, implement, review,
 };
 use autoloop_core::queue::Item;
 use autoloop_core::record::{SlotFix, SlotImplement, SlotReview};
 use autoloop_core::slot::{Phase, Slot, Verdict, picked};
 use autoloop_core::verdict::{self, Ruling};
 
+use super::argument::found;
+use super::recorded::recorded;
 use super::slot::Flow;
 use super::{SlotDrive, SlotProgress, SlotScene};
 use crate::drive::DriveError;
@@ -22,7 +23,7 @@ use crate::drive::iteration::{millis, notes, said, usage};
 use crate::drive::launch::addressed;
 use crate::git::LOCATING_VARIABLES;
 use crate::process::{self, notes_dir};
-use crate::world::{Cause, Ending, Finished, Job, Spool};
+use crate::world::{Cause, Finished, Job, Spool};
 
 /// An agent that is to be started for a slot.
 struct Order<'o> {
@@ -345,32 +346,10 @@ fn read(
     reader.finish()
 }
 
-/// An argument as it is meant in a working tree: a file that only the project has is that file. Scripts
-/// of agents are often no part of the repository.
-fn found(arg: &OsStr, (home, tree): (&Path, &Path)) -> OsString {
-    let is_path = arg.as_encoded_bytes().iter().any(|byte| b"./".contains(byte));
-    let at_home = home.join(arg);
-    match is_path && !tree.join(arg).exists() && at_home.is_file() {
-        true => std::path::absolute(&at_home).unwrap_or(at_home).into_os_string(),
-        false => arg.to_owned(),
-    }
-}
-
-/// What the record of an agent holds of its output. Reviewers are shown it as it is, so the line that
-/// says how much is missing has to have room among the characters that they are shown.
-fn recorded(finished: &Finished) -> String {
-    const LINE: usize = 60;
-    let output = match (&finished.ending, &finished.answer) {
-        (Ending::Exited(_), None) => finished.stdout.parts(),
-        _ => Shortened { head: said(finished), ..Shortened::default() },
-    };
-    output.shortened(CAP - LINE).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::{Exit, Output};
+    use crate::world::{Ending, Exit, Output};
 
     #[test]
     fn nothing_behind_a_gap_makes_a_verdict() {
@@ -387,36 +366,5 @@ mod tests {
         let whole = [begin, end].concat();
         assert_eq!(verdict(&whole, "and so on", 9), Verdict::Pass);
         assert_eq!(verdict("I think ", &whole, 9), Verdict::Violation);
-    }
-
-    #[test]
-    fn a_record_says_how_much_of_a_long_output_it_lacks_and_a_reviewer_is_told_the_same() {
-        let mut finished = Finished::new(Ending::Exited(Exit::Code(0)));
-        let (head, tail) = ("a".repeat(60_000).into(), "z".repeat(60_000).into());
-        finished.stdout = Output { head, tail, bytes: 7_000_000, spooled: 0 };
-        let record = recorded(&finished);
-        let line = format!("\n[{} characters left out]\n", 7_000_000 - 49_940);
-        assert!(record.contains(&line), "{}", record.len());
-        let told = review(&ReviewOrder { output: record.clone(), ..ReviewOrder::default() });
-        assert!(told.contains(&record));
-        finished.stdout = Output { head: "short".into(), bytes: 5, ..Output::default() };
-        assert_eq!(recorded(&finished), "short");
-    }
-
-    #[test]
-    fn a_file_that_only_the_project_has_is_found_from_a_tree() {
-        let dir = tempfile::tempdir().unwrap();
-        let (home, tree) = (dir.path().join("home"), dir.path().join("tree"));
-        for (place, name) in
-            [(&home, "agent.sh"), (&home, "exec"), (&home, "both.py"), (&tree, "both.py")]
-        {
-            std::fs::create_dir_all(place).unwrap();
-            std::fs::write(place.join(name), "").unwrap();
-        }
-        let found = |arg: &str| found(OsStr::new(arg), (&home, &tree));
-        assert_eq!(found("agent.sh"), home.join("agent.sh"));
-        for as_it_is in ["exec", "both.py", "missing.sh", "--x=1.5", ".", &"a.".repeat(9_000)] {
-            assert_eq!(found(as_it_is), as_it_is);
-        }
     }
 }
