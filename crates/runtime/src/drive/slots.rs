@@ -5,6 +5,7 @@
 //! [`slot_step`](autoloop_core::slot::slot_step). So a run that was cut off anywhere is taken up by asking again.
 
 mod agent;
+mod argument;
 mod begin;
 mod bounds;
 mod claims;
@@ -13,6 +14,7 @@ mod ground;
 mod known;
 mod phase;
 mod progress;
+mod recorded;
 mod reload;
 mod ruled;
 mod slot;

@@ -310,11 +310,11 @@ mod tests {
     prop_compose! {
         fn confinement()(
             (files, directories) in (vec(path(), 0..3), vec(path(), 0..3)),
-            free in vec(path(), 0..3),
+            (free, sealed) in (vec(path(), 0..3), vec(path(), 0..3)),
             overlay in option::of((path(), path(), path())),
         ) -> Confinement {
             let overlay = overlay.map(|(project, upper, work)| Overlay { project, upper, work });
-            Confinement { rules: Rules { files, directories, free }, overlay }
+            Confinement { rules: Rules { files, directories, free }, overlay, sealed }
         }
     }
 

@@ -1,7 +1,7 @@
 //! How an agent of a slot is started: the job, its environment, and the files that it leaves.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use autoloop_core::agents::Outcome;
 use autoloop_core::env::Env;
@@ -9,6 +9,7 @@ use autoloop_core::excerpt;
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::slot::{Phase, Slot};
 
+use super::argument::found;
 use super::{SlotDrive, SlotScene};
 use crate::drive::DriveError;
 use crate::drive::launch::addressed;
@@ -53,7 +54,11 @@ impl SlotDrive<'_> {
             "" => (None, Vec::new()),
             _ => (Some(&*project.dir), LOCATING_VARIABLES.map(OsString::from).into()),
         };
-        let (job, _) = addressed(order.backend, (program, home), (order.prompt, &prompt_path));
+        let (mut job, _) = addressed(order.backend, (program, home), (order.prompt, &prompt_path));
+        if let Some(home) = home {
+            let tree = Path::new(&slot.start.tree);
+            job.args.iter_mut().for_each(|arg| *arg = found(arg, (home, tree)));
+        }
         let env = self.environment(slot, order, prompt_path);
         Ok(Job {
             env_removed,

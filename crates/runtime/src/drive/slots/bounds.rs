@@ -7,7 +7,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use autoloop_core::permissions::AllowList;
@@ -114,10 +114,12 @@ impl ReviewerBounds {
         if let Some(home) = &drive.scene.project.surroundings.home {
             rules = rules.with_agent_state(home);
         }
-        let plain = Confinement { rules, overlay: None };
-        let behind = plain.clone().behind(scratch.overlay(tree));
+        let plain = Confinement { rules, ..Confinement::default() };
+        let sealed = sealed(tree, drive);
         // A layer inside of what it covers would have the reviewer's temporary files in it.
-        let is_elsewhere = !scratch.dir().starts_with(tree);
+        let is_elsewhere = sealed.iter().all(|dir| !scratch.dir().starts_with(dir))
+            && !scratch.dir().starts_with(tree);
+        let behind = Confinement::sealing(sealed, scratch.overlay(tree));
         let is_possible =
             || *self.has_overlay.get_or_init(|| behind.is_possible(&drive.scene.program));
         if is_elsewhere && is_possible() { behind } else { plain }
@@ -186,6 +188,19 @@ impl Remembered {
             Err(error) => findings.fail("the tree cannot be looked at", &error),
         }
     }
+}
+
+/// What else belongs to the project: whatever is not beneath the tree already.
+fn sealed(tree: &Path, drive: &SlotDrive<'_>) -> Vec<PathBuf> {
+    let state_dir = drive.loaded.files.state_dir.canonicalize().ok();
+    let mut sealed = drive.grounds.checkout();
+    for directory in drive.grounds.git_dir().into_iter().chain(state_dir) {
+        if !sealed.iter().any(|other| directory.starts_with(other)) {
+            sealed.push(directory);
+        }
+    }
+    sealed.retain(|directory| !directory.starts_with(tree));
+    sealed
 }
 
 /// Remembers a tree. Its repository and the state directory are not looked at: other slots, and the

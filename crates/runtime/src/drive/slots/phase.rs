@@ -1,11 +1,11 @@
 //! The phases in which a slot has an agent: what it is started for, and what is put on record about it.
 
-use autoloop_core::excerpt::Shortened;
-use autoloop_core::prompt::slot::{CAP, FixOrder, fix, implement, review};
+use autoloop_core::prompt::slot::{FixOrder, fix, implement, review};
 use autoloop_core::record::{Heading, Record, SlotFix, SlotImplement, SlotReview};
 use autoloop_core::slot::{Phase, Slot, picked};
 
 use super::agent::{Order, failure};
+use super::recorded::recorded;
 use super::ruled::Ruled;
 use super::slot::Flow;
 use super::{SlotDrive, SlotProgress};
@@ -41,7 +41,7 @@ impl SlotDrive<'_> {
             picked,
             reason: failure(&finished),
             stop_marker: finished.found.then_some(true),
-            output: Some(shortened(&output)),
+            output: Some(recorded(&finished)),
         };
         self.put_end(slot, &finished, |heading| vec![record.record(heading)])
     }
@@ -72,7 +72,7 @@ impl SlotDrive<'_> {
             elapsed_ms: millis(finished.elapsed),
             reason: failure(&finished),
             stop_marker: finished.found.then_some(true),
-            output: Some(shortened(&said(&finished))),
+            output: Some(recorded(&finished)),
         };
         self.put_end(slot, &finished, |heading| vec![record.record(heading)])
     }
@@ -110,7 +110,7 @@ impl SlotDrive<'_> {
             elapsed_ms: millis(finished.elapsed),
             exit_code: Some(finished.exit_code()),
             enforcement: held_by,
-            output: Some(shortened(&said(&finished))),
+            output: Some(recorded(&finished)),
         };
         let violations = findings.all_violations();
         let flow = self.put_end(slot, &finished, |heading| {
@@ -157,8 +157,4 @@ impl SlotDrive<'_> {
     fn tell_notes(&self, finished: &Finished) {
         notes(finished).iter().for_each(|note| self.note(note));
     }
-}
-
-fn shortened(output: &str) -> String {
-    Shortened::new(output, CAP).to_string()
 }
