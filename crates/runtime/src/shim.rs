@@ -64,6 +64,7 @@ use std::os::fd::AsFd;
 use crate::shim::wire::Order;
 pub(crate) use capture::Capture;
 pub(crate) use child::{shim_command, this_program};
+pub(crate) use pipes::Drain;
 pub(crate) use spool::Spooling;
 
 use crate::world::{Ending, Finished, NeverStarted, Report};
