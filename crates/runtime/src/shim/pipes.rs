@@ -17,6 +17,12 @@ pub(super) fn never_wait(pipe: &impl AsFd) -> io::Result<()> {
     Ok(fcntl_setfl(pipe, flags | OFlags::NONBLOCK)?)
 }
 
+/// Makes reads and writes wait again.
+pub(super) fn may_wait(pipe: &impl AsFd) -> io::Result<()> {
+    let flags = fcntl_getfl(pipe)?;
+    Ok(fcntl_setfl(pipe, flags - OFlags::NONBLOCK)?)
+}
+
 /// Standard input: what is still to be written to it.
 #[derive(Debug)]
 pub(super) struct Feed<'a> {
