@@ -220,6 +220,7 @@ fn what_somebody_else_has_is_refused_with_who_and_until_when() {
     exit 3
     --- stderr
     autoloop: t-1 is not claimed by anybody
+      hint: `autoloop tasks show t-1` tells how it stands
     ");
     tasks(&sandbox, &["close", "t-1"]);
     assert_snapshot!(tasks(&sandbox, &["close", "t-1"]), @"
@@ -252,7 +253,29 @@ fn tasks_wait_for_others_but_never_in_a_circle() {
     assert_snapshot!(tasks(&sandbox, &["dep", "add", "t-1", "t-3"]), @"
     exit 3
     --- stderr
-    autoloop: t-1 cannot wait for t-3, which waits for t-1 itself
+    autoloop: t-1 cannot wait for t-3: t-3 waits for t-2, which waits for t-1
+      hint: `autoloop tasks dep rm t-3 t-2` lets t-3 not wait for t-2 any more
+    ");
+    assert_snapshot!(tasks(&sandbox, &["dep", "add", "t-1", "t-1"]), @"
+    exit 2
+    --- stderr
+    autoloop: t-1 cannot wait for itself
+      hint: name the task that it is to wait for
+    ");
+    assert_snapshot!(tasks(&sandbox, &["dep", "add", "t-2", "t-1"]), @"
+    exit 3
+    --- stderr
+    autoloop: t-2 waits for t-1 already
+      hint: `autoloop tasks dep list t-2` shows what it waits for
+    ");
+    let unknown = [["dep", "add", "t-9", "t-1"], ["dep", "add", "t-1", "t-9"]];
+    let told = unknown.map(|args| tasks(&sandbox, &args));
+    assert_eq!(told[0], told[1]);
+    assert_snapshot!(told[0], @"
+    exit 1
+    --- stderr
+    autoloop: there is no task 't-9'
+      hint: `autoloop tasks list --all` names every task
     ");
     assert_snapshot!(tasks(&sandbox, &["claim", "t-3"]), @"
     exit 3
@@ -272,11 +295,33 @@ fn tasks_wait_for_others_but_never_in_a_circle() {
     exit 3
     --- stderr
     autoloop: t-3 does not wait for 't-2'
+      hint: `autoloop tasks dep list t-3` shows what it waits for
     ");
     assert_snapshot!(tasks(&sandbox, &["dep", "list", "t-3"]), @"
     exit 0
     --- stdout
     t-3 waits for nothing
+    ");
+    // What waits for something that is closed waits for nothing.
+    for args in [&["close", "t-1"][..], &["dep", "add", "t-3", "t-1"]] {
+        assert!(tasks(&sandbox, args).starts_with("exit 0\n"));
+    }
+    assert_snapshot!(tasks(&sandbox, &["dep", "list", "t-3"]), @"
+    exit 0
+    --- stdout
+    t-1  P2  closed  write the parser
+    ");
+    assert_snapshot!(tasks(&sandbox, &["ready"]), @"
+    exit 0
+    --- stdout
+    t-3  P0  ready  mend the build
+    t-2  P2  ready  write its tests
+    ");
+    assert_snapshot!(tasks(&sandbox, &["reopen", "t-2"]), @"
+    exit 3
+    --- stderr
+    autoloop: t-2 is not closed
+      hint: `autoloop tasks show t-2` tells how it stands
     ");
 }
 
@@ -320,6 +365,19 @@ fn what_cannot_be_meant_is_refused() {
     error: invalid value '0s' for '--for <DURATION>': a claim lasts longer than that
 
     For more information, try '--help'.
+    ");
+    assert_snapshot!(tasks(&sandbox, &["claim", "t-1", "--for", "31d"]), @"
+    exit 2
+    --- stderr
+    error: invalid value '31d' for '--for <DURATION>': a claim lasts 30d at most; claim it again to keep it for longer
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(tasks(&sandbox, &["add", &"x".repeat(100_000)]), @"
+    exit 2
+    --- stderr
+    autoloop: the title has 100000 bytes, and 1024 is the most
+      hint: put it into a file of the project, and name the file
     ");
     sandbox.write("long", "x".repeat(10 * 1024 * 1024));
     assert_snapshot!(tasks(&sandbox, &["add", "a", "--description-file", "long"]), @"
@@ -394,54 +452,4 @@ fn an_agent_adds_what_it_finds_and_changes_nothing_else() {
     let emitted = sandbox.emit(&["queue.task.closed", "task=t-1;"]);
     assert_eq!(emitted.code, Some(3), "{emitted}");
     assert!(tasks(&sandbox, &["list"]).contains("t-1  P2  ready"));
-}
-
-#[test]
-fn tasks_outlive_runs_and_damage_beside_them() {
-    let sandbox = three();
-    let mut journal = String::from_utf8(sandbox.read(".autoloop/journal.jsonl")).unwrap();
-    journal.insert_str(0, "no record at all\n");
-    journal.push_str(r#"{"run": "", "iteration": "", "topic": "queue.task.clo"#);
-    sandbox.write_journal(&journal);
-    assert!(tasks(&sandbox, &["close", "t-1"]).starts_with("exit 0\n"));
-    assert_snapshot!(tasks(&sandbox, &["list"]), @"
-    exit 0
-    --- stdout
-    t-2  P2  ready  write its tests
-    t-3  P0  ready  mend the build
-    (1 task is closed; --all shows them)
-    ");
-}
-
-/// Several processes that add at once never choose the same id, and of several that want one task one
-/// gets it.
-#[test]
-fn processes_that_race_agree() {
-    let sandbox = project();
-    let racers = |args: &[&str]| -> Vec<(Option<i32>, String)> {
-        let started: Vec<_> = (0..12)
-            .map(|number| {
-                let mut command = sandbox.command();
-                command.arg("tasks").args(args).env("USER", format!("w{number}"));
-                command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-                command.spawn().unwrap()
-            })
-            .collect();
-        let ended = started.into_iter().map(|child| child.wait_with_output().unwrap());
-        ended
-            .map(|out| (out.status.code(), String::from_utf8_lossy(&out.stdout).trim().to_owned()))
-            .collect()
-    };
-    let mut ids: Vec<String> = racers(&["add", "work"]).into_iter().map(|(_, id)| id).collect();
-    ids.sort();
-    ids.dedup();
-    assert_eq!(ids.len(), 12, "{ids:?}");
-    let won = racers(&["claim", "t-1"]).iter().filter(|(code, _)| *code == Some(0)).count();
-    assert_eq!(won, 1);
-    let mut taken: Vec<String> = racers(&["claim"]).into_iter().map(|(_, said)| said).collect();
-    taken.retain(|said| !said.is_empty());
-    taken.iter_mut().for_each(|said| said.truncate(said.find(" is").unwrap()));
-    taken.sort();
-    taken.dedup();
-    assert_eq!(taken.len(), 11, "each of the others was given once: {taken:?}");
 }

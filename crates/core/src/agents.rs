@@ -11,7 +11,7 @@ mod lines;
 mod pi;
 mod transcript;
 
-use crate::config::choice::words;
+use crate::word::words;
 
 use claude::Claude;
 use codex::Codex;

@@ -6,7 +6,7 @@
 //! the text and the bytes that are meant. Nothing here opens a file: the runtime finds the layers, and
 //! [`crate::plan`] makes of the settings what a loop goes by.
 
-pub(crate) mod choice;
+mod choice;
 mod key;
 mod layer;
 mod problem;

@@ -35,3 +35,4 @@ pub mod topology;
 pub mod verdict;
 pub mod view;
 pub mod wave;
+pub mod word;

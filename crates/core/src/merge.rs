@@ -1,72 +1,38 @@
 //! Bringing work back that was done in a working tree of its own, as it stands on record.
 
-use std::fmt;
 use std::path::PathBuf;
+
+use crate::word::words;
 
 /// How many files are named on record; more are counted.
 const FILES_NAMED: usize = 20;
 
-/// What became of work that was to be brought back, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MergeOutcome {
-    /// There was none.
-    Nothing,
-    /// It is part of what is checked out in the project.
-    Merged,
-    /// Files were changed differently there meanwhile.
-    Conflict,
-    /// Files have changes there that are not committed.
-    Uncommitted,
-    /// Somebody has begun a merge or the like there.
-    Busy,
-    /// A merge or the like was left unfinished in the tree that it was done in.
-    Unfinished,
-    /// Whoever did it failed or took too long, so it was not tried.
-    NotTried,
-    /// Git could not do it.
-    Failed,
+words! {
+    /// What became of work that was to be brought back, in one word.
+    MergeOutcome {
+        /// There was none.
+        Nothing = "nothing",
+        /// It is part of what is checked out in the project.
+        Merged = "merged",
+        /// Files were changed differently there meanwhile.
+        Conflict = "conflict",
+        /// Files have changes there that are not committed.
+        Uncommitted = "uncommitted_changes",
+        /// Somebody has begun a merge or the like there.
+        Busy = "project_busy",
+        /// A merge or the like was left unfinished in the tree that it was done in.
+        Unfinished = "unfinished",
+        /// Whoever did it failed or took too long, so it was not tried.
+        NotTried = "not_tried",
+        /// Git could not do it.
+        Failed = "failed",
+    }
 }
 
 impl MergeOutcome {
-    const ALL: [MergeOutcome; 8] = [
-        MergeOutcome::Nothing,
-        MergeOutcome::Merged,
-        MergeOutcome::Conflict,
-        MergeOutcome::Uncommitted,
-        MergeOutcome::Busy,
-        MergeOutcome::Unfinished,
-        MergeOutcome::NotTried,
-        MergeOutcome::Failed,
-    ];
-
-    /// As it stands on record.
-    pub fn name(self) -> &'static str {
-        match self {
-            MergeOutcome::Nothing => "nothing",
-            MergeOutcome::Merged => "merged",
-            MergeOutcome::Conflict => "conflict",
-            MergeOutcome::Uncommitted => "uncommitted_changes",
-            MergeOutcome::Busy => "project_busy",
-            MergeOutcome::Unfinished => "unfinished",
-            MergeOutcome::NotTried => "not_tried",
-            MergeOutcome::Failed => "failed",
-        }
-    }
-
-    /// What a word on record means.
-    pub fn named(word: &str) -> Option<MergeOutcome> {
-        MergeOutcome::ALL.into_iter().find(|outcome| outcome.name() == word)
-    }
-
     /// Whether nothing is left to be kept.
     pub fn is_settled(self) -> bool {
         matches!(self, MergeOutcome::Nothing | MergeOutcome::Merged)
-    }
-}
-
-impl fmt::Display for MergeOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

@@ -33,9 +33,10 @@ impl Mark {
         mark
     }
 
-    fn of_glance(topic: &Topic, record: &Glance<'_>) -> Mark {
+    /// The mark of a record that was written.
+    pub fn of_written(record: &Glance<'_>) -> Mark {
         let mut mark = Mark(EMPTY);
-        mark.add(&[topic.as_str(), &record.iteration(), &record.ts().unwrap_or_default()]);
+        mark.add(&[&record.topic(), &record.iteration(), &record.ts().unwrap_or_default()]);
         record.each_field(|name, text| mark.add_field(name, &text));
         if let Some(payload) = record.payload() {
             mark.add_field("payload", &payload);
@@ -80,7 +81,17 @@ pub fn claim(record: &Glance<'_>) -> Option<Mark> {
         TopicClass::Agent => false,
     };
     let is_ours = !record.has_payload() || topic.as_str().ends_with(JOINED);
-    (is_reserved && is_ours).then(|| Mark::of_glance(&topic, record))
+    (is_reserved && is_ours).then(|| Mark::of_written(record))
+}
+
+/// Whether only the harness may write such a record, so that it is forged unless the harness did. What
+/// agents write is an event with a payload, or a refusal.
+pub fn is_harness_only(record: &Glance<'_>) -> bool {
+    let topic = Topic::new(record.topic());
+    match topic.class() {
+        TopicClass::Agent | TopicClass::Coordination => !record.has_payload(),
+        TopicClass::Reserved => record.has_payload() || topic != EventInvalid::TOPIC,
+    }
 }
 
 #[cfg(test)]
@@ -125,7 +136,12 @@ mod tests {
 
     #[test]
     fn only_the_harness_is_imitated() {
-        let claims = |line: &str| claim(&Glance::read(line.as_bytes()).unwrap()).is_some();
+        let claims = |line: &str| {
+            let record = Glance::read(line.as_bytes()).unwrap();
+            let is_claim = claim(&record).is_some();
+            assert!(!is_claim || is_harness_only(&record), "{line}");
+            is_claim
+        };
         assert!(claims(
             r#"{"run": "r", "iteration": "1", "topic": "loop.complete", "fields": {}}"#
         ));
@@ -140,6 +156,27 @@ mod tests {
             r#"{"run": "r", "iteration": "1", "topic": "chain.spawn", "payload": "", "source": "agent"}"#,
         ] {
             assert!(!claims(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn agents_write_events_and_refusals() {
+        for (topic, with_payload, without) in [
+            ("a.done", false, true),
+            ("chain.spawn", false, true),
+            ("slice.verified", false, true),
+            ("event.invalid", true, false),
+            ("slot.finish", true, true),
+            ("queue.task.closed", true, true),
+            ("a.parallel.joined", true, true),
+        ] {
+            let is_harness_only = |rest: &str| {
+                let line =
+                    format!(r#"{{"run": "r", "iteration": "1", "topic": "{topic}", {rest}}}"#);
+                is_harness_only(&Glance::read(line.as_bytes()).unwrap())
+            };
+            let both = [r#""payload": "", "source": "agent""#, r#""fields": {}"#];
+            assert_eq!(both.map(is_harness_only), [with_payload, without], "{topic}");
         }
     }
 }

@@ -12,6 +12,7 @@ mod save;
 mod tasks;
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::stamp::Stamp;
 
@@ -25,6 +26,9 @@ pub use tasks::{Task, Tasks};
 pub const LONGEST_TEXT: usize = 256 * 1024;
 /// The most bytes that a title may have.
 pub const LONGEST_TITLE: usize = 1024;
+/// The longest time for which a task may be claimed at once. A claim that ends later than that was made by a
+/// clock that ran ahead, or by somebody who may not make one, and keeps nobody away.
+pub const LONGEST_CLAIM: Duration = Duration::from_secs(30 * 86_400);
 /// The most bytes that the name of an owner may have.
 pub const LONGEST_OWNER: usize = 200;
 

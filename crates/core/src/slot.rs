@@ -9,7 +9,7 @@ mod picked;
 mod render;
 mod step;
 
-pub use outcome::{Outcome, Phase, Tally, Verdict};
+pub use outcome::{End, Outcome, Phase, Tally, Verdict};
 pub use picked::{Picked, picked};
 pub use step::{Review, SlotRules, SlotStep, Step, begins, next_step, slot_step};
 
@@ -17,6 +17,7 @@ use crate::record::{
     Glance, SlotFinish, SlotFix, SlotImplement, SlotMerge, SlotPhase, SlotReview, SlotRunFinish,
     SlotRunResume, SlotRunStart, SlotStart,
 };
+use crate::word::{Meaning, Word};
 
 /// What a run over a queue has come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub struct Slot {
     /// What it began with.
     pub start: SlotStart,
     /// The phase that began last, and its attempt.
-    pub phase: Option<(Phase, u64)>,
+    pub phase: Option<(Word<Phase>, u64)>,
     /// How the implementer ended.
     pub implement: Option<Implemented>,
     /// What the reviews said, in order.
@@ -76,6 +77,8 @@ pub struct Turn {
     pub timed_out: bool,
     /// How long it took.
     pub elapsed_ms: u64,
+    /// Why it failed, where more is known than its status.
+    pub reason: String,
     /// What it printed, shortened; empty once the slot is over.
     pub output: String,
 }
@@ -85,6 +88,15 @@ impl Turn {
     pub fn is_well(&self) -> bool {
         self.exit_code == 0 && !self.timed_out
     }
+
+    /// Why it does not count, in a sentence about `who`.
+    pub fn failure(&self, who: &str) -> String {
+        match (self.timed_out, self.reason.as_str()) {
+            (true, _) => format!("the {who} took too long"),
+            (false, "") => format!("the {who} exited with {}", self.exit_code),
+            (false, why) => format!("the {who} failed: {why}"),
+        }
+    }
 }
 
 /// What a review said.
@@ -93,7 +105,7 @@ pub struct Reviewed {
     /// Which review, counted from 0: how many fixes came before it.
     pub attempt: u64,
     /// What came of it.
-    pub verdict: Verdict,
+    pub verdict: Word<Verdict>,
     /// What the reviewer says about the work.
     pub follow_up: String,
     /// Why there is no verdict of the reviewer, where there is none.
@@ -152,7 +164,7 @@ impl Slots {
             SlotStart::TOPIC => self.begin(&read),
             SlotRunFinish::TOPIC => {
                 self.finish = Some(SlotRunFinish {
-                    reason: read.text("reason"),
+                    reason: read.word("reason"),
                     taken: read.number("taken"),
                     passed: read.number("passed"),
                 });
@@ -199,17 +211,15 @@ impl Slot {
         !self.start.item_id.is_empty()
     }
 
-    /// How it ended; `None` while it did not.
+    /// How it ended; `None` while it did not, or where nobody knows what the record says.
     pub fn outcome(&self) -> Option<Outcome> {
-        Outcome::from_word(&self.finish.as_ref()?.outcome)
+        self.finish.as_ref()?.outcome.known()
     }
 
     fn apply(&mut self, topic: &str, read: &Fields<'_, '_>) {
         let attempt = read.number("attempt");
         match topic {
-            SlotPhase::TOPIC => {
-                self.phase = Phase::from_word(&read.text("phase")).map(|phase| (phase, attempt));
-            }
+            SlotPhase::TOPIC => self.phase = Some((read.word("phase"), attempt)),
             // What was done stays as it was.
             SlotImplement::TOPIC if self.implement.is_none() => {
                 self.implement = Some(Implemented {
@@ -219,8 +229,7 @@ impl Slot {
             }
             SlotReview::TOPIC => self.reviews.push(Reviewed {
                 attempt,
-                // What cannot be told is no pass.
-                verdict: Verdict::from_word(&read.text("verdict")).unwrap_or(Verdict::Failed),
+                verdict: read.word("verdict"),
                 follow_up: read.text("follow_up_prompt"),
                 reason: read.text("reason"),
                 elapsed_ms: read.number("elapsed_ms"),
@@ -232,7 +241,7 @@ impl Slot {
                 self.merge = Some(SlotMerge {
                     slot: self.start.slot,
                     item_id: self.start.item_id.clone(),
-                    outcome: read.text("outcome"),
+                    outcome: read.word("outcome"),
                     commit: read.text("commit"),
                     files: read.text("files"),
                 });
@@ -241,7 +250,7 @@ impl Slot {
                 self.finish = Some(SlotFinish {
                     slot: self.start.slot,
                     item_id: self.start.item_id.clone(),
-                    outcome: read.text("outcome"),
+                    outcome: read.word("outcome"),
                     reason: read.text("reason"),
                 });
                 // Nobody asks for what was printed any more, and a run has many slots.
@@ -261,6 +270,10 @@ struct Fields<'r, 'l> {
 impl Fields<'_, '_> {
     fn text(&self, name: &str) -> String {
         self.record.field(name).unwrap_or_default().into_owned()
+    }
+
+    fn word<T: Meaning>(&self, name: &str) -> Word<T> {
+        Word::from(&*self.record.field(name).unwrap_or_default())
     }
 
     fn number(&self, name: &str) -> u64 {
@@ -298,6 +311,7 @@ impl Fields<'_, '_> {
                 .unwrap_or(-1),
             timed_out: self.is_true("timed_out"),
             elapsed_ms: self.number("elapsed_ms"),
+            reason: self.text("reason"),
             output: self.text("output"),
         }
     }

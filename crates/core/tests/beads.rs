@@ -30,12 +30,23 @@ fn lists_come_bare_wrapped_and_alone() {
         format!(r#"{{"closed":[{ISSUE}],"unblocked":[]}}"#),
         ISSUE.to_owned(),
         format!("Note: the database was upgraded\n[{ISSUE}]\n"),
+        format!("[warning] the daemon is old\n[1] see the log\n[{ISSUE}]\nShowing 1 of 5\n"),
+        format!("{{\"level\":\"warn\",\"message\":\"slow\"}}\n{{\"issues\":[{ISSUE}]}}\n"),
+        format!("{}[\n{ISSUE}\n]", "[0]\n[note]\n".repeat(5)),
         format!(r#"[{ISSUE}, null, 7, {{"no":"id"}}]"#),
         format!(r#"[{ISSUE}, {{"id":""}}, {{"id":"--force"}}, {{"id":"two words"}}]"#),
     ] {
         assert_eq!(ids(&answer), ["bd-a1"], "{answer}");
     }
-    for answer in ["", " \n", "[]", r#"{"data":[]}"#, r#"{"data":null}"#, r#"{"issues":[]}"#] {
+    for answer in [
+        "",
+        " \n",
+        "[]",
+        r#"{"data":[]}"#,
+        r#"{"data":null}"#,
+        r#"{"issues":[]}"#,
+        "[warning] old\n[]\n",
+    ] {
         assert_eq!(ids(answer), [""; 0], "{answer}");
     }
 }
@@ -104,6 +115,9 @@ fn errors_are_found_on_either_output_in_every_shape() {
         ("", "Error claiming bd-1: taken\n", "Error claiming bd-1: taken"),
         ("plain", "", "plain"),
         ("[]", "warn: x\nerror: y", "warn: x error: y"),
+        ("Warning: old\n{\"error\":\"taken\"}\nexit\n", "", "taken"),
+        ("", "{\"level\":\"warn\",\"message\":\"slow\"}\n{\"error\":\"taken\"}\n", "taken"),
+        ("usage: bd …", "exit status 1", "exit status 1"),
         ("", " \n", "it said nothing"),
     ] {
         assert_eq!(complaint(stdout, stderr), expected);

@@ -4,7 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use autoloop_core::record::*;
+use autoloop_core::slot::Picked;
 use autoloop_core::stamp::Stamp;
+use autoloop_core::word::{Meaning, Word};
 use autoloop_testkit::records::text;
 use autoloop_testkit::{Dice, simulate};
 
@@ -39,6 +41,25 @@ impl Made for bool {
 impl Made for Seconds {
     fn made(dice: &mut Dice) -> Self {
         Seconds(u64::made(dice))
+    }
+}
+
+impl<T: Meaning> Made for Word<T> {
+    fn made(dice: &mut Dice) -> Self {
+        let known = ["fix", "drift", "merged", "passed", "no_items"];
+        match dice.chance(1, 2) {
+            true => Word::from(*dice.pick(&known)),
+            false => Word::from(text(dice).as_str()),
+        }
+    }
+}
+
+impl Made for Picked {
+    fn made(dice: &mut Dice) -> Self {
+        match dice.chance(1, 3) {
+            true => Picked::Nothing,
+            false => Picked::from_word(&text(dice)),
+        }
     }
 }
 
@@ -143,9 +164,9 @@ system_events! {
     slot_run_resume: SlotRunResume { resumed_from_iteration }
     slot_start: SlotStart { slot, item_id, title, actor, base, branch, tree }
     slot_phase: SlotPhase { slot, item_id, phase, attempt }
-    slot_implement: SlotImplement { slot, item_id, exit_code, timed_out, elapsed_ms, picked, stop_marker, output }
-    slot_review: SlotReview { slot, item_id, attempt, verdict, follow_up_prompt, reason, elapsed_ms, exit_code, output }
-    slot_fix: SlotFix { slot, item_id, attempt, exit_code, timed_out, elapsed_ms, stop_marker, output }
+    slot_implement: SlotImplement { slot, item_id, exit_code, timed_out, elapsed_ms, picked, reason, stop_marker, output }
+    slot_review: SlotReview { slot, item_id, attempt, verdict, follow_up_prompt, reason, elapsed_ms, exit_code, enforcement, output }
+    slot_fix: SlotFix { slot, item_id, attempt, exit_code, timed_out, elapsed_ms, reason, stop_marker, output }
     slot_merge: SlotMerge { slot, item_id, outcome, commit, files }
     slot_finish: SlotFinish { slot, item_id, outcome, reason }
     slot_run_finish: SlotRunFinish { reason, taken, passed }

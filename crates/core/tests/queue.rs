@@ -88,7 +88,12 @@ fn the_most_urgent_comes_first_and_then_the_oldest() {
         yard.write(&added);
     }
     assert_eq!(yard.ready(), ["t-3", "t-5", "t-1", "t-4", "t-2"]);
-    assert_eq!(yard.tasks.next(yard.stamp()).unwrap().id, "t-3");
+    let next = |but: &[&str]| {
+        let unwanted = but.iter().map(ToString::to_string).collect();
+        yard.tasks.next(yard.stamp(), &unwanted).map(|task| task.id.as_str())
+    };
+    assert_eq!(next(&[]), Some("t-3"));
+    assert_eq!(next(&["t-3"]), Some("t-5"));
 }
 
 #[test]
@@ -175,13 +180,18 @@ fn refusals_say_what_is_wrong() {
     insta::assert_snapshot!(tasks.known("t-1,t-2").unwrap_err(), @"there is no task 't-1,t-2'");
     insta::assert_snapshot!(tasks.known("a\u{1b}[2Jb\n").unwrap_err(), @"there is no task 'a [2Jb'");
     insta::assert_snapshot!(tasks.reopen("t-1", ("ann", ""), now).unwrap_err(), @"t-1 is not closed");
-    insta::assert_snapshot!(tasks.link("t-1", "t-3", now).unwrap_err(), @"t-1 cannot wait for t-3, which waits for t-1 itself");
-    insta::assert_snapshot!(tasks.link("t-1", "t-1", now).unwrap_err(), @"t-1 cannot wait for t-1, which waits for t-1 itself");
+    insta::assert_snapshot!(tasks.link("t-1", "t-3", now).unwrap_err(), @"t-1 cannot wait for t-3: t-3 waits for t-2, which waits for t-1");
+    insta::assert_snapshot!(tasks.link("t-1", "t-1", now).unwrap_err(), @"t-1 cannot wait for itself");
     insta::assert_snapshot!(tasks.link("t-2", "t-1", now).unwrap_err(), @"t-2 waits for t-1 already");
     insta::assert_snapshot!(tasks.unlink("t-1", "t-2", now).unwrap_err(), @"t-1 does not wait for 't-2'");
     insta::assert_snapshot!(tasks.claim_to_release("t-2", Whose::Anybodys).unwrap_err(), @"t-2 is not claimed by anybody");
     insta::assert_snapshot!(tasks.claim_to_release("t-1", Whose::Of("bob")).unwrap_err(), @"t-1 is claimed by ann until 2026-11-15T21:13:06.031Z");
     insta::assert_snapshot!(tasks.claim("t-2", "a b", (now, now)).unwrap_err(), @"'a b' is no name for an owner; it is a word of at most 200 bytes");
+    let month = yard.in_seconds(30 * 86_400 + 1);
+    insta::assert_snapshot!(tasks.claim("t-1", "ann", (now, month)).unwrap_err(), @"t-1 cannot be claimed for longer than 30d");
+    insta::assert_snapshot!(tasks.renew(&claim, (now, month)).unwrap_err(), @"t-1 cannot be claimed for longer than 30d");
+    let way = (1..=7).map(|number| format!("t-{number}")).collect();
+    insta::assert_snapshot!(Refusal::Cycle { id: "t-7".into(), way }, @"t-7 cannot wait for t-1: t-1 waits for t-7 by way of 5 others");
     insta::assert_snapshot!(Refusal::NoPriority { number: 7 }, @"priority 7 is none; it goes from 0, the most urgent, to 4");
     insta::assert_snapshot!(Refusal::Taken { id: "t-1".into() }, @"there is a task 't-1' already");
     let released = tasks.release(&claim, ("ann", "given up"), now).unwrap();
@@ -202,21 +212,29 @@ fn records_that_break_the_rules_or_come_from_agents_do_not_count() {
         ("released", r#""fields": {"task": "t-1", "reason": "", "fence": "2"}"#),
         (
             "claimed",
-            r#""fields": {"task": "t-1", "owner": "eve", "until": "2027-01-01T00:00:00.000Z", "fence": "2"}"#,
+            r#""fields": {"task": "t-1", "owner": "eve", "until": "2026-11-16T00:00:00.000Z", "fence": "2"}"#,
         ),
         (
             "claimed",
-            r#""fields": {"task": "t-2", "owner": "eve", "until": "2027-01-01T00:00:00.000Z", "fence": "2"}"#,
+            r#""fields": {"task": "t-2", "owner": "eve", "until": "2026-11-16T00:00:00.000Z", "fence": "2"}"#,
         ),
         (
             "claimed",
-            r#""fields": {"task": "t-1", "owner": "ann", "until": "2027-01-01T00:00:00.000Z", "fence": "1"}"#,
+            r#""fields": {"task": "t-1", "owner": "ann", "until": "2026-11-16T00:00:00.000Z", "fence": "1"}"#,
         ),
         (
             "claimed",
-            r#""fields": {"task": "t-1", "owner": "ann", "until": "2027-01-01T00:00:00.000Z", "fence": "18446744073709551615"}"#,
+            r#""fields": {"task": "t-1", "owner": "ann", "until": "2026-11-16T00:00:00.000Z", "fence": "18446744073709551615"}"#,
         ),
         ("claimed", r#""fields": {"task": "t-1", "owner": "ann", "until": "soon", "fence": "2"}"#),
+        (
+            "claimed",
+            r#""fields": {"task": "t-1", "owner": "ann", "until": "9999-01-01T00:00:00.000Z", "fence": "2"}"#,
+        ),
+        (
+            "renewed",
+            r#""fields": {"task": "t-1", "until": "9999-01-01T00:00:00.000Z", "fence": "1"}"#,
+        ),
         ("added", r#""fields": {"task": "t-1", "title": "again", "priority": "2"}"#),
         ("added", r#""fields": {"task": "t-3", "title": "odd", "priority": "9"}"#),
         ("linked", r#""fields": {"task": "t-1", "after": "t-2"}"#),
@@ -236,6 +254,37 @@ fn records_that_break_the_rules_or_come_from_agents_do_not_count() {
         yard.tasks.apply(&Glance::read(line.as_bytes()).unwrap());
         assert_eq!(yard.tasks.get("t-3").unwrap().after.len(), usize::from(counts), "{line}");
     }
+}
+
+#[test]
+fn a_claim_of_a_clock_that_ran_ahead_keeps_nobody_away() {
+    let mut yard = Yard::with(&[("a", &[])]);
+    let right = yard.now;
+    yard.now += 10 * 365 * 86_400_000;
+    let ahead = yard.claim("t-1", "ann", 60).unwrap();
+    assert_eq!(yard.ready(), [""; 0]);
+    yard.now = right;
+    assert_eq!(yard.ready(), ["t-1"]);
+    // Until somebody else takes it, it is hers as before.
+    yard.tasks.renew(&ahead, (yard.stamp(), yard.in_seconds(60))).unwrap();
+    yard.claim("t-1", "bob", 60).unwrap();
+    assert!(matches!(yard.close(&ahead), Err(Refusal::Lost { .. })));
+    // A clock that was set back a little changes nothing.
+    yard.now -= 3_600_000;
+    assert!(matches!(yard.claim("t-1", "eve", 60), Err(Refusal::Held { .. })));
+}
+
+#[test]
+fn ten_thousand_tasks_are_no_burden() {
+    let mut yard = Yard::new();
+    for number in 0..10_000 {
+        let after = if number > 0 { vec![format!("t-{number}")] } else { Vec::new() };
+        let added = yard.tasks.add(New { after, ..titled("work") }, yard.stamp()).unwrap();
+        yard.write(&added);
+    }
+    assert_eq!(yard.ready(), ["t-1"]);
+    let linked = yard.tasks.link("t-1", "t-10000", yard.stamp());
+    insta::assert_snapshot!(linked.unwrap_err(), @"t-1 cannot wait for t-10000: t-10000 waits for t-1 by way of 9998 others");
 }
 
 /// Several owners, some of which die and come back, on a clock that jumps.
@@ -307,7 +356,7 @@ fn act(yard: &mut Yard, dice: &mut Dice, (claims, added, closed): Known<'_>) {
             change
         }
         (2..=4, _) => {
-            let Some(task) = yard.tasks.next(now) else { return };
+            let Some(task) = yard.tasks.next(now, &BTreeSet::new()) else { return };
             assert!(!task.is_closed && yard.tasks.open_dependencies(task).next().is_none());
             let id = task.id.clone();
             let (change, claim) =

@@ -5,9 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use autoloop_core::merge::MergeOutcome;
 use autoloop_core::record::*;
 use autoloop_core::slot::*;
 use autoloop_core::stamp::Stamp;
+use autoloop_core::word::Word;
 use autoloop_testkit::{Dice, simulate};
 
 /// More steps than any run takes.
@@ -133,7 +135,7 @@ impl Model {
             }
         }
         if !found {
-            let finish = self.fold.finished("no_items");
+            let finish = self.fold.finished(End::NoItems);
             self.put(0, |heading| finish.record(heading));
         }
         true
@@ -161,12 +163,12 @@ impl Model {
         }
         match step {
             SlotStep::Implement => {
-                let picked = dice.pick(&["", "", "none", "t-0"]).to_string();
+                let said = *dice.pick(&["", "", "none", "t-0"]);
                 let end = SlotImplement {
                     slot: number,
                     exit_code,
                     stop_marker,
-                    picked,
+                    picked: Picked::from_word(said),
                     ..Default::default()
                 };
                 self.put(iteration, |heading| end.record(heading));
@@ -174,7 +176,7 @@ impl Model {
             SlotStep::Review { attempt } => {
                 let verdicts =
                     ["pass", "pass", "drift", "drift", "drift", "violation", "failed", "?"];
-                let verdict = dice.pick(&verdicts).to_string();
+                let verdict = Word::from(*dice.pick(&verdicts));
                 let end = SlotReview { slot: number, attempt, verdict, ..Default::default() };
                 self.put(iteration, |heading| end.record(heading));
             }
@@ -184,17 +186,17 @@ impl Model {
                 self.put(iteration, |heading| end.record(heading));
             }
             SlotStep::Merge => {
-                let outcome = dice.pick(&["merged", "merged", "nothing", "conflict"]).to_string();
+                let outcomes = ["merged", "merged", "nothing", "conflict", "?"];
+                let outcome = Word::from(*dice.pick(&outcomes));
                 let end = SlotMerge { slot: number, outcome, ..Default::default() };
                 self.put(iteration, |heading| end.record(heading));
             }
             SlotStep::Finish(finish) => {
                 let id = slot.start.item_id.clone();
-                match finish.outcome.as_str() {
-                    "passed" => drop(self.items.remove(&id)),
-                    _ => {
-                        self.items.get_mut(&id).into_iter().for_each(|holder| *holder = None);
-                    }
+                if finish.outcome == Outcome::Passed {
+                    self.items.remove(&id);
+                } else {
+                    self.items.get_mut(&id).into_iter().for_each(|holder| *holder = None);
                 }
                 self.put(iteration, |heading| finish.record(heading));
             }
@@ -257,20 +259,22 @@ fn judge_slot(slot: &Slot, rules: &SlotRules) {
     }
     for (place, review) in slot.reviews.iter().enumerate() {
         let is_last = place + 1 == slot.reviews.len();
-        match review.verdict {
-            Verdict::Pass | Verdict::Failed => assert!(is_last, "that was the last review"),
-            Verdict::Violation if rules.contract_repair == 0 => assert!(is_last),
-            Verdict::Violation | Verdict::Drift => {}
+        match review.verdict.known() {
+            None | Some(Verdict::Pass | Verdict::Failed) => {
+                assert!(is_last, "that was the last review");
+            }
+            Some(Verdict::Violation) if rules.contract_repair == 0 => assert!(is_last),
+            Some(Verdict::Violation | Verdict::Drift) => {}
         }
     }
     if let Some(outcome) = slot.outcome() {
-        let last = slot.reviews.last().map(|review| review.verdict);
+        let last = slot.reviews.last().and_then(|review| review.verdict.known());
         match outcome {
             Outcome::Passed => {
-                assert_eq!(last.unwrap_or(Verdict::Pass), Verdict::Pass);
+                assert_eq!(last == Some(Verdict::Pass), is_reviewed);
                 assert_eq!(is_reviewed, rules.review == Review::On);
                 if let Some(merge) = &slot.merge {
-                    assert_ne!(merge.outcome, "conflict");
+                    assert!(merge.outcome.known().is_some_and(MergeOutcome::is_settled));
                 }
             }
             Outcome::Drift => {
@@ -320,10 +324,10 @@ fn every_run_ends_as_its_rules_say_wherever_it_is_cut_off() {
         assert_eq!(model.items.len() as u64, count as u64 - tally.passed, "what passed is closed");
         assert!(slots.open().next().is_none());
         assert!(model.items.values().all(Option::is_none), "no claim is left");
-        match finish.reason.as_str() {
-            "no_items" | "iterations" => {}
-            "stop_marker" => assert!(slots.is_stopping),
-            other => panic!("{other}"),
+        match finish.reason {
+            Word::Known(End::NoItems | End::Iterations) => {}
+            Word::Known(End::StopMarker) => assert!(slots.is_stopping),
+            Word::Unknown(other) => panic!("{other}"),
         }
     });
 }

@@ -1,41 +1,6 @@
 //! The settings that are one word out of a few.
 
-/// Makes an enum whose variants have a word each.
-macro_rules! words {
-    ($(#[$about:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $word:literal,)+ }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[$each])* $variant,)+ }
-
-        impl $name {
-            /// The words, in the order of the variants.
-            pub const WORDS: &'static [&'static str] = &[$($word),+];
-
-            /// What a word means.
-            pub fn from_word(word: &str) -> Option<Self> {
-                match word {
-                    $($word => Some(Self::$variant),)+
-                    _ => None,
-                }
-            }
-
-            /// The word for it in settings.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word,)+
-                }
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.pad(self.name())
-            }
-        }
-    };
-}
-
-pub(crate) use words;
+use crate::word::words;
 
 words! {
     /// What sort of agent a backend is (`backend.kind`).

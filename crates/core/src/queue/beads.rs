@@ -10,6 +10,8 @@ use crate::excerpt;
 
 /// How many envelopes are opened.
 const DEEPEST: usize = 4;
+/// At so many places of a text that is not JSON as a whole JSON is looked for.
+const MOST_STARTS: usize = 16;
 /// Where lists are found in an object, in this order.
 const ENVELOPES: [&str; 6] = ["data", "issues", "items", "results", "closed", "claimed"];
 /// How much of an error is told.
@@ -50,21 +52,29 @@ pub fn issues(stdout: &str) -> Result<Vec<Issue>, BadAnswer> {
     if stdout.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let value = value(stdout).ok_or_else(|| BadAnswer::NotJson(told(stdout)))?;
-    let list = list(&value, DEEPEST).map_err(|()| match error_text(&value) {
-        Some(error) => BadAnswer::Error(told(&error)),
-        None => BadAnswer::NoIssues(told(stdout)),
-    })?;
-    let issues: Vec<Issue> = list.iter().filter_map(|value| issue(value)).collect();
-    match issues.is_empty() && !list.is_empty() {
-        true => Err(BadAnswer::NoIssues(told(stdout))),
-        false => Ok(issues),
+    let values = values(stdout);
+    let lists: Vec<Vec<&Value>> =
+        values.iter().filter_map(|value| list(value, DEEPEST).ok()).collect();
+    let of = |list: &Vec<&Value>| list.iter().filter_map(|value| issue(value)).collect::<Vec<_>>();
+    if let Some(issues) = lists.iter().map(of).find(|issues| !issues.is_empty()) {
+        return Ok(issues);
     }
+    if lists.iter().any(Vec::is_empty) {
+        return Ok(Vec::new());
+    }
+    Err(match values.iter().rev().find_map(error_text) {
+        Some(error) => BadAnswer::Error(told(&error)),
+        None if values.is_empty() => BadAnswer::NotJson(told(stdout)),
+        None => BadAnswer::NoIssues(told(stdout)),
+    })
 }
 
 /// What a failed call says about itself, on whichever output and in whichever shape.
 pub fn complaint(stdout: &str, stderr: &str) -> String {
-    let spoken = [stdout, stderr].into_iter().find_map(|text| error_text(&value(text)?));
+    // The last word is what it failed of.
+    let spoken = [stdout, stderr]
+        .into_iter()
+        .find_map(|text| values(text).iter().rev().find_map(error_text));
     let plain = || [stderr, stdout].into_iter().find(|text| !text.trim().is_empty());
     match spoken {
         Some(error) => told(&error),
@@ -90,15 +100,26 @@ pub fn remark(text: &str) -> String {
     line.trim_start_matches(['-', ' ']).to_owned()
 }
 
-/// The JSON in a text. Lines before it that are none are passed over: a tracker may chat first.
-fn value(text: &str) -> Option<Value> {
-    let whole = serde_json::from_str(text.trim()).ok();
-    whole.or_else(|| {
-        let starts = text.match_indices(['{', '[']).map(|(at, _)| at);
-        let mut at_line_start =
-            starts.filter(|at| *at == 0 || text.as_bytes()[*at - 1] == b'\n').take(DEEPEST);
-        at_line_start.find_map(|at| serde_json::from_str(text[at..].trim()).ok())
-    })
+/// The JSON in a text. What a tracker says before and behind it is passed over, unless that is JSON too, as
+/// log lines may be.
+fn values(text: &str) -> Vec<Value> {
+    if let Ok(whole) = serde_json::from_str(text.trim()) {
+        return vec![whole];
+    }
+    let starts = text.match_indices(['{', '[']).map(|(at, _)| at);
+    let at_line_start = starts.filter(|at| *at == 0 || text.as_bytes()[*at - 1] == b'\n');
+    let (mut found, mut end) = (Vec::new(), 0);
+    for at in at_line_start.take(MOST_STARTS) {
+        let mut from_here = serde_json::Deserializer::from_str(&text[at..]).into_iter();
+        // What is inside of another value was seen.
+        if at >= end
+            && let Some(Ok(value)) = from_here.next()
+        {
+            end = at + from_here.byte_offset();
+            found.push(value);
+        }
+    }
+    found
 }
 
 fn list(value: &Value, depth: usize) -> Result<Vec<&Value>, ()> {

@@ -1,8 +1,11 @@
 //! Why a step of the queue is not possible, told to a person.
 
-use super::{Claim, LONGEST_OWNER, LONGEST_TEXT, LONGEST_TITLE, Priority};
-use crate::excerpt;
+use super::{Claim, LONGEST_CLAIM, LONGEST_OWNER, LONGEST_TEXT, LONGEST_TITLE, Priority};
 use crate::record::QueueAdded;
+use crate::{duration, excerpt};
+
+/// So many tasks that wait for each other are named.
+const LONGEST_WAY: usize = 6;
 
 /// Why not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,13 +84,19 @@ pub enum Refusal {
         /// The other.
         after: String,
     },
+    /// It would wait for itself.
+    #[error("{id} cannot wait for itself")]
+    Itself {
+        /// The task.
+        id: String,
+    },
     /// Two tasks would wait for each other.
-    #[error("{id} cannot wait for {after}, which waits for {id} itself")]
+    #[error("{id} cannot wait for {}: {}", .way.first().map_or("it", String::as_str), told_way(.way))]
     Cycle {
         /// The task.
         id: String,
-        /// The other.
-        after: String,
+        /// How the other waits for it: the other, the one that it waits for, and so on up to the task.
+        way: Vec<String>,
     },
     /// A task without a title.
     #[error("the title is empty; say in a line what is to be done")]
@@ -108,6 +117,12 @@ pub enum Refusal {
         /// What was asked for.
         number: u64,
     },
+    /// A claim that would hardly ever end.
+    #[error("{id} cannot be claimed for longer than {}", duration::print(LONGEST_CLAIM))]
+    Endless {
+        /// The task.
+        id: String,
+    },
     /// Not a name for somebody.
     #[error("'{}' is no name for an owner; it is a word of at most {LONGEST_OWNER} bytes", shown(.owner))]
     BadOwner {
@@ -119,8 +134,16 @@ pub enum Refusal {
 impl Refusal {
     /// Whether it was asked for in a way that cannot be meant, so that it would be refused at any time.
     pub fn is_mistake(&self) -> bool {
-        use Refusal::{BadOwner, NoPriority, NoTitle, TooLong};
-        matches!(self, NoTitle | TooLong { .. } | NoPriority { .. } | BadOwner { .. })
+        use Refusal::{BadOwner, Endless, Itself, NoPriority, NoTitle, TooLong};
+        matches!(
+            self,
+            NoTitle
+                | TooLong { .. }
+                | NoPriority { .. }
+                | BadOwner { .. }
+                | Endless { .. }
+                | Itself { .. }
+        )
     }
 
     pub(super) fn held(claim: &Claim) -> Refusal {
@@ -162,6 +185,17 @@ impl Refusal {
 /// A word from outside, in a message.
 fn shown(text: &str) -> String {
     excerpt::clip(&excerpt::one_line(text), 60).into_owned()
+}
+
+/// How one task waits for another, in words.
+fn told_way(way: &[String]) -> String {
+    match way {
+        [first, .., last] if way.len() > LONGEST_WAY => {
+            format!("{first} waits for {last} by way of {} others", way.len() - 2)
+        }
+        [first, rest @ ..] => format!("{first} waits for {}", rest.join(", which waits for ")),
+        [] => String::new(),
+    }
 }
 
 fn numbered(fence: u64) -> String {

@@ -1,8 +1,8 @@
 //! The tasks of the built-in queue, folded from the journal.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Change, Claim, Item, Priority, Progress, Refusal, Status};
+use super::{Change, Claim, Item, LONGEST_CLAIM, Priority, Progress, Refusal, Status};
 use crate::record::{Glance, QueueAdded, QueueClaimed};
 use crate::stamp::Stamp;
 use crate::view::View;
@@ -50,8 +50,15 @@ pub struct Task {
 impl Task {
     /// The claim, if it has not expired.
     pub fn live_claim(&self, now: Stamp) -> Option<&Claim> {
-        self.claim.as_ref().filter(|claim| claim.until.is_none_or(|until| now < until))
+        let is_live = |until| now < until && !is_too_long(now, until);
+        self.claim.as_ref().filter(|claim| claim.until.is_none_or(is_live))
     }
+}
+
+/// Whether a claim could not last from the one moment to the other.
+fn is_too_long(from: Stamp, until: Stamp) -> bool {
+    let millis = until.millis().saturating_sub(from.millis());
+    i128::from(millis) > LONGEST_CLAIM.as_millis().cast_signed()
 }
 
 impl Tasks {
@@ -92,9 +99,10 @@ impl Tasks {
         ready
     }
 
-    /// The task that is to be taken next.
-    pub fn next(&self, now: Stamp) -> Option<&Task> {
-        let ready = self.iter().filter(|task| self.status(task, now) == Status::Ready);
+    /// The task that is to be taken next, if it is none of those that somebody does not want.
+    pub fn next(&self, now: Stamp, unwanted: &BTreeSet<String>) -> Option<&Task> {
+        let wanted = self.iter().filter(|task| !unwanted.contains(&task.id));
+        let ready = wanted.filter(|task| self.status(task, now) == Status::Ready);
         // Of several, the first one.
         ready.min_by_key(|task| task.priority)
     }
@@ -130,7 +138,10 @@ impl Tasks {
         match change {
             Change::Added(added) => self.check_added(added),
             Change::Claimed(claimed) => self.check_claimed(claimed, now),
-            Change::Renewed(renewed) => self.holds(&renewed.task, Some(renewed.fence)),
+            Change::Renewed(renewed) => {
+                self.holds(&renewed.task, Some(renewed.fence))?;
+                ends_in_time(&renewed.task, &renewed.until, now).map(drop)
+            }
             Change::Released(released) => self.holds(&released.task, Some(released.fence)),
             Change::Closed(closed) => self.holds(&closed.task, closed.fence),
             Change::Reopened(reopened) => match self.known(&reopened.task)?.is_closed {
@@ -184,9 +195,9 @@ impl Tasks {
             return Err(Refusal::Blocked { id: task.id.clone(), waits_for });
         }
         let is_next = claimed.fence > self.fence && claimed.fence - self.fence <= LARGEST_GAP;
-        match is_next && claimed.until.parse::<Stamp>().is_ok() {
-            true => Ok(()),
-            false => Err(self.lost(task, Some(claimed.fence))),
+        match (ends_in_time(&task.id, &claimed.until, now)?, is_next) {
+            (Some(_), true) => Ok(()),
+            _ => Err(self.lost(task, Some(claimed.fence))),
         }
     }
 
@@ -213,17 +224,31 @@ impl Tasks {
         if task.after.iter().any(|known| known == after) {
             return Err(Refusal::After { id: id.to_owned(), after: after.to_owned() });
         }
-        // Would `after` have to wait for this one?
-        let mut seen = BTreeSet::from([after]);
-        let mut open = vec![after];
-        while let Some(next) = open.pop() {
-            if next == id {
-                return Err(Refusal::Cycle { id: id.to_owned(), after: after.to_owned() });
-            }
-            let waits_for = self.get(next).into_iter().flat_map(|task| &task.after);
-            open.extend(waits_for.map(String::as_str).filter(|id| seen.insert(id)));
+        match self.way(after, id) {
+            None => Ok(()),
+            Some(_) if id == after => Err(Refusal::Itself { id: id.to_owned() }),
+            Some(way) => Err(Refusal::Cycle { id: id.to_owned(), way }),
         }
-        Ok(())
+    }
+
+    /// How one task waits for another: it, the one that it waits for, and so on up to the other.
+    fn way(&self, from: &str, to: &str) -> Option<Vec<String>> {
+        // By which task each was come across.
+        let mut before: BTreeMap<&str, &str> = BTreeMap::from([(from, from)]);
+        let mut open = vec![from];
+        while let Some(next) = open.pop().filter(|next| *next != to) {
+            for after in self.get(next).into_iter().flat_map(|task| &task.after) {
+                if !before.contains_key(after.as_str()) {
+                    before.insert(after, next);
+                    open.push(after);
+                }
+            }
+        }
+        let mut way = vec![*before.get_key_value(to)?.0];
+        while let Some(at) = way.last().filter(|at| **at != from) {
+            way.push(before[at]);
+        }
+        Some(way.into_iter().rev().map(str::to_owned).collect())
     }
 
     /// Takes in a step that was checked.
@@ -297,6 +322,15 @@ impl From<QueueAdded> for Task {
     }
 }
 
+/// When a claim ends, unless that is later than any does; `None` where nobody can tell.
+fn ends_in_time(id: &str, until: &str, now: Stamp) -> Result<Option<Stamp>, Refusal> {
+    let until = until.parse().ok();
+    match until.is_some_and(|until| is_too_long(now, until)) {
+        true => Err(Refusal::Endless { id: id.to_owned() }),
+        false => Ok(until),
+    }
+}
+
 /// Ids that stand in a list.
 fn listed(ids: Option<&str>) -> impl Iterator<Item = &str> {
     ids.unwrap_or_default().split(',').filter(|id| !id.is_empty())
@@ -304,7 +338,7 @@ fn listed(ids: Option<&str>) -> impl Iterator<Item = &str> {
 
 impl View for Tasks {
     const NAME: &'static str = "queue";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn apply(&mut self, record: &Glance<'_>) {
         if let Some((change, now)) = Change::read(record)

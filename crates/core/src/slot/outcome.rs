@@ -1,41 +1,9 @@
 //! The words of slots: phases, verdicts and outcomes, and what a run came to by them.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use super::Slots;
-
-/// Makes an enum whose variants are words of the journal.
-macro_rules! words {
-    ($(#[$about:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $word:literal,)+ }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $($(#[$each])* $variant,)+ }
-
-        impl $name {
-            /// What a word means.
-            pub fn from_word(word: &str) -> Option<Self> {
-                match word {
-                    $($word => Some(Self::$variant),)+
-                    _ => None,
-                }
-            }
-
-            /// The word for it.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word,)+
-                }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.name())
-            }
-        }
-    };
-}
+use crate::word::words;
 
 words! {
     /// What a slot is at.
@@ -78,6 +46,18 @@ words! {
         Failed = "failed",
         /// There was nothing to take.
         NoItem = "no_item",
+    }
+}
+
+words! {
+    /// Why a run over a queue ended.
+    End {
+        /// It had as many iterations as it may have.
+        Iterations = "iterations",
+        /// An agent printed the stop marker.
+        StopMarker = "stop_marker",
+        /// There was nothing left to take.
+        NoItems = "no_items",
     }
 }
 

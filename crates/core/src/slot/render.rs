@@ -8,6 +8,7 @@ use super::outcome::{Outcome, Phase, Tally};
 use super::{Slot, Slots};
 use crate::excerpt;
 use crate::format::Format;
+use crate::word::Word;
 
 /// So much of a title and of a reason is shown in a line.
 const SHOWN: usize = 100;
@@ -29,7 +30,7 @@ impl Slots {
     pub fn standing(&self) -> String {
         let Tally { taken, passed } = Tally::of(self);
         let state = match &self.finish {
-            Some(finish) => format!("ended ({})", excerpt::one_line(&finish.reason)),
+            Some(finish) => format!("ended ({})", excerpt::one_line(&finish.reason.to_string())),
             None => "unfinished".to_owned(),
         };
         match taken {
@@ -76,7 +77,7 @@ impl Slots {
         let Tally { taken, passed } = Tally::of(self);
         json!({
             "run": self.id,
-            "reason": self.finish.as_ref().map(|finish| &finish.reason),
+            "reason": self.finish.as_ref().map(|finish| finish.reason.to_string()),
             "iterations": self.iteration(),
             "taken": taken,
             "passed": passed,
@@ -111,9 +112,9 @@ impl Slot {
 
     /// How it ended, or what it is at.
     pub fn state(&self) -> String {
-        match (&self.finish, self.phase) {
-            (Some(finish), _) => finish.outcome.clone(),
-            (None, Some((Phase::Fix, attempt))) => format!("fix {attempt}"),
+        match (&self.finish, &self.phase) {
+            (Some(finish), _) => finish.outcome.to_string(),
+            (None, Some((Word::Known(Phase::Fix), attempt))) => format!("fix {attempt}"),
             (None, Some((phase, _))) => phase.to_string(),
             (None, None) => "begun".to_owned(),
         }
@@ -123,7 +124,7 @@ impl Slot {
         let review = |review: &super::Reviewed| {
             json!({
                 "attempt": review.attempt,
-                "verdict": review.verdict.name(),
+                "verdict": review.verdict.to_string(),
                 "followUpPrompt": review.follow_up,
                 "reason": review.reason,
             })
@@ -134,13 +135,13 @@ impl Slot {
             "slot": self.start.slot,
             "item": self.start.item_id,
             "title": self.start.title,
-            "phase": self.phase.map(|(phase, _)| phase.name()),
+            "phase": self.phase.as_ref().map(|(phase, _)| phase.to_string()),
             "picked": self.implement.as_ref().map(|implement| implement.picked.word()),
             "reviews": self.reviews.iter().map(review).collect::<Vec<_>>(),
             "fixes": self.fixes.iter().map(fix).collect::<Vec<_>>(),
             "branch": self.start.branch,
             "commit": self.merge.as_ref().map(|merge| &merge.commit),
-            "outcome": self.finish.as_ref().map(|finish| &finish.outcome),
+            "outcome": self.finish.as_ref().map(|finish| finish.outcome.to_string()),
             "reason": self.finish.as_ref().map(|finish| &finish.reason),
         })
     }

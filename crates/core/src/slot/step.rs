@@ -1,8 +1,8 @@
 //! What a run over a queue does next, and what one slot of it does next: values, from what is on record
 //! and from the rules only.
 
-use super::outcome::{Outcome, Tally, Verdict};
-use super::{Picked, Reviewed, Slot, Slots, Turn};
+use super::outcome::{End, Outcome, Tally, Verdict};
+use super::{Picked, Reviewed, Slot, Slots};
 use crate::merge::MergeOutcome;
 use crate::record::{SlotFinish, SlotRunFinish};
 
@@ -99,14 +99,14 @@ pub fn next_step(slots: &Slots, rules: &SlotRules) -> Step {
     }
     let ended = match iteration {
         0 => None,
-        _ if slots.is_stopping => Some("stop_marker"),
+        _ if slots.is_stopping => Some(End::StopMarker),
         // Whoever looked for items found none.
-        _ if all_in_vain(slots, iteration) => Some("no_items"),
-        _ if rules.iterations.is_some_and(|most| iteration >= most) => Some("iterations"),
+        _ if all_in_vain(slots, iteration) => Some(End::NoItems),
+        _ if rules.iterations.is_some_and(|most| iteration >= most) => Some(End::Iterations),
         _ => None,
     };
     match ended {
-        Some(reason) => Step::Finish(slots.finished(reason)),
+        Some(end) => Step::Finish(slots.finished(end)),
         None => Step::Open {
             iteration: iteration + 1,
             slots: (1..=rules.parallel_agents.max(1)).collect(),
@@ -126,9 +126,9 @@ fn all_in_vain(slots: &Slots, iteration: u64) -> bool {
 
 impl Slots {
     /// The record that a run ends with.
-    pub fn finished(&self, reason: &str) -> SlotRunFinish {
+    pub fn finished(&self, end: End) -> SlotRunFinish {
         let Tally { taken, passed } = Tally::of(self);
-        SlotRunFinish { reason: reason.to_owned(), taken, passed }
+        SlotRunFinish { reason: end.into(), taken, passed }
     }
 
     /// The items that are not taken again. A run without a limit would otherwise try one that fails
@@ -152,7 +152,7 @@ pub fn slot_step(slot: &Slot, rules: &SlotRules) -> SlotStep {
     }
     let Some(implement) = &slot.implement else { return SlotStep::Implement };
     if !implement.turn.is_well() {
-        return finish(Outcome::Failed, ended_badly("implementer", &implement.turn));
+        return finish(Outcome::Failed, implement.turn.failure("implementer"));
     }
     if implement.picked == Picked::Nothing {
         return finish(Outcome::NoItem, "the agent did not take the item".to_owned());
@@ -167,7 +167,15 @@ pub fn slot_step(slot: &Slot, rules: &SlotRules) -> SlotStep {
 
 fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
     let finish = |outcome, reason: String| SlotStep::Finish(slot.finished(outcome, reason));
-    match last.verdict {
+    let Some(verdict) = last.verdict.known() else {
+        // What cannot be told is no pass.
+        let verdict = &last.verdict;
+        return finish(
+            Outcome::Failed,
+            format!("the verdict is '{verdict}', which this version does not know"),
+        );
+    };
+    match verdict {
         Verdict::Pass => settle(slot, &last.follow_up),
         Verdict::Failed => finish(Outcome::Failed, last.reason.clone()),
         Verdict::Violation if slot.violations(last.attempt) <= rules.contract_repair => {
@@ -178,7 +186,7 @@ fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
             let attempt = last.attempt + 1;
             match slot.fixes.iter().find(|fix| fix.attempt == attempt) {
                 Some(fix) if fix.is_well() => SlotStep::Review { attempt },
-                Some(fix) => finish(Outcome::Failed, ended_badly("fixer", fix)),
+                Some(fix) => finish(Outcome::Failed, fix.failure("fixer")),
                 None if attempt <= rules.max_fix_attempts => {
                     SlotStep::Fix { attempt, follow_up: last.follow_up.clone() }
                 }
@@ -196,9 +204,8 @@ fn settle(slot: &Slot, reason: &str) -> SlotStep {
     }
     match &slot.merge {
         None => SlotStep::Merge,
-        Some(merge)
-            if MergeOutcome::named(&merge.outcome).is_some_and(MergeOutcome::is_settled) =>
-        {
+        // Whatever cannot be told is not settled, so that everything is kept.
+        Some(merge) if merge.outcome.known().is_some_and(MergeOutcome::is_settled) => {
             finish(Outcome::Passed, reason.to_owned())
         }
         Some(merge) => {
@@ -226,14 +233,7 @@ impl Slot {
     /// The record that it ends with.
     pub fn finished(&self, outcome: Outcome, reason: String) -> SlotFinish {
         let (slot, item_id) = (self.start.slot, self.start.item_id.clone());
-        SlotFinish { slot, item_id, outcome: outcome.to_string(), reason }
-    }
-}
-
-fn ended_badly(who: &str, turn: &Turn) -> String {
-    match turn.timed_out {
-        true => format!("the {who} took too long"),
-        false => format!("the {who} exited with {}", turn.exit_code),
+        SlotFinish { slot, item_id, outcome: outcome.into(), reason }
     }
 }
 

@@ -35,7 +35,7 @@ impl Merge {
     pub(super) fn on_record(record: &Glance<'_>) -> Merge {
         let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
         Merge {
-            outcome: MergeOutcome::named(&text("outcome")).unwrap_or(MergeOutcome::Failed),
+            outcome: MergeOutcome::from_word(&text("outcome")).unwrap_or(MergeOutcome::Failed),
             branch: text("branch"),
             commit: text("commit"),
             files: text("files"),

@@ -98,7 +98,7 @@ fn load_branch(taker: &mut Taker<'_>) -> Option<Branch> {
         _ => {
             let mut text = || taker.text().map(str::to_owned);
             Some(Merge {
-                outcome: MergeOutcome::named(&text()?)?,
+                outcome: MergeOutcome::from_word(&text()?)?,
                 branch: text()?,
                 commit: text()?,
                 files: text()?,

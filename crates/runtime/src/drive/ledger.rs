@@ -8,7 +8,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::project::scratchpad::Scratchpad;
-use autoloop_core::record::{EventInvalid, Glance, Heading};
+use autoloop_core::provenance::is_harness_only;
+use autoloop_core::record::{Glance, Heading};
 use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 use autoloop_core::stamp::Stamp;
@@ -157,16 +158,15 @@ impl Foreign {
             return;
         }
         let topic = Topic::new(record.topic());
-        match (topic.class(), record.payload().is_some()) {
-            (TopicClass::Agent, true) => {
-                run.apply(record);
-                self.events.push(topic);
-            }
-            (TopicClass::Coordination, true) => run.apply(record),
-            // A refusal at the door is written by `emit`, in the agent's process; all that a forged
-            // one can do is to make its author try again.
-            (TopicClass::Reserved, false) if topic == EventInvalid::TOPIC => run.apply(record),
-            _ => self.forged.push(topic.to_string()),
+        if is_harness_only(record) {
+            self.forged.push(topic.to_string());
+            return;
+        }
+        // A refusal at the door is written by `emit`, in the agent's process; all that a forged one can
+        // do is to make its author try again.
+        run.apply(record);
+        if topic.class() == TopicClass::Agent {
+            self.events.push(topic);
         }
     }
 

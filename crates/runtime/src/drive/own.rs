@@ -1,17 +1,22 @@
 //! The records of a coordinator that only its own harness writes, as that harness knows them.
 
-use std::collections::HashMap;
+mod forged;
+mod sieve;
+
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use autoloop_core::provenance::{Mark, claim};
-use autoloop_core::record::{Glance, Record, print};
+use autoloop_core::provenance::Mark;
+use autoloop_core::record::{Glance, Heading, Record, print};
 
 use super::DriveError;
 use super::ledger::unwritable;
 use super::notebook::{Notebook, Noted};
 use crate::journal::{Append, Durability, FileJournal, Journal, NewRecord, Position};
 use crate::world::World;
+
+use forged::Forgeries;
+pub(super) use sieve::Sieve;
 
 /// What the records of one coordinator come to.
 pub(super) trait Fold {
@@ -29,6 +34,12 @@ pub(super) struct OwnRecords<'a, F> {
     durability: Durability,
     fold: F,
     notebook: Notebook,
+    /// What others wrote in its name.
+    forgeries: Forgeries,
+    /// Everything before it was looked at for forgeries.
+    position: Position,
+    /// Lets those through that were written behind it.
+    sieve: Sieve,
 }
 
 impl<'a, F: Fold> OwnRecords<'a, F> {
@@ -38,8 +49,10 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
         fold: F,
         (dir, world): (&Path, &World),
     ) -> Result<Self, DriveError> {
-        let notebook = Notebook::begin(dir, &[], world).map_err(unwritable)?;
-        Ok(OwnRecords { journal, durability, fold, notebook })
+        let position = journal.head()?;
+        let forgeries = Forgeries::default();
+        let known = Sifted { fold, marks: Vec::new(), forgeries, position };
+        OwnRecords::open((journal, durability), known, (dir, world))
     }
 
     /// For one that is on record. Nobody else may drive it.
@@ -50,9 +63,18 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
     ) -> Result<Self, DriveError> {
         // What its last harness wrote may lack nothing but the newline.
         journal.repair()?;
-        let (fold, marks) = known(journal, fold, Noted::read(dir, &*world.disk)?)?;
+        let known = sifted(journal, fold, Noted::read(dir, &*world.disk)?)?;
+        OwnRecords::open((journal, durability), known, (dir, world))
+    }
+
+    fn open(
+        (journal, durability): (&'a FileJournal, Durability),
+        Sifted { fold, marks, forgeries, position }: Sifted<F>,
+        (dir, world): (&Path, &World),
+    ) -> Result<Self, DriveError> {
         let notebook = Notebook::begin(dir, &marks, world).map_err(unwritable)?;
-        Ok(OwnRecords { journal, durability, fold, notebook })
+        let sieve = Sieve::new(Noted::All(Vec::new()));
+        Ok(OwnRecords { journal, durability, fold, notebook, forgeries, position, sieve })
     }
 
     /// What they come to.
@@ -69,6 +91,19 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
         self.append_as(records, self.durability)
     }
 
+    /// The same, behind a refusal of whatever others wrote in the name of the coordinator since. Returns
+    /// what a person should know of that.
+    pub(super) fn append_refusing(
+        &mut self,
+        heading: &Heading,
+        records: Vec<Record>,
+    ) -> Result<Option<String>, DriveError> {
+        self.look_for_forgeries()?;
+        let refusals = self.forgeries.refusals(heading);
+        self.append(refusals.into_iter().chain(records).collect())?;
+        Ok(self.forgeries.told())
+    }
+
     /// The same for records that nothing is concluded from: the next ones bring them to the disk.
     pub(super) fn mention(&mut self, records: Vec<Record>) -> Result<(), DriveError> {
         self.append_as(records, Durability::Cached)
@@ -81,6 +116,7 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
     ) -> Result<(), DriveError> {
         let records: Vec<NewRecord> = records.into_iter().map(NewRecord::from).collect();
         self.notebook.note(&records).map_err(unwritable)?;
+        self.sieve.expect(records.iter().map(|new| Mark::of(&new.record)));
         self.journal.append(&records, Append { expect: None, durability })?;
         self.notebook.written();
         for new in &records {
@@ -92,53 +128,64 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
         }
         Ok(())
     }
+
+    fn look_for_forgeries(&mut self) -> Result<(), DriveError> {
+        let OwnRecords { journal, fold, forgeries, position, sieve, .. } = self;
+        *position = journal.read(*position, &mut |line| {
+            line.records(|record| {
+                if record.run() == fold.id() && sieve.own(record).is_none() {
+                    forgeries.look_at(record);
+                }
+            });
+            ControlFlow::Continue(())
+        })?;
+        Ok(())
+    }
 }
 
 /// What the records come to that the harness noted, or all that there are where nothing was noted.
 pub(super) fn known<F: Fold>(
     journal: &FileJournal,
+    fold: F,
+    noted: Noted,
+) -> Result<F, DriveError> {
+    Ok(sifted(journal, fold, noted)?.fold)
+}
+
+/// What is on record about one coordinator, told apart.
+struct Sifted<F> {
+    fold: F,
+    /// The marks of its own records.
+    marks: Vec<Mark>,
+    /// The others.
+    forgeries: Forgeries,
+    /// Everything before it is in these.
+    position: Position,
+}
+
+fn sifted<F: Fold>(
+    journal: &FileJournal,
     mut fold: F,
     noted: Noted,
-) -> Result<(F, Vec<Mark>), DriveError> {
+) -> Result<Sifted<F>, DriveError> {
     let mut sieve = Sieve::new(noted);
     let mut marks = Vec::new();
-    journal.read(Position::START, &mut |line| {
+    let mut forgeries = Forgeries::default();
+    let position = journal.read(Position::START, &mut |line| {
         line.records(|record| {
             if record.run() != fold.id() {
                 return;
             }
-            if let Some(mark) = sieve.own(record) {
-                fold.apply(record);
-                marks.push(mark);
+            match sieve.own(record) {
+                Some(mark) => {
+                    fold.apply(record);
+                    forgeries.look_at_own(record);
+                    marks.push(mark);
+                }
+                None => forgeries.look_at(record),
             }
         });
         ControlFlow::Continue(())
     })?;
-    Ok((fold, marks))
-}
-
-/// Lets the records through that a harness noted, or all where it noted nothing. A copy of a record of
-/// ours is not ours: the first one is.
-pub(super) struct Sieve(Option<HashMap<Mark, u32>>);
-
-impl Sieve {
-    pub(super) fn new(noted: Noted) -> Sieve {
-        Sieve(match noted {
-            Noted::Nothing => None,
-            Noted::All(marks) => Some(marks.into_iter().fold(HashMap::new(), |mut left, mark| {
-                *left.entry(mark).or_default() += 1;
-                left
-            })),
-        })
-    }
-
-    /// The mark of a record of the harness.
-    pub(super) fn own(&mut self, record: &Glance<'_>) -> Option<Mark> {
-        let mark = claim(record)?;
-        if let Some(left) = &mut self.0 {
-            let count = left.get_mut(&mark).filter(|count| **count > 0)?;
-            *count -= 1;
-        }
-        Some(mark)
-    }
+    Ok(Sifted { fold, marks, forgeries, position })
 }

@@ -38,12 +38,14 @@ pub enum QueueError {
 }
 
 impl QueueError {
-    /// Whether the item is simply not to be had: closed, blocked, taken, or a claim that is over. The
+    /// Whether the item is simply not to be had: closed, blocked, taken, gone, or a claim that is over. The
     /// queue itself is well.
     pub fn is_refusal(&self) -> bool {
         match self {
             QueueError::Refused(_) => true,
-            QueueError::Beads(error) => matches!(error, BeadsError::Refused { .. }),
+            QueueError::Beads(error) => {
+                matches!(error, BeadsError::Refused { .. } | BeadsError::Unknown { .. })
+            }
             _ => false,
         }
     }
@@ -79,9 +81,20 @@ fn of_refusal(refusal: &Refusal) -> Complaint {
         Refusal::Closed { id } => {
             complaint.hint(format!("`autoloop tasks reopen {id}` opens it again"))
         }
-        Refusal::Blocked { id, .. } => {
+        Refusal::Cycle { way, .. } => match way.as_slice() {
+            [first, second, ..] => complaint.hint(format!(
+                "`autoloop tasks dep rm {first} {second}` lets {first} not wait for {second} any more"
+            )),
+            _ => complaint,
+        },
+        Refusal::Blocked { id, .. } | Refusal::After { id, .. } | Refusal::NotAfter { id, .. } => {
             complaint.hint(format!("`autoloop tasks dep list {id}` shows what it waits for"))
         }
+        Refusal::NotClaimed { id } | Refusal::NotClosed { id } => {
+            complaint.hint(format!("`autoloop tasks show {id}` tells how it stands"))
+        }
+        Refusal::Itself { .. } => complaint.hint("name the task that it is to wait for"),
+        Refusal::Endless { .. } => complaint.hint("claim it again before that time is over"),
         Refusal::BadOwner { .. } => complaint.hint("name somebody with --as"),
         Refusal::TooLong { .. } => {
             complaint.hint("put it into a file of the project, and name the file")

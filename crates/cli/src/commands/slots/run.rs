@@ -327,6 +327,12 @@ fn failure(error: DriveError) -> Failure {
     match error {
         DriveError::NoWorktrees(_) => Failure::usage(error.to_string())
             .hint("`--isolation shared` lets all slots work in the project"),
+        DriveError::OtherSource { ref began, .. } => {
+            Failure::usage(error.to_string()).hint(format!(
+                "`--source {}` goes on with it; `autoloop slots` begins another run",
+                began.escape_debug()
+            ))
+        }
         DriveError::Sandbox(_) => Failure::usage(error.to_string())
             .hint("set review.sandbox = \"auto\", which puts back what a reviewer changed"),
         DriveError::Append(error) => {

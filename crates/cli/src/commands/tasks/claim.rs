@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use autoloop_core::duration;
-use autoloop_core::queue::Whose;
+use autoloop_core::queue::{LONGEST_CLAIM, Whose};
 use autoloop_runtime::queue::{Builtin, Claimed, Queue as _};
 
 use super::{tell, who};
@@ -21,7 +21,7 @@ pub(super) struct ClaimArgs {
     /// Who takes it [default: your user name].
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
-    /// For how long, like 30m or 2h.
+    /// For how long, like 30m or 2h: up to 30 days.
     #[arg(long = "for", value_name = "DURATION", default_value = "2h", value_parser = lasting)]
     lasting: Duration,
     /// Print an object.
@@ -54,6 +54,10 @@ pub(super) struct ReleaseArgs {
 fn lasting(text: &str) -> Result<Duration, String> {
     match duration::parse(text) {
         Ok(Duration::ZERO) => Err("a claim lasts longer than that".to_owned()),
+        Ok(lasting) if lasting > LONGEST_CLAIM => {
+            let most = duration::print(LONGEST_CLAIM);
+            Err(format!("a claim lasts {most} at most; claim it again to keep it for longer"))
+        }
         Ok(lasting) => Ok(lasting),
         Err(bad) => Err(bad.to_string()),
     }

@@ -6,6 +6,7 @@ use crate::record::{
     SlotRunStart, SlotStart,
 };
 use crate::run_id::RunId;
+use crate::slot;
 
 /// Takes in a record of slots.
 pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
@@ -23,7 +24,10 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
         SlotRunResume::TOPIC => board.outcome = None,
         SlotStart::TOPIC => {
             let item = text(record, "item_id");
-            board.progress.taken += u64::from(!item.is_empty());
+            if !item.is_empty() {
+                board.items.take(in_line(&item));
+                board.items.tell(&mut board.progress);
+            }
             board.slot(record, |row| {
                 row.item = in_line(&item);
                 row.title = in_line(&text(record, "title"));
@@ -35,12 +39,12 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
         }
         SlotPhase::TOPIC => {
             let attempt = number(record, "attempt");
-            let phase = match text(record, "phase").as_str() {
-                "implement" => Phase::Implement,
-                "review" => Phase::Review { attempt },
-                "fix" => Phase::Fix { attempt },
-                "merge" => Phase::Merge,
-                _ => Phase::Between,
+            let phase = match slot::Phase::from_word(&text(record, "phase")) {
+                Some(slot::Phase::Implement) => Phase::Implement,
+                Some(slot::Phase::Review) => Phase::Review { attempt },
+                Some(slot::Phase::Fix) => Phase::Fix { attempt },
+                Some(slot::Phase::Merge) => Phase::Merge,
+                None => Phase::Between,
             };
             board.slot(record, |row| {
                 row.enter(phase, record);
@@ -73,16 +77,14 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
 
 fn finish(board: &mut Board, record: &Glance<'_>) {
     let (word, reason) = (text(record, "outcome"), text(record, "reason"));
-    match word.as_str() {
-        "passed" => board.progress.passed += 1,
-        "no_item" => {}
-        _ => board.progress.failed += 1,
-    }
+    let outcome = slot::Outcome::from_word(&word);
+    board.items.settle(&in_line(&text(record, "item_id")), outcome);
+    board.items.tell(&mut board.progress);
     board.slot(record, |row| {
         if !reason.is_empty() {
             row.note = in_line(&reason);
         }
-        row.end(Outcome { is_good: word == "passed", word }, record);
+        row.end(Outcome { is_good: outcome == Some(slot::Outcome::Passed), word }, record);
     });
 }
 

@@ -1,6 +1,9 @@
 //! Slots: items implemented, reviewed, fixed and brought back.
 
 use super::table::system_events;
+use crate::merge::MergeOutcome;
+use crate::slot::{End, Outcome, Phase, Picked, Verdict};
+use crate::word::Word;
 
 system_events! {
     /// Work on a queue of items begins: implement, review, fix, in slots.
@@ -52,7 +55,7 @@ system_events! {
         /// The item.
         item_id: String,
         /// `implement`, `review`, `fix` or `merge`.
-        phase: String,
+        phase: Word<Phase>,
         /// Which review, counted from 0, or which fix, counted from 1; 0 otherwise.
         attempt: u64,
     }
@@ -70,7 +73,9 @@ system_events! {
         /// How long it took.
         elapsed_ms: u64,
         /// The item that the agent says to have worked on; empty when it does not say.
-        picked: String,
+        picked: Picked,
+        /// Why it failed, where more is known than its status.
+        reason: Option<String>,
         /// Said where its output holds the stop marker.
         stop_marker: Option<bool>,
         /// What it printed, shortened.
@@ -86,7 +91,7 @@ system_events! {
         /// Which review, counted from 0.
         attempt: u64,
         /// `pass`, `drift`, `violation` or `failed`.
-        verdict: String,
+        verdict: Word<Verdict>,
         /// What the reviewer says about it.
         follow_up_prompt: String,
         /// Why, where there is no verdict of the reviewer.
@@ -95,6 +100,8 @@ system_events! {
         elapsed_ms: u64,
         /// The status of the reviewer.
         exit_code: Option<i32>,
+        /// What kept it from changing the tree: `overlay`, `landlock`, `snapshot` or `nothing`.
+        enforcement: Option<String>,
         /// What it printed, shortened.
         output: Option<String>,
     }
@@ -113,6 +120,8 @@ system_events! {
         timed_out: bool,
         /// How long it took.
         elapsed_ms: u64,
+        /// Why it failed, where more is known than its status.
+        reason: Option<String>,
         /// Said where its output holds the stop marker.
         stop_marker: Option<bool>,
         /// What it printed, shortened.
@@ -126,7 +135,7 @@ system_events! {
         /// The item.
         item_id: String,
         /// What became of it, in one word.
-        outcome: String,
+        outcome: Word<MergeOutcome>,
         /// The commit that holds the work.
         commit: String,
         /// The files that stood in the way, separated by commas.
@@ -140,7 +149,7 @@ system_events! {
         /// The item; empty when there was none.
         item_id: String,
         /// `passed`, `drift`, `violation`, `failed` or `no_item`.
-        outcome: String,
+        outcome: Word<Outcome>,
         /// Why, in a sentence.
         reason: String,
     }
@@ -148,7 +157,7 @@ system_events! {
     /// Work on a queue ended.
     SlotRunFinish = "slot.run.finish" {
         /// `iterations`, `stop_marker` or `no_items`.
-        reason: String,
+        reason: Word<End>,
         /// How many items were taken.
         taken: u64,
         /// How many of them passed.

@@ -2,6 +2,9 @@
 
 use crate::agents::Dollars;
 use crate::record::Value;
+use crate::slot::Picked;
+use crate::word::{Meaning, Word};
+
 /// How a type stands in the `fields` of a record.
 pub(super) trait Wire: Sized {
     /// The value to write, unless there is nothing to say.
@@ -85,6 +88,26 @@ impl Wire for Dollars {
 
     fn read(value: Option<&Value>) -> Option<Self> {
         Dollars::new(value?.to_text()?.parse().ok()?)
+    }
+}
+
+impl<T: Meaning> Wire for Word<T> {
+    fn write(&self) -> Option<Value> {
+        Some(Value::Text(self.to_string()))
+    }
+
+    fn read(value: Option<&Value>) -> Option<Self> {
+        Some(Word::from(value?.to_text()?.as_str()))
+    }
+}
+
+impl Wire for Picked {
+    fn write(&self) -> Option<Value> {
+        Some(Value::Text(self.word().to_owned()))
+    }
+
+    fn read(value: Option<&Value>) -> Option<Self> {
+        Some(Picked::from_word(&value?.to_text()?))
     }
 }
 

@@ -39,7 +39,7 @@ pub fn chain_standing(
 ) -> Result<Option<Chain>, DriveError> {
     journal.repair()?;
     let noted = Noted::read(&chain_dir(state_dir, id), disk)?;
-    let (chain, _) = known(journal, Chain::new(id), noted)?;
+    let chain = known(journal, Chain::new(id), noted)?;
     Ok(chain.start.is_some().then_some(chain))
 }
 

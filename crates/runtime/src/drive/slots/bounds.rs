@@ -12,7 +12,6 @@ use std::sync::OnceLock;
 
 use autoloop_core::permissions::AllowList;
 use autoloop_core::plan::SlotsPlan;
-use autoloop_core::prompt::slot::Ground;
 use autoloop_core::slot::Slot;
 
 use super::SlotDrive;
@@ -68,6 +67,11 @@ impl ReviewerBounds {
         Ok(ReviewerBounds { enforcement, has_overlay: OnceLock::new() })
     }
 
+    /// Whether the kernel holds reviewers.
+    pub(super) fn has_sandbox(&self) -> bool {
+        matches!(self.enforcement, Some(Enforcement::Landlock { .. } | Enforcement::Overlay { .. }))
+    }
+
     /// Binds the job of a reviewer, as the last thing before it starts.
     pub(super) fn bind(
         &self,
@@ -83,8 +87,7 @@ impl ReviewerBounds {
         let tree = Path::new(&slot.start.tree).canonicalize()?;
         match enforcement {
             Enforcement::Snapshot => {
-                let is_alone = drive.grounds.told(slot) != Ground::Shared;
-                let remembered = is_alone.then(|| {
+                let remembered = (!drive.is_shared(slot)).then(|| {
                     Ok::<_, io::Error>(Remembered {
                         others: Others::before(&drive.loaded.files.state_dir, drive.scene.world),
                         stand: drive.grounds.stand(slot, slot_dir),
@@ -124,46 +127,54 @@ impl ReviewerBounds {
 }
 
 impl Bound {
-    /// Finds out what the reviewer did, and undoes it. It has to have ended, with everything that it
-    /// started.
+    /// Finds out what the reviewer did, and undoes it; says besides what held it, as the journal calls
+    /// it. It has to have ended, with everything that it started.
     pub(super) fn release(
         self,
         (slot, slot_dir): (&Slot, &Path),
         drive: &SlotDrive<'_>,
-    ) -> Findings {
+    ) -> (Findings, &'static str) {
         let mut findings = Findings::of(KIND);
+        let mut held_by = match (&self.overlay, &self.scratch) {
+            (Some(_), _) => "overlay",
+            (None, Some(_)) => "landlock",
+            (None, None) => "nothing",
+        };
         if let Some(overlay) = &self.overlay {
             match overlay.bring_over(&AllowList::read_only()) {
                 Ok(kept_out) => findings.add_violations(&kept_out),
                 Err(error) => findings.fail("what it wrote cannot be looked at", &error),
             }
         }
-        if let Some(remembered) = self.remembered {
+        if let Some(remembered) = self.remembered
+            && !remembered.is_shared(slot, drive)
+        {
             remembered.put_back((slot, slot_dir), drive, &mut findings);
+            held_by = "snapshot";
         }
         if self.scratch.is_some() {
             let _ = fs::remove_file(scratch_note(slot_dir));
         }
-        findings
+        (findings, held_by)
     }
 }
 
 impl Remembered {
+    /// Whether another run was at work there meanwhile. In the project itself that may be; in a tree of
+    /// its own nobody is.
+    fn is_shared(&self, slot: &Slot, drive: &SlotDrive<'_>) -> bool {
+        let run = drive.look(|slots| slots.id.clone());
+        let held_by = (Enforcement::Snapshot, drive.scene.world);
+        let state_dir = &drive.loaded.files.state_dir;
+        slot.start.branch.is_empty() && self.others.were_at_work(state_dir, &run, held_by)
+    }
+
     fn put_back(
         self,
         (slot, slot_dir): (&Slot, &Path),
         drive: &SlotDrive<'_>,
         findings: &mut Findings,
     ) {
-        // In the project itself somebody else may work; in a tree of its own nobody does.
-        let run = drive.look(|slots| slots.id.clone());
-        let held_by = (Enforcement::Snapshot, drive.scene.world);
-        let state_dir = &drive.loaded.files.state_dir;
-        let is_shared =
-            slot.start.branch.is_empty() && self.others.were_at_work(state_dir, &run, held_by);
-        if is_shared {
-            return;
-        }
         let moved = self.stand.map(|stand| drive.grounds.stand_at(&stand, (slot, slot_dir)));
         match moved {
             Some(Ok(true)) => findings.add_moved(),

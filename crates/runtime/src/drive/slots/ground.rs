@@ -200,7 +200,7 @@ impl Grounds {
         let merge = |outcome: MergeOutcome, commit: String, files: &[PathBuf]| SlotMerge {
             slot: slot.start.slot,
             item_id: slot.start.item_id.clone(),
-            outcome: outcome.to_string(),
+            outcome: outcome.into(),
             commit,
             files: named_files(files),
         };

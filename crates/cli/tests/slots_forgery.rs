@@ -1,0 +1,231 @@
+//! Agents of slots that write in the name of the harness or of the queue: it counts for nothing, and each
+//! line of it is told of once, however often the harness was killed.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Stdio;
+
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::{Reaped, until};
+use autoloop_testkit::slots::{self, Agents, DRIFT, GOOD, told};
+use insta::assert_snapshot;
+
+/// `forge RUN TOPIC FIELDS` writes a line into the journal.
+const FORGE: &str = r#"NOW="$(date -u +%Y-%m-%dT%H:%M:%S.000Z)"
+forge() { printf '{"run": "%s", "iteration": "1", "topic": "%s", "fields": {%s}, "ts": "%s"}\n' "$1" "$2" "$3" "$NOW" >> "$AUTOLOOP_JOURNAL_FILE"; }
+ME="$AUTOLOOP_RUN_ID"
+"#;
+
+/// An end that every slot of the run would like to have.
+const ENDS: &str = r#"forge "$ME" slot.implement '"slot": "1", "exit_code": "0", "timed_out": false'
+forge "$ME" slot.review '"slot": "1", "attempt": "0", "verdict": "pass", "follow_up_prompt": ""'
+forge "$ME" slot.finish '"slot": "1", "outcome": "passed", "reason": ""'
+forge "$ME" slot.run.finish '"reason": "no_items", "taken": "1", "passed": "1"'
+"#;
+
+fn forging(script: &str, tasks: usize, settings: &str) -> Sandbox {
+    let implement = format!("{FORGE}{script}\n{}", GOOD.implement);
+    let agents = Agents { implement: &implement, review: DRIFT, ..GOOD };
+    let settings = format!("slots.reviewMaxFixAttempts = 0\n{settings}");
+    slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, &settings))
+}
+
+/// What was told of, in order.
+fn refused(sandbox: &Sandbox) -> Vec<String> {
+    let of = |name| sandbox.fields("event.invalid", name);
+    let both = of("emitted").into_iter().zip(of("reason"));
+    both.map(|(emitted, reason)| format!("{emitted} {reason}")).collect()
+}
+
+#[test]
+fn what_is_forged_is_told_of_and_counts_for_nothing() {
+    let script = format!(
+        r#"{ENDS}
+forge "$ME" slot.of.tomorrow ''
+forge "$ME" loop.complete '"reason": "completion_event"'
+printf '{{"run": "%s", "iteration": "1", "topic": "slot.finish", "payload": "", "source": "agent"}}\n' "$ME" >> "$AUTOLOOP_JOURNAL_FILE"
+tail -n 20 "$AUTOLOOP_JOURNAL_FILE" | grep '"slot.start"' > copy; cat copy >> "$AUTOLOOP_JOURNAL_FILE"
+forge another-run slot.finish '"slot": "1", "outcome": "passed"'
+"$T" emit slot.finish 2> said; "$T" emit found.something "it is the agent's own"
+"#
+    );
+    let sandbox = forging(&script, 1, "");
+    assert_snapshot!(told(&sandbox, &["slots", "--review"]), @r"
+    exit 1
+    --- stdout
+    slots [RUN]: ended (no_items), 0 of 1 item passed
+    --- stderr
+    slots [RUN] begin: 1 slot, with review
+    note: [DIR] is in no git repository, so reviewers see no diff
+    iteration 1
+      slot 1  t-1  implement: task 1
+    note: somebody wrote 8 records into the journal by hand that only the harness writes; they count for nothing: slot.implement, slot.review, slot.finish, slot.run.finish, slot.of.tomorrow, loop.complete, slot.finish, slot.start
+      slot 1  t-1  review
+      slot 1  t-1  review says drift: add a test
+      slot 1  t-1  drift: there are no fixes, and the review found: add a test
+    autoloop: 1 of 1 item did not pass
+      hint: `autoloop inspect slots --run [RUN]` shows why; what did not pass is open again
+    ");
+    assert_snapshot!(refused(&sandbox).join("\n"), @r"
+    slot.finish reserved
+    slot.implement forged
+    slot.review forged
+    slot.finish forged
+    slot.run.finish forged
+    slot.of.tomorrow forged
+    loop.complete forged
+    slot.finish forged
+    slot.start forged
+    ");
+    assert_eq!(sandbox.fields("slot.finish", "outcome").last().unwrap(), "drift");
+    assert_eq!(sandbox.run(&["tasks", "ready"]).stdout, "t-1  P2  ready  task 1\n");
+}
+
+#[test]
+fn several_slots_tell_of_each_once() {
+    let script = r#"forge "$ME" slot.finish "\"slot\": \"$AUTOLOOP_SLOT\", \"outcome\": \"passed\""
+forge "$ME" "slot.mine.$AUTOLOOP_ITEM_ID" ''"#;
+    let sandbox = forging(script, 6, "");
+    let args = ["slots", "--review", "--parallel-agents", "3"];
+    assert_eq!(sandbox.run(&args).code, Some(1));
+    let mut refused = refused(&sandbox);
+    refused.sort();
+    let finishes = vec!["slot.finish forged".to_owned(); 6];
+    let mine = (1..=6).map(|number| format!("slot.mine.t-{number} forged"));
+    assert_eq!(refused, finishes.into_iter().chain(mine).collect::<Vec<_>>());
+    let outcomes = sandbox.fields("slot.finish", "outcome");
+    assert_eq!(outcomes.iter().filter(|outcome| *outcome == "drift").count(), 6);
+}
+
+/// How many lines of each topic were forged, and how many were told of.
+fn counts(sandbox: &Sandbox) -> [BTreeMap<String, usize>; 2] {
+    let count = |topics: Vec<String>| {
+        topics.into_iter().fold(BTreeMap::new(), |mut counts, topic| {
+            *counts.entry(topic).or_default() += 1;
+            counts
+        })
+    };
+    let journal = sandbox.journal();
+    let forged = journal.lines().filter(|line| line.contains("\"hand\""));
+    let topic = |line: &str| {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        record["topic"].as_str().unwrap().to_owned()
+    };
+    [count(forged.map(topic).collect()), count(sandbox.fields("event.invalid", "emitted"))]
+}
+
+#[test]
+fn a_harness_that_was_killed_anywhere_tells_of_each_once() {
+    let script = r#"forge "$ME" slot.review '"slot": "1", "hand": "1"'
+forge "$ME" slot.finish '"slot": "1", "outcome": "passed", "hand": "1"'
+forge "$ME" slot.finish '"slot": "1", "outcome": "drift", "hand": "1"'"#;
+    let sandbox = forging(script, 2, "");
+    assert_eq!(sandbox.run(&["slots", "--review"]).code, Some(1));
+    let [forged, told] = counts(&sandbox);
+    assert_eq!((forged.values().sum::<usize>(), &forged), (6, &told));
+    let journal = fs::read_to_string(sandbox.journal_path()).unwrap();
+    let lines: Vec<&str> = journal.lines().collect();
+    let first = lines.iter().position(|line| line.contains("slot.run.start")).unwrap();
+    let last = lines.iter().rposition(|line| line.contains("slot.run.finish")).unwrap();
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    let notebook = sandbox.path(format!(".autoloop/slots/{run}/own-records"));
+    let own_records = fs::read(&notebook).unwrap();
+    for cut in first + 1..=last {
+        fs::write(sandbox.journal_path(), lines[..cut].join("\n") + "\n").unwrap();
+        fs::write(&notebook, &own_records).unwrap();
+        let output = sandbox.run(&["slots", "--resume"]);
+        assert_eq!(output.code, Some(1), "cut behind {}: {output}", lines[cut - 1]);
+        let [forged, told] = counts(&sandbox);
+        assert_eq!(forged, told, "cut behind {}", lines[cut - 1]);
+        assert_eq!(sandbox.fields("slot.run.finish", "passed"), ["0"]);
+    }
+}
+
+/// Runs slots until the agent hangs, and kills the harness.
+fn killed(sandbox: &Sandbox) {
+    let mut command = sandbox.command();
+    command.args(["slots", "--review"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut harness = Reaped::start(command);
+    until("the agent to hang", || sandbox.path("hung").exists().then_some(()));
+    harness.kill();
+    until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
+}
+
+#[test]
+fn a_forged_end_hides_no_run_from_whoever_takes_it_up() {
+    let script = format!(
+        r#"if [ ! -e hung ]; then {ENDS}
+forge ghost slot.run.start '"parallel_agents": "1"'
+# To say that it was told of already is no way out.
+forge "$ME" event.invalid '"recent_event": "", "emitted": "slot.run.finish", "suggested_roles": "", "allowed_events": "", "reason": "forged"'
+touch hung; sleep 653; fi"#
+    );
+    let sandbox = forging(&script, 1, "");
+    killed(&sandbox);
+    killed_again(&sandbox);
+    let output = sandbox.run(&["slots", "--resume"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert_snapshot!(refused(&sandbox).join("\n"), @r"
+    slot.run.finish forged
+    slot.implement forged
+    slot.review forged
+    slot.finish forged
+    slot.run.finish forged
+    ");
+    assert_eq!(sandbox.fields("slot.finish", "outcome").last().unwrap(), "drift");
+    let run = &sandbox.fields("slot.run.start", "run")[0];
+    assert!(sandbox.fields("slot.run.resume", "run").iter().all(|resumed| resumed == run));
+}
+
+/// Takes the run up and kills it again as soon as that is on record.
+fn killed_again(sandbox: &Sandbox) {
+    let mut command = sandbox.command();
+    command.args(["slots", "--resume"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut harness = Reaped::start(command);
+    until("the run to be taken up", || {
+        let is_there = !sandbox.fields("slot.run.resume", "run").is_empty();
+        (is_there || harness.0.try_wait().unwrap().is_some()).then_some(())
+    });
+    harness.kill();
+    until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
+}
+
+#[test]
+fn what_is_forged_in_the_name_of_the_queue_changes_nothing_that_it_would_refuse() {
+    // The first task has claim 1, of this slot.
+    let script = r#"if [ "$AUTOLOOP_ITEM_ID" = t-1 ]; then
+SOON="$(date -u -d '+1 hour' +%Y-%m-%dT%H:%M:%S.000Z)"
+by() { forge "$1" queue.task.claimed "\"task\": \"$2\", \"owner\": \"$3\", \"until\": \"$4\", \"fence\": \"2\""; }
+# With the name of a run, nothing is the queue's.
+forge "$ME" queue.task.closed '"task": "t-1", "reason": "mine", "fence": "1"'
+by "$ME" t-1 "$ME-s1" "$SOON"
+# Without one, by the rules of the queue.
+forge "" queue.task.closed '"task": "t-1", "reason": "no number"'
+forge "" queue.task.closed '"task": "t-1", "reason": "not that one", "fence": "7"'
+forge "" queue.task.released '"task": "t-1", "reason": "not that one", "fence": "7"'
+by "" t-1 mallory "$SOON"
+by "" t-2 mallory 9999-01-01T00:00:00.000Z
+forge "" queue.task.renewed '"task": "t-1", "until": "9999-01-01T00:00:00.000Z", "fence": "1"'
+NOW=9998-12-31T23:00:00.000Z
+by "" t-2 mallory 9999-01-01T00:00:00.000Z
+"$T" tasks list --json > seen
+"$T" tasks add "what was found" > added
+fi"#;
+    let sandbox = forging(script, 2, "");
+    assert_eq!(sandbox.run(&["slots"]).code, Some(0));
+    assert_eq!(refused(&sandbox), ["queue.task.closed forged", "queue.task.claimed forged"]);
+    let seen: serde_json::Value = serde_json::from_slice(&sandbox.read("seen")).unwrap();
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    let of = |name: &str| seen.as_array().unwrap().iter().map(|task| task[name].clone()).collect();
+    let [ids, owners, fences] = ["id", "owner", "fence"].map(|name| -> Vec<_> { of(name) });
+    assert_eq!(ids, ["t-1", "t-2"]);
+    assert_eq!(owners, [format!("{run}-s1").into(), serde_json::Value::Null]);
+    assert_eq!(fences, [1.into(), serde_json::Value::Null]);
+    // What the agent added by the command counts, and is worked off.
+    assert_eq!(sandbox.read("added"), b"t-3\n");
+    assert_eq!(sandbox.fields("slot.finish", "item_id"), ["t-1", "t-2", "t-3"]);
+    assert_eq!(sandbox.fields("slot.finish", "outcome"), ["passed"; 3]);
+    assert!(sandbox.run(&["tasks", "list"]).stdout.starts_with("all is done: 3 tasks"));
+}

@@ -1,0 +1,179 @@
+//! `autoloop tasks` at its edges: claimed twice, by many at once, beside damage, from another directory, for
+//! other programs.
+
+use std::process::Command;
+
+use autoloop_testkit::Sandbox;
+use insta::assert_snapshot;
+use serde_json::Value;
+
+/// A project in which ann is at home.
+fn project() -> Sandbox {
+    Sandbox::new(env!("CARGO_BIN_EXE_autoloop")).env("USER", "ann")
+}
+
+/// With three tasks, of which the second waits for the first.
+fn three() -> Sandbox {
+    let sandbox = project();
+    for args in [
+        &["add", "write the parser"][..],
+        &["add", "write its tests", "--after", "t-1"],
+        &["add", "mend the build", "--priority", "0"],
+    ] {
+        assert!(tasks(&sandbox, args).starts_with("exit 0\n"));
+    }
+    sandbox
+}
+
+fn tasks(sandbox: &Sandbox, args: &[&str]) -> String {
+    sandbox.run(&[&["tasks"], args].concat()).to_string()
+}
+
+/// A task that somebody claims twice stays theirs, for longer and under a new number.
+#[test]
+fn what_is_claimed_again_is_kept_for_longer() {
+    let sandbox = three();
+    for (lasting, fence) in [("30m", "1"), ("2h", "2")] {
+        let claimed = tasks(&sandbox, &["claim", "t-1", "--for", lasting, "--json"]);
+        assert!(claimed.contains(&format!("\"fence\": {fence}")), "{claimed}");
+    }
+    assert!(tasks(&sandbox, &["list"]).contains("t-1  P2  claimed  write the parser  ann until"));
+    assert!(tasks(&sandbox, &["close", "t-1"]).starts_with("exit 0\n"));
+}
+
+#[test]
+fn a_queue_is_that_of_one_project() {
+    let sandbox = three();
+    sandbox.write("other/autoloops.toml", "").write("src/main.rs", "");
+    let there = |dir: &str, env: &[(&str, &str)], args: &[&str]| {
+        let mut command: Command = sandbox.command();
+        command.arg("tasks").args(args).current_dir(sandbox.path(dir)).envs(env.iter().copied());
+        sandbox.finish(command)
+    };
+    // Ids are those of a project, and mean nothing in another one.
+    assert_eq!(there("other", &[], &["add", "theirs"]).to_string(), "exit 0\n--- stdout\nt-1");
+    assert!(there("", &[], &["show", "t-1"]).stdout.starts_with("t-1  write the parser\n"));
+    assert_eq!(there("other", &[], &["add", "more", "--after", "t-3"]).code, Some(1));
+    let named = |dir: &'static str| [("AUTOLOOP_PROJECT_DIR", dir)];
+    assert!(there("src", &named("../other"), &["list"]).stdout.contains("theirs"));
+    assert!(there("other", &named(".."), &["list"]).stdout.contains("write the parser"));
+    // Whoever is in a directory of the project is told where its queue is.
+    assert_snapshot!(there("src", &[], &["list"]), @"
+    exit 0
+    --- stdout
+    there are no tasks
+    --- stderr
+    autoloop: warning: [DIR]/src is no project, and [DIR] is one; to use its queue, go there or set AUTOLOOP_PROJECT_DIR=[DIR]
+    ");
+    sandbox.write("src/.git/HEAD", "");
+    assert_eq!(there("src", &[], &["list"]).stderr, "", "another repository is another project");
+    assert_snapshot!(there("", &named("gone"), &["add", "lost"]), @"
+    exit 2
+    --- stderr
+    autoloop: AUTOLOOP_PROJECT_DIR is gone, and there is no such directory
+      hint: name the directory of a project, or none
+    ");
+    assert!(!sandbox.path("gone").exists());
+}
+
+/// Programs read these: what each command prints, by its names.
+#[test]
+fn every_command_answers_in_json() {
+    let sandbox = three();
+    let answers = [
+        &["add", "a fourth"][..],
+        &["claim", "t-1"],
+        &["release", "t-1"],
+        &["close", "t-1"],
+        &["reopen", "t-1"],
+        &["dep", "add", "t-4", "t-3"],
+        &["dep", "list", "t-4"],
+        &["dep", "rm", "t-4", "t-3"],
+        &["list"],
+        &["ready"],
+        &["show", "t-2"],
+    ]
+    .map(|args| {
+        let words = [&["tasks"], args, &["--json"]].concat();
+        let output = sandbox.run(&words);
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output}");
+        let value: Value = serde_json::from_str(&output.stdout).unwrap();
+        let names = |value: &Value| {
+            let object = value.as_object().unwrap();
+            let names = object.iter().map(|(name, value)| match value {
+                Value::Null => format!("{name}?"),
+                Value::Number(_) => format!("{name}#"),
+                Value::Array(_) => format!("{name}[]"),
+                _ => name.clone(),
+            });
+            names.collect::<Vec<_>>().join(" ")
+        };
+        match value.as_array() {
+            Some(list) => format!("{}: [{}] {}", args[0], list.len(), names(&list[0])),
+            None => format!("{}: {}", args[0], names(&value)),
+        }
+    });
+    assert_snapshot!(answers.join("\n"), @r"
+    add: id
+    claim: fence# id owner until
+    release: id
+    close: id
+    reopen: id
+    dep: after id
+    dep: [1] acceptance after[] by? description fence? id owner? priority# reason status title until? waits_for[]
+    dep: after id
+    list: [4] acceptance after[] by? description fence? id owner? priority# reason status title until? waits_for[]
+    ready: [3] acceptance after[] by? description fence? id owner? priority# reason status title until? waits_for[]
+    show: acceptance after[] by? description fence? id owner? priority# reason status title until? waits_for[]
+    ");
+}
+
+#[test]
+fn tasks_outlive_runs_and_damage_beside_them() {
+    let sandbox = three();
+    let mut journal = String::from_utf8(sandbox.read(".autoloop/journal.jsonl")).unwrap();
+    journal.insert_str(0, "no record at all\n");
+    journal.push_str(r#"{"run": "", "iteration": "", "topic": "queue.task.clo"#);
+    sandbox.write_journal(&journal);
+    assert!(tasks(&sandbox, &["close", "t-1"]).starts_with("exit 0\n"));
+    assert_snapshot!(tasks(&sandbox, &["list"]), @"
+    exit 0
+    --- stdout
+    t-2  P2  ready  write its tests
+    t-3  P0  ready  mend the build
+    (1 task is closed; --all shows them)
+    ");
+}
+
+/// Several processes that add at once never choose the same id, and of several that want one task one
+/// gets it.
+#[test]
+fn processes_that_race_agree() {
+    let sandbox = project();
+    let racers = |args: &[&str]| -> Vec<(Option<i32>, String)> {
+        let started: Vec<_> = (0..12)
+            .map(|number| {
+                let mut command = sandbox.command();
+                command.arg("tasks").args(args).env("USER", format!("w{number}"));
+                command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+                command.spawn().unwrap()
+            })
+            .collect();
+        let ended = started.into_iter().map(|child| child.wait_with_output().unwrap());
+        ended
+            .map(|out| (out.status.code(), String::from_utf8_lossy(&out.stdout).trim().to_owned()))
+            .collect()
+    };
+    let mut ids: Vec<String> = racers(&["add", "work"]).into_iter().map(|(_, id)| id).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 12, "{ids:?}");
+    let won = racers(&["claim", "t-1"]).iter().filter(|(code, _)| *code == Some(0)).count();
+    assert_eq!(won, 1);
+    let mut taken: Vec<String> = racers(&["claim"]).into_iter().map(|(_, said)| said).collect();
+    taken.retain(|said| !said.is_empty());
+    taken.iter_mut().for_each(|said| said.truncate(said.find(" is").unwrap()));
+    taken.sort();
+    taken.dedup();
+    assert_eq!(taken.len(), 11, "each of the others was given once: {taken:?}");
+}
