@@ -81,6 +81,13 @@ forge another-run slot.finish '"slot": "1", "outcome": "passed"'
     ");
     assert_eq!(sandbox.fields("slot.finish", "outcome").last().unwrap(), "drift");
     assert_eq!(sandbox.run(&["tasks", "ready"]).stdout, "t-1  P2  ready  task 1\n");
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    assert_snapshot!(told(&sandbox, &["inspect", "slots", "--run", &run]), @r"
+    exit 0
+    --- stdout
+    slots [RUN]: ended (no_items), 0 of 1 item passed
+      1.1  t-1  drift  1 review, 0 fixes  there are no fixes, and the review found: add a test
+    ");
 }
 
 #[test]
