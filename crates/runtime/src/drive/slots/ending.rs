@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use autoloop_core::queue::Status;
 use autoloop_core::record::SlotRunFinish;
+use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{Slot, Slots};
 
-use super::known::cut_off_slots;
-use super::{NO_ITEMS, SlotDrive};
+use super::{NO_ITEMS, SlotDrive, slot_runs, slots_dir};
 use crate::drive::DriveError;
+use crate::drive::driver::{Driver, driver_in};
 
 impl SlotDrive<'_> {
     /// Puts on record that the run ends. Where nothing is left to take, somebody may want to know of
@@ -16,17 +17,24 @@ impl SlotDrive<'_> {
     pub(super) fn finish_run(&self, finish: &SlotRunFinish) -> Result<(), DriveError> {
         self.put(0, |heading| vec![finish.record(heading)])?;
         if finish.reason == NO_ITEMS {
-            match cut_off_slots(
-                self.scene.journal,
-                &self.loaded.files.state_dir,
-                &*self.scene.world.disk,
-            ) {
+            match self.cut_off() {
                 Ok(runs) => self.tell_of_stranded(&runs),
                 // The run is over, and over it stays.
                 Err(error) => self.note(&error.to_string()),
             }
         }
         Ok(())
+    }
+
+    /// The runs that did not end, as far as their records tell, and that nobody drives.
+    fn cut_off(&self) -> Result<Vec<Slots>, DriveError> {
+        let (state_dir, disk) = (&self.loaded.files.state_dir, &*self.scene.world.disk);
+        let is_left = |run: &str| {
+            RunId::is_safe(run) && driver_in(&slots_dir(state_dir, run), disk) == Driver::Nobody
+        };
+        let mut runs = slot_runs(self.scene.journal)?;
+        runs.retain(|run| run.is_unfinished() && is_left(&run.id));
+        Ok(runs)
     }
 
     /// Tells of items that runs hold which were cut off. A queue gives them to nobody else, or only when

@@ -74,27 +74,18 @@ pub fn latest_unfinished_slots(
     disk: &dyn Disk,
 ) -> Result<Option<String>, DriveError> {
     journal.repair()?;
-    for run in cut_off_slots(journal, state_dir, disk)?.iter().rev() {
-        if slots_standing(journal, state_dir, (&run.id, disk))?
-            .is_some_and(|slots| slots.is_unfinished())
+    let is_driven = |run: &str| {
+        let lock = slots_dir(state_dir, run).join("lock");
+        disk.open(&lock, Access::Read).is_ok_and(|lock| lock.lock_holder().is_some())
+    };
+    for run in slot_runs(journal)?.iter().rev() {
+        let is_open = RunId::is_safe(&run.id) && run.is_unfinished() && !is_driven(&run.id);
+        if is_open
+            && slots_standing(journal, state_dir, (&run.id, disk))?
+                .is_some_and(|slots| slots.is_unfinished())
         {
             return Ok(Some(run.id.clone()));
         }
     }
     Ok(None)
-}
-
-/// The runs that did not end, as far as their records tell, and that nobody drives.
-pub(super) fn cut_off_slots(
-    journal: &FileJournal,
-    state_dir: &Path,
-    disk: &dyn Disk,
-) -> Result<Vec<Slots>, DriveError> {
-    let is_driven = |run: &str| {
-        let lock = slots_dir(state_dir, run).join("lock");
-        disk.open(&lock, Access::Read).is_ok_and(|lock| lock.lock_holder().is_some())
-    };
-    let mut runs = slot_runs(journal)?;
-    runs.retain(|run| RunId::is_safe(&run.id) && run.is_unfinished() && !is_driven(&run.id));
-    Ok(runs)
 }
