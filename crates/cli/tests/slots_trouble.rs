@@ -286,6 +286,10 @@ fn whoever_works_beside_a_reviewer_loses_nothing_also_with_fewer_slots_than_befo
     let output = sandbox.run(&["slots", "--resume", "--parallel-agents", "1"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(sandbox.read("work"), b"mine\n");
+    // Its reviewer is told that others are at work there.
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    let prompt = sandbox.read(format!(".autoloop/slots/{run}/1-1/review-0.prompt.md"));
+    assert!(String::from_utf8_lossy(&prompt).contains("## Parallel agents"));
     assert_eq!(sandbox.fields("slot.finish", "outcome"), ["passed"; 2]);
 }
 

@@ -8,10 +8,11 @@ use autoloop_core::run_id::RunId;
 use autoloop_core::slot::Slots;
 
 use crate::drive::DriveError;
+use crate::drive::driver::{Driver, driver_in};
 use crate::drive::notebook::Noted;
 use crate::drive::own::{Sieve, known};
 use crate::journal::{FileJournal, Journal, Position};
-use crate::world::{Access, Disk};
+use crate::world::Disk;
 
 /// Where the files of a run over a queue are.
 pub fn slots_dir(state_dir: &Path, run: &str) -> PathBuf {
@@ -136,10 +137,8 @@ fn cut_off(
     state_dir: &Path,
     disk: &dyn Disk,
 ) -> Result<Vec<OnRecord>, DriveError> {
-    let is_driven = |run: &str| {
-        let lock = slots_dir(state_dir, run).join("lock");
-        disk.open(&lock, Access::Read).is_ok_and(|lock| lock.lock_holder().is_some())
-    };
+    let is_driven =
+        |run: &str| matches!(driver_in(&slots_dir(state_dir, run), disk), Driver::Process(_));
     let mut found = runs_on_record(journal, state_dir, disk)?;
     found.retain(|OnRecord { run, .. }| {
         RunId::is_safe(&run.id) && run.is_unfinished() && !is_driven(&run.id)
