@@ -235,6 +235,7 @@ impl Slot {
                     outcome: read.text("outcome"),
                     commit: read.text("commit"),
                     files: read.text("files"),
+                    detail: Some(read.text("detail")).filter(|detail| !detail.is_empty()),
                 });
             }
             SlotFinish::TOPIC => {

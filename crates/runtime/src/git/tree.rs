@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::command::{Git, Said};
-use super::{GitError, contains, guard, reference, under_way};
+use super::stray::{files_from, stands_for};
+use super::{GitError, Offer, contains, guard, reference, under_way};
 
 /// Who commits where nobody said.
 const NOBODY: (&str, &str) = ("autoloop", "autoloop@localhost");
@@ -83,9 +84,7 @@ impl Tree {
     ///
     /// When there is no commit.
     pub fn stand(&self) -> Result<Stand, GitError> {
-        let branch = self.git.ask(["symbolic-ref", "--quiet", "HEAD"])?;
-        let branch = (branch.code == 0).then(|| branch.line());
-        Ok(Stand { branch, commit: self.head()? })
+        Ok(Stand { branch: stands_for(&self.git, "HEAD")?, commit: self.head()? })
     }
 
     /// Has it stand where it stood. No file is touched, and the index is as in that commit.
@@ -124,22 +123,19 @@ impl Tree {
 
     /// Commits what is left in a tree that nobody works in any more, and moves its branch on to it,
     /// wherever somebody went in the tree. Work that does not follow from the branch has another branch
-    /// in the end, and is told as unfinished. Locks that a killed git left are removed.
+    /// in the end, and is told as unfinished. Locks that a killed git left are removed. No other branch
+    /// moves, and none that moved meanwhile is undone.
     ///
     /// # Errors
     ///
     /// When something cannot be committed. Nothing is lost then, and the tree has it.
-    pub fn gather(
-        &self,
-        branch: &str,
-        message: &str,
-        except: &[&Path],
-    ) -> Result<Gathered, GitError> {
+    pub fn gather(&self, offer: &Offer<'_>, except: &[&Path]) -> Result<Gathered, GitError> {
+        let Offer { branch, message, .. } = *offer;
         let tree = self.alone()?;
         let git = &tree.git;
         let unmerged = git.run(["ls-files", "-z", "--unmerged"])?.out.bytes > 0;
         let unfinished = under_way(&tree.git_dir).or(unmerged.then_some("a merge"));
-        tree.take_off(branch)?;
+        tree.take_off(offer)?;
         tree.commit_all(message, except)?;
         let head = tree.head()?;
         let set = |name: &str| move_reference(git, &reference(name), &head);
@@ -152,7 +148,7 @@ impl Tree {
         if contains(git, &tip, &head)? {
             return Ok(Gathered { tip, unfinished: unfinished.map(str::to_owned) });
         }
-        let beside = format!("{branch}-beside");
+        let beside = beside(branch);
         set(&beside)?;
         let unfinished = Some(format!("work beside its branch (kept on {beside})"));
         Ok(Gathered { tip, unfinished })
@@ -245,17 +241,6 @@ impl Tree {
         done
     }
 
-    /// Takes a tree that nobody works in any more off whatever branch it is on, and its own branch off
-    /// whatever that is a name for, so that neither moves with the branch of the project. A tree
-    /// on that would seem to undo whatever is brought back.
-    ///
-    /// # Errors
-    ///
-    /// When git cannot do it.
-    pub fn detach(&self, branch: &str) -> Result<(), GitError> {
-        self.alone()?.take_off(branch)
-    }
-
     /// The tree, of which we are sure that no other git works in it: one that we started before we were
     /// killed may still be at it, and others can have left locks.
     fn alone(&self) -> Result<Tree, GitError> {
@@ -265,17 +250,41 @@ impl Tree {
         Ok(tree)
     }
 
-    /// A branch without commits stays, which is nobody else's.
-    fn take_off(&self, branch: &str) -> Result<(), GitError> {
-        for name in ["HEAD", &reference(branch)] {
-            let is_for_another = self.git.ask(["symbolic-ref", "--quiet", name])?.code == 0;
-            let commit = format!("{name}^{{commit}}");
-            let said = self.git.ask(["rev-parse", "--verify", "--quiet", &commit])?;
-            if is_for_another && said.code == 0 {
-                move_reference(&self.git, name, &said.line())?;
+    /// Takes the tree off whatever branch it is on, and its own branch off whatever that is a name for.
+    /// A branch that is not its own may have been moved from elsewhere, as that of the project is
+    /// whenever work is brought back: then the files are those of an earlier commit, and seem to undo
+    /// what came since. A branch without commits stays, which is nobody else's.
+    fn take_off(&self, offer: &Offer<'_>) -> Result<(), GitError> {
+        let own = reference(offer.branch);
+        let is_name = stands_for(&self.git, &own)?.is_some();
+        if let Some(branch) = stands_for(&self.git, "HEAD")? {
+            let commit = match (branch == own, self.born()?) {
+                (true, Some(head)) => Some(head),
+                (false, None) => None,
+                _ => Some(self.files_from(offer.base)),
+            };
+            if let Some(commit) = commit {
+                move_reference(&self.git, "HEAD", &commit)?;
             }
         }
+        if is_name && let Some(head) = self.born()? {
+            move_reference(&self.git, &own, &head)?;
+        }
         Ok(())
+    }
+
+    /// The commit that its files come from; where git does not say, the one that it began with, which
+    /// is none too late.
+    fn files_from(&self, base: &str) -> String {
+        let known = files_from(&self.git, &self.git_dir);
+        let is_there = |commit: &String| contains(&self.git, commit, commit).unwrap_or(false);
+        known.filter(is_there).unwrap_or_else(|| base.to_owned())
+    }
+
+    /// The commit that is checked out, if there is one.
+    fn born(&self) -> Result<Option<String>, GitError> {
+        let said = self.git.ask(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])?;
+        Ok((said.code == 0).then(|| said.line()))
     }
 
     /// Removes what a git left that was killed: nobody else works in the tree.
@@ -293,6 +302,11 @@ impl Tree {
     }
 }
 
+/// The branch of work that does not follow from a branch.
+pub(super) fn beside(branch: &str) -> String {
+    format!("{branch}-beside")
+}
+
 /// Has a name stand for a commit: the name itself, and not what it may stand for by now.
 fn move_reference(git: &Git, name: &str, commit: &str) -> Result<(), GitError> {
     git.run(["update-ref", "--no-deref", "-m", "gathered", name, commit]).map(drop)
@@ -302,7 +316,8 @@ fn shown(git: &Git, base: &str) -> Result<Said, GitError> {
     let plain =
         ["--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/"];
     let words = ["diff", "--cached", "--patch-with-stat", "--submodule=short"].into_iter();
-    git.run(words.chain(plain).chain([base, "--"]))
+    // Whoever made the changes has no say in which of them are shown.
+    git.with("GIT_ATTR_SOURCE", base).run(words.chain(plain).chain([base, "--"]))
 }
 
 /// Stages everything but what is ignored, excepted, or in a repository of its own, of which git would
