@@ -123,12 +123,19 @@ impl Repository {
         let real = real.zip(dir.file_name()).map(|(parent, name)| parent.join(name));
         let real = real.as_deref().unwrap_or(dir).join(".git");
         let known = fs::read_dir(self.common.join("worktrees")).ok()?.flatten();
-        let is_it = |own: &PathBuf| {
-            let Ok(text) = fs::read(own.join("gitdir")) else { return false };
-            let path = Path::new(std::ffi::OsStr::from_bytes(text.trim_ascii())).to_owned();
-            path == real || own.join(path).canonicalize().is_ok_and(|path| path == real)
-        };
-        known.map(|entry| entry.path()).find(is_it)
+        let known: Vec<(PathBuf, PathBuf)> = known
+            .filter_map(|entry| {
+                let own = entry.path();
+                let text = fs::read(own.join("gitdir")).ok()?;
+                let link = own.join(std::ffi::OsStr::from_bytes(text.trim_ascii()));
+                Some((own, link))
+            })
+            .collect();
+        let is_there = |link: &Path| link.canonicalize().is_ok_and(|link| link == real);
+        // By its name first: where another tree is a link to this one, both seem to be here.
+        let by_name = known.iter().find(|(_, link)| *link == real);
+        let found = by_name.or_else(|| known.iter().find(|(_, link)| is_there(link)));
+        found.map(|(own, _)| own.clone())
     }
 }
 
@@ -278,6 +285,27 @@ mod tests {
         fs::remove_file(&lock).unwrap();
         std::os::unix::fs::symlink(scene.top.join("astray"), &lock).unwrap();
         assert!(make().is_err() && !scene.top.join("astray").exists());
+    }
+
+    #[test]
+    fn a_tree_is_not_taken_for_another_that_leads_to_it() {
+        let scene = Scene::new();
+        let repository = scene.repository();
+        let base = repository.base().unwrap();
+        let names = ["1", "2", "3", "4", "5"];
+        for name in names {
+            let dir = scene.place(&format!("{name}/tree"));
+            repository.add_worktree(&dir, &format!("autoloop/{name}"), &base).unwrap();
+        }
+        let known =
+            names.map(|name| repository.registration(&scene.place(&format!("{name}/tree"))));
+        for name in &names[1..] {
+            let dir = scene.place(&format!("{name}/tree"));
+            fs::remove_dir_all(&dir).unwrap();
+            std::os::unix::fs::symlink("../1/tree", dir).unwrap();
+        }
+        assert_eq!(repository.registration(&scene.place("1/tree")), known[0]);
+        assert!(repository.tree(&scene.place("1/tree")).is_ok());
     }
 
     #[test]
