@@ -73,6 +73,23 @@ fn a_slot_on_the_branch_of_the_project_undoes_nobodys_work() {
     }
 }
 
+/// Where nothing else holds a reviewer, its tree is put back to where it stood, and no branch with it.
+#[test]
+fn the_branch_of_the_project_is_not_put_back_after_a_review() {
+    let implement = "git checkout -q --ignore-other-worktrees main; echo x > made-$AUTOLOOP_ITEM_ID";
+    let review = format!(
+        "until [ $(grep -c '\"slot.finish\"' \"$AUTOLOOP_JOURNAL_FILE\") -ge $((AUTOLOOP_SLOT - 1)) ]; do sleep 0.02; done; {PASS}"
+    );
+    let settings = "review.sandbox = 'off'";
+    let sandbox = repository(Agents { implement, review: &review, ..GOOD }, 3, settings);
+    let output = run(&sandbox);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(news(&sandbox), ALL);
+    assert_eq!(git(&sandbox, &["status", "--porcelain"]), "");
+    assert_eq!(sandbox.fields("review.violation", "path"), [""; 0]);
+    assert_clean(&sandbox);
+}
+
 #[test]
 fn a_tree_that_leads_elsewhere_is_told_and_nothing_is_touched_there() {
     for hostile in [
