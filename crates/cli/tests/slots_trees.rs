@@ -218,6 +218,24 @@ fn whoever_adds_all_files_of_the_project_adds_no_tree() {
 }
 
 #[test]
+fn a_script_that_is_not_committed_is_told_of() {
+    let sandbox = repository(GOOD, 1, "");
+    let settings = String::from_utf8_lossy(&sandbox.read("autoloops.toml")).into_owned();
+    let whole = sandbox.path("agent.sh").display().to_string();
+    sandbox.write("autoloops.toml", settings.replace(&whole, "agent.sh"));
+    git(&sandbox, &["rm", "-q", "--cached", "agent.sh"]);
+    git(&sandbox, &["commit", "-q", "-m", "without the agent"]);
+    let told = "note: slot 1: agent.sh is in the project and not committed, so its agent did not find it; commit it, or name it by its whole path\n";
+    let output = sandbox.run(&["slots", "--isolation", "worktree"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(output.stderr.contains(told), "{output}");
+    // In the project itself, and where it is committed, there is nothing to tell.
+    let output = sandbox.run(&["slots"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(!output.stderr.contains("agent.sh"), "{output}");
+}
+
+#[test]
 fn outside_of_git_slots_share_the_project_and_a_line_says_so() {
     let sandbox = project(GOOD, 2, "");
     assert_snapshot!(told(&sandbox, &["slots", "--parallel-agents", "2", "--isolation", "worktree"]), @r"

@@ -76,7 +76,8 @@ fn a_slot_on_the_branch_of_the_project_undoes_nobodys_work() {
 /// Where nothing else holds a reviewer, its tree is put back to where it stood, and no branch with it.
 #[test]
 fn the_branch_of_the_project_is_not_put_back_after_a_review() {
-    let implement = "git checkout -q --ignore-other-worktrees main; echo x > made-$AUTOLOOP_ITEM_ID";
+    let implement =
+        "git checkout -q --ignore-other-worktrees main; echo x > made-$AUTOLOOP_ITEM_ID";
     let review = format!(
         "until [ $(grep -c '\"slot.finish\"' \"$AUTOLOOP_JOURNAL_FILE\") -ge $((AUTOLOOP_SLOT - 1)) ]; do sleep 0.02; done; {PASS}"
     );

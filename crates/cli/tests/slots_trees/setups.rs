@@ -3,6 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
+
+use autoloop_testkit::sandbox::{Reaped, until};
 
 use super::*;
 
@@ -79,6 +82,28 @@ fn a_merge_of_a_persons_own_is_left_alone() {
     let told = "t-2 failed: the work could not be brought back (project_busy: a merge); its work is on branch autoloop/slots/";
     let outcomes = outcomes(&sandbox);
     assert!(outcomes.iter().any(|line| line.starts_with(told)), "{outcomes:?}");
+}
+
+/// The harness was killed before the tree had its files, and then the item was lost.
+#[test]
+fn a_tree_that_was_made_in_part_is_nobodys_work() {
+    let implement = "touch $AUTOLOOP_PROJECT_DIR/home/there; sleep 641";
+    let sandbox = repository(Agents { implement, ..GOOD }, 1, "");
+    sandbox.write("home/person", "");
+    let mut command = sandbox.command();
+    command.args(["slots", "--isolation", "worktree"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut harness = Reaped::start(command);
+    until("the agent", || sandbox.path("home/there").exists().then_some(()));
+    harness.kill();
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    sandbox.write(".git/worktrees/tree/locked", "initializing");
+    fs::remove_file(sandbox.path(format!(".autoloop/slots/{run}/1-1/tree/README.md"))).unwrap();
+    assert_eq!(sandbox.run(&["tasks", "release", "t-1", "--force"]).code, Some(0));
+    let closed = sandbox.run(&["tasks", "close", "t-1"]);
+    assert_eq!(closed.code, Some(0), "{closed}");
+    let resumed = sandbox.run(&["slots", "--resume"]);
+    assert_eq!(outcomes(&sandbox), ["t-1 failed: somebody else closed the item"], "{resumed}");
+    assert_clean(&sandbox);
 }
 
 /// Runs two slots in a directory, and returns what its branch has in the end.

@@ -162,7 +162,8 @@ impl Trees {
 
     /// Commits what is left in a tree, if that is still there, so that it can be taken away.
     pub(super) fn keep(&self, work: &Work<'_>) -> Result<(), GitError> {
-        match work.plot.tree().exists() {
+        let tree = work.plot.tree();
+        match tree.exists() && !self.repository.is_unfinished(&tree) {
             true => self.gather(work).map(drop),
             false => Ok(()),
         }

@@ -241,6 +241,19 @@ impl Tree {
         done
     }
 
+    /// Takes a tree that nobody works in at the moment off a branch that is not its own, which others may
+    /// move.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot do it.
+    pub fn come_back(&self, offer: &Offer<'_>) -> Result<(), GitError> {
+        match stands_for(&self.git, "HEAD")? {
+            Some(branch) if branch != reference(offer.branch) => self.alone()?.take_off(offer),
+            _ => Ok(()),
+        }
+    }
+
     /// The tree, of which we are sure that no other git works in it: one that we started before we were
     /// killed may still be at it, and others can have left locks.
     fn alone(&self) -> Result<Tree, GitError> {

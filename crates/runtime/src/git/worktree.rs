@@ -22,8 +22,7 @@ impl Repository {
     /// When git cannot make it.
     pub fn add_worktree(&self, dir: &Path, branch: &str, base: &str) -> Result<Tree, GitError> {
         self.register_worktree(dir, branch, base)?;
-        let mark = self.registration(dir).map(|own| own.join("locked"));
-        if let Some(mark) = mark.filter(|mark| is_unfinished(mark)) {
+        if let Some(mark) = self.unfinished(dir) {
             self.git.at(dir).run(["reset", "--hard", "--quiet"])?;
             fs::remove_file(&mark).map_err(GitError::io("remove", mark))?;
         }
@@ -55,6 +54,18 @@ impl Repository {
         let words = words.iter().chain(&marked).map(AsRef::as_ref);
         git.run(words.chain([dir.as_os_str(), branch.as_ref()]))?;
         Ok(())
+    }
+
+    /// Whether a working tree was made in part only: nobody removed the files that it lacks.
+    pub fn is_unfinished(&self, dir: &Path) -> bool {
+        self.unfinished(dir).is_some()
+    }
+
+    /// The mark of a working tree that has not all of its files yet. Git itself marks one like this.
+    fn unfinished(&self, dir: &Path) -> Option<PathBuf> {
+        let mark = self.registration(dir)?.join("locked");
+        let why = fs::read_to_string(&mark).ok()?;
+        (why.trim_end() == UNFINISHED).then_some(mark)
     }
 
     /// Takes a working tree away, with whatever is in it. One that is gone, wholly or in part, is
@@ -139,11 +150,6 @@ impl Repository {
     }
 }
 
-/// Whether a working tree has not all of its files yet. Git itself marks one like this.
-fn is_unfinished(mark: &Path) -> bool {
-    fs::read_to_string(mark).is_ok_and(|why| why.trim_end() == UNFINISHED)
-}
-
 /// Removes a directory with all that is in it, also where somebody forbade writing.
 fn remove_all(dir: &Path) -> io::Result<()> {
     let removed = match fs::remove_dir_all(dir) {
@@ -213,7 +219,9 @@ mod tests {
         make();
         fs::write(own().unwrap().path().join("locked"), "initializing").unwrap();
         fs::remove_file(dir.join("file")).unwrap();
+        assert!(repository.is_unfinished(&dir));
         make();
+        assert!(!repository.is_unfinished(&dir));
         assert!(dir.join("file").exists());
         // Its directory is gone, and git still knows of it.
         fs::remove_dir_all(&dir).unwrap();

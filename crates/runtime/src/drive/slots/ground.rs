@@ -10,7 +10,7 @@ use autoloop_core::slot::{Review, Slot};
 
 use crate::drive::DriveError;
 use crate::drive::trees::{Plot, Trees, Work};
-use crate::git::{GitError, Stand, Tree, branch_name};
+use crate::git::{GitError, Offer, Stand, Tree, branch_name};
 use crate::project::{Loaded, Project};
 use crate::world::World;
 
@@ -126,9 +126,23 @@ impl Grounds {
         }
     }
 
-    /// Where the checkout of a slot stands; `None` where git does not say.
+    /// Where the checkout of a slot stands, on no branch that others move; `None` where git does not
+    /// say.
     pub(super) fn stand(&self, slot: &Slot, slot_dir: &Path) -> Option<Stand> {
-        self.tree(self.trees.as_ref().ok()?, slot, slot_dir).ok()?.stand().ok()
+        let tree = self.tree(self.trees.as_ref().ok()?, slot, slot_dir).ok()?;
+        if !slot.start.branch.is_empty() {
+            let Plot { branch, base, .. } = plot(slot, slot_dir);
+            tree.come_back(&Offer { branch, base, message: "" }).ok()?;
+        }
+        tree.stand().ok()
+    }
+
+    /// A file that an agent is told to use, that is in the project and not in the tree of its slot.
+    pub(super) fn left_behind<'a>(&self, slot: &Slot, args: &'a [String]) -> Option<&'a String> {
+        let tree = Path::new(&slot.start.tree);
+        let is_left =
+            |name: &&String| self.project.join(name).is_file() && !tree.join(name).exists();
+        args.iter().find(is_left).filter(|_| !slot.start.branch.is_empty())
     }
 
     /// Has it stand where it stood before, and says whether it stood elsewhere.

@@ -156,6 +156,7 @@ impl SlotDrive<'_> {
             ));
         }
         self.tell_notes(&finished);
+        self.tell_left_behind(slot, &order, &finished);
         self.tell(SlotProgress::Reviewed(slot, &record));
         Ok(Flow::Continue(()))
     }
@@ -172,6 +173,7 @@ impl SlotDrive<'_> {
         job.look_for = marker.unwrap_or_default().into_bytes();
         let finished = process::run(job, self.scene.world, self.scene.interrupts);
         self.tell_notes(&finished);
+        self.tell_left_behind(slot, order, &finished);
         Ok((finished.cause != Cause::Interrupt).then_some(finished))
     }
 
@@ -268,6 +270,18 @@ impl SlotDrive<'_> {
             priority: item.priority.number().to_string(),
             description: item.description,
             acceptance: item.acceptance,
+        }
+    }
+
+    /// Tells why an agent may have failed that was to find a file of the project in its tree.
+    fn tell_left_behind(&self, slot: &Slot, order: &Order<'_>, finished: &Finished) {
+        if finished.exit_code() != 0
+            && let Some(name) = self.grounds.left_behind(slot, &order.backend.args)
+        {
+            self.note(&format!(
+                "slot {}: {name} is in the project and not committed, so its agent did not find it; commit it, or name it by its whole path",
+                slot.start.slot
+            ));
         }
     }
 
