@@ -225,7 +225,7 @@ fn a_script_that_is_not_committed_is_told_of() {
     sandbox.write("autoloops.toml", settings.replace(&whole, "agent.sh"));
     git(&sandbox, &["rm", "-q", "--cached", "agent.sh"]);
     git(&sandbox, &["commit", "-q", "-m", "without the agent"]);
-    let told = "note: slot 1: agent.sh is in the project and not committed, so its agent did not find it; commit it, or name it by its whole path\n";
+    let told = "note: slot 1: agent.sh is in the project and not in the tree that its agent was started in; commit it, or name it by its whole path\n";
     let output = sandbox.run(&["slots", "--isolation", "worktree"]);
     assert_eq!(output.code, Some(1), "{output}");
     assert!(output.stderr.contains(told), "{output}");

@@ -84,6 +84,22 @@ fn a_merge_of_a_persons_own_is_left_alone() {
     assert!(outcomes.iter().any(|line| line.starts_with(told)), "{outcomes:?}");
 }
 
+/// Otherwise every item of the queue would be worked on, only to fail in the end.
+#[test]
+fn a_lock_in_the_project_is_named_and_the_run_goes_on_when_it_is_gone() {
+    let sandbox = meanwhile("touch .git/index.lock");
+    let output = sandbox.run(&RUN);
+    assert_eq!(output.code, Some(1), "{output}");
+    let told = "autoloop: git waits for [DIR]/.git/index.lock; if no other git is at work there, one was killed: remove the file and go on";
+    assert!(output.stderr.contains(told), "{output}");
+    assert_eq!(outcomes(&sandbox), [""; 0]);
+    fs::remove_file(sandbox.path(".git/index.lock")).unwrap();
+    let resumed = sandbox.run(&["slots", "--resume"]);
+    assert_eq!(resumed.code, Some(0), "{resumed}");
+    assert_eq!(sandbox.fields("slot.implement", "slot").len(), 2, "nothing is done twice");
+    assert_clean(&sandbox);
+}
+
 /// The harness was killed before the tree had its files, and then the item was lost.
 #[test]
 fn a_tree_that_was_made_in_part_is_nobodys_work() {

@@ -153,7 +153,7 @@ impl Trees {
     }
 
     /// That work could not be brought back, and why.
-    pub(super) fn failed(&self, work: &Work<'_>, error: &GitError) -> Result<Merge, GitError> {
+    fn failed(&self, work: &Work<'_>, error: &GitError) -> Result<Merge, GitError> {
         let branch = work.plot.branch;
         let commit = self.repository.tip(branch)?.unwrap_or_default();
         let failed = Merge::new(MergeOutcome::Failed, branch, &commit);

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::command::Git;
-use super::{GitError, Repository};
+use super::{GitError, Repository, guard};
 use crate::tail::tail;
 
 /// The branches of ours, which nobody moves but whoever works on them.
@@ -30,9 +30,11 @@ impl Repository {
             return Ok(());
         }
         let here = stands_for(&self.git, "HEAD")?;
-        for (own, branch) in strays {
-            let git = self.git.with("GIT_DIR", &own);
-            if here.as_ref() == Some(&branch)
+        for (own, _) in strays.into_iter().filter(|(_, branch)| here.as_ref() == Some(branch)) {
+            // Another process may be gathering what is in it, and takes it off by itself.
+            let lock = guard::lock(&own.join("autoloop.lock"), self.git.world())?;
+            let git = self.git.with("GIT_DIR", &own).holding(lock);
+            if stands_for(&git, "HEAD")? == here
                 && let Some(commit) = files_from(&git, &own)
             {
                 let words = ["update-ref", "--no-deref", "-m", "taken off", "HEAD", &commit];

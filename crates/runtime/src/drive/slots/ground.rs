@@ -175,16 +175,17 @@ impl Grounds {
         }
     }
 
-    /// Commits what a slot left and brings it back into the project, one slot at a time. Whatever git
-    /// cannot do ends this slot, and no other.
+    /// Commits what a slot left and brings it back into the project, one slot at a time.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot do it at the moment: the next slot would fare no better.
     pub(super) fn bring_back(&self, slot: &Slot, slot_dir: &Path) -> Result<SlotMerge, GitError> {
         let branch = &slot.start.branch;
         let message = message(slot);
         let work = work(slot, slot_dir, &message);
         let merge = match self.own(slot) {
-            Ok(Some(trees)) => {
-                trees.bring_back(&work).or_else(|error| trees.failed(&work, &error))?
-            }
+            Ok(Some(trees)) => trees.bring_back(&work)?,
             Ok(None) => Merge::new(MergeOutcome::Nothing, branch, ""),
             Err(why) => {
                 let failed = Merge::new(MergeOutcome::Failed, branch, "");

@@ -279,7 +279,7 @@ impl SlotDrive<'_> {
             && let Some(name) = self.grounds.left_behind(slot, &order.backend.args)
         {
             self.note(&format!(
-                "slot {}: {name} is in the project and not committed, so its agent did not find it; commit it, or name it by its whole path",
+                "slot {}: {name} is in the project and not in the tree that its agent was started in; commit it, or name it by its whole path",
                 slot.start.slot
             ));
         }
