@@ -16,6 +16,7 @@ mod name;
 #[cfg(test)]
 mod scene;
 mod status;
+mod stray;
 mod tree;
 mod worktree;
 
@@ -67,10 +68,11 @@ impl Repository {
         let mut next = || answers.next().unwrap_or_default();
         if said.code != 0 {
             let is = |told| said.err.contains(told);
-            return match (is("not a git repository"), is("must be run in a work tree")) {
-                (true, _) => Ok(None),
-                (_, true) => Err(GitError::Bare(next())),
-                _ => Err(said.failure()),
+            return match () {
+                () if is("not a git repository") => Ok(None),
+                () if is("must be run in a work tree") => Err(GitError::Bare(next())),
+                () if is("dubious ownership") => Err(GitError::Untrusted(dir.to_owned())),
+                () => Err(said.failure()),
             };
         }
         let (common, top, prefix, git_dir) = (next(), next(), next(), next());
@@ -112,6 +114,22 @@ impl Repository {
     /// When git cannot say.
     pub fn tip(&self, branch: &str) -> Result<Option<String>, GitError> {
         self.commit(&reference(branch))
+    }
+
+    /// The branches on which work is: the one that was made for it, and the one of what somebody did
+    /// that does not follow from it.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot say.
+    pub fn kept_on(&self, branch: &str) -> Result<Vec<String>, GitError> {
+        let mut kept = Vec::new();
+        for name in [branch.to_owned(), tree::beside(branch)] {
+            if self.tip(&name)?.is_some() {
+                kept.push(name);
+            }
+        }
+        Ok(kept)
     }
 
     /// A working tree of this repository.

@@ -10,6 +10,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use super::command::{Git, Said};
+use super::stray::moved_to;
 use super::tree::identified;
 use super::{GitError, Repository, guard, under_way};
 
@@ -66,6 +67,7 @@ impl Repository {
         }
         let note = Note(self.git_dir.join("autoloop-bringing"));
         self.finish_interrupted(&git, &note)?;
+        self.catch_up(&git, &self.git_dir)?;
         for _ in 0..ATTEMPTS {
             let Some(tip) = self.tip(offer.branch)? else { return Ok(Brought::Nothing) };
             if tip == offer.base {
@@ -74,6 +76,10 @@ impl Repository {
             let head = self.base()?;
             if self.contains(&head, &tip)? {
                 return Ok(Brought::Merged(head));
+            }
+            if !self.contains(&head, offer.base)? {
+                let (top, base) = (self.top().to_owned(), offer.base.to_owned());
+                return Err(GitError::Rewritten { top, base });
             }
             let merge = match merge(&git, &head, &tip, offer.message)? {
                 Ok(merge) => merge,
@@ -89,6 +95,21 @@ impl Repository {
             }
         }
         Err(GitError::Restless(self.top().to_owned()))
+    }
+
+    /// Has the files follow a branch that was moved from elsewhere, as by somebody who commits on it in
+    /// another working tree: otherwise they seem to undo that. Where a person's changes are in the way,
+    /// they stay as they are.
+    fn catch_up(&self, git: &Git, git_dir: &Path) -> Result<(), GitError> {
+        let head = self.base()?;
+        if let Some(logged) = moved_to(git, git_dir)
+            && logged != head
+            && self.commit(&logged)?.is_some()
+            && self.contains(&head, &logged)?
+        {
+            git.ask(["read-tree", "-m", "-u", &logged, &head])?;
+        }
+        Ok(())
     }
 
     /// Goes on with a merge that was being checked out when everything was killed, git as well.

@@ -36,7 +36,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 const KEPT: usize = 8 * 1024 * 1024;
 
 /// What holds whatever the settings say.
-const SETTINGS: [&str; 16] = [
+const SETTINGS: [&str; 17] = [
     "advice.mergeConflict=false",
     "branch.autoSetupMerge=false",
     "color.ui=false",
@@ -45,6 +45,7 @@ const SETTINGS: [&str; 16] = [
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "core.quotePath=false",
+    "core.safecrlf=false",
     "diff.suppressBlankEmpty=false",
     "gc.auto=0",
     "log.showSignature=false",

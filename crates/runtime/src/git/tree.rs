@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::command::{Git, Said};
 use super::status::{Status, literal};
-use super::{GitError, checkout, contains, guard, reference, under_way};
+use super::stray::{files_from, stands_for};
+use super::{GitError, Offer, checkout, contains, guard, reference, under_way};
 
 /// Who commits where nobody said.
 const NOBODY: (&str, &str) = ("autoloop", "autoloop@localhost");
@@ -27,6 +28,13 @@ pub struct Stand {
     /// The branch, by its whole name.
     branch: Option<String>,
     commit: String,
+}
+
+/// Whether a checkout stands at another commit than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moved {
+    Nowhere,
+    Elsewhere,
 }
 
 /// What came of a tree.
@@ -74,9 +82,7 @@ impl Tree {
     ///
     /// When there is no commit.
     pub fn stand(&self) -> Result<Stand, GitError> {
-        let branch = self.git.ask(["symbolic-ref", "--quiet", "HEAD"])?;
-        let branch = (branch.code == 0).then(|| branch.line());
-        Ok(Stand { branch, commit: self.head()? })
+        Ok(Stand { branch: stands_for(&self.git, "HEAD")?, commit: self.head()? })
     }
 
     /// Has it stand where it stood. No file is touched, and the index is as in that commit.
@@ -138,22 +144,22 @@ impl Tree {
 
     /// Commits what is left in a tree that nobody works in any more, and moves its branch on to it,
     /// wherever somebody went in the tree. Work that does not follow from the branch has another branch
-    /// in the end, and is told as unfinished. Locks that a killed git left are removed.
+    /// in the end, and is told as unfinished. Locks that a killed git left are removed. No other branch
+    /// moves, and none that moved meanwhile is undone.
     ///
     /// # Errors
     ///
     /// When something cannot be committed. Nothing is lost then, and the tree has it.
-    pub fn gather(
-        &self,
-        branch: &str,
-        message: &str,
-        except: &[&Path],
-    ) -> Result<Gathered, GitError> {
+    pub fn gather(&self, offer: &Offer<'_>, except: &[&Path]) -> Result<Gathered, GitError> {
+        let Offer { branch, message, .. } = *offer;
         let tree = self.alone()?;
         let git = &tree.git;
-        let status = Status::of(git, except)?;
+        let mut status = Status::of(git, except)?;
         let unfinished = under_way(&tree.git_dir).or(status.unmerged.then_some("a merge"));
-        let tip = tree.take_off(branch, status.head.as_deref())?;
+        if tree.take_off(offer, status.head.as_deref())? == Moved::Elsewhere {
+            status = Status::of(git, except)?;
+        }
+        let tip = tree.own_branch(branch, status.head.as_deref())?;
         let committed = tree.commit_seen(&status, message, except)?;
         let head = committed.or(status.head).map_or_else(|| tree.head(), Ok)?;
         let set = |name: &str| move_reference(git, &reference(name), &head);
@@ -172,7 +178,7 @@ impl Tree {
         if contains(git, &tip, &head)? {
             return Ok(gathered(tip));
         }
-        let beside = format!("{branch}-beside");
+        let beside = beside(branch);
         set(&beside)?;
         let unfinished = Some(format!("work beside its branch (kept on {beside})"));
         Ok(Gathered { tip, unfinished })
@@ -272,17 +278,21 @@ impl Tree {
         done
     }
 
-    /// Takes a tree that nobody works in any more off whatever branch it is on, and its own branch off
-    /// whatever that is a name for, so that neither moves with the branch of the project. A tree
-    /// on that would seem to undo whatever is brought back.
+    /// Takes a tree that nobody works in at the moment off a branch that is not its own, which others may
+    /// move.
     ///
     /// # Errors
     ///
     /// When git cannot do it.
-    pub fn detach(&self, branch: &str) -> Result<(), GitError> {
-        let tree = self.alone()?;
-        let head = tree.git.ask(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])?;
-        tree.take_off(branch, (head.code == 0).then(|| head.line()).as_deref()).map(drop)
+    pub fn come_back(&self, offer: &Offer<'_>) -> Result<(), GitError> {
+        match stands_for(&self.git, "HEAD")? {
+            Some(branch) if branch != reference(offer.branch) => {
+                let tree = self.alone()?;
+                tree.take_off(offer, tree.born()?.as_deref())?;
+                tree.own_branch(offer.branch, tree.born()?.as_deref()).map(drop)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The tree, of which we are sure that no other git works in it: one that we started before we were
@@ -294,11 +304,27 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Says where the branch stands. One without commits stays, which is nobody else's.
-    fn take_off(&self, branch: &str, head: Option<&str>) -> Result<Option<String>, GitError> {
-        if let Some(head) = head.filter(|head| !checkout::is_detached(&self.git_dir, head)) {
-            move_reference(&self.git, "HEAD", head)?;
+    /// Takes the tree off whatever branch it is on. One that is not its own may have been moved from
+    /// elsewhere, as that of the project is whenever work is brought back: then the files are those of
+    /// an earlier commit, and seem to undo what came since. A branch without commits stays, which is
+    /// nobody else's.
+    fn take_off(&self, offer: &Offer<'_>, head: Option<&str>) -> Result<Moved, GitError> {
+        if head.is_some_and(|head| checkout::is_detached(&self.git_dir, head)) {
+            return Ok(Moved::Nowhere);
         }
+        let Some(branch) = stands_for(&self.git, "HEAD")? else { return Ok(Moved::Nowhere) };
+        let commit = match (branch == reference(offer.branch), head) {
+            (true, Some(head)) => head.to_owned(),
+            (false, None) => return Ok(Moved::Nowhere),
+            _ => self.files_from(offer.base),
+        };
+        move_reference(&self.git, "HEAD", &commit)?;
+        Ok(if head == Some(&*commit) { Moved::Nowhere } else { Moved::Elsewhere })
+    }
+
+    /// Where the tree's own branch stands. One that is a name for another branch becomes one for what is
+    /// checked out.
+    fn own_branch(&self, branch: &str, head: Option<&str>) -> Result<Option<String>, GitError> {
         let name = reference(branch);
         let format = "--format=%(refname)%00%(objectname)%00%(symref)";
         let said = self.git.run(["for-each-ref", format, &name])?.line();
@@ -308,10 +334,25 @@ impl Tree {
         else {
             return Ok(None);
         };
-        if !stands_for.is_empty() {
-            move_reference(&self.git, &name, tip)?;
-        }
-        Ok(Some(tip.to_owned()))
+        let Some(head) = head.filter(|_| !stands_for.is_empty()) else {
+            return Ok(Some(tip.to_owned()));
+        };
+        move_reference(&self.git, &name, head)?;
+        Ok(Some(head.to_owned()))
+    }
+
+    /// The commit that its files come from; where git does not say, the one that it began with, which
+    /// is none too late.
+    fn files_from(&self, base: &str) -> String {
+        let known = files_from(&self.git, &self.git_dir);
+        let is_there = |commit: &String| contains(&self.git, commit, commit).unwrap_or(false);
+        known.filter(is_there).unwrap_or_else(|| base.to_owned())
+    }
+
+    /// The commit that is checked out, if there is one.
+    fn born(&self) -> Result<Option<String>, GitError> {
+        let said = self.git.ask(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])?;
+        Ok((said.code == 0).then(|| said.line()))
     }
 
     /// Removes what a git left that was killed: nobody else works in the tree.
@@ -329,6 +370,11 @@ impl Tree {
     }
 }
 
+/// The branch of work that does not follow from a branch.
+pub(super) fn beside(branch: &str) -> String {
+    format!("{branch}-beside")
+}
+
 /// Has a name stand for a commit: the name itself, and not what it may stand for by now.
 fn move_reference(git: &Git, name: &str, commit: &str) -> Result<(), GitError> {
     git.run(["update-ref", "--no-deref", "-m", "gathered", name, commit]).map(drop)
@@ -339,7 +385,9 @@ fn shown(git: &Git, base: &str, except: &[&Path]) -> Result<Said, GitError> {
         ["--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/"];
     let words = ["diff", "--cached", "--patch-with-stat", "--submodule=short"].into_iter();
     let words = words.chain(plain).chain([base, "--", ":/"]).map(Into::into);
-    git.run(words.chain(except.iter().map(|path| literal(":(exclude,top,literal)", path))))
+    let except = except.iter().map(|path| literal(":(exclude,top,literal)", path));
+    // Whoever made the changes has no say in which of them are shown.
+    git.with("GIT_ATTR_SOURCE", base).run(words.chain(except))
 }
 
 /// Git with somebody who commits: the person, or us where git does not know the person.

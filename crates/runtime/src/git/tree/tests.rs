@@ -9,6 +9,10 @@ fn tree(scene: &Scene) -> (Repository, Tree, String) {
     (repository, tree, base)
 }
 
+fn offer(base: &str) -> Offer<'_> {
+    Offer { branch: "autoloop/x", base, message: "left" }
+}
+
 #[test]
 fn what_is_left_becomes_one_commit() {
     let scene = Scene::new();
@@ -27,7 +31,7 @@ fn what_is_left_becomes_one_commit() {
 #[test]
 fn a_failing_hook_a_missing_name_and_a_stale_lock_stop_nobody() {
     let scene = Scene::new();
-    let (_, tree, _) = tree(&scene);
+    let (_, tree, base) = tree(&scene);
     scene.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n");
     scene.git(&["config", "core.hooksPath", &format!("{}/.git/hooks", scene.top.display())]);
     let made_executable = std::process::Command::new("chmod")
@@ -39,7 +43,7 @@ fn a_failing_hook_a_missing_name_and_a_stale_lock_stop_nobody() {
     scene.git(&["config", "user.name", ""]);
     scene.write("state/tree/new", "x");
     fs::write(tree.git_dir.join("index.lock"), "").unwrap();
-    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    let gathered = tree.gather(&offer(&base), &[]).unwrap();
     assert_eq!(gathered.unfinished, None);
     assert_eq!(scene.git(&["log", "-1", "--format=%s %an", &gathered.tip]), "left autoloop");
 }
@@ -49,7 +53,7 @@ fn work_is_found_wherever_somebody_went() {
     let scene = Scene::new();
     let (repository, tree, base) = tree(&scene);
     let git = |args: &[&str]| scene.git_in(tree.dir(), args);
-    let gather = || tree.gather("autoloop/x", "left", &[]).unwrap();
+    let gather = || tree.gather(&offer(&base), &[]).unwrap();
     let subjects = |name: &str| scene.git(&["log", "--format=%s", name]);
     // On to another branch: the one of the tree goes along.
     git(&["checkout", "-q", "-b", "elsewhere"]);
@@ -100,7 +104,7 @@ fn an_unfinished_merge_is_told_and_kept() {
         .current_dir(tree.dir())
         .output();
     assert!(!merging.unwrap().status.success());
-    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    let gathered = tree.gather(&offer(&base), &[]).unwrap();
     assert_eq!(gathered.unfinished.as_deref(), Some("a merge"));
     assert!(scene.git(&["show", &format!("{}:file", gathered.tip)]).contains("<<<<<<<"));
 }
@@ -118,7 +122,7 @@ fn repositories_in_a_tree_are_no_part_of_it() {
     scene.git_in(&full, &["add", "-A"]);
     let who = ["-c", "user.name=a", "-c", "user.email=b"];
     scene.git_in(&full, &[&who[..], &["commit", "-q", "-m", "f"]].concat());
-    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    let gathered = tree.gather(&offer(&base), &[]).unwrap();
     let names = scene.git(&["diff", "--name-only", &base, &gathered.tip]);
     assert_eq!(names, "deep/beside\nnew");
     let left = tree.left_over(&[]).unwrap();
@@ -211,7 +215,7 @@ fn a_setting_leads_nobody_to_another_tree() {
     let tree = repository.tree(tree.dir()).unwrap();
     let diff = tree.diff(&base, 100_000, &[]).unwrap();
     assert!(diff.contains("+++ b/new") && !diff.contains("secret"), "{diff}");
-    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    let gathered = tree.gather(&offer(&base), &[]).unwrap();
     assert_eq!(scene.git(&["ls-tree", "--name-only", &gathered.tip]), ".gitignore\nfile\nnew");
 }
 
@@ -278,14 +282,14 @@ fn the_branch_of_the_project_does_not_move_with_a_tree() {
     let git = |args: &[&str]| scene.git_in(tree.dir(), args);
     git(&["checkout", "-q", "--ignore-other-worktrees", "main"]);
     scene.write("state/tree/first", "1");
-    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    let gathered = tree.gather(&offer(&base), &[]).unwrap();
     assert_eq!(repository.tip("autoloop/x").unwrap(), Some(gathered.tip));
     assert_eq!(scene.git(&["rev-parse", "main"]), base);
     // Its own branch is a name for that of the project.
     git(&["symbolic-ref", "HEAD", "refs/heads/autoloop/x"]);
     git(&["symbolic-ref", "refs/heads/autoloop/x", "refs/heads/main"]);
     scene.write("state/tree/second", "2");
-    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    let gathered = tree.gather(&offer(&base), &[]).unwrap();
     assert_eq!(repository.tip("autoloop/x").unwrap(), Some(gathered.tip));
     assert_eq!(scene.git(&["rev-parse", "main"]), base);
     git(&["symbolic-ref", "refs/heads/autoloop/x", "refs/heads/main"]);
@@ -325,7 +329,7 @@ fn what_a_sparse_checkout_leaves_out_can_be_written() {
     let (_, tree, base) = tree(&scene);
     assert!(!tree.dir().join("out").exists());
     scene.write("state/tree/in/new", "i").write("state/tree/out/new", "o");
-    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    let gathered = tree.gather(&offer(&base), &[]).unwrap();
     assert_eq!(
         scene.git(&["diff", "--name-status", &base, &gathered.tip]),
         "A\tin/new\nA\tout/new"
