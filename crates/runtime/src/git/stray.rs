@@ -31,8 +31,11 @@ impl Repository {
         }
         let here = stands_for(&self.git, "HEAD")?;
         for (own, _) in strays.into_iter().filter(|(_, branch)| here.as_ref() == Some(branch)) {
-            // Another process may be gathering what is in it, and takes it off by itself.
-            let lock = guard::lock(&own.join("autoloop.lock"), self.git.world())?;
+            // Another process may be gathering what is in it, and takes it off by itself, or has just
+            // taken it away.
+            let Ok(lock) = guard::lock(&own.join("autoloop.lock"), self.git.world()) else {
+                continue;
+            };
             let git = self.git.with("GIT_DIR", &own).holding(lock);
             if stands_for(&git, "HEAD")? == here
                 && let Some(commit) = files_from(&git, &own)
