@@ -110,7 +110,8 @@ impl Session {
                     Wish::Leave => {
                         drop(self.screen);
                         if self.view.role == Role::Beside {
-                            writeln!(io::stderr(), "{CLOSED}")?;
+                            // The work goes on whether or not that can be said.
+                            let _ = writeln!(io::stderr(), "{CLOSED}");
                         }
                         return Ok(());
                     }

@@ -1,7 +1,8 @@
 //! Directories that a process sees and cannot change.
 //!
 //! A directory is mounted onto itself, for reading only, in a mount namespace of the process's own. What
-//! is mounted over a part of it afterwards is not held by that.
+//! is mounted over a part of it afterwards is not held by that, and neither are other file systems that
+//! were mounted beneath it before.
 
 use std::io;
 use std::path::Path;

@@ -6,8 +6,8 @@ use autoloop_core::prompt::slot::CAP;
 use crate::drive::iteration::said;
 use crate::world::{Ending, Finished};
 
-/// The output, shortened. Reviewers are shown it as it is, so the line that
-/// says how much is missing has to have room among the characters that they are shown.
+/// The output, shortened. Reviewers are shown it as it is, so the line that says how much is missing has
+/// to have room among the characters that they are shown.
 pub(super) fn recorded(finished: &Finished) -> String {
     const LINE: usize = 60;
     let output = match (&finished.ending, &finished.answer) {
