@@ -14,7 +14,7 @@ mod screen;
 pub(crate) mod text;
 mod view;
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use self::draw::{Ink, Output, Picture, draw};
 use self::feed::{Feed, Standing};
 use self::input::{Keyboard, Pressed};
 use self::screen::Screen;
-use self::view::{Pane, Role, View, Wish};
+use self::view::{CLOSED, Pane, Role, View, Wish};
 use crate::failure::Failure;
 
 /// How often the journal and the outputs are looked at, and so how often something new is drawn. Keys
@@ -107,7 +107,13 @@ impl Session {
             for key in keys {
                 match self.view.press(key) {
                     Wish::Stay => {}
-                    Wish::Leave => return Ok(()),
+                    Wish::Leave => {
+                        drop(self.screen);
+                        if self.view.role == Role::Beside {
+                            writeln!(io::stderr(), "{CLOSED}")?;
+                        }
+                        return Ok(());
+                    }
                     Wish::Stop => {
                         drop(self.screen);
                         signal_hook::low_level::raise(SIGINT)?;
@@ -135,10 +141,10 @@ impl Session {
         let rows = &self.feed.board().rows;
         self.view.picked = self.view.picked.min(rows.len().saturating_sub(1));
         let path = match self.view.pane {
-            Pane::Output { .. } => {
+            Pane::Board | Pane::Output { .. } => {
                 rows.get(self.view.picked).and_then(|row| self.feed.output_path(row))
             }
-            Pane::Board | Pane::Help => None,
+            Pane::Help => None,
         };
         let output = path.as_deref().map(|path| self.feed.output(path));
         let path = path.unwrap_or_default().display().to_string();

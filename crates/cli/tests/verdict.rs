@@ -30,6 +30,7 @@ fn each_verdict_has_its_exit_code() {
     --- stdout
     {"verdict": "pass", "followUpPrompt": "LGTM", "reason": null}
     "#);
+    assert_eq!(verdict(PASS, &["-"]).code, Some(0));
     assert_snapshot!(verdict(r#"{"verdict":"drift","followUpPrompt":"say \"hi\"\n"}"#, &[]), @r#"
     exit 1
     --- stdout

@@ -77,6 +77,8 @@ pub struct Turn {
     pub timed_out: bool,
     /// How long it took.
     pub elapsed_ms: u64,
+    /// Why it failed, where more is known than its status.
+    pub reason: String,
     /// What it printed, shortened; empty once the slot is over.
     pub output: String,
 }
@@ -85,6 +87,15 @@ impl Turn {
     /// Whether what it did counts.
     pub fn is_well(&self) -> bool {
         self.exit_code == 0 && !self.timed_out
+    }
+
+    /// Why it does not count, in a sentence about `who`.
+    pub fn failure(&self, who: &str) -> String {
+        match (self.timed_out, self.reason.as_str()) {
+            (true, _) => format!("the {who} took too long"),
+            (false, "") => format!("the {who} exited with {}", self.exit_code),
+            (false, why) => format!("the {who} failed: {why}"),
+        }
     }
 }
 
@@ -300,6 +311,7 @@ impl Fields<'_, '_> {
                 .unwrap_or(-1),
             timed_out: self.is_true("timed_out"),
             elapsed_ms: self.number("elapsed_ms"),
+            reason: self.text("reason"),
             output: self.text("output"),
         }
     }

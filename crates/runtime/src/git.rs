@@ -8,12 +8,14 @@
 //! done in part is done anew, and a commit goes away only when it is reachable from elsewhere.
 
 mod bring;
+mod checkout;
 mod command;
 mod error;
 mod guard;
 mod name;
 #[cfg(test)]
 mod scene;
+mod status;
 mod tree;
 mod worktree;
 
@@ -39,6 +41,8 @@ pub struct Repository {
     top: PathBuf,
     common: PathBuf,
     prefix: PathBuf,
+    /// The directory of git that belongs to this working tree.
+    git_dir: PathBuf,
 }
 
 impl Repository {
@@ -56,7 +60,8 @@ impl Repository {
             return Err(GitError::TooOld(version.to_owned()));
         }
         let questions = ["--path-format=absolute", "--git-common-dir", "--show-toplevel"];
-        let said = git.ask(["rev-parse"].iter().chain(&questions).chain(&["--show-prefix"]))?;
+        let about_here = ["--show-prefix", "--absolute-git-dir"];
+        let said = git.ask(["rev-parse"].iter().chain(&questions).chain(&about_here))?;
         let answers = said.out.text();
         let mut answers = answers.split('\n').map(PathBuf::from);
         let mut next = || answers.next().unwrap_or_default();
@@ -68,12 +73,12 @@ impl Repository {
                 _ => Err(said.failure()),
             };
         }
-        let (common, top, prefix) = (next(), next(), next());
+        let (common, top, prefix, git_dir) = (next(), next(), next(), next());
         // A setting can name another working tree, which is not to be touched for this one.
         if !dir.canonicalize().is_ok_and(|dir| dir.starts_with(&top)) {
             return Err(GitError::Elsewhere { dir: dir.to_owned(), top });
         }
-        Ok(Some(Repository { git: git.at(&top), top, common, prefix }))
+        Ok(Some(Repository { git: git.at(&top), top, common, prefix, git_dir }))
     }
 
     /// The top of the working tree that the directory is in.
@@ -117,7 +122,7 @@ impl Repository {
     /// that says to be another working tree of this one: whoever worked in it can have written so.
     pub fn tree(&self, dir: &Path) -> Result<Tree, GitError> {
         let known = match dir == self.top {
-            true => self.git.run(["rev-parse", "--absolute-git-dir"])?.line().into(),
+            true => self.git_dir.clone(),
             false => self.registration(dir).ok_or_else(|| GitError::NotATree(dir.to_owned()))?,
         };
         Tree::at(&self.git, dir, (&known, &self.common))
@@ -137,6 +142,9 @@ impl Repository {
 }
 
 fn contains(git: &Git, later: &str, earlier: &str) -> Result<bool, GitError> {
+    if later == earlier {
+        return Ok(true);
+    }
     let said = git.ask(["merge-base", "--is-ancestor", earlier, later])?;
     match said.code {
         0 => Ok(true),

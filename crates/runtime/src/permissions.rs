@@ -26,6 +26,8 @@ mod report;
 mod restore;
 mod sandbox;
 mod scratch;
+#[cfg(target_os = "linux")]
+mod seal;
 mod settings;
 mod snapshot;
 mod traces;

@@ -8,6 +8,8 @@ mod beads;
 mod builtin;
 mod error;
 
+use std::collections::BTreeSet;
+
 use autoloop_core::queue::{Claim, Item, Progress};
 
 pub use beads::{Beads, BeadsError, BeadsSettings};
@@ -18,7 +20,16 @@ pub use error::QueueError;
 pub trait Queue: Send + Sync {
     /// Takes the next item there is for an actor; `None` when there is none to be had now. Every
     /// worker needs an actor name of its own.
-    fn claim_next(&self, actor: &str) -> Result<Option<Claimed>, QueueError>;
+    fn claim_next(&self, actor: &str) -> Result<Option<Claimed>, QueueError> {
+        self.claim_next_but(actor, &BTreeSet::new())
+    }
+
+    /// Takes the next one that is not among these.
+    fn claim_next_but(
+        &self,
+        actor: &str,
+        these: &BTreeSet<String>,
+    ) -> Result<Option<Claimed>, QueueError>;
 
     /// Takes this one. An actor that has it already gets it again, under a new number: that is how a
     /// worker goes on after it was killed, and what tells the late word of its dead self apart.

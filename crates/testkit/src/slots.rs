@@ -99,8 +99,17 @@ pub fn story(sandbox: &Sandbox) -> String {
             let iteration = head.split(' ').rfind(|word| !word.is_empty()).unwrap_or("-");
             format!("{iteration} {rest}")
         })?;
-        let hidden =
-            ["elapsed_ms", "actor", "base", "commit", "tree", "branch", "source", "stop_marker"];
+        let hidden = [
+            "elapsed_ms",
+            "actor",
+            "base",
+            "commit",
+            "tree",
+            "branch",
+            "source",
+            "stop_marker",
+            "enforcement",
+        ];
         let shown = |word: &&str| {
             !hidden.iter().any(|name| {
                 word.strip_prefix(name).is_some_and(|rest| rest.starts_with('=') && rest != "=true")

@@ -12,10 +12,12 @@ use ratatui::style::{Color, Modifier, Style};
 
 use super::feed::Standing;
 use super::text::tame;
-use super::view::{Pane, Room, View};
+use super::view::{Pane, Role, Room, View};
 
 /// Below this nothing can be shown but a word.
 const SMALLEST: (u16, u16) = (20, 4);
+/// What can be pressed where all rows are shown.
+const BOARD_KEYS: &str = "q quit  j/k pick  Enter output  ? keys";
 /// From this height on there is room for more than rows.
 const ROOMY: u16 = 6;
 
@@ -59,16 +61,23 @@ impl Ink {
     }
 }
 
-const HELP: [&str; 8] = [
-    "up, down, j, k  pick a row, scroll",
-    "PgUp, PgDn      a page at a time",
-    "g, G            the first, the last",
-    "Enter, right    the output of a row",
-    "q, Esc, left    back, or quit",
-    "Ctrl-C          quit",
-    "Ctrl-Z          to the shell, for now",
-    "Ctrl-L          draw all of it anew",
-];
+/// The keys. What the two say that leave depends on whose the work is.
+fn help(role: Role) -> [&'static str; 8] {
+    let (leave, interrupt) = match role {
+        Role::Watcher => ("q, Esc, left    back, or quit", "Ctrl-C          quit"),
+        Role::Beside => ("q, Esc, left    back, or close this", "Ctrl-C          stop the work"),
+    };
+    [
+        "up, down, j, k  pick a row, scroll",
+        "PgUp, PgDn      a page at a time",
+        "g, G            the first, the last",
+        "Enter, right    the output of a row",
+        leave,
+        interrupt,
+        "Ctrl-Z          to the shell, for now",
+        "Ctrl-L          draw all of it anew",
+    ]
+}
 
 /// Draws a picture, and says how much there was to see.
 pub(super) fn draw(picture: &Picture<'_>, view: &View, ink: Ink, buffer: &mut Buffer) -> Room {
@@ -82,9 +91,13 @@ pub(super) fn draw(picture: &Picture<'_>, view: &View, ink: Ink, buffer: &mut Bu
     let body = Rect { y: 1, height: area.height - 2, ..area };
     header(picture, ink, buffer);
     match view.pane {
-        Pane::Board => room.height = rows::draw(picture, (view.picked, ink), body, buffer),
+        Pane::Board => {
+            let below;
+            (room.height, below) = rows::draw(picture, (view.picked, ink), body, buffer);
+            output::peek(picture, view.picked, below, buffer);
+        }
         Pane::Help => {
-            for (line, y) in HELP.iter().zip(body.y + 1..body.bottom()) {
+            for (line, y) in help(view.role).iter().zip(body.y + 1..body.bottom()) {
                 put(buffer, y, &format!(" {line}"), Style::new());
             }
         }
@@ -92,7 +105,7 @@ pub(super) fn draw(picture: &Picture<'_>, view: &View, ink: Ink, buffer: &mut Bu
             (room.lines, room.height) = output::draw(picture, (view.picked, top), body, buffer);
         }
     }
-    footer(view, ink, buffer);
+    footer(view, room, ink, buffer);
     room
 }
 
@@ -123,14 +136,19 @@ fn state(picture: &Picture<'_>) -> (String, Color) {
     }
 }
 
-fn footer(view: &View, ink: Ink, buffer: &mut Buffer) {
+fn footer(view: &View, room: Room, ink: Ink, buffer: &mut Buffer) {
     let y = buffer.area.bottom() - 1;
     if let Some(notice) = view.notice {
         put(buffer, y, notice, ink.coloured(Color::Yellow).add_modifier(Modifier::BOLD));
         return;
     }
     let keys = match view.pane {
-        Pane::Board => "q quit  j/k pick  Enter output  ? keys",
+        Pane::Board if room.rows > room.height => {
+            let last = (view.picked + 1).max(room.height);
+            let first = last - room.height + 1;
+            &format!("{BOARD_KEYS}  {first}-{last} of {}", room.rows)
+        }
+        Pane::Board => BOARD_KEYS,
         Pane::Help => "any key goes back",
         Pane::Output { top: None } => "q back  j/k scroll  (at the end)",
         Pane::Output { top: Some(_) } => "q back  j/k scroll  G to the end",

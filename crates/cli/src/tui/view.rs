@@ -14,6 +14,10 @@ pub(crate) enum Role {
 /// What is said to a person who closes the view beside the work.
 pub(super) const GOES_ON: &str = "the work goes on; Ctrl-C stops it; q again closes this view";
 
+/// What is said when it is closed.
+pub(super) const CLOSED: &str =
+    "the work goes on; `autoloop watch` shows it again, Ctrl-C stops it";
+
 /// What a person looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pane {
@@ -57,7 +61,7 @@ pub(super) struct Room {
 /// The state of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct View {
-    role: Role,
+    pub(super) role: Role,
     pub(super) pane: Pane,
     /// What the keys were asked for in, and what they go back to.
     behind: Pane,

@@ -91,7 +91,7 @@ impl Ending {
         let failed = event["is_error"] == true || !matches!(text(event, "subtype"), "success" | "");
         match failed {
             true => Ending { text: None, outcome: Ending::failure(event) },
-            false => Ending { text: Some(answer(event)), outcome: Ending::success(event) },
+            false => Ending { text: answer(event), outcome: Ending::success(event) },
         }
     }
 
@@ -120,11 +120,14 @@ impl Ending {
     }
 }
 
-/// The answer in a result: its text or, where it was asked for an object, that object.
-fn answer(event: &Value) -> String {
-    match (text(event, "result"), &event["structured_output"]) {
-        ("", object @ Value::Object(_)) => object.to_string(),
-        (text, _) => text.to_owned(),
+/// The answer in a result: its text or, where it was asked for an object, that object. A result that
+/// names neither leaves it at what was spoken last.
+fn answer(event: &Value) -> Option<String> {
+    match (&event["result"], &event["structured_output"]) {
+        (Value::String(text), _) if !text.is_empty() => Some(text.clone()),
+        (_, object @ Value::Object(_)) => Some(object.to_string()),
+        (Value::Null, _) => None,
+        _ => Some(String::new()),
     }
 }
 

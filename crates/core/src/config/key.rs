@@ -228,9 +228,17 @@ keys! {
 const RUN_ID_FORMATS: &[&str] = &["human", "compact", "counter"];
 
 impl Key {
-    /// The key with this name.
+    /// The key with this name. Those of slots that are written in one word with capitals may stand
+    /// outside of their table, and may be written in it like all other keys, with underscores.
     pub fn named(name: &str) -> Option<Key> {
-        Key::ALL.iter().copied().find(|key| key.name() == name)
+        let exact = |name: &str| Key::ALL.iter().copied().find(|key| key.name() == name);
+        exact(name).or_else(|| {
+            let in_capitals = match name.strip_prefix("slots.") {
+                Some(name) => capitals(name),
+                None => name.to_owned(),
+            };
+            exact(&format!("slots.{in_capitals}")).filter(|key| key.name().contains(is_capital))
+        })
     }
 
     /// The table that it stands in, as in `backend`.
@@ -247,6 +255,22 @@ impl Key {
     pub(crate) fn run_id_format(word: &str) -> Option<RunIdFormat> {
         word.parse().ok()
     }
+}
+
+fn is_capital(letter: char) -> bool {
+    letter.is_ascii_uppercase()
+}
+
+/// `like_this` as `likeThis`.
+fn capitals(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |mut name, word| {
+        let (first, rest) = word.split_at_checked(1).unwrap_or_default();
+        name.push_str(&first.to_ascii_uppercase());
+        name.push_str(rest);
+        name
+    })
 }
 
 impl std::fmt::Display for Key {
@@ -275,6 +299,18 @@ mod tests {
         assert_eq!(Key::BackendArgs.table(), "backend");
         assert!(Key::SlotsReviewerArgs.is_in("slots.reviewer"));
         assert!(!Key::SlotsReviewerArgs.is_in("slots.review"));
+    }
+
+    #[test]
+    fn keys_of_slots_have_more_than_one_spelling() {
+        for name in ["slots.reviewEnabled", "slots.review_enabled", "reviewEnabled"] {
+            assert_eq!(Key::named(name), Some(Key::SlotsReviewEnabled), "{name}");
+        }
+        assert_eq!(Key::named("reviewerPromptPath"), Some(Key::SlotsReviewerPrompt));
+        assert_eq!(Key::named("slots.review_max_fix_attempts"), Some(Key::SlotsMaxFixAttempts));
+        for name in ["review_enabled", "iterations", "slots.Source", "slots._", "slots.é_ü", ""] {
+            assert_eq!(Key::named(name), None, "{name}");
+        }
     }
 
     #[test]

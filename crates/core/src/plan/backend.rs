@@ -200,7 +200,8 @@ impl BackendPlan {
             (BackendKind::Replay, _) => Stream::Plain,
             (_, Some(output)) => output,
             (BackendKind::Pi, None) => Stream::Pi,
-            (BackendKind::Command | BackendKind::Script, None) => Stream::Plain,
+            (BackendKind::Command, None) => stream_by_words(&self.command, &self.args),
+            (BackendKind::Script, None) => Stream::Plain,
         }
     }
 }
@@ -214,6 +215,21 @@ fn kind_by_name(command: &str) -> BackendKind {
     match Path::new(command).file_name().and_then(|name| name.to_str()) {
         Some("pi") => BackendKind::Pi,
         _ => BackendKind::Command,
+    }
+}
+
+/// What a command prints when nobody says it: a known client may have been asked for its stream.
+fn stream_by_words(command: &str, args: &[String]) -> Stream {
+    let has = |word: &str| args.iter().any(|arg| arg == word);
+    let prints = |format: &str| {
+        let joined = format!("--output-format={format}");
+        let pair = ["--output-format", format];
+        has(&joined) || args.windows(2).any(|words| words == pair)
+    };
+    match Path::new(command).file_name().and_then(|name| name.to_str()) {
+        Some("claude") if prints("stream-json") || prints("json") => Stream::Claude,
+        Some("codex") if has("exec") && has("--json") => Stream::Codex,
+        _ => Stream::Plain,
     }
 }
 
@@ -332,6 +348,13 @@ mod tests {
             ("backend.command = 'pi'", Stream::Pi),
             ("backend = { command = 'pi', output = 'plain' }", Stream::Plain),
             ("backend.output = 'claude'", Stream::Claude),
+            ("backend.args = ['-p', '--output-format', 'stream-json']", Stream::Claude),
+            ("backend.args = ['-p', '--output-format=json']", Stream::Claude),
+            ("backend.args = ['-p', '--output-format', 'text', 'json']", Stream::Plain),
+            ("backend = { args = ['--output-format=json'], output = 'plain' }", Stream::Plain),
+            ("backend = { command = '/x/codex', args = ['exec', '--json', '-'] }", Stream::Codex),
+            ("backend = { command = 'codex', args = ['exec', '-'] }", Stream::Plain),
+            ("backend = { command = 'sh', args = ['exec', '--json'] }", Stream::Plain),
             ("backend = { command = 'a.toml', kind = 'script', output = 'codex' }", Stream::Codex),
             ("backend = { command = 'j', kind = 'replay', output = 'codex' }", Stream::Plain),
         ] {

@@ -5,6 +5,7 @@
 //! a run under way and one of last year look the same.
 
 mod chain;
+mod items;
 mod row;
 mod save;
 mod slots;
@@ -15,6 +16,7 @@ pub use row::{Outcome, Phase, Row};
 pub use save::Boards;
 
 use crate::record::{ChainStart, Glance, LoopStart, SlotRunStart};
+use items::Items;
 
 /// The most rows of one board. A journal can claim anything; a person can watch so many.
 const ROWS: usize = 1_000;
@@ -54,7 +56,7 @@ pub struct Progress {
     pub done: u64,
     /// How many there may be; 0 where nobody says.
     pub of: u64,
-    /// Items that slots took.
+    /// Items that slots took; one that was taken twice counts once, by its last slot.
     pub taken: u64,
     /// Items that passed.
     pub passed: u64,
@@ -77,6 +79,8 @@ pub struct Board {
     pub rows: Vec<Row>,
     /// How far it is.
     pub progress: Progress,
+    /// The items that slots took.
+    items: Items,
     /// Where slots take items from; empty for anything else.
     pub source: String,
     /// How often slots may fix an item.

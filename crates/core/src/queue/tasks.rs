@@ -1,6 +1,6 @@
 //! The tasks of the built-in queue, folded from the journal.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{Change, Claim, Item, LONGEST_CLAIM, Priority, Progress, Refusal, Status};
 use crate::record::{Glance, QueueAdded, QueueClaimed};
@@ -99,9 +99,10 @@ impl Tasks {
         ready
     }
 
-    /// The task that is to be taken next.
-    pub fn next(&self, now: Stamp) -> Option<&Task> {
-        let ready = self.iter().filter(|task| self.status(task, now) == Status::Ready);
+    /// The task that is to be taken next, if it is none of those that somebody does not want.
+    pub fn next(&self, now: Stamp, unwanted: &BTreeSet<String>) -> Option<&Task> {
+        let wanted = self.iter().filter(|task| !unwanted.contains(&task.id));
+        let ready = wanted.filter(|task| self.status(task, now) == Status::Ready);
         // Of several, the first one.
         ready.min_by_key(|task| task.priority)
     }

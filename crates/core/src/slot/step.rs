@@ -2,7 +2,7 @@
 //! and from the rules only.
 
 use super::outcome::{End, Outcome, Tally, Verdict};
-use super::{Picked, Reviewed, Slot, Slots, Turn};
+use super::{Picked, Reviewed, Slot, Slots};
 use crate::merge::MergeOutcome;
 use crate::record::{SlotFinish, SlotRunFinish};
 
@@ -152,7 +152,7 @@ pub fn slot_step(slot: &Slot, rules: &SlotRules) -> SlotStep {
     }
     let Some(implement) = &slot.implement else { return SlotStep::Implement };
     if !implement.turn.is_well() {
-        return finish(Outcome::Failed, ended_badly("implementer", &implement.turn));
+        return finish(Outcome::Failed, implement.turn.failure("implementer"));
     }
     if implement.picked == Picked::Nothing {
         return finish(Outcome::NoItem, "the agent did not take the item".to_owned());
@@ -186,7 +186,7 @@ fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
             let attempt = last.attempt + 1;
             match slot.fixes.iter().find(|fix| fix.attempt == attempt) {
                 Some(fix) if fix.is_well() => SlotStep::Review { attempt },
-                Some(fix) => finish(Outcome::Failed, ended_badly("fixer", fix)),
+                Some(fix) => finish(Outcome::Failed, fix.failure("fixer")),
                 None if attempt <= rules.max_fix_attempts => {
                     SlotStep::Fix { attempt, follow_up: last.follow_up.clone() }
                 }
@@ -234,13 +234,6 @@ impl Slot {
     pub fn finished(&self, outcome: Outcome, reason: String) -> SlotFinish {
         let (slot, item_id) = (self.start.slot, self.start.item_id.clone());
         SlotFinish { slot, item_id, outcome: outcome.into(), reason }
-    }
-}
-
-fn ended_badly(who: &str, turn: &Turn) -> String {
-    match turn.timed_out {
-        true => format!("the {who} took too long"),
-        false => format!("the {who} exited with {}", turn.exit_code),
     }
 }
 

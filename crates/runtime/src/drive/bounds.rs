@@ -158,7 +158,7 @@ impl Drive<'_> {
         if let Some(home) = &self.project.surroundings.home {
             rules = rules.with_agent_state(home);
         }
-        let plain = Confinement { rules, overlay: None };
+        let plain = Confinement { rules, ..Confinement::default() };
         let behind = plain.clone().behind(scratch.overlay(&grounds.project));
         // A layer inside of what it covers would have the reviewer's temporary files in it.
         let is_elsewhere = !scratch.dir().starts_with(&grounds.project);

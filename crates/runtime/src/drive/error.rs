@@ -54,6 +54,16 @@ pub enum DriveError {
     /// There cannot be working trees for slots, and somebody asked for them.
     #[error("slots cannot have working trees of their own: {0}")]
     NoWorktrees(String),
+    /// A run over a queue is to go on with another queue.
+    #[error("run '{run}' takes its items from {}, and the settings say {now}", .began.escape_debug())]
+    OtherSource {
+        /// The run.
+        run: String,
+        /// Where its items come from.
+        began: String,
+        /// What the settings say.
+        now: String,
+    },
     /// Git could not do what trees of their own need.
     #[error(transparent)]
     Git(#[from] GitError),

@@ -4,21 +4,29 @@
 //! Nothing is decided here: what the run does next is [`next_step`], and what a slot does next is
 //! [`slot_step`](autoloop_core::slot::slot_step). So a run that was cut off anywhere is taken up by asking again.
 
+mod agent;
+mod argument;
+mod begin;
 mod bounds;
 mod claims;
+mod ending;
 mod ground;
 mod known;
 mod phase;
 mod progress;
+mod recorded;
+mod reload;
+mod ruled;
 mod slot;
+mod told;
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
-use autoloop_core::record::{Heading, Record, SlotRunResume, SlotRunStart, SlotStart};
+use autoloop_core::record::{Heading, Record, SlotStart};
 use autoloop_core::run_id::RunId;
-use autoloop_core::slot::{End, Review, SlotRules, Slots, Step, begins, next_step};
+use autoloop_core::slot::{End, Review, Slot, SlotRules, Slots, Step, begins, next_step};
 
 use super::own::{Fold, OwnRecords};
 use super::together::together;
@@ -29,12 +37,16 @@ use crate::project::{Loaded, Project, SlotPrompts};
 use crate::queue::Queue;
 use crate::world::{DiskFile, World};
 
+use begin::same_source;
 use bounds::ReviewerBounds;
 use claims::{Claims, actor};
 use ground::Grounds;
 
 pub use known::{latest_unfinished_slots, slot_runs, slots_dir, slots_standing};
 pub use progress::SlotProgress;
+
+/// Said where nobody can review.
+const NO_PROMPT: &str = "there is no reviewer prompt, so nothing is reviewed";
 
 /// Where a run over a queue is carried out, and by what.
 #[derive(Clone)]
@@ -122,6 +134,7 @@ impl<'a> SlotDrive<'a> {
         let lock = lock_run(&dir, run, world)?;
         let durability = super::durability(&loaded.plan);
         let records = open((scene.journal, durability), Slots::new(run), (&dir, world))?;
+        same_source(records.fold(), &loaded.plan.slots)?;
         let drive = SlotDrive {
             claims: Claims::new(scene.queue, world),
             records: Mutex::new(records),
@@ -151,15 +164,25 @@ impl<'a> SlotDrive<'a> {
             if self.scene.interrupts.first().is_some() {
                 break;
             }
-            match self.look(|slots| next_step(slots, &self.rules())) {
+            match self.step() {
                 Step::Start => self.start()?,
-                Step::Open { iteration, slots } => self.open(iteration, &slots)?,
+                Step::Open { .. } => {
+                    self.reload()?;
+                    // By the settings as they are now it may be over.
+                    if let Step::Open { iteration, slots } = self.step() {
+                        self.open(iteration, &slots)?;
+                    }
+                }
                 Step::CarryOut { iteration, slots } => self.carry_out(iteration, slots)?,
-                Step::Finish(finish) => self.put(0, |heading| vec![finish.record(heading)])?,
+                Step::Finish(finish) => self.finish_run(&finish)?,
                 Step::Over => break,
             }
         }
         Ok(self.records.into_inner().unwrap_or_else(PoisonError::into_inner).into_fold())
+    }
+
+    fn step(&self) -> Step {
+        self.look(|slots| next_step(slots, &self.rules()))
     }
 
     /// What decisions depend on, by the settings and prompts as they were last read.
@@ -171,58 +194,10 @@ impl<'a> SlotDrive<'a> {
         }
     }
 
-    fn start(&self) -> Result<(), DriveError> {
-        let plan = &self.loaded.plan.slots;
-        let rules = self.rules();
-        let start = SlotRunStart {
-            iterations: rules.iterations.unwrap_or(0),
-            parallel_agents: rules.parallel_agents,
-            review: rules.review == Review::On,
-            max_fix_attempts: rules.max_fix_attempts,
-            source: plan.source.to_string(),
-            isolation: self.grounds.isolation.to_string(),
-            stop_marker: plan.stop_marker.clone().unwrap_or_default(),
-        };
-        self.put(0, |heading| vec![start.record(heading)])?;
-        self.announce();
-        Ok(())
-    }
-
-    /// Says on record that a run goes on, and gives back what its last harness claimed and did not
-    /// put on record.
-    fn take_up(&self) -> Result<(), DriveError> {
-        let Some(last) = self.look(|slots| slots.is_unfinished().then(|| slots.iteration())) else {
-            return Ok(());
-        };
-        let (run, at_work) = self.look(|slots| {
-            let at_work: Vec<String> = slots.open().map(|slot| slot.start.actor.clone()).collect();
-            (slots.id.clone(), at_work)
-        });
-        let is_dead =
-            |name: &str| claims::is_of(name, &run) && !at_work.iter().any(|at| at == name);
-        let why = format!("run {run} was cut off");
-        self.scene.queue.release_all(&is_dead, &why)?;
-        let resume = SlotRunResume { resumed_from_iteration: last };
-        self.put(0, |heading| vec![resume.record(heading)])?;
-        self.announce();
-        Ok(())
-    }
-
-    fn announce(&self) {
-        self.look(|slots| self.tell(SlotProgress::Began(slots)));
-        if self.rules().review == Review::NoPrompt {
-            self.note("there is no reviewer prompt, so nothing is reviewed");
-        }
-        self.grounds.notes(self.rules().review).iter().for_each(|note| self.note(note));
-    }
-
     /// Claims items and begins an iteration with them; ends the run where there are none.
-    fn open(&mut self, iteration: u64, numbers: &[u64]) -> Result<(), DriveError> {
-        self.loaded = self.scene.project.load(&*self.scene.world.disk)?;
-        self.prompts = self.scene.project.slot_prompts(&self.loaded, &*self.scene.world.disk)?;
+    fn open(&self, iteration: u64, numbers: &[u64]) -> Result<(), DriveError> {
         let rules = self.rules();
-        let spent: Vec<String> =
-            self.look(|slots| slots.spent(&rules).into_iter().map(str::to_owned).collect());
+        let spent = self.look(|slots| slots.spent(&rules).into_iter().map(str::to_owned).collect());
         let run = self.look(|slots| slots.id.clone());
         let base = self.grounds.base()?;
         self.claims.take(&run, numbers, &spent)?;
@@ -246,15 +221,16 @@ impl<'a> SlotDrive<'a> {
         }
         if starts.is_empty() {
             let finish = self.look(|slots| slots.finished(End::NoItems));
-            return self.put(0, |heading| vec![finish.record(heading)]);
+            return self.finish_run(&finish);
         }
         self.tell(SlotProgress::Iteration(iteration));
         self.put(iteration, |heading| starts.iter().map(|start| start.record(heading)).collect())
     }
 
-    /// Carries out slots together. One that could not be carried on stays unfinished.
+    /// Carries out slots together. One that could not be carried on stays unfinished, and the others go
+    /// on to their ends; the first failure is the one that the run ends with.
     fn carry_out(&self, iteration: u64, numbers: Vec<u64>) -> Result<(), DriveError> {
-        let mut failed = None;
+        let mut failed: Option<DriveError> = None;
         let (over, is_over) = mpsc::channel::<()>();
         thread::scope(|scope| {
             // Claims are kept for as long as there is work, and no longer.
@@ -262,11 +238,24 @@ impl<'a> SlotDrive<'a> {
             together(
                 numbers,
                 |number| self.slot(iteration, number),
-                |ended| failed = failed.take().or(ended.err()),
+                |ended| match (&failed, ended) {
+                    (None, Err(error)) => failed = Some(error),
+                    (Some(_), Err(error)) => self.note(&error.to_string()),
+                    (_, Ok(())) => {}
+                },
             );
             drop(over);
         });
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Whether other slots work where this one does, at this moment. None begins while it is at work.
+    fn is_shared(&self, slot: &Slot) -> bool {
+        let is_other = |other: &&Slot| {
+            other.start.slot != slot.start.slot && other.has_item() && other.start.branch.is_empty()
+        };
+        slot.start.branch.is_empty()
+            && self.look(|slots| slots.open().any(|other| is_other(&other)))
     }
 
     /// Where the files of a slot are.

@@ -61,18 +61,17 @@ impl Repository {
     pub fn bring_back(&self, offer: &Offer<'_>) -> Result<Brought, GitError> {
         let lock = guard::lock(&self.common.join("autoloop.lock"), self.git.world())?;
         let git = self.git.holding(lock);
-        let git_dir = PathBuf::from(git.run(["rev-parse", "--absolute-git-dir"])?.line());
-        if let Some(what) = under_way(&git_dir) {
+        if let Some(what) = under_way(&self.git_dir) {
             return Ok(Brought::UnderWay(what));
         }
-        let note = Note(git_dir.join("autoloop-bringing"));
+        let note = Note(self.git_dir.join("autoloop-bringing"));
         self.finish_interrupted(&git, &note)?;
         for _ in 0..ATTEMPTS {
-            let head = self.base()?;
             let Some(tip) = self.tip(offer.branch)? else { return Ok(Brought::Nothing) };
             if tip == offer.base {
                 return Ok(Brought::Nothing);
             }
+            let head = self.base()?;
             if self.contains(&head, &tip)? {
                 return Ok(Brought::Merged(head));
             }

@@ -20,6 +20,8 @@ pub struct Confinement {
     pub rules: Rules,
     /// The view that stands in the place of the project.
     pub overlay: Option<Overlay>,
+    /// With such a view: directories that are for reading only, wherever else it may write.
+    pub sealed: Vec<PathBuf>,
 }
 
 impl Confinement {
@@ -27,7 +29,14 @@ impl Confinement {
     #[must_use]
     pub fn behind(self, overlay: Overlay) -> Confinement {
         let rules = self.rules.free_in(&overlay.project);
-        Confinement { rules, overlay: Some(overlay) }
+        Confinement { rules, overlay: Some(overlay), ..self }
+    }
+
+    /// A view of a tree in which anything may be written, and the right to write everywhere but in these
+    /// directories.
+    pub fn sealing(sealed: Vec<PathBuf>, overlay: Overlay) -> Confinement {
+        let rules = Rules::default().free_in(Path::new("/"));
+        Confinement { rules, overlay: Some(overlay), sealed }
     }
 
     /// Binds the calling process, and every process it starts from now on. There is no way back.
@@ -37,7 +46,7 @@ impl Confinement {
     /// When the kernel does not let us, or refuses the rules.
     pub fn bind_self(&self) -> Result<(), SandboxError> {
         if let Some(overlay) = &self.overlay {
-            overlay.enter().map_err(|error| {
+            overlay.enter(&self.sealed).map_err(|error| {
                 SandboxError::Refused(format!("no overlay can be mounted: {error}"))
             })?;
         }
@@ -46,9 +55,13 @@ impl Confinement {
 
     /// Whether a process can be bound so, found out by doing it to one.
     pub fn is_possible(&self, program: &Path) -> bool {
+        let Ok(overlay) = self.overlay.as_ref().map(Overlay::for_a_try).transpose() else {
+            return false;
+        };
+        let tried = Confinement { overlay, ..self.clone() };
         Command::new(program)
             .args([crate::shim::COMMAND, crate::shim::TRY])
-            .args(self.to_args())
+            .args(tried.to_args())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -72,6 +85,7 @@ impl Confinement {
             flagged("--write-in", &self.rules.directories),
             flagged("--free-in", &self.rules.free),
             overlay.collect(),
+            flagged("--seal", &self.sealed),
         ]
         .concat()
     }
@@ -89,6 +103,7 @@ impl Confinement {
                 Some("--write-file") => bounds.rules.files.push(path()?),
                 Some("--write-in") => bounds.rules.directories.push(path()?),
                 Some("--free-in") => bounds.rules.free.push(path()?),
+                Some("--seal") => bounds.sealed.push(path()?),
                 Some("--overlay") => {
                     bounds.overlay =
                         Some(Overlay { project: path()?, upper: path()?, work: path()? });
@@ -167,10 +182,12 @@ mod tests {
         )
         .free_in(Path::new("/tmp/\nx"))
         .with_agent_state(Path::new("/home/me"));
-        let bounds = Confinement { rules, overlay: None };
+        let bounds = Confinement { rules, ..Confinement::default() };
         assert_eq!(Confinement::from_args(bounds.to_args()), Ok(bounds.clone()));
         let overlay =
             Overlay { project: "/p q".into(), upper: "/s/upper".into(), work: "/s/work".into() };
+        let sealing = Confinement::sealing(vec!["/r".into(), "/s t".into()], overlay.clone());
+        assert_eq!(Confinement::from_args(sealing.to_args()), Ok(sealing));
         let bounds = bounds.behind(overlay);
         assert_eq!(Confinement::from_args(bounds.to_args()), Ok(bounds));
         let nowhere = Confinement::default();

@@ -40,27 +40,40 @@ pub struct Overlay {
 
 impl Overlay {
     /// Puts the view in the place of the project, for this process and those that it starts, and moves
-    /// into it. The process must have one thread only.
+    /// into it. Other directories are sealed. The process must have one thread only.
     ///
     /// # Errors
     ///
     /// When the system does not let us.
     #[cfg(target_os = "linux")]
-    pub(crate) fn enter(&self) -> io::Result<()> {
+    pub(crate) fn enter(&self, sealed: &[PathBuf]) -> io::Result<()> {
         use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
         // Before the namespace is ours, which may show some files as somebody else's.
         std::env::set_current_dir(&self.project)?;
         own_namespace()?;
         mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
+        for directory in sealed {
+            super::seal::seal(directory)?;
+            // It may hold the project, which lies beneath the seal now.
+            std::env::set_current_dir(&self.project)?;
+        }
         mount("overlay", ".", "overlay", MountFlags::empty(), self.options()?.as_c_str())?;
         // What was the current directory lies beneath the view now.
         std::env::set_current_dir(&self.project)
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(crate) fn enter(&self) -> io::Result<()> {
+    pub(crate) fn enter(&self, _sealed: &[PathBuf]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// The same with another place for the kernel to work in, beside its own: where it has worked once
+    /// without care for power cuts, it does not work again.
+    pub(super) fn for_a_try(&self) -> io::Result<Overlay> {
+        let work = self.work.with_extension("tried");
+        fs::create_dir_all(&work)?;
+        Ok(Overlay { work, ..self.clone() })
     }
 
     /// What the kernel is told. The project is `.`, so that its name may hold anything.
@@ -76,8 +89,10 @@ impl Overlay {
         if separators(&self.upper) || separators(&self.work) {
             return Err(io::ErrorKind::InvalidFilename.into());
         }
-        // Attributes that need no privileges, so that the harness can read them as well.
-        options.push(",userxattr");
+        // Attributes that need no privileges, so that the harness can read them as well. And no care for
+        // power cuts, after which nobody wants the layer: else its end would wait until everything that
+        // anybody wrote to this file system is on the disk.
+        options.push(",userxattr,volatile");
         Ok(CString::new(options.into_vec())?)
     }
 

@@ -93,8 +93,8 @@ impl Finder<'_> {
         let above = dir.ancestors().take_while(|above| above.starts_with(&top));
         let in_project = above.flat_map(|dir| names.iter().map(move |name| dir.join(name)));
         let user_dir = self.project.surroundings.user_file.as_deref().and_then(Path::parent);
-        let own = user_dir.map(|dir| dir.join("prompts").join(personal));
-        for path in in_project.chain(own) {
+        let own = user_dir.map(|dir| [dir.join("prompts").join(personal), dir.join(personal)]);
+        for path in in_project.chain(own.into_iter().flatten()) {
             if let Some(found) = self.read(&path)? {
                 return Ok(found);
             }
@@ -148,6 +148,8 @@ mod tests {
         project.surroundings.user_file = Some(root.join("person/config.toml"));
         let found = |project: &Project| found(project, &root);
         assert_eq!(found(&project), "built in, built in");
+        write("person/reviewer.md");
+        assert_eq!(found(&project), "built in, person/reviewer.md");
         write("person/prompts/developer.md");
         write("person/prompts/reviewer.md");
         assert_eq!(found(&project), "person/prompts/developer.md, person/prompts/reviewer.md");

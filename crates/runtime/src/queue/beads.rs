@@ -80,9 +80,14 @@ impl Beads {
         }
     }
 
-    /// Claims what is ready, one after another, until it works.
-    fn claim_in_two(&self, actor: &str) -> Result<Option<Issue>, BeadsError> {
-        let ready = self.ready(actor)?;
+    /// Claims what is ready and wanted, one after another, until it works.
+    fn claim_in_two(
+        &self,
+        actor: &str,
+        unwanted: &BTreeSet<String>,
+    ) -> Result<Option<Issue>, BeadsError> {
+        let mut ready = self.ready(actor)?;
+        ready.retain(|issue| !unwanted.contains(&issue.item.id));
         let mut last = None;
         for issue in &ready {
             match self.ask(&["update", &issue.item.id, "--claim"], actor) {
@@ -128,6 +133,19 @@ impl Beads {
         Err(Refusal::Lost { id, fence, owner: item.owner }.into())
     }
 
+    fn try_to_close(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {
+        match self.held(claim) {
+            // The agent did it itself, or somebody else who knows.
+            Ok(Item { status: Status::Closed, .. })
+            | Err(QueueError::Refused(Refusal::Closed { .. })) => return Ok(()),
+            held => held?,
+        };
+        match self.ask(&["close", &claim.item, "--reason", &remark(reason)], &claim.owner) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.refused(&claim.item).into()),
+        }
+    }
+
     /// Opens an issue again for others to take, also where an agent closed it, and leaves a comment
     /// that says why.
     fn give_back(&self, id: &str, (actor, reason): (&str, &str)) -> Result<(), BeadsError> {
@@ -160,19 +178,23 @@ fn taken(mut item: Item, actor: &str) -> Claimed {
 }
 
 impl Queue for Beads {
-    fn claim_next(&self, actor: &str) -> Result<Option<Claimed>, QueueError> {
-        let mut issue = None;
-        if !self.takes_two_steps.load(Ordering::Relaxed) {
-            match self.claim_in_one(actor) {
-                Ok(found) => issue = found,
-                Err(None) => self.takes_two_steps.store(true, Ordering::Relaxed),
-                Err(Some(error)) => return Err(error.into()),
+    fn claim_next_but(
+        &self,
+        actor: &str,
+        these: &BTreeSet<String>,
+    ) -> Result<Option<Claimed>, QueueError> {
+        // In one step the tracker chooses, and it does not know what is not wanted.
+        let in_one = these.is_empty() && !self.takes_two_steps.load(Ordering::Relaxed);
+        let found = match in_one.then(|| self.claim_in_one(actor)) {
+            Some(Ok(found)) => found,
+            Some(Err(Some(error))) => return Err(error.into()),
+            Some(Err(None)) => {
+                self.takes_two_steps.store(true, Ordering::Relaxed);
+                self.claim_in_two(actor, these)?
             }
-        }
-        if self.takes_two_steps.load(Ordering::Relaxed) && issue.is_none() {
-            issue = self.claim_in_two(actor)?;
-        }
-        let Some(issue) = issue else { return Ok(None) };
+            None => self.claim_in_two(actor, these)?,
+        };
+        let Some(issue) = found else { return Ok(None) };
         // Lists leave things out; where the whole cannot be had, the claim is what counts.
         let item = self.look(&issue.item.id).unwrap_or(issue.item);
         Ok(Some(taken(item, actor)))
@@ -180,13 +202,18 @@ impl Queue for Beads {
 
     fn claim(&self, id: &str, actor: &str) -> Result<Claimed, QueueError> {
         let item = self.look(id)?;
-        // Its agent closed it, and then the process ended.
-        if item.status == Status::Closed && item.owner.as_deref() == Some(actor) {
+        // It is the actor's, whose process ended; its agent may have closed it before.
+        let is_taken = matches!(item.status, Status::InWork | Status::Closed);
+        if is_taken && item.owner.as_deref() == Some(actor) {
             return Ok(taken(item, actor));
         }
         match self.ask(&["update", id, "--claim"], actor) {
             Ok(_) => Ok(taken(item, actor)),
-            Err(error) => Err(error.refused(id).into()),
+            // Where it is still to be had, it was not refused: something else is wrong.
+            Err(error) => match self.look(id)?.status {
+                Status::Ready => Err(error.into()),
+                _ => Err(error.refused(id).into()),
+            },
         }
     }
 
@@ -201,16 +228,8 @@ impl Queue for Beads {
     }
 
     fn close(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {
-        match self.held(claim) {
-            // The agent did it itself, or somebody else who knows.
-            Ok(Item { status: Status::Closed, .. })
-            | Err(QueueError::Refused(Refusal::Closed { .. })) => return Ok(()),
-            held => held?,
-        };
-        match self.ask(&["close", &claim.item, "--reason", &remark(reason)], &claim.owner) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.refused(&claim.item).into()),
-        }
+        // A tracker that stumbles may have done it, or do it now.
+        self.try_to_close(claim, reason).or_else(|_| self.try_to_close(claim, reason))
     }
 
     fn show(&self, id: &str) -> Result<Item, QueueError> {

@@ -4,6 +4,7 @@
 //! nothing came between; where something did, it is looked at and decided again. So of any number of
 //! processes that want one item, one gets it. The threads of a process take turns instead of racing.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -144,8 +145,17 @@ impl<'a> Builtin<'a> {
         actor: &str,
         lasting: Duration,
     ) -> Result<Option<Claimed>, QueueError> {
+        self.claim_wanted(actor, lasting, &BTreeSet::new())
+    }
+
+    fn claim_wanted(
+        &self,
+        actor: &str,
+        lasting: Duration,
+        unwanted: &BTreeSet<String>,
+    ) -> Result<Option<Claimed>, QueueError> {
         self.change(|tasks, now| {
-            let Some(task) = tasks.next(now) else { return Ok(None) };
+            let Some(task) = tasks.next(now, unwanted) else { return Ok(None) };
             let (change, claim) = tasks.claim(&task.id, actor, (now, end(now, lasting)))?;
             let item = owned(tasks, task, (actor, now));
             Ok(Some((change, Claimed { item, claim })))
@@ -180,8 +190,12 @@ fn owned(tasks: &Tasks, task: &Task, (actor, now): (&str, Stamp)) -> Item {
 }
 
 impl Queue for Builtin<'_> {
-    fn claim_next(&self, actor: &str) -> Result<Option<Claimed>, QueueError> {
-        self.claim_next_for(actor, self.lasting)
+    fn claim_next_but(
+        &self,
+        actor: &str,
+        these: &BTreeSet<String>,
+    ) -> Result<Option<Claimed>, QueueError> {
+        self.claim_wanted(actor, self.lasting, these)
     }
 
     fn claim(&self, id: &str, actor: &str) -> Result<Claimed, QueueError> {

@@ -38,12 +38,14 @@ pub enum QueueError {
 }
 
 impl QueueError {
-    /// Whether the item is simply not to be had: closed, blocked, taken, or a claim that is over. The
+    /// Whether the item is simply not to be had: closed, blocked, taken, gone, or a claim that is over. The
     /// queue itself is well.
     pub fn is_refusal(&self) -> bool {
         match self {
             QueueError::Refused(_) => true,
-            QueueError::Beads(error) => matches!(error, BeadsError::Refused { .. }),
+            QueueError::Beads(error) => {
+                matches!(error, BeadsError::Refused { .. } | BeadsError::Unknown { .. })
+            }
             _ => false,
         }
     }

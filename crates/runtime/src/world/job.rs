@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use autoloop_core::agents::{Answer, Stream};
+use autoloop_core::excerpt::Shortened;
 
 use crate::permissions::Confinement;
 
@@ -26,7 +27,7 @@ pub struct Job {
     /// What the process reads on standard input, which is closed after it.
     pub stdin: Vec<u8>,
     /// Marks the process and everything that it starts, in their environment, so that a sweep finds
-    /// them. Empty: no mark.
+    /// them. Empty: whoever starts it finds one.
     pub token: String,
     /// The directory of notes about jobs under way, from which the next start learns what to sweep.
     pub notes: Option<PathBuf>,
@@ -250,13 +251,28 @@ impl Output {
     /// The output as text. What is not UTF-8 becomes replacement characters, and where the middle
     /// is missing a line says how much.
     pub fn text(&self) -> String {
-        let missing = self.left_out();
-        if missing == 0 {
-            return String::from_utf8_lossy(&[&self.head[..], &self.tail].concat()).into_owned();
+        let Shortened { head, tail, left_out } = self.parts();
+        match left_out {
+            0 => head,
+            missing => format!("{head}\n[... {missing} bytes left out ...]\n{tail}"),
         }
-        let head = String::from_utf8_lossy(without_split_end(&self.head));
-        let tail = String::from_utf8_lossy(without_split_start(&self.tail));
-        format!("{head}\n[... {missing} bytes left out ...]\n{tail}")
+    }
+
+    /// The output as text in one part, or in two with a gap between them, of which nobody knows any
+    /// more how many characters its bytes were.
+    pub fn parts(&self) -> Shortened {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match self.left_out() {
+            0 => {
+                let head = text(&[&self.head[..], &self.tail].concat());
+                Shortened { head, ..Shortened::default() }
+            }
+            left_out => Shortened {
+                head: text(without_split_end(&self.head)),
+                tail: text(without_split_start(&self.tail)),
+                left_out,
+            },
+        }
     }
 }
 

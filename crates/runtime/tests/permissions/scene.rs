@@ -157,7 +157,7 @@ impl Scene {
         // Rules bind the thread that takes them on, and the processes it starts.
         let output = std::thread::spawn(move || {
             if Enforcement::choose(mode, probe()).unwrap() != Enforcement::Snapshot {
-                Confinement { rules, overlay: None }.bind_self().unwrap();
+                Confinement { rules, ..Confinement::default() }.bind_self().unwrap();
             }
             command.output().unwrap()
         })

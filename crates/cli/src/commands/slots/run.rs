@@ -86,6 +86,16 @@ pub(super) struct Flags {
 }
 
 impl Flags {
+    /// The project, and the run that is to go on, which is empty for the latest one. A name behind
+    /// `--resume` that no directory has is that of a run.
+    fn place(&self) -> (&Path, Option<String>) {
+        let here = Path::new(".");
+        match (self.dir.as_deref(), self.resume.as_deref()) {
+            (Some(name), Some("")) if !name.exists() => (here, Some(name.display().to_string())),
+            (dir, resume) => (dir.unwrap_or(here), resume.map(str::to_owned)),
+        }
+    }
+
     /// Looks whether the prompts are there that were named.
     fn check(&self) -> Result<(), Failure> {
         let named = [
@@ -152,14 +162,15 @@ enum Which {
 }
 
 pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
-    let dir = existing(args.dir.as_deref().unwrap_or(Path::new(".")))?;
+    let (dir, resume) = args.place();
+    let dir = existing(dir)?;
     args.check()?;
     let mut project = settings::project(&dir).map_err(diagnostic::refuse)?;
     project.overrides = args.overrides();
     let outline = project.outline(&*world.disk).map_err(diagnostic::refuse)?;
-    let which = match &args.resume {
+    let which = match resume {
         Some(name) => {
-            let run = run_to_resume(&outline, name, world)?;
+            let run = run_to_resume(&outline, &name, world)?;
             project.overrides = project.overrides.above(flags(&outline, &run, world)?);
             Which::Old(run)
         }
@@ -303,7 +314,7 @@ fn verdict(slots: &Slots, interrupts: &Interrupts) -> Result<(), Failure> {
             }
             let Tally { taken, passed } = tally;
             let failed = taken - passed;
-            let items = if failed == 1 { "item" } else { "items" };
+            let items = if taken == 1 { "item" } else { "items" };
             Err(Failure::failed(format!("{failed} of {taken} {items} did not pass")).hint(format!(
                 "`autoloop inspect slots --run {}` shows why; what did not pass is open again",
                 slots.id
@@ -316,6 +327,12 @@ fn failure(error: DriveError) -> Failure {
     match error {
         DriveError::NoWorktrees(_) => Failure::usage(error.to_string())
             .hint("`--isolation shared` lets all slots work in the project"),
+        DriveError::OtherSource { ref began, .. } => {
+            Failure::usage(error.to_string()).hint(format!(
+                "`--source {}` goes on with it; `autoloop slots` begins another run",
+                began.escape_debug()
+            ))
+        }
         DriveError::Sandbox(_) => Failure::usage(error.to_string())
             .hint("set review.sandbox = \"auto\", which puts back what a reviewer changed"),
         DriveError::Append(error) => {

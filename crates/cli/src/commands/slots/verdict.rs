@@ -21,7 +21,7 @@ const PIECE: usize = 64 * 1024;
 /// verdict.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What the reviewer printed [default: standard input].
+    /// What the reviewer printed [default: standard input, as with `-`].
     file: Option<PathBuf>,
     /// What printed it: a client whose stream the final message is taken out of, or plain text.
     #[arg(long, value_name = "CLIENT", default_value = Stream::Plain.name(), value_parser = client())]
@@ -35,13 +35,14 @@ fn client() -> impl TypedValueParser<Value = Stream> {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let reader = Reader::new(args.client);
-    let read = match &args.file {
+    let file = args.file.as_ref().filter(|path| path.as_os_str() != "-");
+    let read = match file {
         None => read(reader, io::stdin().lock()),
         Some(path) => File::open(path).and_then(|file| read(reader, file)),
     };
     // Not a failure as others are: the code of those would say drift.
     let result = read.map_err(|error| {
-        let what = match &args.file {
+        let what = match file {
             None => "standard input".to_owned(),
             Some(path) => path.display().to_string(),
         };

@@ -1,11 +1,25 @@
 //! The output of one row, to be scrolled through.
 
+use autoloop_core::excerpt;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
-use super::{Picture, put};
+use super::{Output, Picture, put};
 use crate::tui::text::wrap;
+
+/// From this height on the end of an output is worth being shown below the rows.
+const WORTHWHILE: u16 = 5;
+
+/// Draws the end of the output of the row that is picked, where there is room for it.
+pub(super) fn peek(picture: &Picture<'_>, picked: usize, area: Rect, buffer: &mut Buffer) {
+    let Some(output) = picture.output.filter(|_| area.height >= WORTHWHILE) else { return };
+    // Below an empty line. More cannot be seen, and whoever reads everything is late.
+    let area = Rect { y: area.y + 1, height: area.height - 1, ..area };
+    let text = excerpt::tail(output.text, usize::from(area.width) * usize::from(area.height));
+    let output = Some(Output { text, left_out: 0, ..output });
+    draw(&Picture { output, progress: String::new(), ..*picture }, (picked, None), area, buffer);
+}
 
 /// Draws the output of the row that is picked, and says how many lines there are and how many can be
 /// seen at once.

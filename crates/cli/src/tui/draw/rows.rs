@@ -13,13 +13,13 @@ use crate::tui::text::{tame, width_of};
 /// What stands before the row that is picked, so that it can be told without colours.
 const MARK: &str = "> ";
 
-/// Draws the table, and says how many rows can be seen at once.
+/// Draws the table, and says how many rows can be seen at once, and where there is nothing below them.
 pub(super) fn draw(
     picture: &Picture<'_>,
     (picked, ink): (usize, Ink),
     area: Rect,
     buffer: &mut Buffer,
-) -> usize {
+) -> (usize, Rect) {
     let mut area = area;
     let rows = &picture.board.rows;
     let texts: Vec<Texts> = rows.iter().map(Texts::of).collect();
@@ -47,7 +47,8 @@ pub(super) fn draw(
         let last = picture.last_lines.get(index).map_or("", String::as_str);
         line.draw(&texts[index], (&rows[index], &time, last), buffer);
     }
-    height
+    let used = u16::try_from(rows.len()).unwrap_or(u16::MAX).min(area.height);
+    (height, Rect { y: area.y + used, height: area.height - used, ..area })
 }
 
 fn headings(columns: Columns, y: u16, buffer: &mut Buffer) {

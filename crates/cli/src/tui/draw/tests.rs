@@ -154,6 +154,41 @@ fn slots_in_windows_of_three_sizes() {
     ");
 }
 
+#[test]
+fn the_end_of_the_output_that_is_picked_fills_what_is_left() {
+    let text = (1..30).map(|number| format!("line {number}\n")).collect::<String>();
+    let window = Window { output: Some(text), ..slots() };
+    assert_snapshot!(window.shown((60, 14)), @r"
+    |slots calm-crow  running  items from builtin                |
+    |3 taken, 0 passed, 1 failed, 12 left  iteration 1/4         |
+    |  WHO     PHASE    TIME    WHAT           LAST LINE         |
+    |> slot 1  FIX 2/5  9m54s   t-7 mend the…  test parser::empt…|
+    |  slot 2  REVIEW   9m53s   t-8 write th…  reading src/impor…|
+    |  slot 3  FAILED   5s      t-9 漢字 in …  not mended after …|
+    |  slot 4  IDLE     1s                     nothing is ready  |
+    (1 empty)
+    |slot 1  FIX 2/5  t-7  .autoloop/runs/otter/iteration-2.out  |
+    |line 26                                                     |
+    |line 27                                                     |
+    |line 28                                                     |
+    |line 29                                                     |
+    |q quit  j/k pick  Enter output  ? keys                      |
+    ");
+    assert!(!window.shown((60, 12)).contains("line 29"), "too little is nothing");
+}
+
+#[test]
+fn more_rows_than_there_is_room_for_are_counted() {
+    let mut window = slots();
+    assert!(
+        window
+            .shown((60, 7))
+            .ends_with("|q quit  j/k pick  Enter output  ? keys  1-3 of 4            |\n")
+    );
+    window.view.picked = 3;
+    assert!(window.shown((60, 7)).contains("  2-4 of 4 "));
+}
+
 fn a_loop() -> Window {
     let board = board(
         "otter",
@@ -334,6 +369,9 @@ fn keys_are_told_and_notices_come_first() {
     (1 empty)
     |any key goes back                       |
     ");
+    window.view.role = Role::Beside;
+    let beside = window.shown(SMALL);
+    assert!(beside.contains("back, or close this") && beside.contains("stop the work"), "{beside}");
     window.view.pane = Pane::Board;
     window.view.notice = Some(crate::tui::view::GOES_ON);
     assert!(

@@ -56,6 +56,8 @@ fn the_answer_is_the_result_and_not_what_was_said_on_the_way() {
     };
     assert_eq!(decode(&stream), expected);
     assert_eq!(decode(&done("done")), expected, "--output-format json");
+    let silent = result(r#""subtype":"success","is_error":false,"result":null"#);
+    assert_eq!(decode(&[says("done"), silent].join("\n")), expected, "a result without a text");
     let verbose = format!("[{INIT},{},{}]\n", says("on the way"), done("done"));
     assert_eq!(decode(&verbose), expected, "--output-format json --verbose");
     let bare = r#"{"type":"result","result":"done"}"#;

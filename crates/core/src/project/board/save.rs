@@ -1,6 +1,6 @@
 //! The boards that were heard of last, as a view that can be kept.
 
-use super::{Board, Kind, Outcome, Phase, Progress, Row};
+use super::{Board, Items, Kind, Outcome, Phase, Progress, Row};
 use crate::project::recent_runs::RecentRuns;
 use crate::record::Glance;
 use crate::view::View;
@@ -19,7 +19,7 @@ impl Boards {
 
 impl View for Boards {
     const NAME: &'static str = "boards";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let run = record.run();
@@ -56,6 +56,7 @@ fn save_board(board: &Board, out: &mut Vec<u8>) {
     for number in [board.kind as u64, done, of, taken, passed, failed, board.most_fixes] {
         put_number(number, out);
     }
+    board.items.save(out);
     save_outcome(board.outcome.as_ref(), out);
     put_number(board.rows.len() as u64, out);
     board.rows.iter().for_each(|row| save_row(row, out));
@@ -80,6 +81,7 @@ fn load_board(taker: &mut Taker<'_>) -> Option<Board> {
         failed: taker.number()?,
     };
     board.most_fixes = taker.number()?;
+    board.items = Items::load(taker)?;
     board.outcome = load_outcome(taker)?;
     board.rows = (0..taker.count()?).map(|_| load_row(taker)).collect::<Option<_>>()?;
     Some(board)

@@ -24,7 +24,10 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
         SlotRunResume::TOPIC => board.outcome = None,
         SlotStart::TOPIC => {
             let item = text(record, "item_id");
-            board.progress.taken += u64::from(!item.is_empty());
+            if !item.is_empty() {
+                board.items.take(in_line(&item));
+                board.items.tell(&mut board.progress);
+            }
             board.slot(record, |row| {
                 row.item = in_line(&item);
                 row.title = in_line(&text(record, "title"));
@@ -75,11 +78,8 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
 fn finish(board: &mut Board, record: &Glance<'_>) {
     let (word, reason) = (text(record, "outcome"), text(record, "reason"));
     let outcome = slot::Outcome::from_word(&word);
-    match outcome {
-        Some(slot::Outcome::Passed) => board.progress.passed += 1,
-        Some(slot::Outcome::NoItem) => {}
-        _ => board.progress.failed += 1,
-    }
+    board.items.settle(&in_line(&text(record, "item_id")), outcome);
+    board.items.tell(&mut board.progress);
     board.slot(record, |row| {
         if !reason.is_empty() {
             row.note = in_line(&reason);

@@ -205,6 +205,31 @@ fn slots_have_a_row_each_with_a_badge() {
 }
 
 #[test]
+fn an_item_that_was_taken_twice_counts_once_by_its_last_slot() {
+    let story = [
+        "crow slot.run.start parallel_agents=1; source=builtin",
+        "crow#1 slot.start slot=1; item_id=t-1",
+        "crow#1 slot.finish slot=1; item_id=t-1; outcome=drift",
+        "crow#2 slot.start slot=1; item_id=t-1",
+        "crow#2 slot.finish slot=1; item_id=t-1; outcome=no_item",
+        "crow#3 slot.start slot=1; item_id=t-1",
+        "crow#3 slot.finish slot=1; item_id=t-1; outcome=passed",
+        "crow#4 slot.start slot=1; item_id=t-2",
+        "crow#4 slot.finish slot=1; item_id=t-2; outcome=no_item",
+    ];
+    let counts: Vec<String> = (1..=story.len())
+        .map(|end| {
+            let boards = boards(&story[..end].join("\n"));
+            let Progress { taken, passed, failed, .. } = boards.iter().next().unwrap().progress;
+            format!("{taken} {passed} {failed}")
+        })
+        .collect();
+    let expected =
+        ["0 0 0", "1 0 0", "1 0 1", "1 0 0", "1 0 1", "1 0 0", "1 1 0", "2 1 0", "1 1 0"];
+    assert_eq!(counts, expected);
+}
+
+#[test]
 fn a_journal_that_claims_anything_makes_no_giant_board_and_leads_nowhere() {
     let wild = r"
         ../../etc loop.start max_iterations=x; objective=a\u000a  b

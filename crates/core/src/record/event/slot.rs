@@ -74,6 +74,8 @@ system_events! {
         elapsed_ms: u64,
         /// The item that the agent says to have worked on; empty when it does not say.
         picked: Picked,
+        /// Why it failed, where more is known than its status.
+        reason: Option<String>,
         /// Said where its output holds the stop marker.
         stop_marker: Option<bool>,
         /// What it printed, shortened.
@@ -98,6 +100,8 @@ system_events! {
         elapsed_ms: u64,
         /// The status of the reviewer.
         exit_code: Option<i32>,
+        /// What kept it from changing the tree: `overlay`, `landlock`, `snapshot` or `nothing`.
+        enforcement: Option<String>,
         /// What it printed, shortened.
         output: Option<String>,
     }
@@ -116,6 +120,8 @@ system_events! {
         timed_out: bool,
         /// How long it took.
         elapsed_ms: u64,
+        /// Why it failed, where more is known than its status.
+        reason: Option<String>,
         /// Said where its output holds the stop marker.
         stop_marker: Option<bool>,
         /// What it printed, shortened.

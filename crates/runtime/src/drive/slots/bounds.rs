@@ -7,12 +7,11 @@
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use autoloop_core::permissions::AllowList;
 use autoloop_core::plan::SlotsPlan;
-use autoloop_core::prompt::slot::Ground;
 use autoloop_core::slot::Slot;
 
 use super::SlotDrive;
@@ -68,6 +67,11 @@ impl ReviewerBounds {
         Ok(ReviewerBounds { enforcement, has_overlay: OnceLock::new() })
     }
 
+    /// Whether the kernel holds reviewers.
+    pub(super) fn has_sandbox(&self) -> bool {
+        matches!(self.enforcement, Some(Enforcement::Landlock { .. } | Enforcement::Overlay { .. }))
+    }
+
     /// Binds the job of a reviewer, as the last thing before it starts.
     pub(super) fn bind(
         &self,
@@ -83,8 +87,7 @@ impl ReviewerBounds {
         let tree = Path::new(&slot.start.tree).canonicalize()?;
         match enforcement {
             Enforcement::Snapshot => {
-                let is_alone = drive.grounds.told(slot) != Ground::Shared;
-                let remembered = is_alone.then(|| {
+                let remembered = (!drive.is_shared(slot)).then(|| {
                     Ok::<_, io::Error>(Remembered {
                         others: Others::before(&drive.loaded.files.state_dir, drive.scene.world),
                         stand: drive.grounds.stand(slot, slot_dir),
@@ -111,10 +114,12 @@ impl ReviewerBounds {
         if let Some(home) = &drive.scene.project.surroundings.home {
             rules = rules.with_agent_state(home);
         }
-        let plain = Confinement { rules, overlay: None };
-        let behind = plain.clone().behind(scratch.overlay(tree));
+        let plain = Confinement { rules, ..Confinement::default() };
+        let sealed = sealed(tree, drive);
         // A layer inside of what it covers would have the reviewer's temporary files in it.
-        let is_elsewhere = !scratch.dir().starts_with(tree);
+        let is_elsewhere = sealed.iter().all(|dir| !scratch.dir().starts_with(dir))
+            && !scratch.dir().starts_with(tree);
+        let behind = Confinement::sealing(sealed, scratch.overlay(tree));
         let is_possible =
             || *self.has_overlay.get_or_init(|| behind.is_possible(&drive.scene.program));
         if is_elsewhere && is_possible() { behind } else { plain }
@@ -122,46 +127,54 @@ impl ReviewerBounds {
 }
 
 impl Bound {
-    /// Finds out what the reviewer did, and undoes it. It has to have ended, with everything that it
-    /// started.
+    /// Finds out what the reviewer did, and undoes it; says besides what held it, as the journal calls
+    /// it. It has to have ended, with everything that it started.
     pub(super) fn release(
         self,
         (slot, slot_dir): (&Slot, &Path),
         drive: &SlotDrive<'_>,
-    ) -> Findings {
+    ) -> (Findings, &'static str) {
         let mut findings = Findings::of(KIND);
+        let mut held_by = match (&self.overlay, &self.scratch) {
+            (Some(_), _) => "overlay",
+            (None, Some(_)) => "landlock",
+            (None, None) => "nothing",
+        };
         if let Some(overlay) = &self.overlay {
             match overlay.bring_over(&AllowList::read_only()) {
                 Ok(kept_out) => findings.add_violations(&kept_out),
                 Err(error) => findings.fail("what it wrote cannot be looked at", &error),
             }
         }
-        if let Some(remembered) = self.remembered {
+        if let Some(remembered) = self.remembered
+            && !remembered.is_shared(slot, drive)
+        {
             remembered.put_back((slot, slot_dir), drive, &mut findings);
+            held_by = "snapshot";
         }
         if self.scratch.is_some() {
             let _ = fs::remove_file(scratch_note(slot_dir));
         }
-        findings
+        (findings, held_by)
     }
 }
 
 impl Remembered {
+    /// Whether another run was at work there meanwhile. In the project itself that may be; in a tree of
+    /// its own nobody is.
+    fn is_shared(&self, slot: &Slot, drive: &SlotDrive<'_>) -> bool {
+        let run = drive.look(|slots| slots.id.clone());
+        let held_by = (Enforcement::Snapshot, drive.scene.world);
+        let state_dir = &drive.loaded.files.state_dir;
+        slot.start.branch.is_empty() && self.others.were_at_work(state_dir, &run, held_by)
+    }
+
     fn put_back(
         self,
         (slot, slot_dir): (&Slot, &Path),
         drive: &SlotDrive<'_>,
         findings: &mut Findings,
     ) {
-        // In the project itself somebody else may work; in a tree of its own nobody does.
-        let run = drive.look(|slots| slots.id.clone());
-        let held_by = (Enforcement::Snapshot, drive.scene.world);
-        let state_dir = &drive.loaded.files.state_dir;
-        let is_shared =
-            slot.start.branch.is_empty() && self.others.were_at_work(state_dir, &run, held_by);
-        if is_shared {
-            return;
-        }
         let moved = self.stand.map(|stand| drive.grounds.stand_at(&stand, (slot, slot_dir)));
         match moved {
             Some(Ok(true)) => findings.add_moved(),
@@ -175,6 +188,19 @@ impl Remembered {
             Err(error) => findings.fail("the tree cannot be looked at", &error),
         }
     }
+}
+
+/// What else belongs to the project: whatever is not beneath the tree already.
+fn sealed(tree: &Path, drive: &SlotDrive<'_>) -> Vec<PathBuf> {
+    let state_dir = drive.loaded.files.state_dir.canonicalize().ok();
+    let mut sealed = drive.grounds.checkout();
+    for directory in drive.grounds.git_dir().into_iter().chain(state_dir) {
+        if !sealed.iter().any(|other| directory.starts_with(other)) {
+            sealed.push(directory);
+        }
+    }
+    sealed.retain(|directory| !directory.starts_with(tree));
+    sealed
 }
 
 /// Remembers a tree. Its repository and the state directory are not looked at: other slots, and the

@@ -1,6 +1,6 @@
 //! The items that a run holds, each under the name of its slot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -66,26 +66,33 @@ impl<'a> Claims<'a> {
         &self,
         run: &str,
         slots: &[u64],
-        spent: &[String],
+        spent: &BTreeSet<String>,
     ) -> Result<(), DriveError> {
-        let mut passed_over = Vec::new();
         self.held().clear();
         for slot in slots {
-            let actor = actor(run, *slot);
-            while let Some(claimed) = self.queue.claim_next(&actor)? {
-                if spent.contains(&claimed.item.id) {
-                    passed_over.push(claimed);
-                } else {
+            match self.queue.claim_next_but(&actor(run, *slot), spent) {
+                Ok(Some(claimed)) => {
                     self.held().insert(*slot, Held::Ours(claimed));
-                    break;
+                }
+                // The others would not find anything either.
+                Ok(None) => break,
+                Err(error) => {
+                    self.put_down();
+                    return Err(error.into());
                 }
             }
         }
-        for claimed in passed_over {
-            // There is nothing new to say about it: why it failed was said.
-            self.queue.release(&claimed.claim, "")?;
-        }
         Ok(())
+    }
+
+    /// Gives everything back that nobody has begun with. Where that fails too, whoever takes the run up
+    /// does it.
+    fn put_down(&self) {
+        for held in std::mem::take(&mut *self.held()).into_values() {
+            if let Held::Ours(claimed) = held {
+                let _ = self.queue.release(&claimed.claim, "");
+            }
+        }
     }
 
     /// Takes the item of a slot again that was cut off.
@@ -119,6 +126,12 @@ impl<'a> Claims<'a> {
             Held::Ours(claimed) => claimed.item.clone(),
             Held::Lost(item, _) | Held::Closed(item) => item.clone(),
         })
+    }
+
+    /// Asks the queue whether a slot still has its item, before something is done that cannot be
+    /// undone.
+    pub(super) fn confirm(&self, slot: u64) {
+        self.renew(|held| held == slot);
     }
 
     /// Why a slot does not have its item any more, if it does not.
@@ -164,7 +177,7 @@ impl<'a> Claims<'a> {
     /// Renews claims again and again, until nobody is at work any more.
     pub(super) fn keep(&self, is_over: &Receiver<()>) {
         while is_over.recv_timeout(self.pause()) == Err(RecvTimeoutError::Timeout) {
-            self.renew();
+            self.renew(|_| true);
         }
     }
 
@@ -184,10 +197,11 @@ impl<'a> Claims<'a> {
         third.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
     }
 
-    fn renew(&self) {
+    fn renew(&self, of: impl Fn(u64) -> bool) {
         let ours: Vec<(u64, Claimed)> = self
             .held()
             .iter()
+            .filter(|(slot, _)| of(**slot))
             .filter_map(|(slot, held)| match held {
                 Held::Ours(claimed) => Some((*slot, claimed.clone())),
                 Held::Lost(..) | Held::Closed(_) => None,
@@ -249,7 +263,7 @@ mod tests {
         let queue = Builtin::new(&journal, &world, (Durability::Cached, lasting));
         queue.add(&New { title: "one".into(), ..New::default() }).unwrap();
         let claims = Claims::new(&queue, &world);
-        claims.take("r", &[1, 2], &[]).unwrap();
+        claims.take("r", &[1, 2], &BTreeSet::new()).unwrap();
         assert_eq!((claims.item(1).unwrap().title.as_str(), claims.item(2)), ("one", None));
         let (over, is_over) = mpsc::channel::<()>();
         thread::scope(|scope| {
@@ -262,7 +276,7 @@ mod tests {
         assert_eq!(claims.lost(1), None);
         world.clock.sleep(2 * lasting);
         assert!(queue.claim_next("other").unwrap().is_some());
-        claims.renew();
+        claims.confirm(1);
         assert!(claims.lost(1).is_some());
         assert!(claims.close(1, "done").unwrap().is_err());
     }

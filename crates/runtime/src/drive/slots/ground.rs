@@ -101,6 +101,12 @@ impl Grounds {
         shared.into_iter().chain(blind).collect()
     }
 
+    /// The checkout that the project is in, or the project itself.
+    pub(super) fn checkout(&self) -> Vec<PathBuf> {
+        let top = self.repository.as_ref().map_or(&*self.project, |repository| repository.top());
+        top.canonicalize().into_iter().collect()
+    }
+
     /// Where git keeps what is no part of any tree.
     pub(super) fn git_dir(&self) -> Option<PathBuf> {
         self.repository.as_ref()?.common().canonicalize().ok()

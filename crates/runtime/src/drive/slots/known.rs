@@ -113,6 +113,29 @@ pub fn latest_unfinished_slots(
     disk: &dyn Disk,
 ) -> Result<Option<String>, DriveError> {
     journal.repair()?;
+    let found = cut_off(journal, state_dir, disk)?;
+    let latest = found.iter().rfind(|known| known.is_ours).or(found.last());
+    Ok(latest.map(|known| known.run.id.clone()))
+}
+
+/// The runs that did not end, by their own records, and that nobody drives.
+///
+/// # Errors
+///
+/// When the journal cannot be read.
+pub(super) fn cut_off_slots(
+    journal: &FileJournal,
+    state_dir: &Path,
+    disk: &dyn Disk,
+) -> Result<Vec<Slots>, DriveError> {
+    Ok(cut_off(journal, state_dir, disk)?.into_iter().map(|known| known.run).collect())
+}
+
+fn cut_off(
+    journal: &FileJournal,
+    state_dir: &Path,
+    disk: &dyn Disk,
+) -> Result<Vec<OnRecord>, DriveError> {
     let is_driven = |run: &str| {
         let lock = slots_dir(state_dir, run).join("lock");
         disk.open(&lock, Access::Read).is_ok_and(|lock| lock.lock_holder().is_some())
@@ -121,6 +144,5 @@ pub fn latest_unfinished_slots(
     found.retain(|OnRecord { run, .. }| {
         RunId::is_safe(&run.id) && run.is_unfinished() && !is_driven(&run.id)
     });
-    let latest = found.iter().rfind(|known| known.is_ours).or(found.last());
-    Ok(latest.map(|known| known.run.id.clone()))
+    Ok(found)
 }

@@ -1,53 +1,26 @@
-//! The agents of a slot: what each is told, how it is started, and what is put on record about it.
+//! The phases in which a slot has an agent: what it is started for, and what is put on record about it.
 
-use std::ffi::OsString;
-use std::io::Read as _;
-use std::path::PathBuf;
+use autoloop_core::prompt::slot::{FixOrder, fix, implement, review};
+use autoloop_core::record::{Heading, Record, SlotFix, SlotImplement, SlotReview};
+use autoloop_core::slot::{Phase, Slot, picked};
 
-use autoloop_core::env::Env;
-use autoloop_core::excerpt::Shortened;
-use autoloop_core::plan::BackendPlan;
-use autoloop_core::prompt::slot::{
-    CAP, FixOrder, Fixed, ImplementOrder, ItemText, ReviewOrder, fix, implement, review,
-};
-use autoloop_core::queue::Item;
-use autoloop_core::record::{SlotFix, SlotImplement, SlotReview};
-use autoloop_core::slot::{Phase, Slot, Verdict, picked};
-use autoloop_core::verdict::{self, Ruling};
-
+use super::agent::{Order, failure};
+use super::recorded::recorded;
+use super::ruled::Ruled;
 use super::slot::Flow;
-use super::{SlotDrive, SlotProgress, SlotScene};
+use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
+use crate::drive::findings::Findings;
 use crate::drive::iteration::{millis, notes, said, usage};
-use crate::drive::launch::addressed;
-use crate::git::LOCATING_VARIABLES;
-use crate::process::{self, notes_dir};
-use crate::world::{Cause, Finished, Job, Spool};
-
-/// An agent that is to be started for a slot.
-struct Order<'o> {
-    phase: Phase,
-    attempt: u64,
-    prompt: &'o str,
-    backend: &'o BackendPlan,
-}
-
-impl Order<'_> {
-    /// The names of its files begin with this.
-    fn name(&self) -> String {
-        match self.phase {
-            Phase::Implement | Phase::Merge => self.phase.to_string(),
-            Phase::Review | Phase::Fix => format!("{}-{}", self.phase, self.attempt),
-        }
-    }
-}
+use crate::process;
+use crate::world::{Cause, Finished};
 
 impl SlotDrive<'_> {
     pub(super) fn implement(&self, slot: &Slot) -> Result<Flow, DriveError> {
         let prompt = implement(&self.implement_order(slot));
         let backend = &self.loaded.plan.backend;
         let order = Order { phase: Phase::Implement, attempt: 0, prompt: &prompt, backend };
-        let Some(finished) = self.carry_out_job(slot, &order)? else {
+        let Some(finished) = self.let_work(slot, &order)? else {
             return Ok(Flow::Break(()));
         };
         let output = said(&finished);
@@ -66,14 +39,11 @@ impl SlotDrive<'_> {
             timed_out: finished.timed_out(),
             elapsed_ms: millis(finished.elapsed),
             picked,
+            reason: failure(&finished),
             stop_marker: finished.found.then_some(true),
-            output: Some(shortened(&output)),
+            output: Some(recorded(&finished)),
         };
-        self.put(slot.iteration, |heading| {
-            let usage = usage(&finished).map(|usage| usage.record(heading));
-            usage.into_iter().chain([record.record(heading)]).collect()
-        })?;
-        Ok(Flow::Continue(()))
+        self.put_end(slot, &finished, |heading| vec![record.record(heading)])
     }
 
     pub(super) fn fix(
@@ -90,7 +60,7 @@ impl SlotDrive<'_> {
         });
         let backend = &self.loaded.plan.backend;
         let order = Order { phase: Phase::Fix, attempt, prompt: &prompt, backend };
-        let Some(finished) = self.carry_out_job(slot, &order)? else {
+        let Some(finished) = self.let_work(slot, &order)? else {
             return Ok(Flow::Break(()));
         };
         let record = SlotFix {
@@ -100,14 +70,11 @@ impl SlotDrive<'_> {
             exit_code: finished.exit_code(),
             timed_out: finished.timed_out(),
             elapsed_ms: millis(finished.elapsed),
+            reason: failure(&finished),
             stop_marker: finished.found.then_some(true),
-            output: Some(shortened(&said(&finished))),
+            output: Some(recorded(&finished)),
         };
-        self.put(slot.iteration, |heading| {
-            let usage = usage(&finished).map(|usage| usage.record(heading));
-            usage.into_iter().chain([record.record(heading)]).collect()
-        })?;
-        Ok(Flow::Continue(()))
+        self.put_end(slot, &finished, |heading| vec![record.record(heading)])
     }
 
     pub(super) fn review(&self, slot: &Slot, attempt: u64) -> Result<Flow, DriveError> {
@@ -119,14 +86,16 @@ impl SlotDrive<'_> {
         let dir = self.slot_dir(slot.iteration, slot.start.slot);
         let bound = self.reviewer.bind(&mut job, (slot, &dir), self);
         let spool = job.spool.clone();
-        let (finished, findings) = match bound {
+        let (finished, findings, held_by) = match bound {
             Ok(bound) => {
                 let finished = process::run(job, self.scene.world, self.scene.interrupts);
-                (finished, bound.release((slot, &dir), self))
+                let (findings, held_by) = bound.release((slot, &dir), self);
+                (finished, findings, Some(held_by.to_owned()))
             }
             // Without bounds there is no review.
-            Err(error) => (crate::drive::review::not_started(&error), Default::default()),
+            Err(error) => (crate::drive::review::not_started(&error), Findings::default(), None),
         };
+        self.tell_notes(&finished);
         if finished.cause == Cause::Interrupt {
             return Ok(Flow::Break(()));
         }
@@ -140,13 +109,13 @@ impl SlotDrive<'_> {
             reason: ruled.reason,
             elapsed_ms: millis(finished.elapsed),
             exit_code: Some(finished.exit_code()),
-            output: Some(shortened(&said(&finished))),
+            enforcement: held_by,
+            output: Some(recorded(&finished)),
         };
         let violations = findings.all_violations();
-        self.put(slot.iteration, |heading| {
-            let usage = usage(&finished).map(|usage| usage.record(heading));
+        let flow = self.put_end(slot, &finished, |heading| {
             let violations = violations.iter().map(|violation| violation.record(heading));
-            violations.chain(usage).chain([record.record(heading)]).collect()
+            violations.chain([record.record(heading)]).collect()
         })?;
         for violation in &violations {
             let (number, path) = (slot.start.slot, &violation.path);
@@ -155,17 +124,13 @@ impl SlotDrive<'_> {
                 violation.what
             ));
         }
-        self.tell_notes(&finished);
         self.tell(SlotProgress::Reviewed(slot, &record));
-        Ok(Flow::Continue(()))
+        Ok(flow)
     }
 
-    /// Runs an agent to its end; `None` when somebody asked to stop meanwhile.
-    fn carry_out_job(
-        &self,
-        slot: &Slot,
-        order: &Order<'_>,
-    ) -> Result<Option<Finished>, DriveError> {
+    /// Lets an agent work that may change things, to its end; `None` when somebody asked to stop
+    /// meanwhile.
+    fn let_work(&self, slot: &Slot, order: &Order<'_>) -> Result<Option<Finished>, DriveError> {
         self.begin_phase(slot, order.phase, order.attempt)?;
         let mut job = self.job(slot, order)?;
         let marker = self.loaded.plan.slots.stop_marker.clone();
@@ -175,195 +140,21 @@ impl SlotDrive<'_> {
         Ok((finished.cause != Cause::Interrupt).then_some(finished))
     }
 
-    fn job(&self, slot: &Slot, order: &Order<'_>) -> Result<Job, DriveError> {
-        let world = self.scene.world;
-        let dir = self.slot_dir(slot.iteration, slot.start.slot);
-        let path = |ending: &str| dir.join(format!("{}.{ending}", order.name()));
-        let prompt_path = path("prompt.md");
-        world
-            .disk
-            .replace(&prompt_path, order.prompt.as_bytes())
-            .map_err(|source| DriveError::Write { path: prompt_path.clone(), source })?;
-        let SlotScene { program, project, .. } = &self.scene;
-        let (home, env_removed) = match slot.start.branch.as_str() {
-            "" => (None, Vec::new()),
-            _ => (Some(&*project.dir), LOCATING_VARIABLES.map(OsString::from).into()),
-        };
-        let (job, _) = addressed(order.backend, (program, home), (order.prompt, &prompt_path));
-        let env = self.environment(slot, order, prompt_path);
-        Ok(Job {
-            env_removed,
-            env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
-            dir: Some(PathBuf::from(&slot.start.tree)),
-            notes: Some(notes_dir(&self.loaded.files.state_dir)),
-            spool: Some(Spool { stdout: path("out"), stderr: path("err") }),
-            ..job
-        })
-    }
-
-    fn environment(&self, slot: &Slot, order: &Order<'_>, prompt_path: PathBuf) -> Env {
-        let files = &self.loaded.files;
-        Env {
-            run_id: Some(self.look(|slots| slots.id.clone())),
-            iteration: Some(slot.iteration.to_string()),
-            project_dir: std::path::absolute(&self.scene.project.dir).ok(),
-            state_dir: Some(files.state_dir.clone()),
-            journal_file: Some(files.journal.clone()),
-            bin: Some(files.tool()),
-            prompt_path: Some(prompt_path),
-            log_level: Some(self.loaded.plan.log_level.to_string()),
-            slot_phase: Some(order.phase.to_string()),
-            slot: Some(slot.start.slot.to_string()),
-            item_id: Some(slot.start.item_id.clone()),
-            fix_attempt: Some(order.attempt.to_string()),
-            ..Env::default()
-        }
-    }
-
-    fn implement_order(&self, slot: &Slot) -> ImplementOrder {
-        ImplementOrder {
-            instructions: self.prompts.developer.text.clone(),
-            item: self.item_text(slot),
-            ground: self.grounds.told(slot),
-        }
-    }
-
-    fn review_order(&self, slot: &Slot, attempt: u64) -> ReviewOrder {
-        let implement = slot.implement.as_ref();
-        let asked = slot.reviews.iter().rfind(|review| review.attempt + 1 == attempt);
-        let fixed = slot.fixes.iter().find(|fix| fix.attempt == attempt);
-        let broken = slot.reviews.iter().rfind(|review| review.attempt == attempt);
-        let dir = self.slot_dir(slot.iteration, slot.start.slot);
-        ReviewOrder {
-            instructions: self
-                .prompts
-                .reviewer
-                .as_ref()
-                .map(|it| it.text.clone())
-                .unwrap_or_default(),
-            item: self.item_text(slot),
-            ground: self.grounds.told(slot),
-            output: implement.map(|implement| implement.turn.output.clone()).unwrap_or_default(),
-            diff: self.grounds.diff(slot, &dir),
-            fix: asked.zip(fixed).map(|(asked, fixed)| Fixed {
-                attempt,
-                most: self.rules().max_fix_attempts,
-                follow_up: asked.follow_up.clone(),
-                output: fixed.output.clone(),
-            }),
-            repair: broken.map(|review| review.reason.clone()),
-        }
-    }
-
-    fn item_text(&self, slot: &Slot) -> ItemText {
-        let item = self.claims.item(slot.start.slot).unwrap_or_else(|| Item {
-            id: slot.start.item_id.clone(),
-            title: slot.start.title.clone(),
-            ..Item::default()
-        });
-        ItemText {
-            id: item.id,
-            title: item.title,
-            status: item.status.to_string(),
-            priority: item.priority.number().to_string(),
-            description: item.description,
-            acceptance: item.acceptance,
-        }
+    /// Puts on record how an agent ended, behind what it cost.
+    fn put_end(
+        &self,
+        slot: &Slot,
+        finished: &Finished,
+        records: impl FnOnce(&Heading) -> Vec<Record>,
+    ) -> Result<Flow, DriveError> {
+        self.put(slot.iteration, |heading| {
+            let usage = usage(finished).map(|usage| usage.record(heading));
+            usage.into_iter().chain(records(heading)).collect()
+        })?;
+        Ok(Flow::Continue(()))
     }
 
     fn tell_notes(&self, finished: &Finished) {
         notes(finished).iter().for_each(|note| self.note(note));
-    }
-}
-
-/// What came of a review.
-struct Ruled {
-    verdict: Verdict,
-    follow_up: String,
-    reason: String,
-}
-
-impl Ruled {
-    /// A reviewer that failed is not listened to.
-    fn of(finished: &Finished, spool: Option<&Spool>) -> Ruled {
-        let failed =
-            |reason: String| Ruled { verdict: Verdict::Failed, follow_up: String::new(), reason };
-        if finished.timed_out() {
-            return failed("the reviewer took too long".to_owned());
-        }
-        if finished.exit_code() != 0 {
-            return failed(format!("the reviewer exited with {}", finished.exit_code()));
-        }
-        match read(finished, spool) {
-            Ok(found) => Ruled {
-                verdict: match found.ruling {
-                    Ruling::Pass => Verdict::Pass,
-                    Ruling::Drift => Verdict::Drift,
-                },
-                follow_up: found.follow_up,
-                reason: String::new(),
-            },
-            Err(violation) => Ruled {
-                verdict: Verdict::Violation,
-                follow_up: String::new(),
-                reason: violation.to_string(),
-            },
-        }
-    }
-}
-
-/// Reads the verdict out of all that the reviewer printed, also where that is not held in memory.
-fn read(
-    finished: &Finished,
-    spool: Option<&Spool>,
-) -> Result<verdict::Verdict, verdict::Violation> {
-    if let Some(answer) = &finished.answer {
-        return verdict::read_answer(answer);
-    }
-    let output = &finished.stdout;
-    let mut reader = verdict::Reader::new(autoloop_core::agents::Stream::Plain);
-    let file = spool.filter(|_| output.left_out() > 0 && output.spooled == output.bytes);
-    match file.and_then(|spool| std::fs::File::open(&spool.stdout).ok()) {
-        Some(mut file) => {
-            let mut piece = vec![0; 64 * 1024];
-            while let Ok(count @ 1..) = file.read(&mut piece) {
-                reader.push(&piece[..count]);
-            }
-        }
-        None => {
-            reader.push(&output.head);
-            // What stands behind a gap could mean anything.
-            if output.left_out() == 0 {
-                reader.push(&output.tail);
-            }
-        }
-    }
-    reader.finish()
-}
-
-fn shortened(output: &str) -> String {
-    Shortened::new(output, CAP).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::world::{Ending, Exit, Output};
-
-    #[test]
-    fn nothing_behind_a_gap_makes_a_verdict() {
-        let verdict = |head: &str, tail: &str, missing: usize| {
-            let bytes = (head.len() + tail.len() + missing) as u64;
-            let (head, tail) = (head.into(), tail.into());
-            let mut finished = Finished::new(Ending::Exited(Exit::Code(0)));
-            finished.stdout = Output { head, tail, bytes, spooled: 0 };
-            Ruled::of(&finished, None).verdict
-        };
-        let (begin, end) = (r#"{"verdict": "pass", "a": "#, r#"1, "followUpPrompt": "x"}"#);
-        assert_eq!(verdict(begin, end, 0), Verdict::Pass);
-        assert_eq!(verdict(begin, end, 9), Verdict::Violation);
-        let whole = [begin, end].concat();
-        assert_eq!(verdict(&whole, "and so on", 9), Verdict::Pass);
-        assert_eq!(verdict("I think ", &whole, 9), Verdict::Violation);
     }
 }

@@ -1,7 +1,9 @@
 //! One slot, carried out step by step.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 
+use autoloop_core::excerpt;
 use autoloop_core::merge::MergeOutcome;
 use autoloop_core::record::{SlotFinish, SlotMerge, SlotPhase};
 use autoloop_core::slot::{Outcome, Phase, Slot, SlotStep, slot_step};
@@ -9,6 +11,10 @@ use autoloop_core::slot::{Outcome, Phase, Slot, SlotStep, slot_step};
 use super::claims::Again;
 use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
+
+/// So many characters of a reason are put on record and told to the queue. A reviewer may ask for far
+/// more, and the record of its review has all of it.
+const LONGEST_REASON: usize = 4_000;
 
 /// Whether a slot goes on: it does not when somebody asked to stop.
 pub(super) type Flow = ControlFlow<()>;
@@ -20,16 +26,16 @@ impl SlotDrive<'_> {
         self.make_dir(&dir)?;
         let Some(slot) = self.slot_now(iteration, number) else { return Ok(()) };
         if slot.has_item() {
+            let end = self.end_of(&slot);
             let start = &slot.start;
-            match self.claims.again(number, &start.item_id, &start.actor)? {
-                Again::Ours => {}
-                Again::Closed if self.is_passing(&slot) => {}
-                Again::Closed => return self.give_up(&slot, "somebody else closed the item"),
-                Again::Lost(why) => {
-                    return self.give_up(&slot, &format!("the item was lost: {why}"));
-                }
+            match (self.claims.again(number, &start.item_id, &start.actor)?, end) {
+                (Again::Ours, _) | (Again::Closed, Some(Outcome::Passed)) => {}
+                // What failed has failed, whoever has the item now.
+                (_, Some(outcome)) if outcome != Outcome::Passed => {}
+                (Again::Closed, _) => return self.give_up(&slot, "somebody else closed the item"),
+                (Again::Lost(why), _) => return self.give_up(&slot, &lost(&why)),
             }
-            if !self.is_ending(&slot)
+            if end.is_none()
                 && let Err(error) = self.grounds.prepare(&slot, &dir)
             {
                 return self.give_up(&slot, &format!("there is no tree to work in: {error}"));
@@ -49,21 +55,24 @@ impl SlotDrive<'_> {
             .filter(|slot| slot.finish.is_none())
     }
 
-    fn is_passing(&self, slot: &Slot) -> bool {
-        let step = slot_step(slot, &self.rules());
-        matches!(step, SlotStep::Finish(finish) if finish.outcome == Outcome::Passed)
+    /// How a slot ends, if there is nothing left to do but to end it.
+    fn end_of(&self, slot: &Slot) -> Option<Outcome> {
+        match slot_step(slot, &self.rules()) {
+            SlotStep::Finish(finish) => finish.outcome.known(),
+            _ => None,
+        }
     }
 
-    fn is_ending(&self, slot: &Slot) -> bool {
-        matches!(slot_step(slot, &self.rules()), SlotStep::Finish(_))
-    }
-
-    fn next(&self, slot: &Slot, dir: &std::path::Path) -> Result<Flow, DriveError> {
+    fn next(&self, slot: &Slot, dir: &Path) -> Result<Flow, DriveError> {
         let step = slot_step(slot, &self.rules());
-        if let (Some(why), false) =
-            (self.claims.lost(slot.start.slot), matches!(step, SlotStep::Over))
+        if step == SlotStep::Merge {
+            // The claim may have been taken away long ago: it is renewed only now and then.
+            self.claims.confirm(slot.start.slot);
+        }
+        if needs_item(&step)
+            && let Some(why) = self.claims.lost(slot.start.slot)
         {
-            self.give_up(slot, &format!("the item was lost: {why}"))?;
+            self.give_up(slot, &lost(&why))?;
             return Ok(Flow::Continue(()));
         }
         match step {
@@ -94,7 +103,7 @@ impl SlotDrive<'_> {
         Ok(())
     }
 
-    fn merge(&self, slot: &Slot, dir: &std::path::Path) -> Result<Flow, DriveError> {
+    fn merge(&self, slot: &Slot, dir: &Path) -> Result<Flow, DriveError> {
         self.begin_phase(slot, Phase::Merge, 0)?;
         let (merge, why) = self.grounds.bring_back(slot, dir).unwrap_or_else(|error| {
             let merge = SlotMerge {
@@ -121,6 +130,7 @@ impl SlotDrive<'_> {
     fn finish(&self, slot: &Slot, mut finish: SlotFinish) -> Result<Flow, DriveError> {
         let number = slot.start.slot;
         let dir = self.slot_dir(slot.iteration, number);
+        finish.reason = excerpt::clip(&finish.reason, LONGEST_REASON).into_owned();
         match self.grounds.clear(slot, &dir) {
             Ok(Some(branch)) if !finish.reason.contains(&branch) => {
                 finish.reason = format!("{}; its work is on branch {branch}", finish.reason);
@@ -130,15 +140,31 @@ impl SlotDrive<'_> {
                 self.note(&format!("the tree of slot {number} is left as it is: {error}"));
             }
         }
-        if finish.outcome == Outcome::Passed {
-            if let Err(why) = self.claims.close(number, &finish.reason)? {
-                finish = slot.finished(Outcome::Failed, format!("the item was lost: {why}"));
-            }
-        } else {
+        if finish.outcome == Outcome::Passed
+            && let Err(why) = self.claims.close(number, &finish.reason)?
+        {
+            finish = slot.finished(Outcome::Failed, format!("the item could not be closed: {why}"));
+        }
+        if finish.outcome != Outcome::Passed {
             self.claims.release(number, &finish.reason)?;
         }
         self.put(slot.iteration, |heading| vec![finish.record(heading)])?;
         self.tell(SlotProgress::Finished(slot, &finish));
         Ok(Flow::Break(()))
     }
+}
+
+/// Whether a step is for somebody who has the item. What failed is put on record all the same.
+fn needs_item(step: &SlotStep) -> bool {
+    match step {
+        SlotStep::Finish(finish) => finish.outcome == Outcome::Passed,
+        SlotStep::Over => false,
+        SlotStep::Implement | SlotStep::Review { .. } | SlotStep::Fix { .. } | SlotStep::Merge => {
+            true
+        }
+    }
+}
+
+fn lost(why: &str) -> String {
+    format!("the item was lost: {why}")
 }

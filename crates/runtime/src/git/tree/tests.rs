@@ -200,6 +200,44 @@ fn a_diff_has_all_that_changed_and_changes_nothing() {
     assert!(short.len() < 260 && short.contains("bytes left out"), "{short}");
 }
 
+#[test]
+fn a_setting_leads_nobody_to_another_tree() {
+    let scene = Scene::new();
+    let (repository, tree, base) = tree(&scene);
+    scene.write("elsewhere/secret", "s").write("state/tree/new", "n\n");
+    scene.git(&["config", "extensions.worktreeConfig", "true"]);
+    let elsewhere = scene.top.join("elsewhere").display().to_string();
+    scene.git_in(tree.dir(), &["config", "--worktree", "core.worktree", &elsewhere]);
+    let tree = repository.tree(tree.dir()).unwrap();
+    let diff = tree.diff(&base, 100_000, &[]).unwrap();
+    assert!(diff.contains("+++ b/new") && !diff.contains("secret"), "{diff}");
+    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    assert_eq!(scene.git(&["ls-tree", "--name-only", &gathered.tip]), ".gitignore\nfile\nnew");
+}
+
+#[test]
+fn a_diff_of_commits_alone_is_whole() {
+    let scene = Scene::new();
+    let (_, tree, base) = tree(&scene);
+    assert_eq!(tree.diff(&base, 100_000, &[]).unwrap(), "");
+    assert_eq!(tree.anchor("now", &[]).unwrap(), base);
+    scene.write("state/tree/new", "n\n").write("state/tree/kept/page", "p\n");
+    scene.git_in(tree.dir(), &["add", "-A"]);
+    scene.git_in(tree.dir(), &["commit", "-q", "-m", "c"]);
+    let diff = tree.diff(&base, 100_000, &[Path::new("kept")]).unwrap();
+    assert!(diff.contains("+++ b/new") && !diff.contains("kept"), "{diff}");
+}
+
+#[test]
+fn a_tree_without_a_head_is_none() {
+    let scene = Scene::new();
+    let (repository, tree, base) = tree(&scene);
+    fs::write(tree.git_dir.join("HEAD"), "").unwrap();
+    assert!(matches!(repository.tree(tree.dir()), Err(GitError::NotATree(_))));
+    repository.add_worktree(tree.dir(), "autoloop/x", &base).unwrap();
+    assert_eq!(scene.git_in(tree.dir(), &["status", "--porcelain"]), "");
+}
+
 /// What an agent may have done to the link by which git finds its way from a tree.
 #[test]
 fn a_tree_that_claims_to_be_another_is_not_believed() {

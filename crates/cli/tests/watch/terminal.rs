@@ -1,41 +1,34 @@
 //! `autoloop watch` and `autoloop run --watch` in a pseudo-terminal, as a person sees them.
-#![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use autoloop_runtime::world::World;
-use autoloop_testkit::sandbox::{Reaped, until};
-use autoloop_testkit::{Sandbox, Terminal, told};
+use autoloop_testkit::sandbox::until;
+use autoloop_testkit::{Sandbox, Terminal};
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::scene::{cut_off, run, with_agent};
 
 const USUAL: (u16, u16) = (80, 24);
 
 /// A loop whose agent says something and then waits until it is let go.
 fn sandbox() -> Sandbox {
-    let agent = "
+    with_agent(
+        "
         for n in $(seq 40); do echo \"number $n\"; done
         echo \"hello from the agent\"
         while ! test -e go; do sleep 0.02; done
-        echo LOOP_COMPLETE";
-    Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, "")
+        echo LOOP_COMPLETE",
+    )
 }
 
-/// A run of it, under way.
-fn run(sandbox: &Sandbox) -> Reaped {
+/// Starts `autoloop …` in a terminal.
+fn open(sandbox: &Sandbox, args: &[&str]) -> Terminal {
     let mut command = sandbox.command();
-    command.args(["run", ".", "mend the parser"]).stdout(Stdio::null()).stderr(Stdio::null());
-    let run = Reaped::start(command);
-    until("the agent to begin", || sandbox.journal().contains("backend.start").then_some(()));
-    run
-}
-
-fn watch(sandbox: &Sandbox, args: &[&str]) -> Terminal {
-    let mut command = sandbox.command();
-    command.arg("watch").args(args);
+    command.args(args);
     Terminal::start(command, USUAL)
 }
 
@@ -57,12 +50,14 @@ fn is_stopped(terminal: &Terminal) -> bool {
 fn a_run_is_watched_resized_looked_into_and_left() {
     let sandbox = sandbox();
     let _run = run(&sandbox);
-    let mut terminal = watch(&sandbox, &[]);
+    let mut terminal = open(&sandbox, &["watch"]);
     let screen = terminal.see("hello from the agent");
     assert!(terminal.is_taken());
     assert!(screen.contains("> loop  RUN 1/3"), "{screen}");
     assert!(screen.lines().next().unwrap().ends_with("running  mend the parser"), "{screen}");
     assert!(screen.contains("LAST LINE"), "{screen}");
+    // What is picked fills the window.
+    assert!(screen.contains("number 40\nhello from the agent"), "{screen}");
 
     terminal.resize((30, 8));
     terminal.miss("LAST LINE");
@@ -73,7 +68,8 @@ fn a_run_is_watched_resized_looked_into_and_left() {
     terminal.see("LAST LINE");
 
     terminal.press("\r");
-    let screen = terminal.see("iteration-1.out");
+    let screen = terminal.see("q back");
+    assert!(screen.contains("iteration-1.out"), "{screen}");
     assert!(screen.contains("number 40\nhello from the agent"), "{screen}");
     terminal.press("\u{1b}[5~");
     terminal.miss("hello from the agent");
@@ -98,12 +94,9 @@ fn a_run_is_watched_resized_looked_into_and_left() {
 
 #[test]
 fn escape_and_ctrl_c_leave_as_well() {
-    let sandbox = sandbox();
-    sandbox.write_journal(
-        told::lines("otter loop.start max_iterations=3; objective=x").join("\n") + "\n",
-    );
+    let sandbox = cut_off();
     for key in ["\u{1b}", "\u{3}"] {
-        let mut terminal = watch(&sandbox, &["otter"]);
+        let mut terminal = open(&sandbox, &["watch", "otter"]);
         terminal.see("cut off");
         terminal.press(key);
         assert_eq!(ended(&mut terminal).code(), Some(0));
@@ -116,7 +109,7 @@ fn a_signal_ends_it_and_the_terminal_is_given_back() {
     let sandbox = sandbox();
     let _run = run(&sandbox);
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
-        let mut terminal = watch(&sandbox, &[]);
+        let mut terminal = open(&sandbox, &["watch"]);
         terminal.see("hello from the agent");
         send(&terminal, signal);
         assert_eq!(ended(&mut terminal).signal(), Some(signal.as_raw()));
@@ -128,7 +121,7 @@ fn a_signal_ends_it_and_the_terminal_is_given_back() {
 fn the_shell_gets_the_terminal_for_a_while() {
     let sandbox = sandbox();
     let _run = run(&sandbox);
-    let mut terminal = watch(&sandbox, &[]);
+    let mut terminal = open(&sandbox, &["watch"]);
     // By the key, and by somebody else.
     for by_key in [true, false] {
         terminal.see("hello from the agent");
@@ -151,7 +144,7 @@ fn the_shell_gets_the_terminal_for_a_while() {
 fn it_rests_when_nothing_happens() {
     let sandbox = sandbox();
     let _run = run(&sandbox);
-    let terminal = watch(&sandbox, &[]);
+    let terminal = open(&sandbox, &["watch"]);
     terminal.see("hello from the agent");
     let ticks = || {
         let stat = fs::read_to_string(format!("/proc/{}/stat", terminal.process.0.id())).unwrap();
@@ -169,9 +162,7 @@ fn it_rests_when_nothing_happens() {
 #[test]
 fn a_run_can_be_watched_where_it_is_started() {
     let sandbox = sandbox();
-    let mut command = sandbox.command();
-    command.args(["run", ".", "--watch", "mend the parser"]);
-    let mut terminal = Terminal::start(command, USUAL);
+    let mut terminal = open(&sandbox, &["run", ".", "--watch", "mend the parser"]);
     terminal.see("hello from the agent");
     terminal.press("q");
     terminal.see("the work goes on; Ctrl-C stops it");
@@ -191,9 +182,7 @@ fn a_run_can_be_watched_where_it_is_started() {
 #[test]
 fn ctrl_c_in_the_view_stops_the_work_beside_it() {
     let sandbox = sandbox();
-    let mut command = sandbox.command();
-    command.args(["run", ".", "--watch", "mend the parser"]);
-    let mut terminal = Terminal::start(command, USUAL);
+    let mut terminal = open(&sandbox, &["run", ".", "--watch", "mend the parser"]);
     terminal.see("hello from the agent");
     terminal.press("\u{3}");
     assert_eq!(ended(&mut terminal).code(), Some(130));
@@ -204,10 +193,7 @@ fn ctrl_c_in_the_view_stops_the_work_beside_it() {
 
 #[test]
 fn without_a_smart_terminal_there_are_lines() {
-    let sandbox = sandbox();
-    sandbox.write_journal(
-        told::lines("otter loop.start max_iterations=3; objective=x").join("\n") + "\n",
-    );
+    let sandbox = cut_off();
     let mut command = sandbox.at_home("env");
     command.arg("TERM=dumb").arg(sandbox.binary()).args(["watch", "otter"]);
     let mut terminal = Terminal::start(command, USUAL);
@@ -218,10 +204,7 @@ fn without_a_smart_terminal_there_are_lines() {
 
 #[test]
 fn without_a_keyboard_there_is_no_view() {
-    let sandbox = sandbox();
-    sandbox.write_journal(
-        told::lines("otter loop.start max_iterations=3; objective=x").join("\n") + "\n",
-    );
+    let sandbox = cut_off();
     // In a session of its own, so that there is no terminal to ask for.
     let mut command = sandbox.at_home("setsid");
     command.args(["-w", "sh", "-c", "\"$0\" watch otter </dev/null"]).arg(sandbox.binary());

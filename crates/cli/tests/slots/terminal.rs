@@ -1,10 +1,10 @@
 //! `autoloop slots` in a pseudo-terminal, as a person sees it.
-#![cfg(target_os = "linux")]
 
 use autoloop_testkit::sandbox::until;
-use autoloop_testkit::slots::{self, Agents, GOOD};
 use autoloop_testkit::{Sandbox, Terminal};
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::scene::{Agents, DRIFT_THEN_PASS, GOOD, repository};
 
 /// Agents that wait until they are let go, one phase after another.
 fn waiting() -> Sandbox {
@@ -13,13 +13,12 @@ fn waiting() -> Sandbox {
             "echo \"I am at it\"; while ! test -e \"$AUTOLOOP_PROJECT_DIR/go-$AUTOLOOP_SLOT_PHASE\"; do sleep 0.02; done; {script}"
         )
     };
-    let (implement, review, fix) =
-        (wait(GOOD.implement), wait(slots::DRIFT_THEN_PASS), wait(GOOD.fix));
+    let (implement, review, fix) = (wait(GOOD.implement), wait(DRIFT_THEN_PASS), wait(GOOD.fix));
     let agents = Agents { implement: &implement, review: &review, fix: &fix };
-    slots::repository(env!("CARGO_BIN_EXE_autoloop"), agents, (2, ""))
+    repository(agents, 2, "")
 }
 
-fn start(sandbox: &Sandbox, args: &[&str]) -> Terminal {
+fn open(sandbox: &Sandbox, args: &[&str]) -> Terminal {
     let mut command = sandbox.command();
     command.arg("slots").args(args);
     Terminal::start(command, (100, 24))
@@ -28,7 +27,7 @@ fn start(sandbox: &Sandbox, args: &[&str]) -> Terminal {
 #[test]
 fn one_row_a_slot_from_the_first_phase_to_the_last() {
     let sandbox = waiting();
-    let mut terminal = start(&sandbox, &["--review", "--parallel-agents", "2"]);
+    let mut terminal = open(&sandbox, &["--review", "--parallel-agents", "2"]);
     let screen = terminal.see("I am at it");
     assert!(terminal.is_taken());
     assert!(screen.contains("slot 1") && screen.contains("slot 2"), "{screen}");
@@ -47,12 +46,13 @@ fn one_row_a_slot_from_the_first_phase_to_the_last() {
 #[test]
 fn leaving_the_view_is_not_the_end_of_the_work_and_ctrl_c_is() {
     let sandbox = waiting();
-    let mut terminal = start(&sandbox, &["--review"]);
+    let mut terminal = open(&sandbox, &["--review"]);
     terminal.see("I am at it");
     terminal.press("q");
     terminal.see("the work goes on; Ctrl-C stops it");
     terminal.press("q");
     until("the view to close", || (!terminal.is_taken()).then_some(()));
+    terminal.see("the work goes on; `autoloop watch` shows it again, Ctrl-C stops it");
     sandbox.write("go-implement", "");
     // What goes on is told in lines now.
     terminal.see("slot 1  t-1  review");

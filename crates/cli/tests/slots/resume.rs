@@ -1,26 +1,16 @@
 //! Runs over a queue that were cut off or interrupted, and go on: nothing that was done is done again.
-#![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::sandbox::{Reaped, until};
+use autoloop_testkit::sandbox::until;
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
 
-use autoloop_testkit::slots::{self, Agents, DRIFT_THEN_PASS, GOOD, git, outcomes, told};
-
-fn project(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
-    slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
-}
-
-fn repository(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
-    slots::repository(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
-}
+use crate::scene::*;
 
 /// Agents that note outside of the project what they were started for.
 const NOTED: &str =
@@ -109,7 +99,7 @@ fn noting() -> (String, String, String) {
 fn a_run_in_the_project_goes_on_from_behind_every_record() {
     let (implement, review, fix) = noting();
     let agents = Agents { implement: &implement, review: &review, fix: &fix };
-    // A reviewer in a sandbox could not note anything.
+    // A reviewer in a sandbox cannot note anything on every system.
     let sandbox = project(agents, 2, "review.sandbox = 'off'\nreview.enabled = false");
     cut_everywhere(&sandbox, &["slots", "--review"]);
 }
@@ -121,19 +111,17 @@ fn a_run_in_working_trees_goes_on_wherever_it_is_killed() {
     let agents = Agents { review: DRIFT_THEN_PASS, ..GOOD };
     for count in (3..30).step_by(2) {
         let sandbox = repository(agents, 2, "");
-        let mut harness = start(&sandbox, &["slots", "--review", "--parallel-agents", "2"]);
+        let mut harness = start(&sandbox, "--review --parallel-agents 2");
         until("records", || {
             let records = sandbox.journal().lines().count();
             (records >= count || harness.0.try_wait().unwrap().is_some()).then_some(())
         });
-        harness.kill();
-        until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
+        kill(&sandbox, &mut harness);
         if sandbox.fields("slot.run.finish", "run").is_empty() {
-            let output = match sandbox.fields("slot.run.start", "run").is_empty() {
-                true => sandbox.run(&["slots", "--review", "--parallel-agents", "2"]),
-                false => sandbox.run(&["slots", "--resume"]),
+            match sandbox.fields("slot.run.start", "run").is_empty() {
+                true => passes(&sandbox, "--review --parallel-agents 2"),
+                false => passes(&sandbox, "--resume"),
             };
-            assert_eq!(output.code, Some(0), "killed at {count}: {output}");
         }
         assert_same_end(&sandbox, count);
         // A fixer that was cut off before its end was on record is started again.
@@ -147,31 +135,21 @@ fn a_run_in_working_trees_goes_on_wherever_it_is_killed() {
 /// An implementer that waits at its first start until it is ended.
 const WAITS: &str = "echo $AUTOLOOP_ITEM_ID >> starts; if [ ! -e waited ]; then touch waited; sleep 611 & touch there; sleep 612; fi; echo done";
 
-fn start(sandbox: &Sandbox, args: &[&str]) -> Reaped {
-    let mut command = sandbox.command();
-    command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
-    Reaped::start(command)
-}
-
-fn wait_for(sandbox: &Sandbox, name: &str) {
-    until(name, || sandbox.path(name).exists().then_some(()));
-}
-
 #[test]
 fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
     let sandbox = project(Agents { implement: WAITS, ..GOOD }, 2, "");
-    let mut harness = start(&sandbox, &["slots", "--review", "--stop-marker", "STOP"]);
+    let mut harness = start(&sandbox, "--review --stop-marker STOP");
     wait_for(&sandbox, "there");
     let run = sandbox.fields("slot.run.start", "run").remove(0);
     // Nobody else drives it meanwhile, and nobody else gets its item.
-    let busy = told(&sandbox, &["slots", &format!("--resume={run}")]);
+    let busy = says(&sandbox, &format!("--resume={run}"));
     let busy: String = busy.split(" (").next().unwrap().to_owned();
     assert_snapshot!(busy, @r"
     exit 4
     --- stderr
     autoloop: run '[RUN]' is being driven by another process
     ");
-    assert_snapshot!(told(&sandbox, &["slots", "--resume"]), @r"
+    assert_snapshot!(says(&sandbox, "--resume"), @r"
     exit 1
     --- stderr
     autoloop: there is no unfinished run of slots in [DIR]/.autoloop/journal.jsonl that nobody drives
@@ -181,29 +159,29 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
     assert_eq!(harness.0.wait().unwrap().code(), Some(130));
     assert_eq!(sandbox.survivors(), "");
     assert_eq!(outcomes(&sandbox), [""; 0]);
-    assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(0));
+    passes(&sandbox, &format!("--resume {run}"));
     assert_eq!(sandbox.read("starts"), b"t-1\nt-1\nt-2\n");
     assert_eq!(sandbox.fields("slot.start", "item_id"), ["t-1", "t-2"]);
     assert_eq!(sandbox.fields("slot.run.resume", "resumed_from_iteration"), ["1"]);
-    assert_snapshot!(told(&sandbox, &["slots", "--resume"]), @r"
+    assert_snapshot!(says(&sandbox, "--resume"), @r"
     exit 1
     --- stderr
     autoloop: there is no unfinished run of slots in [DIR]/.autoloop/journal.jsonl that nobody drives
       hint: `autoloop slots` begins a new run
     ");
-    assert_snapshot!(told(&sandbox, &["slots", &format!("--resume={run}")]), @r"
+    assert_snapshot!(says(&sandbox, &format!("--resume={run}")), @r"
     exit 1
     --- stderr
     autoloop: run '[RUN]' is over: ended (no_items), 2 of 2 items passed
       hint: `autoloop slots` begins a new run
     ");
-    assert_snapshot!(told(&sandbox, &["slots", "--resume=odd"]), @r"
+    assert_snapshot!(says(&sandbox, "--resume=odd"), @r"
     exit 1
     --- stderr
     autoloop: there is no run of slots 'odd' in [DIR]/.autoloop/journal.jsonl
       hint: `autoloop slots` begins a new run
     ");
-    assert_snapshot!(told(&sandbox, &["slots", "--resume=../x"]), @r"
+    assert_snapshot!(says(&sandbox, "--resume=../x"), @r"
     exit 2
     --- stderr
     autoloop: '../x' cannot be the id of a run
@@ -213,27 +191,21 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
 #[test]
 fn a_killed_harness_takes_its_agents_with_it_and_its_claim_waits_for_it() {
     let sandbox = project(Agents { implement: WAITS, ..GOOD }, 1, "");
-    let mut harness = start(&sandbox, &["slots", "--review"]);
-    wait_for(&sandbox, "there");
-    harness.kill();
-    until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
+    kill_at(&sandbox, "there", "--review");
     // Another run finds nothing to do.
-    let output = sandbox.run(&["slots", "--review"]);
-    assert_eq!((output.code, outcomes(&sandbox).len()), (Some(0), 1), "{output}");
-    assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(0));
+    passes(&sandbox, "--review");
+    assert_eq!(outcomes(&sandbox).len(), 1);
+    passes(&sandbox, "--resume");
     assert_eq!(sandbox.fields("slot.finish", "outcome"), ["no_item", "passed"]);
 }
 
 #[test]
 fn an_item_that_somebody_took_away_is_not_worked_on() {
     let sandbox = project(Agents { implement: WAITS, ..GOOD }, 1, "");
-    let mut harness = start(&sandbox, &["slots", "--review"]);
-    wait_for(&sandbox, "there");
-    harness.kill();
-    until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
+    kill_at(&sandbox, "there", "--review");
     assert_eq!(sandbox.run(&["tasks", "release", "t-1", "--force"]).code, Some(0));
     assert_eq!(sandbox.run(&["tasks", "claim", "t-1", "--as", "ann"]).code, Some(0));
-    assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(1));
+    fails(&sandbox, "--resume");
     let reason = outcomes(&sandbox).concat();
     assert!(reason.starts_with("t-1 failed: the item was lost: t-1 is claimed by ann"), "{reason}");
     assert_eq!(sandbox.read("starts"), b"t-1\n", "nobody began again");
@@ -245,16 +217,12 @@ fn what_an_agent_writes_into_the_journal_decides_nothing() {
     let forge = "for t in slot.finish slot.review slot.run.finish; do printf '{\"run\": \"%s\", \"iteration\": \"1\", \"topic\": \"%s\", \"fields\": {\"slot\": \"1\", \"item_id\": \"t-1\", \"attempt\": \"0\", \"verdict\": \"pass\", \"outcome\": \"passed\", \"reason\": \"forged\"}}\\n' \"$AUTOLOOP_RUN_ID\" $t >> \"$AUTOLOOP_JOURNAL_FILE\"; done;";
     let implement = format!("{forge} {WAITS}");
     let sandbox = project(
-        Agents { implement: &implement, review: slots::DRIFT, ..GOOD },
+        Agents { implement: &implement, review: DRIFT, ..GOOD },
         1,
         "slots.reviewMaxFixAttempts = 0",
     );
-    let mut harness = start(&sandbox, &["slots", "--review"]);
-    wait_for(&sandbox, "there");
-    harness.kill();
-    until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
+    kill_at(&sandbox, "there", "--review");
     let run = sandbox.fields("slot.run.start", "run").remove(0);
-    let output = sandbox.run(&["slots", &format!("--resume={run}")]);
-    assert_eq!(output.code, Some(1), "{output}");
+    fails(&sandbox, &format!("--resume={run}"));
     assert_eq!(sandbox.fields("slot.finish", "outcome").last().map(String::as_str), Some("drift"));
 }

@@ -1,23 +1,14 @@
 //! `autoloop watch` without a terminal: lines and JSON, for loops, waves, chains and slots.
-#![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
+use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{Reaped, until};
-use autoloop_testkit::{Sandbox, slots, told};
+use autoloop_testkit::slots::{Agents, GOOD};
 use insta::assert_snapshot;
 
-fn sandbox() -> Sandbox {
-    Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), "", "")
-}
-
-fn with(story: &str) -> Sandbox {
-    let sandbox = sandbox();
-    sandbox.write_journal(told::lines(story).join("\n") + "\n");
-    sandbox
-}
+use crate::scene::{begin, run, with, with_agent, with_queue};
 
 const SLOTS: &str = r"
     crow slot.run.start iterations=4; parallel_agents=2; max_fix_attempts=5; source=builtin
@@ -116,7 +107,7 @@ fn programs_get_an_object_in_a_line() {
 
 #[test]
 fn what_is_not_there_is_told() {
-    assert_snapshot!(sandbox().run(&["watch"]), @r"
+    assert_snapshot!(with_agent("").run(&["watch"]), @r"
     exit 1
     --- stderr
     autoloop: no run has begun in .autoloop/journal.jsonl yet
@@ -159,6 +150,13 @@ fn a_run_that_is_long_forgotten_is_found_in_the_journal() {
     assert!(shown.stdout.starts_with("loop first cut off"), "{shown}");
 }
 
+/// Starts `autoloop …`, whose lines somebody reads.
+fn piped(sandbox: &Sandbox, args: &[&str]) -> Reaped {
+    let mut command = sandbox.command();
+    command.args(args).stdout(Stdio::piped());
+    Reaped::start(command)
+}
+
 /// Lines of a program as they come.
 fn lines(process: &mut Reaped) -> impl Iterator<Item = String> + use<> {
     BufReader::new(process.0.stdout.take().unwrap()).lines().map(Result::unwrap)
@@ -170,20 +168,15 @@ fn a_run_under_way_is_followed_to_its_end() {
         echo working
         while ! test -e go-$N; do sleep 0.02; done
         if test $N = 2; then $T emit task.complete done; fi";
-    let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, "");
-    let mut command = sandbox.command();
-    command.args(["run", ".", "x"]).stdout(Stdio::null()).stderr(Stdio::null());
-    let _run = Reaped::start(command);
-    until("the agent to begin", || sandbox.journal().contains("backend.start").then_some(()));
+    let sandbox = with_agent(agent);
+    let _run = run(&sandbox);
     let once = sandbox.run(&["watch", "--once"]).stdout;
     assert!(once.contains("running  iteration 1/3\n"), "{once}");
     until("the output", || {
         sandbox.run(&["watch", "--once"]).stdout.contains("  working").then_some(())
     });
 
-    let mut command = sandbox.command();
-    command.arg("watch").stdout(Stdio::piped());
-    let mut watch = Reaped::start(command);
+    let mut watch = piped(&sandbox, &["watch"]);
     let mut lines = lines(&mut watch);
     let mut next = || lines.next().unwrap();
     assert!(next().ends_with("running  iteration 1/3"));
@@ -204,17 +197,10 @@ fn a_run_under_way_is_followed_to_its_end() {
 #[test]
 fn slots_under_way_tell_what_is_left_in_the_queue() {
     let implement = "while ! test -e go-$AUTOLOOP_ITEM_ID; do sleep 0.02; done";
-    let agents = slots::Agents { implement, ..slots::GOOD };
-    let sandbox = slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (3, ""));
-    let mut command = sandbox.command();
-    command.args(["slots", "--iterations", "2"]).stdout(Stdio::null()).stderr(Stdio::null());
-    let _slots = Reaped::start(command);
-    until("the agent to begin", || sandbox.journal().contains("slot.phase").then_some(()));
-    let [mut text, mut json] = [&["watch"][..], &["watch", "--json"]].map(|args| {
-        let mut command = sandbox.command();
-        command.args(args).stdout(Stdio::piped());
-        Reaped::start(command)
-    });
+    let sandbox = with_queue(Agents { implement, ..GOOD }, 3);
+    let _slots = begin(&sandbox, &["slots", "--iterations", "2"], "slot.phase");
+    let mut text = piped(&sandbox, &["watch"]);
+    let mut json = piped(&sandbox, &["watch", "--json"]);
     let (mut text, mut json) = (lines(&mut text), lines(&mut json));
     let mut whole_of = |taken: u64, passed: u64| {
         let is_it =
@@ -243,16 +229,11 @@ fn slots_under_way_tell_what_is_left_in_the_queue() {
 #[test]
 fn nobody_is_waited_for_when_nobody_reads_any_more() {
     let agent = "while ! test -e go; do sleep 0.02; done";
-    let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, "");
-    let mut command = sandbox.command();
-    command.args(["run", ".", "x"]).stdout(Stdio::null()).stderr(Stdio::null());
-    let _run = Reaped::start(command);
-    until("the agent to begin", || sandbox.journal().contains("backend.start").then_some(()));
+    let sandbox = with_agent(agent);
+    let _run = run(&sandbox);
     for args in [&["watch"][..], &["watch", "--json"], &["loops", "watch"], &["journal", "follow"]]
     {
-        let mut command = sandbox.command();
-        command.args(args).stdout(Stdio::piped());
-        let mut watch = Reaped::start(command);
+        let mut watch = piped(&sandbox, args);
         let mut lines = lines(&mut watch);
         lines.next().unwrap();
         drop(lines);

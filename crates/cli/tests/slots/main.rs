@@ -1,0 +1,12 @@
+//! Runs over a queue, through the binary: what becomes of items, whom agents listen to, and what goes on
+//! after a crash.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+mod life;
+mod prompts;
+mod resume;
+mod reviewer;
+mod scene;
+mod source;
+mod terminal;

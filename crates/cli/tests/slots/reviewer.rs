@@ -1,0 +1,113 @@
+//! The reviewer of a slot: who it is, what it is shown, what it may touch, and how it is understood.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::scene::*;
+
+#[test]
+fn a_violation_can_be_mended_once_if_somebody_wants_that() {
+    let counted = format!(
+        "if grep -q 'topic.*slot.review' \"$AUTOLOOP_JOURNAL_FILE\"; then grep -o 'Your last answer could not be used' \"$AUTOLOOP_PROMPT_PATH\"; {PASS}; else echo no; fi"
+    );
+    let sandbox = project(Agents { review: &counted, ..GOOD }, 1, "slots.reviewContractRepair = 1");
+    passes(&sandbox, "--review --iterations 1");
+    assert_eq!(verdicts(&sandbox), ["violation", "pass"]);
+    assert_eq!(sandbox.fields("slot.review", "attempt"), ["0", "0"]);
+    let last = sandbox.fields("slot.review", "output").remove(1);
+    assert!(last.contains("Your last answer could not be used"), "{last}");
+}
+
+#[test]
+fn a_reviewer_can_be_another_agent() {
+    let sandbox = project(
+        Agents { review: "echo nonsense", ..GOOD },
+        1,
+        "slots.reviewer.args = ['reviewer.sh']",
+    );
+    sandbox.write("reviewer.sh", PASS);
+    passes(&sandbox, "--review");
+    assert_eq!(outcomes(&sandbox), ["t-1 passed: good"]);
+}
+
+#[test]
+fn the_verdict_is_taken_out_of_a_clients_stream() {
+    let review = r#"printf '%s\n' '{"type":"system","subtype":"init"}' '{"type":"assistant","message":{"content":[{"type":"text","text":"{x}"}]}}' '{"type":"result","subtype":"success","is_error":false,"result":"{\"verdict\": \"pass\", \"followUpPrompt\": \"streamed\"}"}'"#;
+    let sandbox = project(Agents { review, ..GOOD }, 1, "slots.reviewer.output = 'claude'");
+    passes(&sandbox, "--review");
+    assert_eq!(outcomes(&sandbox), ["t-1 passed: streamed"]);
+    // A client that was asked for its stream need not be said to print one.
+    let asked = "slots.reviewer = { command = './claude', args = ['-p', '--output-format', 'stream-json', '--verbose'] }";
+    let sandbox = project(GOOD, 1, asked);
+    sandbox.write("claude", format!("#!/bin/sh\n{review}\n"));
+    fs::set_permissions(sandbox.path("claude"), fs::Permissions::from_mode(0o755)).unwrap();
+    passes(&sandbox, "--review");
+    assert_eq!(outcomes(&sandbox), ["t-1 passed: streamed"]);
+}
+
+#[test]
+fn a_reviewer_changes_nothing() {
+    let review = format!("echo hacked > made-t-1; echo more > new; rm README.md; {PASS}");
+    for sandbox_setting in ["auto", "off"] {
+        let settings = format!("review.sandbox = '{sandbox_setting}'\nreview.enabled = false");
+        let sandbox = repository(Agents { review: &review, ..GOOD }, 1, &settings);
+        passes(&sandbox, "--review");
+        assert_eq!(sandbox.read("made-t-1"), b"t-1\n", "{sandbox_setting}");
+        assert!(!sandbox.path("new").exists() && sandbox.path("README.md").exists());
+        if sandbox_setting == "off" {
+            let mut paths = sandbox.fields("review.violation", "path");
+            paths.sort();
+            assert_eq!(paths, ["README.md", "made-t-1", "new"]);
+            assert_eq!(sandbox.fields("review.violation", "kind"), ["slot"; 3]);
+        }
+    }
+}
+
+/// What a review touches besides the tree is nobody's business: caches, notes, the state of tools.
+#[test]
+fn a_reviewer_behind_a_view_may_write_wherever_nothing_of_the_project_is() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let notes = elsewhere.path().join("notes").display().to_string();
+    let mischief = "cd \"$AUTOLOOP_PROJECT_DIR\"; for f in README.md .git/evil .autoloop/evil \"$AUTOLOOP_JOURNAL_FILE\"; do echo evil >> $f; done; rm -rf .git/objects; echo evil > new";
+    let review = format!("echo \"$AUTOLOOP_ITEM_ID\" >> '{notes}'; {mischief}; {PASS}");
+    for slots in ["1", "2"] {
+        let sandbox = repository(Agents { review: &review, ..GOOD }, 2, "");
+        passes(&sandbox, &format!("--review --parallel-agents {slots}"));
+        assert_eq!(sandbox.read("README.md"), b"one\ntwo\nthree\n");
+        assert!(!sandbox.path(".git/evil").exists() && !sandbox.path(".autoloop/evil").exists());
+        assert!(!sandbox.journal().contains("evil\n") && !sandbox.path("new").exists());
+        git(&sandbox, &["fsck", "--no-dangling"]);
+    }
+    let behind_a_view = project(Agents { review: "touch new; echo no", ..GOOD }, 1, "");
+    fails(&behind_a_view, "--review");
+    if behind_a_view.fields("review.violation", "outcome") == ["kept out"] {
+        let noted = fs::read_to_string(&notes).unwrap_or_default();
+        assert_eq!(noted.lines().count(), 4, "{noted}");
+    }
+}
+
+#[test]
+fn long_outputs_are_whole_on_the_disk_and_short_for_the_reviewer() {
+    let agents = Agents {
+        implement: "echo first; head -c 300000 /dev/zero | tr '\\0' x; echo; echo last",
+        ..GOOD
+    };
+    let sandbox = project(agents, 1, "");
+    passes(&sandbox, "--review");
+    let whole = file(&sandbox, "1-1/implement.out");
+    assert_eq!(whole.len(), 300_000 + "first\n\nlast\n".len());
+    let prompt = file(&sandbox, "1-1/review-0.prompt.md");
+    assert!(prompt.contains("first\nxxx") && prompt.contains("xxx\nlast\n"));
+    assert!(prompt.contains("[250072 characters left out]"), "once, and all of it");
+    assert!(prompt.len() < 60_000, "{}", prompt.len());
+}
+
+#[test]
+fn a_verdict_behind_megabytes_of_words_is_found() {
+    let review = format!(
+        "head -c 5000000 /dev/zero | tr '\\0' x; echo; {DRIFT_THEN_PASS}; head -c 3000000 /dev/zero | tr '\\0' y"
+    );
+    let sandbox = project(Agents { review: &review, ..GOOD }, 1, "");
+    passes(&sandbox, "--review");
+    assert_eq!(verdicts(&sandbox), ["drift", "pass"]);
+}

@@ -1,0 +1,86 @@
+//! Items that come from beads.
+
+use autoloop_testkit::Sandbox;
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::scene::*;
+
+const TRACKED: &str = "slots.source = 'beads'\nslots.beads.command = 'python3 bd.py'";
+
+/// Puts a tracker with these issues into a project.
+fn track(sandbox: &Sandbox, issues: &Value) {
+    sandbox.write("bd.py", include_str!("../beads/stand_in.py"));
+    sandbox.write("beads.json", issues.to_string());
+}
+
+fn issues(sandbox: &Sandbox) -> Vec<Value> {
+    serde_json::from_slice(&sandbox.read("beads.json")).unwrap()
+}
+
+#[test]
+fn items_can_come_from_beads() {
+    let sandbox = repository(GOOD, 0, TRACKED);
+    let tracked = serde_json::json!([
+        {"id": "bd-a1", "title": "parse", "status": "open", "priority": 1, "issue_type": "task",
+         "description": "Parse it.", "acceptance_criteria": "It parses."},
+        {"id": "bd-b2", "title": "test", "status": "open", "priority": 0, "issue_type": "task",
+         "dependencies": [{"issue_id": "bd-b2", "depends_on_id": "bd-a1", "type": "blocks"}]},
+        {"id": "bd-c3", "title": "docs", "status": "open", "priority": 3, "issue_type": "chore"},
+    ]);
+    track(&sandbox, &tracked);
+    sandbox.write(".gitignore", ".autoloop/\nhome/\nbeads.json*\nbd.py\ncalls\n");
+    git(&sandbox, &["add", "-A"]);
+    git(&sandbox, &["commit", "-q", "-m", "beads"]);
+    let mut command = sandbox.command();
+    command.args(["slots", "--review", "--parallel-agents", "2"]);
+    // What agents of others set, and the tracker is not to know.
+    for name in ["BD_AGENT_MODE", "CLAUDE_CODE", "BR_OUTPUT_FORMAT", "TOON_DEFAULT_FORMAT"] {
+        command.env(name, "1");
+    }
+    let output = sandbox.finish(command);
+    assert_eq!(output.code, Some(0), "{output}");
+    let mut passed = outcomes(&sandbox);
+    passed.sort();
+    assert_eq!(passed, ["bd-a1 passed: good", "bd-b2 passed: good", "bd-c3 passed: good"]);
+    assert!(file(&sandbox, "1-1/implement.prompt.md").contains("### Description\n\nParse it.\n"));
+    let statuses: Vec<_> = issues(&sandbox).iter().map(|issue| issue["status"].clone()).collect();
+    assert_eq!(statuses, ["closed"; 3]);
+}
+
+#[test]
+fn what_an_agent_closed_itself_is_open_again_when_it_did_not_pass() {
+    let implement = "cd \"$AUTOLOOP_PROJECT_DIR\"; BD_JSON_ENVELOPE=1 RUST_LOG=error python3 bd.py close $AUTOLOOP_ITEM_ID --json --reason mine";
+    let agents = Agents { implement, review: DRIFT, ..GOOD };
+    let sandbox = project(agents, 0, TRACKED);
+    let tracked = serde_json::json!([
+        {"id": "bd-a1", "title": "parse", "status": "open", "priority": 1},
+        {"id": "bd-b2", "title": "test", "status": "open", "priority": 2},
+    ]);
+    track(&sandbox, &tracked);
+    fails(&sandbox, "--review --review-max-fix-attempts 0");
+    assert_eq!(verdicts(&sandbox), ["drift"; 2]);
+    let after = issues(&sandbox);
+    assert_eq!(after.len(), 2);
+    for issue in after {
+        assert_eq!(issue["status"], "open", "{issue}");
+        // Said once, however often a run without a limit passes it over.
+        let comments: Vec<_> = issue["comments"].as_array().into_iter().flatten().collect();
+        assert_eq!(comments.len(), 1, "{issue}");
+        let why = "given back: there are no fixes, and the review found: add a test";
+        assert_eq!(comments[0]["text"], why);
+    }
+}
+
+#[test]
+fn a_tracker_that_is_not_there_is_told() {
+    let missing = project(GOOD, 0, "");
+    assert_snapshot!(says(&missing, "--source beads --set slots.beads.command=no-bd"), @r"
+    exit 1
+    --- stderr
+    slots [RUN] begin: 1 slot, without review
+    autoloop: cannot ask the issue tracker: cannot start 'no-bd': not found in PATH
+      hint: install it, or name its command in slots.beads.command
+      hint: `autoloop slots --resume` goes on with the run
+    ");
+}

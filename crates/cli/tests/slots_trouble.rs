@@ -1,0 +1,341 @@
+//! Runs over a queue that meet trouble: clients that fail and exit with 0, items that are taken away,
+//! trackers that refuse or stumble, and settings that change meanwhile.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::{Reaped, until};
+use autoloop_testkit::slots::{self, Agents, GOOD, PASS, git, outcomes, told};
+use insta::assert_snapshot;
+use serde_json::Value;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_autoloop");
+
+fn project(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
+    slots::project(BINARY, agents, (tasks, settings))
+}
+
+fn repository(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
+    slots::repository(BINARY, agents, (tasks, settings))
+}
+
+/// A project whose items are in a tracker. Before each call of the tracker a line of shell is run.
+fn tracked(agents: Agents<'_>, issues: &Value, before: &str) -> Sandbox {
+    let sandbox = project(agents, 0, "");
+    let mut python = Command::new("python3");
+    let python = python.args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+    let python = String::from_utf8(python.stdout).unwrap();
+    sandbox.write("bd.py", include_str!("beads/stand_in.py"));
+    sandbox.write("bd", format!("#!/bin/sh\n{before}\nexec {} bd.py \"$@\"\n", python.trim()));
+    let program = sandbox.path("bd");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    sandbox.write("beads.json", issues.to_string());
+    let settings = String::from_utf8(sandbox.read("autoloops.toml")).unwrap();
+    let beads = format!("slots.source = 'beads'\nslots.beads.command = '{}'\n", program.display());
+    sandbox.write("autoloops.toml", format!("{settings}\n{beads}"));
+    sandbox
+}
+
+fn issues(count: usize) -> Value {
+    let issue = |n: usize| serde_json::json!({"id": format!("bd-{n}"), "title": format!("task {n}"), "status": "open", "priority": 2});
+    (1..=count).map(issue).collect()
+}
+
+/// How the issues of a tracker stand: the status, and who has it.
+fn tracker(sandbox: &Sandbox) -> Vec<String> {
+    let all: Vec<Value> = serde_json::from_slice(&sandbox.read("beads.json")).unwrap();
+    let text = |issue: &Value, name: &str| issue[name].as_str().unwrap_or_default().to_owned();
+    let stands = |issue: &Value| format!("{} {}", text(issue, "status"), text(issue, "assignee"));
+    all.iter().map(|issue| stands(issue).trim().to_owned()).collect()
+}
+
+/// Kills a run as soon as a file is there, with its agents.
+fn killed_at(sandbox: &Sandbox, args: &[&str], file: &str) {
+    let mut command = sandbox.command();
+    command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut harness = Reaped::start(command);
+    until(file, || sandbox.path(file).exists().then_some(()));
+    harness.kill();
+    until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
+}
+
+/// An implementer that waits at its first start until it is ended.
+const WAITS: &str = "[ -e there ] || { touch there; sleep 611; }; echo done";
+
+const REFUSED_BY_CLAUDE: &str = r#"printf '%s\n' '{"type":"result","subtype":"success","is_error":true,"result":"API Error: 429 slow down"}'"#;
+const REFUSED_BY_CODEX: &str = r#"printf '%s\n' '{"type":"turn.started"}' '{"type":"turn.failed","error":{"message":"usage limit reached"}}'"#;
+
+#[test]
+fn a_client_that_tells_of_a_failure_is_believed_whatever_it_exits_with() {
+    let ends = |agents: Agents<'_>, settings: &str| {
+        let sandbox = project(agents, 1, settings);
+        let output = sandbox.run(&["slots", "--review", "--review-max-fix-attempts", "1"]);
+        assert_eq!(output.code, Some(1), "{output}");
+        let verdicts = sandbox.fields("slot.review", "verdict").join(",");
+        format!("{}[{verdicts}]", outcomes(&sandbox).concat())
+    };
+    let claude = Agents { review: REFUSED_BY_CLAUDE, ..GOOD };
+    let codex = Agents { review: REFUSED_BY_CODEX, ..GOOD };
+    let implementer = Agents { implement: REFUSED_BY_CLAUDE, ..GOOD };
+    let silent = Agents { review: "true", ..GOOD };
+    let told = [
+        ends(claude, "slots.reviewer.output = 'claude'"),
+        ends(codex, "slots.reviewer.output = 'codex'"),
+        ends(silent, "slots.reviewer.output = 'claude'"),
+        ends(implementer, "backend.output = 'claude'"),
+        ends(GOOD, "slots.reviewer.command = 'no-such-agent'"),
+    ];
+    assert_snapshot!(told.join("\n"), @r"
+    t-1 failed: the reviewer failed: API Error: 429 slow down[failed]
+    t-1 failed: the reviewer failed: usage limit reached[failed]
+    t-1 failed: the reviewer failed: the agent ended without an answer[failed]
+    t-1 failed: the implementer failed: API Error: 429 slow down[]
+    t-1 failed: the reviewer failed: cannot start 'no-such-agent': not found in PATH[failed]
+    ");
+}
+
+#[test]
+fn the_stop_marker_counts_wherever_the_agent_says_it_and_nowhere_else() {
+    let far = "head -c 4000000 /dev/zero | tr '\\0' x; echo no_beads_available; head -c 4000000 /dev/zero | tr '\\0' y";
+    let sandbox = project(Agents { implement: far, ..GOOD }, 2, "");
+    assert_eq!(sandbox.run(&["slots"]).code, Some(0));
+    assert_eq!(sandbox.fields("slot.run.finish", "reason"), ["stop_marker"]);
+    // What the client repeats, and what a tool says, is not what the agent says.
+    let quoted = r#"printf '%s\n' '{"type":"user","message":{"content":[{"type":"text","text":"no_beads_available"}]}}' '{"type":"assistant","message":{"content":[{"type":"tool_use","name":"sh","input":"no_beads_available"}]}}' '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'"#;
+    let sandbox = project(Agents { implement: quoted, ..GOOD }, 2, "backend.output = 'claude'");
+    assert_eq!(sandbox.run(&["slots"]).code, Some(0));
+    assert_eq!(sandbox.fields("slot.run.finish", "reason"), ["no_items"]);
+}
+
+#[test]
+fn work_on_an_item_that_was_taken_away_is_not_brought_back() {
+    let person = format!("env -u AUTOLOOP_RUN_ID '{BINARY}' tasks");
+    let implement = format!(
+        "echo x > made; {person} release t-1 --force; {person} claim t-1 --as ann; echo done"
+    );
+    let sandbox = repository(Agents { implement: &implement, ..GOOD }, 1, "");
+    let output = sandbox.run(&["slots", "--review", "--isolation", "worktree"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    let reason = outcomes(&sandbox).concat();
+    assert!(
+        reason.starts_with("t-1 failed: the item was lost: claim 1 of t-1 is over"),
+        "{reason}"
+    );
+    assert!(reason.contains("; its work is on branch autoloop/slots/"), "{reason}");
+    assert!(!sandbox.path("made").exists());
+    assert_eq!(git(&sandbox, &["log", "--oneline"]).lines().count(), 1);
+    assert!(sandbox.run(&["tasks", "show", "t-1"]).stdout.contains("ann"));
+}
+
+#[test]
+fn what_failed_stays_failed_for_its_own_reason_when_somebody_else_has_the_item() {
+    let sandbox = project(Agents { implement: "exit 7", ..GOOD }, 1, "");
+    assert_eq!(sandbox.run(&["slots"]).code, Some(1));
+    // As if the harness had been killed behind the release, before it could say how the slot ended.
+    let journal = fs::read_to_string(sandbox.journal_path()).unwrap();
+    let end = journal.find("\"slot.finish\"").and_then(|at| journal[..at].rfind('\n')).unwrap();
+    fs::write(sandbox.journal_path(), &journal[..=end]).unwrap();
+    assert_eq!(sandbox.run(&["tasks", "claim", "t-1", "--as", "ann"]).code, Some(0));
+    assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(1));
+    assert_eq!(outcomes(&sandbox), ["t-1 failed: the implementer exited with 7"]);
+    assert!(sandbox.run(&["tasks", "show", "t-1"]).stdout.contains("claimed by ann"));
+}
+
+#[test]
+fn an_item_that_the_tracker_does_not_close_is_given_back() {
+    let mut all = issues(1);
+    let child = serde_json::json!({"id": "bd-1.1", "title": "child", "status": "deferred", "priority": 2, "parent": "bd-1"});
+    all.as_array_mut().unwrap().push(child);
+    let sandbox = tracked(GOOD, &all, "");
+    assert_eq!(sandbox.run(&["slots", "--review"]).code, Some(1));
+    assert_snapshot!(outcomes(&sandbox).concat(), @"bd-1 failed: the item could not be closed: the issue tracker refused bd-1: cannot close bd-1: open children bd-1.1");
+    assert_eq!(tracker(&sandbox), ["open", "deferred"]);
+}
+
+#[test]
+fn a_tracker_that_stumbles_once_costs_no_work() {
+    // It fails before it closes, or after it did.
+    let before =
+        "[ \"$1\" = close ] && [ ! -e stumbled ] && { touch stumbled; echo locked >&2; exit 1; }";
+    let after = "[ \"$1\" = close ] && [ ! -e stumbled ] && { touch stumbled; ./bd \"$@\" >/dev/null; echo locked >&2; exit 1; }";
+    for stumble in [before, after] {
+        let sandbox = tracked(GOOD, &issues(1), stumble);
+        let output = sandbox.run(&["slots", "--review"]);
+        assert_eq!(output.code, Some(0), "{output}");
+        assert_eq!(outcomes(&sandbox), ["bd-1 passed: good"]);
+        assert_eq!(tracker(&sandbox)[0].split(' ').next(), Some("closed"));
+    }
+    // What it does not answer now, it is asked again when the run goes on.
+    let nonsense = "[ \"$1\" = close ] && [ ! -e mended ] && { echo nonsense; exit 0; }";
+    let sandbox = tracked(GOOD, &issues(1), nonsense);
+    let told = told(&sandbox, &["slots", "--review"]);
+    assert!(told.contains("hint: `autoloop slots --resume` goes on with the run"), "{told}");
+    sandbox.write("mended", "");
+    assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(0));
+    assert_eq!(outcomes(&sandbox), ["bd-1 passed: good"]);
+    assert_eq!(sandbox.fields("slot.implement", "item_id"), ["bd-1"]);
+}
+
+#[test]
+fn an_item_that_is_ours_is_taken_up_without_being_claimed_again() {
+    let sandbox = tracked(
+        Agents { implement: WAITS, ..GOOD },
+        &issues(1),
+        "[ \"$1\" = update ] && { echo locked >&2; exit 1; }",
+    );
+    killed_at(&sandbox, &["slots", "--review"], "there");
+    let output = sandbox.run(&["slots", "--resume"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(outcomes(&sandbox), ["bd-1 passed: good"]);
+}
+
+#[test]
+fn items_that_were_claimed_in_vain_are_given_back_at_once() {
+    let sandbox =
+        tracked(GOOD, &issues(2), "case \"$*\" in *--claim*-s2*) echo broken >&2; exit 1;; esac");
+    let output = sandbox.run(&["slots", "--parallel-agents", "2"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert_eq!(tracker(&sandbox), ["open", "open"]);
+}
+
+#[test]
+fn a_run_goes_on_with_the_items_that_it_began_with() {
+    let sandbox = tracked(Agents { implement: WAITS, ..GOOD }, &issues(1), "");
+    killed_at(&sandbox, &["slots", "--review"], "there");
+    assert_snapshot!(told(&sandbox, &["slots", "--resume", "--source", "builtin"]), @r"
+    exit 2
+    --- stderr
+    autoloop: run '[RUN]' takes its items from beads, and the settings say builtin
+      hint: `--source beads` goes on with it; `autoloop slots` begins another run
+    ");
+    assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(0));
+    assert_eq!(outcomes(&sandbox), ["bd-1 passed: good"]);
+}
+
+#[test]
+fn items_of_a_run_that_was_cut_off_are_named_when_nothing_else_is_left() {
+    let agents = Agents { implement: WAITS, ..GOOD };
+    for (sandbox, item) in
+        [(tracked(agents, &issues(1), ""), "bd-1"), (project(agents, 1, ""), "t-1")]
+    {
+        killed_at(&sandbox, &["slots", "--review"], "there");
+        let run = sandbox.fields("slot.run.start", "run").remove(0);
+        let output = sandbox.run(&["slots", "--review"]);
+        let note = format!(
+            "note: {item} is held by run '{run}', which was cut off: `autoloop slots --resume={run}` goes on with it\n"
+        );
+        assert!(output.stderr.contains(&note), "{output}");
+        assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(0));
+        let output = sandbox.run(&["slots", "--review"]);
+        assert!(!output.stderr.contains("is held by"), "{output}");
+    }
+}
+
+#[test]
+fn settings_that_change_hold_from_the_next_iteration_on() {
+    let implement = "pwd; [ $AUTOLOOP_ITEM_ID = t-1 ] && sed -i 's/parallelAgents = 1/parallelAgents = 2/; s/Enabled = true/Enabled = false/' autoloops.toml; echo done";
+    let settings = "slots.parallelAgents = 1\nslots.reviewEnabled = true";
+    let sandbox = repository(Agents { implement, ..GOOD }, 3, settings);
+    let output = sandbox.run(&["slots"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    // Two at once from then on, each in a tree of its own.
+    let slots = sandbox.fields("slot.start", "slot");
+    assert_eq!(slots, ["1", "1", "2"]);
+    let trees = sandbox.fields("slot.start", "branch");
+    assert!(trees[0].is_empty() && !trees[1].is_empty() && !trees[2].is_empty(), "{trees:?}");
+    assert!(output.stderr.contains("iteration 1\n"), "{output}");
+    assert!(
+        output.stderr.contains("note: reviews are off from now on: the settings changed\n"),
+        "{output}"
+    );
+}
+
+#[test]
+fn whoever_changes_who_reviews_is_seen() {
+    let told = |change: &str| {
+        let implement = format!("[ $AUTOLOOP_ITEM_ID = t-1 ] && {{ {change}; }}; echo done");
+        let sandbox = project(Agents { implement: &implement, ..GOOD }, 2, "");
+        sandbox.write("reviewer.md", "Look closely.\n").write("kind.sh", PASS);
+        let output = sandbox.run(&["slots", "--review", "--reviewer-prompt", "reviewer.md"]);
+        assert_eq!(output.code, Some(0), "{output}");
+        let notes = output.stderr.lines().filter(|line| line.starts_with("note: "));
+        notes.filter(|note| note.contains("from now on")).collect::<Vec<_>>().join("\n")
+    };
+    assert_snapshot!(told("echo 'Be kind.' > reviewer.md"), @"note: reviewers are told something else from now on: their prompt changed");
+    assert_snapshot!(told("echo \"slots.reviewer.args = ['kind.sh']\" >> autoloops.toml"), @"note: another agent reviews from now on: the settings changed");
+    assert_snapshot!(told("echo 'slots.iterations = 9' >> autoloops.toml"), @"");
+}
+
+#[test]
+fn whoever_works_beside_a_reviewer_loses_nothing_also_with_fewer_slots_than_before() {
+    // The first review waits until the other slot has written something, and then some.
+    let implement = "[ -e \"there\" ] || { [ $AUTOLOOP_ITEM_ID = t-2 ] && touch there; sleep 611; }
+        [ $AUTOLOOP_ITEM_ID = t-2 ] && { while [ ! -e home/reviewing ]; do sleep 0.02; done; echo mine > work; touch home/written; }
+        echo done";
+    let review = format!(
+        "[ $AUTOLOOP_ITEM_ID = t-1 ] && {{ touch home/reviewing; while [ ! -e home/written ]; do sleep 0.02; done; }}; {PASS}"
+    );
+    let settings = "review.sandbox = 'off'\nreview.enabled = false\nslots.isolation = 'shared'";
+    let sandbox = project(Agents { implement, review: &review, ..GOOD }, 2, settings);
+    sandbox.write("home/begun", "");
+    killed_at(&sandbox, &["slots", "--review", "--parallel-agents", "2"], "there");
+    let output = sandbox.run(&["slots", "--resume", "--parallel-agents", "1"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(sandbox.read("work"), b"mine\n");
+    assert_eq!(sandbox.fields("slot.finish", "outcome"), ["passed"; 2]);
+}
+
+#[test]
+fn it_is_told_what_holds_a_reviewer() {
+    let off = "review.sandbox = 'off'\nreview.enabled = false";
+    let sandbox = repository(GOOD, 1, off);
+    assert_eq!(sandbox.run(&["slots", "--review"]).code, Some(0));
+    assert_eq!(sandbox.fields("slot.review", "enforcement"), ["snapshot"]);
+    let sandbox = repository(GOOD, 2, off);
+    let trees = sandbox.run(&["slots", "--review", "--parallel-agents", "2"]);
+    assert!(!trees.stderr.contains("nothing keeps"), "{trees}");
+    assert_eq!(sandbox.fields("slot.review", "enforcement"), ["snapshot"; 2]);
+    // Both reviews wait until both slots are under review.
+    let review = format!(
+        "touch home/$AUTOLOOP_SLOT; while [ ! -e home/1 ] || [ ! -e home/2 ]; do sleep 0.02; done; {PASS}"
+    );
+    let sandbox = repository(Agents { review: &review, ..GOOD }, 2, off);
+    sandbox.write("home/begun", "");
+    let shared =
+        sandbox.run(&["slots", "--review", "--parallel-agents", "2", "--isolation", "shared"]);
+    assert!(shared.stderr.contains("note: several slots work in one tree and no sandbox holds reviewers, so nothing keeps them from changing it\n"), "{shared}");
+    assert_eq!(sandbox.fields("slot.review", "enforcement"), ["nothing"; 2]);
+}
+
+#[test]
+fn items_that_failed_are_passed_over_without_being_claimed() {
+    let sandbox = project(Agents { implement: "exit 1", ..GOOD }, 6, "");
+    assert_eq!(sandbox.run(&["slots"]).code, Some(1));
+    assert_eq!(
+        sandbox.fields("slot.finish", "item_id"),
+        ["t-1", "t-2", "t-3", "t-4", "t-5", "t-6"]
+    );
+    assert_eq!(sandbox.journal().matches("\"queue.task.claimed\"").count(), 6);
+    let sandbox = tracked(Agents { implement: "exit 1", ..GOOD }, &issues(4), "");
+    assert_eq!(sandbox.run(&["slots"]).code, Some(1));
+    assert_eq!(sandbox.fields("slot.finish", "item_id"), ["bd-1", "bd-2", "bd-3", "bd-4"]);
+    let calls = String::from_utf8(sandbox.read("calls")).unwrap();
+    let given_back = calls.lines().filter(|call| call.contains("--status open")).count();
+    assert_eq!(given_back, 4, "{calls}");
+}
+
+#[test]
+fn a_reason_is_as_long_as_somebody_reads() {
+    let review = r#"printf '{"verdict": "drift", "followUpPrompt": "look '; head -c 2000000 /dev/zero | tr '\0' x; echo '"}'"#;
+    let sandbox = project(Agents { review, ..GOOD }, 1, "");
+    let output = sandbox.run(&["slots", "--review", "--review-max-fix-attempts", "0"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert_eq!(sandbox.fields("slot.review", "verdict"), ["drift"]);
+    let reason = outcomes(&sandbox).concat();
+    assert!(reason.contains("look xxx") && reason.len() < 5_000, "{}", reason.len());
+    assert!(sandbox.run(&["tasks", "show", "t-1"]).stdout.len() < 6_000);
+}

@@ -1,0 +1,104 @@
+//! How an agent of a slot is started: the job, its environment, and the files that it leaves.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use autoloop_core::agents::Outcome;
+use autoloop_core::env::Env;
+use autoloop_core::excerpt;
+use autoloop_core::plan::BackendPlan;
+use autoloop_core::slot::{Phase, Slot};
+
+use super::argument::found;
+use super::{SlotDrive, SlotScene};
+use crate::drive::DriveError;
+use crate::drive::launch::addressed;
+use crate::git::LOCATING_VARIABLES;
+use crate::process::notes_dir;
+use crate::world::{Ending, Finished, Job, Spool};
+
+/// So many characters of what a client says about its failure are told.
+const LONGEST_WHY: usize = 1_000;
+
+/// An agent that is to be started for a slot.
+pub(super) struct Order<'o> {
+    pub(super) phase: Phase,
+    pub(super) attempt: u64,
+    pub(super) prompt: &'o str,
+    pub(super) backend: &'o BackendPlan,
+}
+
+impl Order<'_> {
+    /// The names of its files begin with this.
+    fn name(&self) -> String {
+        match self.phase {
+            Phase::Implement | Phase::Merge => self.phase.to_string(),
+            Phase::Review | Phase::Fix => format!("{}-{}", self.phase, self.attempt),
+        }
+    }
+}
+
+impl SlotDrive<'_> {
+    /// The job of an agent, whose prompt is put into a file first.
+    pub(super) fn job(&self, slot: &Slot, order: &Order<'_>) -> Result<Job, DriveError> {
+        let world = self.scene.world;
+        let dir = self.slot_dir(slot.iteration, slot.start.slot);
+        let path = |ending: &str| dir.join(format!("{}.{ending}", order.name()));
+        let prompt_path = path("prompt.md");
+        world
+            .disk
+            .replace(&prompt_path, order.prompt.as_bytes())
+            .map_err(|source| DriveError::Write { path: prompt_path.clone(), source })?;
+        let SlotScene { program, project, .. } = &self.scene;
+        let (home, env_removed) = match slot.start.branch.as_str() {
+            "" => (None, Vec::new()),
+            _ => (Some(&*project.dir), LOCATING_VARIABLES.map(OsString::from).into()),
+        };
+        let (mut job, _) = addressed(order.backend, (program, home), (order.prompt, &prompt_path));
+        if let Some(home) = home {
+            let tree = Path::new(&slot.start.tree);
+            job.args.iter_mut().for_each(|arg| *arg = found(arg, (home, tree)));
+        }
+        let env = self.environment(slot, order, prompt_path);
+        Ok(Job {
+            env_removed,
+            env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
+            dir: Some(PathBuf::from(&slot.start.tree)),
+            notes: Some(notes_dir(&self.loaded.files.state_dir)),
+            spool: Some(Spool { stdout: path("out"), stderr: path("err") }),
+            ..job
+        })
+    }
+
+    fn environment(&self, slot: &Slot, order: &Order<'_>, prompt_path: PathBuf) -> Env {
+        let files = &self.loaded.files;
+        Env {
+            run_id: Some(self.look(|slots| slots.id.clone())),
+            iteration: Some(slot.iteration.to_string()),
+            project_dir: std::path::absolute(&self.scene.project.dir).ok(),
+            state_dir: Some(files.state_dir.clone()),
+            journal_file: Some(files.journal.clone()),
+            bin: Some(files.tool()),
+            prompt_path: Some(prompt_path),
+            log_level: Some(self.loaded.plan.log_level.to_string()),
+            slot_phase: Some(order.phase.to_string()),
+            slot: Some(slot.start.slot.to_string()),
+            item_id: Some(slot.start.item_id.clone()),
+            fix_attempt: Some(order.attempt.to_string()),
+            ..Env::default()
+        }
+    }
+}
+
+/// Why an agent failed, where more is known than its status: it was never started, or its client says
+/// so itself, also where that exits with 0.
+pub(super) fn failure(finished: &Finished) -> Option<String> {
+    let told = match (&finished.ending, finished.answer.as_ref().map(|answer| &answer.outcome)) {
+        (Ending::NeverStarted(why), _) => why.message.clone(),
+        (Ending::Lost(why), _) => why.clone(),
+        (Ending::Exited(_), Some(Outcome::Failed(why))) if !why.is_empty() => why.clone(),
+        (Ending::Exited(_), Some(outcome)) if outcome.is_failure() => outcome.to_string(),
+        (Ending::Exited(_), _) => return None,
+    };
+    Some(excerpt::clip(&excerpt::one_line(&told), LONGEST_WHY).into_owned())
+}

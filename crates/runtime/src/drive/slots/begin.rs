@@ -1,0 +1,75 @@
+//! How a run over a queue begins, or is taken up again.
+
+use autoloop_core::config::Isolation;
+use autoloop_core::plan::SlotsPlan;
+use autoloop_core::record::{SlotRunResume, SlotRunStart};
+use autoloop_core::slot::{Review, Slots};
+
+use super::{NO_PROMPT, SlotDrive, SlotProgress, claims};
+use crate::drive::DriveError;
+
+impl SlotDrive<'_> {
+    pub(super) fn start(&self) -> Result<(), DriveError> {
+        let plan = &self.loaded.plan.slots;
+        let rules = self.rules();
+        let start = SlotRunStart {
+            iterations: rules.iterations.unwrap_or(0),
+            parallel_agents: rules.parallel_agents,
+            review: rules.review == Review::On,
+            max_fix_attempts: rules.max_fix_attempts,
+            source: plan.source.to_string(),
+            isolation: self.grounds.isolation.to_string(),
+            stop_marker: plan.stop_marker.clone().unwrap_or_default(),
+        };
+        self.put(0, |heading| vec![start.record(heading)])?;
+        self.announce();
+        Ok(())
+    }
+
+    /// Says on record that a run goes on, and gives back what its last harness claimed and did not
+    /// put on record.
+    pub(super) fn take_up(&self) -> Result<(), DriveError> {
+        let Some(last) = self.look(|slots| slots.is_unfinished().then(|| slots.iteration())) else {
+            return Ok(());
+        };
+        let (run, at_work) = self.look(|slots| {
+            let at_work: Vec<String> = slots.open().map(|slot| slot.start.actor.clone()).collect();
+            (slots.id.clone(), at_work)
+        });
+        let is_dead =
+            |name: &str| claims::is_of(name, &run) && !at_work.iter().any(|at| at == name);
+        let why = format!("run {run} was cut off");
+        self.scene.queue.release_all(&is_dead, &why)?;
+        let resume = SlotRunResume { resumed_from_iteration: last };
+        self.put(0, |heading| vec![resume.record(heading)])?;
+        self.announce();
+        Ok(())
+    }
+
+    fn announce(&self) {
+        self.look(|slots| self.tell(SlotProgress::Began(slots)));
+        let review = self.rules().review;
+        if review == Review::NoPrompt {
+            self.note(NO_PROMPT);
+        }
+        self.grounds.notes(review).iter().for_each(|note| self.note(note));
+        let is_shared = self.grounds.isolation == Isolation::Shared
+            && self.loaded.plan.slots.rules.parallel_agents > 1;
+        if review == Review::On && is_shared && !self.reviewer.has_sandbox() {
+            self.note(
+                "several slots work in one tree and no sandbox holds reviewers, so nothing keeps them from changing it",
+            );
+        }
+    }
+}
+
+/// A run goes on with the queue that it began with: the items that it holds are there.
+pub(super) fn same_source(slots: &Slots, plan: &SlotsPlan) -> Result<(), DriveError> {
+    let now = plan.source.to_string();
+    match &slots.start {
+        Some(start) if start.source != now => {
+            Err(DriveError::OtherSource { run: slots.id.clone(), began: start.source.clone(), now })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,57 @@
+//! How a run over a queue ends.
+
+use std::collections::BTreeSet;
+
+use autoloop_core::queue::Status;
+use autoloop_core::record::SlotRunFinish;
+use autoloop_core::slot::{End, Slot, Slots};
+
+use super::SlotDrive;
+use super::known::cut_off_slots;
+use crate::drive::DriveError;
+
+impl SlotDrive<'_> {
+    /// Puts on record that the run ends. Where nothing is left to take, somebody may want to know of
+    /// items that nobody works on.
+    pub(super) fn finish_run(&self, finish: &SlotRunFinish) -> Result<(), DriveError> {
+        self.put(0, |heading| vec![finish.record(heading)])?;
+        if finish.reason == End::NoItems {
+            match cut_off_slots(
+                self.scene.journal,
+                &self.loaded.files.state_dir,
+                &*self.scene.world.disk,
+            ) {
+                Ok(runs) => self.tell_of_stranded(&runs),
+                // The run is over, and over it stays.
+                Err(error) => self.note(&error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells of items that runs hold which were cut off. A queue gives them to nobody else, or only when
+    /// the claim has expired.
+    fn tell_of_stranded(&self, runs: &[Slots]) {
+        let source = self.loaded.plan.slots.source.to_string();
+        let is_of_queue =
+            |run: &&Slots| run.start.as_ref().is_some_and(|start| start.source == source);
+        let mut seen = BTreeSet::new();
+        for run in runs.iter().filter(is_of_queue) {
+            for slot in run.open().filter(|slot| slot.has_item()) {
+                let (run, item) = (&run.id, &slot.start.item_id);
+                if seen.insert(item) && self.is_held(slot) {
+                    self.note(&format!(
+                        "{item} is held by run '{run}', which was cut off: `autoloop slots --resume={run}` goes on with it"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Whether the queue still keeps an item for a slot. One that it does not know is nobody's.
+    fn is_held(&self, slot: &Slot) -> bool {
+        self.scene.queue.show(&slot.start.item_id).is_ok_and(|item| {
+            item.status == Status::InWork && item.owner.as_ref() == Some(&slot.start.actor)
+        })
+    }
+}
