@@ -103,15 +103,7 @@ impl Tree {
 
     /// Makes a commit of everything that is not committed, but for what is ignored or in one of the
     /// directories `except`, relative to the top. `None` when there is nothing.
-    ///
-    /// # Errors
-    ///
-    /// When something cannot be added or committed.
-    pub fn commit_all(&self, message: &str, except: &[&Path]) -> Result<Option<String>, GitError> {
-        self.commit_seen(&Status::of(&self.git, except)?, message, except)
-    }
-
-    fn commit_seen(
+    fn commit_all(
         &self,
         status: &Status,
         message: &str,
@@ -160,7 +152,7 @@ impl Tree {
             status = Status::of(git, except)?;
         }
         let tip = tree.own_branch(branch, status.head.as_deref())?;
-        let committed = tree.commit_seen(&status, message, except)?;
+        let committed = tree.commit_all(&status, message, except)?;
         let head = committed.or(status.head).map_or_else(|| tree.head(), Ok)?;
         let set = |name: &str| move_reference(git, &reference(name), &head);
         let gathered = |tip| Gathered { tip, unfinished: unfinished.map(str::to_owned) };

@@ -17,15 +17,18 @@ fn offer(base: &str) -> Offer<'_> {
 fn what_is_left_becomes_one_commit() {
     let scene = Scene::new();
     let (_, tree, base) = tree(&scene);
-    assert_eq!(tree.commit_all("nothing", &[]).unwrap(), None);
+    let commit_all = |message, except: &[&Path]| {
+        tree.commit_all(&Status::of(&tree.git, except).unwrap(), message, except).unwrap()
+    };
+    assert_eq!(commit_all("nothing", &[]), None);
     scene.write("state/tree/file", "changed").write("state/tree/new", "untracked");
     scene.write("state/tree/ignored", "no").write("state/tree/kept/out", "no");
     scene.git_in(tree.dir(), &["rm", "-q", "--cached", ".gitignore"]);
-    let commit = tree.commit_all("left", &[Path::new("kept")]).unwrap().unwrap();
+    let commit = commit_all("left", &[Path::new("kept")]).unwrap();
     let names = scene.git(&["diff", "--name-status", &base, &commit]);
     assert_eq!(names, "M\tfile\nA\tnew");
     assert_eq!(scene.git(&["log", "-1", "--format=%s %an", &commit]), "left A Person");
-    assert_eq!(tree.commit_all("again", &[Path::new("kept")]).unwrap(), None);
+    assert_eq!(commit_all("again", &[Path::new("kept")]), None);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::world::{Job, Running, Spawner};
 use keeper::{Errand, Parked};
 
 /// So many shims wait for another job at most.
-const MOST: usize = 16;
+const MOST: usize = 8;
 
 /// Starts processes of the operating system through `autoloop __shim`.
 ///
