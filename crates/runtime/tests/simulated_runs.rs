@@ -71,6 +71,8 @@ mod steps;
 mod story;
 #[path = "simulated_runs/terms.rs"]
 mod terms;
+#[path = "simulated_runs/track.rs"]
+mod track;
 #[path = "simulated_runs/trouble.rs"]
 mod trouble;
 #[path = "simulated_runs/wave.rs"]
@@ -130,8 +132,8 @@ impl Tally {
 
 /// A run that nothing befell, and the same one with all that befell it.
 fn both(setup: &Setup, dice: &mut Dice) -> [Played; 2] {
-    let alone = play(setup, &Trouble::none(setup));
-    let trouble = Trouble::any(dice, setup, &alone.needs);
+    let alone = play(setup, &Trouble::none(setup.seed));
+    let trouble = Trouble::any(dice, setup.manners(), &alone.needs);
     let disturbed = play(setup, &trouble);
     if disturbed.redo == Redo::Same {
         assert_eq!(disturbed.tale, alone.tale, "{trouble:?}");
@@ -217,12 +219,12 @@ fn a_promise_in_a_long_output_is_kept_over_a_crash() {
     setup.rules = Rules { max: 2, required: Vec::new(), ..setup.rules };
     (setup.promise, setup.sync) = ("LOOP_COMPLETE", Sync::Always);
     (setup.is_loud, setup.forges, setup.edits) = (true, false, false);
-    let alone = play(&setup, &Trouble::none(&setup));
+    let alone = play(&setup, &Trouble::none(setup.seed));
     assert_eq!(alone.tale.ending(), "loop.complete completion_promise");
     // The last sync is that of the ending, the one before it that of the iteration.
     let syncs = alone.needs.calls.syncs();
     let blows = vec![Blow::Sync(syncs - 1, Moment::AfterEffect)];
-    let cut = play(&setup, &Trouble { blows, ..Trouble::none(&setup) });
+    let cut = play(&setup, &Trouble { blows, ..Trouble::none(setup.seed) });
     assert_eq!((cut.cuts, cut.tale), (1, alone.tale));
 }
 
