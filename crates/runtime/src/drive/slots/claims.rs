@@ -184,7 +184,8 @@ impl<'a> Claims<'a> {
         third.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
     }
 
-    fn renew(&self) {
+    /// Renews every claim once.
+    pub(super) fn renew(&self) {
         let ours: Vec<(u64, Claimed)> = self
             .held()
             .iter()
