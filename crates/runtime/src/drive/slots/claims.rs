@@ -83,7 +83,11 @@ impl<'a> Claims<'a> {
         }
         for claimed in passed_over {
             // There is nothing new to say about it: why it failed was said.
-            self.queue.release(&claimed.claim, "")?;
+            match self.queue.release(&claimed.claim, "") {
+                // Somebody else has it by now.
+                Err(error) if error.is_refusal() => {}
+                released => released?,
+            }
         }
         Ok(())
     }
