@@ -45,6 +45,15 @@ enum Held {
     Closed(Item),
 }
 
+impl Held {
+    fn item(&self) -> &Item {
+        match self {
+            Held::Ours(claimed) => &claimed.item,
+            Held::Lost(item, _) | Held::Closed(item) => item,
+        }
+    }
+}
+
 /// What came of taking up a claim again.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Again {
@@ -76,7 +85,10 @@ impl<'a> Claims<'a> {
                 if spent.contains(&claimed.item.id) {
                     passed_over.push(claimed);
                 } else {
-                    self.held().insert(*slot, Held::Ours(claimed));
+                    let mut held = self.held();
+                    // Where a claim has run out meanwhile, whoever takes the item last has it.
+                    held.retain(|_, held| held.item().id != claimed.item.id);
+                    held.insert(*slot, Held::Ours(claimed));
                     break;
                 }
             }
@@ -119,10 +131,7 @@ impl<'a> Claims<'a> {
 
     /// The item of a slot.
     pub(super) fn item(&self, slot: u64) -> Option<Item> {
-        Some(match self.held().get(&slot)? {
-            Held::Ours(claimed) => claimed.item.clone(),
-            Held::Lost(item, _) | Held::Closed(item) => item.clone(),
-        })
+        self.held().get(&slot).map(|held| held.item().clone())
     }
 
     /// Why a slot does not have its item any more, if it does not.
