@@ -115,7 +115,10 @@ impl<'a> Claims<'a> {
                 Ok(Again::Ours)
             }
             Err(error) if error.is_refusal() => {
-                let item = self.queue.show(id).unwrap_or_default();
+                let item = match self.queue.show(id) {
+                    Err(error) if error.is_refusal() => Item::default(),
+                    shown => shown?,
+                };
                 let is_closed = item.status == Status::Closed;
                 let why = error.to_string();
                 let held = match is_closed {
