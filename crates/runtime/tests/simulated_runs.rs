@@ -10,7 +10,8 @@
 //! new [judged](judge), by a model of the rules that shares nothing with the driver: it may stand where
 //! it stands, and it says what is so. The rules [of waves](wave), [of chains](chain) and
 //! [between runs](family) are files of their own, and so are those of [chains that runs ask for](spawns). No agent is started before that is on the disk for
-//! good. A harness that dies is followed by another one, until the run has ended.
+//! good. A harness that dies is followed by another one, until the run has ended. [Runs over a
+//! queue](slots) have agents, rules and a judge of their own.
 //!
 //! # What is the same
 //!
@@ -63,6 +64,8 @@ mod play;
 mod rules;
 #[path = "simulated_runs/setup.rs"]
 mod setup;
+#[path = "simulated_runs/slots.rs"]
+mod slots;
 #[path = "simulated_runs/spawns.rs"]
 mod spawns;
 #[path = "simulated_runs/steps.rs"]

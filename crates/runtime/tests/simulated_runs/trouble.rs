@@ -108,7 +108,7 @@ impl Trouble {
 }
 
 /// A call that fails, of the first so many of its kind.
-fn failing(dice: &mut Dice, most: impl Fn(Op) -> u64) -> (Op, u64, i32) {
+pub(crate) fn failing(dice: &mut Dice, most: impl Fn(Op) -> u64) -> (Op, u64, i32) {
     let op = *dice.pick(&[
         Op::Open,
         Op::Stat,
