@@ -144,6 +144,21 @@ fn an_owner_that_was_killed_takes_its_own_again_and_its_dead_self_is_refused() {
 }
 
 #[test]
+fn an_owner_keeps_what_was_made_to_wait_meanwhile() {
+    let mut yard = Yard::with(&[("a", &[]), ("b", &[])]);
+    yard.claim("t-1", "run-s1", 60).unwrap();
+    let linked = yard.tasks.link("t-1", "t-2", yard.stamp()).unwrap();
+    yard.write(&linked);
+    assert!(yard.claim("t-1", "run-s2", 60).is_err());
+    let again = yard.claim("t-1", "run-s1", 60).unwrap();
+    yard.now += 90_000;
+    let blocked = yard.claim("t-1", "run-s2", 60).unwrap_err();
+    assert_eq!(blocked.to_string(), "t-1 waits for t-2");
+    // Until somebody else takes it, it is its late owner's.
+    yard.close(&again).unwrap();
+}
+
+#[test]
 fn a_person_closes_what_nobody_or_they_themselves_have() {
     let mut yard = Yard::with(&[("a", &[]), ("b", &[])]);
     yard.claim("t-1", "ann", 60).unwrap();

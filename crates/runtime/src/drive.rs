@@ -118,7 +118,7 @@ pub struct Scene<'a> {
     pub tell: &'a mut dyn FnMut(Progress<'_>),
 }
 
-/// How many branches of a wave are carried out at once.
+/// How many branches of a wave, or slots, are carried out at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
     /// All of them.

@@ -10,7 +10,8 @@
 //! new [judged](judge), by a model of the rules that shares nothing with the driver: it may stand where
 //! it stands, and it says what is so. The rules [of waves](wave), [of chains](chain) and
 //! [between runs](family) are files of their own, and so are those of [chains that runs ask for](spawns). No agent is started before that is on the disk for
-//! good. A harness that dies is followed by another one, until the run has ended.
+//! good. A harness that dies is followed by another one, until the run has ended. [Runs over a
+//! queue](slots) have agents, rules and a judge of their own.
 //!
 //! # What is the same
 //!
@@ -63,6 +64,8 @@ mod play;
 mod rules;
 #[path = "simulated_runs/setup.rs"]
 mod setup;
+#[path = "simulated_runs/slots.rs"]
+mod slots;
 #[path = "simulated_runs/spawns.rs"]
 mod spawns;
 #[path = "simulated_runs/steps.rs"]
@@ -71,6 +74,8 @@ mod steps;
 mod story;
 #[path = "simulated_runs/terms.rs"]
 mod terms;
+#[path = "simulated_runs/track.rs"]
+mod track;
 #[path = "simulated_runs/trouble.rs"]
 mod trouble;
 #[path = "simulated_runs/wave.rs"]
@@ -130,8 +135,8 @@ impl Tally {
 
 /// A run that nothing befell, and the same one with all that befell it.
 fn both(setup: &Setup, dice: &mut Dice) -> [Played; 2] {
-    let alone = play(setup, &Trouble::none(setup));
-    let trouble = Trouble::any(dice, setup, &alone.needs);
+    let alone = play(setup, &Trouble::none(setup.seed));
+    let trouble = Trouble::any(dice, setup.manners(), &alone.needs);
     let disturbed = play(setup, &trouble);
     if disturbed.redo == Redo::Same {
         assert_eq!(disturbed.tale, alone.tale, "{trouble:?}");
@@ -217,12 +222,12 @@ fn a_promise_in_a_long_output_is_kept_over_a_crash() {
     setup.rules = Rules { max: 2, required: Vec::new(), ..setup.rules };
     (setup.promise, setup.sync) = ("LOOP_COMPLETE", Sync::Always);
     (setup.is_loud, setup.forges, setup.edits) = (true, false, false);
-    let alone = play(&setup, &Trouble::none(&setup));
+    let alone = play(&setup, &Trouble::none(setup.seed));
     assert_eq!(alone.tale.ending(), "loop.complete completion_promise");
     // The last sync is that of the ending, the one before it that of the iteration.
     let syncs = alone.needs.calls.syncs();
     let blows = vec![Blow::Sync(syncs - 1, Moment::AfterEffect)];
-    let cut = play(&setup, &Trouble { blows, ..Trouble::none(&setup) });
+    let cut = play(&setup, &Trouble { blows, ..Trouble::none(setup.seed) });
     assert_eq!((cut.cuts, cut.tale), (1, alone.tale));
 }
 

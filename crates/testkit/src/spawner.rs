@@ -46,6 +46,8 @@ pub enum Plot {
     NeverStarts(io::ErrorKind),
     /// The process that watches over it dies.
     IsLost,
+    /// We end it, because a person asked us to stop.
+    IsStopped,
 }
 
 /// What a hanging process does when it is asked to end. A kill ends it in any case.
@@ -86,6 +88,11 @@ impl Script {
     /// Loses the process that watches over it.
     pub fn is_lost() -> Self {
         Script::new(Plot::IsLost)
+    }
+
+    /// Is ended by us, as soon as it has begun.
+    pub fn is_stopped() -> Self {
+        Script::new(Plot::IsStopped)
     }
 
     /// Prints something on standard output first.
@@ -222,6 +229,10 @@ impl Play {
                 let takes = self.script.takes;
                 let why = "the process that watched over it was killed by signal 9".to_owned();
                 self.end(Ending::Lost(why), Cause::Itself, takes)
+            }
+            (Plot::IsStopped, _) => {
+                let takes = self.script.takes;
+                self.end(Ending::Exited(Exit::Signal(SIGTERM)), Cause::Interrupt, takes)
             }
             (Plot::Hangs(OnTerminate::Ends(last_words, exit)), Some(deadline)) => {
                 self.saying(&last_words).end(Ending::Exited(exit), Cause::Deadline, deadline)
@@ -367,6 +378,12 @@ mod tests {
         running.signals.send(Signal::Terminate).unwrap();
         running.signals.send(Signal::Kill).unwrap();
         assert_eq!(end(&running).unwrap().exit_code(), 128 + SIGKILL);
+    }
+
+    #[test]
+    fn a_process_may_be_stopped_by_us() {
+        let finished = end(&start(Script::is_stopped().stdout("hi"))).unwrap();
+        assert_eq!((finished.cause, finished.exit_code()), (Cause::Interrupt, 128 + SIGTERM));
     }
 
     #[test]

@@ -193,14 +193,16 @@ impl Tasks {
         if task.is_closed {
             return Err(Refusal::Closed { id: task.id.clone() });
         }
-        // The same owner may take its own again: that is how a worker that was killed goes on.
+        // The same owner may take its own again: that is how a worker that was killed goes on, also
+        // when the task was made to wait for another meanwhile.
         if let Some(claim) = task.live_claim(now)
             && claim.owner != claimed.owner
         {
             return Err(Refusal::held(claim));
         }
+        let has_it = task.claim.as_ref().is_some_and(|claim| claim.owner == claimed.owner);
         let waits_for: Vec<_> = self.open_dependencies(task).map(str::to_owned).collect();
-        if !waits_for.is_empty() {
+        if !has_it && !waits_for.is_empty() {
             return Err(Refusal::Blocked { id: task.id.clone(), waits_for });
         }
         let is_next = claimed.fence > self.fence && claimed.fence - self.fence <= LARGEST_GAP;

@@ -25,6 +25,8 @@ pub(super) struct Notebook {
     path: PathBuf,
     /// What was noted for the append under way.
     pending: Vec<Mark>,
+    /// Whether the last line may lack its end.
+    is_torn: bool,
 }
 
 /// What was noted before.
@@ -80,7 +82,7 @@ impl Notebook {
             .replace(&path, text.as_bytes())
             .and_then(|()| world.disk.open(&path, Access::Append));
         match file {
-            Ok(file) => Ok(Notebook { file, path, pending: Vec::new() }),
+            Ok(file) => Ok(Notebook { file, path, pending: Vec::new(), is_torn: false }),
             Err(error) => Err((path, error)),
         }
     }
@@ -98,8 +100,12 @@ impl Notebook {
         };
         let marks = records.iter().map(|new| Mark::of(&new.record));
         let fresh: Vec<Mark> = marks.filter(is_fresh).collect();
-        let text: String = fresh.iter().copied().map(line).collect();
+        // What could not be noted whole must not spoil what is noted after it.
+        let begin = if self.is_torn { "\n" } else { "" }.to_owned();
+        let text = fresh.iter().copied().map(line).fold(begin, |text, line| text + &line);
+        self.is_torn = true;
         self.write(text.as_bytes()).map_err(|error| (self.path.clone(), error))?;
+        self.is_torn = false;
         self.pending.extend(fresh);
         Ok(())
     }

@@ -131,14 +131,17 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
 
     fn look_for_forgeries(&mut self) -> Result<(), DriveError> {
         let OwnRecords { journal, fold, forgeries, position, sieve, .. } = self;
+        // A look that fails half way is none: what it saw is seen again by the next one.
+        let (mut left, mut found) = (sieve.clone(), forgeries.clone());
         *position = journal.read(*position, &mut |line| {
             line.records(|record| {
-                if record.run() == fold.id() && sieve.own(record).is_none() {
-                    forgeries.look_at(record);
+                if record.run() == fold.id() && left.own(record).is_none() {
+                    found.look_at(record);
                 }
             });
             ControlFlow::Continue(())
         })?;
+        (*sieve, *forgeries) = (left, found);
         Ok(())
     }
 }

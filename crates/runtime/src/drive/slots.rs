@@ -30,7 +30,7 @@ use autoloop_core::slot::{End, Review, Slot, SlotRules, Slots, Step, begins, nex
 
 use super::own::{Fold, OwnRecords};
 use super::together::together;
-use super::{Bounds, DriveError, create_dirs, lock_run};
+use super::{Bounds, DriveError, Threads, create_dirs, lock_run};
 use crate::journal::{Durability, FileJournal};
 use crate::process::Interrupts;
 use crate::project::{Loaded, Project, SlotPrompts};
@@ -65,6 +65,8 @@ pub struct SlotScene<'a> {
     pub program: PathBuf,
     /// Whether reviewers are held to their bounds.
     pub bounds: Bounds,
+    /// How many slots are carried out at once.
+    pub threads: Threads,
     /// Who is told how it goes.
     pub tell: &'a (dyn Fn(SlotProgress<'_>) + Sync),
 }
@@ -231,21 +233,28 @@ impl<'a> SlotDrive<'a> {
     /// on to their ends; the first failure is the one that the run ends with.
     fn carry_out(&self, iteration: u64, numbers: Vec<u64>) -> Result<(), DriveError> {
         let mut failed: Option<DriveError> = None;
-        let (over, is_over) = mpsc::channel::<()>();
-        thread::scope(|scope| {
-            // Claims are kept for as long as there is work, and no longer.
-            scope.spawn(move || self.claims.keep(&is_over));
-            together(
-                numbers,
-                |number| self.slot(iteration, number),
-                |ended| match (&failed, ended) {
-                    (None, Err(error)) => failed = Some(error),
-                    (Some(_), Err(error)) => self.note(&error.to_string()),
-                    (_, Ok(())) => {}
-                },
-            );
-            drop(over);
-        });
+        let slot = |number| self.slot(iteration, number);
+        let ended = |end: Result<(), DriveError>| match (&failed, end) {
+            (None, Err(error)) => failed = Some(error),
+            (Some(_), Err(error)) => self.note(&error.to_string()),
+            (_, Ok(())) => {}
+        };
+        match self.scene.threads {
+            Threads::One => {
+                // Nobody keeps claims meanwhile, so each is kept once, before the work on it.
+                let kept = numbers.into_iter().inspect(|_| self.claims.renew_all());
+                kept.map(slot).for_each(ended);
+            }
+            Threads::Many => {
+                let (over, is_over) = mpsc::channel::<()>();
+                thread::scope(|scope| {
+                    // Claims are kept for as long as there is work, and no longer.
+                    scope.spawn(move || self.claims.keep(&is_over));
+                    together(numbers, slot, ended);
+                    drop(over);
+                });
+            }
+        }
         failed.map_or(Ok(()), Err)
     }
 

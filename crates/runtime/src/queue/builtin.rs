@@ -21,6 +21,8 @@ use crate::world::{Clock, Entropy, World};
 /// How long it is tried to be the fastest. Each time somebody is, so a queue makes progress however
 /// many race for it; this is for a journal that others fill without a pause.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// So many attempts are made in any case: the time may have passed while this process was stopped.
+const FEWEST_ATTEMPTS: u64 = 5;
 /// The longest pause before the first attempt after one in vain; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 /// The longest pause.
@@ -114,7 +116,7 @@ impl<'a> Builtin<'a> {
             }
             attempts += 1;
             let waited = self.clock.elapsed().saturating_sub(begin);
-            if waited >= PATIENCE {
+            if waited >= PATIENCE && attempts >= FEWEST_ATTEMPTS {
                 return Err(QueueError::Busy { attempts, waited });
             }
             self.clock.sleep(self.pause(attempts));

@@ -7,6 +7,7 @@ use autoloop_testkit::{Dice, Script, Seed, SimDisk};
 use crate::chained::Chained;
 use crate::place::Place;
 use crate::rules::{Cadence, Cast, Rules, one_of};
+use crate::trouble::Manners;
 use crate::wish::Limits;
 
 pub(crate) const CONFIG: &str = "/p/autoloops.toml";
@@ -129,6 +130,16 @@ impl Setup {
         setup.rules.max = 2 + dice.below(2);
         setup.spawns = Some(Limits::any(dice));
         setup
+    }
+
+    /// What its agents do that decides what can befall them.
+    pub(crate) fn manners(&self) -> Manners {
+        match (self.edits, self.forges) {
+            (false, false) => Manners::Good,
+            (true, false) => Manners::Editing,
+            (false, true) => Manners::Forging,
+            (true, true) => Manners::Both,
+        }
     }
 
     /// How long the backend of a turn may take.

@@ -1,8 +1,6 @@
 //! What befalls a run.
 
-use autoloop_testkit::{Calls, Dice, Faults, Moment, Op};
-
-use crate::setup::Setup;
+use autoloop_testkit::{Calls, Dice, Faults, Moment, Op, Seed};
 
 /// Everything that befalls one run.
 #[derive(Clone, Debug)]
@@ -42,17 +40,30 @@ pub(crate) struct Needs {
     pub(crate) agents: u64,
 }
 
+/// What agents do that decides what can befall them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manners {
+    Good,
+    /// They edit the files of the loop.
+    Editing,
+    /// They write by hand what only the harness may write.
+    Forging,
+    Both,
+}
+
 const EIO: i32 = 5;
 const EINTR: i32 = 4;
 
 impl Trouble {
     /// Nothing.
-    pub(crate) fn none(setup: &Setup) -> Trouble {
-        Trouble { blows: Vec::new(), short_writes: None, strangers: None, dice: setup.seed.dice() }
+    pub(crate) fn none(seed: Seed) -> Trouble {
+        Trouble { blows: Vec::new(), short_writes: None, strangers: None, dice: seed.dice() }
     }
 
     /// Blows within reach of a run that needs so much.
-    pub(crate) fn any(dice: &mut Dice, setup: &Setup, needs: &Needs) -> Trouble {
+    pub(crate) fn any(dice: &mut Dice, manners: Manners, needs: &Needs) -> Trouble {
+        let edits = matches!(manners, Manners::Editing | Manners::Both);
+        let forges = matches!(manners, Manners::Forging | Manners::Both);
         let blow = |_| match dice.below(20) {
             0..5 => Blow::Call(1 + dice.below(needs.calls.total())),
             5..11 => Blow::Byte(dice.below(needs.bytes)),
@@ -63,15 +74,15 @@ impl Trouble {
             15 | 16 => Blow::Full(dice.below(3 * needs.bytes)),
             17 => Blow::Interrupt(1 + dice.below(needs.agents)),
             // Where files change, nobody could say which of them was read.
-            _ if setup.edits => Blow::Byte(dice.below(needs.bytes)),
-            _ => Blow::Failing((0..3).map(|_| failing(dice, needs)).collect()),
+            _ if edits => Blow::Byte(dice.below(needs.bytes)),
+            _ => Blow::Failing((0..3).map(|_| failing(dice, |op| needs.calls.of(op))).collect()),
         };
         let blows = (0..4).map(blow).collect::<Vec<_>>();
         let count = 1 + dice.index(blows.len());
         Trouble {
             blows: blows.into_iter().take(count).collect(),
             short_writes: dice.chance(1, 4).then(|| dice.fork()),
-            strangers: dice.chance(if setup.forges { 3 } else { 1 }, 4).then(|| dice.fork()),
+            strangers: dice.chance(if forges { 3 } else { 1 }, 4).then(|| dice.fork()),
             dice: dice.fork(),
         }
     }
@@ -96,7 +107,8 @@ impl Trouble {
     }
 }
 
-fn failing(dice: &mut Dice, needs: &Needs) -> (Op, u64, i32) {
+/// A call that fails, of the first so many of its kind.
+pub(crate) fn failing(dice: &mut Dice, most: impl Fn(Op) -> u64) -> (Op, u64, i32) {
     let op = *dice.pick(&[
         Op::Open,
         Op::Stat,
@@ -111,5 +123,5 @@ fn failing(dice: &mut Dice, needs: &Needs) -> (Op, u64, i32) {
         Op::Replace,
     ]);
     let errno = if op == Op::Append && dice.chance(1, 3) { EINTR } else { EIO };
-    (op, 1 + dice.below(needs.calls.of(op).max(1)), errno)
+    (op, 1 + dice.below(most(op).max(1)), errno)
 }

@@ -1,7 +1,7 @@
 //! Looks at the journal after every call to the disk, and has each new record [judged](crate::judge).
 //!
-//! A witness knows what a journal cannot show: who wrote which byte, what stood in the files of the
-//! loop at the time, and what had been promised to be there to stay.
+//! A witness knows what a journal cannot show: beside what its [track](crate::track) tells, what stood in
+//! the files of the loop at the time.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,15 @@ use autoloop_testkit::sandbox::tell;
 use crate::family::Family;
 use crate::judge::{Author, Judge, Loads};
 use crate::rules::Rules;
-use crate::setup::{CONFIG, Edit, JOURNAL, Redo, Setup, Sync, Turn};
-
-/// More calls than any harness needs to drive a run.
-const MOST_LOOKS: u64 = 100_000;
+use crate::setup::{CONFIG, Edit, Redo, Setup, Sync, Turn};
+use crate::track::{Line, Track};
 
 pub(crate) struct Witness {
     setup: Setup,
-    disk: SimDisk,
+    track: Track,
     /// The run or chain that is watched, with all that belongs to it; others are none of our business.
     pub(crate) run: String,
     pub(crate) family: Family,
-    author: Author,
-    /// Who wrote from which byte on.
-    spans: Vec<(usize, Author)>,
-    /// How many bytes were judged, and those behind them: the beginning of a line.
-    judged: usize,
-    fragment: Vec<u8>,
-    /// How many bytes nobody may ever take away again.
-    acknowledged: usize,
     /// What the files of the loop say; nothing when they cannot be used.
     files: Option<Rules>,
     /// What they said when the harness read them, by the record that tells of it.
@@ -43,7 +33,6 @@ pub(crate) struct Witness {
     started: BTreeMap<Turn, u64>,
     /// Whether something was done again in other circumstances.
     pub(crate) redo: Redo,
-    looks: u64,
     pub(crate) records: u64,
 }
 
@@ -52,70 +41,33 @@ impl Witness {
         setup.plant(&setup.rules, disk);
         Witness {
             setup: setup.clone(),
-            disk: disk.clone(),
+            track: Track::new(disk),
             run: String::new(),
             family: Family::new(setup, ""),
-            author: Author::Harness,
-            spans: Vec::new(),
-            judged: 0,
-            fragment: Vec::new(),
-            acknowledged: 0,
             files: Some(setup.rules.clone()),
             loads: BTreeMap::new(),
             restarts: Vec::new(),
             harness_since: 0,
             started: BTreeMap::new(),
             redo: Redo::Same,
-            looks: 0,
             records: 0,
         }
     }
 
     /// Looks whether there is anything new.
     pub(crate) fn look(&mut self) {
-        self.looks += 1;
-        assert!(self.looks < MOST_LOOKS, "it never ends");
-        let known = self.judged + self.fragment.len();
-        match self.disk.contents_from(JOURNAL, known) {
-            Some(new) if new.is_empty() => return,
-            Some(new) => {
-                if self.spans.last().is_none_or(|(_, author)| *author != self.author) {
-                    self.spans.push((known, self.author));
-                }
-                self.fragment.extend(new);
-            }
-            None => {
-                let rest = self.disk.contents_from(JOURNAL, self.judged);
-                assert!(rest.is_some() || self.judged == 0, "a whole line was taken away");
-                self.fragment = rest.unwrap_or_default();
-                let len = self.judged + self.fragment.len();
-                self.spans.retain(|(start, _)| *start < len);
-            }
+        for line in self.track.look() {
+            self.judge_line(&line);
         }
-        self.judge_lines();
     }
 
-    fn judge_lines(&mut self) {
-        let fragment = std::mem::take(&mut self.fragment);
-        let mut rest = &fragment[..];
-        while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
-            self.judge_line(&rest[..end]);
-            self.judged += end + 1;
-            rest = &rest[end + 1..];
-        }
-        self.fragment = rest.to_vec();
-    }
-
-    fn judge_line(&mut self, line: &[u8]) {
-        let start = self.judged;
+    fn judge_line(&mut self, line: &Line) {
+        let Line { start, author, ref bytes } = *line;
         if self.restarts.iter().any(|&at| self.harness_since <= at && at <= start) {
             self.harness_since = start + 1;
             self.family.lost_its_harness();
         }
-        // What the harness cut off again may come back with the power.
-        let span = self.spans.iter().rfind(|(from, _)| *from <= start);
-        let author = span.map_or(Author::Harness, |(_, author)| *author);
-        for piece in pieces(line) {
+        for piece in pieces(bytes) {
             let Ok(record) = &piece.content else { continue };
             let run = record.run();
             if !self.family.knows(&run) {
@@ -139,7 +91,7 @@ impl Witness {
     /// Somebody else writes from now on. Says who did so far.
     pub(crate) fn now_writes(&mut self, author: Author) -> Author {
         self.look();
-        std::mem::replace(&mut self.author, author)
+        self.track.now_writes(author)
     }
 
     /// An agent is started. Everything that led to it is on the disk.
@@ -166,7 +118,7 @@ impl Witness {
         match self.edit(turn) {
             Some((Edit::To(rules), _)) => self.put_files(rules),
             Some((Edit::Broken(path), _)) => {
-                self.disk.set_contents(path, b"][");
+                self.track.disk.set_contents(path, b"][");
                 self.files = None;
             }
             None => {}
@@ -174,7 +126,7 @@ impl Witness {
     }
 
     fn put_files(&mut self, rules: Rules) {
-        self.setup.plant(&rules, &self.disk);
+        self.setup.plant(&rules, &self.track.disk);
         self.files = Some(rules);
     }
 
@@ -195,27 +147,17 @@ impl Witness {
 
     /// Somebody was told that what he wrote is there to stay.
     pub(crate) fn acknowledge(&mut self) {
-        let durable = self.disk.durable_contents(JOURNAL).unwrap_or_default();
-        let all = self.disk.contents(JOURNAL);
-        assert_eq!(durable.len(), all.len(), "something that was acknowledged may still be lost");
-        self.acknowledged = all.len();
+        self.track.acknowledge(self.track.end());
     }
 
     /// The harness is no more; this is the disk that the next one finds.
     pub(crate) fn goes_on_with(&mut self, disk: &SimDisk) {
         self.look();
-        let all = |disk: &SimDisk| disk.contents_from(JOURNAL, 0).unwrap_or_default();
-        let (before, after) = (all(&self.disk), all(disk));
-        let kept = &before[..self.acknowledged];
-        assert!(after.starts_with(kept), "something that was acknowledged is lost");
+        let end = self.track.goes_on_with(disk);
         assert!(disk.exists(CONFIG));
-        self.disk = disk.clone();
-        self.author = Author::Harness;
-        self.spans.retain(|(start, _)| *start < after.len());
-        self.loads.retain(|at, _| *at < after.len());
-        self.restarts.retain(|at| *at < after.len());
-        self.restarts.push(after.len());
-        self.looks = 0;
+        self.loads.retain(|at, _| *at < end);
+        self.restarts.retain(|at| *at < end);
+        self.restarts.push(end);
         self.watch(self.run.clone());
     }
 
@@ -223,9 +165,10 @@ impl Witness {
     pub(crate) fn watch(&mut self, run: String) {
         self.family = Family::new(&self.setup, &run);
         self.run = run;
-        (self.judged, self.harness_since) = (0, 0);
-        self.fragment = self.disk.contents_from(JOURNAL, 0).unwrap_or_default();
-        self.judge_lines();
+        self.harness_since = 0;
+        for line in self.track.again() {
+            self.judge_line(&line);
+        }
     }
 }
 
@@ -235,13 +178,6 @@ impl Drop for Witness {
         if !std::thread::panicking() {
             return;
         }
-        let journal = self.disk.contents_from(JOURNAL, 0).unwrap_or_default();
-        let text = String::from_utf8_lossy(&journal);
-        let short = |line: &str| match line.find("\"prompt\"") {
-            Some(at) => format!("{}…", &line[..at]),
-            None => line.chars().take(300).collect(),
-        };
-        let lines: Vec<_> = text.lines().map(short).collect();
-        tell(&format!("{}\n{:?}\nspans {:?}", lines.join("\n"), self.setup, self.spans));
+        tell(&format!("{}\n{:?}", self.track.shown(), self.setup));
     }
 }

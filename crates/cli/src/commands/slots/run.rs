@@ -7,8 +7,8 @@ use autoloop_core::config::{Config, Isolation, ItemSource};
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{Slots, Tally};
 use autoloop_runtime::drive::{
-    Bounds, DriveError, SlotDrive, SlotProgress, SlotScene, latest_unfinished_slots, slots_dir,
-    slots_standing,
+    Bounds, DriveError, SlotDrive, SlotProgress, SlotScene, Threads, latest_unfinished_slots,
+    slots_dir, slots_standing,
 };
 use autoloop_runtime::journal::{Durability, FileJournal};
 use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
@@ -219,6 +219,7 @@ fn carry_out(
         interrupts,
         program,
         bounds: Bounds::Enforced,
+        threads: Threads::Many,
         tell: &tell,
     };
     let (drive, run) = match which {

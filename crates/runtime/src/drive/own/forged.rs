@@ -7,7 +7,7 @@ use autoloop_core::record::{EventInvalid, Glance, Heading, Record};
 const NAMED: usize = 10;
 
 /// What was forged and not told of yet.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Forgeries {
     /// The topics, in order.
     untold: Vec<String>,

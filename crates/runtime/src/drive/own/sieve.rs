@@ -9,6 +9,7 @@ use crate::drive::notebook::Noted;
 
 /// Lets the records through that a harness noted, or all that claim to be its own where it noted nothing.
 /// A copy of a record of ours is not ours: the first one is.
+#[derive(Clone)]
 pub(in crate::drive) struct Sieve(Option<HashMap<Mark, u32>>);
 
 impl Sieve {

@@ -45,6 +45,15 @@ enum Held {
     Closed(Item),
 }
 
+impl Held {
+    fn item(&self) -> &Item {
+        match self {
+            Held::Ours(claimed) => &claimed.item,
+            Held::Lost(item, _) | Held::Closed(item) => item,
+        }
+    }
+}
+
 /// What came of taking up a claim again.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Again {
@@ -72,7 +81,10 @@ impl<'a> Claims<'a> {
         for slot in slots {
             match self.queue.claim_next_but(&actor(run, *slot), spent) {
                 Ok(Some(claimed)) => {
-                    self.held().insert(*slot, Held::Ours(claimed));
+                    let mut held = self.held();
+                    // Where a claim has run out meanwhile, whoever takes the item last has it.
+                    held.retain(|_, held| held.item().id != claimed.item.id);
+                    held.insert(*slot, Held::Ours(claimed));
                 }
                 // The others would not find anything either.
                 Ok(None) => break,
@@ -106,7 +118,10 @@ impl<'a> Claims<'a> {
                 Ok(Again::Ours)
             }
             Err(error) if error.is_refusal() => {
-                let item = self.queue.show(id).unwrap_or_default();
+                let item = match self.queue.show(id) {
+                    Err(error) if error.is_refusal() => Item::default(),
+                    shown => shown?,
+                };
                 let is_closed = item.status == Status::Closed;
                 let why = error.to_string();
                 let held = match is_closed {
@@ -122,10 +137,7 @@ impl<'a> Claims<'a> {
 
     /// The item of a slot.
     pub(super) fn item(&self, slot: u64) -> Option<Item> {
-        Some(match self.held().get(&slot)? {
-            Held::Ours(claimed) => claimed.item.clone(),
-            Held::Lost(item, _) | Held::Closed(item) => item.clone(),
-        })
+        self.held().get(&slot).map(|held| held.item().clone())
     }
 
     /// Asks the queue whether a slot still has its item, before something is done that cannot be
@@ -195,6 +207,11 @@ impl<'a> Claims<'a> {
         let left = ends.map(|end| u64::try_from(end.millis() - now.millis()).unwrap_or(0));
         let third = left.map_or(LONGEST_PAUSE, |left| Duration::from_millis(left / 3));
         third.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+    }
+
+    /// Renews every claim once.
+    pub(super) fn renew_all(&self) {
+        self.renew(|_| true);
     }
 
     fn renew(&self, of: impl Fn(u64) -> bool) {

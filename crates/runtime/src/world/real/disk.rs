@@ -160,13 +160,14 @@ impl DiskFile for RealFile {
 
     fn lock_holder(&self) -> Option<u32> {
         let stat = self.0.metadata().ok()?;
-        let locks = fs::read_to_string("/proc/locks").ok()?;
-        let device =
-            format!("{:02x}:{:02x}", rustix::fs::major(stat.dev()), rustix::fs::minor(stat.dev()));
-        let held = locks.lines().filter_map(Flock::parse).filter(|held| held.inode == stat.ino());
-        // Some file systems (btrfs, overlays) tell programs another device than the one in the list.
-        let mut held = held.filter(|held| held.device == device || has_open(held.pid, &stat));
-        held.next().map(|held| held.pid)
+        for _ in 0..LOOKS {
+            let locks = fs::read_to_string("/proc/locks").ok()?;
+            let held = holder(&locks, &stat);
+            if held.is_some() || locks.len() < IN_ONE_PIECE {
+                return held;
+            }
+        }
+        None
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -184,6 +185,22 @@ impl DiskFile for RealFile {
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
     }
+}
+
+/// The kernel tells a list of locks that is longer than this a page at a time. Where a lock goes away
+/// meanwhile, it passes over another.
+const IN_ONE_PIECE: usize = 3_500;
+/// So often a long list is looked through before a lock counts as nobody's.
+const LOOKS: u32 = 5;
+
+/// Who holds the lock of a file, by the list of all locks.
+fn holder(locks: &str, stat: &fs::Metadata) -> Option<u32> {
+    let device =
+        format!("{:02x}:{:02x}", rustix::fs::major(stat.dev()), rustix::fs::minor(stat.dev()));
+    let held = locks.lines().filter_map(Flock::parse).filter(|held| held.inode == stat.ino());
+    // Some file systems (btrfs, overlays) tell programs another device than the one in the list.
+    let mut held = held.filter(|held| held.device == device || has_open(held.pid, stat));
+    held.next().map(|held| held.pid)
 }
 
 /// A lock that is held.

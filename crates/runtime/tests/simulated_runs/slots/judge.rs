@@ -1,0 +1,153 @@
+//! The judge of everything that is said about a queue and the runs over it.
+//!
+//! It hears the records one by one and is told who wrote each. It shares nothing with the driver: what it
+//! holds to be true follows from the [setup](super::setup), from what [each agent](super::part) really
+//! does, and from the rules of a [queue](super::queue), a [slot](super::seat) and a [run](super::ledger).
+
+use std::collections::BTreeMap;
+
+use autoloop_core::record::Glance;
+use autoloop_core::stamp::Stamp;
+
+use super::ledger::Ledger;
+use super::part::Turn;
+use super::queue::{Heard, Queue, Step, What};
+use super::setup::Setup;
+use crate::terms::{Author, Known};
+
+pub(crate) struct Judge {
+    setup: Setup,
+    pub(crate) queue: Queue,
+    pub(crate) runs: BTreeMap<String, Ledger>,
+    /// What others wrote in the name of each run, until it is told of.
+    forged: BTreeMap<String, Vec<(Author, String)>>,
+    /// Whether nobody but one run does something to the queue.
+    is_alone: bool,
+}
+
+impl Judge {
+    pub(crate) fn new(setup: &Setup) -> Judge {
+        Judge {
+            setup: setup.clone(),
+            queue: Queue::default(),
+            runs: BTreeMap::new(),
+            forged: BTreeMap::new(),
+            is_alone: true,
+        }
+    }
+
+    /// How far the run of a side is.
+    pub(crate) fn stage(&self, side: &str) -> Known {
+        self.of(side).map_or(Known::New, |(_, ledger)| ledger.stage())
+    }
+
+    /// The run of a side, once it began.
+    pub(crate) fn of(&self, side: &str) -> Option<(&String, &Ledger)> {
+        self.runs.iter().find(|(run, _)| run.starts_with(side))
+    }
+
+    pub(crate) fn hear(&mut self, author: Author, record: &Glance<'_>) {
+        let run = record.run().into_owned();
+        if run.is_empty() {
+            match self.queue.hear(record) {
+                Heard::Nothing => {}
+                Heard::Void => assert_ne!(author, Author::Harness, "that is no step of a queue"),
+                Heard::Step(step) => self.hear_of_queue(author, &step),
+            }
+            return;
+        }
+        let topic = record.topic();
+        // Whatever others write about a run is nothing to it.
+        if author != Author::Harness {
+            if !record.has_payload() && topic != "event.invalid" {
+                self.forged.entry(run).or_default().push((author, topic.into_owned()));
+            }
+            return;
+        }
+        if topic == "event.invalid" {
+            self.hear_of_forgery(&run, record);
+            return;
+        }
+        assert!(!record.has_payload() && topic.starts_with("slot."), "nobody writes {topic}");
+        match self.runs.get_mut(&run) {
+            Some(ledger) => ledger.hear(record, &self.queue),
+            None => {
+                assert_eq!(topic, "slot.run.start", "{run} has not begun");
+                self.is_alone &= self.runs.is_empty();
+                self.runs.insert(run.clone(), Ledger::begins(&self.setup, record));
+            }
+        }
+        if topic == "slot.run.finish" {
+            self.check_end(&run, record);
+        }
+    }
+
+    /// Every forged record is told of once, and nothing else is.
+    fn hear_of_forgery(&mut self, run: &str, record: &Glance<'_>) {
+        assert_eq!(record.field("reason").as_deref(), Some("forged"));
+        let emitted = record.field("emitted").unwrap_or_default();
+        let untold = self.forged.entry(run.to_owned()).or_default();
+        let place = untold.iter().position(|(_, topic)| *topic == emitted);
+        untold.remove(place.unwrap_or_else(|| panic!("nobody forged {emitted}")));
+    }
+
+    fn hear_of_queue(&mut self, author: Author, step: &Step) {
+        let Step { what, item, by, ahead } = step;
+        if !matches!(what, What::Added | What::Renewed) {
+            self.runs.values_mut().for_each(|ledger| ledger.meddled(item, by));
+        }
+        match author {
+            Author::Harness => {
+                let run = by.rsplit_once("-s").map_or("", |(run, _)| run);
+                let ledger = self.runs.get_mut(run);
+                let ledger = ledger.unwrap_or_else(|| panic!("{by} is nobody"));
+                ledger.queue_step(*what, (item, ahead), by);
+            }
+            Author::Stranger => {
+                let is_claim = matches!(what, What::Claimed);
+                self.is_alone &= self.runs.is_empty() && !is_claim;
+            }
+            Author::Agent => {}
+        }
+    }
+
+    /// A run that ends for want of items left none that it could have taken, and none that it holds.
+    fn check_end(&self, run: &str, record: &Glance<'_>) {
+        let now: Stamp = record.ts().unwrap_or_default().parse().unwrap();
+        let ledger = &self.runs[run];
+        // A stranger may write at the last moment.
+        let mut untold = self.forged.get(run).into_iter().flatten();
+        let untold = untold.find(|(author, _)| *author == Author::Agent);
+        assert_eq!(untold, None, "forged, and not told of");
+        let is_of_run = |owner: &str| owner.rsplit_once("-s").is_some_and(|(of, _)| of == run);
+        for item in self.queue.iter() {
+            let owner = self.queue.owner(&item.id);
+            assert!(!owner.is_some_and(is_of_run), "{} is not given back", item.id);
+        }
+        if record.field("reason").as_deref() == Some("no_items") && self.is_alone {
+            let mut left = self.queue.ready(now).filter(|item| ledger.would_take(&item.id));
+            assert_eq!(left.next().map(|item| &item.id), None, "there was something to take");
+        }
+    }
+
+    pub(crate) fn lost_their_harness(&mut self, side: Option<&str>) {
+        let lost = |run: &str| side.is_none_or(|side| run.starts_with(side));
+        let runs = self.runs.iter_mut().filter(|(run, _)| lost(run));
+        let unfinished = runs.filter(|(_, ledger)| ledger.stage() != Known::Over);
+        unfinished.for_each(|(_, ledger)| ledger.lost_its_harness());
+    }
+
+    /// An agent is started for a turn: that has to be its time, and its slot has to have the item.
+    pub(crate) fn agent_starts(&self, turn: &mut Turn) {
+        let ledger = self.runs.get(&turn.run);
+        ledger.unwrap_or_else(|| panic!("{turn:?} of which run?")).agent_starts(turn);
+        let open = self.runs.values().flat_map(Ledger::open);
+        let mut having = open.filter(|seat| seat.item == turn.item && !seat.is_disturbed);
+        if let Some(seat) = having.next() {
+            let owner = self.queue.owner(&turn.item);
+            assert_eq!(owner, Some(&*seat.actor), "nobody has the item: {turn:?}");
+        }
+        let two = having.next().map(|seat| &seat.actor);
+        assert_eq!(two, None, "two have the item: {turn:?}");
+    }
+}

@@ -1,0 +1,268 @@
+//! The rules of one run over a queue: every record may stand where it stands, and says what is so.
+
+use std::collections::BTreeMap;
+
+use autoloop_core::record::Glance;
+
+use super::part::Turn;
+use super::queue::{Queue, What};
+use super::said::Heard;
+use super::seat::{Due, Seat};
+use super::setup::{Review, Rules, Setup};
+use crate::terms::Known;
+
+/// What a run has come to.
+pub(crate) struct Ledger {
+    setup: Setup,
+    run: String,
+    pub(crate) seats: Vec<Seat>,
+    /// What was claimed for slots that have not begun, and whether somebody else did something to it.
+    taken: BTreeMap<u64, (String, bool)>,
+    /// How it ended: the reason, and how many items were taken and passed.
+    pub(crate) finish: Option<(String, u64, u64)>,
+    /// Whether its harness died and another one has to say that it goes on.
+    is_returning: bool,
+    /// Whether an iteration began with fewer slots than were to begin.
+    pub(crate) was_halved: bool,
+    /// How often it went on, and how often an item was lost.
+    pub(crate) resumed: u64,
+    pub(crate) lost: u64,
+}
+
+/// The number of the slot that an actor of a run is.
+fn number(run: &str, actor: &str) -> u64 {
+    let rest = actor.strip_prefix(run).and_then(|rest| rest.strip_prefix("-s"));
+    rest.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{actor} is no slot"))
+}
+
+impl Ledger {
+    pub(crate) fn begins(setup: &Setup, record: &Glance<'_>) -> Ledger {
+        let Rules { slots, iterations, review, fixes, marker, .. } = setup.rules;
+        let said = |name: &str| record.field(name).unwrap_or_default().into_owned();
+        assert_eq!(said("iterations"), iterations.to_string());
+        assert_eq!(said("parallel_agents"), slots.to_string());
+        assert_eq!(said("review"), (review == Review::On).to_string());
+        assert_eq!(said("max_fix_attempts"), fixes.to_string());
+        assert_eq!(said("stop_marker"), marker);
+        assert_eq!((&*said("source"), &*said("isolation")), ("builtin", "shared"));
+        Ledger {
+            setup: setup.clone(),
+            run: record.run().into_owned(),
+            seats: Vec::new(),
+            taken: BTreeMap::new(),
+            finish: None,
+            is_returning: false,
+            was_halved: false,
+            resumed: 0,
+            lost: 0,
+        }
+    }
+
+    pub(crate) fn stage(&self) -> Known {
+        if self.finish.is_some() { Known::Over } else { Known::Begun }
+    }
+
+    pub(crate) fn lost_its_harness(&mut self) {
+        self.is_returning = true;
+        self.seats.iter_mut().for_each(|seat| seat.is_cut_off = true);
+        let is_fresh = self.seats.last().is_some_and(Seat::is_blank);
+        self.was_halved |= is_fresh && !self.taken.is_empty();
+    }
+
+    pub(crate) fn iteration(&self) -> u64 {
+        self.seats.last().map_or(0, |seat| seat.iteration)
+    }
+
+    fn of_last_iteration(&self) -> impl Iterator<Item = &Seat> {
+        self.seats.iter().filter(|seat| seat.iteration == self.iteration())
+    }
+
+    pub(crate) fn open(&self) -> impl Iterator<Item = &Seat> {
+        self.seats.iter().filter(|seat| seat.is_open())
+    }
+
+    pub(crate) fn open_mut(&mut self) -> impl Iterator<Item = &mut Seat> {
+        self.seats.iter_mut().filter(|seat| seat.is_open())
+    }
+
+    /// Why there is no further iteration, if there is none.
+    fn is_over(&self) -> Option<&'static str> {
+        let Rules { iterations, .. } = self.setup.rules;
+        match self.iteration() {
+            0 => None,
+            _ if self.seats.iter().any(|seat| seat.is_marked) => Some("stop_marker"),
+            _ if self.of_last_iteration().all(|seat| seat.item.is_empty()) => Some("no_items"),
+            last if iterations > 0 && last >= iterations => Some("iterations"),
+            _ => None,
+        }
+    }
+
+    /// A new iteration begins only when the one before has ended and the run goes on.
+    fn may_open(&self, shown: &str) {
+        assert!(!self.is_returning, "it has to say first that it goes on: {shown}");
+        assert_eq!(self.open().next().map(|seat| seat.slot), None, "not yet: {shown}");
+        assert_eq!(self.is_over(), None, "it was to end: {shown}");
+    }
+
+    /// What the harness did to the queue.
+    pub(crate) fn queue_step(&mut self, what: What, (item, ahead): (&str, &[String]), actor: &str) {
+        let shown = format!("{what:?} {item} by {actor}");
+        assert!(self.finish.is_none(), "after the end: {shown}");
+        let slot = number(&self.run, actor);
+        let rules = self.setup.rules;
+        let is_returning = self.is_returning;
+        let mut open = self.open_mut();
+        let Some(seat) = open.find(|seat| seat.slot == slot && seat.item == item) else {
+            drop(open);
+            assert!(
+                what != What::Claimed || !ahead.iter().any(|ahead| self.would_take(ahead)),
+                "another one comes first: {shown}"
+            );
+            return self.beside_slots(what, (slot, item), &shown);
+        };
+        let due = seat.due(&rules);
+        match what {
+            What::Claimed => {
+                assert!(seat.is_cut_off && !is_returning, "it has its item: {shown}");
+                seat.is_cut_off = false;
+            }
+            What::Renewed => {}
+            What::Released => {
+                let is_failed = matches!(due, Due::Finish(how) if how != "passed");
+                assert!(is_failed || seat.is_disturbed, "it is at work: {shown}");
+            }
+            What::Closed => assert_eq!(due, Due::Finish("passed"), "not passed: {shown}"),
+            What::Added | What::Linked => panic!("nobody asked for it: {shown}"),
+        }
+    }
+
+    /// What is done to items that no slot has.
+    fn beside_slots(&mut self, what: What, (slot, item): (u64, &str), shown: &str) {
+        match what {
+            What::Claimed => {
+                self.may_open(shown);
+                self.taken.retain(|_, (taken, _)| taken != item);
+                self.taken.insert(slot, (item.to_owned(), false));
+            }
+            What::Released => self.taken.retain(|_, (taken, _)| taken != item),
+            What::Renewed | What::Closed | What::Added | What::Linked => {
+                panic!("no slot has it: {shown}");
+            }
+        }
+    }
+
+    /// Somebody else did something to an item.
+    pub(crate) fn meddled(&mut self, item: &str, by: &str) {
+        let seats = self.open_mut().filter(|seat| seat.item == item && seat.actor != by);
+        seats.for_each(|seat| seat.is_disturbed = true);
+        for (slot, (taken, is_disturbed)) in &mut self.taken {
+            *is_disturbed |= taken == item && format!("{}-s{slot}", self.run) != by;
+        }
+    }
+
+    /// The agent that is due in a slot, which may be started for it.
+    pub(crate) fn agent_starts(&self, turn: &mut Turn) {
+        let seat =
+            self.open().find(|seat| (seat.iteration, seat.slot) == (turn.iteration, turn.slot));
+        let seat = seat.unwrap_or_else(|| panic!("there is no such slot: {turn:?}"));
+        let due = (turn.phase, turn.attempt);
+        assert_eq!(seat.due(&self.setup.rules), Due::Agent(due.0, due.1), "not now: {turn:?}");
+        assert_eq!(seat.announced, Some(due), "nobody announced this agent: {turn:?}");
+        assert_eq!(seat.item, turn.item, "it has another item: {turn:?}");
+        assert!(!self.is_returning, "it has to say first that it goes on: {turn:?}");
+        assert!(!seat.is_cut_off || seat.is_disturbed, "it has not taken its item up: {turn:?}");
+        turn.asked = seat.asked_of(due);
+    }
+
+    /// Hears the next record of the harness about this run.
+    pub(crate) fn hear(&mut self, record: &Glance<'_>, queue: &Queue) {
+        let topic = record.topic();
+        let said = |name: &str| record.field(name).unwrap_or_default().into_owned();
+        let iteration: u64 = record.iteration().parse().unwrap_or_default();
+        let slot: u64 = said("slot").parse().unwrap_or_default();
+        let shown = format!("{topic} {iteration}.{slot} {}", said("attempt"));
+        assert!(self.finish.is_none(), "after the end: {shown}");
+        assert_eq!(self.is_returning, topic == "slot.run.resume", "{shown}");
+        match &*topic {
+            "slot.run.resume" => {
+                assert_eq!(said("resumed_from_iteration"), self.iteration().to_string());
+                let mut left = self.taken.values().filter(|(_, is_disturbed)| !is_disturbed);
+                assert_eq!(left.next(), None, "it was not given back: {shown}");
+                self.taken.clear();
+                (self.is_returning, self.resumed) = (false, self.resumed + 1);
+            }
+            "slot.start" => self.slot_begins((iteration, slot), &said, &shown),
+            "slot.run.finish" => self.ends(&said, &shown),
+            _ => {
+                let rules = self.setup.rules;
+                let place = |seat: &&mut Seat| (seat.iteration, seat.slot) == (iteration, slot);
+                let seat = self.seats.iter_mut().filter(|seat| seat.is_open()).find(place);
+                let seat = seat.unwrap_or_else(|| panic!("there is no such slot: {shown}"));
+                assert_eq!(said("item_id"), seat.item, "{shown}");
+                if topic == "slot.finish" {
+                    let lost = seat.finishes((&rules, queue), &said("outcome"), &shown);
+                    self.lost += u64::from(lost);
+                } else {
+                    let heard = Heard { setup: &self.setup, run: &self.run, said: &said };
+                    heard.of_phase(seat, &topic, &shown);
+                }
+            }
+        }
+    }
+
+    /// A slot begins once, with what was claimed for it.
+    fn slot_begins(
+        &mut self,
+        (iteration, slot): (u64, u64),
+        said: &dyn Fn(&str) -> String,
+        shown: &str,
+    ) {
+        let (item, actor) = (said("item_id"), said("actor"));
+        let rules = self.setup.rules;
+        if iteration == self.iteration() {
+            let mut others = self.of_last_iteration();
+            assert!(others.all(|seat| seat.is_blank() && seat.slot < slot), "twice: {shown}");
+        } else {
+            assert_eq!(iteration, self.iteration() + 1, "{shown}");
+            self.may_open(shown);
+        }
+        assert!((1..=rules.slots).contains(&slot), "{shown}");
+        assert_eq!(actor, format!("{}-s{slot}", self.run), "{shown}");
+        assert_eq!((&*said("branch"), &*said("base"), &*said("tree")), ("", "", "/p"), "{shown}");
+        let taken = self.taken.remove(&slot);
+        let (claimed, is_disturbed) = taken.unwrap_or_default();
+        assert_eq!(item, claimed, "that was not claimed: {shown}");
+        assert!(!item.is_empty() || iteration == 1, "for nothing: {shown}");
+        let is_again = self.seats.iter().any(|seat| !item.is_empty() && seat.item == item);
+        assert!(!is_again || rules.iterations > 0, "{item} is spent: {shown}");
+        let passed = |seat: &Seat| seat.item == item && seat.outcome.as_deref() == Some("passed");
+        assert!(!self.seats.iter().any(passed), "{item} has passed: {shown}");
+        self.seats.push(Seat::begins((iteration, slot), (item, actor), is_disturbed));
+    }
+
+    /// The numbers of the end follow from the slots.
+    fn ends(&mut self, said: &dyn Fn(&str) -> String, shown: &str) {
+        assert_eq!(self.open().next().map(|seat| seat.slot), None, "not yet: {shown}");
+        // Whoever may go on and does not has found nothing to take.
+        let reason = self.is_over().unwrap_or("no_items");
+        assert_eq!(said("reason"), reason, "{shown}");
+        let mut last = BTreeMap::new();
+        for seat in &self.seats {
+            let outcome = seat.outcome.as_deref().unwrap_or_default();
+            if !seat.item.is_empty() && outcome != "no_item" {
+                last.insert(seat.item.as_str(), outcome);
+            }
+        }
+        let passed = last.values().filter(|outcome| **outcome == "passed").count() as u64;
+        let numbers = (last.len() as u64, passed);
+        assert_eq!(said("taken"), numbers.0.to_string(), "{shown}");
+        assert_eq!(said("passed"), numbers.1.to_string(), "{shown}");
+        self.finish = Some((reason.to_owned(), numbers.0, numbers.1));
+    }
+
+    /// Whether an iteration that does not begin would have had something to do.
+    pub(crate) fn would_take(&self, item: &str) -> bool {
+        let is_spent = self.seats.iter().any(|seat| seat.item == item);
+        self.setup.rules.iterations > 0 || !is_spent
+    }
+}

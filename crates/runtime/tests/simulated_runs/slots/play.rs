@@ -1,0 +1,214 @@
+//! Carrying a generated run over a queue out, through whatever befalls it.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use autoloop_runtime::drive::slot_runs;
+use autoloop_runtime::journal::FileJournal;
+use autoloop_runtime::process::Interrupts;
+use autoloop_runtime::world::World;
+use autoloop_testkit::{Dice, Faults, Op, Seed, SimDisk, SimWorld};
+
+use super::agent::lock;
+use super::others::meddle;
+use super::setup::{FIRST, SECOND, Setup};
+use super::stage::{Cues, Second, Stage, check};
+use super::witness::Witness;
+use crate::agent::PATIENCE;
+use crate::setup::{JOURNAL, Redo, STATE};
+use crate::terms::Author;
+use crate::trouble::{Blow, Needs, Trouble, failing};
+
+/// More harnesses than any run needs.
+const MOST_ATTEMPTS: u64 = 30;
+/// Somebody else, as a process.
+const STRANGER: u32 = 8;
+
+/// Everything that befalls a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Ordeal {
+    pub(crate) trouble: Trouble,
+    /// Somebody begins another run while this agent of the first one is at work.
+    pub(crate) second: Option<Second>,
+}
+
+impl Ordeal {
+    pub(crate) fn none(setup: &Setup) -> Ordeal {
+        Ordeal { trouble: Trouble::none(setup.seed), second: None }
+    }
+
+    pub(crate) fn any(dice: &mut Dice, setup: &Setup, needs: &Needs) -> Ordeal {
+        let second = Second { at: 1 + dice.below(needs.agents.min(5)), stops_at: dice.below(9) };
+        let second = dice.chance(1, 3).then_some(second);
+        let mut trouble = Trouble::any(dice, setup.manners(), needs);
+        if dice.chance(1, 4) {
+            // What goes wrong soon hits the one who takes a run up.
+            let early = (0..4).map(|_| failing(dice, |_| 40)).collect();
+            trouble.blows.push(Blow::Failing(early));
+        }
+        Ordeal { trouble, second }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Played {
+    pub(crate) journal: Vec<u8>,
+    pub(crate) tale: Tale,
+    pub(crate) redo: Redo,
+    pub(crate) cuts: u64,
+    pub(crate) records: u64,
+    pub(crate) has_second: bool,
+    pub(crate) resumed: u64,
+    pub(crate) lost: u64,
+    pub(crate) needs: Needs,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tale {
+    /// The slots that had an item: where, which one, how it ended, what reviews said, and the fixes.
+    pub(crate) slots: Vec<((u64, u64), String, String, Vec<(u64, &'static str)>, usize)>,
+    pub(crate) finish: (String, u64, u64),
+    /// The items, and who closed them.
+    items: Vec<(String, bool)>,
+}
+
+struct Play {
+    stage: Stage,
+    ordeal: Ordeal,
+    cuts: u64,
+}
+
+/// Carries a run out to its end, and the second one, if there is one.
+pub(crate) fn play(setup: &Setup, ordeal: &Ordeal) -> Played {
+    let sim = SimWorld::new(setup.seed);
+    setup.plant(&sim.disk);
+    let mut witness = Witness::new(setup, &sim.disk);
+    witness.now_writes(Author::Stranger);
+    setup.fill(&sim.world());
+    witness.now_writes(Author::Harness);
+    let witness = Arc::new(Mutex::new(witness));
+    let stage = Stage { setup: setup.clone(), sim, witness, agents: Arc::default() };
+    let mut play = Play { stage, ordeal: ordeal.clone(), cuts: 0 };
+    let mut blows = ordeal.trouble.blows.clone().into_iter();
+    for attempt in 0..MOST_ATTEMPTS {
+        if play.attempt(attempt, blows.next().as_ref()) {
+            return play.come_to();
+        }
+    }
+    panic!("it never ends");
+}
+
+impl Play {
+    /// Lets one harness do what it can, and says whether everything has ended.
+    fn attempt(&mut self, attempt: u64, blow: Option<&Blow>) -> bool {
+        let Some(side) = self.stage.under_way() else { return true };
+        let interrupts = Interrupts::default();
+        self.set_the_stage(blow);
+        let cues = Cues {
+            interrupted: match blow {
+                Some(Blow::Interrupt(agent)) => Some(*agent),
+                _ => None,
+            },
+            second: self.ordeal.second.filter(|_| side == FIRST),
+        };
+        let driven = self.stage.drive((side, attempt), cues, &interrupts);
+        lock(&self.stage.witness).look();
+        let is_alive = self.stage.sim.disk.is_alive();
+        let disk = match driven {
+            Ok(slots) if slots.finish.is_some() && is_alive => return self.stage.is_over(),
+            Ok(_) => self.stage.sim.disk.reopen(),
+            Err(error) => {
+                let is_excused = matches!(blow, Some(Blow::Full(_) | Blow::Failing(_)));
+                assert!(!is_alive || is_excused, "{error:?}");
+                self.cuts += 1;
+                // After a power cut nobody can tell what was forged.
+                let may_lose = !is_alive && !self.stage.setup.forges;
+                match may_lose && self.ordeal.trouble.dice.chance(1, 2) {
+                    true => self.stage.sim.disk.crash(&mut self.ordeal.trouble.dice),
+                    false => self.stage.sim.disk.reopen(),
+                }
+            }
+        };
+        lock(&self.stage.witness).goes_on_with(&disk);
+        self.stage.sim.disk = disk;
+        // Nobody begins again within the same moment.
+        self.stage.sim.clock.advance(Duration::from_millis(1));
+        false
+    }
+
+    /// Sets what goes wrong, who looks and who acts.
+    fn set_the_stage(&mut self, blow: Option<&Blow>) {
+        let trouble = &mut self.ordeal.trouble;
+        let disk = &self.stage.sim.disk;
+        disk.set_faults(trouble.faults(blow));
+        let mut strangers = trouble.strangers.clone();
+        if let Some(dice) = &mut trouble.strangers {
+            *dice = dice.fork();
+        }
+        let (setup, clock) = (self.stage.setup.clone(), self.stage.sim.clock.clone());
+        // The disk must not keep the witness alive, who knows the disk.
+        let witness = Arc::downgrade(&self.stage.witness);
+        disk.interleave(move |op, disk: &SimDisk| {
+            let Some(witness) = witness.upgrade() else { return };
+            lock(&witness).look();
+            let Some(dice) = &mut strangers else { return };
+            if matches!(op, Op::Open | Op::Lock) && dice.chance(1, 20) {
+                let before = lock(&witness).now_writes(Author::Stranger);
+                let run = lock(&witness).judge.of(FIRST).map(|(run, _)| run.clone());
+                let world = World {
+                    disk: Arc::new(disk.as_process(STRANGER)),
+                    clock: Arc::new(clock.clone()),
+                    ..SimWorld::new(Seed(0)).world()
+                };
+                meddle(&setup, (&run.unwrap_or_default(), &world), dice);
+                lock(&witness).now_writes(before);
+            }
+        });
+    }
+
+    fn come_to(self) -> Played {
+        let Stage { setup, sim, witness, agents } = self.stage;
+        sim.disk.set_faults(Faults::none());
+        sim.disk.interleave(|_, _| {});
+        let witness = lock(&witness);
+        let judge = &witness.judge;
+        if !setup.forges {
+            let journal = FileJournal::new(JOURNAL, &sim.world(), PATIENCE);
+            for run in slot_runs(&journal, Path::new(STATE), &*sim.world().disk).unwrap() {
+                check(&run, &judge.runs[&run.id]);
+            }
+        }
+        let (_, first) = judge.of(FIRST).expect("it has begun");
+        let slots = first.seats.iter().filter(|seat| !seat.item.is_empty()).map(|seat| {
+            let outcome = seat.outcome.clone().unwrap_or_default();
+            let place = (seat.iteration, seat.slot);
+            (place, seat.item.clone(), outcome, seat.reviews.clone(), seat.fixes.len())
+        });
+        let items = judge.queue.iter().map(|item| (item.title.clone(), item.closed_by.is_some()));
+        let has_second = judge.of(SECOND).is_some();
+        let is_same = !has_second && !first.was_halved && self.ordeal.trouble.strangers.is_none();
+        Played {
+            journal: sim.disk.contents(JOURNAL),
+            tale: Tale {
+                slots: slots.collect(),
+                finish: first.finish.clone().unwrap(),
+                items: items.collect(),
+            },
+            redo: if is_same { Redo::Same } else { Redo::Differs },
+            cuts: self.cuts,
+            records: witness.records,
+            has_second,
+            resumed: judge.runs.values().map(|ledger| ledger.resumed).sum(),
+            lost: judge.runs.values().map(|ledger| ledger.lost).sum(),
+            needs: Needs {
+                calls: sim.disk.calls(),
+                bytes: sim.disk.bytes_appended(),
+                agents: agents.load(Ordering::Relaxed),
+            },
+        }
+    }
+}
