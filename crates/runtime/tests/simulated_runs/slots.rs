@@ -34,11 +34,12 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use autoloop_testkit::sandbox::tell;
-use autoloop_testkit::{Dice, Seed, all_seeds_run, simulate_at_once};
+use autoloop_testkit::{Dice, Op, Seed, all_seeds_run, simulate_at_once};
 
 use self::play::{Ordeal, Played, play};
 use self::setup::Setup;
 use crate::setup::Redo;
+use crate::trouble::{Blow, EIO};
 
 /// Each is carried out twice.
 const SEEDS: u64 = 1_050;
@@ -71,8 +72,8 @@ impl Tally {
         self.lost += played.lost;
         self.agents += played.needs.agents;
         *self.endings.entry(played.tale.finish.0.clone()).or_default() += 1;
-        for (_, _, outcome, _, _) in &played.tale.slots {
-            *self.outcomes.entry(outcome.clone()).or_default() += 1;
+        for slot in &played.tale.slots {
+            *self.outcomes.entry(slot.outcome.clone()).or_default() += 1;
         }
     }
 }
@@ -120,6 +121,35 @@ fn what_was_found_once_stays_right() {
         0xc21d_78ba_0f68_8a81,
     ] {
         both(Seed(seed), &mut Seed(seed).dice());
+    }
+}
+
+/// An item that was closed has passed, whatever fails when its slot is taken up.
+#[test]
+fn what_was_closed_before_a_crash_is_not_lost_after_it() {
+    let passes = |setup: &Setup| {
+        let tale = play(setup, &Ordeal::none(setup)).tale;
+        tale.finish == ("iterations".to_owned(), 1, 1)
+    };
+    let setup = (0..).map(|seed| Setup::of_one_item(Seed(seed))).find(passes).unwrap();
+    let alone = play(&setup, &Ordeal::none(&setup));
+    let through = |blows| {
+        let mut ordeal = Ordeal::none(&setup);
+        ordeal.trouble.blows = blows;
+        play(&setup, &ordeal)
+    };
+    let order = |journal: &[u8]| {
+        let text = String::from_utf8_lossy(journal).into_owned();
+        ["queue.task.closed", "slot.run.resume", "\"outcome\": \"passed\""].map(|it| text.find(it))
+    };
+    let is_between = |call: &u64| order(&through(vec![Blow::Call(*call)]).journal).is_sorted();
+    let calls = alone.needs.calls.total();
+    let call = (1..=calls).rev().find(is_between).expect("a crash between close and finish");
+    for op in [Op::Open, Op::Read, Op::Lock, Op::Stat] {
+        for k in 1..=40 {
+            let blows = vec![Blow::Call(call), Blow::Failing(vec![(op, k, EIO)])];
+            assert_eq!(through(blows).tale, alone.tale, "{op:?} {k}");
+        }
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) enum Manners {
     Both,
 }
 
-const EIO: i32 = 5;
+pub(crate) const EIO: i32 = 5;
 const EINTR: i32 = 4;
 
 impl Trouble {

@@ -69,11 +69,21 @@ pub(crate) struct Played {
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tale {
-    /// The slots that had an item: where, which one, how it ended, what reviews said, and the fixes.
-    pub(crate) slots: Vec<((u64, u64), String, String, Vec<(u64, &'static str)>, usize)>,
+    /// The slots that had an item.
+    pub(crate) slots: Vec<Told>,
     pub(crate) finish: (String, u64, u64),
-    /// The items, and who closed them.
+    /// The items, and whether they are closed.
     items: Vec<(String, bool)>,
+}
+
+/// What is told of a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    place: (u64, u64),
+    item: String,
+    pub(crate) outcome: String,
+    reviews: Vec<(u64, &'static str)>,
+    fixes: usize,
 }
 
 struct Play {
@@ -183,10 +193,12 @@ impl Play {
             }
         }
         let (_, first) = judge.of(FIRST).expect("it has begun");
-        let slots = first.seats.iter().filter(|seat| !seat.item.is_empty()).map(|seat| {
-            let outcome = seat.outcome.clone().unwrap_or_default();
-            let place = (seat.iteration, seat.slot);
-            (place, seat.item.clone(), outcome, seat.reviews.clone(), seat.fixes.len())
+        let slots = first.seats.iter().filter(|seat| !seat.item.is_empty()).map(|seat| Told {
+            place: (seat.iteration, seat.slot),
+            item: seat.item.clone(),
+            outcome: seat.outcome.clone().unwrap_or_default(),
+            reviews: seat.reviews.clone(),
+            fixes: seat.fixes.len(),
         });
         let items = judge.queue.iter().map(|item| (item.title.clone(), item.closed_by.is_some()));
         let has_second = judge.of(SECOND).is_some();

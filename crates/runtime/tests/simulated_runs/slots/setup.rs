@@ -106,6 +106,15 @@ impl Setup {
         }
     }
 
+    /// One item, which is not reviewed, and no power cuts, which might take more than they should.
+    pub(crate) fn of_one_item(seed: Seed) -> Setup {
+        let mut setup = Setup::any(seed, &mut seed.dice());
+        setup.items = vec![Given { priority: 0, after: vec![], linked: vec![], is_closed: false }];
+        setup.rules = Rules { slots: 1, iterations: 1, review: Review::Off, ..setup.rules };
+        setup.forges = true;
+        setup
+    }
+
     pub(crate) fn manners(&self) -> Manners {
         if self.forges { Manners::Forging } else { Manners::Good }
     }

@@ -98,7 +98,7 @@ impl Stage {
             witness.judge.of(side).map(|(run, _)| run.clone())
         };
         let drive = match begun {
-            None => SlotDrive::begin(scene, &RunId::new(&format!("{side}{attempt}")))?,
+            None => SlotDrive::begin(scene, &RunId::new(format!("{side}{attempt}")))?,
             Some(run) => SlotDrive::resume(scene, &run)?,
         };
         let slots = drive.run()?;
@@ -120,7 +120,7 @@ impl Stage {
         let script = if cues.interrupted == Some(number) {
             stopping.raise(2);
             // It may have ended before it heard of it.
-            (number % 2 == 0).then(|| {
+            number.is_multiple_of(2).then(|| {
                 lock(&self.witness).stops(&turn);
                 Script::is_stopped()
             })
