@@ -21,31 +21,47 @@ pub(crate) const CASES: &[Case] = &[
         what: "one slot, review included, no-op agents",
         against: "sh: append, sync -d, an agent, twice; append, sync -d",
         reach: Reach::AtMost(2.0),
-        measure: |bench| slot(bench, &[LINE, "$no_op", LINE, "/bin/echo $verdict", LINE]),
+        measure: |bench| {
+            let steps = [LINE, "$no_op", LINE, "/bin/echo $verdict", LINE];
+            slot(&Queue::new(bench)?, bench.effort, &steps)
+        },
     },
     Case {
         name: "slot-bare",
         what: "the same",
         against: "sh: the two agents and nothing else",
         reach: Reach::Nothing,
-        measure: |bench| slot(bench, &["$no_op", "/bin/echo $verdict"]),
+        measure: |bench| slot(&Queue::new(bench)?, bench.effort, &["$no_op", "/bin/echo $verdict"]),
+    },
+    Case {
+        name: "slot-git",
+        what: "the same in a clean git repository of 40 files",
+        against: "sh: the same as for slot, and git status before and after the first agent",
+        reach: Reach::AtMost(2.0),
+        measure: |bench| {
+            let steps = [STATUS, LINE, "$no_op", LINE, STATUS, "/bin/echo $verdict", LINE];
+            slot(&Queue::in_git(bench)?, bench.effort, &steps)
+        },
     },
 ];
 
+/// How many files the repository has.
+const FILES: u32 = 40;
 /// How many slots one sample is.
 const BLOCK: u32 = 50;
 /// Appends a line and waits until it is on the disk. A shell can sync only by starting a program.
 const LINE: &str = "echo a line of the journal >> log; sync -d log";
+/// Which commit is checked out, and what is not in it.
+const STATUS: &str = "git status --porcelain=v2 --branch --untracked-files=all";
 
-fn slot(bench: &Bench, steps: &[&str]) -> Fallible<Finding> {
-    let queue = Queue::new(bench)?;
+fn slot(queue: &Queue, effort: Effort, steps: &[&str]) -> Fallible<Finding> {
     let body = steps.join("; ");
     let script = format!(
         "set -e; no_op={NO_OP}; verdict='{VERDICT}'; i=0; while [ $i -lt {BLOCK} ]; do {body}; i=$((i+1)); done"
     );
     let mut floor = Command::new("sh");
     floor.args(["-c", &script]).current_dir(&queue.dir).stdout(Stdio::null());
-    let blocks = match bench.effort {
+    let blocks = match effort {
         Effort::Full => 30,
         Effort::Quick => 2,
     };
@@ -73,6 +89,25 @@ impl Queue {
                     .into(),
             );
         }
+        Queue::fill(dir)
+    }
+
+    /// In a repository that has nothing but a few files.
+    fn in_git(bench: &Bench) -> Fallible<Queue> {
+        let dir = bench.project("slot-git")?.dir().to_owned();
+        fs::write(dir.join(".gitignore"), ".autoloop/\nautoloops.toml\nfresh.jsonl\nlog\n")?;
+        for number in 0..FILES {
+            fs::write(dir.join(format!("file-{number}")), format!("file {number}\n"))?;
+        }
+        let who = ["-c", "user.name=bench", "-c", "user.email=bench@localhost"];
+        let commit = ["commit", "-q", "-m", "begin"];
+        for words in [&["init", "-q"][..], &["add", "."], &[&who[..], &commit].concat()] {
+            process(Command::new("git").args(words).current_dir(&dir))?;
+        }
+        Queue::fill(dir)
+    }
+
+    fn fill(dir: PathBuf) -> Fallible<Queue> {
         let reviewer =
             format!("command = \"/bin/echo\"\nargs = ['{VERDICT}']\nprompt_mode = \"stdin\"\n");
         let settings = format!("[backend]\ncommand = \"{NO_OP}\"\n[slots.reviewer]\n{reviewer}");

@@ -105,7 +105,7 @@ fn claim(id: &str, owner: &str) -> Claim {
 
 #[test]
 fn every_shape_of_answers_is_understood() {
-    for manner in ["", "bare", "issues", "items", "results", "object"] {
+    for manner in ["", "bare", "issues", "items", "results", "object", "chatty", "chatty bare"] {
         let tracker = Tracker::usual();
         let queue = tracker.manner(manner).queue();
         let taken = queue.claim_next("run-s1").unwrap().unwrap();
@@ -374,6 +374,27 @@ fn a_program_that_hangs_or_is_not_there_is_told() {
     Failed: cannot ask the issue tracker: cannot start 'no-such-bd': not found in PATH
     install it, or name its command in slots.beads.command
     ");
+}
+
+#[test]
+fn what_cannot_be_claimed_for_another_reason_than_a_race_is_told() {
+    // The first is taken by somebody else at the last moment, and the tracker fails with the other.
+    let tracker = Tracker::usual();
+    let queue = tracker.manner("no-claim stolen locked").queue();
+    insta::assert_snapshot!(tracker.told(queue.claim_next("run-s1").unwrap_err()), @"
+    Failed: `bd update bd-c3 --claim` failed with exit code 1: Error claiming bd-c3: database is locked
+    try `bd update bd-c3 --claim` yourself
+    ");
+    assert_eq!(tracker.issue("bd-a1")["assignee"], "other");
+    // Where that is over soon, nobody is bothered with it.
+    let tracker = Tracker::usual();
+    let queue = tracker.manner("no-claim stolen locked-once").queue();
+    assert_eq!(queue.claim_next("run-s1").unwrap().unwrap().item.id, "bd-c3");
+    // A lost race alone is no failure.
+    let tracker = Tracker::usual();
+    let queue = tracker.manner("no-claim stolen").queue();
+    queue.claim("bd-c3", "run-s2").unwrap();
+    assert_eq!(queue.claim_next("run-s1").unwrap(), None);
 }
 
 #[test]

@@ -28,6 +28,8 @@ use rustix::process::{
 };
 use tempfile::TempDir;
 
+#[path = "nasty/again.rs"]
+mod again;
 #[path = "nasty/trial.rs"]
 mod trial;
 

@@ -81,6 +81,13 @@ forge another-run slot.finish '"slot": "1", "outcome": "passed"'
     ");
     assert_eq!(sandbox.fields("slot.finish", "outcome").last().unwrap(), "drift");
     assert_eq!(sandbox.run(&["tasks", "ready"]).stdout, "t-1  P2  ready  task 1\n");
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    assert_snapshot!(told(&sandbox, &["inspect", "slots", "--run", &run]), @r"
+    exit 0
+    --- stdout
+    slots [RUN]: ended (no_items), 0 of 1 item passed
+      1.1  t-1  drift  1 review, 0 fixes  there are no fixes, and the review found: add a test
+    ");
 }
 
 #[test]
@@ -228,4 +235,31 @@ fi"#;
     assert_eq!(sandbox.fields("slot.finish", "item_id"), ["t-1", "t-2", "t-3"]);
     assert_eq!(sandbox.fields("slot.finish", "outcome"), ["passed"; 3]);
     assert!(sandbox.run(&["tasks", "list"]).stdout.starts_with("all is done: 3 tasks"));
+}
+
+/// A record that is too long to be held is shown to its reader without the middle of its long fields.
+#[test]
+fn a_record_of_the_harness_is_its_own_however_long_it_is() {
+    let review = r#"v=pass; [ $AUTOLOOP_FIX_ATTEMPT = 0 ] && v=drift
+printf '{"verdict": "%s", "followUpPrompt": "' $v; head -c 4300000 /dev/zero | tr '\0' x; printf '"}'"#;
+    let agents = Agents { review, ..GOOD };
+    let sandbox = slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (1, ""));
+    let output = sandbox.run(&["slots", "--review"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    // Of such lines only the beginnings are looked at.
+    let topics = |journal: &str| -> Vec<String> {
+        let topic = |line: &str| line.split('"').nth(11).unwrap_or_default().to_owned();
+        journal.lines().map(topic).filter(|topic| !topic.starts_with("queue.")).collect()
+    };
+    let journal = fs::read_to_string(sandbox.journal_path()).unwrap();
+    let whole = topics(&journal);
+    assert!(!whole.contains(&"event.invalid".to_owned()), "{whole:?}");
+    // Nothing is done again when the run is taken up before its end.
+    let end = journal.lines().position(|line| line.contains("\"slot.finish\"")).unwrap();
+    let kept: Vec<&str> = journal.lines().take(end).collect();
+    sandbox.write_journal(kept.join("\n") + "\n");
+    assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(0));
+    let mut again = topics(&fs::read_to_string(sandbox.journal_path()).unwrap());
+    again.retain(|topic| topic != "slot.run.resume");
+    assert_eq!(again, whole);
 }

@@ -23,6 +23,19 @@ const ITEMS: usize = 40;
 /// How often each process is killed.
 const KILLS: usize = 5;
 
+/// Does its work, and leaves its tree in one of several states: on its branch or off it, on a branch of
+/// its own or on that of the project, with the work committed or not.
+const WAYWARD: &str = "echo \"$AUTOLOOP_ITEM_ID\" > \"made-$AUTOLOOP_ITEM_ID\"
+    kept() { git add -A && git -c user.name=a -c user.email=a@b commit -q \"$@\"; }
+    case $((${AUTOLOOP_ITEM_ID#t-} % 6)) in
+    1) kept -m one ;;
+    2) kept -m one; kept --amend -m two ;;
+    3) git checkout -q --detach; kept -m one ;;
+    4) git symbolic-ref HEAD refs/heads/main ;;
+    5) git checkout -q -B side-$AUTOLOOP_ITEM_ID; kept -m one ;;
+    esac
+    true";
+
 /// Passes only what changes its own file and no other.
 const CAREFUL: &str = "foreign=$(grep -c \"^+++ b/made-\" \"$AUTOLOOP_PROMPT_PATH\"); if [ \"$foreign\" = 1 ] && grep -q \"^+++ b/made-$AUTOLOOP_ITEM_ID\\$\" \"$AUTOLOOP_PROMPT_PATH\"; then";
 
@@ -66,7 +79,7 @@ fn is_over(sandbox: &Sandbox, run: &str) -> bool {
 #[test]
 fn every_item_is_implemented_and_passed_once() {
     let review = format!("{CAREFUL} {PASS}; else echo \"foreign changes\"; fi");
-    let agents = Agents { review: &review, ..GOOD };
+    let agents = Agents { implement: WAYWARD, review: &review, ..GOOD };
     simulate_at_once("slots_race", 1, |_, dice: &mut Dice| {
         let sandbox = repository(agents, ITEMS, "");
         fs::create_dir_all(sandbox.path("home")).unwrap();

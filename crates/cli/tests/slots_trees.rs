@@ -7,6 +7,11 @@ use autoloop_testkit::Sandbox;
 use autoloop_testkit::slots::{self, Agents, DRIFT, GOOD, PASS, git, outcomes, told};
 use insta::assert_snapshot;
 
+#[path = "slots_trees/hostile.rs"]
+mod hostile;
+#[path = "slots_trees/setups.rs"]
+mod setups;
+
 fn project(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
     slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
 }
@@ -91,7 +96,7 @@ fn a_conflict_opens_the_item_again_with_the_reason_and_loses_nothing() {
         outcomes(&sandbox).into_iter().find(|line| line.contains("failed")).unwrap_or_default();
     assert!(
         failed.contains(
-            "could not be brought back (conflict: README.md); it is on branch autoloop/slots/"
+            "could not be brought back (conflict: README.md); its work is on branch autoloop/slots/"
         ),
         "{failed}"
     );
@@ -194,6 +199,22 @@ fn a_project_in_a_subdirectory_works_there() {
     assert_eq!(output.code, Some(0), "{output}");
     assert!(sandbox.path("sub/made-t-1").exists() && sandbox.path("sub/made-t-2").exists());
     assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn whoever_adds_all_files_of_the_project_adds_no_tree() {
+    let implement =
+        "ls; git -C \"$AUTOLOOP_PROJECT_DIR\" add -A --dry-run; echo x > made-$AUTOLOOP_ITEM_ID";
+    let sandbox = repository(Agents { implement, ..GOOD }, 2, "");
+    sandbox.write(".gitignore", "home/\n");
+    git(&sandbox, &["commit", "-q", "-am", "what runs leave behind is not ignored"]);
+    let output = sandbox.run(&["slots", "--parallel-agents", "2"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    for added in sandbox.fields("slot.implement", "output") {
+        assert!(added.contains("add '.autoloop/journal.jsonl'"), "{added}");
+        assert!(!added.contains(".autoloop/slots"), "{added}");
+    }
+    assert_eq!(git(&sandbox, &["ls-files", ".autoloop"]), "");
 }
 
 #[test]

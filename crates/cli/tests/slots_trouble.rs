@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{Reaped, until};
-use autoloop_testkit::slots::{self, Agents, GOOD, PASS, git, outcomes, told};
+use autoloop_testkit::slots::{self, Agents, DRIFT, GOOD, PASS, git, outcomes, told};
 use insta::assert_snapshot;
 use serde_json::Value;
 
@@ -129,6 +129,33 @@ fn work_on_an_item_that_was_taken_away_is_not_brought_back() {
     assert!(!sandbox.path("made").exists());
     assert_eq!(git(&sandbox, &["log", "--oneline"]).lines().count(), 1);
     assert!(sandbox.run(&["tasks", "show", "t-1"]).stdout.contains("ann"));
+}
+
+#[test]
+fn an_agent_that_closes_its_item_has_judged_nothing() {
+    let close = format!(
+        "env -u AUTOLOOP_RUN_ID '{BINARY}' tasks close t-1 --as \"$AUTOLOOP_RUN_ID-s$AUTOLOOP_SLOT\""
+    );
+    let implement = format!("{close} && echo done");
+    let once = ["slots", "--review", "--isolation", "worktree", "--review-max-fix-attempts", "0"];
+    let sandbox = repository(Agents { implement: &implement, review: DRIFT, ..GOOD }, 1, "");
+    assert_eq!(sandbox.run(&once).code, Some(1));
+    assert_eq!(sandbox.fields("slot.finish", "outcome"), ["drift"]);
+    assert!(sandbox.run(&["tasks", "ready"]).stdout.contains("t-1"));
+    let implement = format!("echo x > made; {close} && echo done");
+    let sandbox = repository(Agents { implement: &implement, ..GOOD }, 1, "");
+    assert_eq!(sandbox.run(&once).code, Some(0));
+    assert_eq!(outcomes(&sandbox), ["t-1 passed: good"]);
+    assert_eq!(sandbox.read("made"), b"x\n");
+    // Also where the harness is killed in between.
+    let implement = format!(
+        "[ -e \"$AUTOLOOP_STATE_DIR/there\" ] || {{ {close}; touch \"$AUTOLOOP_STATE_DIR/there\"; sleep 611; }}; echo done"
+    );
+    let sandbox = repository(Agents { implement: &implement, ..GOOD }, 1, "");
+    killed_at(&sandbox, &once, ".autoloop/there");
+    let output = sandbox.run(&["slots", "--resume"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(outcomes(&sandbox), ["t-1 passed: good"]);
 }
 
 #[test]
@@ -286,6 +313,10 @@ fn whoever_works_beside_a_reviewer_loses_nothing_also_with_fewer_slots_than_befo
     let output = sandbox.run(&["slots", "--resume", "--parallel-agents", "1"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(sandbox.read("work"), b"mine\n");
+    // Its reviewer is told that others are at work there.
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    let prompt = sandbox.read(format!(".autoloop/slots/{run}/1-1/review-0.prompt.md"));
+    assert!(String::from_utf8_lossy(&prompt).contains("## Parallel agents"));
     assert_eq!(sandbox.fields("slot.finish", "outcome"), ["passed"; 2]);
 }
 

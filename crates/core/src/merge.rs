@@ -36,6 +36,34 @@ impl MergeOutcome {
     }
 }
 
+/// What became of work that was done in a working tree of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merge {
+    /// In one word.
+    pub outcome: MergeOutcome,
+    /// The git branch that has its commits; gone when they were merged or there are none.
+    pub branch: String,
+    /// The commit from which they are reachable, or the last of them.
+    pub commit: String,
+    /// The files that were in the way.
+    pub files: String,
+    /// More about why not.
+    pub detail: String,
+}
+
+impl Merge {
+    /// What became of a branch, without more to say about it.
+    pub fn new(outcome: MergeOutcome, branch: &str, commit: &str) -> Merge {
+        Merge {
+            outcome,
+            branch: branch.to_owned(),
+            commit: commit.to_owned(),
+            files: String::new(),
+            detail: String::new(),
+        }
+    }
+}
+
 /// The names of files as they stand on record.
 pub fn named_files(files: &[PathBuf]) -> String {
     let named = files.iter().take(FILES_NAMED).map(|file| file.display().to_string());

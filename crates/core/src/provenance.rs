@@ -4,6 +4,7 @@
 //! [`Mark`] of each before it writes it; every other record that [claims](claim) to be the harness's is
 //! a forgery.
 
+use crate::excerpt;
 use crate::record::{Body, ChainSpawned, EventInvalid, Glance, Record};
 use crate::topic::{JOINED, Topic, TopicClass};
 
@@ -15,6 +16,10 @@ const EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// Fields that may be long, or are not in memory when a record is written.
 const LONG: [&str; 4] = ["output", "output_tail", "prompt", "diff"];
+
+/// So many characters of a field or of a payload are looked at. A reader shows at least as many of one that is
+/// too long to be held.
+const MARKED: usize = 4 * 1024;
 
 /// What tells the records of one run apart: topic, iteration, time, and all short fields or the payload.
 /// Nobody can know those of a record that is yet to be written.
@@ -46,7 +51,7 @@ impl Mark {
 
     fn add_field(&mut self, name: &str, text: &str) {
         if !LONG.contains(&name) {
-            self.add(&[name, text]);
+            self.add(&[name, excerpt::head(text, MARKED)]);
         }
     }
 
@@ -115,6 +120,16 @@ mod tests {
         ] {
             assert_ne!(claim(&glance), Some(Mark::of(&other)));
         }
+    }
+
+    #[test]
+    fn a_long_record_is_known_again_by_its_beginning() {
+        let now = "2026-01-02T03:04:05.006Z".parse().unwrap();
+        let heading = Heading { run: "r".to_owned(), iteration: "1".to_owned(), now };
+        let mark = |text: &str| Mark::of(&heading.agent(Topic::new("a"), text));
+        let long = "ä".repeat(MARKED);
+        assert_eq!(mark(&format!("{long} and so on")), mark(&format!("{long}...")));
+        assert_ne!(mark(&long), mark(&long.replacen('ä', "a", 1)));
     }
 
     #[test]

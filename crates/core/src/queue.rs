@@ -29,8 +29,8 @@ pub const LONGEST_TITLE: usize = 1024;
 /// The longest time for which a task may be claimed at once. A claim that ends later than that was made by a
 /// clock that ran ahead, or by somebody who may not make one, and keeps nobody away.
 pub const LONGEST_CLAIM: Duration = Duration::from_secs(30 * 86_400);
-/// The most bytes that the name of an owner may have.
-pub const LONGEST_OWNER: usize = 200;
+/// The most bytes that the name of an owner or of a task may have.
+pub const LONGEST_NAME: usize = 200;
 
 /// Something to be done, as whoever does it is told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -244,6 +244,7 @@ impl Slot {
                     outcome: read.word("outcome"),
                     commit: read.text("commit"),
                     files: read.text("files"),
+                    detail: Some(read.text("detail")).filter(|detail| !detail.is_empty()),
                 });
             }
             SlotFinish::TOPIC => {

@@ -13,7 +13,6 @@ mod step;
 pub(crate) use save::{load_requests, save_requests};
 
 pub use list::{BadList, objectives};
-pub use merge::Merge;
 pub use state::{Branch, Outcome, Request, Told, Wave, Waves};
 pub use step::{BranchOrder, Join, MergeOrder, WaveStep, next};
 

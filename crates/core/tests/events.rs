@@ -167,7 +167,7 @@ system_events! {
     slot_implement: SlotImplement { slot, item_id, exit_code, timed_out, elapsed_ms, picked, reason, stop_marker, output }
     slot_review: SlotReview { slot, item_id, attempt, verdict, follow_up_prompt, reason, elapsed_ms, exit_code, enforcement, output }
     slot_fix: SlotFix { slot, item_id, attempt, exit_code, timed_out, elapsed_ms, reason, stop_marker, output }
-    slot_merge: SlotMerge { slot, item_id, outcome, commit, files }
+    slot_merge: SlotMerge { slot, item_id, outcome, commit, files, detail }
     slot_finish: SlotFinish { slot, item_id, outcome, reason }
     slot_run_finish: SlotRunFinish { reason, taken, passed }
 }

@@ -193,6 +193,7 @@ fn refusals_say_what_is_wrong() {
     let way = (1..=7).map(|number| format!("t-{number}")).collect();
     insta::assert_snapshot!(Refusal::Cycle { id: "t-7".into(), way }, @"t-7 cannot wait for t-1: t-1 waits for t-7 by way of 5 others");
     insta::assert_snapshot!(Refusal::NoPriority { number: 7 }, @"priority 7 is none; it goes from 0, the most urgent, to 4");
+    insta::assert_snapshot!(Refusal::BadId { id: "a b".into() }, @"'a b' is no name for a task; it is a word of at most 200 bytes");
     insta::assert_snapshot!(Refusal::Taken { id: "t-1".into() }, @"there is a task 't-1' already");
     let released = tasks.release(&claim, ("ann", "given up"), now).unwrap();
     yard.write(&released);
@@ -237,6 +238,11 @@ fn records_that_break_the_rules_or_come_from_agents_do_not_count() {
         ),
         ("added", r#""fields": {"task": "t-1", "title": "again", "priority": "2"}"#),
         ("added", r#""fields": {"task": "t-3", "title": "odd", "priority": "9"}"#),
+        ("added", r#""fields": {"task": "", "title": "odd", "priority": "2"}"#),
+        ("added", r#""fields": {"task": "--force", "title": "odd", "priority": "2"}"#),
+        ("added", r#""fields": {"task": "a,b", "title": "odd", "priority": "2"}"#),
+        ("added", r#""fields": {"task": "a\u0000b", "title": "odd", "priority": "2"}"#),
+        ("added", r#""fields": {"task": "\u001b[2J", "title": "odd", "priority": "2"}"#),
         ("linked", r#""fields": {"task": "t-1", "after": "t-2"}"#),
         ("mystery", r#""fields": {"task": "t-1"}"#),
     ] {

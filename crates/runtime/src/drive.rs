@@ -22,6 +22,7 @@ mod review;
 mod seat;
 mod slots;
 mod together;
+mod trees;
 mod wave;
 
 use std::path::{Path, PathBuf};

@@ -8,12 +8,15 @@
 //! done in part is done anew, and a commit goes away only when it is reachable from elsewhere.
 
 mod bring;
+mod checkout;
 mod command;
 mod error;
 mod guard;
 mod name;
 #[cfg(test)]
 mod scene;
+mod status;
+mod stray;
 mod tree;
 mod worktree;
 
@@ -39,6 +42,8 @@ pub struct Repository {
     top: PathBuf,
     common: PathBuf,
     prefix: PathBuf,
+    /// The directory of git that belongs to this working tree.
+    git_dir: PathBuf,
 }
 
 impl Repository {
@@ -56,24 +61,26 @@ impl Repository {
             return Err(GitError::TooOld(version.to_owned()));
         }
         let questions = ["--path-format=absolute", "--git-common-dir", "--show-toplevel"];
-        let said = git.ask(["rev-parse"].iter().chain(&questions).chain(&["--show-prefix"]))?;
+        let about_here = ["--show-prefix", "--absolute-git-dir"];
+        let said = git.ask(["rev-parse"].iter().chain(&questions).chain(&about_here))?;
         let answers = said.out.text();
         let mut answers = answers.split('\n').map(PathBuf::from);
         let mut next = || answers.next().unwrap_or_default();
         if said.code != 0 {
             let is = |told| said.err.contains(told);
-            return match (is("not a git repository"), is("must be run in a work tree")) {
-                (true, _) => Ok(None),
-                (_, true) => Err(GitError::Bare(next())),
-                _ => Err(said.failure()),
+            return match () {
+                () if is("not a git repository") => Ok(None),
+                () if is("must be run in a work tree") => Err(GitError::Bare(next())),
+                () if is("dubious ownership") => Err(GitError::Untrusted(dir.to_owned())),
+                () => Err(said.failure()),
             };
         }
-        let (common, top, prefix) = (next(), next(), next());
+        let (common, top, prefix, git_dir) = (next(), next(), next(), next());
         // A setting can name another working tree, which is not to be touched for this one.
         if !dir.canonicalize().is_ok_and(|dir| dir.starts_with(&top)) {
             return Err(GitError::Elsewhere { dir: dir.to_owned(), top });
         }
-        Ok(Some(Repository { git: git.at(&top), top, common, prefix }))
+        Ok(Some(Repository { git: git.at(&top), top, common, prefix, git_dir }))
     }
 
     /// The top of the working tree that the directory is in.
@@ -109,6 +116,22 @@ impl Repository {
         self.commit(&reference(branch))
     }
 
+    /// The branches on which work is: the one that was made for it, and the one of what somebody did
+    /// that does not follow from it.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot say.
+    pub fn kept_on(&self, branch: &str) -> Result<Vec<String>, GitError> {
+        let mut kept = Vec::new();
+        for name in [branch.to_owned(), tree::beside(branch)] {
+            if self.tip(&name)?.is_some() {
+                kept.push(name);
+            }
+        }
+        Ok(kept)
+    }
+
     /// A working tree of this repository.
     ///
     /// # Errors
@@ -117,7 +140,7 @@ impl Repository {
     /// that says to be another working tree of this one: whoever worked in it can have written so.
     pub fn tree(&self, dir: &Path) -> Result<Tree, GitError> {
         let known = match dir == self.top {
-            true => self.git.run(["rev-parse", "--absolute-git-dir"])?.line().into(),
+            true => self.git_dir.clone(),
             false => self.registration(dir).ok_or_else(|| GitError::NotATree(dir.to_owned()))?,
         };
         Tree::at(&self.git, dir, (&known, &self.common))
@@ -137,6 +160,9 @@ impl Repository {
 }
 
 fn contains(git: &Git, later: &str, earlier: &str) -> Result<bool, GitError> {
+    if later == earlier {
+        return Ok(true);
+    }
     let said = git.ask(["merge-base", "--is-ancestor", earlier, later])?;
     match said.code {
         0 => Ok(true),

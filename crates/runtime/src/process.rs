@@ -1,7 +1,7 @@
 //! A job run to its end, and what there is to do before and after it.
 //!
 //! The world's spawner does the work: it watches over the process, ends it at its deadline, and keeps
-//! what it prints. [`run`] adds a mark to the job, passes [`Interrupts`] on to it, and waits.
+//! what it prints. [`run`] passes [`Interrupts`] on to it, and waits.
 
 mod delivery;
 mod interrupts;
@@ -38,11 +38,8 @@ pub fn token(entropy: &dyn Entropy) -> String {
 /// Runs a job to its end. Whatever goes wrong is in how it ended.
 ///
 /// The first interrupt asks the job to end and kills it after its grace; the second kills it at once.
-/// Interrupts that came before the job count too. A job without a token gets one.
-pub fn run(mut job: Job, world: &World, interrupts: &Interrupts) -> Finished {
-    if job.token.is_empty() {
-        job.token = token(&*world.entropy);
-    }
+/// Interrupts that came before the job count too.
+pub fn run(job: Job, world: &World, interrupts: &Interrupts) -> Finished {
     let program = PathBuf::from(&job.program);
     let running = match world.spawner.spawn(job) {
         Ok(running) => running,

@@ -1,4 +1,4 @@
-//! The process that stands between the harness and one agent: `autoloop __shim`.
+//! The process that stands between the harness and an agent: `autoloop __shim`.
 //!
 //! # Why a process
 //!
@@ -6,8 +6,9 @@
 //! session and their parent on purpose. Only the kernel knows them all, and it tells only a
 //! *subreaper*: whatever loses its parent below the shim becomes a child of the shim. So
 //! `waitpid` saying that there is no child means that nothing is left, exactly; no look at a list of
-//! processes can promise that. One such process a job keeps the families of several jobs apart, and
-//! outlives a harness that is killed.
+//! processes can promise that. One such process for each job under way keeps the families of several
+//! jobs apart, and outlives a harness that is killed. When it has no child left it can do another job;
+//! else it ends with the one that left something behind.
 //!
 //! # The two pipes
 //!
@@ -61,12 +62,17 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
-use crate::shim::wire::Order;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::shim::wire::{After, Order};
 pub(crate) use capture::Capture;
 pub(crate) use child::{shim_command, this_program};
+pub(crate) use pipes::Drain;
 pub(crate) use spool::Spooling;
 
-use crate::world::{Ending, Finished, NeverStarted, Report};
+use crate::world::{Cause, Ending, Finished, NeverStarted, Report};
 
 /// The word on the command line that makes this program a shim.
 pub const COMMAND: &str = "__shim";
@@ -87,30 +93,66 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> io::Result<()> {
     match args.next() {
         Some(word) if word == EXEC => stage::become_agent(args),
         Some(word) if word == TRY => stage::try_bounds(args),
-        _ => watch_over_one_job(),
+        _ => watch_over_jobs(),
     }
 }
 
-fn watch_over_one_job() -> io::Result<()> {
+/// Does one job after another, as long as none leaves anything behind: so whatever is below the shim
+/// comes from the job that it does.
+fn watch_over_jobs() -> io::Result<()> {
     let wake = family::prepare()?;
+    let here = rustix::fs::open(".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     // Not through the buffer of `io::stdin`: signals may follow the order at once, and stay in the
     // pipe for the poll loop.
-    let mut control = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let Some(Order { harness, job }) = wire::read_order(&mut control)? else { return Ok(()) };
-    if !family::parent_is(harness) {
-        return Ok(());
+    let control = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    while let Some(Order { harness, job }) = next_order(&control, &wake)? {
+        if !family::parent_is(harness) {
+            break;
+        }
+        let finished = match supervisor::Supervisor::start(&job, &control, &wake) {
+            Ok(supervisor) => supervisor.run()?,
+            Err(why) => Finished::new(Ending::NeverStarted(why)),
+        };
+        // The paths of the next job are seen from where we were.
+        let is_fit = finished.cause != Cause::Interrupt
+            && family::is_childless()
+            && rustix::process::fchdir(&here).is_ok();
+        let after = if is_fit { After::Stays } else { After::Ends };
+        tell(&Report::Finished(Box::new(finished)), after)?;
+        if after == After::Ends {
+            break;
+        }
     }
-    let finished = match supervisor::Supervisor::start(&job, control, wake) {
-        Ok(supervisor) => supervisor.run()?,
-        Err(why) => Finished::new(Ending::NeverStarted(why)),
-    };
-    tell(&Report::Finished(Box::new(finished)))
+    Ok(())
+}
+
+/// Waits for an order; `None` when there will be none.
+fn next_order(mut control: &File, wake: &family::Wake) -> io::Result<Option<Order>> {
+    loop {
+        let mut polled =
+            [PollFd::new(control, PollFlags::IN), PollFd::new(&wake.bell, PollFlags::IN)];
+        match poll(&mut polled, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [has_order, is_woken] = polled.map(|it| !it.revents().is_empty());
+        if is_woken {
+            wake.attend(&mut [0; 64]);
+            if wake.take_request() {
+                return Ok(None);
+            }
+        }
+        if has_order {
+            pipes::may_wait(control)?;
+            return wire::read_order(&mut control);
+        }
+    }
 }
 
 /// Reports to the harness. When there is none any more, there is nobody to be told.
-fn tell(report: &Report) -> io::Result<()> {
+fn tell(report: &Report, after: After) -> io::Result<()> {
     let mut reports = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    match wire::write_report(&mut reports, report) {
+    match wire::write_report(&mut reports, report, after) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }

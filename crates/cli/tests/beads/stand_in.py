@@ -3,7 +3,8 @@
 Words in the file `manner` change how it behaves, so that tests can meet every program that is used
 like bd: bare, issues, items, results, object (the shape of its answers), no-claim, no-limit,
 ignore-claim, no-comments (what it lacks), tell-before
-(an issue as it was before it was claimed), hang, crash, garbage, flood (what is wrong with it).
+(an issue as it was before it was claimed), hang, crash, garbage, flood, locked, locked-once, chatty (what is
+wrong with it), stolen (somebody else takes bd-a1 when it is to be claimed).
 """
 
 import fcntl
@@ -35,7 +36,11 @@ def answer(issues):
         value = issues
     else:
         value = {"schema_version": 1, shape: issues}
+    if "chatty" in manner:
+        print("[warning] the daemon is of another version\n[1] restarted")
     print(json.dumps(value))
+    if "chatty" in manner:
+        print("Showing all")
 
 
 if "hang" in manner:
@@ -118,6 +123,13 @@ else:
     if command == "show":
         answer([issue])
     elif command == "update" and "--claim" in words:
+        if "stolen" in manner and issue["id"] == "bd-a1" and issue["status"] == "open":
+            issue.update(status="in_progress", assignee="other")
+            store()
+        elif "locked" in manner or "locked-once" in manner and not os.path.exists("tried"):
+            open("tried", "w")
+            print("Warning: the database is busy")
+            fail(f"Error claiming {words[1]}: database is locked")
         if not claim(issue):
             fail(f"Error claiming {words[1]}: already claimed by {issue.get('assignee')}")
         answer([issue])

@@ -189,6 +189,51 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
 }
 
 #[test]
+fn an_interruption_in_any_phase_costs_only_what_was_cut_off() {
+    // An agent that hears the first request and goes on.
+    let waits = |phase: &str| {
+        let goes_on =
+            "trap 'touch home/asked' TERM; touch home/there; while :; do sleep 0.05; done";
+        format!("echo {phase} >> home/starts; [ -e home/there ] || {{ {goes_on}; }};")
+    };
+    let starts = |phase: &str| format!("echo {phase} >> home/starts;");
+    for cut in ["implement", "review", "fix"] {
+        let script = |phase: &str, script: &str| {
+            let begin = if phase == cut { waits(phase) } else { starts(phase) };
+            format!("cd {}; {begin} cd - > /dev/null; {script}", "\"$AUTOLOOP_PROJECT_DIR\"")
+        };
+        let (implement, review, fix) = (
+            script("implement", GOOD.implement),
+            script("review", DRIFT_THEN_PASS),
+            script("fix", GOOD.fix),
+        );
+        let agents = Agents { implement: &implement, review: &review, fix: &fix };
+        let settings = "review.sandbox = 'off'\nreview.enabled = false";
+        let sandbox = repository(agents, 1, settings);
+        sandbox.write("home/begun", "");
+        let flags = "--review --isolation worktree --set backend.grace_ms=90000";
+        let mut harness = start(&sandbox, flags);
+        wait_for(&sandbox, "home/there");
+        kill_process(Pid::from_child(&harness.0), Signal::INT).unwrap();
+        wait_for(&sandbox, "home/asked");
+        // The second request ends it at once.
+        kill_process(Pid::from_child(&harness.0), Signal::INT).unwrap();
+        assert_eq!(harness.0.wait().unwrap().code(), Some(130), "{cut}");
+        assert_eq!(sandbox.survivors(), "");
+        assert_eq!(outcomes(&sandbox), [""; 0]);
+        passes(&sandbox, "--resume");
+        assert_eq!(outcomes(&sandbox), ["t-1 passed: add a test"]);
+        let mut expected = vec!["implement", "review", "fix", "review"];
+        let place = expected.iter().position(|phase| *phase == cut).unwrap();
+        expected.insert(place, cut);
+        let started = String::from_utf8(sandbox.read("home/starts")).unwrap();
+        assert_eq!(started.lines().collect::<Vec<_>>(), expected);
+        assert_eq!(sandbox.read("made-t-1"), b"t-1\nfixed\n");
+        assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 1);
+    }
+}
+
+#[test]
 fn a_killed_harness_takes_its_agents_with_it_and_its_claim_waits_for_it() {
     let sandbox = project(Agents { implement: WAITS, ..GOOD }, 1, "");
     kill_at(&sandbox, "there", "--review");

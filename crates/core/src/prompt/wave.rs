@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use crate::config::Isolation;
 use crate::excerpt::{fenced, head, one_line};
-use crate::merge::MergeOutcome;
+use crate::merge::{Merge, MergeOutcome};
 use crate::plan::ParallelPlan;
 use crate::record::{WaveBranchFinish, WaveBranchStart, WaveStart};
-use crate::wave::{Branch, Merge, Wave};
+use crate::wave::{Branch, Wave};
 
 /// How many characters of the names of files that were in the way are told; the record has more.
 const FILES_TOLD: usize = 300;

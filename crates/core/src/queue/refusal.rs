@@ -1,6 +1,6 @@
 //! Why a step of the queue is not possible, told to a person.
 
-use super::{Claim, LONGEST_CLAIM, LONGEST_OWNER, LONGEST_TEXT, LONGEST_TITLE, Priority};
+use super::{Claim, LONGEST_CLAIM, LONGEST_NAME, LONGEST_TEXT, LONGEST_TITLE, Priority};
 use crate::record::QueueAdded;
 use crate::{duration, excerpt};
 
@@ -123,8 +123,14 @@ pub enum Refusal {
         /// The task.
         id: String,
     },
+    /// Not a name for a task. Those of the queue are `t-1` and so on; this is for what others write.
+    #[error("'{}' is no name for a task; it is a word of at most {LONGEST_NAME} bytes", shown(.id))]
+    BadId {
+        /// What was given.
+        id: String,
+    },
     /// Not a name for somebody.
-    #[error("'{}' is no name for an owner; it is a word of at most {LONGEST_OWNER} bytes", shown(.owner))]
+    #[error("'{}' is no name for an owner; it is a word of at most {LONGEST_NAME} bytes", shown(.owner))]
     BadOwner {
         /// What was given.
         owner: String,
@@ -134,12 +140,13 @@ pub enum Refusal {
 impl Refusal {
     /// Whether it was asked for in a way that cannot be meant, so that it would be refused at any time.
     pub fn is_mistake(&self) -> bool {
-        use Refusal::{BadOwner, Endless, Itself, NoPriority, NoTitle, TooLong};
+        use Refusal::{BadId, BadOwner, Endless, Itself, NoPriority, NoTitle, TooLong};
         matches!(
             self,
             NoTitle
                 | TooLong { .. }
                 | NoPriority { .. }
+                | BadId { .. }
                 | BadOwner { .. }
                 | Endless { .. }
                 | Itself { .. }
@@ -153,6 +160,10 @@ impl Refusal {
 
     /// What is wrong with what a task says about itself.
     pub(super) fn of_texts(added: &QueueAdded) -> Result<(), Refusal> {
+        // Commands are given it, and lists of names are separated by commas.
+        if !is_name(&added.task) || added.task.starts_with('-') || added.task.contains(',') {
+            return Err(Refusal::BadId { id: added.task.clone() });
+        }
         if added.title.trim().is_empty() {
             return Err(Refusal::NoTitle);
         }
@@ -174,12 +185,17 @@ impl Refusal {
 
     /// What is wrong with the name of an owner.
     pub(super) fn of_owner(owner: &str) -> Result<(), Refusal> {
-        let is_odd = |c: char| c.is_control() || c.is_whitespace();
-        match owner.is_empty() || owner.len() > LONGEST_OWNER || owner.contains(is_odd) {
-            true => Err(Refusal::BadOwner { owner: owner.to_owned() }),
-            false => Ok(()),
+        match is_name(owner) {
+            true => Ok(()),
+            false => Err(Refusal::BadOwner { owner: owner.to_owned() }),
         }
     }
+}
+
+/// Whether a text is one word of a usual length.
+fn is_name(text: &str) -> bool {
+    let is_odd = |c: char| c.is_control() || c.is_whitespace();
+    !text.is_empty() && text.len() <= LONGEST_NAME && !text.contains(is_odd)
 }
 
 /// A word from outside, in a message.

@@ -14,13 +14,14 @@ pub(super) fn save(tasks: &Tasks, out: &mut Vec<u8>) {
         put_number(task.priority.number(), out);
         put_number(task.after.len() as u64, out);
         task.after.iter().for_each(|after| put_text(after, out));
-        let (by, claim) = (&task.by, &task.claim);
+        let (by, claim, closed_under) = (&task.by, &task.claim, &task.closed_under);
         let flags = u64::from(task.is_closed)
             | u64::from(by.is_some()) << 1
-            | u64::from(claim.is_some()) << 2;
+            | u64::from(claim.is_some()) << 2
+            | u64::from(closed_under.is_some()) << 3;
         put_number(flags, out);
         by.iter().for_each(|by| put_text(by, out));
-        if let Some(claim) = claim {
+        for claim in claim.iter().chain(closed_under) {
             put_text(&claim.owner, out);
             put_number(claim.fence, out);
             put_text(&claim.until.map(|until| until.to_string()).unwrap_or_default(), out);
@@ -55,8 +56,23 @@ fn load_task(taker: &mut Taker<'_>) -> Option<Task> {
         0 => None,
         _ => Some(load_claim(&id, taker)?),
     };
-    let is_closed = flags & 1 == 1;
-    Some(Task { id, title, description, acceptance, priority, after, by, claim, is_closed, reason })
+    let closed_under = match flags & 8 {
+        0 => None,
+        _ => Some(load_claim(&id, taker)?),
+    };
+    Some(Task {
+        id,
+        title,
+        description,
+        acceptance,
+        priority,
+        after,
+        by,
+        claim,
+        is_closed: flags & 1 == 1,
+        closed_under,
+        reason,
+    })
 }
 
 fn load_claim(item: &str, taker: &mut Taker<'_>) -> Option<Claim> {

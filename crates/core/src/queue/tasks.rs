@@ -43,6 +43,8 @@ pub struct Task {
     pub claim: Option<Claim>,
     /// Whether it is done.
     pub is_closed: bool,
+    /// The claim under which it was closed, as long as it is.
+    pub closed_under: Option<Claim>,
     /// What was last said when it was given back, closed or reopened.
     pub reason: String,
 }
@@ -126,6 +128,13 @@ impl Tasks {
             dependencies: task.after.clone(),
             owner: task.live_claim(now).map(|claim| claim.owner.clone()),
         }
+    }
+
+    /// Whether a task was closed under this claim. Its owner may not have done that itself: its agent
+    /// knows the name too.
+    pub fn is_closed_under(&self, claim: &Claim) -> bool {
+        let closed = self.get(&claim.item).and_then(|task| task.closed_under.as_ref());
+        closed.is_some_and(|closed| closed.fence == claim.fence)
     }
 
     /// Whether a step is possible now. Steps are checked before they are written and again when they
@@ -287,11 +296,12 @@ impl Tasks {
                 }
             }
             Change::Closed(closed) => {
-                task.claim = None;
+                task.closed_under = task.claim.take();
                 task.is_closed = true;
                 task.reason = closed.reason;
             }
             Change::Reopened(reopened) => {
+                task.closed_under = None;
                 task.is_closed = false;
                 task.reason = reopened.reason;
             }

@@ -209,15 +209,11 @@ fn settle(slot: &Slot, reason: &str) -> SlotStep {
             finish(Outcome::Passed, reason.to_owned())
         }
         Some(merge) => {
-            let branch = &slot.start.branch;
-            let files = match merge.files.as_str() {
-                "" => String::new(),
-                files => format!(": {files}"),
-            };
-            let reason = format!(
-                "the work could not be brought back ({}{files}); it is on branch {branch}",
-                merge.outcome
-            );
+            let detail = merge.detail.clone().unwrap_or_default();
+            let mut why = vec![merge.outcome.to_string(), merge.files.clone(), detail];
+            why.retain(|part| !part.is_empty());
+            let why = why.join(": ");
+            let reason = format!("the work could not be brought back ({why})");
             finish(Outcome::Failed, reason)
         }
     }

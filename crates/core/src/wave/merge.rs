@@ -1,35 +1,9 @@
-//! What became of the work of a branch that had a working tree of its own.
+//! What became of the work of a branch that had a working tree of its own, on record.
 
-use crate::merge::MergeOutcome;
+use crate::merge::{Merge, MergeOutcome};
 use crate::record::{Glance, WaveBranchMerge};
 
-/// What became of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Merge {
-    /// In one word.
-    pub outcome: MergeOutcome,
-    /// The git branch that has its commits; gone when they were merged or there are none.
-    pub branch: String,
-    /// The commit from which they are reachable, or the last of them.
-    pub commit: String,
-    /// The files that were in the way.
-    pub files: String,
-    /// More about why not.
-    pub detail: String,
-}
-
 impl Merge {
-    /// What became of a branch, without more to say about it.
-    pub fn new(outcome: MergeOutcome, branch: &str, commit: &str) -> Merge {
-        Merge {
-            outcome,
-            branch: branch.to_owned(),
-            commit: commit.to_owned(),
-            files: String::new(),
-            detail: String::new(),
-        }
-    }
-
     /// What a record says; an outcome that nobody knows is taken for a failure, so that everything is
     /// kept.
     pub(super) fn on_record(record: &Glance<'_>) -> Merge {

@@ -1,9 +1,8 @@
 //! The waves of a run, as bytes that can be kept.
 
-use super::merge::Merge;
 use super::state::{Branch, Outcome, Request, Told, Wave, Waves};
 use crate::excerpt::Shortened;
-use crate::merge::MergeOutcome;
+use crate::merge::{Merge, MergeOutcome};
 use crate::view::bytes::{Taker, put_number, put_text};
 
 impl Waves {

@@ -1,7 +1,7 @@
 //! What is on record about a wave.
 
-use super::merge::Merge;
 use crate::excerpt::Shortened;
+use crate::merge::Merge;
 use crate::record::{
     Glance, WaveBranchFinish, WaveBranchMerge, WaveBranchStart, WaveFailed, WaveInvalid,
     WaveJoinFinish, WaveJoinStart, WaveStart, WaveTimeout,

@@ -14,10 +14,10 @@ use autoloop_core::run_id::RunId;
 use autoloop_core::topic::Topic;
 use autoloop_core::wave::{BranchOrder, Join, MergeOrder, NO_WORKTREE, WaveStep};
 
-use self::trees::Ground;
 use super::iteration::millis;
 use super::seat::Seat;
 use super::together::together;
+use super::trees::Trees;
 use super::{Drive, DriveError, Ledger, Progress, Scene, Threads, create_dirs};
 use crate::git::GitError;
 use crate::journal::{FileJournal, NewRecord};
@@ -50,24 +50,19 @@ impl Drive<'_> {
 
     fn open_wave(&mut self, mut start: WaveStart) -> Result<(), DriveError> {
         if isolation(&self.loaded) == Isolation::Worktree {
-            match self.ground().and_then(|ground| ground.base()) {
+            match self.trees().and_then(|trees| trees.base()) {
                 Ok(base) => start.base = Some(base),
                 Err(error) => return self.refuse_wave(&start, &error),
             }
         }
         let dir = self.wave_dir(&start.wave_id)?;
         self.write_page(&dir, "spec.md", &spec_page(&start))?;
-        if start.base.is_some() {
-            // Whoever adds all files of the project does not mean the trees in it.
-            let waves = self.loaded.files.state_dir.join("waves");
-            self.write_page(&waves, ".gitignore", "*\n")?;
-        }
         self.put_all(|heading| vec![start.record(heading)])
     }
 
     /// The repository in which branches have their trees.
-    fn ground(&self) -> Result<Ground, GitError> {
-        Ground::find(&self.project.dir, &self.loaded.files.state_dir, self.world)
+    fn trees(&self) -> Result<Trees, GitError> {
+        Trees::find(&self.project.dir, &self.loaded.files.state_dir, self.world)
     }
 
     /// A wave for which there can be no trees is backpressure, as any other that cannot be.
@@ -84,12 +79,8 @@ impl Drive<'_> {
     /// Brings back the work of one branch. What came of it is on record before anything is taken away.
     fn merge(&mut self, order: &MergeOrder) -> Result<(), DriveError> {
         let wave_dir = self.wave_dir(&order.wave_id)?;
-        let dir = |branch_id: &str| branch_dir(&wave_dir, branch_id);
-        let ground = self.ground()?;
-        if let Some(wave) = &self.ledger.run().waves.open {
-            ground.detach(wave, dir)?;
-        }
-        let merge = ground.bring_back(order, &dir(&order.branch_id))?;
+        let dir = branch_dir(&wave_dir, &order.branch_id);
+        let merge = trees::bring_back(&self.trees()?, order, &dir)?;
         (self.tell)(Progress::Merge { id: &order.branch_id, outcome: merge.outcome });
         let merge = merge.record_of(&order.wave_id, &order.branch_id);
         self.put_all(|heading| vec![merge.record(heading)])
@@ -128,14 +119,14 @@ impl Drive<'_> {
             interrupts: self.interrupts,
             program: self.program.clone(),
             bounds: self.bounds,
-            ground: match orders.iter().any(|order| order.base.is_some()) {
-                true => Some(self.ground()?),
+            trees: match orders.iter().any(|order| order.base.is_some()) {
+                true => Some(self.trees()?),
                 false => None,
             },
         };
-        if let Some(ground) = &stage.ground {
+        if let Some(trees) = &stage.trees {
             for order in &orders {
-                ground.register(order, &branch_dir(&stage.dir, &order.start.branch_id))?;
+                trees::register(trees, order, &branch_dir(&stage.dir, &order.start.branch_id))?;
             }
         }
         match self.threads {
@@ -193,7 +184,7 @@ impl Drive<'_> {
         let payload = joined_payload(wave);
         let dir = self.wave_dir(&wave.id)?;
         if !wave.base.is_empty() {
-            let left = self.ground()?.clear(wave, |branch_id| branch_dir(&dir, branch_id));
+            let left = trees::clear(&self.trees()?, wave, |id| branch_dir(&dir, id));
             for error in left {
                 (self.tell)(Progress::Note(&format!("a working tree stays: {error}")));
             }
@@ -259,8 +250,8 @@ pub(super) fn check_isolation(
     world: &World,
 ) -> Result<(), DriveError> {
     if isolation(loaded) == Isolation::Worktree {
-        let ground = Ground::find(&project.dir, &loaded.files.state_dir, world);
-        ground.and_then(|ground| ground.base()).map_err(DriveError::NoTrees)?;
+        let trees = Trees::find(&project.dir, &loaded.files.state_dir, world);
+        trees.and_then(|trees| trees.base()).map_err(DriveError::NoTrees)?;
     }
     Ok(())
 }
@@ -277,15 +268,15 @@ struct BranchStage<'a> {
     program: PathBuf,
     bounds: super::Bounds,
     /// Where branches have trees of their own.
-    ground: Option<Ground>,
+    trees: Option<Trees>,
 }
 
 impl BranchStage<'_> {
     /// Carries out one branch to its end, or from where it was cut off.
     fn carry_out(&self, order: BranchOrder) -> Result<Ended, DriveError> {
         let dir = branch_dir(&self.dir, &order.start.branch_id);
-        let own_tree = match (&self.ground, &order.base) {
-            (Some(ground), Some(base)) => Some(ground.prepare(&order, base, &dir)?),
+        let own_tree = match (&self.trees, &order.base) {
+            (Some(trees), Some(base)) => Some(trees::prepare(trees, (&order, base), &dir)?),
             _ => None,
         };
         let seat = Seat {

@@ -10,6 +10,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use super::command::{Git, Said};
+use super::stray::moved_to;
 use super::tree::identified;
 use super::{GitError, Repository, guard, under_way};
 
@@ -61,20 +62,24 @@ impl Repository {
     pub fn bring_back(&self, offer: &Offer<'_>) -> Result<Brought, GitError> {
         let lock = guard::lock(&self.common.join("autoloop.lock"), self.git.world())?;
         let git = self.git.holding(lock);
-        let git_dir = PathBuf::from(git.run(["rev-parse", "--absolute-git-dir"])?.line());
-        if let Some(what) = under_way(&git_dir) {
+        if let Some(what) = under_way(&self.git_dir) {
             return Ok(Brought::UnderWay(what));
         }
-        let note = Note(git_dir.join("autoloop-bringing"));
+        let note = Note(self.git_dir.join("autoloop-bringing"));
         self.finish_interrupted(&git, &note)?;
+        self.catch_up(&git, &self.git_dir)?;
         for _ in 0..ATTEMPTS {
-            let head = self.base()?;
             let Some(tip) = self.tip(offer.branch)? else { return Ok(Brought::Nothing) };
             if tip == offer.base {
                 return Ok(Brought::Nothing);
             }
+            let head = self.base()?;
             if self.contains(&head, &tip)? {
                 return Ok(Brought::Merged(head));
+            }
+            if !self.contains(&head, offer.base)? {
+                let (top, base) = (self.top().to_owned(), offer.base.to_owned());
+                return Err(GitError::Rewritten { top, base });
             }
             let merge = match merge(&git, &head, &tip, offer.message)? {
                 Ok(merge) => merge,
@@ -90,6 +95,21 @@ impl Repository {
             }
         }
         Err(GitError::Restless(self.top().to_owned()))
+    }
+
+    /// Has the files follow a branch that was moved from elsewhere, as by somebody who commits on it in
+    /// another working tree: otherwise they seem to undo that. Where a person's changes are in the way,
+    /// they stay as they are.
+    fn catch_up(&self, git: &Git, git_dir: &Path) -> Result<(), GitError> {
+        let head = self.base()?;
+        if let Some(logged) = moved_to(git, git_dir)
+            && logged != head
+            && self.commit(&logged)?.is_some()
+            && self.contains(&head, &logged)?
+        {
+            git.ask(["read-tree", "-m", "-u", &logged, &head])?;
+        }
+        Ok(())
     }
 
     /// Goes on with a merge that was being checked out when everything was killed, git as well.

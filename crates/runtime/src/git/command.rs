@@ -7,21 +7,22 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::GitError;
-use crate::shim::{Capture, Spooling};
-use crate::world::{Output, World};
+use crate::shim::{Capture, Drain, Spooling};
+use crate::world::{Clock, Output, World};
 
 /// A checkout of a giant repository takes its time; a git that asks or hangs takes for ever.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -35,7 +36,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 const KEPT: usize = 8 * 1024 * 1024;
 
 /// What holds whatever the settings say.
-const SETTINGS: [&str; 16] = [
+const SETTINGS: [&str; 17] = [
     "advice.mergeConflict=false",
     "branch.autoSetupMerge=false",
     "color.ui=false",
@@ -44,6 +45,7 @@ const SETTINGS: [&str; 16] = [
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "core.quotePath=false",
+    "core.safecrlf=false",
     "diff.suppressBlankEmpty=false",
     "gc.auto=0",
     "log.showSignature=false",
@@ -168,24 +170,31 @@ impl Git {
         let failed =
             |said: String| GitError::Failed { command: name.clone(), dir: self.dir.clone(), said };
         let mut child = self.command(args)?.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound if self.dir.is_dir() => GitError::Missing,
+            io::ErrorKind::NotFound => GitError::Missing,
             _ => failed(error.to_string()),
         })?;
-        let pipes = (capture(child.stdout.take(), self.kept), capture(child.stderr.take(), KEPT));
-        let outputs = received(&pipes, DEADLINE).or_else(|| {
-            end(&mut child, &pipes);
-            None
+        let clock = &*self.world.clock;
+        let listened = Outputs::of(&mut child, self.kept).and_then(|mut outputs| {
+            let in_time = outputs.listen(clock, DEADLINE)?;
+            if !in_time {
+                outputs.end(&child, clock)?;
+            }
+            Ok(in_time.then_some(outputs))
         });
         let status = child.wait().map_err(|error| failed(error.to_string()))?;
-        let Some((out, err)) = outputs else {
+        let Some(Outputs { out, err }) = listened.map_err(|error| failed(error.to_string()))?
+        else {
             return Err(GitError::Deadline { command: name, deadline: DEADLINE });
         };
+        let (out, err) = (out.capture.into_output(), err.capture.into_output());
         let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
         Ok(Said { command: name.clone(), dir: self.dir.clone(), code, out, err: err.text() })
     }
 
     fn command(&self, args: &[OsString]) -> Result<Command, GitError> {
         let mut command = Command::new("git");
+        // Git goes there itself: the standard library starts a program elsewhere by a copy of this one.
+        command.arg("-C").arg(&self.dir);
         without_variables(&mut command, &KEPT_VARIABLES);
         for setting in SETTINGS {
             command.args(["-c", setting]);
@@ -196,7 +205,6 @@ impl Git {
         };
         command
             .args(args)
-            .current_dir(&self.dir)
             .env("LC_ALL", "C")
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_EDITOR", "true")
@@ -210,40 +218,55 @@ impl Git {
     }
 }
 
-type Pipes = (Receiver<Output>, Receiver<Output>);
+/// What git prints, read as it comes and in bounded memory.
+struct Outputs {
+    out: Drain,
+    err: Drain,
+}
 
-/// Reads a pipe to its end, in bounded memory.
-fn capture(pipe: Option<impl Read + Send + 'static>, kept: usize) -> Receiver<Output> {
-    let (sender, receiver) = channel();
-    thread::spawn(move || {
-        let mut capture = Capture::new(kept, Spooling::nowhere());
+impl Outputs {
+    fn of(child: &mut Child, kept: usize) -> io::Result<Outputs> {
+        let drain =
+            |pipe: Option<OwnedFd>, kept| Drain::new(pipe, Capture::new(kept, Spooling::nowhere()));
+        let out = drain(child.stdout.take().map(OwnedFd::from), kept)?;
+        Ok(Outputs { out, err: drain(child.stderr.take().map(OwnedFd::from), KEPT)? })
+    }
+
+    /// Reads both to their end; whether that came in time.
+    fn listen(&mut self, clock: &dyn Clock, patience: Duration) -> io::Result<bool> {
+        let until = clock.elapsed() + patience;
         let mut buffer = vec![0; 64 * 1024];
-        if let Some(mut pipe) = pipe {
-            while let Ok(read @ 1..) = pipe.read(&mut buffer) {
-                capture.take(&buffer[..read]);
+        loop {
+            let pipes = [&self.out, &self.err].into_iter().filter_map(Drain::pipe);
+            let mut polled: Vec<_> = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
+            let left = until.saturating_sub(clock.elapsed());
+            if polled.is_empty() || left.is_zero() {
+                return Ok(polled.is_empty());
+            }
+            let left = Timespec::try_from(left).map_err(io::Error::other)?;
+            match poll(&mut polled, Some(&left)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            // One that has nothing says so, and makes nobody wait.
+            self.out.read(&mut buffer);
+            self.err.read(&mut buffer);
+        }
+    }
+
+    /// Ends a git that takes too long: asked first, so that it takes its locks away.
+    fn end(&mut self, child: &Child, clock: &dyn Clock) -> io::Result<()> {
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        for signal in [Signal::TERM, Signal::KILL] {
+            if let Some(group) = group {
+                // It may be gone.
+                let _ = kill_process_group(group, signal);
+            }
+            if self.listen(clock, GRACE)? {
+                break;
             }
         }
-        // Whoever gave up waiting does not want it.
-        let _ = sender.send(capture.into_output());
-    });
-    receiver
-}
-
-fn received((out, err): &Pipes, patience: Duration) -> Option<(Output, Output)> {
-    Some((out.recv_timeout(patience).ok()?, err.recv_timeout(patience).ok()?))
-}
-
-/// Ends a git that takes too long: asked first, so that it takes its locks away.
-fn end(child: &mut Child, pipes: &Pipes) {
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    for signal in [Signal::TERM, Signal::KILL] {
-        if let Some(group) = group {
-            // It may be gone.
-            let _ = kill_process_group(group, signal);
-        }
-        if received(pipes, GRACE).is_some() {
-            return;
-        }
+        Ok(())
     }
 }
 

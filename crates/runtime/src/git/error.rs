@@ -27,6 +27,9 @@ pub enum GitError {
         /// What git takes for the top of its working tree.
         top: PathBuf,
     },
+    /// Git refuses to work there.
+    #[error("{dir} belongs to somebody else, so git does not touch it; if you trust what is in it, `git config --global --add safe.directory {dir}`", dir = .0.display())]
+    Untrusted(PathBuf),
     /// There is nothing to begin from.
     #[error("there is no commit in {} yet; make a first one", .0.display())]
     Unborn(PathBuf),
@@ -58,6 +61,14 @@ pub enum GitError {
     /// The branch that is checked out moved whenever we had made a merge for it.
     #[error("the branch that is checked out in {} does not stand still; go on when nobody commits there", .0.display())]
     Restless(PathBuf),
+    /// Somebody checked out another branch, or made the history of this one anew.
+    #[error("what is checked out in {} does not have {}, from which the work began; merge its branch by hand where that is", top.display(), short(base))]
+    Rewritten {
+        /// The top of the working tree.
+        top: PathBuf,
+        /// The commit.
+        base: String,
+    },
     /// It took too long.
     #[error("`git {command}` did not end within {} s, and was ended", deadline.as_secs())]
     Deadline {
@@ -88,6 +99,10 @@ pub enum GitError {
     },
 }
 
+fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}
+
 impl GitError {
     /// For `map_err`, where something was done to a file.
     pub(crate) fn io(
@@ -112,6 +127,7 @@ mod tests {
             GitError::Bare(path()),
             GitError::Outside(path()),
             GitError::Elsewhere { dir: path(), top: "/q".into() },
+            GitError::Untrusted(path()),
             GitError::Unborn(path()),
             GitError::NotATree(path()),
             GitError::Link(path()),
@@ -119,6 +135,7 @@ mod tests {
             GitError::Locked("/p/.git/index.lock".into()),
             GitError::Busy { path: path(), waited: Duration::from_secs(60) },
             GitError::Restless(path()),
+            GitError::Rewritten { top: path(), base: "0123456789abcdef".into() },
             GitError::Deadline { command: "status".into(), deadline: Duration::from_secs(300) },
             GitError::Failed { command: "add".into(), dir: path(), said: "no".into() },
             GitError::io("remove", "/p")(io::ErrorKind::PermissionDenied.into()),
@@ -130,6 +147,7 @@ mod tests {
         /p is a bare repository, without files to work on; use a clone or a worktree of it
         /p is in no git repository; run `git init` there and commit what there is
         git takes /q for the working tree of /p; see what `git config core.worktree` says there
+        /p belongs to somebody else, so git does not touch it; if you trust what is in it, `git config --global --add safe.directory /p`
         there is no commit in /p yet; make a first one
         /p is not a working tree of its own any more; what is in it was left alone
         /p is a link to elsewhere, where nothing is touched; remove it and go on
@@ -137,6 +155,7 @@ mod tests {
         git waits for /p/.git/index.lock; if no other git is at work there, one was killed: remove the file and go on
         another process has been bringing work back for 60 s, and holds /p
         the branch that is checked out in /p does not stand still; go on when nobody commits there
+        what is checked out in /p does not have 0123456789ab, from which the work began; merge its branch by hand where that is
         `git status` did not end within 300 s, and was ended
         `git add` failed in /p: no
         cannot remove /p: permission denied

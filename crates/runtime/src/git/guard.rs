@@ -13,7 +13,9 @@ use crate::world::World;
 
 /// Bringing work back takes a moment; nobody is to wait for ever for one that hangs.
 const PATIENCE: Duration = Duration::from_secs(600);
-const PAUSE: Duration = Duration::from_millis(5);
+/// Between two looks at it; at first less, because most have it for a moment only.
+const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+const FIRST_PAUSE: Duration = Duration::from_micros(200);
 
 /// Takes a lock, and waits for whoever has it. It is given back when the last copy of the file is
 /// closed, also those that children have.
@@ -24,6 +26,7 @@ pub(super) fn lock(path: &Path, world: &World) -> Result<Arc<File>, GitError> {
     let file = options.open(path);
     let file = file.map_err(GitError::io("open", path))?;
     let begin = world.clock.elapsed();
+    let mut pause = FIRST_PAUSE;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Arc::new(file)),
@@ -34,6 +37,7 @@ pub(super) fn lock(path: &Path, world: &World) -> Result<Arc<File>, GitError> {
         if waited > PATIENCE {
             return Err(GitError::Busy { path: path.to_owned(), waited });
         }
-        world.clock.sleep(PAUSE);
+        world.clock.sleep(pause);
+        pause = (2 * pause).min(LONGEST_PAUSE);
     }
 }

@@ -1,6 +1,6 @@
 //! One checkout: what is left lying in it, and what changed in it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::command::{Git, Said};
-use super::{GitError, contains, guard, reference, under_way};
+use super::status::{Status, literal};
+use super::stray::{files_from, stands_for};
+use super::{GitError, Offer, checkout, contains, guard, reference, under_way};
 
 /// Who commits where nobody said.
 const NOBODY: (&str, &str) = ("autoloop", "autoloop@localhost");
@@ -28,6 +30,13 @@ pub struct Stand {
     commit: String,
 }
 
+/// Whether a checkout stands at another commit than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moved {
+    Nowhere,
+    Elsewhere,
+}
+
 /// What came of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gathered {
@@ -44,23 +53,13 @@ impl Tree {
         dir: &Path,
         (own, common): (&Path, &Path),
     ) -> Result<Tree, GitError> {
-        let git = git.at(dir);
-        let not_a_tree = || GitError::NotATree(dir.to_owned());
-        let real = |path: &Path| path.canonicalize().map_err(|_| not_a_tree());
-        let wanted = [real(own)?, real(common)?, real(dir)?];
-        let questions = ["--absolute-git-dir", "--git-common-dir", "--show-toplevel"];
-        let said = git.ask(["rev-parse", "--path-format=absolute"].iter().chain(&questions))?;
-        // What git itself finds wrong with it has this code; any other says nothing about the tree.
-        if !matches!(said.code, 0 | 128) {
-            return Err(said.failure());
+        if !checkout::belongs(dir, own, common) {
+            return Err(GitError::NotATree(dir.to_owned()));
         }
-        let answers: Vec<PathBuf> =
-            said.line().lines().filter_map(|path| real(Path::new(path)).ok()).collect();
-        // Where the tree has lost its link, git takes the one around it for the one that is meant.
-        match said.code == 0 && answers == wanted {
-            true => Ok(Tree { git, git_dir: own.to_owned() }),
-            false => Err(not_a_tree()),
-        }
+        // Git is told both, so that it does not look for them: where a tree has lost its link, it would
+        // take the one around it, and a setting can name another.
+        let git = git.at(dir).with("GIT_DIR", own).with("GIT_WORK_TREE", dir);
+        Ok(Tree { git, git_dir: own.to_owned() })
     }
 
     /// Its top directory.
@@ -83,9 +82,7 @@ impl Tree {
     ///
     /// When there is no commit.
     pub fn stand(&self) -> Result<Stand, GitError> {
-        let branch = self.git.ask(["symbolic-ref", "--quiet", "HEAD"])?;
-        let branch = (branch.code == 0).then(|| branch.line());
-        Ok(Stand { branch, commit: self.head()? })
+        Ok(Stand { branch: stands_for(&self.git, "HEAD")?, commit: self.head()? })
     }
 
     /// Has it stand where it stood. No file is touched, and the index is as in that commit.
@@ -106,14 +103,29 @@ impl Tree {
 
     /// Makes a commit of everything that is not committed, but for what is ignored or in one of the
     /// directories `except`, relative to the top. `None` when there is nothing.
-    ///
-    /// # Errors
-    ///
-    /// When something cannot be added or committed.
-    pub fn commit_all(&self, message: &str, except: &[&Path]) -> Result<Option<String>, GitError> {
-        add_all(&self.git, except)?;
+    fn commit_all(
+        &self,
+        status: &Status,
+        message: &str,
+        except: &[&Path],
+    ) -> Result<Option<String>, GitError> {
+        let is_under_way = under_way(&self.git_dir).is_some();
+        if status.is_clean() && !is_under_way {
+            return Ok(None);
+        }
+        status.add_all(&self.git, except)?;
+        for path in except {
+            // Somebody else may have staged it.
+            self.git.run([
+                "reset".into(),
+                "--quiet".into(),
+                "--".into(),
+                literal(":(top,literal)", path),
+            ])?;
+        }
+        // What was changed may be the same once it is staged, by its line endings for one.
         let staged = self.git.ask(["diff", "--cached", "--quiet", "--no-ext-diff"])?;
-        if staged.code == 0 && under_way(&self.git_dir).is_none() {
+        if staged.code == 0 && !is_under_way {
             return Ok(None);
         }
         let quietly = ["--quiet", "--no-verify", "--allow-empty", "--cleanup=verbatim"];
@@ -124,35 +136,41 @@ impl Tree {
 
     /// Commits what is left in a tree that nobody works in any more, and moves its branch on to it,
     /// wherever somebody went in the tree. Work that does not follow from the branch has another branch
-    /// in the end, and is told as unfinished. Locks that a killed git left are removed.
+    /// in the end, and is told as unfinished. Locks that a killed git left are removed. No other branch
+    /// moves, and none that moved meanwhile is undone.
     ///
     /// # Errors
     ///
     /// When something cannot be committed. Nothing is lost then, and the tree has it.
-    pub fn gather(
-        &self,
-        branch: &str,
-        message: &str,
-        except: &[&Path],
-    ) -> Result<Gathered, GitError> {
+    pub fn gather(&self, offer: &Offer<'_>, except: &[&Path]) -> Result<Gathered, GitError> {
+        let Offer { branch, message, .. } = *offer;
         let tree = self.alone()?;
         let git = &tree.git;
-        let unmerged = git.run(["ls-files", "-z", "--unmerged"])?.out.bytes > 0;
-        let unfinished = under_way(&tree.git_dir).or(unmerged.then_some("a merge"));
-        tree.take_off(branch)?;
-        tree.commit_all(message, except)?;
-        let head = tree.head()?;
+        let mut status = Status::of(git, except)?;
+        let unfinished = under_way(&tree.git_dir).or(status.unmerged.then_some("a merge"));
+        if tree.take_off(offer, status.head.as_deref())? == Moved::Elsewhere {
+            status = Status::of(git, except)?;
+        }
+        let tip = tree.own_branch(branch, status.head.as_deref())?;
+        let committed = tree.commit_all(&status, message, except)?;
+        let head = committed.or(status.head).map_or_else(|| tree.head(), Ok)?;
         let set = |name: &str| move_reference(git, &reference(name), &head);
-        let said = git.ask(["rev-parse", "--verify", "--quiet", &reference(branch)])?;
-        let tip = said.line();
-        if said.code != 0 || contains(git, &head, &tip)? {
+        let gathered = |tip| Gathered { tip, unfinished: unfinished.map(str::to_owned) };
+        let Some(tip) = tip else {
             set(branch)?;
-            return Ok(Gathered { tip: head, unfinished: unfinished.map(str::to_owned) });
+            return Ok(gathered(head));
+        };
+        if tip == head {
+            return Ok(gathered(tip));
+        }
+        if contains(git, &head, &tip)? {
+            set(branch)?;
+            return Ok(gathered(head));
         }
         if contains(git, &tip, &head)? {
-            return Ok(Gathered { tip, unfinished: unfinished.map(str::to_owned) });
+            return Ok(gathered(tip));
         }
-        let beside = format!("{branch}-beside");
+        let beside = beside(branch);
         set(&beside)?;
         let unfinished = Some(format!("work beside its branch (kept on {beside})"));
         Ok(Gathered { tip, unfinished })
@@ -165,8 +183,7 @@ impl Tree {
     ///
     /// When git cannot say.
     pub fn left_over(&self, except: &[&Path]) -> Result<Vec<PathBuf>, GitError> {
-        let mut left = untracked(&self.git)?;
-        left.retain(|path| !except.iter().any(|except| path.starts_with(except)));
+        let mut left = Status::of(&self.git, except)?.untracked;
         left.extend(self.submodules()?);
         Ok(left)
     }
@@ -196,8 +213,14 @@ impl Tree {
     ///
     /// When git cannot say.
     pub fn diff(&self, base: &str, limit: usize, except: &[&Path]) -> Result<String, GitError> {
-        let shown = |git: &Git| shown(&git.keeping(limit / 2), base);
-        Ok(self.with_all_added(except, shown)?.out.text())
+        let shown = |git: &Git| shown(&git.keeping(limit / 2), base, except);
+        let status = Status::of(&self.git, except)?;
+        let said = match (status.is_clean(), status.head.as_deref() == Some(base)) {
+            (true, true) => return Ok(String::new()),
+            (true, false) => shown(&self.git)?,
+            (false, _) => self.with_all_added(&status, except, shown)?,
+        };
+        Ok(said.out.text())
     }
 
     /// A commit that holds everything as it is now, for [`diff`](Tree::diff) to tell later changes
@@ -207,14 +230,15 @@ impl Tree {
     ///
     /// When git cannot make it.
     pub fn anchor(&self, message: &str, except: &[&Path]) -> Result<String, GitError> {
-        let head = self.head()?;
-        self.with_all_added(except, |git| {
+        let status = Status::of(&self.git, except)?;
+        let head = status.head.clone().map_or_else(|| self.head(), Ok)?;
+        if status.is_clean() {
+            return Ok(head);
+        }
+        self.with_all_added(&status, except, |git| {
             let tree = git.run(["write-tree"])?.line();
-            if tree == git.run(["rev-parse", "--verify", &format!("{head}^{{tree}}")])?.line() {
-                return Ok(head);
-            }
-            let words = ["commit-tree", &tree, "-p", &head, "-m", message];
-            Ok(identified(git)?.run(words)?.line())
+            // Nobody sees it but us, so nobody is asked for a name.
+            Ok(as_nobody(git).run(["commit-tree", &tree, "-p", &head, "-m", message])?.line())
         })
     }
 
@@ -222,6 +246,7 @@ impl Tree {
     /// as it is.
     fn with_all_added<T>(
         &self,
+        status: &Status,
         except: &[&Path],
         done: impl FnOnce(&Git) -> Result<T, GitError>,
     ) -> Result<T, GitError> {
@@ -240,20 +265,26 @@ impl Tree {
             fs::copy(&own, &index).map_err(GitError::io("copy", &own))?;
         }
         let git = self.git.with("GIT_INDEX_FILE", &index);
-        let done = add_all(&git, except).and_then(|()| done(&git));
+        let done = status.add_all(&git, except).and_then(|()| done(&git));
         removed()?;
         done
     }
 
-    /// Takes a tree that nobody works in any more off whatever branch it is on, and its own branch off
-    /// whatever that is a name for, so that neither moves with the branch of the project. A tree
-    /// on that would seem to undo whatever is brought back.
+    /// Takes a tree that nobody works in at the moment off a branch that is not its own, which others may
+    /// move.
     ///
     /// # Errors
     ///
     /// When git cannot do it.
-    pub fn detach(&self, branch: &str) -> Result<(), GitError> {
-        self.alone()?.take_off(branch)
+    pub fn come_back(&self, offer: &Offer<'_>) -> Result<(), GitError> {
+        match stands_for(&self.git, "HEAD")? {
+            Some(branch) if branch != reference(offer.branch) => {
+                let tree = self.alone()?;
+                tree.take_off(offer, tree.born()?.as_deref())?;
+                tree.own_branch(offer.branch, tree.born()?.as_deref()).map(drop)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The tree, of which we are sure that no other git works in it: one that we started before we were
@@ -265,17 +296,55 @@ impl Tree {
         Ok(tree)
     }
 
-    /// A branch without commits stays, which is nobody else's.
-    fn take_off(&self, branch: &str) -> Result<(), GitError> {
-        for name in ["HEAD", &reference(branch)] {
-            let is_for_another = self.git.ask(["symbolic-ref", "--quiet", name])?.code == 0;
-            let commit = format!("{name}^{{commit}}");
-            let said = self.git.ask(["rev-parse", "--verify", "--quiet", &commit])?;
-            if is_for_another && said.code == 0 {
-                move_reference(&self.git, name, &said.line())?;
-            }
+    /// Takes the tree off whatever branch it is on. One that is not its own may have been moved from
+    /// elsewhere, as that of the project is whenever work is brought back: then the files are those of
+    /// an earlier commit, and seem to undo what came since. A branch without commits stays, which is
+    /// nobody else's.
+    fn take_off(&self, offer: &Offer<'_>, head: Option<&str>) -> Result<Moved, GitError> {
+        if head.is_some_and(|head| checkout::is_detached(&self.git_dir, head)) {
+            return Ok(Moved::Nowhere);
         }
-        Ok(())
+        let Some(branch) = stands_for(&self.git, "HEAD")? else { return Ok(Moved::Nowhere) };
+        let commit = match (branch == reference(offer.branch), head) {
+            (true, Some(head)) => head.to_owned(),
+            (false, None) => return Ok(Moved::Nowhere),
+            _ => self.files_from(offer.base),
+        };
+        move_reference(&self.git, "HEAD", &commit)?;
+        Ok(if head == Some(&*commit) { Moved::Nowhere } else { Moved::Elsewhere })
+    }
+
+    /// Where the tree's own branch stands. One that is a name for another branch becomes one for what is
+    /// checked out.
+    fn own_branch(&self, branch: &str, head: Option<&str>) -> Result<Option<String>, GitError> {
+        let name = reference(branch);
+        let format = "--format=%(refname)%00%(objectname)%00%(symref)";
+        let said = self.git.run(["for-each-ref", format, &name])?.line();
+        let mut found = said.lines().map(|line| line.split('\0').collect::<Vec<_>>());
+        let Some([_, tip, stands_for]) =
+            found.find_map(|line| <[&str; 3]>::try_from(line).ok().filter(|it| it[0] == name))
+        else {
+            return Ok(None);
+        };
+        let Some(head) = head.filter(|_| !stands_for.is_empty()) else {
+            return Ok(Some(tip.to_owned()));
+        };
+        move_reference(&self.git, &name, head)?;
+        Ok(Some(head.to_owned()))
+    }
+
+    /// The commit that its files come from; where git does not say, the one that it began with, which
+    /// is none too late.
+    fn files_from(&self, base: &str) -> String {
+        let known = files_from(&self.git, &self.git_dir);
+        let is_there = |commit: &String| contains(&self.git, commit, commit).unwrap_or(false);
+        known.filter(is_there).unwrap_or_else(|| base.to_owned())
+    }
+
+    /// The commit that is checked out, if there is one.
+    fn born(&self) -> Result<Option<String>, GitError> {
+        let said = self.git.ask(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])?;
+        Ok((said.code == 0).then(|| said.line()))
     }
 
     /// Removes what a git left that was killed: nobody else works in the tree.
@@ -293,58 +362,36 @@ impl Tree {
     }
 }
 
+/// The branch of work that does not follow from a branch.
+pub(super) fn beside(branch: &str) -> String {
+    format!("{branch}-beside")
+}
+
 /// Has a name stand for a commit: the name itself, and not what it may stand for by now.
 fn move_reference(git: &Git, name: &str, commit: &str) -> Result<(), GitError> {
     git.run(["update-ref", "--no-deref", "-m", "gathered", name, commit]).map(drop)
 }
 
-fn shown(git: &Git, base: &str) -> Result<Said, GitError> {
+fn shown(git: &Git, base: &str, except: &[&Path]) -> Result<Said, GitError> {
     let plain =
         ["--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/"];
     let words = ["diff", "--cached", "--patch-with-stat", "--submodule=short"].into_iter();
-    git.run(words.chain(plain).chain([base, "--"]))
-}
-
-/// Stages everything but what is ignored, excepted, or in a repository of its own, of which git would
-/// keep nothing but the name of a commit. What a sparse checkout leaves out is staged as well where
-/// somebody wrote it.
-fn add_all(git: &Git, except: &[&Path]) -> Result<(), GitError> {
-    let nested = untracked(git)?.into_iter().filter(|path| is_repository(path));
-    let nested = nested.map(|path| spec(":(exclude,top,literal)", &path));
-    let words = ["add", "--all", "--sparse", "--ignore-errors", "--", ":/"].map(OsString::from);
-    git.run(words.into_iter().chain(nested))?;
-    for path in except {
-        let words = ["reset", "--quiet", "--"].map(OsString::from);
-        git.run(words.into_iter().chain([spec(":(top,literal)", path)]))?;
-    }
-    Ok(())
-}
-
-/// The files that are neither tracked nor ignored. A repository in the tree is one of them.
-fn untracked(git: &Git) -> Result<Vec<PathBuf>, GitError> {
-    Ok(git.run(["ls-files", "-z", "--others", "--exclude-standard"])?.names())
-}
-
-/// Git tells a repository in the tree from a file by the slash behind it.
-fn is_repository(listed: &Path) -> bool {
-    listed.as_os_str().as_bytes().ends_with(b"/")
-}
-
-fn spec(magic: &str, path: &Path) -> OsString {
-    let mut spec = OsString::from(magic);
-    spec.push(path);
-    spec
+    let words = words.chain(plain).chain([base, "--", ":/"]).map(Into::into);
+    let except = except.iter().map(|path| literal(":(exclude,top,literal)", path));
+    // Whoever made the changes has no say in which of them are shown.
+    git.with("GIT_ATTR_SOURCE", base).run(words.chain(except))
 }
 
 /// Git with somebody who commits: the person, or us where git does not know the person.
 pub(super) fn identified(git: &Git) -> Result<Git, GitError> {
     let known = git.ask(["-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"])?;
-    if known.code == 0 {
-        return Ok(git.clone());
-    }
+    Ok(if known.code == 0 { git.clone() } else { as_nobody(git) })
+}
+
+fn as_nobody(git: &Git) -> Git {
     let (name, email) = NOBODY;
     let author = git.with("GIT_AUTHOR_NAME", name).with("GIT_AUTHOR_EMAIL", email);
-    Ok(author.with("GIT_COMMITTER_NAME", name).with("GIT_COMMITTER_EMAIL", email))
+    author.with("GIT_COMMITTER_NAME", name).with("GIT_COMMITTER_EMAIL", email)
 }
 
 #[cfg(test)]

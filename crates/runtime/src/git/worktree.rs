@@ -22,8 +22,7 @@ impl Repository {
     /// When git cannot make it.
     pub fn add_worktree(&self, dir: &Path, branch: &str, base: &str) -> Result<Tree, GitError> {
         self.register_worktree(dir, branch, base)?;
-        let mark = self.registration(dir).map(|own| own.join("locked"));
-        if let Some(mark) = mark.filter(|mark| is_unfinished(mark)) {
+        if let Some(mark) = self.unfinished(dir) {
             self.git.at(dir).run(["reset", "--hard", "--quiet"])?;
             fs::remove_file(&mark).map_err(GitError::io("remove", mark))?;
         }
@@ -55,6 +54,18 @@ impl Repository {
         let words = words.iter().chain(&marked).map(AsRef::as_ref);
         git.run(words.chain([dir.as_os_str(), branch.as_ref()]))?;
         Ok(())
+    }
+
+    /// Whether a working tree was made in part only: nobody removed the files that it lacks.
+    pub fn is_unfinished(&self, dir: &Path) -> bool {
+        self.unfinished(dir).is_some()
+    }
+
+    /// The mark of a working tree that has not all of its files yet. Git itself marks one like this.
+    fn unfinished(&self, dir: &Path) -> Option<PathBuf> {
+        let mark = self.registration(dir)?.join("locked");
+        let why = fs::read_to_string(&mark).ok()?;
+        (why.trim_end() == UNFINISHED).then_some(mark)
     }
 
     /// Takes a working tree away, with whatever is in it. One that is gone, wholly or in part, is
@@ -123,18 +134,20 @@ impl Repository {
         let real = real.zip(dir.file_name()).map(|(parent, name)| parent.join(name));
         let real = real.as_deref().unwrap_or(dir).join(".git");
         let known = fs::read_dir(self.common.join("worktrees")).ok()?.flatten();
-        let is_it = |own: &PathBuf| {
-            let Ok(text) = fs::read(own.join("gitdir")) else { return false };
-            let path = Path::new(std::ffi::OsStr::from_bytes(text.trim_ascii())).to_owned();
-            path == real || own.join(path).canonicalize().is_ok_and(|path| path == real)
-        };
-        known.map(|entry| entry.path()).find(is_it)
+        let known: Vec<(PathBuf, PathBuf)> = known
+            .filter_map(|entry| {
+                let own = entry.path();
+                let text = fs::read(own.join("gitdir")).ok()?;
+                let link = own.join(std::ffi::OsStr::from_bytes(text.trim_ascii()));
+                Some((own, link))
+            })
+            .collect();
+        let is_there = |link: &Path| link.canonicalize().is_ok_and(|link| link == real);
+        // By its name first: where another tree is a link to this one, both seem to be here.
+        let by_name = known.iter().find(|(_, link)| *link == real);
+        let found = by_name.or_else(|| known.iter().find(|(_, link)| is_there(link)));
+        found.map(|(own, _)| own.clone())
     }
-}
-
-/// Whether a working tree has not all of its files yet. Git itself marks one like this.
-fn is_unfinished(mark: &Path) -> bool {
-    fs::read_to_string(mark).is_ok_and(|why| why.trim_end() == UNFINISHED)
 }
 
 /// Removes a directory with all that is in it, also where somebody forbade writing.
@@ -206,7 +219,9 @@ mod tests {
         make();
         fs::write(own().unwrap().path().join("locked"), "initializing").unwrap();
         fs::remove_file(dir.join("file")).unwrap();
+        assert!(repository.is_unfinished(&dir));
         make();
+        assert!(!repository.is_unfinished(&dir));
         assert!(dir.join("file").exists());
         // Its directory is gone, and git still knows of it.
         fs::remove_dir_all(&dir).unwrap();
@@ -278,6 +293,27 @@ mod tests {
         fs::remove_file(&lock).unwrap();
         std::os::unix::fs::symlink(scene.top.join("astray"), &lock).unwrap();
         assert!(make().is_err() && !scene.top.join("astray").exists());
+    }
+
+    #[test]
+    fn a_tree_is_not_taken_for_another_that_leads_to_it() {
+        let scene = Scene::new();
+        let repository = scene.repository();
+        let base = repository.base().unwrap();
+        let names = ["1", "2", "3", "4", "5"];
+        for name in names {
+            let dir = scene.place(&format!("{name}/tree"));
+            repository.add_worktree(&dir, &format!("autoloop/{name}"), &base).unwrap();
+        }
+        let known =
+            names.map(|name| repository.registration(&scene.place(&format!("{name}/tree"))));
+        for name in &names[1..] {
+            let dir = scene.place(&format!("{name}/tree"));
+            fs::remove_dir_all(&dir).unwrap();
+            std::os::unix::fs::symlink("../1/tree", dir).unwrap();
+        }
+        assert_eq!(repository.registration(&scene.place("1/tree")), known[0]);
+        assert!(repository.tree(&scene.place("1/tree")).is_ok());
     }
 
     #[test]

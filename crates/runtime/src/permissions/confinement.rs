@@ -55,9 +55,13 @@ impl Confinement {
 
     /// Whether a process can be bound so, found out by doing it to one.
     pub fn is_possible(&self, program: &Path) -> bool {
+        let Ok(overlay) = self.overlay.as_ref().map(Overlay::for_a_try).transpose() else {
+            return false;
+        };
+        let tried = Confinement { overlay, ..self.clone() };
         Command::new(program)
             .args([crate::shim::COMMAND, crate::shim::TRY])
-            .args(self.to_args())
+            .args(tried.to_args())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

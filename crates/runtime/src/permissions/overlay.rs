@@ -68,6 +68,14 @@ impl Overlay {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// The same with another place for the kernel to work in, beside its own: where it has worked once
+    /// without care for power cuts, it does not work again.
+    pub(super) fn for_a_try(&self) -> io::Result<Overlay> {
+        let work = self.work.with_extension("tried");
+        fs::create_dir_all(&work)?;
+        Ok(Overlay { work, ..self.clone() })
+    }
+
     /// What the kernel is told. The project is `.`, so that its name may hold anything.
     #[cfg(target_os = "linux")]
     fn options(&self) -> io::Result<CString> {
@@ -81,8 +89,10 @@ impl Overlay {
         if separators(&self.upper) || separators(&self.work) {
             return Err(io::ErrorKind::InvalidFilename.into());
         }
-        // Attributes that need no privileges, so that the harness can read them as well.
-        options.push(",userxattr");
+        // Attributes that need no privileges, so that the harness can read them as well. And no care for
+        // power cuts, after which nobody wants the layer: else its end would wait until everything that
+        // anybody wrote to this file system is on the disk.
+        options.push(",userxattr,volatile");
         Ok(CString::new(options.into_vec())?)
     }
 

@@ -53,6 +53,11 @@ impl Note {
         Ok(Note { path })
     }
 
+    /// Whether nobody took it away.
+    pub(crate) fn is_there(&self) -> bool {
+        self.path.exists()
+    }
+
     /// The job is over. A note that cannot be removed costs the next start a look.
     pub(crate) fn remove(self) {
         let _ = fs::remove_file(&self.path);

@@ -21,6 +21,9 @@ pub use error::BeadsError;
 use super::{Claimed, Queue, QueueError};
 use crate::world::World;
 
+/// How often it is asked what is ready, when nothing of it can be claimed.
+const ROUNDS: usize = 3;
+
 /// How the tracker is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BeadsSettings {
@@ -80,31 +83,31 @@ impl Beads {
         }
     }
 
-    /// Claims what is ready and wanted, one after another, until it works.
+    /// Claims what is ready and wanted, one after another, until it works. What somebody else was faster
+    /// with is ready no more when it is asked again; what is ready again and again and cannot be claimed is
+    /// told.
     fn claim_in_two(
         &self,
         actor: &str,
         unwanted: &BTreeSet<String>,
     ) -> Result<Option<Issue>, BeadsError> {
-        let mut ready = self.ready(actor)?;
-        ready.retain(|issue| !unwanted.contains(&issue.item.id));
         let mut last = None;
-        for issue in &ready {
-            match self.ask(&["update", &issue.item.id, "--claim"], actor) {
-                Ok(_) => return Ok(Some(issue.clone())),
-                // Somebody was faster, probably.
-                Err(error @ BeadsError::Failed { .. }) => last = Some(error),
-                Err(error) => return Err(error),
+        for _ in 0..ROUNDS {
+            let mut ready = self.ready(actor)?;
+            ready.retain(|issue| !unwanted.contains(&issue.item.id));
+            if ready.is_empty() {
+                return Ok(None);
+            }
+            for issue in ready {
+                match self.ask(&["update", &issue.item.id, "--claim"], actor) {
+                    Ok(_) => return Ok(Some(issue)),
+                    // Somebody was faster, probably.
+                    Err(error @ BeadsError::Failed { .. }) => last = Some(error),
+                    Err(error) => return Err(error),
+                }
             }
         }
-        let Some(error) = last else { return Ok(None) };
-        // If others were faster, what they took is ready no more.
-        let still: BTreeSet<String> =
-            self.ready(actor)?.into_iter().map(|issue| issue.item.id).collect();
-        match ready.iter().all(|issue| still.contains(&issue.item.id)) {
-            true => Err(error),
-            false => Ok(None),
-        }
+        last.map_or(Ok(None), Err)
     }
 
     fn ready(&self, actor: &str) -> Result<Vec<Issue>, BeadsError> {

@@ -169,12 +169,19 @@ impl<'a> Builtin<'a> {
         actor: &str,
         lasting: Duration,
     ) -> Result<Claimed, QueueError> {
+        let mut closed = None;
         let taken = self.change(|tasks, now| {
+            let item = |task| owned(tasks, task, (actor, now));
+            // It is the actor's, whose process ended after its agent had closed it.
+            let task = tasks.known(id)?;
+            if let Some(claim) = task.closed_under.clone().filter(|claim| claim.owner == actor) {
+                closed = Some(Claimed { item: item(task), claim });
+                return Ok(None);
+            }
             let (change, claim) = tasks.claim(id, actor, (now, end(now, lasting)))?;
-            let item = tasks.get(id).map(|task| owned(tasks, task, (actor, now)));
-            Ok(item.map(|item| (change, Claimed { item, claim })))
+            Ok(Some((change, Claimed { item: item(task), claim })))
         })?;
-        taken.ok_or_else(|| Refusal::Unknown { id: id.to_owned() }.into())
+        taken.or(closed).ok_or_else(|| Refusal::Unknown { id: id.to_owned() }.into())
     }
 }
 
@@ -203,17 +210,27 @@ impl Queue for Builtin<'_> {
     }
 
     fn renew(&self, claim: &Claim) -> Result<Claim, QueueError> {
-        let renewed =
-            self.change(|tasks, now| tasks.renew(claim, (now, end(now, self.lasting))).map(Some))?;
+        let renewed = self.change(|tasks, now| match tasks.is_closed_under(claim) {
+            true => Ok(None),
+            false => tasks.renew(claim, (now, end(now, self.lasting))).map(Some),
+        })?;
         Ok(renewed.unwrap_or_else(|| claim.clone()))
     }
 
     fn release(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {
-        self.step(|tasks, now| tasks.release(claim, (&claim.owner, reason), now))
+        let said = (claim.owner.as_str(), reason);
+        self.step(|tasks, now| match tasks.is_closed_under(claim) {
+            true => tasks.reopen(&claim.item, said, now),
+            false => tasks.release(claim, said, now),
+        })
     }
 
     fn close(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {
-        self.step(|tasks, now| tasks.close(claim, reason, now))
+        let closed = self.change(|tasks, now| match tasks.is_closed_under(claim) {
+            true => Ok(None),
+            false => Ok(Some((tasks.close(claim, reason, now)?, ()))),
+        });
+        closed.map(drop)
     }
 
     fn show(&self, id: &str) -> Result<Item, QueueError> {

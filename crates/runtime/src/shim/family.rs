@@ -1,6 +1,6 @@
 //! Everything that is below the shim: who is there, who died, who is to be signalled.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +24,11 @@ impl Wake {
     /// Whether somebody asked the shim itself to end, since the last time this was asked.
     pub(super) fn take_request(&self) -> bool {
         self.asked_to_end.swap(false, Ordering::Relaxed)
+    }
+
+    /// Takes notice of all that woke us.
+    pub(super) fn attend(&self, buffer: &mut [u8]) {
+        while matches!((&self.bell).read(buffer), Ok(1..)) {}
     }
 }
 
@@ -51,6 +56,17 @@ pub(super) fn prepare() -> io::Result<Wake> {
 /// Whether the harness is still our parent. It may have died before we could ask to be told.
 pub(super) fn parent_is(harness: u32) -> bool {
     rustix::process::getppid().map(proc::id) == Some(harness)
+}
+
+/// Whether the kernel knows of no child of ours any more. Without a subreaper nobody knows.
+pub(super) fn is_childless() -> bool {
+    cfg!(target_os = "linux")
+        && loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                result => break result.is_err(),
+            }
+        }
 }
 
 /// The agent and all that came from it.

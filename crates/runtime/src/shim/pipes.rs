@@ -17,6 +17,12 @@ pub(super) fn never_wait(pipe: &impl AsFd) -> io::Result<()> {
     Ok(fcntl_setfl(pipe, flags | OFlags::NONBLOCK)?)
 }
 
+/// Makes reads and writes wait again.
+pub(super) fn may_wait(pipe: &impl AsFd) -> io::Result<()> {
+    let flags = fcntl_getfl(pipe)?;
+    Ok(fcntl_setfl(pipe, flags - OFlags::NONBLOCK)?)
+}
+
 /// Standard input: what is still to be written to it.
 #[derive(Debug)]
 pub(super) struct Feed<'a> {
@@ -55,24 +61,24 @@ impl<'a> Feed<'a> {
 
 /// Standard output or standard error, and what came out of it.
 #[derive(Debug)]
-pub(super) struct Drain {
+pub(crate) struct Drain {
     pipe: Option<File>,
-    pub(super) capture: Capture,
+    pub(crate) capture: Capture,
 }
 
 impl Drain {
-    pub(super) fn new(pipe: Option<OwnedFd>, capture: Capture) -> io::Result<Self> {
+    pub(crate) fn new(pipe: Option<OwnedFd>, capture: Capture) -> io::Result<Self> {
         pipe.as_ref().map(never_wait).transpose()?;
         Ok(Drain { pipe: pipe.map(File::from), capture })
     }
 
     /// The pipe, as long as somebody may write to it.
-    pub(super) fn pipe(&self) -> Option<&File> {
+    pub(crate) fn pipe(&self) -> Option<&File> {
         self.pipe.as_ref()
     }
 
     /// Takes what is there, but not for ever.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) {
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) {
         for _ in 0..TURN {
             let Some(pipe) = &mut self.pipe else { return };
             match pipe.read(buffer) {

@@ -55,9 +55,9 @@ enum Source {
 pub(super) struct Supervisor<'a> {
     job: &'a Job,
     clock: SystemClock,
-    wake: Wake,
+    wake: &'a Wake,
     /// `None` when the harness is gone.
-    control: Option<File>,
+    control: Option<&'a File>,
     launch: Launch,
     launched: Option<Result<(), NeverStarted>>,
     stdin: Feed<'a>,
@@ -76,7 +76,11 @@ pub(super) struct Supervisor<'a> {
 
 impl<'a> Supervisor<'a> {
     /// Starts the job.
-    pub(super) fn start(job: &'a Job, control: File, wake: Wake) -> Result<Self, NeverStarted> {
+    pub(super) fn start(
+        job: &'a Job,
+        control: &'a File,
+        wake: &'a Wake,
+    ) -> Result<Self, NeverStarted> {
         let spool = |path: Option<&std::path::PathBuf>| {
             let Some(path) = path else { return Ok(Spooling::nowhere()) };
             Spooling::at(path, job.limits.spooled).map_err(|error| {
@@ -94,7 +98,7 @@ impl<'a> Supervisor<'a> {
             never_started(&error, |error| format!("cannot watch over a process: {error}"))
         };
         let agent = proc::pid(started.id).ok_or_else(|| about_us(io::Error::other("no id")))?;
-        never_wait(&control).map_err(about_us)?;
+        never_wait(control).map_err(about_us)?;
         let stdout =
             Capture::new(job.limits.kept, out).looking_for(&job.look_for).decoding(job.stream);
         let stderr = Capture::new(job.limits.kept, err);
@@ -269,7 +273,7 @@ impl<'a> Supervisor<'a> {
         }
         let sources = [
             of(Source::Bell, Some(&self.wake.bell), PollFlags::IN),
-            of(Source::Control, self.control.as_ref(), PollFlags::IN),
+            of(Source::Control, self.control, PollFlags::IN),
             of(Source::Launch, self.launch.pipe(), PollFlags::IN),
             of(Source::Stdin, self.stdin.pipe(), PollFlags::OUT),
             of(Source::Stdout, self.stdout.pipe(), PollFlags::IN),
@@ -281,7 +285,7 @@ impl<'a> Supervisor<'a> {
     fn attend(&mut self, source: Source, buffer: &mut [u8]) -> io::Result<()> {
         match source {
             Source::Bell => {
-                while matches!((&self.wake.bell).read(buffer), Ok(1..)) {}
+                self.wake.attend(buffer);
                 if self.wake.take_request() {
                     self.obey(Signal::Terminate);
                 }
@@ -323,7 +327,7 @@ impl<'a> Supervisor<'a> {
             Launched::NotYet => {}
             Launched::Running => {
                 self.launched = Some(Ok(()));
-                tell(&Report::Started(proc::id(self.family.agent())))?;
+                tell(&Report::Started(proc::id(self.family.agent())), wire::After::Stays)?;
             }
             Launched::Failed(why) => self.launched = Some(Err(why)),
         }

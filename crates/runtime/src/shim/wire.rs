@@ -31,9 +31,20 @@ pub(crate) fn write_order(pipe: &mut impl Write, order: &Order) -> io::Result<()
     write_frame(pipe, b'J', &body.0)
 }
 
-/// Reads the order; `None` when the harness went away before it was complete.
+/// Reads the order; `None` when the harness went away before it was complete. Signals before it were
+/// for a job that is over.
 pub(crate) fn read_order(pipe: &mut impl Read) -> io::Result<Option<Order>> {
-    let Some((name, body)) = read_frame(pipe, u32::MAX)? else { return Ok(None) };
+    let mut first = [0];
+    loop {
+        match pipe.read(&mut first) {
+            Ok(0) => return Ok(None),
+            Ok(_) if signal(first[0]).is_some() => {}
+            Ok(_) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let Some((name, body)) = read_frame(&mut first.chain(pipe), u32::MAX)? else { return Ok(None) };
     if name != b'J' {
         return Err(garbled());
     }
@@ -59,8 +70,17 @@ pub(crate) fn signal(byte: u8) -> Option<Signal> {
     }
 }
 
+/// What becomes of a shim after a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// It is there for more.
+    Stays,
+    /// It ends, and says nothing more.
+    Ends,
+}
+
 /// Writes a report.
-pub(crate) fn write_report(pipe: &mut impl Write, report: &Report) -> io::Result<()> {
+pub(crate) fn write_report(pipe: &mut impl Write, report: &Report, after: After) -> io::Result<()> {
     let mut body = Body::default();
     match report {
         Report::Started(pid) => {
@@ -69,18 +89,20 @@ pub(crate) fn write_report(pipe: &mut impl Write, report: &Report) -> io::Result
         }
         Report::Finished(finished) => {
             body.finished(finished);
-            write_frame(pipe, b'F', &body.0)
+            let name = if after == After::Stays { b'F' } else { b'L' };
+            write_frame(pipe, name, &body.0)
         }
     }
 }
 
 /// Reads a report; `None` when the shim is gone.
-pub(crate) fn read_report(pipe: &mut impl Read) -> io::Result<Option<Report>> {
+pub(crate) fn read_report(pipe: &mut impl Read) -> io::Result<Option<(Report, After)>> {
     let Some((name, body)) = read_frame(pipe, u32::MAX)? else { return Ok(None) };
     let mut body = Text(&body);
     match name {
-        b'S' => Ok(Some(Report::Started(body.small()?))),
-        b'F' => Ok(Some(Report::Finished(Box::new(body.finished()?)))),
+        b'S' => Ok(Some((Report::Started(body.small()?), After::Stays))),
+        b'F' => Ok(Some((Report::Finished(Box::new(body.finished()?)), After::Stays))),
+        b'L' => Ok(Some((Report::Finished(Box::new(body.finished()?)), After::Ends))),
         _ => Err(garbled()),
     }
 }
@@ -360,6 +382,9 @@ mod tests {
         fn an_order_arrives_as_it_was_sent(harness: u32, job in job()) {
             let order = Order { harness, job };
             let mut pipe = Vec::new();
+            // What was meant for the job before it counts for nothing.
+            write_signal(&mut pipe, Signal::Terminate).unwrap();
+            write_signal(&mut pipe, Signal::Kill).unwrap();
             write_order(&mut pipe, &order).unwrap();
             prop_assert_eq!(read_order(&mut &pipe[..]).unwrap(), Some(order));
             // Whatever is cut off is noticed.
@@ -368,10 +393,15 @@ mod tests {
 
         #[test]
         fn a_report_arrives_as_it_was_sent(pid: u32, finished in finished()) {
-            for report in [Report::Started(pid), Report::Finished(Box::new(finished))] {
+            let finished = Report::Finished(Box::new(finished));
+            for (report, after) in [
+                (Report::Started(pid), After::Stays),
+                (finished.clone(), After::Stays),
+                (finished, After::Ends),
+            ] {
                 let mut pipe = Vec::new();
-                write_report(&mut pipe, &report).unwrap();
-                prop_assert_eq!(read_report(&mut &pipe[..]).unwrap(), Some(report));
+                write_report(&mut pipe, &report, after).unwrap();
+                prop_assert_eq!(read_report(&mut &pipe[..]).unwrap(), Some((report, after)));
             }
         }
 

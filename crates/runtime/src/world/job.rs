@@ -28,7 +28,7 @@ pub struct Job {
     /// What the process reads on standard input, which is closed after it.
     pub stdin: Vec<u8>,
     /// Marks the process and everything that it starts, in their environment, so that a sweep finds
-    /// them. Empty: no mark.
+    /// them. Empty: whoever starts it finds one.
     pub token: String,
     /// The directory of notes about jobs under way, from which the next start learns what to sweep.
     pub notes: Option<PathBuf>,

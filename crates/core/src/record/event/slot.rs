@@ -140,6 +140,8 @@ system_events! {
         commit: String,
         /// The files that stood in the way, separated by commas.
         files: String,
+        /// More about why not.
+        detail: Option<String>,
     }
 
     /// A slot ended.

@@ -48,10 +48,15 @@ impl SlotDrive<'_> {
 
     fn announce(&self) {
         self.look(|slots| self.tell(SlotProgress::Began(slots)));
-        let review = self.rules().review;
-        if review == Review::NoPrompt {
+        if self.rules().review == Review::NoPrompt {
             self.note(NO_PROMPT);
         }
+        self.tell_of_grounds();
+    }
+
+    /// Tells what a person should know about where slots work.
+    pub(super) fn tell_of_grounds(&self) {
+        let review = self.rules().review;
         self.grounds.notes(review).iter().for_each(|note| self.note(note));
         let is_shared = self.grounds.isolation == Isolation::Shared
             && self.loaded.plan.slots.rules.parallel_agents > 1;

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Isolation;
-use autoloop_core::merge::{MergeOutcome, named_files};
+use autoloop_core::merge::{Merge, MergeOutcome};
 use autoloop_core::prompt::slot::{Diff, Ground};
 use autoloop_core::record::SlotMerge;
 use autoloop_core::slot::{Review, Slot};
 
 use crate::drive::DriveError;
-use crate::git::{Brought, GitError, Offer, Repository, Stand, Tree, branch_name};
+use crate::drive::trees::{Plot, Trees, Work};
+use crate::git::{GitError, Offer, Stand, Tree, branch_name};
 use crate::project::{Loaded, Project};
 use crate::world::World;
 
@@ -19,15 +20,12 @@ const DIFF_BYTES: usize = 400_000;
 
 /// Where the slots of a run work.
 pub(super) struct Grounds {
-    repository: Option<Repository>,
-    /// Why there is no diff, where there is none.
-    no_diff: Option<String>,
+    /// Trees of their own, and the changes in any tree; or why there are none.
+    trees: Result<Trees, String>,
     /// Why slots share the project although they were to have trees of their own, if that is so.
     no_trees: Option<String>,
     pub(super) isolation: Isolation,
     project: PathBuf,
-    /// What is in the tree and no part of the work: the state directory, as seen from the top.
-    except: Vec<PathBuf>,
     parallel: bool,
 }
 
@@ -52,41 +50,25 @@ impl Grounds {
     ) -> Result<Grounds, DriveError> {
         let plan = &loaded.plan.slots;
         let dir = std::path::absolute(&project.dir).unwrap_or_else(|_| project.dir.clone());
-        let found = Repository::find(&dir, world);
-        let (repository, no_diff) = match found {
-            Ok(Some(repository)) => match repository.base() {
-                Ok(_) => (Some(repository), None),
-                Err(error) => (None, Some(error)),
-            },
-            Ok(None) => (None, None),
-            Err(error) => (None, Some(error)),
-        };
-        let no_diff = match (&repository, no_diff) {
-            (Some(_), _) => None,
-            (None, Some(error)) => Some(error.to_string()),
-            (None, None) => Some(format!("{} is in no git repository", dir.display())),
-        };
+        let found = Trees::find(&dir, &loaded.files.state_dir, world);
+        let found = found.and_then(|trees| trees.base().map(|_| trees));
+        let trees = found.map_err(|error| match error {
+            GitError::Outside(dir) => format!("{} is in no git repository", dir.display()),
+            error => error.to_string(),
+        });
         let wanted = plan.isolation.unwrap_or(plan.usual_isolation());
-        let (isolation, no_trees) = match (wanted, &no_diff) {
-            (Isolation::Worktree, Some(why)) if plan.isolation.is_some() => {
+        let (isolation, no_trees) = match (wanted, &trees) {
+            (Isolation::Worktree, Err(why)) if plan.isolation.is_some() => {
                 return Err(DriveError::NoWorktrees(why.clone()));
             }
-            (Isolation::Worktree, Some(why)) => (Isolation::Shared, Some(why.clone())),
+            (Isolation::Worktree, Err(why)) => (Isolation::Shared, Some(why.clone())),
             (isolation, _) => (isolation, None),
         };
-        let except = repository.as_ref().and_then(|repository| {
-            let state_dir = loaded.files.state_dir.canonicalize().ok();
-            let state_dir = state_dir.unwrap_or_else(|| loaded.files.state_dir.clone());
-            let top = repository.top().canonicalize().ok()?;
-            Some(state_dir.strip_prefix(&top).ok()?.to_owned())
-        });
         Ok(Grounds {
-            repository,
-            no_diff,
+            trees,
             no_trees,
             isolation,
             project: dir,
-            except: except.into_iter().collect(),
             parallel: plan.rules.parallel_agents > 1,
         })
     }
@@ -96,56 +78,49 @@ impl Grounds {
         let shared = self.no_trees.as_ref().map(|why| {
             format!("{why}, so all slots work in the project, and see each other's changes")
         });
-        let blind = self.no_diff.as_ref().filter(|_| review == Review::On);
+        let blind = self.trees.as_ref().err().filter(|_| review == Review::On);
         let blind = blind.map(|why| format!("{why}, so reviewers see no diff"));
         shared.into_iter().chain(blind).collect()
     }
 
     /// The checkout that the project is in, or the project itself.
     pub(super) fn checkout(&self) -> Vec<PathBuf> {
-        let top = self.repository.as_ref().map_or(&*self.project, |repository| repository.top());
+        let top = self.trees.as_ref().map_or(&*self.project, |trees| trees.repository().top());
         top.canonicalize().into_iter().collect()
     }
 
     /// Where git keeps what is no part of any tree.
     pub(super) fn git_dir(&self) -> Option<PathBuf> {
-        self.repository.as_ref()?.common().canonicalize().ok()
+        self.trees.as_ref().ok()?.repository().common().canonicalize().ok()
     }
 
     /// The commit that changes are told from; empty where there is none. In the project itself what
     /// is there already, committed or not, is nobody's work.
     pub(super) fn base(&self) -> Result<String, DriveError> {
-        let Some(repository) = &self.repository else { return Ok(String::new()) };
+        let Ok(trees) = &self.trees else { return Ok(String::new()) };
         Ok(match self.isolation {
-            Isolation::Worktree => repository.base()?,
-            Isolation::Shared => {
-                let tree = repository.tree(repository.top())?;
-                tree.anchor("before a slot began", &self.except())?
-            }
+            Isolation::Worktree => trees.base()?,
+            Isolation::Shared => trees.project()?.anchor("before a slot began", &trees.except())?,
         })
     }
 
     /// Where a slot is to work.
     pub(super) fn place(&self, slot_dir: &Path, run: &str) -> Place {
         let name = slot_dir.file_name().unwrap_or_default().to_string_lossy();
-        match (&self.repository, self.isolation) {
-            (Some(repository), Isolation::Worktree) => Place {
-                branch: branch_name(&["slots", run, &name]),
-                tree: top(slot_dir).join(repository.prefix()),
-            },
+        match (&self.trees, self.isolation) {
+            (Ok(trees), Isolation::Worktree) => {
+                Place { branch: branch_name(&["slots", run, &name]), tree: trees.place(slot_dir) }
+            }
             _ => Place { branch: String::new(), tree: self.project.clone() },
         }
     }
 
     /// Makes the working tree of a slot, where it has one and that is not there.
-    pub(super) fn prepare(&self, slot: &Slot, slot_dir: &Path) -> Result<(), GitError> {
-        match self.own(slot) {
-            Some(repository) => {
-                let (branch, base) = (&slot.start.branch, &slot.start.base);
-                repository.add_worktree(&top(slot_dir), branch, base).map(drop)
-            }
-            None => Ok(()),
+    pub(super) fn prepare(&self, slot: &Slot, slot_dir: &Path) -> Result<(), DriveError> {
+        if let Some(trees) = self.own(slot)? {
+            trees.prepare(&plot(slot, slot_dir))?;
         }
+        Ok(())
     }
 
     /// What agents are told about where they are.
@@ -157,9 +132,15 @@ impl Grounds {
         }
     }
 
-    /// Where the checkout of a slot stands; `None` where git does not say.
+    /// Where the checkout of a slot stands, on no branch that others move; `None` where git does not
+    /// say.
     pub(super) fn stand(&self, slot: &Slot, slot_dir: &Path) -> Option<Stand> {
-        self.tree(self.repository.as_ref()?, slot, slot_dir).ok()?.stand().ok()
+        let tree = self.tree(self.trees.as_ref().ok()?, slot, slot_dir).ok()?;
+        if !slot.start.branch.is_empty() {
+            let Plot { branch, base, .. } = plot(slot, slot_dir);
+            tree.come_back(&Offer { branch, base, message: "" }).ok()?;
+        }
+        tree.stand().ok()
     }
 
     /// Has it stand where it stood before, and says whether it stood elsewhere.
@@ -168,8 +149,8 @@ impl Grounds {
         stand: &Stand,
         (slot, slot_dir): (&Slot, &Path),
     ) -> Result<bool, GitError> {
-        let Some(repository) = &self.repository else { return Ok(false) };
-        let tree = self.tree(repository, slot, slot_dir)?;
+        let Ok(trees) = &self.trees else { return Ok(false) };
+        let tree = self.tree(trees, slot, slot_dir)?;
         let has_moved = tree.stand().ok().as_ref() != Some(stand);
         if has_moved {
             tree.stand_at(stand)?;
@@ -179,11 +160,12 @@ impl Grounds {
 
     /// What a slot changed since it began.
     pub(super) fn diff(&self, slot: &Slot, slot_dir: &Path) -> Diff {
-        let Some(repository) = &self.repository else {
-            return Diff::Unknown(self.no_diff.clone().unwrap_or_default());
+        let trees = match &self.trees {
+            Ok(trees) => trees,
+            Err(why) => return Diff::Unknown(why.clone()),
         };
-        let tree = self.tree(repository, slot, slot_dir);
-        let diff = tree.and_then(|tree| tree.diff(&slot.start.base, DIFF_BYTES, &self.except()));
+        let tree = self.tree(trees, slot, slot_dir);
+        let diff = tree.and_then(|tree| tree.diff(&slot.start.base, DIFF_BYTES, &trees.except()));
         match diff {
             Ok(text) if text.trim().is_empty() => Diff::Empty,
             Ok(text) => Diff::Text(text),
@@ -192,83 +174,73 @@ impl Grounds {
     }
 
     /// Commits what a slot left and brings it back into the project, one slot at a time.
-    pub(super) fn bring_back(
-        &self,
-        slot: &Slot,
-        slot_dir: &Path,
-    ) -> Result<(SlotMerge, Option<String>), GitError> {
-        let merge = |outcome: MergeOutcome, commit: String, files: &[PathBuf]| SlotMerge {
-            slot: slot.start.slot,
-            item_id: slot.start.item_id.clone(),
-            outcome: outcome.into(),
-            commit,
-            files: named_files(files),
-        };
-        let Some(repository) = self.own(slot) else {
-            return Ok((merge(MergeOutcome::Nothing, String::new(), &[]), None));
-        };
-        let (branch, message) = (&slot.start.branch, message(slot));
-        let gathered =
-            self.tree(repository, slot, slot_dir)?.gather(branch, &message, &self.except())?;
-        if let Some(what) = gathered.unfinished {
-            let why = format!("{what} was begun in its tree and not ended");
-            return Ok((merge(MergeOutcome::Unfinished, gathered.tip, &[]), Some(why)));
-        }
-        let offer = Offer { branch, base: &slot.start.base, message: &message };
-        Ok(match repository.bring_back(&offer)? {
-            Brought::Nothing => (merge(MergeOutcome::Nothing, String::new(), &[]), None),
-            Brought::Merged(_) => (merge(MergeOutcome::Merged, gathered.tip, &[]), None),
-            Brought::Conflict(files) => (merge(MergeOutcome::Conflict, gathered.tip, &files), None),
-            Brought::InTheWay(files) => {
-                (merge(MergeOutcome::Uncommitted, gathered.tip, &files), None)
+    ///
+    /// # Errors
+    ///
+    /// When git cannot do it at the moment: the next slot would fare no better.
+    pub(super) fn bring_back(&self, slot: &Slot, slot_dir: &Path) -> Result<SlotMerge, GitError> {
+        let branch = &slot.start.branch;
+        let message = message(slot);
+        let work = work(slot, slot_dir, &message);
+        let merge = match self.own(slot) {
+            Ok(Some(trees)) => trees.bring_back(&work)?,
+            Ok(None) => Merge::new(MergeOutcome::Nothing, branch, ""),
+            Err(why) => {
+                let failed = Merge::new(MergeOutcome::Failed, branch, "");
+                Merge { detail: why.to_string(), ..failed }
             }
-            Brought::UnderWay(what) => {
-                let why = format!("{what} is under way in the project");
-                (merge(MergeOutcome::Busy, gathered.tip, &[]), Some(why))
-            }
-        })
+        };
+        Ok(on_record(slot, merge))
     }
 
-    /// Takes the tree of a slot away, and its branch if nothing is lost with it. Says which branch is
-    /// kept.
-    pub(super) fn clear(&self, slot: &Slot, slot_dir: &Path) -> Result<Option<String>, GitError> {
-        let Some(repository) = self.own(slot) else { return Ok(None) };
-        let (branch, base) = (&slot.start.branch, &slot.start.base);
-        if top(slot_dir).exists() {
-            let tree = self.tree(repository, slot, slot_dir)?;
-            tree.gather(branch, &message(slot), &self.except())?;
+    /// Takes the tree of a slot away, and its branch if nothing is lost with it. Says on which branches
+    /// its work is kept.
+    pub(super) fn clear(&self, slot: &Slot, slot_dir: &Path) -> Result<Vec<String>, DriveError> {
+        let Some(trees) = self.own(slot)? else { return Ok(Vec::new()) };
+        let Plot { branch, base, .. } = plot(slot, slot_dir);
+        let message = message(slot);
+        trees.keep(&work(slot, slot_dir, &message))?;
+        trees.clear(&plot(slot, slot_dir))?;
+        trees.drop_branch(branch, &[base, &trees.base()?])?;
+        Ok(trees.repository().kept_on(branch)?)
+    }
+
+    /// Where trees come from, for a slot that has one of its own. A run that is taken up again may have
+    /// lost its repository.
+    fn own(&self, slot: &Slot) -> Result<Option<&Trees>, DriveError> {
+        match (slot.start.branch.is_empty(), &self.trees) {
+            (true, _) => Ok(None),
+            (false, Ok(trees)) => Ok(Some(trees)),
+            (false, Err(why)) => Err(DriveError::NoWorktrees(why.clone())),
         }
-        repository.remove_worktree(&top(slot_dir))?;
-        let is_gone = repository.delete_branch(branch, base)?
-            || repository.delete_branch(branch, &repository.base()?)?;
-        Ok((!is_gone).then(|| branch.clone()))
     }
 
-    /// The repository, for a slot that has a tree of its own.
-    fn own(&self, slot: &Slot) -> Option<&Repository> {
-        self.repository.as_ref().filter(|_| !slot.start.branch.is_empty())
-    }
-
-    fn tree(
-        &self,
-        repository: &Repository,
-        slot: &Slot,
-        slot_dir: &Path,
-    ) -> Result<Tree, GitError> {
+    fn tree(&self, trees: &Trees, slot: &Slot, slot_dir: &Path) -> Result<Tree, GitError> {
         match slot.start.branch.is_empty() {
-            true => repository.tree(repository.top()),
-            false => repository.tree(&top(slot_dir)),
+            true => trees.project(),
+            false => trees.tree(&plot(slot, slot_dir)),
         }
-    }
-
-    fn except(&self) -> Vec<&Path> {
-        self.except.iter().map(PathBuf::as_path).collect()
     }
 }
 
-/// The top of the working tree of a slot.
-fn top(slot_dir: &Path) -> PathBuf {
-    slot_dir.join("tree")
+/// The tree of a slot that has one of its own.
+fn plot<'s>(slot: &'s Slot, slot_dir: &'s Path) -> Plot<'s> {
+    Plot { dir: slot_dir, branch: &slot.start.branch, base: &slot.start.base }
+}
+
+fn work<'s>(slot: &'s Slot, slot_dir: &'s Path, message: &'s str) -> Work<'s> {
+    Work { plot: plot(slot, slot_dir), left: message, merge: message, failure: None }
+}
+
+fn on_record(slot: &Slot, merge: Merge) -> SlotMerge {
+    SlotMerge {
+        slot: slot.start.slot,
+        item_id: slot.start.item_id.clone(),
+        outcome: merge.outcome.into(),
+        commit: merge.commit,
+        files: merge.files,
+        detail: Some(merge.detail).filter(|detail| !detail.is_empty()),
+    }
 }
 
 /// What is said in a commit of ours.

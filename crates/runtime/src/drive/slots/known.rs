@@ -1,6 +1,6 @@
 //! What is known about runs over a queue that are on record.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -8,39 +8,78 @@ use autoloop_core::run_id::RunId;
 use autoloop_core::slot::Slots;
 
 use crate::drive::DriveError;
+use crate::drive::driver::{Driver, driver_in};
 use crate::drive::notebook::Noted;
 use crate::drive::own::{Sieve, known};
 use crate::journal::{FileJournal, Journal, Position};
-use crate::world::{Access, Disk};
+use crate::world::Disk;
 
 /// Where the files of a run over a queue are.
 pub fn slots_dir(state_dir: &Path, run: &str) -> PathBuf {
     state_dir.join("slots").join(run)
 }
 
-/// Every run over a queue as its records tell it, in the order in which they began.
+/// Every run over a queue by its own records, in the order in which they began. Of one that no harness of
+/// this program drove, all records count.
 ///
 /// # Errors
 ///
 /// When the journal cannot be read.
-pub fn slot_runs(journal: &FileJournal) -> Result<Vec<Slots>, DriveError> {
-    let mut runs: Vec<Slots> = Vec::new();
+pub fn slot_runs(
+    journal: &FileJournal,
+    state_dir: &Path,
+    disk: &dyn Disk,
+) -> Result<Vec<Slots>, DriveError> {
+    Ok(runs_on_record(journal, state_dir, disk)?.into_iter().map(|known| known.run).collect())
+}
+
+/// A run over a queue that is on record.
+struct OnRecord {
+    /// By its own records.
+    run: Slots,
+    sieve: Sieve,
+    /// Whether a harness of this program drove it.
+    is_ours: bool,
+}
+
+impl OnRecord {
+    fn new(id: String, state_dir: &Path, disk: &dyn Disk) -> OnRecord {
+        let noted = match RunId::is_safe(&id) {
+            // Whoever takes it up will be told.
+            true => Noted::read(&slots_dir(state_dir, &id), disk).unwrap_or(Noted::Nothing),
+            false => Noted::Nothing,
+        };
+        let is_ours = matches!(noted, Noted::All(_));
+        OnRecord { run: Slots::new(id), sieve: Sieve::new(noted), is_ours }
+    }
+}
+
+fn runs_on_record(
+    journal: &FileJournal,
+    state_dir: &Path,
+    disk: &dyn Disk,
+) -> Result<Vec<OnRecord>, DriveError> {
+    let mut found: Vec<OnRecord> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     journal.read(Position::START, &mut |line| {
         line.records(|record| {
-            if !record.has_payload() && record.topic().starts_with("slot.") {
-                let id = record.run().into_owned();
-                let place = *places.entry(id.clone()).or_insert_with(|| {
-                    runs.push(Slots::new(id));
-                    runs.len() - 1
-                });
-                runs[place].apply(record);
+            if record.has_payload() || !record.topic().starts_with("slot.") {
+                return;
+            }
+            let id = record.run().into_owned();
+            let place = *places.entry(id).or_insert_with_key(|id| {
+                found.push(OnRecord::new(id.clone(), state_dir, disk));
+                found.len() - 1
+            });
+            let OnRecord { run, sieve, .. } = &mut found[place];
+            if sieve.own(record).is_some() {
+                run.apply(record);
             }
         });
         ControlFlow::Continue(())
     })?;
-    runs.retain(|run| run.start.is_some());
-    Ok(runs)
+    found.retain(|known| known.run.start.is_some());
+    Ok(found)
 }
 
 /// What a run has come to by its own records; `None` when there are none. For whoever means to go on
@@ -76,8 +115,8 @@ pub fn latest_unfinished_slots(
 ) -> Result<Option<String>, DriveError> {
     journal.repair()?;
     let found = cut_off(journal, state_dir, disk)?;
-    let latest = found.iter().rfind(|candidate| candidate.is_ours).or(found.last());
-    Ok(latest.map(|candidate| candidate.run.id.clone()))
+    let latest = found.iter().rfind(|known| known.is_ours).or(found.last());
+    Ok(latest.map(|known| known.run.id.clone()))
 }
 
 /// The runs that did not end, by their own records, and that nobody drives.
@@ -90,52 +129,19 @@ pub(super) fn cut_off_slots(
     state_dir: &Path,
     disk: &dyn Disk,
 ) -> Result<Vec<Slots>, DriveError> {
-    let found = cut_off(journal, state_dir, disk)?;
-    Ok(found.into_iter().map(|candidate| candidate.run).collect())
-}
-
-/// A run that may be the one to go on with.
-struct Candidate {
-    /// By its own records.
-    run: Slots,
-    sieve: Sieve,
-    /// Whether a harness of this program drove it.
-    is_ours: bool,
+    Ok(cut_off(journal, state_dir, disk)?.into_iter().map(|known| known.run).collect())
 }
 
 fn cut_off(
     journal: &FileJournal,
     state_dir: &Path,
     disk: &dyn Disk,
-) -> Result<Vec<Candidate>, DriveError> {
-    let is_driven = |dir: &Path| {
-        disk.open(&dir.join("lock"), Access::Read).is_ok_and(|lock| lock.lock_holder().is_some())
-    };
-    // What the journal says about the end of a run may be forged, so all of them are candidates.
-    let mut found: Vec<Candidate> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
-    for run in slot_runs(journal)?.into_iter().filter(|run| RunId::is_safe(&run.id)) {
-        let dir = slots_dir(state_dir, &run.id);
-        if is_driven(&dir) {
-            continue;
-        }
-        // Whoever takes it up will be told.
-        let noted = Noted::read(&dir, disk).unwrap_or(Noted::Nothing);
-        let is_ours = matches!(noted, Noted::All(_));
-        places.insert(run.id.clone(), found.len());
-        found.push(Candidate { run: Slots::new(run.id), sieve: Sieve::new(noted), is_ours });
-    }
-    journal.read(Position::START, &mut |line| {
-        line.records(|record| {
-            if let Some(place) = places.get(&*record.run()) {
-                let Candidate { run, sieve, .. } = &mut found[*place];
-                if sieve.own(record).is_some() {
-                    run.apply(record);
-                }
-            }
-        });
-        ControlFlow::Continue(())
-    })?;
-    found.retain(|candidate| candidate.run.is_unfinished());
+) -> Result<Vec<OnRecord>, DriveError> {
+    let is_driven =
+        |run: &str| matches!(driver_in(&slots_dir(state_dir, run), disk), Driver::Process(_));
+    let mut found = runs_on_record(journal, state_dir, disk)?;
+    found.retain(|OnRecord { run, .. }| {
+        RunId::is_safe(&run.id) && run.is_unfinished() && !is_driven(&run.id)
+    });
     Ok(found)
 }

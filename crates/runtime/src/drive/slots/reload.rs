@@ -25,6 +25,7 @@ impl SlotDrive<'_> {
         self.prompts = project.slot_prompts(&self.loaded, &*world.disk)?;
         if place != placing(&self.loaded.plan.slots) {
             self.grounds = Grounds::find(project, &self.loaded, world)?;
+            self.tell_of_grounds();
         }
         if let Some(note) = changed(&reviewing, &self.reviewing()) {
             self.note(note);

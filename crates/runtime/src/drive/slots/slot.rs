@@ -4,8 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use autoloop_core::excerpt;
-use autoloop_core::merge::MergeOutcome;
-use autoloop_core::record::{SlotFinish, SlotMerge, SlotPhase};
+use autoloop_core::record::{SlotFinish, SlotPhase};
 use autoloop_core::slot::{Outcome, Phase, Slot, SlotStep, slot_step};
 
 use super::claims::Again;
@@ -105,18 +104,7 @@ impl SlotDrive<'_> {
 
     fn merge(&self, slot: &Slot, dir: &Path) -> Result<Flow, DriveError> {
         self.begin_phase(slot, Phase::Merge, 0)?;
-        let (merge, why) = self.grounds.bring_back(slot, dir).unwrap_or_else(|error| {
-            let merge = SlotMerge {
-                slot: slot.start.slot,
-                item_id: slot.start.item_id.clone(),
-                outcome: MergeOutcome::Failed.into(),
-                ..SlotMerge::default()
-            };
-            (merge, Some(error.to_string()))
-        });
-        if let Some(why) = why {
-            self.note(&format!("slot {}, {}: {why}", slot.start.slot, slot.start.item_id));
-        }
+        let merge = self.grounds.bring_back(slot, dir)?;
         self.put(slot.iteration, |heading| vec![merge.record(heading)])?;
         Ok(Flow::Continue(()))
     }
@@ -132,10 +120,11 @@ impl SlotDrive<'_> {
         let dir = self.slot_dir(slot.iteration, number);
         finish.reason = excerpt::clip(&finish.reason, LONGEST_REASON).into_owned();
         match self.grounds.clear(slot, &dir) {
-            Ok(Some(branch)) if !finish.reason.contains(&branch) => {
-                finish.reason = format!("{}; its work is on branch {branch}", finish.reason);
+            Ok(kept) if kept.is_empty() => {}
+            Ok(kept) => {
+                let kept = kept.join(" and ");
+                finish.reason = format!("{}; its work is on branch {kept}", finish.reason);
             }
-            Ok(_) => {}
             Err(error) => {
                 self.note(&format!("the tree of slot {number} is left as it is: {error}"));
             }

@@ -25,7 +25,8 @@ impl Beside {
     /// Leaves a file on the branch.
     fn left(self, name: &str, text: &str) -> Beside {
         self.scene.write(Path::new("state/tree").join(name), text);
-        self.tree.gather(BRANCH, "left", &[]).unwrap();
+        let offer = Offer { branch: BRANCH, base: &self.base, message: "left" };
+        self.tree.gather(&offer, &[]).unwrap();
         self
     }
 
@@ -210,8 +211,8 @@ fn one_after_another() {
                 let dir = scene.place(&format!("{number}/tree"));
                 let tree = repository.add_worktree(&dir, &branch, base).unwrap();
                 std::fs::write(dir.join(format!("new-{number}")), "n").unwrap();
-                tree.gather(&branch, "left", &[]).unwrap();
-                let offer = Offer { branch: &branch, base, message: "Merge" };
+                let offer = Offer { branch: &branch, base, message: "left" };
+                tree.gather(&offer, &[]).unwrap();
                 let Brought::Merged(commit) = repository.bring_back(&offer).unwrap() else {
                     panic!("it is in nobody's way")
                 };

@@ -9,25 +9,32 @@ fn tree(scene: &Scene) -> (Repository, Tree, String) {
     (repository, tree, base)
 }
 
+fn offer(base: &str) -> Offer<'_> {
+    Offer { branch: "autoloop/x", base, message: "left" }
+}
+
 #[test]
 fn what_is_left_becomes_one_commit() {
     let scene = Scene::new();
     let (_, tree, base) = tree(&scene);
-    assert_eq!(tree.commit_all("nothing", &[]).unwrap(), None);
+    let commit_all = |message, except: &[&Path]| {
+        tree.commit_all(&Status::of(&tree.git, except).unwrap(), message, except).unwrap()
+    };
+    assert_eq!(commit_all("nothing", &[]), None);
     scene.write("state/tree/file", "changed").write("state/tree/new", "untracked");
     scene.write("state/tree/ignored", "no").write("state/tree/kept/out", "no");
     scene.git_in(tree.dir(), &["rm", "-q", "--cached", ".gitignore"]);
-    let commit = tree.commit_all("left", &[Path::new("kept")]).unwrap().unwrap();
+    let commit = commit_all("left", &[Path::new("kept")]).unwrap();
     let names = scene.git(&["diff", "--name-status", &base, &commit]);
     assert_eq!(names, "M\tfile\nA\tnew");
     assert_eq!(scene.git(&["log", "-1", "--format=%s %an", &commit]), "left A Person");
-    assert_eq!(tree.commit_all("again", &[Path::new("kept")]).unwrap(), None);
+    assert_eq!(commit_all("again", &[Path::new("kept")]), None);
 }
 
 #[test]
 fn a_failing_hook_a_missing_name_and_a_stale_lock_stop_nobody() {
     let scene = Scene::new();
-    let (_, tree, _) = tree(&scene);
+    let (_, tree, base) = tree(&scene);
     scene.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n");
     scene.git(&["config", "core.hooksPath", &format!("{}/.git/hooks", scene.top.display())]);
     let made_executable = std::process::Command::new("chmod")
@@ -39,7 +46,7 @@ fn a_failing_hook_a_missing_name_and_a_stale_lock_stop_nobody() {
     scene.git(&["config", "user.name", ""]);
     scene.write("state/tree/new", "x");
     fs::write(tree.git_dir.join("index.lock"), "").unwrap();
-    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    let gathered = tree.gather(&offer(&base), &[]).unwrap();
     assert_eq!(gathered.unfinished, None);
     assert_eq!(scene.git(&["log", "-1", "--format=%s %an", &gathered.tip]), "left autoloop");
 }
@@ -49,7 +56,7 @@ fn work_is_found_wherever_somebody_went() {
     let scene = Scene::new();
     let (repository, tree, base) = tree(&scene);
     let git = |args: &[&str]| scene.git_in(tree.dir(), args);
-    let gather = || tree.gather("autoloop/x", "left", &[]).unwrap();
+    let gather = || tree.gather(&offer(&base), &[]).unwrap();
     let subjects = |name: &str| scene.git(&["log", "--format=%s", name]);
     // On to another branch: the one of the tree goes along.
     git(&["checkout", "-q", "-b", "elsewhere"]);
@@ -100,7 +107,7 @@ fn an_unfinished_merge_is_told_and_kept() {
         .current_dir(tree.dir())
         .output();
     assert!(!merging.unwrap().status.success());
-    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    let gathered = tree.gather(&offer(&base), &[]).unwrap();
     assert_eq!(gathered.unfinished.as_deref(), Some("a merge"));
     assert!(scene.git(&["show", &format!("{}:file", gathered.tip)]).contains("<<<<<<<"));
 }
@@ -118,7 +125,7 @@ fn repositories_in_a_tree_are_no_part_of_it() {
     scene.git_in(&full, &["add", "-A"]);
     let who = ["-c", "user.name=a", "-c", "user.email=b"];
     scene.git_in(&full, &[&who[..], &["commit", "-q", "-m", "f"]].concat());
-    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    let gathered = tree.gather(&offer(&base), &[]).unwrap();
     let names = scene.git(&["diff", "--name-only", &base, &gathered.tip]);
     assert_eq!(names, "deep/beside\nnew");
     let left = tree.left_over(&[]).unwrap();
@@ -200,6 +207,44 @@ fn a_diff_has_all_that_changed_and_changes_nothing() {
     assert!(short.len() < 260 && short.contains("bytes left out"), "{short}");
 }
 
+#[test]
+fn a_setting_leads_nobody_to_another_tree() {
+    let scene = Scene::new();
+    let (repository, tree, base) = tree(&scene);
+    scene.write("elsewhere/secret", "s").write("state/tree/new", "n\n");
+    scene.git(&["config", "extensions.worktreeConfig", "true"]);
+    let elsewhere = scene.top.join("elsewhere").display().to_string();
+    scene.git_in(tree.dir(), &["config", "--worktree", "core.worktree", &elsewhere]);
+    let tree = repository.tree(tree.dir()).unwrap();
+    let diff = tree.diff(&base, 100_000, &[]).unwrap();
+    assert!(diff.contains("+++ b/new") && !diff.contains("secret"), "{diff}");
+    let gathered = tree.gather(&offer(&base), &[]).unwrap();
+    assert_eq!(scene.git(&["ls-tree", "--name-only", &gathered.tip]), ".gitignore\nfile\nnew");
+}
+
+#[test]
+fn a_diff_of_commits_alone_is_whole() {
+    let scene = Scene::new();
+    let (_, tree, base) = tree(&scene);
+    assert_eq!(tree.diff(&base, 100_000, &[]).unwrap(), "");
+    assert_eq!(tree.anchor("now", &[]).unwrap(), base);
+    scene.write("state/tree/new", "n\n").write("state/tree/kept/page", "p\n");
+    scene.git_in(tree.dir(), &["add", "-A"]);
+    scene.git_in(tree.dir(), &["commit", "-q", "-m", "c"]);
+    let diff = tree.diff(&base, 100_000, &[Path::new("kept")]).unwrap();
+    assert!(diff.contains("+++ b/new") && !diff.contains("kept"), "{diff}");
+}
+
+#[test]
+fn a_tree_without_a_head_is_none() {
+    let scene = Scene::new();
+    let (repository, tree, base) = tree(&scene);
+    fs::write(tree.git_dir.join("HEAD"), "").unwrap();
+    assert!(matches!(repository.tree(tree.dir()), Err(GitError::NotATree(_))));
+    repository.add_worktree(tree.dir(), "autoloop/x", &base).unwrap();
+    assert_eq!(scene.git_in(tree.dir(), &["status", "--porcelain"]), "");
+}
+
 /// What an agent may have done to the link by which git finds its way from a tree.
 #[test]
 fn a_tree_that_claims_to_be_another_is_not_believed() {
@@ -240,14 +285,14 @@ fn the_branch_of_the_project_does_not_move_with_a_tree() {
     let git = |args: &[&str]| scene.git_in(tree.dir(), args);
     git(&["checkout", "-q", "--ignore-other-worktrees", "main"]);
     scene.write("state/tree/first", "1");
-    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    let gathered = tree.gather(&offer(&base), &[]).unwrap();
     assert_eq!(repository.tip("autoloop/x").unwrap(), Some(gathered.tip));
     assert_eq!(scene.git(&["rev-parse", "main"]), base);
     // Its own branch is a name for that of the project.
     git(&["symbolic-ref", "HEAD", "refs/heads/autoloop/x"]);
     git(&["symbolic-ref", "refs/heads/autoloop/x", "refs/heads/main"]);
     scene.write("state/tree/second", "2");
-    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    let gathered = tree.gather(&offer(&base), &[]).unwrap();
     assert_eq!(repository.tip("autoloop/x").unwrap(), Some(gathered.tip));
     assert_eq!(scene.git(&["rev-parse", "main"]), base);
     git(&["symbolic-ref", "refs/heads/autoloop/x", "refs/heads/main"]);
@@ -287,7 +332,7 @@ fn what_a_sparse_checkout_leaves_out_can_be_written() {
     let (_, tree, base) = tree(&scene);
     assert!(!tree.dir().join("out").exists());
     scene.write("state/tree/in/new", "i").write("state/tree/out/new", "o");
-    let gathered = tree.gather("autoloop/x", "left", &[]).unwrap();
+    let gathered = tree.gather(&offer(&base), &[]).unwrap();
     assert_eq!(
         scene.git(&["diff", "--name-status", &base, &gathered.tip]),
         "A\tin/new\nA\tout/new"

@@ -1,35 +1,34 @@
-//! Real processes, each below a shim of its own.
+//! Real processes, each below a shim.
+
+mod keeper;
 
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::process::{Pid, kill_process};
+use crate::shim::this_program;
+use crate::world::{Job, Running, Spawner};
+use keeper::{Errand, Parked};
 
-use crate::process::{Note, kill_marked};
-use crate::shim::wire::{self, Order};
-use crate::shim::{TOKEN, shim_command, this_program};
-use crate::world::{Ending, Finished, Job, Report, Running, Signal, Spawner};
-
-/// How often a shim is woken, in case that somebody stopped it.
-const WAKE: Duration = Duration::from_secs(1);
+/// So many shims wait for another job at most.
+const MOST: usize = 8;
 
 /// Starts processes of the operating system through `autoloop __shim`.
+///
+/// A shim whose job left nothing behind waits for the next one: to start a process that watches takes
+/// as long as to start one that works. Those that wait end with the last clone of the spawner.
 #[derive(Clone, Debug, Default)]
 pub struct OsSpawner {
     /// `None`: this very program.
     shim: Option<PathBuf>,
+    bench: Arc<Bench>,
 }
 
 impl OsSpawner {
     /// Has the shims of another executable, for programs that are not `autoloop` themselves.
     pub fn through(shim: impl Into<PathBuf>) -> Self {
-        OsSpawner { shim: Some(shim.into()) }
+        OsSpawner { shim: Some(shim.into()), ..OsSpawner::default() }
     }
 }
 
@@ -39,117 +38,69 @@ impl Spawner for OsSpawner {
         let (reports, received) = channel();
         let (signals, to_send) = channel();
         let (began, begun) = channel();
-        // The thread that starts the shim stays until its end, because a parent's death signal is
-        // really about the thread.
-        thread::Builder::new().name("shim".to_owned()).spawn(move || {
-            let note = job.notes.as_deref().map(|notes| Note::leave(notes, &job.token));
-            let started = note.transpose().and_then(|note| {
-                start(&program, &job).map(|(shim, control)| (shim, control, note))
-            });
-            match started {
-                Ok((shim, control, note)) => {
-                    let _ = began.send(Ok(shim.id()));
-                    attend(Attended { shim, job, note }, control, to_send, &reports);
-                }
-                Err(error) => drop(began.send(Err(error))),
-            }
-        })?;
+        let parked = self.bench.waiting.take(&job);
+        let errand = Errand { job, signals: to_send, reports, began };
+        let left = match parked {
+            Some(parked) => parked.hand_over(errand),
+            None => Some(errand),
+        };
+        if let Some(errand) = left {
+            keeper::start(program, errand, self.bench.waiting.clone())?;
+        }
         let id = begun.recv().map_err(io::Error::other)??;
         Ok(Running { id, reports: received, signals })
     }
 }
 
-/// Starts a shim, which then waits for its order. Its group is not ours: the terminal's Ctrl-C is for
-/// the harness, which knows what to do about it.
-fn start(program: &Path, job: &Job) -> io::Result<(Child, io::PipeWriter)> {
-    let (control, ours) = io::pipe()?;
-    let mut command = shim_command(program);
-    command.stdin(control).stdout(Stdio::piped()).process_group(0);
-    if !job.token.is_empty() {
-        command.env(TOKEN, &job.token);
-    }
-    Ok((command.spawn()?, ours))
+/// The shims that wait, as long as there is a spawner.
+#[derive(Debug, Default)]
+struct Bench {
+    waiting: Waiting,
 }
 
-/// A shim at work.
-struct Attended {
-    shim: Child,
-    job: Job,
-    note: Option<Note>,
-}
-
-/// Gives the order, and passes on what the shim says until it has nothing more to say.
-fn attend(
-    mut attended: Attended,
-    mut control: io::PipeWriter,
-    signals: Receiver<Signal>,
-    reports: &Sender<Report>,
-) {
-    let order = Order { harness: std::process::id(), job: attended.job };
-    // An order that does not arrive whole shows in the reports.
-    let given = wire::write_order(&mut control, &order);
-    let token = order.job.token;
-    // Kept open until the end, also when nobody can send signals any more: its end would mean ours.
-    let control = Arc::new(Mutex::new(Some(control)));
-    thread::spawn({
-        let control = Arc::clone(&control);
-        let shim = i32::try_from(attended.shim.id()).ok().and_then(Pid::from_raw);
-        move || deliver(shim, &signals, &control)
-    });
-    let finished = listen(&mut attended.shim, reports);
-    drop(control.lock().unwrap_or_else(PoisonError::into_inner).take());
-    let status = attended.shim.wait();
-    let finished = finished.unwrap_or_else(|error| {
-        let ended = match (error.or(given.err()), status) {
-            (Some(error), _) => format!("could not be understood: {error}"),
-            (None, Ok(status)) => match (status.code(), status.signal()) {
-                (_, Some(signal)) => format!("was killed by signal {signal}"),
-                (code, None) => format!("ended with status {}", code.unwrap_or_default()),
-            },
-            (None, Err(error)) => format!("cannot be waited for: {error}"),
-        };
-        let swept = kill_marked(&token).len();
-        let lost = format!(
-            "the process that watched over it {ended}; {swept} processes of the job were killed"
-        );
-        Box::new(Finished::new(Ending::Lost(lost)))
-    });
-    if let Some(note) = attended.note {
-        note.remove();
-    }
-    let _ = reports.send(Report::Finished(finished));
-}
-
-/// Passes on the reports of a shim up to the last one. Without a last one the shim has failed us; the
-/// error is there when something could be read and not be understood.
-fn listen(shim: &mut Child, reports: &Sender<Report>) -> Result<Box<Finished>, Option<io::Error>> {
-    let Some(mut pipe) = shim.stdout.take() else { return Err(None) };
-    loop {
-        match wire::read_report(&mut pipe) {
-            Ok(Some(Report::Finished(finished))) => return Ok(finished),
-            Ok(Some(report)) => drop(reports.send(report)),
-            Ok(None) => return Err(None),
-            Err(error) => return Err(Some(error)),
+impl Drop for Bench {
+    /// Sends them away and waits until they are gone.
+    fn drop(&mut self) {
+        let parked = std::mem::take(&mut *self.waiting.places()).unwrap_or_default();
+        let leaving: Vec<_> = parked.into_iter().map(Parked::dismiss).collect();
+        for gone in leaving {
+            // Nothing is ever said: it ends.
+            let _ = gone.recv();
         }
     }
 }
 
-/// Passes signals on, and wakes a shim that somebody stopped: it would watch over nothing, and an agent
-/// could live for ever.
-fn deliver(shim: Option<Pid>, signals: &Receiver<Signal>, control: &Mutex<Option<io::PipeWriter>>) {
-    loop {
-        let signal = signals.recv_timeout(WAKE);
-        // Whoever holds it keeps the shim from being reaped, so its id is nobody else's.
-        let mut control = control.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(pipe) = control.as_mut() else { return };
-        match signal {
-            // A shim that is gone needs no signal.
-            Ok(signal) => drop(wire::write_signal(pipe, signal)),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
+/// Places for shims that wait; none when there is no spawner any more.
+#[derive(Clone, Debug)]
+struct Waiting(Arc<Mutex<Option<Vec<Parked>>>>);
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Waiting(Arc::new(Mutex::new(Some(Vec::new()))))
+    }
+}
+
+impl Waiting {
+    /// One that can do a job. Whoever marks a job himself has a shim of its own for it.
+    fn take(&self, job: &Job) -> Option<Parked> {
+        let mut places = self.places();
+        let parked = places.as_mut().filter(|_| job.token.is_empty())?;
+        let fits = parked.iter().rposition(|parked| parked.notes == job.notes)?;
+        Some(parked.swap_remove(fits))
+    }
+
+    /// Whether there was a place for it.
+    fn park(&self, one: Parked) -> bool {
+        match self.places().as_mut().filter(|parked| parked.len() < MOST) {
+            Some(parked) => {
+                parked.push(one);
+                true
+            }
+            None => false,
         }
-        if let Some(shim) = shim {
-            let _ = kill_process(shim, rustix::process::Signal::CONT);
-        }
+    }
+
+    fn places(&self) -> MutexGuard<'_, Option<Vec<Parked>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,0 +1,91 @@
+//! What a slot costs, in processes: figures that the load of a machine does not touch.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "all of this is a test")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::slots::{self, Agents, GOOD};
+use insta::assert_snapshot;
+
+const IDLE: Agents<'_> = Agents { implement: "echo $PPID", ..GOOD };
+
+/// A project in which every git that is started is counted.
+fn counted(agents: Agents<'_>, tasks: usize) -> Sandbox {
+    let sandbox = slots::repository(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, ""));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let real: PathBuf =
+        std::env::split_paths(&path).map(|dir| dir.join("git")).find(|git| git.exists()).unwrap();
+    let (bin, log) = (sandbox.path(".autoloop/bin"), sandbox.path(".autoloop/asked"));
+    let script =
+        format!("#!/bin/sh\necho \"$*\" >> {}\nexec {} \"$@\"\n", log.display(), real.display());
+    sandbox.write(".autoloop/bin/git", script);
+    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::join_paths([bin].into_iter().chain(std::env::split_paths(&path))).unwrap();
+    sandbox.env("PATH", path)
+}
+
+/// What git is asked for one slot more: for six instead of four, halved.
+fn asked_a_slot(agents: Agents<'_>, args: &[&str], dirty: &str) -> String {
+    let mut asked = BTreeMap::<String, i32>::new();
+    for (tasks, sign) in [(6, 1), (4, -1)] {
+        let sandbox = counted(agents, tasks);
+        if !dirty.is_empty() {
+            sandbox.write(dirty, "not committed");
+        }
+        let output = sandbox.run(&[&["slots", "--review"], args].concat());
+        assert_eq!(output.code, Some(0), "{output}");
+        for line in String::from_utf8_lossy(&sandbox.read(".autoloop/asked")).lines() {
+            let mut words = line.split(' ');
+            let command = loop {
+                match words.next() {
+                    Some("-c" | "-C") => drop(words.next()),
+                    word => break word.unwrap_or_default().to_owned(),
+                }
+            };
+            *asked.entry(command).or_default() += sign;
+        }
+    }
+    asked.retain(|_, count| *count != 0);
+    asked
+        .iter()
+        .map(|(command, count)| format!("{command} {}\n", f64::from(*count) / 2.0))
+        .collect()
+}
+
+#[test]
+fn git_is_asked_no_more_than_it_takes() {
+    assert_snapshot!(asked_a_slot(IDLE, &[], ""), @"status 2");
+    assert_snapshot!(asked_a_slot(IDLE, &[], "new"), @r"
+    add 2
+    commit-tree 1
+    diff 1
+    status 2
+    write-tree 1
+    ");
+    // Two at once, each in a tree of its own.
+    assert_snapshot!(asked_a_slot(IDLE, &["--parallel-agents", "2"], ""), @r"
+    for-each-ref 2
+    ls-files 1
+    reset 1
+    rev-parse 5.5
+    status 4
+    symbolic-ref 1
+    update-ref 3
+    worktree 1
+    ");
+}
+
+#[test]
+fn one_supervisor_does_for_a_whole_run() {
+    let sandbox = counted(IDLE, 5);
+    let output = sandbox.run(&["slots", "--review"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let supervisors = sandbox.fields("slot.implement", "output");
+    assert_eq!(supervisors.len(), 5);
+    assert!(supervisors.iter().all(|one| *one == supervisors[0]), "{supervisors:?}");
+    assert_eq!(sandbox.survivors(), "");
+}

@@ -1,0 +1,47 @@
+//! Which directory of git a checkout has, by the files that lead from one to the other.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Whether the checkout at `dir` has `own` for its directory of git, in the repository that is kept in
+/// `common`. Whoever works in a checkout can have written anything into these files, and a git that
+/// was killed can have left some of them out.
+pub(super) fn belongs(dir: &Path, own: &Path, common: &Path) -> bool {
+    let same = |one: Option<PathBuf>, other: &Path| {
+        one.and_then(|one| one.canonicalize().ok())
+            .is_some_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+    };
+    same(linked(&dir.join(".git")), own)
+        && same(shared(own), common)
+        && fs::read(own.join("HEAD")).is_ok_and(|head| !head.trim_ascii().is_empty())
+}
+
+/// Whether this commit itself is checked out, and not a branch that stands at it.
+pub(super) fn is_detached(own: &Path, commit: &str) -> bool {
+    let head = own.join("HEAD");
+    !head.is_symlink() && fs::read(head).is_ok_and(|head| head.trim_ascii() == commit.as_bytes())
+}
+
+/// Where `.git` leads: a directory is it itself, a file names it.
+fn linked(path: &Path) -> Option<PathBuf> {
+    if path.is_dir() {
+        return Some(path.to_owned());
+    }
+    let text = fs::read(path).ok()?;
+    Some(path.parent()?.join(named(text.strip_prefix(b"gitdir: ")?)))
+}
+
+/// Where a directory of git has what it shares with others; in itself, if it names no other.
+fn shared(own: &Path) -> Option<PathBuf> {
+    match fs::read(own.join("commondir")) {
+        Ok(text) => Some(own.join(named(&text))),
+        Err(_) => Some(own.to_owned()),
+    }
+}
+
+fn named(text: &[u8]) -> &Path {
+    let end = text.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
+    Path::new(OsStr::from_bytes(&text[..end]))
+}
