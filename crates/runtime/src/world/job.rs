@@ -1,5 +1,6 @@
 //! What a process is started with, what it reports, and how it ended.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
@@ -251,28 +252,31 @@ impl Output {
     /// The output as text. What is not UTF-8 becomes replacement characters, and where the middle
     /// is missing a line says how much.
     pub fn text(&self) -> String {
-        let Shortened { head, tail, left_out } = self.parts();
-        match left_out {
-            0 => head,
-            missing => format!("{head}\n[... {missing} bytes left out ...]\n{tail}"),
+        let missing = self.left_out();
+        if missing == 0 {
+            return String::from_utf8_lossy(&[&self.head[..], &self.tail].concat()).into_owned();
         }
+        let (head, tail) = self.ends();
+        format!("{head}\n[... {missing} bytes left out ...]\n{tail}")
     }
 
     /// The output as text in one part, or in two with a gap between them, of which nobody knows any
     /// more how many characters its bytes were.
     pub fn parts(&self) -> Shortened {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match self.left_out() {
-            0 => {
-                let head = text(&[&self.head[..], &self.tail].concat());
-                Shortened { head, ..Shortened::default() }
+            0 => Shortened { head: self.text(), ..Shortened::default() },
+            left_out => {
+                let (head, tail) = self.ends();
+                Shortened { head: head.into_owned(), tail: tail.into_owned(), left_out }
             }
-            left_out => Shortened {
-                head: text(without_split_end(&self.head)),
-                tail: text(without_split_start(&self.tail)),
-                left_out,
-            },
         }
+    }
+
+    /// What is there before and behind a gap.
+    fn ends(&self) -> (Cow<'_, str>, Cow<'_, str>) {
+        let head = String::from_utf8_lossy(without_split_end(&self.head));
+        let tail = String::from_utf8_lossy(without_split_start(&self.tail));
+        (head, tail)
     }
 }
 
