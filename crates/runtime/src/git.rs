@@ -123,13 +123,12 @@ impl Repository {
     ///
     /// When git cannot say.
     pub fn kept_on(&self, branch: &str) -> Result<Vec<String>, GitError> {
-        let mut kept = Vec::new();
-        for name in [branch.to_owned(), tree::beside(branch)] {
-            if self.tip(&name)?.is_some() {
-                kept.push(name);
-            }
-        }
-        Ok(kept)
+        let names = [branch.to_owned(), tree::beside(branch)];
+        let words = ["for-each-ref", "--format=%(refname)"].map(str::to_owned);
+        let references = names.iter().map(|name| reference(name));
+        let said = self.git.run(words.into_iter().chain(references))?.line();
+        let is_there = |name: &String| said.lines().any(|line| line == reference(name));
+        Ok(names.into_iter().filter(is_there).collect())
     }
 
     /// A working tree of this repository.
