@@ -68,10 +68,10 @@ fn git_is_asked_no_more_than_it_takes() {
     ");
     // Two at once, each in a tree of its own.
     assert_snapshot!(asked_a_slot(IDLE, &["--parallel-agents", "2"], ""), @r"
-    for-each-ref 2
+    for-each-ref 3
     ls-files 1
     reset 1
-    rev-parse 5.5
+    rev-parse 3.5
     status 4
     symbolic-ref 1
     update-ref 3

@@ -25,7 +25,7 @@ pub fn notes_dir(state_dir: &Path) -> PathBuf {
     state_dir.join("shims")
 }
 
-/// A mark for the processes of one job that no other job has.
+/// A mark for processes that no others have.
 pub fn token(entropy: &dyn Entropy) -> String {
     let mut bytes = [0; 16];
     entropy.fill(&mut bytes);

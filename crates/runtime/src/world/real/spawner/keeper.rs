@@ -146,7 +146,7 @@ impl Shim {
         let shared = Arc::new(Mutex::new(Some(control)));
         thread::spawn({
             let control = Arc::clone(&shared);
-            let shim = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            let shim = pid(&child);
             move || deliver(shim, &signals, &control)
         });
         let heard = listen(pipe.as_mut(), reports);
@@ -184,6 +184,10 @@ impl Shim {
         let _ = child.wait();
         note.into_iter().for_each(Note::remove);
     }
+}
+
+fn pid(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
 /// Passes on the reports of a shim up to the last one about a job. Without a last one the shim has
