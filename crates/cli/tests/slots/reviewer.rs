@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 use crate::scene::*;
 
@@ -84,6 +85,29 @@ fn a_reviewer_behind_a_view_may_write_wherever_nothing_of_the_project_is() {
         let noted = fs::read_to_string(&notes).unwrap_or_default();
         assert_eq!(noted.lines().count(), 4, "{noted}");
     }
+}
+
+#[test]
+fn a_reviewer_puts_no_other_tree_in_the_place_of_its_own() {
+    let sandbox = project(GOOD, 1, "");
+    passes(&sandbox, "--review");
+    if !["overlay", "landlock"].contains(&&*sandbox.fields("slot.review", "enforcement").concat()) {
+        return;
+    }
+    let root = sandbox.path("").display().to_string();
+    let settings = String::from_utf8(sandbox.read("autoloops.toml")).unwrap();
+    let review = format!(
+        "cd /; mv {root}/outer/deep {root}/outer/stolen; mv {root}/outer {root}/stolen; mkdir -p {root}/outer/deep/project; {PASS}"
+    );
+    sandbox.write("outer/deep/project/autoloops.toml", settings.replace("agent.sh", "thief.sh"));
+    sandbox.write("thief.sh", format!("[ $AUTOLOOP_SLOT_PHASE = review ] || exit 0\n{review}\n"));
+    let inner = sandbox.path("outer/deep/project");
+    let mut add = sandbox.command();
+    add.args(["tasks", "add", "keep the tree"]).env("AUTOLOOP_PROJECT_DIR", inner);
+    assert!(add.stdout(Stdio::null()).status().unwrap().success());
+    passes(&sandbox, "outer/deep/project --review");
+    assert!(!sandbox.path("stolen").exists() && !sandbox.path("outer/stolen").exists());
+    assert!(sandbox.path("outer/deep/project/.autoloop/journal.jsonl").exists());
 }
 
 #[test]

@@ -40,24 +40,25 @@ pub struct Overlay {
 
 impl Overlay {
     /// Puts the view in the place of the project, for this process and those that it starts, and moves
-    /// into it. Other directories are sealed. The process must have one thread only.
+    /// into it. Other directories are sealed, and all of them stay where they are. The process must have
+    /// one thread only.
     ///
     /// # Errors
     ///
     /// When the system does not let us.
     #[cfg(target_os = "linux")]
     pub(crate) fn enter(&self, sealed: &[PathBuf]) -> io::Result<()> {
+        use super::seal::{above, pin, seal};
         use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
         // Before the namespace is ours, which may show some files as somebody else's.
         std::env::set_current_dir(&self.project)?;
         own_namespace()?;
         mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
-        for directory in sealed {
-            super::seal::seal(directory)?;
-            // It may hold the project, which lies beneath the seal now.
-            std::env::set_current_dir(&self.project)?;
-        }
+        above(&self.project, sealed).into_iter().try_for_each(pin)?;
+        sealed.iter().try_for_each(|directory| seal(directory))?;
+        // What was the current directory lies beneath these by now.
+        std::env::set_current_dir(&self.project)?;
         mount("overlay", ".", "overlay", MountFlags::empty(), self.options()?.as_c_str())?;
         // What was the current directory lies beneath the view now.
         std::env::set_current_dir(&self.project)

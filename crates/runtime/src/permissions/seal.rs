@@ -4,11 +4,32 @@
 //! is mounted over a part of it afterwards is not held by that, and neither are other file systems that
 //! were mounted beneath it before.
 
+use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::mount::{MountFlags, mount_bind_recursive, mount_remount};
+
+/// Has a directory stay where it is, for this process and those that it starts: the kernel renames
+/// nothing on which something is mounted. The mounts have to be its own already.
+///
+/// # Errors
+///
+/// When the system does not let us.
+pub(super) fn pin(directory: &Path) -> io::Result<()> {
+    Ok(mount_bind_recursive(directory, directory)?)
+}
+
+/// What is to stay where it is, if a tree is to stay, and directories that are sealed: whatever is above
+/// them, the top first, since what is mounted later lies over what was before. Nothing is moved in what
+/// is sealed.
+pub(super) fn above<'d>(tree: &'d Path, sealed: &'d [PathBuf]) -> BTreeSet<&'d Path> {
+    let held = sealed.iter().map(PathBuf::as_path).chain([tree]);
+    let above = held.flat_map(|directory| directory.ancestors().skip(1));
+    let is_sealed = |directory: &Path| sealed.iter().any(|other| directory.starts_with(other));
+    above.filter(|above| above.parent().is_some() && !is_sealed(above)).collect()
+}
 
 /// Seals a directory for this process and those that it starts. The mounts have to be its own already.
 ///
@@ -16,7 +37,7 @@ use rustix::mount::{MountFlags, mount_bind_recursive, mount_remount};
 ///
 /// When the system does not let us.
 pub(super) fn seal(directory: &Path) -> io::Result<()> {
-    mount_bind_recursive(directory, directory)?;
+    pin(directory)?;
     let flags = MountFlags::BIND | MountFlags::RDONLY | kept(statvfs(directory)?.f_flag);
     Ok(mount_remount(directory, flags, "")?)
 }
@@ -37,5 +58,21 @@ fn kept(flags: StatVfsMountFlags) -> MountFlags {
     match kept.intersects(MountFlags::NOATIME | MountFlags::RELATIME) {
         true => kept,
         false => kept | MountFlags::STRICTATIME,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_above_comes_from_the_top_down_and_once() {
+        let above = |tree: &'static str, sealed: &[&str]| {
+            let sealed: Vec<PathBuf> = sealed.iter().map(PathBuf::from).collect();
+            let above = above(Path::new(tree), &sealed);
+            above.iter().map(|directory| directory.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(above("/a/b/c", &["/a/d", "/a/b/e"]), ["/a", "/a/b"]);
+        assert_eq!(above("/a/b/state/tree", &["/a/b"]), ["/a"]);
     }
 }
