@@ -179,6 +179,9 @@ fn forged_records_start_and_end_nothing() {
     complete(&sandbox);
     assert_eq!(sandbox.fields("chain.step.finish", "step"), ["1", "2"]);
     assert_eq!(count(&sandbox, "chain.spawn.finish"), 1);
+    // Each of the two is told of, in the name of the chain.
+    assert_eq!(sandbox.fields("event.invalid", "run"), [id; 2]);
+    assert_eq!(sandbox.fields("event.invalid", "emitted"), ["chain.complete"; 2]);
 }
 
 /// What an agent makes of the file may lower the limits, and lifts none.

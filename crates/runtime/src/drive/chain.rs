@@ -292,7 +292,7 @@ impl<'a> ChainDrive<'a> {
             iteration: String::new(),
             now: self.scene.world.clock.now(),
         };
-        self.ledger.append(vec![record(&heading)])
+        self.ledger.append(&heading, vec![record(&heading)]).map(drop)
     }
 }
 

@@ -86,21 +86,17 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
         self.fold
     }
 
-    /// Appends records, all or a part from the first on, and takes them in.
-    pub(super) fn append(&mut self, records: Vec<Record>) -> Result<(), DriveError> {
-        self.append_as(records, self.durability)
-    }
-
-    /// The same, behind a refusal of whatever others wrote in the name of the coordinator since. Returns
-    /// what a person should know of that.
-    pub(super) fn append_refusing(
+    /// Appends records, all or a part from the first on, and takes them in; before them a refusal of
+    /// whatever others wrote in the name of the coordinator since. Returns what a person should know of
+    /// that.
+    pub(super) fn append(
         &mut self,
         heading: &Heading,
         records: Vec<Record>,
     ) -> Result<Option<String>, DriveError> {
         self.look_for_forgeries()?;
         let refusals = self.forgeries.refusals(heading);
-        self.append(refusals.into_iter().chain(records).collect())?;
+        self.append_as(refusals.into_iter().chain(records).collect(), self.durability)?;
         Ok(self.forgeries.told())
     }
 

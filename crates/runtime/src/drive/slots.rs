@@ -289,7 +289,7 @@ impl<'a> SlotDrive<'a> {
     ) -> Result<(), DriveError> {
         let mut ledger = self.records();
         let heading = self.heading(ledger.fold(), iteration);
-        let note = ledger.append_refusing(&heading, records(&heading))?;
+        let note = ledger.append(&heading, records(&heading))?;
         drop(ledger);
         note.iter().for_each(|note| self.note(note));
         Ok(())
