@@ -275,25 +275,37 @@ fn settings_that_change_hold_from_the_next_iteration_on() {
     let trees = sandbox.fields("slot.start", "branch");
     assert!(trees[0].is_empty() && !trees[1].is_empty() && !trees[2].is_empty(), "{trees:?}");
     assert!(output.stderr.contains("iteration 1\n"), "{output}");
-    assert!(
-        output.stderr.contains("note: reviews are off from now on: the settings changed\n"),
-        "{output}"
-    );
+    // But nobody has itself judged by fewer than before.
+    assert_eq!(sandbox.fields("slot.review", "verdict"), ["pass"; 3]);
 }
 
 #[test]
-fn whoever_changes_who_reviews_is_seen() {
+fn nobody_changes_by_whom_it_is_judged() {
     let told = |change: &str| {
         let implement = format!("[ $AUTOLOOP_ITEM_ID = t-1 ] && {{ {change}; }}; echo done");
-        let sandbox = project(Agents { implement: &implement, ..GOOD }, 2, "");
-        sandbox.write("reviewer.md", "Look closely.\n").write("kind.sh", PASS);
+        let sandbox = project(Agents { implement: &implement, ..GOOD }, 3, "");
+        sandbox
+            .write("reviewer.md", "Look closely.\n")
+            .write("kind.sh", PASS.replace("good", "bribed"));
         let output = sandbox.run(&["slots", "--review", "--reviewer-prompt", "reviewer.md"]);
         assert_eq!(output.code, Some(0), "{output}");
+        assert_eq!(sandbox.fields("slot.review", "follow_up_prompt"), ["good"; 3]);
         let notes = output.stderr.lines().filter(|line| line.starts_with("note: "));
-        notes.filter(|note| note.contains("from now on")).collect::<Vec<_>>().join("\n")
+        notes
+            .filter(|note| note.contains("review") && !note.contains("no diff"))
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     assert_snapshot!(told("echo 'Be kind.' > reviewer.md"), @"note: reviewers are told something else from now on: their prompt changed");
-    assert_snapshot!(told("echo \"slots.reviewer.args = ['kind.sh']\" >> autoloops.toml"), @"note: another agent reviews from now on: the settings changed");
+    let kept =
+        "note: the settings of reviews changed; this run goes on with those that it began with";
+    for change in [
+        "slots.reviewer.args = ['kind.sh']",
+        "slots.reviewMaxFixAttempts = 0",
+        "slots.reviewContractRepair = 1",
+    ] {
+        assert_eq!(told(&format!("echo \"{change}\" >> autoloops.toml")), kept, "{change}");
+    }
     assert_snapshot!(told("echo 'slots.iterations = 9' >> autoloops.toml"), @"");
 }
 

@@ -41,6 +41,7 @@ use begin::same_source;
 use bounds::ReviewerBounds;
 use claims::{Claims, actor};
 use ground::Grounds;
+use reload::Judging;
 
 pub use known::{latest_unfinished_slots, slot_runs, slots_dir, slots_standing};
 pub use progress::SlotProgress;
@@ -82,6 +83,8 @@ pub struct SlotDrive<'a> {
     claims: Claims<'a>,
     grounds: Grounds,
     reviewer: ReviewerBounds,
+    /// How work would be judged by the settings as they were last read again.
+    asked: Option<Judging>,
     /// Held as long as the run is driven, so that nobody else drives it.
     _lock: Box<dyn DiskFile>,
 }
@@ -146,6 +149,7 @@ impl<'a> SlotDrive<'a> {
             dir,
             grounds,
             reviewer,
+            asked: None,
             _lock: lock,
         };
         for slot in drive.look(|slots| slots.open().cloned().collect::<Vec<_>>()) {

@@ -1,63 +1,78 @@
 //! The settings and prompts, read again before every iteration.
+//!
+//! How work is judged is settled when a person begins a run or takes it up again. An agent that works in
+//! the project can write its settings, and must not be able to have itself judged by nobody, or by another.
 
 use autoloop_core::config::Isolation;
 use autoloop_core::plan::{BackendPlan, SlotsPlan};
-use autoloop_core::slot::Review;
+use autoloop_core::slot::{Review, SlotRules};
 
+use super::SlotDrive;
 use super::ground::Grounds;
-use super::{NO_PROMPT, SlotDrive};
 use crate::drive::DriveError;
 
-/// Who reviews, and by what: an agent that works in the project can change it.
-#[derive(PartialEq)]
-struct Reviewing {
+/// How work is judged, by the settings.
+#[derive(Clone, PartialEq)]
+pub(super) struct Judging {
     review: Review,
+    max_fix_attempts: u64,
+    contract_repair: u64,
     reviewer: BackendPlan,
-    prompt: Option<String>,
+    has_prompt: bool,
 }
 
 impl SlotDrive<'_> {
     /// Reads the settings and prompts again.
     pub(super) fn reload(&mut self) -> Result<(), DriveError> {
         let (project, world) = (self.scene.project, self.scene.world);
-        let (reviewing, place) = (self.reviewing(), placing(&self.loaded.plan.slots));
+        let (judging, place) = (self.judging(), placing(&self.loaded.plan.slots));
+        let reviewer = self.prompts.reviewer.clone();
         self.loaded = project.load(&*world.disk)?;
         self.prompts = project.slot_prompts(&self.loaded, &*world.disk)?;
         if place != placing(&self.loaded.plan.slots) {
             self.grounds = Grounds::find(project, &self.loaded, world)?;
             self.tell_of_grounds();
         }
-        if let Some(note) = changed(&reviewing, &self.reviewing()) {
-            self.note(note);
+        let asked = self.judging();
+        if asked.has_prompt != judging.has_prompt {
+            self.prompts.reviewer.clone_from(&reviewer);
         }
+        if asked != judging {
+            self.judge_by(judging);
+            if self.asked.as_ref() != Some(&asked) {
+                self.note(
+                    "the settings of reviews changed; this run goes on with those that it began with",
+                );
+            }
+        }
+        if self.rules().review == Review::On && self.prompts.reviewer != reviewer {
+            self.note("reviewers are told something else from now on: their prompt changed");
+        }
+        self.asked = Some(asked);
         Ok(())
     }
 
-    fn reviewing(&self) -> Reviewing {
-        Reviewing {
-            review: self.rules().review,
-            reviewer: self.loaded.plan.slots.reviewer.clone(),
-            prompt: self.prompts.reviewer.as_ref().map(|prompt| prompt.text.clone()),
+    fn judging(&self) -> Judging {
+        let SlotsPlan { rules, reviewer, .. } = &self.loaded.plan.slots;
+        let SlotRules { review, max_fix_attempts, contract_repair, .. } = *rules;
+        Judging {
+            review,
+            max_fix_attempts,
+            contract_repair,
+            reviewer: reviewer.clone(),
+            has_prompt: self.prompts.reviewer.is_some(),
         }
+    }
+
+    fn judge_by(&mut self, judging: Judging) {
+        let Judging { review, max_fix_attempts, contract_repair, reviewer, .. } = judging;
+        let plan = &mut self.loaded.plan.slots;
+        plan.rules = SlotRules { review, max_fix_attempts, contract_repair, ..plan.rules };
+        plan.reviewer = reviewer;
     }
 }
 
 /// What decides where slots work.
 fn placing(plan: &SlotsPlan) -> (Option<Isolation>, u64) {
     (plan.isolation, plan.rules.parallel_agents)
-}
-
-/// What a person should know about reviews that are not what they were.
-fn changed(before: &Reviewing, now: &Reviewing) -> Option<&'static str> {
-    match (before.review, now.review) {
-        (Review::On, Review::Off) => Some("reviews are off from now on: the settings changed"),
-        (Review::On, Review::NoPrompt) => Some(NO_PROMPT),
-        (Review::On, Review::On) if before.reviewer != now.reviewer => {
-            Some("another agent reviews from now on: the settings changed")
-        }
-        (Review::On, Review::On) if before.prompt != now.prompt => {
-            Some("reviewers are told something else from now on: their prompt changed")
-        }
-        _ => None,
-    }
 }
