@@ -129,6 +129,11 @@ fn a_shim_that_was_stopped_while_it_waited_holds_nobody_up() {
     };
     stop();
     assert_eq!(again.true_by(), shim);
+    // Nor where the order is longer than what a pipe takes before somebody reads.
+    stop();
+    let job = Job { stdin: vec![b'x'; 1 << 20], ..again.sh("wc -c") };
+    let (finished, same) = again.run(job);
+    assert_eq!((finished.stdout.text().trim(), same), ("1048576", shim));
     stop();
     drop(again.world);
     assert!(!is_there(shim));

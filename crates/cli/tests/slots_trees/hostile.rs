@@ -200,26 +200,37 @@ fn a_clone_and_a_submodule_in_a_tree_are_not_thrown_away() {
 
 /// A tree that was made in part is made anew after a crash, which must not clear away anything else.
 #[test]
-fn a_directory_that_leads_elsewhere_is_not_cleared_away_after_a_crash() {
-    let hostile =
-        "cd /; mv $D/1-2 $D/aside; ln -s $P/home/aside $D/1-2; touch $P/home/there; sleep 621";
-    let sandbox = beside(hostile, "");
-    sandbox.write("home/aside/tree/file", "mine");
-    let mut command = sandbox.command();
-    command.args(["slots", "--parallel-agents", "3", "--iterations", "1"]);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut harness = Reaped::start(command);
-    until("the link", || sandbox.path("home/there").exists().then_some(()));
-    harness.kill();
-    sandbox.write(".autoloop/done-2", "");
-    let resumed = sandbox.run(&["slots", "--resume"]);
-    assert_eq!(resumed.code, Some(1), "{resumed}");
-    assert_eq!(sandbox.read("home/aside/tree/file"), b"mine");
-    let failed = outcomes(&sandbox).into_iter().find(|line| line.contains(" failed")).unwrap();
-    let told = "1-2 is a link to elsewhere, where nothing is touched; remove it and go on";
-    assert!(failed.contains(told), "{failed}");
-    assert_eq!(news(&sandbox), "A made-t-1\nA made-t-3");
-    assert_eq!(sandbox.survivors(), "");
+fn what_is_no_tree_any_more_is_not_cleared_away_after_a_crash() {
+    for (hostile, told) in [
+        (
+            "cd /; mv $D/1-2 $D/aside; ln -s $P/home/aside $D/1-2",
+            "1-2 is a link to elsewhere, where nothing is touched; remove it and go on",
+        ),
+        (
+            "rm .git; git init -q",
+            "1-2/tree is not a working tree of its own any more; what is in it was left alone",
+        ),
+    ] {
+        let sandbox = beside(&format!("{hostile}; touch $P/home/there; sleep 621"), "");
+        sandbox.write("home/aside/tree/file", "mine");
+        let mut command = sandbox.command();
+        command.args(["slots", "--parallel-agents", "3", "--iterations", "1"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut harness = Reaped::start(command);
+        until("the agent", || sandbox.path("home/there").exists().then_some(()));
+        harness.kill();
+        sandbox.write(".autoloop/done-2", "");
+        let resumed = sandbox.run(&["slots", "--resume"]);
+        assert_eq!(resumed.code, Some(1), "{hostile}: {resumed}");
+        let run = sandbox.fields("slot.run.start", "run").remove(0);
+        let at = |dir| sandbox.path(format!(".autoloop/slots/{run}/{dir}/tree/made-t-2"));
+        assert!(at("1-2").exists() || at("aside").exists(), "{hostile}: nothing is lost");
+        assert_eq!(sandbox.read("home/aside/tree/file"), b"mine");
+        let failed = outcomes(&sandbox).into_iter().find(|line| line.contains(" failed")).unwrap();
+        assert!(failed.contains(told), "{failed}");
+        assert_eq!(news(&sandbox), "A made-t-1\nA made-t-3");
+        assert_eq!(sandbox.survivors(), "");
+    }
 }
 
 /// Whatever an agent does to the history of its own tree, its files come back or are kept, and are told.

@@ -5,7 +5,7 @@
 //! of waves and slots share: what is left in the tree becomes commits on its branch, and the branch is
 //! merged into the project. What is in the tree alone keeps the tree from being taken away.
 
-use std::fs::File;
+use std::fs::{self, DirEntry, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -107,7 +107,7 @@ impl Trees {
         self.repository.add_worktree(&plot.tree(), plot.branch, plot.base)?;
         let place = self.place(plot.dir);
         // The directory of the project may hold nothing that is committed.
-        std::fs::create_dir_all(&place).map_err(GitError::io("make", &place))?;
+        fs::create_dir_all(&place).map_err(GitError::io("make", &place))?;
         Ok(place)
     }
 
@@ -117,6 +117,20 @@ impl Trees {
         self.repository.tree(&plot.tree())
     }
 
+    /// Makes sure that no tree is made anew in the place of one that is none any more and has somebody's
+    /// files. One that git was kept from making has none yet.
+    pub(super) fn check_free(&self, plot: &Plot<'_>) -> Result<(), GitError> {
+        let is_file = |entry: DirEntry| entry.file_name() != ".git";
+        match self.tree(plot) {
+            Err(GitError::NotATree(tree))
+                if fs::read_dir(&tree).is_ok_and(|found| found.flatten().any(is_file)) =>
+            {
+                Err(GitError::NotATree(tree))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Makes sure that a tree can be made in a directory, and that whoever adds all files of the project
     /// does not add it: nobody means that.
     fn make_way(&self, dir: &Path) -> Result<(), GitError> {
@@ -124,7 +138,7 @@ impl Trees {
         let kind = dir.ancestors().find(|above| above.parent() == Some(&self.state_dir));
         let Some(kind) = kind else { return Ok(()) };
         let list = kind.join(".gitignore");
-        let made = std::fs::create_dir_all(kind).and_then(|()| File::create_new(&list));
+        let made = fs::create_dir_all(kind).and_then(|()| File::create_new(&list));
         match made.and_then(|mut file| file.write_all(b"*\n")) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 Err(GitError::io("make", list)(error))

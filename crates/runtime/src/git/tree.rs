@@ -1,8 +1,8 @@
 //! One checkout: what is left lying in it, and what changed in it.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -262,7 +262,7 @@ impl Tree {
         removed()?;
         let own = self.git_dir.join("index");
         if own.exists() {
-            fs::copy(&own, &index).map_err(GitError::io("copy", &own))?;
+            copy_index(&own, &index).map_err(GitError::io("copy", &own))?;
         }
         let git = self.git.with("GIT_INDEX_FILE", &index);
         let done = status.add_all(&git, except).and_then(|()| done(&git));
@@ -360,6 +360,14 @@ impl Tree {
         }
         Ok(())
     }
+}
+
+/// Copies an index, with the time at which it was written: by that git knows which files it has to look
+/// into, because they were staged and may have been changed within the same moment.
+fn copy_index(own: &Path, copy: &Path) -> io::Result<()> {
+    let written = fs::metadata(own)?.modified()?;
+    fs::copy(own, copy)?;
+    File::open(copy)?.set_modified(written)
 }
 
 /// The branch of work that does not follow from a branch.

@@ -118,7 +118,9 @@ impl Grounds {
     /// Makes the working tree of a slot, where it has one and that is not there.
     pub(super) fn prepare(&self, slot: &Slot, slot_dir: &Path) -> Result<(), DriveError> {
         if let Some(trees) = self.own(slot)? {
-            trees.prepare(&plot(slot, slot_dir))?;
+            let plot = plot(slot, slot_dir);
+            trees.check_free(&plot)?;
+            trees.prepare(&plot)?;
         }
         Ok(())
     }

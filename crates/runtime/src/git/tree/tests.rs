@@ -223,6 +223,28 @@ fn a_setting_leads_nobody_to_another_tree() {
 }
 
 #[test]
+fn a_diff_has_what_was_changed_in_the_moment_of_staging() {
+    let scene = Scene::new();
+    let (_, tree, _) = tree(&scene);
+    scene.git(&["config", "core.trustctime", "false"]);
+    let file = tree.dir().join("file");
+    let at = |path: &Path, time| fs::File::open(path).unwrap().set_modified(time).unwrap();
+    let moment = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    scene.write("state/tree/file", "staged\n");
+    at(&file, moment);
+    scene.git_in(tree.dir(), &["add", "file"]);
+    scene.git_in(tree.dir(), &["commit", "-q", "-m", "staged"]);
+    // As long as what was staged, and nothing else about the file tells them apart.
+    scene.write("state/tree/file", "edited\n");
+    at(&file, moment);
+    at(&tree.git_dir.join("index"), moment);
+    let diff = tree.diff(&tree.head().unwrap(), 1000, &[]).unwrap();
+    assert!(diff.contains("-staged\n+edited\n"), "{diff}");
+    let anchor = tree.anchor("anchor", &[]).unwrap();
+    assert_eq!(scene.git(&["show", &format!("{anchor}:file")]), "edited");
+}
+
+#[test]
 fn a_diff_of_commits_alone_is_whole() {
     let scene = Scene::new();
     let (_, tree, base) = tree(&scene);

@@ -107,6 +107,8 @@ fn ready(idle: Option<Shim>, program: &Path, job: &Job) -> io::Result<Shim> {
     let is_there = matches!(shim.child.try_wait(), Ok(None));
     // An agent may have taken its note away, without which nothing would be swept after a crash.
     if is_there && shim.note.as_ref().is_none_or(Note::is_there) {
+        // Somebody may have stopped it, and a long order goes through the pipe only while it reads.
+        wake(pid(&shim.child));
         return Ok(shim);
     }
     shim.end();
@@ -221,8 +223,13 @@ fn deliver(shim: Option<Pid>, signals: &Receiver<Signal>, control: &Mutex<Option
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        if let Some(shim) = shim {
-            let _ = kill_process(shim, rustix::process::Signal::CONT);
-        }
+        wake(shim);
+    }
+}
+
+/// Has a shim go on that somebody stopped. It is not reaped yet, so its id is nobody else's.
+fn wake(shim: Option<Pid>) {
+    if let Some(shim) = shim {
+        let _ = kill_process(shim, rustix::process::Signal::CONT);
     }
 }
