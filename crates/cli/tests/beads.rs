@@ -377,6 +377,19 @@ fn a_program_that_hangs_or_is_not_there_is_told() {
 }
 
 #[test]
+fn a_call_is_named_with_all_words_of_the_command() {
+    let tracker = Tracker::usual();
+    let usual = tracker.settings();
+    let args = vec![usual.program.clone()];
+    let settings = BeadsSettings { program: interpreter().into(), args, ..usual };
+    let told = tracker.told(Beads::new(settings, &world()).show("bd-zz").unwrap_err());
+    insta::assert_snapshot!(told.replace(&interpreter().display().to_string(), "python3"), @"
+    Failed: `python3 bd show bd-zz` failed with exit code 1: no issue bd-zz (see bd list)
+    try `python3 bd show bd-zz` yourself
+    ");
+}
+
+#[test]
 fn what_cannot_be_claimed_for_another_reason_than_a_race_is_told() {
     // The first is taken by somebody else at the last moment, and the tracker fails with the other.
     let tracker = Tracker::usual();
