@@ -348,10 +348,7 @@ fn whatever_is_wrong_with_the_program_is_told() {
     ");
     insta::assert_snapshot!(
         tracker.told(tracker.manner("").queue().show("bd-zz").unwrap_err()),
-        @"
-    Failed: `bd show bd-zz` failed with exit code 1: no issue bd-zz (see bd list)
-    try `bd show bd-zz` yourself
-    "
+        @"Failed: the issue tracker knows no issue 'bd-zz'"
     );
 }
 
@@ -374,6 +371,19 @@ fn a_program_that_hangs_or_is_not_there_is_told() {
     Failed: cannot ask the issue tracker: cannot start 'no-such-bd': not found in PATH
     install it, or name its command in slots.beads.command
     ");
+}
+
+#[test]
+fn a_call_is_named_with_all_words_of_the_command() {
+    let tracker = Tracker::usual();
+    let usual = tracker.settings();
+    let args = vec![usual.program.clone()];
+    let settings = BeadsSettings { program: interpreter().into(), args, ..usual };
+    tracker.manner("garbage");
+    let told = tracker.told(Beads::new(settings, &world()).show("bd-a1").unwrap_err());
+    let told = told.replace(&interpreter().display().to_string(), "python3");
+    assert!(told.starts_with("Failed: `python3 bd show bd-a1`: "), "{told}");
+    assert!(told.ends_with("\ntry `python3 bd show bd-a1` yourself"), "{told}");
 }
 
 #[test]

@@ -208,6 +208,23 @@ fn a_tracker_that_stumbles_once_costs_no_work() {
 }
 
 #[test]
+fn an_item_that_is_gone_ends_its_slot_and_not_the_run() {
+    let gone = "[ $AUTOLOOP_ITEM_ID = bd-1 ] && sed -i 's/bd-1/bd-9/; s/in_progress/deferred/' \"$AUTOLOOP_PROJECT_DIR/beads.json\"; echo done";
+    let sandbox = tracked(Agents { implement: gone, ..GOOD }, &issues(2), "");
+    let output = sandbox.run(&["slots"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert_snapshot!(outcomes(&sandbox).join("\n"), @r"
+    bd-1 failed: the item could not be closed: the issue tracker knows no issue 'bd-1'
+    bd-2 passed: not reviewed: reviews are off
+    ");
+    // One that is only not shown may be there.
+    let sandbox = tracked(GOOD, &issues(1), "[ \"$1\" = show ] && { echo locked >&2; exit 1; }");
+    let told = told(&sandbox, &["slots"]);
+    assert!(told.contains("show bd-1` failed with exit code 1: locked"), "{told}");
+    assert_eq!(outcomes(&sandbox), [""; 0]);
+}
+
+#[test]
 fn an_item_that_is_ours_is_taken_up_without_being_claimed_again() {
     let sandbox = tracked(
         Agents { implement: WAITS, ..GOOD },

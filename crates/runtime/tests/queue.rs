@@ -78,6 +78,44 @@ fn a_claim_expires_on_the_clock_and_its_owner_is_told() {
 }
 
 #[test]
+fn what_somebody_else_closed_after_a_claim_was_over_stays_closed() {
+    let sim = SimWorld::new(Seed(1));
+    let world = sim.world();
+    let journal = journal(&world);
+    let queue = queue(&journal, &world);
+    queue.add(&titled("a")).unwrap();
+    let late = queue.claim_next("run-s1").unwrap().unwrap().claim;
+    sim.clock.advance(LASTING);
+    queue.step(|tasks, now| tasks.close_as("t-1", ("ann", "by hand"), now)).unwrap();
+    for refused in [
+        queue.claim("t-1", "run-s1").map(drop),
+        queue.renew(&late).map(drop),
+        queue.release(&late, "it did not pass"),
+        queue.close(&late, ""),
+    ] {
+        assert!(matches!(refused, Err(QueueError::Refused(Refusal::Closed { .. }))), "{refused:?}");
+    }
+    assert!(queue.progress().unwrap().is_done());
+}
+
+/// Whoever keeps claims looks at their ends to know when to look again.
+#[test]
+fn a_claim_under_which_a_task_was_closed_is_kept_like_any_other() {
+    let sim = SimWorld::new(Seed(1));
+    let world = sim.world();
+    let journal = journal(&world);
+    let queue = queue(&journal, &world);
+    queue.add(&titled("a")).unwrap();
+    let claim = queue.claim_next("run-s1").unwrap().unwrap().claim;
+    queue.step(|tasks, now| tasks.close_as("t-1", ("run-s1", "says the agent"), now)).unwrap();
+    sim.clock.advance(2 * LASTING);
+    let kept = queue.renew(&claim).unwrap();
+    assert!(kept.until > Some(world.clock.now()), "{kept:?}");
+    queue.release(&kept, "it did not pass").unwrap();
+    assert_eq!(queue.progress().unwrap().ready, 1);
+}
+
+#[test]
 fn what_the_dead_had_is_given_back() {
     let sim = SimWorld::new(Seed(1));
     let world = sim.world();

@@ -43,7 +43,7 @@ pub struct Task {
     pub claim: Option<Claim>,
     /// Whether it is done.
     pub is_closed: bool,
-    /// The claim under which it was closed, as long as it is.
+    /// The claim under which its owner closed it, as long as it is closed.
     pub closed_under: Option<Claim>,
     /// What was last said when it was given back, closed or reopened.
     pub reason: String,
@@ -298,7 +298,10 @@ impl Tasks {
                 }
             }
             Change::Closed(closed) => {
-                task.closed_under = task.claim.take();
+                // A claim that is over does not keep others from closing the task, and then it is not
+                // its owner's to open again.
+                let is_own = |claim: &Claim| closed.by.as_ref().is_none_or(|by| *by == claim.owner);
+                task.closed_under = task.claim.take().filter(is_own);
                 task.is_closed = true;
                 task.reason = closed.reason;
             }

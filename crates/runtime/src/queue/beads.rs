@@ -114,8 +114,20 @@ impl Beads {
         self.ask_either(&["ready", "--limit", "0"], &["ready"], actor)
     }
 
+    fn all(&self) -> Result<Vec<Issue>, BeadsError> {
+        let everything = ["--readonly", "list", "--all", "--limit", "0"];
+        self.ask_either(&everything, &["list", "-a"], "")
+    }
+
     fn look(&self, id: &str) -> Result<Item, BeadsError> {
-        let issues = self.ask(&["show", id], "")?;
+        let issues = match self.ask(&["show", id], "") {
+            // What cannot be shown may be there all the same, unless a list of everything lacks it.
+            Err(error @ BeadsError::Failed { .. }) => match self.all() {
+                Ok(all) if lacks(&all, id) => Vec::new(),
+                _ => return Err(error),
+            },
+            shown => shown?,
+        };
         // A program may take a part of an id, and we may not.
         let found = issues.into_iter().find(|issue| issue.item.id == id);
         found.map(|issue| issue.item).ok_or_else(|| BeadsError::Unknown { id: id.to_owned() })
@@ -160,6 +172,11 @@ impl Beads {
         }
         Ok(())
     }
+}
+
+/// Whether an issue is not in a list. One that is empty proves nothing: the tracker may be ill.
+fn lacks(all: &[Issue], id: &str) -> bool {
+    !all.is_empty() && all.iter().all(|issue| issue.item.id != id)
 }
 
 /// Whether somebody is at an issue, and as far as the tracker tells, it is this one.
@@ -240,8 +257,7 @@ impl Queue for Beads {
     }
 
     fn progress(&self) -> Result<Progress, QueueError> {
-        let everything = ["--readonly", "list", "--all", "--limit", "0"];
-        let all = self.ask_either(&everything, &["list", "-a"], "")?;
+        let all = self.all()?;
         let ready: BTreeSet<String> =
             self.ready("")?.into_iter().map(|issue| issue.item.id).collect();
         let mut progress = Progress::default();

@@ -216,7 +216,9 @@ impl Queue for Builtin<'_> {
             true => Ok(None),
             false => tasks.renew(claim, (now, end(now, self.lasting))).map(Some),
         })?;
-        Ok(renewed.unwrap_or_else(|| claim.clone()))
+        // Nobody else takes what is closed, so there is nothing to be written.
+        let kept = || Claim { until: Some(end(self.clock.now(), self.lasting)), ..claim.clone() };
+        Ok(renewed.unwrap_or_else(kept))
     }
 
     fn release(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {

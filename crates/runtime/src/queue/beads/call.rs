@@ -1,5 +1,6 @@
 //! One call of the tracker.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 
 use autoloop_core::queue::beads::{Issue, issues};
@@ -86,8 +87,10 @@ impl Beads {
 
     /// A call as a message names it.
     fn shown(&self, words: &[&str]) -> String {
-        let program = self.settings.program.to_string_lossy();
-        std::iter::once(&*program).chain(words.iter().copied()).collect::<Vec<_>>().join(" ")
+        let command = std::iter::once(&self.settings.program).chain(&self.settings.args);
+        let mut shown: Vec<_> = command.map(|word| word.to_string_lossy()).collect();
+        shown.extend(words.iter().map(|word| Cow::Borrowed(*word)));
+        shown.join(" ")
     }
 }
 
