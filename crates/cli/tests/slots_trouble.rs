@@ -297,6 +297,18 @@ fn settings_that_change_hold_from_the_next_iteration_on() {
 }
 
 #[test]
+fn nobody_takes_the_prompt_of_its_reviewer_away() {
+    let implement = "[ $AUTOLOOP_ITEM_ID = t-1 ] && echo \"slots.reviewerPromptPath = ''\" >> autoloops.toml; echo done";
+    let sandbox = project(Agents { implement, ..GOOD }, 3, "");
+    let output = sandbox.run(&["slots", "--review"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(sandbox.fields("slot.review", "verdict"), ["pass"; 3]);
+    let kept =
+        "note: the settings of reviews changed; this run goes on with those that it began with\n";
+    assert_eq!(output.stderr.matches(kept).count(), 1, "{output}");
+}
+
+#[test]
 fn nobody_changes_by_whom_it_is_judged() {
     let told = |change: &str| {
         let implement = format!("[ $AUTOLOOP_ITEM_ID = t-1 ] && {{ {change}; }}; echo done");

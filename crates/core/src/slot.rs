@@ -9,7 +9,7 @@ mod picked;
 mod render;
 mod step;
 
-pub use outcome::{End, Outcome, Phase, Tally, Verdict};
+pub use outcome::{End, HeldBy, Outcome, Phase, Tally, Verdict};
 pub use picked::{Picked, picked};
 pub use step::{Review, SlotRules, SlotStep, Step, begins, next_step, slot_step};
 

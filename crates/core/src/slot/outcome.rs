@@ -50,6 +50,20 @@ words! {
 }
 
 words! {
+    /// What kept a reviewer from changing the tree.
+    HeldBy {
+        /// A view of the tree, which took what it wrote and was thrown away.
+        Overlay = "overlay",
+        /// The kernel, which let it write nowhere else.
+        Landlock = "landlock",
+        /// The tree was put back.
+        Snapshot = "snapshot",
+        /// Nothing did.
+        Nothing = "nothing",
+    }
+}
+
+words! {
     /// Why a run over a queue ended.
     End {
         /// It had as many iterations as it may have.

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use autoloop_core::permissions::AllowList;
 use autoloop_core::plan::SlotsPlan;
-use autoloop_core::slot::Slot;
+use autoloop_core::slot::{HeldBy, Slot};
 
 use super::SlotDrive;
 use crate::drive::bounds::{quiet_git_variable, scratch_note};
@@ -127,18 +127,18 @@ impl ReviewerBounds {
 }
 
 impl Bound {
-    /// Finds out what the reviewer did, and undoes it; says besides what held it, as the journal calls
-    /// it. It has to have ended, with everything that it started.
+    /// Finds out what the reviewer did, and undoes it; says besides what held it. It has to have ended,
+    /// with everything that it started.
     pub(super) fn release(
         self,
         (slot, slot_dir): (&Slot, &Path),
         drive: &SlotDrive<'_>,
-    ) -> (Findings, &'static str) {
+    ) -> (Findings, HeldBy) {
         let mut findings = Findings::of(KIND);
         let mut held_by = match (&self.overlay, &self.scratch) {
-            (Some(_), _) => "overlay",
-            (None, Some(_)) => "landlock",
-            (None, None) => "nothing",
+            (Some(_), _) => HeldBy::Overlay,
+            (None, Some(_)) => HeldBy::Landlock,
+            (None, None) => HeldBy::Nothing,
         };
         if let Some(overlay) = &self.overlay {
             match overlay.bring_over(&AllowList::read_only()) {
@@ -150,7 +150,7 @@ impl Bound {
             && !remembered.is_shared(slot, drive)
         {
             remembered.put_back((slot, slot_dir), drive, &mut findings);
-            held_by = "snapshot";
+            held_by = HeldBy::Snapshot;
         }
         if self.scratch.is_some() {
             let _ = fs::remove_file(scratch_note(slot_dir));

@@ -90,7 +90,7 @@ impl SlotDrive<'_> {
             Ok(bound) => {
                 let finished = process::run(job, self.scene.world, self.scene.interrupts);
                 let (findings, held_by) = bound.release((slot, &dir), self);
-                (finished, findings, Some(held_by.to_owned()))
+                (finished, findings, Some(held_by))
             }
             // Without bounds there is no review.
             Err(error) => (crate::drive::review::not_started(&error), Findings::default(), None),
@@ -109,7 +109,7 @@ impl SlotDrive<'_> {
             reason: ruled.reason,
             elapsed_ms: millis(finished.elapsed),
             exit_code: Some(finished.exit_code()),
-            enforcement: held_by,
+            enforcement: held_by.map(|held_by| held_by.to_string()),
             output: Some(recorded(&finished)),
         };
         let violations = findings.all_violations();

@@ -25,27 +25,26 @@ impl SlotDrive<'_> {
     /// Reads the settings and prompts again.
     pub(super) fn reload(&mut self) -> Result<(), DriveError> {
         let (project, world) = (self.scene.project, self.scene.world);
-        let (judging, place) = (self.judging(), placing(&self.loaded.plan.slots));
-        let reviewer = self.prompts.reviewer.clone();
+        let (settled, place) = (self.judging(), placing(&self.loaded.plan.slots));
+        let prompt = self.prompts.reviewer.clone();
         self.loaded = project.load(&*world.disk)?;
         self.prompts = project.slot_prompts(&self.loaded, &*world.disk)?;
+        let asked = self.judging();
+        if asked.has_prompt != settled.has_prompt {
+            self.prompts.reviewer.clone_from(&prompt);
+        }
+        self.judge_by(&settled);
         if place != placing(&self.loaded.plan.slots) {
             self.grounds = Grounds::find(project, &self.loaded, world)?;
             self.tell_of_grounds();
         }
-        let asked = self.judging();
-        if asked.has_prompt != judging.has_prompt {
-            self.prompts.reviewer.clone_from(&reviewer);
+        let is_told = asked == settled || self.asked.as_ref() == Some(&asked);
+        if !is_told {
+            self.note(
+                "the settings of reviews changed; this run goes on with those that it began with",
+            );
         }
-        if asked != judging {
-            self.judge_by(judging);
-            if self.asked.as_ref() != Some(&asked) {
-                self.note(
-                    "the settings of reviews changed; this run goes on with those that it began with",
-                );
-            }
-        }
-        if self.rules().review == Review::On && self.prompts.reviewer != reviewer {
+        if self.rules().review == Review::On && self.prompts.reviewer != prompt {
             self.note("reviewers are told something else from now on: their prompt changed");
         }
         self.asked = Some(asked);
@@ -64,11 +63,12 @@ impl SlotDrive<'_> {
         }
     }
 
-    fn judge_by(&mut self, judging: Judging) {
-        let Judging { review, max_fix_attempts, contract_repair, reviewer, .. } = judging;
+    /// Has work be judged as it was settled, whatever the settings say by now.
+    fn judge_by(&mut self, settled: &Judging) {
+        let Judging { review, max_fix_attempts, contract_repair, .. } = *settled;
         let plan = &mut self.loaded.plan.slots;
         plan.rules = SlotRules { review, max_fix_attempts, contract_repair, ..plan.rules };
-        plan.reviewer = reviewer;
+        plan.reviewer.clone_from(&settled.reviewer);
     }
 }
 
