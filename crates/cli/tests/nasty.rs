@@ -472,7 +472,7 @@ fn a_killed_harness_takes_its_agents_with_it() {
     assert!(all.len() >= 3, "the shim, the agent and its child: {}", trial.names());
     let clock = SystemClock::default();
     kill(harness.id(), Unix::KILL);
-    all_die(&all, Duration::from_secs(1));
+    all_die(&all, Duration::from_secs(5));
     eprintln!("all gone {:?} after the harness", clock.elapsed());
     harness.wait().unwrap();
     assert_eq!(trial.marked(), []);
@@ -480,6 +480,33 @@ fn a_killed_harness_takes_its_agents_with_it() {
     let swept = sweep(&notes_dir(trial.dir.path())).unwrap();
     assert_eq!((swept.jobs, swept.killed), (1, Vec::new()));
     trial.nobody_is_left();
+}
+
+/// Like a git, it takes its lock away when it is asked to end.
+const TIDY: &str = "trap 'rm lock; exit' TERM; echo > lock; echo > ready; \
+    while :; do sleep 0.02; done";
+
+#[test]
+fn agents_of_a_killed_harness_take_their_locks_with_them() {
+    let trial = Trial::new();
+    let mut harness = start_harness(&trial, TIDY);
+    let all = trial.marked();
+    kill(harness.id(), Unix::KILL);
+    harness.wait().unwrap();
+    all_die(&all, Duration::from_secs(5));
+    assert!(!trial.path("lock").exists());
+}
+
+#[test]
+fn a_sweep_asks_before_it_kills() {
+    let trial = Trial::new();
+    let mut harness = start_harness(&trial, TIDY);
+    kill(harness.id(), Unix::KILL);
+    harness.wait().unwrap();
+    // The next harness starts while the last one's agents are about to end.
+    sweep(&notes_dir(trial.dir.path())).unwrap();
+    assert_eq!(trial.marked(), []);
+    assert!(!trial.path("lock").exists());
 }
 
 #[test]

@@ -13,8 +13,9 @@
 //! # The two pipes
 //!
 //! Standard input is the control pipe. The harness writes an order, which holds the job, and later
-//! signals; its end means that the harness is gone, and everything is killed at once. Standard output
-//! carries the reports back. Nothing of a job is ever on a command line but its own command line.
+//! signals; its end means that the harness is gone, and everything is ended within two seconds: it is
+//! asked first, because a git that is killed leaves its locks behind. Standard output carries the
+//! reports back. Nothing of a job is ever on a command line but its own command line.
 //!
 //! # From start to end
 //!
@@ -61,6 +62,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
@@ -82,6 +84,10 @@ const EXEC: &str = "--exec";
 pub(crate) const TRY: &str = "--try";
 /// The variable that marks all processes of a job.
 pub const TOKEN: &str = "AUTOLOOP_SLOT_TOKEN";
+
+/// How long the processes of a harness that is gone may take to end after they were asked to, before
+/// they are killed.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Does the work of a shim, or of its second stage, with the arguments behind [`COMMAND`].
 ///

@@ -7,14 +7,18 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::process::{Pid, getpid};
+use rustix::process::{Pid, Signal, getpid};
 
 use super::{note, proc};
-use crate::shim::TOKEN;
+use crate::shim::{LAST_WORDS, TOKEN};
+use crate::world::{Clock, SystemClock};
 
 /// So many looks in a row must find nobody: one look may miss a process that forks just then.
 const CLEAN_LOOKS: u32 = 3;
+/// A process that was killed may be seen until it is taken down.
+const MOMENT: Duration = Duration::from_millis(50);
 /// Whoever cannot be killed in so many looks stays.
 const LOOKS: u32 = 50;
 
@@ -96,22 +100,30 @@ pub fn left_over(notes: &Path) -> io::Result<Vec<LeftOver>> {
     Ok(found.collect())
 }
 
-/// Kills every process that carries the token; their ids. No token marks nobody.
+/// Ends every process that carries the token; their ids. No token marks nobody.
+///
+/// Each is asked to end before it is killed: a git that is killed leaves its locks behind, and whoever
+/// works in the repository next would wait for them in vain.
 pub(crate) fn kill_marked(token: &str) -> Vec<u32> {
-    let mut killed = BTreeSet::new();
     if token.is_empty() {
         return Vec::new();
     }
     let spared = line_of_ancestors();
+    let marked = || -> Vec<Pid> {
+        let others = proc::all().filter(|pid| !spared.contains(pid));
+        others.filter(|pid| proc::carries(*pid, TOKEN, token)).collect()
+    };
+    let asked = marked();
+    end_all(&asked, token, Signal::TERM, LAST_WORDS);
+    let mut killed: BTreeSet<u32> = asked.into_iter().map(proc::id).collect();
     let mut clean = 0;
     for _ in 0..LOOKS {
-        let marked = proc::all().filter(|pid| !spared.contains(pid));
-        let found: Vec<Pid> = marked.filter(|pid| proc::carries(*pid, TOKEN, token)).collect();
+        let found = marked();
         clean = if found.is_empty() { clean + 1 } else { 0 };
         if clean == CLEAN_LOOKS {
             break;
         }
-        kill_all(&found, token);
+        end_all(&found, token, Signal::KILL, MOMENT);
         killed.extend(found.into_iter().map(proc::id));
     }
     killed.into_iter().collect()
@@ -130,24 +142,25 @@ fn line_of_ancestors() -> Vec<Pid> {
     line
 }
 
-/// Kills processes and waits a moment for their end. Each is held by a descriptor while it is looked
-/// at once more, so that the signal cannot hit another that was given the same id.
+/// Signals processes and waits for their end, as long as patience lasts. Each is held by a descriptor
+/// while it is looked at once more, so that the signal cannot hit another that was given the same id.
 #[cfg(target_os = "linux")]
-fn kill_all(found: &[Pid], token: &str) {
+fn end_all(found: &[Pid], token: &str, signal: Signal, patience: Duration) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+    use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
-    /// A dead process may be seen until it is taken down.
-    const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-
-    for pid in found {
-        let Ok(process) = pidfd_open(*pid, PidfdFlags::empty()) else { continue };
-        if proc::carries(*pid, TOKEN, token) && pidfd_send_signal(&process, Signal::KILL).is_ok() {
-            let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&MOMENT));
-        }
+    let signalled = found.iter().filter_map(|pid| {
+        let process = pidfd_open(*pid, PidfdFlags::empty()).ok()?;
+        let is_marked = proc::carries(*pid, TOKEN, token);
+        (is_marked && pidfd_send_signal(&process, signal).is_ok()).then_some(process)
+    });
+    let clock = SystemClock::default();
+    for process in signalled.collect::<Vec<_>>() {
+        let left = Timespec::try_from(patience.saturating_sub(clock.elapsed())).ok();
+        let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], left.as_ref());
     }
 }
 
 /// Without `/proc` nobody is ever found.
 #[cfg(not(target_os = "linux"))]
-fn kill_all(_: &[Pid], _: &str) {}
+fn end_all(_: &[Pid], _: &str, _: Signal, _: Duration) {}

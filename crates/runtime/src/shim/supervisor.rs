@@ -14,7 +14,7 @@ use super::child::{self, Launch, Launched};
 use super::family::{Family, Wake};
 use super::pipes::{Drain, Feed, never_wait};
 use super::spool::Spooling;
-use super::{never_started, tell, wire};
+use super::{LAST_WORDS, never_started, tell, wire};
 use crate::process::proc;
 use crate::world::{
     Cause, Clock, Ending, Exit, Finished, Job, Left, Leftovers, NeverStarted, Report, Signal,
@@ -233,8 +233,22 @@ impl<'a> Supervisor<'a> {
                     Signal::Kill => self.kill(now),
                 }
             }
+            // Whoever sweeps up behind a harness that is gone asks too, and has been heard.
+            Phase::Ending { .. } if self.control.is_none() => {}
             Phase::Ending { .. } if signal == Signal::Kill || self.requests > 1 => self.kill(now),
             Phase::Ending { .. } | Phase::Killing { .. } | Phase::Draining { .. } => {}
+        }
+    }
+
+    /// The harness is gone, and the job ends soon.
+    fn end_alone(&mut self) {
+        let now = self.clock.elapsed();
+        if self.phase == Phase::Running {
+            self.blame(Cause::Interrupt);
+            self.end(now);
+        }
+        if let Phase::Ending { kill_at } = self.phase {
+            self.phase = Phase::Ending { kill_at: kill_at.min(now + LAST_WORDS) };
         }
     }
 
@@ -303,9 +317,8 @@ impl<'a> Supervisor<'a> {
         let Some(control) = &mut self.control else { return Ok(()) };
         match control.read(buffer) {
             Ok(0) => {
-                // The harness is gone.
                 self.control = None;
-                self.obey(Signal::Kill);
+                self.end_alone();
             }
             Ok(count) => {
                 for signal in buffer[..count].iter().filter_map(|byte| wire::signal(*byte)) {
