@@ -12,6 +12,7 @@ mod checkout;
 mod command;
 mod error;
 mod guard;
+mod lockfile;
 mod name;
 #[cfg(test)]
 mod scene;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use autoloop_testkit::sandbox::{Reaped, until};
 
@@ -86,16 +86,22 @@ fn a_merge_of_a_persons_own_is_left_alone() {
 
 /// Otherwise every item of the queue would be worked on, only to fail in the end.
 #[test]
-fn a_lock_in_the_project_is_named_and_the_run_goes_on_when_it_is_gone() {
+fn a_lock_in_the_project_is_named_as_long_as_it_may_be_somebodys() {
     let sandbox = meanwhile("touch .git/index.lock");
+    let mut git = Command::new("git");
+    git.arg("-C").arg(sandbox.path("")).args(["cat-file", "--batch"]);
+    git.stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut at_work = Reaped::start(git);
     let output = sandbox.run(&RUN);
     assert_eq!(output.code, Some(1), "{output}");
     let told = "autoloop: git waits for [DIR]/.git/index.lock; if no other git is at work there, one was killed: remove the file and go on";
     assert!(output.stderr.contains(told), "{output}");
     assert_eq!(outcomes(&sandbox), [""; 0]);
-    fs::remove_file(sandbox.path(".git/index.lock")).unwrap();
+    assert!(sandbox.path(".git/index.lock").exists());
+    at_work.kill();
     let resumed = sandbox.run(&["slots", "--resume"]);
     assert_eq!(resumed.code, Some(0), "{resumed}");
+    assert!(!sandbox.path(".git/index.lock").exists(), "a git was killed there");
     assert_eq!(sandbox.fields("slot.implement", "slot").len(), 2, "nothing is done twice");
     assert_clean(&sandbox);
 }

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::GitError;
+use super::lockfile::Lockfile;
 use crate::shim::{Capture, Drain, Spooling};
 use crate::world::{Clock, Output, World};
 
@@ -28,7 +29,7 @@ use crate::world::{Clock, Output, World};
 const DEADLINE: Duration = Duration::from_secs(300);
 /// After it, git has this long to take its locks away.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long a lock of another git is waited for.
+/// How long one lock of another git is waited for. It may go from hand to hand for longer.
 const LOCK_PATIENCE: Duration = Duration::from_secs(15);
 /// Between two looks at it.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
@@ -148,20 +149,28 @@ impl Git {
         if said.code == 0 { Ok(said) } else { Err(said.failure()) }
     }
 
-    /// Runs git, and takes whatever exit code it has for an answer. A lock of another git is waited for.
+    /// Runs git, and takes whatever exit code it has for an answer. A lock of another git is waited for,
+    /// and removed when it turns out to be nobody's.
     pub(super) fn ask<S: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = S>,
     ) -> Result<Said, GitError> {
         let args: Vec<OsString> = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
-        let begin = self.world.clock.elapsed();
+        let clock = &*self.world.clock;
+        let begin = clock.elapsed();
+        let mut seen: Option<Lockfile> = None;
         loop {
             let said = self.once(&args)?;
-            let Some(lock) = said.lock() else { return Ok(said) };
-            if self.world.clock.elapsed().saturating_sub(begin) > LOCK_PATIENCE {
-                return Err(GitError::Locked(lock));
+            let Some(path) = said.lock() else { return Ok(said) };
+            let now = clock.elapsed();
+            let lock = seen.take().filter(|lock| lock.is(&path));
+            let lock = lock.unwrap_or_else(|| Lockfile::seen(path, now));
+            let is_over = now.saturating_sub(begin) > DEADLINE;
+            if is_over || lock.waited(now) > LOCK_PATIENCE && !lock.remove_if_left()? {
+                return Err(GitError::Locked(lock.into_path()));
             }
-            self.world.clock.sleep(LOCK_PAUSE);
+            seen = Some(lock);
+            clock.sleep(LOCK_PAUSE);
         }
     }
 

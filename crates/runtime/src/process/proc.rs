@@ -1,5 +1,6 @@
 //! The processes of this machine, as `/proc` tells of them. Elsewhere there are none to be seen.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -12,9 +13,14 @@ pub(crate) struct Seen {
     pub(crate) pid: Pid,
     pub(crate) parent: i32,
     pub(crate) group: i32,
+    /// Whether it has ended and was not waited for.
+    pub(crate) is_dead: bool,
     /// In ticks since the machine was started. With the process id it names a process for good.
     pub(crate) started: u64,
 }
+
+/// The number of a process and when it was started, in ticks: no other has both.
+pub(crate) type Identity = (i32, u64);
 
 /// A process id from whatever counts them.
 pub(crate) fn pid(id: u32) -> Option<Pid> {
@@ -42,16 +48,28 @@ fn parse(pid: Pid, stat: &[u8]) -> Option<Seen> {
     let after_name = memchr::memrchr(b')', stat)? + 1;
     let text = std::str::from_utf8(&stat[after_name..]).ok()?;
     let mut fields = text.split_ascii_whitespace();
-    let parent = fields.nth(1)?.parse().ok()?;
+    let is_dead = matches!(fields.next()?, "Z" | "X");
+    let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
     let started = fields.nth(16)?.parse().ok()?;
-    Some(Seen { pid, parent, group, started })
+    Some(Seen { pid, parent, group, is_dead, started })
 }
 
 /// The children of a process, without those that died and were not waited for.
 pub(crate) fn children(of: Pid) -> Vec<Seen> {
     let of = of.as_raw_nonzero().get();
     all().filter_map(look).filter(|seen| seen.parent == of).collect()
+}
+
+/// The living processes that have a word in their names. `None` where processes cannot be seen.
+pub(crate) fn named(word: &str) -> Option<BTreeSet<Identity>> {
+    look(rustix::process::getpid())?;
+    let is_named = |pid: &Pid| {
+        let name = fs::read_to_string(of(*pid, "comm"));
+        name.is_ok_and(|name| name.contains(word))
+    };
+    let living = all().filter(is_named).filter_map(look).filter(|seen| !seen.is_dead);
+    Some(living.map(|seen| (seen.pid.as_raw_nonzero().get(), seen.started)).collect())
 }
 
 /// Whether the environment that a process was started with has this variable.
@@ -85,7 +103,8 @@ mod tests {
     fn a_stat_line_is_read_behind_any_name() {
         let line = b"42 (a) b (c)) S 7 42 9 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 12345 1 2 3\n";
         let pid = pid(42).unwrap();
-        assert_eq!(parse(pid, line), Some(Seen { pid, parent: 7, group: 42, started: 12345 }));
+        let seen = Seen { pid, parent: 7, group: 42, is_dead: false, started: 12345 };
+        assert_eq!(parse(pid, line), Some(seen));
         assert_eq!(parse(pid, b"42 (sh) S 7"), None);
         assert_eq!(parse(pid, b""), None);
     }

@@ -1,0 +1,165 @@
+//! Files by which one git keeps out the others, and those that nobody holds any more.
+//!
+//! A git that is killed leaves its lock behind, and every other waits for it in vain. Who made a lock
+//! is written nowhere. But it was a git that was at work when the lock was first seen; once all of
+//! those have ended and the same file is still there, it is nobody's.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::GitError;
+use crate::process::proc::{self, Identity};
+
+/// A lock that is waited for.
+#[derive(Debug)]
+pub(super) struct Lockfile {
+    path: PathBuf,
+    /// Which file it was when it was first seen; `None` if it was gone by then.
+    file: Option<FileId>,
+    /// The gits that were at work then; `None` where nobody can say.
+    gits: Option<BTreeSet<Identity>>,
+    since: Duration,
+}
+
+/// One file, and none that was made later in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileId {
+    device: u64,
+    number: u64,
+    written: (i64, i64),
+}
+
+impl Lockfile {
+    /// A lock that is seen for the first time.
+    pub(super) fn seen(path: PathBuf, now: Duration) -> Lockfile {
+        // The file first: whoever made it was there before, and is there now if it has not ended.
+        let file = FileId::of(&path);
+        Lockfile { path, file, gits: gits(), since: now }
+    }
+
+    /// How long it has been there.
+    pub(super) fn waited(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.since)
+    }
+
+    /// Whether a lock at a path is this one, held by the same git as before.
+    pub(super) fn is(&self, path: &Path) -> bool {
+        self.path == path && self.file == FileId::of(path)
+    }
+
+    /// Removes it if nobody holds it, and says whether it did.
+    pub(super) fn remove_if_left(&self) -> Result<bool, GitError> {
+        let is_left = self.file.is_some()
+            && was_left(self.gits.as_ref(), gits().as_ref())
+            && self.is(&self.path);
+        match is_left.then(|| fs::remove_file(&self.path)) {
+            // Somebody else may have found out too.
+            Some(Err(error)) if error.kind() != ErrorKind::NotFound => {
+                Err(GitError::io("remove", &self.path)(error))
+            }
+            _ => Ok(is_left),
+        }
+    }
+
+    pub(super) fn into_path(self) -> PathBuf {
+        self.path
+    }
+}
+
+impl FileId {
+    /// `None` for what is no file, and so no lock of git.
+    fn of(path: &Path) -> Option<FileId> {
+        let found = fs::symlink_metadata(path).ok().filter(Metadata::is_file)?;
+        let written = (found.mtime(), found.mtime_nsec());
+        Some(FileId { device: found.dev(), number: found.ino(), written })
+    }
+}
+
+/// Whether all who may have made a lock have ended.
+fn was_left(then: Option<&BTreeSet<Identity>>, now: Option<&BTreeSet<Identity>>) -> bool {
+    then.zip(now).is_some_and(|(then, now)| then.is_disjoint(now))
+}
+
+/// The gits that are at work on this machine, wherever: one can lock a repository from anywhere.
+fn gits() -> Option<BTreeSet<Identity>> {
+    proc::named("git")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_lock_was_left_when_all_who_were_there_have_ended() {
+        let set = |ids: &[(i32, u64)]| Some(ids.iter().copied().collect::<BTreeSet<_>>());
+        let cases = [
+            (set(&[]), set(&[]), true),
+            (set(&[(7, 1)]), set(&[]), true),
+            (set(&[(7, 1)]), set(&[(8, 2)]), true),
+            // The same number, and another process.
+            (set(&[(7, 1)]), set(&[(7, 2)]), true),
+            (set(&[(7, 1), (8, 1)]), set(&[(8, 1), (9, 3)]), false),
+            (None, set(&[]), false),
+            (set(&[]), None, false),
+        ];
+        for (then, now, expected) in cases {
+            assert_eq!(was_left(then.as_ref(), now.as_ref()), expected, "{then:?} {now:?}");
+        }
+    }
+
+    fn seen(path: &Path) -> Lockfile {
+        Lockfile::seen(path.to_owned(), Duration::ZERO)
+    }
+
+    /// One that was first seen when no git was at work.
+    fn nobodys(path: &Path) -> Lockfile {
+        Lockfile { gits: Some(BTreeSet::new()), ..seen(path) }
+    }
+
+    #[test]
+    fn only_the_same_file_is_the_same_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("index.lock");
+        let gone = nobodys(&path);
+        fs::write(&path, "").unwrap();
+        assert!(!gone.is(&path) && !gone.remove_if_left().unwrap());
+        let lock = nobodys(&path);
+        assert!(lock.is(&path) && !lock.is(&dir.path().join("HEAD.lock")));
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "of another").unwrap();
+        assert!(!lock.is(&path) && !lock.remove_if_left().unwrap());
+        assert!(path.exists());
+        assert!(nobodys(&path).remove_if_left().unwrap() && !path.exists());
+        fs::create_dir(&path).unwrap();
+        assert!(!nobodys(&path).remove_if_left().unwrap(), "a directory is no lock");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_lock_stays_as_long_as_a_git_lives_that_may_have_made_it() {
+        let dir = tempfile::tempdir().unwrap();
+        Command::new("git").args(["init", "-q"]).arg(dir.path()).status().unwrap();
+        let mut git = Command::new("git");
+        git.arg("-C").arg(dir.path()).args(["cat-file", "--batch"]);
+        let mut git = git.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let path = dir.path().join(".git/index.lock");
+        fs::write(&path, "").unwrap();
+        let lock = seen(&path);
+        assert!(!lock.remove_if_left().unwrap());
+        let id = i32::try_from(git.id()).unwrap();
+        let is_it = |(pid, _): &&Identity| *pid == id;
+        assert_eq!(lock.gits.as_ref().unwrap().iter().filter(is_it).count(), 1);
+        git.kill().unwrap();
+        // It is dead, and not waited for.
+        while gits().unwrap().iter().any(|git| is_it(&git)) {
+            std::thread::yield_now();
+        }
+        git.wait().unwrap();
+    }
+}
