@@ -90,6 +90,7 @@ impl SlotDrive<'_> {
             Ok(bound) => {
                 let finished = process::run(job, self.scene.world, self.scene.interrupts);
                 let (findings, held_by) = bound.release((slot, &dir), self);
+                self.has_begun(&finished, &order)?;
                 (finished, findings, Some(held_by))
             }
             // Without bounds there is no review.
@@ -136,6 +137,7 @@ impl SlotDrive<'_> {
         let marker = self.loaded.plan.slots.stop_marker.clone();
         job.look_for = marker.unwrap_or_default().into_bytes();
         let finished = process::run(job, self.scene.world, self.scene.interrupts);
+        self.has_begun(&finished, order)?;
         self.tell_notes(&finished);
         Ok((finished.cause != Cause::Interrupt).then_some(finished))
     }
