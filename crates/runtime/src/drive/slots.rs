@@ -20,6 +20,7 @@ mod reload;
 mod ruled;
 mod slot;
 mod told;
+mod watched;
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
@@ -46,6 +47,7 @@ use reload::Judging;
 
 pub use known::{latest_unfinished_slots, slot_runs, slots_dir, slots_standing};
 pub use progress::SlotProgress;
+pub use watched::WatchedSlots;
 
 /// Said where nobody can review.
 const NO_PROMPT: &str = "there is no reviewer prompt, so nothing is reviewed";
