@@ -263,3 +263,75 @@ printf '{"verdict": "%s", "followUpPrompt": "' $v; head -c 4300000 /dev/zero | t
     again.retain(|topic| topic != "slot.run.resume");
     assert_eq!(again, whole);
 }
+
+/// What a view says, without the name of the run and without times.
+fn view(sandbox: &Sandbox, args: &[&str]) -> String {
+    let told = told(sandbox, args);
+    let words = |line: &str| {
+        let is_time = |word: &&str| {
+            let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+            word.strip_suffix('s').is_some_and(is_number) || word.split(':').count() == 3
+        };
+        line.split(' ')
+            .filter(|word| word.is_empty() || !is_time(word))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    told.lines().map(words).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn views_agree_about_what_counts() {
+    let waits = "touch at; until [ -e go ]; do sleep 0.05; done";
+    let script = format!("{waits}\n{ENDS}\ntouch forged\nuntil [ -e end ]; do sleep 0.05; done");
+    let sandbox = forging(&script, 2, "");
+    let start = |args: &[&str], out: Stdio| {
+        let mut command = sandbox.command();
+        command.args(args).stdout(out).stderr(Stdio::null());
+        Reaped::start(command)
+    };
+    let there = |name: &str| until(name, || sandbox.path(name).exists().then_some(()));
+    let mut harness = start(&["slots", "--review"], Stdio::null());
+    there("at");
+    // One that watches from before, and others that come later.
+    let lines = fs::File::create(sandbox.path("lines")).unwrap();
+    let mut watching = start(&["watch"], lines.into());
+    let shown = || String::from_utf8_lossy(&sandbox.read("lines")).into_owned();
+    until("a watcher", || shown().contains("WORK").then_some(()));
+    sandbox.write("go", "");
+    there("forged");
+    assert_snapshot!(view(&sandbox, &["watch", "--once"]), @r"
+    exit 0
+    --- stdout
+    slots [RUN] running  1 taken, 0 passed, 0 failed, 1 left  iteration 1
+      slot 1  WORK   t-1 task 1
+    ");
+    harness.kill();
+    until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
+    assert_snapshot!(view(&sandbox, &["watch", "--once"]), @r"
+    exit 0
+    --- stdout
+    slots [RUN] cut off  1 taken, 0 passed, 0 failed  iteration 1
+      slot 1  WORK   t-1 task 1
+    ");
+    assert_snapshot!(view(&sandbox, &["inspect", "slots"]), @r"
+    exit 0
+    --- stdout
+    slots [RUN]: unfinished, 0 of 1 item passed
+      1.1  t-1  implement  0 reviews, 0 fixes  task 1
+    ");
+    watching.0.wait().unwrap();
+    assert!(!shown().contains("DONE"), "{}", shown());
+
+    // What its harness writes afterwards is believed.
+    sandbox.write("end", "");
+    assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(1));
+    assert_snapshot!(view(&sandbox, &["watch"]), @r"
+    exit 1
+    --- stdout
+    slots [RUN] over (no_items)  2 taken, 0 passed, 2 failed  iteration 2
+    slot 1  t-2  FAILED  drift  there are no fixes, and the review found: add a test
+    --- stderr
+    autoloop: slots '[RUN]' ended: no_items
+    ");
+}

@@ -87,14 +87,12 @@ fn a_client_that_tells_of_a_failure_is_believed_whatever_it_exits_with() {
         ends(codex, "slots.reviewer.output = 'codex'"),
         ends(silent, "slots.reviewer.output = 'claude'"),
         ends(implementer, "backend.output = 'claude'"),
-        ends(GOOD, "slots.reviewer.command = 'no-such-agent'"),
     ];
     assert_snapshot!(told.join("\n"), @r"
     t-1 failed: the reviewer failed: API Error: 429 slow down[failed]
     t-1 failed: the reviewer failed: usage limit reached[failed]
     t-1 failed: the reviewer failed: the agent ended without an answer[failed]
     t-1 failed: the implementer failed: API Error: 429 slow down[]
-    t-1 failed: the reviewer failed: cannot start 'no-such-agent': not found in PATH[failed]
     ");
 }
 

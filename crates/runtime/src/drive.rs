@@ -53,8 +53,8 @@ pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};
 pub use progress::Progress;
 pub use slots::{
-    SlotDrive, SlotProgress, SlotScene, latest_unfinished_slots, slot_runs, slots_dir,
-    slots_standing,
+    SlotDrive, SlotProgress, SlotScene, WatchedSlots, latest_unfinished_slots, slot_runs,
+    slots_dir, slots_standing,
 };
 
 use chain::Held;

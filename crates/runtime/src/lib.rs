@@ -10,6 +10,7 @@ pub mod journal;
 pub mod memory;
 pub mod permissions;
 pub mod process;
+pub mod program;
 pub mod project;
 pub mod queue;
 pub mod shim;

@@ -18,7 +18,7 @@ pub use sweep::{LeftOver, Swept, left_over, sweep};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::world::{Ending, Entropy, Finished, Job, NeverStarted, Report, World};
+use crate::world::{Ending, Entropy, Finished, Job, NeverStarted, Obstacle, Report, World};
 
 /// The directory in which notes about jobs under way are kept, for [`Job::notes`] and [`sweep`].
 pub fn notes_dir(state_dir: &Path) -> PathBuf {
@@ -47,6 +47,7 @@ pub fn run(job: Job, world: &World, interrupts: &Interrupts) -> Finished {
             return Finished::new(Ending::NeverStarted(NeverStarted {
                 errno: errno(&error),
                 message: format!("cannot start '{}': {error}", program.display()),
+                obstacle: Obstacle::Surroundings,
             }));
         }
     };

@@ -70,11 +70,11 @@ use rustix::io::Errno;
 
 use crate::shim::wire::{After, Order};
 pub(crate) use capture::Capture;
-pub(crate) use child::{shim_command, this_program};
+pub(crate) use child::{shim_command, this_program, unable};
 pub(crate) use pipes::Drain;
 pub(crate) use spool::Spooling;
 
-use crate::world::{Cause, Ending, Finished, NeverStarted, Report};
+use crate::world::{Cause, Ending, Finished, NeverStarted, Obstacle, Report};
 
 /// The word on the command line that makes this program a shim.
 pub const COMMAND: &str = "__shim";
@@ -166,5 +166,6 @@ fn tell(report: &Report, after: After) -> io::Result<()> {
 
 /// An error about one thing, with a text that names it.
 fn never_started(error: &io::Error, message: impl FnOnce(&io::Error) -> String) -> NeverStarted {
-    NeverStarted { errno: error.raw_os_error().unwrap_or_default(), message: message(error) }
+    let (errno, message) = (error.raw_os_error().unwrap_or_default(), message(error));
+    NeverStarted { errno, message, obstacle: Obstacle::Surroundings }
 }

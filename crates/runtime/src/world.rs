@@ -16,8 +16,8 @@ mod job;
 mod real;
 
 pub use job::{
-    Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted, Output, Report,
-    Running, Signal, Spool,
+    Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted, Obstacle, Output,
+    Report, Running, Signal, Spool,
 };
 pub use real::{OsEntropy, OsSpawner, RealDisk, SystemClock};
 
@@ -74,6 +74,15 @@ pub trait Spawner: Send + Sync {
     /// Starts a job and watches over it to its end: deadline, output, leftovers. An error means that
     /// nothing was started; a program that is not there may also be told by the report.
     fn spawn(&self, job: Job) -> io::Result<Running>;
+
+    /// Looks whether the program of a job is there, as far as that can be told without starting it.
+    ///
+    /// # Errors
+    ///
+    /// When it is not there, or may not be executed.
+    fn look_up(&self, _job: &Job) -> Result<(), NeverStarted> {
+        Ok(())
+    }
 }
 
 /// How a file is opened.

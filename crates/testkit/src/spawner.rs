@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use autoloop_runtime::world::{
-    Cause, Clock, Disk, Ending, Exit, Finished, Job, Left, Limits, Output, Report, Running, Signal,
-    Spawner,
+    Cause, Clock, Disk, Ending, Exit, Finished, Job, Left, Limits, NeverStarted, Obstacle, Output,
+    Report, Running, Signal, Spawner,
 };
 
 use crate::clock::SimClock;
@@ -17,6 +17,7 @@ use crate::disk::SimDisk;
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
+const ENOENT: i32 = 2;
 /// The id of the first process.
 const FIRST_ID: u32 = 1000;
 
@@ -44,6 +45,8 @@ pub enum Plot {
     Hangs(OnTerminate),
     /// It never begins: the spawn fails with an error of this kind.
     NeverStarts(io::ErrorKind),
+    /// It never begins: its program is not there.
+    HasNoProgram,
     /// The process that watches over it dies.
     IsLost,
     /// We end it, because a person asked us to stop.
@@ -83,6 +86,11 @@ impl Script {
     /// Cannot be started.
     pub fn never_starts(kind: io::ErrorKind) -> Self {
         Script::new(Plot::NeverStarts(kind))
+    }
+
+    /// Cannot be started, because its program is not there.
+    pub fn has_no_program() -> Self {
+        Script::new(Plot::HasNoProgram)
     }
 
     /// Loses the process that watches over it.
@@ -225,6 +233,11 @@ impl Play {
                 let takes = self.script.takes;
                 self.end(Ending::Exited(exit), Cause::Itself, takes)
             }
+            (Plot::HasNoProgram, _) => Finished::new(Ending::NeverStarted(NeverStarted {
+                errno: ENOENT,
+                message: "there is no such program".to_owned(),
+                obstacle: Obstacle::Program,
+            })),
             (Plot::IsLost, _) => {
                 let takes = self.script.takes;
                 let why = "the process that watched over it was killed by signal 9".to_owned();
@@ -427,6 +440,8 @@ mod tests {
     #[test]
     fn a_job_may_never_start_or_be_lost() {
         let (finished, _) = play(Script::never_starts(io::ErrorKind::NotFound), Job::default());
+        assert_eq!(finished.exit_code(), 127);
+        let (finished, _) = play(Script::has_no_program(), Job::default());
         assert_eq!(finished.exit_code(), 127);
         let (finished, _) = play(Script::is_lost(), Job::default());
         assert_eq!(finished.exit_code(), 125);

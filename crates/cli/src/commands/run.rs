@@ -249,7 +249,9 @@ pub(super) fn drive_failure(error: DriveError) -> Failure {
             .hint("set review.sandbox = \"auto\", which puts back what a review may not change, or review.enabled = false"),
         DriveError::NoTrees(_) => Failure::usage(error.to_string())
             .hint("with parallel.isolation = \"shared\" branches work in the tree of the project"),
-        DriveError::NoWorktrees(_) | DriveError::OtherSource { .. } => Failure::usage(error.to_string()),
+        DriveError::NoWorktrees(_) | DriveError::OtherSource { .. } | DriveError::NoAgent { .. } => {
+            Failure::usage(error.to_string())
+        }
         DriveError::Git(_) => {
             Failure::failed(error.to_string()).hint("then go on with what was begun by `--resume`")
         }

@@ -14,7 +14,7 @@ use autoloop_core::queue::Tasks;
 use autoloop_core::record::Glance;
 use autoloop_core::run_id::RunId;
 use autoloop_core::stamp::Stamp;
-use autoloop_runtime::drive::{Driver, driver_in};
+use autoloop_runtime::drive::{Driver, WatchedSlots, driver_in};
 use autoloop_runtime::journal::sidecar::Kept;
 use autoloop_runtime::journal::{FileJournal, Journal, Position, ReadError};
 use autoloop_runtime::tail::Tail;
@@ -70,6 +70,8 @@ pub(crate) struct Feed {
     journal: FileJournal,
     board: Board,
     position: Position,
+    /// Which records of slots count.
+    own: Option<WatchedSlots>,
     /// The tasks that slots take from, where they are in the same journal.
     tasks: Option<Kept<Tasks>>,
     printed: Printed,
@@ -96,6 +98,7 @@ impl Feed {
             journal,
             board: Board::default(),
             position,
+            own: None,
             tasks: None,
             printed,
         };
@@ -106,10 +109,26 @@ impl Feed {
                 None => feed.read_older(&boards, name)?,
             },
         }
+        if feed.board.kind == Kind::Slots {
+            // Only what counts, this time: an agent may have written other things.
+            feed.begin_anew();
+            feed.read_on(&mut |_, _| {})?;
+        }
         if feed.board.source == ItemSource::Builtin.to_string() {
             feed.tasks = Some(feed.journal.fold()?);
         }
         Ok(feed)
+    }
+
+    /// Forgets what was read.
+    fn begin_anew(&mut self) {
+        let board = Board::new(std::mem::take(&mut self.board.id));
+        let is_slots = self.own.is_some() || self.board.kind == Kind::Slots;
+        if is_slots && RunId::is_safe(&board.id) {
+            let disk = Arc::clone(&self.world.disk);
+            self.own = Some(WatchedSlots::new(&self.files.state_dir, &board.id, disk));
+        }
+        (self.board, self.position) = (board, Position::START);
     }
 
     fn usual<'b>(&self, boards: &'b Boards) -> Result<&'b Board, Failure> {
@@ -175,7 +194,7 @@ impl Feed {
     ) -> Result<bool, Failure> {
         let heard = match self.read_from(self.position, tell) {
             Err(ReadError::Changed { .. }) => {
-                self.board = Board::new(std::mem::take(&mut self.board.id));
+                self.begin_anew();
                 self.read_from(Position::START, tell)?;
                 true
             }
@@ -192,10 +211,14 @@ impl Feed {
         from: Position,
         tell: &mut dyn FnMut(&Board, &Glance<'_>),
     ) -> Result<bool, ReadError> {
-        let Feed { journal, board, position, .. } = self;
+        let Feed { journal, board, position, own, .. } = self;
         let mut heard = false;
         *position = journal.read(from, &mut |line| {
             line.records(|record| {
+                let is_own = record.run() == board.id;
+                if own.as_mut().is_some_and(|own| is_own && !own.counts(record)) {
+                    return;
+                }
                 if board.apply(record) {
                     heard = true;
                     tell(board, record);

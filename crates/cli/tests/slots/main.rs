@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod life;
+mod lost;
+mod programs;
 mod prompts;
 mod resume;
 mod reviewer;

@@ -149,10 +149,3 @@ fn what_cannot_be_meant_is_refused() {
     assert!(output.stderr.contains("did you mean slots.reviewEnabled?"), "{output}");
     assert!(output.stderr.contains("did you mean slots.reviewer.command?"), "{output}");
 }
-
-#[test]
-fn an_agent_that_is_not_there_fails_its_slot() {
-    let sandbox = project(GOOD, 1, "");
-    fails(&sandbox, "--provider no-such-agent");
-    assert_snapshot!(outcomes(&sandbox).concat(), @"t-1 failed: the implementer failed: cannot start 'no-such-agent': not found in PATH");
-}

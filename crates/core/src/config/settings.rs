@@ -1,5 +1,6 @@
 //! Every setting with its value, and where the value came from.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +43,14 @@ pub struct Provenance<'s> {
     pub name: Option<&'s str>,
     /// Where in the file.
     pub place: Option<Place>,
+}
+
+impl fmt::Display for Provenance<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name.map(|name| format!(": {}", name.escape_debug())).unwrap_or_default();
+        let place = self.place.map(|place| format!(", line {}", place.line)).unwrap_or_default();
+        write!(f, "{}{name}{place}", self.origin)
+    }
 }
 
 /// Settings, and what was wrong with what they were read from.

@@ -31,7 +31,7 @@ pub fn as_toml(settings: &Settings, detail: Detail) -> String {
         let line = line(settings, *key);
         match detail {
             Detail::Provenance if !line.starts_with('#') => {
-                let from = told(&settings.provenance(*key));
+                let from = settings.provenance(*key).to_string();
                 // Writing to a string cannot fail.
                 let _ = write!(text, "{line:<47}  # {from}");
             }
@@ -52,12 +52,6 @@ fn line(settings: &Settings, key: Key) -> String {
         }
         (value, _, _) => format!("{key} = {}", toml(key.kind(), value)),
     }
-}
-
-fn told(from: &Provenance<'_>) -> String {
-    let name = from.name.map(|name| format!(": {}", name.escape_debug())).unwrap_or_default();
-    let place = from.place.map(|place| format!(", line {}", place.line)).unwrap_or_default();
-    format!("{}{name}{place}", from.origin)
 }
 
 fn toml(kind: Kind, value: &Value) -> String {

@@ -54,6 +54,14 @@ pub enum DriveError {
     /// There cannot be working trees for slots, and somebody asked for them.
     #[error("slots cannot have working trees of their own: {0}")]
     NoWorktrees(String),
+    /// There is no program for an agent. Nobody's work has failed.
+    #[error("{why}; {setting} names it")]
+    NoAgent {
+        /// What is not there, or may not be executed.
+        why: String,
+        /// The setting that names it, and where that stands.
+        setting: String,
+    },
     /// A run over a queue is to go on with another queue.
     #[error("run '{run}' takes its items from {}, and the settings say {now}", .began.escape_debug())]
     OtherSource {

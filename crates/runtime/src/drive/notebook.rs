@@ -14,7 +14,7 @@ use autoloop_core::provenance::Mark;
 
 use crate::journal::NewRecord;
 use crate::project::{LoadError, Unreadable, read_text};
-use crate::world::{Access, Disk, DiskFile, World};
+use crate::world::{Access, Disk, DiskFile, FileStat, World};
 
 /// The longest notebook that is read; it holds millions of marks.
 const LONGEST: u64 = 256 * 1024 * 1024;
@@ -62,10 +62,15 @@ impl Noted {
     }
 }
 
+/// The file with the notes about a run, where somebody began one.
+pub(super) fn notebook_stat(run_dir: &Path, disk: &dyn Disk) -> Option<FileStat> {
+    disk.stat(&path(run_dir)).ok()
+}
+
 impl Notebook {
     /// Whether somebody began one.
     pub(super) fn is_there(run_dir: &Path, disk: &dyn Disk) -> bool {
-        disk.stat(&path(run_dir)).is_ok()
+        notebook_stat(run_dir, disk).is_some()
     }
 
     /// Begins a notebook with marks that are known already.

@@ -16,7 +16,7 @@ use super::launch::{Turn, mode_name};
 use super::{Drive, DriveError, Progress, output};
 use crate::journal::NewRecord;
 use crate::process;
-use crate::world::{Ending, Finished, NeverStarted};
+use crate::world::{Ending, Finished, NeverStarted, Obstacle};
 
 /// What such reviews are called in records and in the environment.
 const KIND: &str = "metareview";
@@ -129,5 +129,6 @@ pub(super) fn not_started(error: &io::Error) -> Finished {
     Finished::new(Ending::NeverStarted(NeverStarted {
         errno: error.raw_os_error().unwrap_or_default(),
         message,
+        obstacle: Obstacle::Surroundings,
     }))
 }

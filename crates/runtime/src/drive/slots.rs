@@ -13,12 +13,14 @@ mod ending;
 mod ground;
 mod known;
 mod phase;
+mod programs;
 mod progress;
 mod recorded;
 mod reload;
 mod ruled;
 mod slot;
 mod told;
+mod watched;
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
@@ -45,6 +47,7 @@ use reload::Judging;
 
 pub use known::{latest_unfinished_slots, slot_runs, slots_dir, slots_standing};
 pub use progress::SlotProgress;
+pub use watched::WatchedSlots;
 
 /// Said where nobody can review.
 const NO_PROMPT: &str = "there is no reviewer prompt, so nothing is reviewed";
@@ -133,6 +136,7 @@ impl<'a> SlotDrive<'a> {
         let world = scene.world;
         let loaded = scene.project.load(&*world.disk)?;
         let prompts = scene.project.slot_prompts(&loaded, &*world.disk)?;
+        programs::check(&scene, &loaded, rules(&loaded, &prompts).review)?;
         let reviewer = ReviewerBounds::choose(&loaded.plan.slots, scene.bounds)?;
         let grounds = Grounds::find(scene.project, &loaded, world)?;
         let dir = slots_dir(&loaded.files.state_dir, run);
@@ -193,11 +197,7 @@ impl<'a> SlotDrive<'a> {
 
     /// What decisions depend on, by the settings and prompts as they were last read.
     fn rules(&self) -> SlotRules {
-        let rules = self.loaded.plan.slots.rules;
-        match (rules.review, &self.prompts.reviewer) {
-            (Review::On, None) => SlotRules { review: Review::NoPrompt, ..rules },
-            _ => rules,
-        }
+        rules(&self.loaded, &self.prompts)
     }
 
     /// Claims items and begins an iteration with them; ends the run where there are none.
@@ -240,6 +240,8 @@ impl<'a> SlotDrive<'a> {
         let slot = |number| self.slot(iteration, number);
         let ended = |end: Result<(), DriveError>| match (&failed, end) {
             (None, Err(error)) => failed = Some(error),
+            // All slots have the same agents.
+            (Some(DriveError::NoAgent { .. }), Err(DriveError::NoAgent { .. })) => {}
             (Some(_), Err(error)) => self.note(&error.to_string()),
             (_, Ok(())) => {}
         };
@@ -325,5 +327,14 @@ impl<'a> SlotDrive<'a> {
 
     fn make_dir(&self, dir: &std::path::Path) -> Result<(), DriveError> {
         create_dirs(dir, self.scene.world)
+    }
+}
+
+/// What decisions depend on.
+fn rules(loaded: &Loaded, prompts: &SlotPrompts) -> SlotRules {
+    let rules = loaded.plan.slots.rules;
+    match (rules.review, &prompts.reviewer) {
+        (Review::On, None) => SlotRules { review: Review::NoPrompt, ..rules },
+        _ => rules,
     }
 }

@@ -12,6 +12,8 @@ use crate::world::Signal;
 #[derive(Clone, Debug, Default)]
 pub struct Interrupts {
     state: Arc<Mutex<State>>,
+    /// The requests to everybody, where these are to some.
+    above: Option<Arc<Interrupts>>,
 }
 
 #[derive(Debug, Default)]
@@ -23,6 +25,12 @@ struct State {
 }
 
 impl Interrupts {
+    /// Requests to some jobs alone, which hear of the requests to everybody as well.
+    #[must_use]
+    pub fn to_some(&self) -> Interrupts {
+        Interrupts { state: Arc::default(), above: Some(Arc::new(self.clone())) }
+    }
+
     /// One more request, by this signal.
     pub fn raise(&self, signal: i32) {
         let mut state = self.state();
@@ -45,6 +53,7 @@ impl Interrupts {
     /// Passes requests on to a job, the earlier ones first, until the answer is dropped.
     #[must_use]
     pub fn pass_on(&self, job: Sender<Signal>) -> PassedOn {
+        let above = self.above.as_ref().map(|above| Box::new(above.pass_on(job.clone())));
         let mut state = self.state();
         for nth in 1..=state.received.len() {
             let _ = job.send(severity(nth));
@@ -53,7 +62,7 @@ impl Interrupts {
         state.jobs_so_far += 1;
         state.jobs.push((number, job));
         drop(state);
-        PassedOn { interrupts: self.clone(), number }
+        PassedOn { interrupts: self.clone(), number, _above: above }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -70,6 +79,7 @@ fn severity(nth: usize) -> Signal {
 pub struct PassedOn {
     interrupts: Interrupts,
     number: u64,
+    _above: Option<Box<PassedOn>>,
 }
 
 impl Drop for PassedOn {
@@ -96,6 +106,20 @@ mod tests {
         drop(passed_on);
         interrupts.raise(15);
         assert_eq!(heard.iter().collect::<Vec<_>>(), [Signal::Terminate, Signal::Kill]);
+    }
+
+    #[test]
+    fn a_request_to_some_is_nothing_to_others() {
+        let interrupts = Interrupts::default();
+        let some = interrupts.to_some();
+        let ((job, heard), (other, others_heard)) = (channel(), channel());
+        let passed_on = (some.pass_on(job), interrupts.pass_on(other));
+        some.raise(15);
+        assert_eq!((heard.recv(), interrupts.first()), (Ok(Signal::Terminate), None));
+        interrupts.raise(2);
+        drop(passed_on);
+        assert_eq!(heard.iter().collect::<Vec<_>>(), [Signal::Terminate]);
+        assert_eq!(others_heard.iter().collect::<Vec<_>>(), [Signal::Terminate]);
     }
 
     #[test]

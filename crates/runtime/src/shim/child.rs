@@ -7,10 +7,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::io::Errno;
+
 use super::stage::READY;
 use super::{COMMAND, never_started};
 use crate::permissions::Confinement;
-use crate::world::{Job, NeverStarted};
+use crate::world::{Job, NeverStarted, Obstacle};
 
 /// An agent that was started, with our ends of its pipes.
 pub(super) struct Started {
@@ -41,8 +43,7 @@ pub(super) fn start(job: &Job) -> Result<Started, NeverStarted> {
     if !job.token.is_empty() {
         command.env(super::TOKEN, &job.token);
     }
-    let mut child =
-        command.spawn().map_err(|error| never_started(&error, |error| cannot_start(job, error)))?;
+    let mut child = command.spawn().map_err(|error| unable(job, &error))?;
     Ok(Started {
         id: child.id(),
         stdin: child.stdin.take().map(OwnedFd::from),
@@ -59,8 +60,19 @@ fn go_to(dir: &Path) -> Result<(), NeverStarted> {
     std::env::set_current_dir(dir).map_err(|error| {
         // Not ENOENT as it is: the program may well be there.
         let message = format!("cannot start in {}: {error}", dir.display());
-        NeverStarted { errno: rustix::io::Errno::NOTDIR.raw_os_error(), message }
+        let errno = Errno::NOTDIR.raw_os_error();
+        NeverStarted { errno, message, obstacle: Obstacle::Surroundings }
     })
+}
+
+/// A program that cannot be started, and whether that is its own fault.
+pub(crate) fn unable(job: &Job, error: &io::Error) -> NeverStarted {
+    let is_missing = matches!(
+        Errno::from_io_error(error),
+        Some(Errno::NOENT | Errno::ACCESS | Errno::NOEXEC | Errno::NOTDIR | Errno::LOOP)
+    );
+    let obstacle = if is_missing { Obstacle::Program } else { Obstacle::Surroundings };
+    NeverStarted { obstacle, ..never_started(error, |error| cannot_start(job, error)) }
 }
 
 /// What to tell people about a program that cannot be started.
@@ -159,13 +171,13 @@ impl Launch {
             return Launched::Running;
         };
         let error = io::Error::from_raw_os_error(i32::from_le_bytes(*errno));
-        Launched::Failed(never_started(&error, |error| match why {
-            [] => cannot_start(job, error),
-            why => {
+        Launched::Failed(match why {
+            [] => unable(job, &error),
+            why => never_started(&error, |_| {
                 let program = Path::new(&job.program).display();
                 format!("cannot start '{program}': {}", String::from_utf8_lossy(why))
-            }
-        }))
+            }),
+        })
     }
 }
 

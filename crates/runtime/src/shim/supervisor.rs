@@ -17,8 +17,8 @@ use super::spool::Spooling;
 use super::{LAST_WORDS, never_started, tell, wire};
 use crate::process::proc;
 use crate::world::{
-    Cause, Clock, Ending, Exit, Finished, Job, Left, Leftovers, NeverStarted, Report, Signal,
-    SystemClock,
+    Cause, Clock, Ending, Exit, Finished, Job, Left, Leftovers, NeverStarted, Obstacle, Report,
+    Signal, SystemClock,
 };
 
 /// How long processes that the agent left behind may take to end by SIGTERM.
@@ -360,6 +360,7 @@ impl<'a> Supervisor<'a> {
             (None, Some(Exit::Code(_))) => Ending::NeverStarted(NeverStarted {
                 errno: 0,
                 message: "cannot become the agent: /proc cannot be used".to_owned(),
+                obstacle: Obstacle::Surroundings,
             }),
             (_, Some(exit)) => Ending::Exited(exit),
         };

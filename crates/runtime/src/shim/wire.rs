@@ -11,8 +11,8 @@ use autoloop_core::agents::Stream;
 use crate::frame::{Body, Text, garbled, read_frame, write_frame};
 use crate::permissions::Confinement;
 use crate::world::{
-    Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted, Output, Report,
-    Signal, Spool,
+    Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted, Obstacle, Output,
+    Report, Signal, Spool,
 };
 
 /// What the harness says first.
@@ -155,8 +155,11 @@ impl Body {
                 self.number(1);
                 self.signed(*signal);
             }
-            Ending::NeverStarted(NeverStarted { errno, message }) => {
-                self.number(2);
+            Ending::NeverStarted(NeverStarted { errno, message, obstacle }) => {
+                self.number(match obstacle {
+                    Obstacle::Surroundings => 2,
+                    Obstacle::Program => 4,
+                });
                 self.signed(*errno);
                 self.bytes(message.as_bytes());
             }
@@ -226,16 +229,19 @@ impl Text<'_> {
         })
     }
 
+    fn never_started(&mut self, obstacle: Obstacle) -> io::Result<Ending> {
+        let (errno, message) = (self.signed()?, self.string()?);
+        Ok(Ending::NeverStarted(NeverStarted { errno, message, obstacle }))
+    }
+
     fn finished(&mut self) -> io::Result<Finished> {
         Ok(Finished {
             ending: match self.number()? {
                 0 => Ending::Exited(Exit::Code(self.signed()?)),
                 1 => Ending::Exited(Exit::Signal(self.signed()?)),
-                2 => Ending::NeverStarted(NeverStarted {
-                    errno: self.signed()?,
-                    message: self.string()?,
-                }),
+                2 => self.never_started(Obstacle::Surroundings)?,
                 3 => Ending::Lost(self.string()?),
+                4 => self.never_started(Obstacle::Program)?,
                 _ => return Err(garbled()),
             },
             cause: match self.number()? {
@@ -344,8 +350,13 @@ mod tests {
         prop_oneof![
             any::<i32>().prop_map(|code| Ending::Exited(Exit::Code(code))),
             any::<i32>().prop_map(|signal| Ending::Exited(Exit::Signal(signal))),
-            (any::<i32>(), any::<String>())
-                .prop_map(|(errno, message)| Ending::NeverStarted(NeverStarted { errno, message })),
+            (any::<i32>(), any::<String>(), any::<bool>()).prop_map(
+                |(errno, message, is_there)| {
+                    let obstacle =
+                        if is_there { Obstacle::Surroundings } else { Obstacle::Program };
+                    Ending::NeverStarted(NeverStarted { errno, message, obstacle })
+                }
+            ),
             any::<String>().prop_map(Ending::Lost),
         ]
     }

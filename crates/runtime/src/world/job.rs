@@ -150,6 +150,19 @@ pub struct NeverStarted {
     pub errno: i32,
     /// What happened, to which thing, for people.
     pub message: String,
+    /// What stood in the way.
+    pub obstacle: Obstacle,
+}
+
+/// What stood in the way of a program that could not be started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The program itself: it is not there, or may not or cannot be executed. Whatever it is started for,
+    /// it would not start.
+    Program,
+    /// Something around it: the directory that it starts in, its bounds, want of room or of processes.
+    #[default]
+    Surroundings,
 }
 
 /// Who brought a job to its end.
@@ -323,7 +336,8 @@ mod tests {
 
     #[test]
     fn exit_codes_are_those_of_a_shell() {
-        let never = |errno| NeverStarted { errno, message: String::new() };
+        let never =
+            |errno| NeverStarted { errno, message: String::new(), obstacle: Obstacle::default() };
         let cases = [
             (Ending::Exited(Exit::Code(3)), 3),
             (Ending::Exited(Exit::Signal(9)), 137),

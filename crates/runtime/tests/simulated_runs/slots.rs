@@ -49,6 +49,8 @@ const SEEDS: u64 = 1_050;
 struct Tally {
     runs: u64,
     cuts: u64,
+    /// How many ended once because a program was not there.
+    without_agent: u64,
     records: u64,
     comparable: u64,
     /// How many had a second run beside them.
@@ -65,6 +67,7 @@ impl Tally {
     fn count(&mut self, played: &Played) {
         self.runs += 1;
         self.cuts += played.cuts;
+        self.without_agent += played.without_agent;
         self.records += played.records;
         self.comparable += u64::from(played.redo == Redo::Same);
         self.with_second += u64::from(played.has_second);
@@ -102,6 +105,7 @@ fn a_queue_is_worked_off_whatever_befalls() {
     if all_seeds_run() {
         assert!(tally.runs >= 2_000 && tally.cuts >= SEEDS, "{tally:?}");
         assert!(tally.comparable * 10 >= tally.runs * 6, "{tally:?}");
+        assert!(tally.without_agent >= 100, "{tally:?}");
         assert!(tally.with_second >= 200 && tally.lost >= 80, "{tally:?}");
         assert_eq!((tally.endings.len(), tally.outcomes.len()), (3, 5), "{tally:?}");
     }

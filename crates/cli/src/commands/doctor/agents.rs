@@ -2,12 +2,12 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use autoloop_core::config::BackendKind;
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::script::Script;
+use autoloop_runtime::program::{Found, find, within};
 use autoloop_runtime::project::Loaded;
 
 use super::finding::{Finding, Verdict};
@@ -64,7 +64,7 @@ fn of_loop(who: &str, backend: &BackendPlan, dir: &Path, path: &OsStr) -> Findin
     if matches!(backend.kind, BackendKind::Script | BackendKind::Replay) {
         return played(who, backend, dir);
     }
-    match find(command, path, dir) {
+    match find(command.as_ref(), path, dir) {
         Found::At(file) => Finding::ok(NAME, format!("{who}: {command} is {}", file.display())),
         Found::NotExecutable(file) => Finding::problem(
             NAME,
@@ -107,7 +107,7 @@ fn played(who: &str, backend: &BackendPlan, dir: &Path) -> Finding {
 /// The agents that there are, wanted or not.
 fn others(dir: &Path, path: &OsStr, has_agent: bool) -> Finding {
     const NAME: &str = "agents";
-    let found = KNOWN.iter().filter_map(|name| match find(name, path, dir) {
+    let found = KNOWN.iter().filter_map(|name| match find(name.as_ref(), path, dir) {
         Found::At(file) => Some(format!("{name} ({})", file.display())),
         Found::NotExecutable(_) | Found::Nowhere => None,
     });
@@ -119,65 +119,5 @@ fn others(dir: &Path, path: &OsStr, has_agent: bool) -> Finding {
         (true, false) => {
             Finding::warning(NAME, none, "install one, or name yours in backend.command")
         }
-    }
-}
-
-/// Where a program is.
-#[derive(Debug, PartialEq, Eq)]
-enum Found {
-    At(PathBuf),
-    NotExecutable(PathBuf),
-    Nowhere,
-}
-
-/// Looks for a program as it is looked for when it is started: a path from the directory of the
-/// project, a name on PATH.
-fn find(command: &str, path: &OsStr, dir: &Path) -> Found {
-    if command.is_empty() {
-        return Found::Nowhere;
-    }
-    let places: Vec<PathBuf> = match command.contains('/') {
-        true => vec![within(dir, command)],
-        false => std::env::split_paths(path).map(|place| dir.join(place).join(command)).collect(),
-    };
-    let files: Vec<&PathBuf> = places.iter().filter(|file| file.is_file()).collect();
-    let is_executable =
-        |file: &Path| fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o111 != 0);
-    match files.iter().find(|file| is_executable(file)) {
-        Some(file) => Found::At((*file).clone()),
-        None => files.first().map_or(Found::Nowhere, |file| Found::NotExecutable((*file).clone())),
-    }
-}
-
-/// A file of the project, named as a person would.
-fn within(dir: &Path, name: &str) -> PathBuf {
-    if dir == Path::new(".") { PathBuf::from(name) } else { dir.join(name) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_program_is_found_as_it_would_be_started() {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, mode: u32| {
-            let file = dir.path().join(name);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(&file, "").unwrap();
-            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
-            file
-        };
-        let (plain, good) = (write("one/agent", 0o644), write("two/agent", 0o755));
-        let own = write("own.sh", 0o755);
-        let path = std::env::join_paths([dir.path().join("one"), dir.path().join("two")]).unwrap();
-        let find = |command: &str| find(command, &path, dir.path());
-        assert_eq!(find("agent"), Found::At(good));
-        assert_eq!(find("one/agent"), Found::NotExecutable(plain));
-        assert_eq!(find("./own.sh"), Found::At(dir.path().join("./own.sh")));
-        assert_eq!(find("own.sh"), Found::Nowhere, "a name is looked for on PATH alone");
-        assert_eq!(find(""), Found::Nowhere);
-        assert_eq!(find("two"), Found::Nowhere);
-        drop(own);
     }
 }

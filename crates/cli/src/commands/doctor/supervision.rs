@@ -92,7 +92,7 @@ fn of_jobs(left: &[LeftOver]) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use autoloop_runtime::world::{NeverStarted, Output};
+    use autoloop_runtime::world::{NeverStarted, Obstacle, Output};
 
     fn finished(ending: Ending, said: &str, ended: u64) -> Finding {
         let mut finished = Finished::new(ending);
@@ -104,7 +104,11 @@ mod tests {
     #[test]
     fn a_job_that_did_not_end_as_it_should_is_a_problem() {
         let exited = |code| Ending::Exited(Exit::Code(code));
-        let never = NeverStarted { errno: 11, message: "cannot start 'sh': no processes".into() };
+        let never = NeverStarted {
+            errno: 11,
+            message: "cannot start 'sh': no processes".into(),
+            obstacle: Obstacle::Surroundings,
+        };
         let findings = [
             finished(exited(0), "watched\n", 1),
             finished(exited(0), "watched\n", 0),

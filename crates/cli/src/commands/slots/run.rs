@@ -146,6 +146,9 @@ impl Flags {
     }
 }
 
+/// Said where a run cannot go on before something else is mended.
+const GOES_ON: &str = "then `autoloop slots --resume` goes on with the run";
+
 /// How a run is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
@@ -236,7 +239,10 @@ fn carry_out(
     }
     let ended = drive.run();
     audience.leave();
-    ended.map_err(failure)
+    ended.map_err(|error| match error {
+        DriveError::NoAgent { .. } => failure(error).hint(GOES_ON),
+        error => failure(error),
+    })
 }
 
 /// Where items come from.
@@ -336,9 +342,9 @@ fn failure(error: DriveError) -> Failure {
         }
         DriveError::Sandbox(_) => Failure::usage(error.to_string())
             .hint("set review.sandbox = \"auto\", which puts back what a reviewer changed"),
-        DriveError::Append(error) => {
-            Failure::from(error).hint("then `autoloop slots --resume` goes on with the run")
-        }
+        DriveError::NoAgent { .. } => Failure::usage(error.to_string())
+            .hint("install it, put its directory on PATH, or name another agent"),
+        DriveError::Append(error) => Failure::from(error).hint(GOES_ON),
         DriveError::Queue(error) => {
             Failure::from(error).hint("`autoloop slots --resume` goes on with the run")
         }

@@ -31,6 +31,13 @@ impl Sieve {
         }
     }
 
+    /// Lets these not through any more: they have been.
+    pub(in crate::drive) fn spend(&mut self, marks: &[Mark]) {
+        marks.iter().for_each(|mark| {
+            self.take(*mark);
+        });
+    }
+
     /// The mark of a record of the harness. Refusals are not the harness's alone, since `emit` writes them
     /// too, so they claim nothing; but some are.
     pub(in crate::drive) fn own(&mut self, record: &Glance<'_>) -> Option<Mark> {
@@ -38,6 +45,10 @@ impl Sieve {
             true => Mark::of_written(record),
             false => claim(record)?,
         };
+        self.take(mark)
+    }
+
+    fn take(&mut self, mark: Mark) -> Option<Mark> {
         if let Some(left) = &mut self.0 {
             let count = left.get_mut(&mark)?;
             *count -= 1;

@@ -8,9 +8,12 @@ use std::time::Duration;
 use autoloop_core::queue::{Item, Status};
 
 use crate::drive::DriveError;
+use crate::process::Interrupts;
 use crate::queue::{Claimed, Queue, QueueError};
 use crate::world::World;
 
+/// What an agent is told whose item is lost.
+const SIGTERM: i32 = 15;
 /// How long a claim is left alone at most before it is renewed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// And how long at least.
@@ -32,6 +35,8 @@ pub(super) struct Claims<'a> {
     queue: &'a dyn Queue,
     world: &'a World,
     held: Mutex<BTreeMap<u64, Held>>,
+    /// What ends the agent that a slot started last.
+    ends: Mutex<BTreeMap<u64, Interrupts>>,
 }
 
 /// An item that a slot has.
@@ -67,7 +72,7 @@ pub(super) enum Again {
 
 impl<'a> Claims<'a> {
     pub(super) fn new(queue: &'a dyn Queue, world: &'a World) -> Self {
-        Claims { queue, world, held: Mutex::default() }
+        Claims { queue, world, held: Mutex::default(), ends: Mutex::default() }
     }
 
     /// Takes an item for each slot, as far as there are any. Those that are spent are passed over.
@@ -144,6 +149,18 @@ impl<'a> Claims<'a> {
     /// undone.
     pub(super) fn confirm(&self, slot: u64) {
         self.renew(|held| held == slot);
+    }
+
+    /// What ends an agent of a slot: a request to everybody, or that the item is lost. Its work would be
+    /// for nothing.
+    pub(super) fn ends(&self, slot: u64, everybody: &Interrupts) -> Interrupts {
+        let ends = everybody.to_some();
+        let held = self.held();
+        if matches!(held.get(&slot), Some(Held::Lost(..))) {
+            ends.raise(SIGTERM);
+        }
+        self.ends_at_work().insert(slot, ends.clone());
+        ends
     }
 
     /// Why a slot does not have its item any more, if it does not.
@@ -236,6 +253,9 @@ impl<'a> Claims<'a> {
                 Ok(claim) => now.claim = claim,
                 Err(error) if error.is_refusal() => {
                     held.insert(slot, Held::Lost(claimed.item, error.to_string()));
+                    if let Some(ends) = self.ends_at_work().get(&slot) {
+                        ends.raise(SIGTERM);
+                    }
                 }
                 // The next time may be better, and there is time for one.
                 Err(_) => {}
@@ -245,6 +265,11 @@ impl<'a> Claims<'a> {
 
     fn held(&self) -> MutexGuard<'_, BTreeMap<u64, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Taken only while what is held is looked at, or not at all.
+    fn ends_at_work(&self) -> MutexGuard<'_, BTreeMap<u64, Interrupts>> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

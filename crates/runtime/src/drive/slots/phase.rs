@@ -13,7 +13,7 @@ use crate::drive::DriveError;
 use crate::drive::findings::Findings;
 use crate::drive::iteration::{millis, notes, said, usage};
 use crate::process;
-use crate::world::{Cause, Finished};
+use crate::world::{Cause, Finished, Job};
 
 impl SlotDrive<'_> {
     pub(super) fn implement(&self, slot: &Slot) -> Result<Flow, DriveError> {
@@ -21,7 +21,7 @@ impl SlotDrive<'_> {
         let backend = &self.loaded.plan.backend;
         let order = Order { phase: Phase::Implement, attempt: 0, prompt: &prompt, backend };
         let Some(finished) = self.let_work(slot, &order)? else {
-            return Ok(Flow::Break(()));
+            return Ok(self.after_interrupt());
         };
         let output = said(&finished);
         let picked = picked(&output);
@@ -61,7 +61,7 @@ impl SlotDrive<'_> {
         let backend = &self.loaded.plan.backend;
         let order = Order { phase: Phase::Fix, attempt, prompt: &prompt, backend };
         let Some(finished) = self.let_work(slot, &order)? else {
-            return Ok(Flow::Break(()));
+            return Ok(self.after_interrupt());
         };
         let record = SlotFix {
             slot: slot.start.slot,
@@ -88,8 +88,9 @@ impl SlotDrive<'_> {
         let spool = job.spool.clone();
         let (finished, findings, held_by) = match bound {
             Ok(bound) => {
-                let finished = process::run(job, self.scene.world, self.scene.interrupts);
+                let finished = self.run_job(slot, job);
                 let (findings, held_by) = bound.release((slot, &dir), self);
+                self.has_begun(&finished, &order)?;
                 (finished, findings, Some(held_by))
             }
             // Without bounds there is no review.
@@ -97,7 +98,7 @@ impl SlotDrive<'_> {
         };
         self.tell_notes(&finished);
         if finished.cause == Cause::Interrupt {
-            return Ok(Flow::Break(()));
+            return Ok(self.after_interrupt());
         }
         let ruled = Ruled::of(&finished, spool.as_ref());
         let record = SlotReview {
@@ -128,14 +129,29 @@ impl SlotDrive<'_> {
         Ok(flow)
     }
 
-    /// Lets an agent work that may change things, to its end; `None` when somebody asked to stop
-    /// meanwhile.
+    /// Runs the job of an agent to its end, which comes early when somebody asks to stop, or when the slot
+    /// loses its item.
+    fn run_job(&self, slot: &Slot, job: Job) -> Finished {
+        let ends = self.claims.ends(slot.start.slot, self.scene.interrupts);
+        process::run(job, self.scene.world, &ends)
+    }
+
+    /// Whether a slot goes on whose agent was interrupted: to its end, if it is the item that was lost.
+    fn after_interrupt(&self) -> Flow {
+        match self.scene.interrupts.first() {
+            Some(_) => Flow::Break(()),
+            None => Flow::Continue(()),
+        }
+    }
+
+    /// Lets an agent work that may change things, to its end; `None` when it was interrupted.
     fn let_work(&self, slot: &Slot, order: &Order<'_>) -> Result<Option<Finished>, DriveError> {
         self.begin_phase(slot, order.phase, order.attempt)?;
         let mut job = self.job(slot, order)?;
         let marker = self.loaded.plan.slots.stop_marker.clone();
         job.look_for = marker.unwrap_or_default().into_bytes();
-        let finished = process::run(job, self.scene.world, self.scene.interrupts);
+        let finished = self.run_job(slot, job);
+        self.has_begun(&finished, order)?;
         self.tell_notes(&finished);
         Ok((finished.cause != Cause::Interrupt).then_some(finished))
     }

@@ -7,8 +7,8 @@ use autoloop_core::config::Isolation;
 use autoloop_core::plan::{BackendPlan, SlotsPlan};
 use autoloop_core::slot::{Review, SlotRules};
 
-use super::SlotDrive;
 use super::ground::Grounds;
+use super::{SlotDrive, programs};
 use crate::drive::DriveError;
 
 /// How work is judged, by the settings.
@@ -34,6 +34,7 @@ impl SlotDrive<'_> {
             self.prompts.reviewer.clone_from(&prompt);
         }
         self.judge_by(&settled);
+        programs::check(&self.scene, &self.loaded, self.rules().review)?;
         if place != placing(&self.loaded.plan.slots) {
             self.grounds = Grounds::find(project, &self.loaded, world)?;
             self.tell_of_grounds();

@@ -41,7 +41,18 @@ impl SlotDrive<'_> {
             }
         }
         while let Some(slot) = self.slot_now(iteration, number) {
-            if self.scene.interrupts.first().is_some() || self.next(&slot, &dir)?.is_break() {
+            if self.scene.interrupts.first().is_some() {
+                return Ok(());
+            }
+            let flow = self.next(&slot, &dir);
+            // Nobody began with an item for which there is no agent, so it need not wait for this run.
+            if let Err(DriveError::NoAgent { why, .. }) = &flow
+                && slot.implement.is_none()
+                && let Err(error) = self.claims.release(number, why)
+            {
+                self.note(&format!("{} is still held: {error}", slot.start.item_id));
+            }
+            if flow?.is_break() {
                 return Ok(());
             }
         }

@@ -3,12 +3,15 @@
 mod keeper;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::shim::this_program;
-use crate::world::{Job, Running, Spawner};
+use rustix::io::Errno;
+
+use crate::program::{Found, find};
+use crate::shim::{this_program, unable};
+use crate::world::{Job, NeverStarted, Running, Spawner};
 use keeper::{Errand, Parked};
 
 /// So many shims wait for another job at most.
@@ -49,6 +52,19 @@ impl Spawner for OsSpawner {
         }
         let id = begun.recv().map_err(io::Error::other)??;
         Ok(Running { id, reports: received, signals })
+    }
+
+    fn look_up(&self, job: &Job) -> Result<(), NeverStarted> {
+        let own = job.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
+        // Without one the system has places of its own.
+        let Some(path) = own.or_else(|| std::env::var_os("PATH")) else { return Ok(()) };
+        let dir = job.dir.as_deref().unwrap_or(Path::new("."));
+        let errno = match find(&job.program, &path, dir) {
+            Found::At(_) => return Ok(()),
+            Found::NotExecutable(_) => Errno::ACCESS,
+            Found::Nowhere => Errno::NOENT,
+        };
+        Err(unable(job, &errno.into()))
     }
 }
 

@@ -10,7 +10,7 @@ use autoloop_core::record::Glance;
 use autoloop_core::stamp::Stamp;
 
 use super::ledger::Ledger;
-use super::part::Turn;
+use super::part::{Phase, Turn};
 use super::queue::{Heard, Queue, Step, What};
 use super::setup::Setup;
 use crate::terms::{Author, Known};
@@ -23,6 +23,8 @@ pub(crate) struct Judge {
     forged: BTreeMap<String, Vec<(Author, String)>>,
     /// Whether nobody but one run does something to the queue.
     is_alone: bool,
+    /// The agents whose program was not there.
+    pub(crate) unmanned: Vec<Turn>,
 }
 
 impl Judge {
@@ -33,6 +35,7 @@ impl Judge {
             runs: BTreeMap::new(),
             forged: BTreeMap::new(),
             is_alone: true,
+            unmanned: Vec::new(),
         }
     }
 
@@ -99,6 +102,13 @@ impl Judge {
         match author {
             Author::Harness => {
                 let run = by.rsplit_once("-s").map_or("", |(run, _)| run);
+                // An item that nobody could begin with is given back.
+                let is_unmanned = |turn: &Turn| {
+                    turn.phase == Phase::Implement && turn.run == run && turn.item == *item
+                };
+                if *what == What::Released && self.unmanned.iter().any(is_unmanned) {
+                    return;
+                }
                 let ledger = self.runs.get_mut(run);
                 let ledger = ledger.unwrap_or_else(|| panic!("{by} is nobody"));
                 ledger.queue_step(*what, (item, ahead), by);

@@ -117,8 +117,8 @@ impl Setup {
             1 => (Script::hangs().ignoring_terminate(), 137, true, DEADLINE + GRACE),
             2 => (Script::is_lost(), 125, false, Duration::ZERO),
             3 => {
-                let kind = std::io::ErrorKind::NotFound;
-                (Script::never_starts(kind), 127, false, Duration::ZERO)
+                let kind = std::io::ErrorKind::OutOfMemory;
+                (Script::never_starts(kind), 126, false, Duration::ZERO)
             }
             4..7 => {
                 let code = *dice.pick(&[1, 2, 3]);
@@ -127,7 +127,7 @@ impl Setup {
             7 => hangs(Script::exits(0).taking(2 * DEADLINE)),
             _ => (Script::exits(0).taking(takes), 0, false, takes),
         };
-        if matches!(code, 125 | 127) {
+        if matches!(code, 125 | 126) {
             // Nobody heard what they printed.
             (text, picked, has_word) = (String::new(), "", false);
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use autoloop_runtime::drive::slot_runs;
+use autoloop_runtime::drive::{DriveError, slot_runs};
 use autoloop_runtime::journal::FileJournal;
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::world::World;
@@ -32,11 +32,13 @@ pub(crate) struct Ordeal {
     pub(crate) trouble: Trouble,
     /// Somebody begins another run while this agent of the first one is at work.
     pub(crate) second: Option<Second>,
+    /// The program of this agent of the first harness is not there.
+    pub(crate) missing: Option<u64>,
 }
 
 impl Ordeal {
     pub(crate) fn none(setup: &Setup) -> Ordeal {
-        Ordeal { trouble: Trouble::none(setup.seed), second: None }
+        Ordeal { trouble: Trouble::none(setup.seed), second: None, missing: None }
     }
 
     pub(crate) fn any(dice: &mut Dice, setup: &Setup, needs: &Needs) -> Ordeal {
@@ -48,7 +50,8 @@ impl Ordeal {
             let early = (0..4).map(|_| failing(dice, |_| 40)).collect();
             trouble.blows.push(Blow::Failing(early));
         }
-        Ordeal { trouble, second }
+        let missing = dice.chance(1, 3).then(|| 1 + dice.below(needs.agents.max(1)));
+        Ordeal { trouble, second, missing }
     }
 }
 
@@ -59,6 +62,8 @@ pub(crate) struct Played {
     pub(crate) tale: Tale,
     pub(crate) redo: Redo,
     pub(crate) cuts: u64,
+    /// How often it ended for want of a program.
+    pub(crate) without_agent: u64,
     pub(crate) records: u64,
     pub(crate) has_second: bool,
     pub(crate) resumed: u64,
@@ -90,6 +95,7 @@ struct Play {
     stage: Stage,
     ordeal: Ordeal,
     cuts: u64,
+    without_agent: u64,
 }
 
 /// Carries a run out to its end, and the second one, if there is one.
@@ -102,7 +108,7 @@ pub(crate) fn play(setup: &Setup, ordeal: &Ordeal) -> Played {
     witness.now_writes(Author::Harness);
     let witness = Arc::new(Mutex::new(witness));
     let stage = Stage { setup: setup.clone(), sim, witness, agents: Arc::default() };
-    let mut play = Play { stage, ordeal: ordeal.clone(), cuts: 0 };
+    let mut play = Play { stage, ordeal: ordeal.clone(), cuts: 0, without_agent: 0 };
     let mut blows = ordeal.trouble.blows.clone().into_iter();
     for attempt in 0..MOST_ATTEMPTS {
         if play.attempt(attempt, blows.next().as_ref()) {
@@ -124,6 +130,7 @@ impl Play {
                 _ => None,
             },
             second: self.ordeal.second.filter(|_| side == FIRST),
+            missing: self.ordeal.missing.filter(|_| attempt == 0),
         };
         let driven = self.stage.drive((side, attempt), cues, &interrupts);
         lock(&self.stage.witness).look();
@@ -132,9 +139,11 @@ impl Play {
             Ok(slots) if slots.finish.is_some() && is_alive => return self.stage.is_over(),
             Ok(_) => self.stage.sim.disk.reopen(),
             Err(error) => {
+                let is_missing = matches!(error, DriveError::NoAgent { .. });
                 let is_excused = matches!(blow, Some(Blow::Full(_) | Blow::Failing(_)));
-                assert!(!is_alive || is_excused, "{error:?}");
-                self.cuts += 1;
+                assert!(!is_alive || is_excused || is_missing, "{error:?}");
+                self.cuts += u64::from(!is_missing);
+                self.without_agent += u64::from(is_missing);
                 // After a power cut nobody can tell what was forged.
                 let may_lose = !is_alive && !self.stage.setup.forges;
                 match may_lose && self.ordeal.trouble.dice.chance(1, 2) {
@@ -212,6 +221,7 @@ impl Play {
             },
             redo: if is_same { Redo::Same } else { Redo::Differs },
             cuts: self.cuts,
+            without_agent: self.without_agent,
             records: witness.records,
             has_second,
             resumed: judge.runs.values().map(|ledger| ledger.resumed).sum(),

@@ -46,6 +46,8 @@ pub(crate) struct Stage {
 #[derive(Clone, Default)]
 pub(crate) struct Cues {
     pub(crate) interrupted: Option<u64>,
+    /// The agent whose program is not there.
+    pub(crate) missing: Option<u64>,
     pub(crate) second: Option<Second>,
 }
 
@@ -114,6 +116,12 @@ impl Stage {
     fn perform(&self, job: &Job, number: u64, (cues, stopping): (&Cues, &Interrupts)) -> Script {
         self.agents.fetch_add(1, Ordering::Relaxed);
         let turn = lock(&self.witness).agent_starts(turn(job));
+        if cues.missing == Some(number) {
+            let mut witness = lock(&self.witness);
+            witness.has_no_program(&turn);
+            witness.now_writes(Author::Harness);
+            return Script::has_no_program();
+        }
         if let Some(second) = cues.second.filter(|second| second.at == number) {
             self.second(second);
         }
@@ -141,7 +149,7 @@ impl Stage {
         let disk = self.sim.disk.as_process(OTHER_HARNESS);
         let stage = Stage { sim: SimWorld { disk, ..self.sim.clone() }, ..self.clone() };
         lock(&self.witness).now_writes(Author::Harness);
-        let cues = Cues { interrupted: Some(second.stops_at), second: None };
+        let cues = Cues { interrupted: Some(second.stops_at), ..Cues::default() };
         let attempt = self.agents.load(Ordering::Relaxed);
         // Whatever became of it, it is taken up when the first one is over.
         let _ = stage.drive((SECOND, attempt), cues, &Interrupts::default());

@@ -101,6 +101,12 @@ impl Witness {
         self.stopped = Some(turn.clone());
     }
 
+    /// An agent has no program, and did nothing.
+    pub(crate) fn has_no_program(&mut self, turn: &Turn) {
+        self.stopped = Some(turn.clone());
+        self.judge.unmanned.push(turn.clone());
+    }
+
     /// The harness of one side is no more, and that of the other is.
     pub(crate) fn loses(&mut self, side: &'static str) {
         self.look();
@@ -116,7 +122,9 @@ impl Witness {
         self.restarts.retain(|(at, _)| *at < end);
         self.restarts.push((end, None));
         (self.lives, self.stopped) = (self.lives + 1, None);
+        let unmanned = std::mem::take(&mut self.judge.unmanned);
         self.judge = Judge::new(&self.setup);
+        self.judge.unmanned = unmanned;
         (self.heard, self.settled) = (0, 0);
         for line in self.track.again() {
             self.judge_line(&line);
