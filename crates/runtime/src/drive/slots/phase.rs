@@ -6,14 +6,14 @@ use autoloop_core::slot::{Phase, Slot, picked};
 
 use super::agent::{Order, failure};
 use super::recorded::recorded;
-use super::ruled::Ruled;
+use super::ruled::{BEGIN, Ruled};
 use super::slot::Flow;
 use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
 use crate::drive::findings::Findings;
 use crate::drive::iteration::{millis, notes, said, usage};
 use crate::process;
-use crate::world::{Cause, Finished};
+use crate::world::{Cause, Finished, Job};
 
 impl SlotDrive<'_> {
     pub(super) fn implement(&self, slot: &Slot) -> Result<Flow, DriveError> {
@@ -40,7 +40,7 @@ impl SlotDrive<'_> {
             elapsed_ms: millis(finished.elapsed),
             picked,
             reason: failure(&finished),
-            stop_marker: finished.found.then_some(true),
+            stop_marker: finished.found_at.map(|_| true),
             output: Some(recorded(&finished)),
         };
         self.put_end(slot, &finished, |heading| vec![record.record(heading)])
@@ -71,7 +71,7 @@ impl SlotDrive<'_> {
             timed_out: finished.timed_out(),
             elapsed_ms: millis(finished.elapsed),
             reason: failure(&finished),
-            stop_marker: finished.found.then_some(true),
+            stop_marker: finished.found_at.map(|_| true),
             output: Some(recorded(&finished)),
         };
         self.put_end(slot, &finished, |heading| vec![record.record(heading)])
@@ -82,7 +82,7 @@ impl SlotDrive<'_> {
         let backend = &self.loaded.plan.slots.reviewer;
         let order = Order { phase: Phase::Review, attempt, prompt: &prompt, backend };
         self.begin_phase(slot, order.phase, attempt)?;
-        let mut job = self.job(slot, &order)?;
+        let mut job = Job { look_for: BEGIN.into(), ..self.job(slot, &order)? };
         let dir = self.slot_dir(slot.iteration, slot.start.slot);
         let bound = self.reviewer.bind(&mut job, (slot, &dir), self);
         let spool = job.spool.clone();

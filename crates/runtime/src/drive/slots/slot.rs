@@ -12,7 +12,7 @@ use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
 
 /// So many characters of a reason are put on record and told to the queue. A reviewer may ask for far
-/// more, and the record of its review has all of it.
+/// more, and the record of its review has more of it.
 const LONGEST_REASON: usize = 4_000;
 
 /// Whether a slot goes on: it does not when somebody asked to stop.
