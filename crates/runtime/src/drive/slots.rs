@@ -16,6 +16,7 @@ mod phase;
 mod progress;
 mod recorded;
 mod reload;
+mod room;
 mod ruled;
 mod slot;
 mod told;

@@ -6,6 +6,7 @@ use autoloop_core::slot::{Phase, Slot, picked};
 
 use super::agent::{Order, failure};
 use super::recorded::recorded;
+use super::room::check_room;
 use super::ruled::{BEGIN, Ruled};
 use super::slot::Flow;
 use super::{SlotDrive, SlotProgress};
@@ -140,13 +141,17 @@ impl SlotDrive<'_> {
         Ok((finished.cause != Cause::Interrupt).then_some(finished))
     }
 
-    /// Puts on record how an agent ended, behind what it cost.
+    /// Puts on record how an agent ended, behind what it cost. One that failed because the disk is full
+    /// is started again when there is room.
     fn put_end(
         &self,
         slot: &Slot,
         finished: &Finished,
         records: impl FnOnce(&Heading) -> Vec<Record>,
     ) -> Result<Flow, DriveError> {
+        if finished.exit_code() != 0 && !finished.timed_out() {
+            check_room(&self.slot_dir(slot.iteration, slot.start.slot), "")?;
+        }
         self.put(slot.iteration, |heading| {
             let usage = usage(finished).map(|usage| usage.record(heading));
             usage.into_iter().chain(records(heading)).collect()

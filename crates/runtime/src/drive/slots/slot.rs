@@ -4,10 +4,12 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use autoloop_core::excerpt;
+use autoloop_core::merge::MergeOutcome;
 use autoloop_core::record::{SlotFinish, SlotPhase};
 use autoloop_core::slot::{Outcome, Phase, Slot, SlotStep, slot_step};
 
 use super::claims::Again;
+use super::room::check_room;
 use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
 
@@ -37,6 +39,7 @@ impl SlotDrive<'_> {
             if end.is_none()
                 && let Err(error) = self.grounds.prepare(&slot, &dir)
             {
+                check_room(&dir, &error.to_string())?;
                 return self.give_up(&slot, &format!("there is no tree to work in: {error}"));
             }
         }
@@ -105,6 +108,9 @@ impl SlotDrive<'_> {
     fn merge(&self, slot: &Slot, dir: &Path) -> Result<Flow, DriveError> {
         self.begin_phase(slot, Phase::Merge, 0)?;
         let merge = self.grounds.bring_back(slot, dir)?;
+        if merge.outcome == MergeOutcome::Failed {
+            check_room(dir, merge.detail.as_deref().unwrap_or_default())?;
+        }
         self.put(slot.iteration, |heading| vec![merge.record(heading)])?;
         Ok(Flow::Continue(()))
     }
@@ -126,6 +132,7 @@ impl SlotDrive<'_> {
                 finish.reason = format!("{}; its work is on branch {kept}", finish.reason);
             }
             Err(error) => {
+                check_room(&dir, &error.to_string())?;
                 self.note(&format!("the tree of slot {number} is left as it is: {error}"));
             }
         }
