@@ -28,9 +28,10 @@ pub(crate) fn ensure_read() -> io::Result<()> {
     }
 }
 
-/// The text with every control character but the newline and the tab replaced.
+/// The text with every control character but the newline and the tab replaced, and every mark that has
+/// what follows be read in another direction.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
-    let is_harmful = |c: char| c.is_control() && c != '\n' && c != '\t';
+    let is_harmful = |c: char| is_obeyed(c) && c != '\n' && c != '\t';
     if text.contains(is_harmful) {
         Cow::Owned(text.replace(is_harmful, "\u{fffd}"))
     } else {
@@ -41,12 +42,18 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
 /// The beginning of a text, in one line of at most `width` characters.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
     let mut line: String =
-        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(width + 1).collect();
+        text.chars().map(|c| if is_obeyed(c) { ' ' } else { c }).take(width + 1).collect();
     if line.chars().count() > width {
         line = line.chars().take(width.saturating_sub(1)).collect();
         line.push('…');
     }
     line
+}
+
+/// Whether a terminal does something else than to show a character.
+fn is_obeyed(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -60,12 +67,13 @@ mod tests {
             harmless(clipboard),
             "a\u{fffd}]52;c;ZXZpbA==\u{fffd}b\n\tc\u{fffd}31m\u{fffd}\u{fffd}"
         );
-        assert!(matches!(harmless("plain ä\n"), Cow::Borrowed(_)));
+        assert!(matches!(harmless("plain ä \u{5d0}\u{627}\n"), Cow::Borrowed(_)));
+        assert_eq!(harmless("\u{202e}evil\u{202c}"), "\u{fffd}evil\u{fffd}");
     }
 
     #[test]
     fn long_texts_are_cut_to_the_width() {
-        assert_eq!(one_line("a\nb\u{1b}c", 10), "a b c");
+        assert_eq!(one_line("a\nb\u{1b}c\u{2066}", 10), "a b c ");
         assert_eq!(one_line("abcdef", 6), "abcdef");
         assert_eq!(one_line("abcdefg", 6), "abcde…");
     }

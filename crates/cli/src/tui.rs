@@ -15,6 +15,7 @@ pub(crate) mod text;
 mod view;
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -148,7 +149,7 @@ impl Session {
             Pane::Help => None,
         };
         let output = path.as_deref().map(|path| self.feed.output(path));
-        let path = path.unwrap_or_default().display().to_string();
+        let path = from_here(&path.unwrap_or_default()).display().to_string();
         let shown = Shown {
             view: self.view,
             standing: self.standing,
@@ -178,4 +179,10 @@ impl Session {
         self.shown = Some(Shown { view: self.view, ..shown });
         Ok(())
     }
+}
+
+/// A path as it is written where the view was opened, which leaves more room for its end.
+fn from_here(path: &Path) -> &Path {
+    let here = std::env::current_dir().ok();
+    here.and_then(|here| path.strip_prefix(here).ok()).unwrap_or(path)
 }

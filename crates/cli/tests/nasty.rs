@@ -345,7 +345,7 @@ fn a_promise_is_found_wherever_it_is() {
     let trial = Trial::new();
     let look = |script: &str| {
         let job = Job { look_for: b"LOOP_COMPLETE".to_vec(), ..trial.sh(script) };
-        trial.run(job).found
+        trial.run(job).found_at.is_some()
     };
     assert!(look("printf LOOP_; sleep 0.1; printf COMPLETE"));
     assert!(look("head -c 3000000 /dev/zero; echo LOOP_COMPLETE; head -c 3000000 /dev/zero"));

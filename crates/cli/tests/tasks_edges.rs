@@ -177,3 +177,23 @@ fn processes_that_race_agree() {
     taken.dedup();
     assert_eq!(taken.len(), 11, "each of the others was given once: {taken:?}");
 }
+
+#[test]
+fn a_text_may_begin_as_a_list_does() {
+    let sandbox = project();
+    let listed = "- it builds\n- a test shows it";
+    let added =
+        sandbox.run(&["tasks", "add", "one", "--acceptance", listed, "--description", "---"]);
+    assert_eq!((added.code, &*added.stdout), (Some(0), "t-1\n"), "{added}");
+    let shown = sandbox.run(&["tasks", "show", "t-1"]);
+    assert!(shown.stdout.contains("- a test shows it"), "{shown}");
+    let closed = sandbox.run(&["tasks", "close", "t-1", "--reason", "- done"]);
+    assert_eq!(closed.code, Some(0), "{closed}");
+    let forgotten = sandbox.run(&["tasks", "add", "two", "--description", "--json"]);
+    assert_eq!(forgotten.code, Some(2), "{forgotten}");
+    assert_snapshot!(forgotten.stderr, @r"
+    error: invalid value '--json' for '--description <TEXT>': this looks like a flag, and a text is missing
+
+    For more information, try '--help'.
+    ");
+}

@@ -7,6 +7,7 @@
 //! [`crate::plan`] makes of the settings what a loop goes by.
 
 mod choice;
+mod contradiction;
 mod key;
 mod layer;
 mod problem;

@@ -5,11 +5,13 @@
 //! it and behind it does not count, and nothing that comes later makes good what the first `{` began. Of a key
 //! that stands there twice the last one holds; keys that nobody asked for are passed over.
 //!
-//! Any bytes can be read. It takes one pass and no recursion, and memory for the `followUpPrompt` alone.
+//! Any bytes can be read. It takes one pass and no recursion, and memory for the `followUpPrompt` alone: of one that
+//! is longer than three megabytes, for its ends.
 
 mod message;
 mod print;
 mod scan;
+mod text;
 mod violation;
 
 use std::fmt;

@@ -295,11 +295,12 @@ impl Play {
             decoder.finish()
         });
         let look_for = &self.job.look_for[..];
-        let found = match &answer {
-            Some(answer) => answer.holds(look_for),
+        let found_at = match &answer {
+            Some(answer) => answer.find(look_for),
             None => {
                 let mut places = self.script.stdout.windows(look_for.len().max(1));
-                !look_for.is_empty() && places.any(|at| at == look_for)
+                let at = places.position(|at| at == look_for);
+                at.filter(|_| !look_for.is_empty()).map(|at| at as u64)
             }
         };
         Finished {
@@ -309,7 +310,7 @@ impl Play {
             stdout: self.output(&self.script.stdout, spool.map(|spool| &*spool.stdout)),
             stderr: self.output(&self.script.stderr, spool.map(|spool| &*spool.stderr)),
             answer,
-            found,
+            found_at,
             left: self.script.left,
         }
     }
@@ -430,7 +431,7 @@ mod tests {
         let limits = Limits { kept: 2, spooled: 5, ..Limits::default() };
         let job = Job { spool: Some(spool), limits, look_for: b"DONE".to_vec(), ..Job::default() };
         let (finished, sim) = play(Script::exits(0).stdout("abcDONExyz"), job);
-        assert!(finished.found);
+        assert_eq!(finished.found_at, Some(3));
         assert_eq!(finished.stdout.text(), "ab\n[... 6 bytes left out ...]\nyz");
         assert_eq!(finished.stdout.spooled, 5);
         assert_eq!(sim.disk.contents("/out"), b"abcDO");

@@ -257,7 +257,7 @@ pub(super) fn drive_failure(error: DriveError) -> Failure {
         }
         DriveError::Queue(error) => error.into(),
         DriveError::BadRunId(_) => Failure::usage(error.to_string()),
-        DriveError::Write { .. } => Failure::failed(error.to_string()),
+        DriveError::Write { .. } | DriveError::NoRoom(_) => Failure::failed(error.to_string()),
         DriveError::Chains(_) => Failure::usage(error.to_string())
             .hint("mend the file, then `autoloop run --resume` goes on with the run and its chain"),
         DriveError::Step(error) => match error.downcast::<Failure>() {

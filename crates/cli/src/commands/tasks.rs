@@ -8,6 +8,7 @@ mod list;
 mod place;
 mod row;
 mod show;
+mod words;
 
 use autoloop_core::config::Config;
 use autoloop_core::env::Env;

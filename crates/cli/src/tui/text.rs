@@ -1,5 +1,6 @@
 //! What agents print, made fit for a table: no escape sequence, no mark that turns a line around.
 
+use autoloop_core::excerpt::clip;
 use ratatui::style::Style;
 use ratatui::text::Span;
 
@@ -26,10 +27,14 @@ pub(crate) fn tame(line: &str) -> String {
     tamed
 }
 
-/// The last line of a text that has something on it.
+/// So many characters of a line are shown where there is room for one line.
+const LONGEST_LINE: usize = 300;
+
+/// The last line of a text that has something on it, or the beginning of that.
 pub(crate) fn last_line(text: &str) -> String {
     let lines = text.lines().rev().map(tame);
-    lines.map(|line| line.trim().to_owned()).find(|line| !line.is_empty()).unwrap_or_default()
+    let line = lines.map(|line| line.trim().to_owned()).find(|line| !line.is_empty());
+    clip(&line.unwrap_or_default(), LONGEST_LINE).into_owned()
 }
 
 /// A text in lines that are no wider than this many columns.
@@ -127,6 +132,7 @@ mod tests {
     fn the_last_line_is_one_with_something_on_it() {
         assert_eq!(last_line("one\n  two \n\n \u{1b}[0m\n"), "two");
         assert_eq!(last_line(""), "");
+        assert_eq!(last_line(&"x".repeat(9_000)), format!("{}...", "x".repeat(LONGEST_LINE)));
     }
 
     #[test]

@@ -31,6 +31,8 @@ fn one_row_a_slot_from_the_first_phase_to_the_last() {
     let screen = terminal.see("I am at it");
     assert!(terminal.is_taken());
     assert!(screen.contains("slot 1") && screen.contains("slot 2"), "{screen}");
+    // The file of the output is named as it is found from here.
+    assert!(screen.contains("t-1  .autoloop/slots/"), "{screen}");
     sandbox.write("go-implement", "");
     let screen = terminal.see("REVIEW");
     assert!(screen.contains("t-1"), "{screen}");

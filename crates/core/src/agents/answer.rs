@@ -71,9 +71,10 @@ impl fmt::Display for Outcome {
 }
 
 impl Answer {
-    /// Whether the agent said this; a text that is empty is never said.
-    pub fn holds(&self, text: &[u8]) -> bool {
-        !text.is_empty() && memchr::memmem::find(self.text.as_bytes(), text).is_some()
+    /// Where the agent first said this, in bytes; a text that is empty is never said.
+    pub fn find(&self, text: &[u8]) -> Option<u64> {
+        let at = memchr::memmem::find(self.text.as_bytes(), text).filter(|_| !text.is_empty());
+        at.map(|at| at as u64)
     }
 
     /// The answer, and how it ended where that is not as it should be.
@@ -181,7 +182,10 @@ mod tests {
         failed: [the agent ended without an answer; it printed: Fork this session? [y/N]]
         ");
         let answer = Answer { text: "half".to_owned(), outcome: failed, ..Answer::default() };
-        assert!(answer.holds(b"al") && !answer.holds(b"failed") && !answer.holds(b""));
+        assert_eq!(
+            [&b"al"[..], b"failed", b""].map(|text| answer.find(text)),
+            [Some(1), None, None]
+        );
         assert_eq!(answer.told(), "half\n\n[the agent failed: 429 slow down]");
     }
 

@@ -8,6 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::LONGEST;
+use super::contradiction::contradictions;
 use super::key::Key;
 use super::problem::{Problem, Severity};
 use super::value::{Refusal, Value, found, read, read_text};
@@ -182,6 +183,9 @@ impl Layer {
         // The parser sorts keys by name; people read from top to bottom.
         reader.found.problems.sort_by_key(|problem| problem.span.start);
         reader.found.entries.sort_by_key(|entry| entry.span.start);
+        if self.syntax == Syntax::Toml {
+            reader.found.problems.extend(contradictions(self, &reader.found.entries));
+        }
         reader.found
     }
 }
@@ -203,7 +207,7 @@ pub(crate) struct Entry {
 }
 
 /// What a layer does to a setting.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// It puts this in the place of what was there.
     Replace(Value),

@@ -48,6 +48,19 @@ fn every_default_is_read_as_its_key_says() {
 }
 
 #[test]
+fn a_setting_under_two_names_has_to_say_the_same() {
+    let told = [
+        said("reviewEnabled = true\n[slots]\nreviewEnabled = false\n"),
+        said("slots.review_max_fix_attempts = 2\nslots.reviewMaxFixAttempts = 3\n"),
+        said("reviewEnabled = true\n[slots]\nreviewEnabled = true\n"),
+    ];
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    error: slots.reviewEnabled is set twice, to different values <- "false"
+    error: slots.reviewMaxFixAttempts is set twice, to different values <- "3"
+    "#);
+}
+
+#[test]
 fn what_is_shown_says_the_same_again() {
     let text = r#"
         event_loop.required_events = ["a", "b"]

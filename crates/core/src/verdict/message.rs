@@ -1,17 +1,15 @@
 //! The object in a message: where it begins, and the two keys of it that count.
 
 use super::scan::{Flaw, Kind, Progress, Scanner, Token};
+use super::text::Text;
 use super::{Ruling, Verdict, Violation};
 use crate::config::Place;
 use crate::excerpt;
-use crate::record::Unescaper;
 
 /// The keys of the contract.
 const VERDICT: &str = "verdict";
 const FOLLOW_UP: &str = "followUpPrompt";
 
-/// How many bytes of a text are held of which only the beginning can matter.
-const SHORT: usize = 512;
 /// How many characters of it are shown to a person.
 const SHOWN: usize = 40;
 /// How many keys are shown of an object that is no verdict.
@@ -48,8 +46,10 @@ enum State {
 struct Fields {
     /// The first keys, for people.
     names: Vec<String>,
-    /// The key whose value comes next, or the one that is being read.
+    /// The key that is being read.
     key: Text,
+    /// The key whose value comes next.
+    name: String,
     /// Where a text goes that is being read.
     part: Part,
     verdict: Option<Value>,
@@ -69,14 +69,6 @@ enum Part {
 enum Value {
     Text(Text),
     Other(Kind),
-}
-
-/// A string as it comes in.
-#[derive(Debug, Default)]
-struct Text {
-    unescaper: Unescaper,
-    text: String,
-    raw_bytes: usize,
 }
 
 impl Default for Message {
@@ -160,7 +152,7 @@ impl Fields {
                 }
                 Part::FollowUp => {
                     if let Some(Value::Text(text)) = &mut self.follow_up {
-                        text.push(raw);
+                        text.push_ends(raw);
                     }
                 }
             },
@@ -178,7 +170,7 @@ impl Fields {
             Kind::Text => Value::Text(Text::default()),
             other => Value::Other(other),
         };
-        self.part = match &self.key.text[..] {
+        self.part = match self.name.as_str() {
             VERDICT => {
                 self.verdict = Some(value);
                 Part::Verdict
@@ -196,7 +188,7 @@ impl Fields {
         if self.names.len() < KEYS {
             self.names.push(excerpt::clip(&key, SHOWN).into_owned());
         }
-        self.key.text = key;
+        self.name = key;
     }
 
     fn verdict(self) -> Result<Verdict, Violation> {
@@ -220,24 +212,5 @@ impl Value {
             Value::Text(text) => Ok(text.finish()),
             Value::Other(found) => Err(Violation::NotText { key, found }),
         }
-    }
-}
-
-impl Text {
-    fn push(&mut self, raw: &[u8]) {
-        self.unescaper.push(raw, &mut self.text);
-    }
-
-    /// Holds only so much of it that it can be told from what it might have been.
-    fn push_beginning(&mut self, raw: &[u8]) {
-        let room = SHORT - self.raw_bytes;
-        let beginning = &raw[..raw.len().min(room)];
-        self.raw_bytes += beginning.len();
-        self.push(beginning);
-    }
-
-    fn finish(mut self) -> String {
-        self.unescaper.finish(&mut self.text);
-        self.text
     }
 }

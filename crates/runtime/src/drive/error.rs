@@ -75,6 +75,9 @@ pub enum DriveError {
     /// Git could not do what trees of their own need.
     #[error(transparent)]
     Git(#[from] GitError),
+    /// Nothing can be done before there is room on the disk.
+    #[error("there is no room left on the disk that holds {}", .0.display())]
+    NoRoom(PathBuf),
     /// The queue did not do what was asked of it.
     #[error(transparent)]
     Queue(#[from] QueueError),

@@ -192,7 +192,7 @@ impl TurnEnd {
         let (exit_code, timed_out) = (finished.exit_code(), finished.timed_out());
         let elapsed_s = Seconds(finished.elapsed.as_secs());
         let is_long = finished.stdout.bytes > LONG_OUTPUT;
-        let promised = (finished.found && is_long).then_some(true);
+        let promised = (finished.found_at.is_some() && is_long).then_some(true);
         TurnEnd {
             backend: BackendFinish { exit_code, timed_out, output: text.clone() },
             usage: usage(finished),

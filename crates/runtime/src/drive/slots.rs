@@ -17,6 +17,7 @@ mod programs;
 mod progress;
 mod recorded;
 mod reload;
+mod room;
 mod ruled;
 mod slot;
 mod told;

@@ -62,8 +62,9 @@ impl Capture {
         self.tail.extend(rest);
     }
 
-    pub(super) fn found(&self) -> bool {
-        self.search.as_ref().is_some_and(|search| search.found)
+    /// Where the text that is looked for first stands.
+    pub(super) fn found_at(&self) -> Option<u64> {
+        self.search.as_ref().and_then(|search| search.found_at)
     }
 
     /// The answer, once nothing more comes.
@@ -87,22 +88,33 @@ struct Search {
     finder: Finder<'static>,
     /// The end of what came so far: one byte less than the text.
     overlap: Vec<u8>,
-    found: bool,
+    /// How much came so far.
+    bytes: u64,
+    found_at: Option<u64>,
 }
 
 impl Search {
     fn new(text: &[u8]) -> Self {
-        Search { finder: Finder::new(text).into_owned(), overlap: Vec::new(), found: false }
+        Search {
+            finder: Finder::new(text).into_owned(),
+            overlap: Vec::new(),
+            bytes: 0,
+            found_at: None,
+        }
     }
 
     fn take(&mut self, piece: &[u8]) {
-        if self.found {
+        if self.found_at.is_some() {
             return;
         }
         let reach = self.finder.needle().len() - 1;
         // What straddles the border, then what lies in the piece.
+        let before = self.bytes - self.overlap.len() as u64;
         self.overlap.extend(&piece[..piece.len().min(reach)]);
-        self.found = self.finder.find(&self.overlap).is_some() || self.finder.find(piece).is_some();
+        let straddling = self.finder.find(&self.overlap).map(|at| before + at as u64);
+        self.found_at =
+            straddling.or_else(|| self.finder.find(piece).map(|at| self.bytes + at as u64));
+        self.bytes += piece.len() as u64;
         if piece.len() >= reach {
             self.overlap.clear();
             self.overlap.extend(&piece[piece.len() - reach..]);
@@ -135,8 +147,8 @@ mod tests {
                 capture.take(piece);
             }
             prop_assert_eq!(
-                capture.found(),
-                whole.windows(text.len()).any(|window| window == &text[..])
+                capture.found_at(),
+                whole.windows(text.len()).position(|window| window == &text[..]).map(|at| at as u64)
             );
             let output = capture.into_output();
             let head = whole.len().min(kept);

@@ -369,9 +369,9 @@ impl<'a> Supervisor<'a> {
             ending,
             cause: self.cause,
             elapsed: self.elapsed.unwrap_or_else(|| self.clock.elapsed()),
-            found: match &answer {
-                Some(answer) => answer.holds(&self.job.look_for),
-                None => self.stdout.capture.found(),
+            found_at: match &answer {
+                Some(answer) => answer.find(&self.job.look_for),
+                None => self.stdout.capture.found_at(),
             },
             answer,
             stdout: self.stdout.capture.into_output(),

@@ -177,7 +177,7 @@ impl Body {
         self.output(&finished.stdout);
         self.output(&finished.stderr);
         self.maybe(finished.answer.as_ref(), Body::answer);
-        self.number(finished.found.into());
+        self.maybe(finished.found_at.as_ref(), |body, at| body.number(*at));
         self.number(finished.left.ended);
         self.list(&finished.left.kept, |body, pid| body.number((*pid).into()));
         self.list(&finished.left.survivors, |body, pid| body.number((*pid).into()));
@@ -254,7 +254,7 @@ impl Text<'_> {
             stdout: self.output()?,
             stderr: self.output()?,
             answer: self.maybe(Text::answer)?,
-            found: self.number()? != 0,
+            found_at: self.maybe(Text::number)?,
             left: Left {
                 ended: self.number()?,
                 kept: self.list(Text::small)?,
@@ -378,11 +378,11 @@ mod tests {
             cause in prop::sample::select(vec![Cause::Itself, Cause::Deadline, Cause::Interrupt]),
             elapsed in time(),
             (stdout, stderr, answer) in (output(), output(), option::of(answer())),
-            found in any::<bool>(),
+            found_at in option::of(any::<u64>()),
             (ended, kept, survivors) in (any::<u64>(), vec(any::<u32>(), 0..3), vec(any::<u32>(), 0..3)),
         ) -> Finished {
             Finished {
-                ending, cause, elapsed, stdout, stderr, answer, found,
+                ending, cause, elapsed, stdout, stderr, answer, found_at,
                 left: Left { ended, kept, survivors },
             }
         }

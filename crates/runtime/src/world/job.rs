@@ -192,8 +192,8 @@ pub struct Finished {
     pub stderr: Output,
     /// What it answered, where standard output is a stream.
     pub answer: Option<Answer>,
-    /// Whether [`Job::look_for`] was in its answer.
-    pub found: bool,
+    /// Where [`Job::look_for`] first stands in its answer, in bytes.
+    pub found_at: Option<u64>,
     /// What it left behind.
     pub left: Left,
 }
@@ -208,7 +208,7 @@ impl Finished {
             stdout: Output::default(),
             stderr: Output::default(),
             answer: None,
-            found: false,
+            found_at: None,
             left: Left::default(),
         }
     }

@@ -1,6 +1,7 @@
 //! `autoloop slots` itself: a run over a queue, begun or taken up again.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::{Config, Isolation, ItemSource};
@@ -345,9 +346,20 @@ fn failure(error: DriveError) -> Failure {
         DriveError::NoAgent { .. } => Failure::usage(error.to_string())
             .hint("install it, put its directory on PATH, or name another agent"),
         DriveError::Append(error) => Failure::from(error).hint(GOES_ON),
+        DriveError::Write { ref source, .. } if source.kind() == ErrorKind::StorageFull => {
+            no_room(&error)
+        }
+        DriveError::NoRoom(_) => no_room(&error),
+        DriveError::Git(_) | DriveError::Write { .. } => Failure::failed(error.to_string())
+            .hint("see to it, then `autoloop slots --resume` goes on with the run"),
         DriveError::Queue(error) => {
             Failure::from(error).hint("`autoloop slots --resume` goes on with the run")
         }
         error => drive_failure(error),
     }
+}
+
+fn no_room(error: &DriveError) -> Failure {
+    Failure::failed(error.to_string())
+        .hint("make room, then `autoloop slots --resume` goes on where it was")
 }

@@ -9,6 +9,7 @@ use autoloop_runtime::queue::Builtin;
 use autoloop_runtime::world::World;
 
 use super::tell;
+use super::words::words;
 use crate::commands::json::Json;
 use crate::failure::Failure;
 
@@ -24,13 +25,13 @@ pub(super) struct Args {
     #[arg(required = true)]
     title: Vec<String>,
     /// What is to be done, at length: up to 256 KiB.
-    #[arg(long, value_name = "TEXT", conflicts_with = "description_file")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "description_file", allow_hyphen_values = true, value_parser = words)]
     description: Option<String>,
     /// Take the description from a file.
     #[arg(long, value_name = "FILE")]
     description_file: Option<PathBuf>,
     /// How to tell that it is done: up to 256 KiB.
-    #[arg(long, value_name = "TEXT", conflicts_with = "acceptance_file")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "acceptance_file", allow_hyphen_values = true, value_parser = words)]
     acceptance: Option<String>,
     /// Take the acceptance criteria from a file.
     #[arg(long, value_name = "FILE")]

@@ -6,6 +6,7 @@ use autoloop_core::duration;
 use autoloop_core::queue::{LONGEST_CLAIM, Whose};
 use autoloop_runtime::queue::{Builtin, Claimed, Queue as _};
 
+use super::words::words;
 use super::{tell, who};
 use crate::commands::json::Json;
 use crate::failure::Failure;
@@ -44,7 +45,7 @@ pub(super) struct ReleaseArgs {
     #[arg(long)]
     force: bool,
     /// Why, for whoever takes it next.
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true, value_parser = words)]
     reason: String,
     /// Print an object.
     #[arg(long)]

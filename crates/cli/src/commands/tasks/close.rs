@@ -2,6 +2,7 @@
 
 use autoloop_runtime::queue::Builtin;
 
+use super::words::words;
 use super::{tell, who};
 use crate::commands::json::Json;
 use crate::failure::Failure;
@@ -18,7 +19,7 @@ pub(super) struct CloseArgs {
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
     /// How it was done.
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true, value_parser = words)]
     reason: String,
     /// Print an object.
     #[arg(long)]
@@ -34,7 +35,7 @@ pub(super) struct ReopenArgs {
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
     /// What is missing.
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true, value_parser = words)]
     reason: String,
     /// Print an object.
     #[arg(long)]

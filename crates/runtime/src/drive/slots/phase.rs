@@ -6,7 +6,8 @@ use autoloop_core::slot::{Phase, Slot, picked};
 
 use super::agent::{Order, failure};
 use super::recorded::recorded;
-use super::ruled::Ruled;
+use super::room::check_room;
+use super::ruled::{BEGIN, Ruled};
 use super::slot::Flow;
 use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
@@ -40,7 +41,7 @@ impl SlotDrive<'_> {
             elapsed_ms: millis(finished.elapsed),
             picked,
             reason: failure(&finished),
-            stop_marker: finished.found.then_some(true),
+            stop_marker: finished.found_at.map(|_| true),
             output: Some(recorded(&finished)),
         };
         self.put_end(slot, &finished, |heading| vec![record.record(heading)])
@@ -71,7 +72,7 @@ impl SlotDrive<'_> {
             timed_out: finished.timed_out(),
             elapsed_ms: millis(finished.elapsed),
             reason: failure(&finished),
-            stop_marker: finished.found.then_some(true),
+            stop_marker: finished.found_at.map(|_| true),
             output: Some(recorded(&finished)),
         };
         self.put_end(slot, &finished, |heading| vec![record.record(heading)])
@@ -82,7 +83,7 @@ impl SlotDrive<'_> {
         let backend = &self.loaded.plan.slots.reviewer;
         let order = Order { phase: Phase::Review, attempt, prompt: &prompt, backend };
         self.begin_phase(slot, order.phase, attempt)?;
-        let mut job = self.job(slot, &order)?;
+        let mut job = Job { look_for: BEGIN.into(), ..self.job(slot, &order)? };
         let dir = self.slot_dir(slot.iteration, slot.start.slot);
         let bound = self.reviewer.bind(&mut job, (slot, &dir), self);
         let spool = job.spool.clone();
@@ -156,13 +157,17 @@ impl SlotDrive<'_> {
         Ok((finished.cause != Cause::Interrupt).then_some(finished))
     }
 
-    /// Puts on record how an agent ended, behind what it cost.
+    /// Puts on record how an agent ended, behind what it cost. One that failed because the disk is full
+    /// is started again when there is room.
     fn put_end(
         &self,
         slot: &Slot,
         finished: &Finished,
         records: impl FnOnce(&Heading) -> Vec<Record>,
     ) -> Result<Flow, DriveError> {
+        if finished.exit_code() != 0 && !finished.timed_out() {
+            check_room(&self.slot_dir(slot.iteration, slot.start.slot), "")?;
+        }
         self.put(slot.iteration, |heading| {
             let usage = usage(finished).map(|usage| usage.record(heading));
             usage.into_iter().chain(records(heading)).collect()

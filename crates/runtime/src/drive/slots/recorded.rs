@@ -6,10 +6,12 @@ use autoloop_core::prompt::slot::CAP;
 use crate::drive::iteration::said;
 use crate::world::{Ending, Finished};
 
+/// So many characters has the line that says how much is missing, at most.
+pub(super) const LINE: usize = 60;
+
 /// The output, shortened. Reviewers are shown it as it is, so the line that says how much is missing has
 /// to have room among the characters that they are shown.
 pub(super) fn recorded(finished: &Finished) -> String {
-    const LINE: usize = 60;
     let output = match (&finished.ending, &finished.answer) {
         (Ending::Exited(_), None) => finished.stdout.parts(),
         _ => Shortened { head: said(finished), ..Shortened::default() },

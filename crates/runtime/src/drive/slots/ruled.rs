@@ -1,12 +1,19 @@
 //! What a reviewer said, as far as it counts.
 
+use std::fs::File;
 use std::io::Read as _;
 
+use autoloop_core::excerpt::Shortened;
+use autoloop_core::prompt::slot::CAP;
 use autoloop_core::slot::{Turn, Verdict};
-use autoloop_core::verdict::{self, Ruling};
+use autoloop_core::verdict::{self, Ruling, Violation};
 
 use super::agent::failure;
-use crate::world::{Finished, Spool};
+use super::recorded::LINE;
+use crate::world::{Finished, Output, Spool};
+
+/// What a reviewer of plain text is searched for, so that its verdict is found however much it prints.
+pub(super) const BEGIN: &[u8] = b"{";
 
 /// What came of a review.
 pub(super) struct Ruled {
@@ -35,45 +42,65 @@ impl Ruled {
                     Ruling::Pass => Verdict::Pass,
                     Ruling::Drift => Verdict::Drift,
                 },
-                follow_up: found.follow_up,
+                // Nobody is shown more of it.
+                follow_up: Shortened::new(&found.follow_up, CAP - LINE).to_string(),
                 reason: String::new(),
             },
-            Err(violation) => Ruled {
-                verdict: Verdict::Violation,
-                follow_up: String::new(),
-                reason: violation.to_string(),
-            },
+            Err(reason) => Ruled { verdict: Verdict::Violation, follow_up: String::new(), reason },
         }
     }
 }
 
-/// Reads the verdict out of all that the reviewer printed, also where that is not held in memory.
-fn read(
-    finished: &Finished,
-    spool: Option<&Spool>,
-) -> Result<verdict::Verdict, verdict::Violation> {
+/// Reads the verdict out of what the reviewer printed, also where that is not held in memory.
+fn read(finished: &Finished, spool: Option<&Spool>) -> Result<verdict::Verdict, String> {
     if let Some(answer) = &finished.answer {
-        return verdict::read_answer(answer);
+        return verdict::read_answer(answer).map_err(|violation| violation.to_string());
     }
     let output = &finished.stdout;
     let mut reader = verdict::Reader::new(autoloop_core::agents::Stream::Plain);
-    let file = spool.filter(|_| output.left_out() > 0 && output.spooled == output.bytes);
-    match file.and_then(|spool| std::fs::File::open(&spool.stdout).ok()) {
-        Some(mut file) => {
-            let mut piece = vec![0; 64 * 1024];
-            while let Ok(count @ 1..) = file.read(&mut piece) {
-                reader.push(&piece[..count]);
-            }
-        }
-        None => {
-            reader.push(&output.head);
-            // What stands behind a gap could mean anything.
-            if output.left_out() == 0 {
-                reader.push(&output.tail);
-            }
-        }
+    let end = output.bytes - output.tail.len() as u64;
+    let (known, begin) = match finished.found_at.filter(|at| *at >= end && output.left_out() > 0) {
+        // What comes before the first `{` does not matter.
+        Some(at) => (at, Some(at)),
+        None => (push_beginning(&mut reader, output, spool), None),
+    };
+    let is_whole = known >= end;
+    if is_whole {
+        let behind = usize::try_from(known - end).unwrap_or(usize::MAX);
+        reader.push(output.tail.get(behind..).unwrap_or_default());
     }
-    reader.finish()
+    let is_lost = |violation: &Violation| match violation {
+        // What stands in a gap could mean anything.
+        Violation::CutOff(_) => !is_whole,
+        Violation::NoObject | Violation::Empty => finished.found_at.is_some(),
+        _ => false,
+    };
+    reader.finish().map_err(|violation| match begin {
+        _ if is_lost(&violation) => format!(
+            "the reviewer printed {} bytes, and its verdict is not among those that are kept; `slots.reviewer.output_cap` says how many are",
+            output.bytes
+        ),
+        Some(at) => format!("{at} bytes into what the reviewer printed, {violation}"),
+        None => violation.to_string(),
+    })
+}
+
+/// Takes the beginning of an output, as far as it is kept without a gap; says how much that is.
+fn push_beginning(reader: &mut verdict::Reader, output: &Output, spool: Option<&Spool>) -> u64 {
+    let stored =
+        spool.filter(|_| output.left_out() > 0 && output.spooled > output.head.len() as u64);
+    let Some(file) = stored.and_then(|spool| File::open(&spool.stdout).ok()) else {
+        reader.push(&output.head);
+        return output.head.len() as u64;
+    };
+    // Whoever still writes to the file adds nothing to what was printed.
+    let mut file = file.take(output.spooled);
+    let (mut piece, mut known) = (vec![0; 64 * 1024], 0);
+    while let Ok(count @ 1..) = file.read(&mut piece) {
+        reader.push(&piece[..count]);
+        known += count as u64;
+    }
+    known
 }
 
 #[cfg(test)]
@@ -81,20 +108,48 @@ mod tests {
     use super::*;
     use crate::world::{Ending, Exit, Output};
 
+    /// What comes of an output of which only the ends are kept, so many bytes apart.
+    fn ruled(head: &str, tail: &str, missing: usize) -> Ruled {
+        let bytes = (head.len() + tail.len() + missing) as u64;
+        let in_tail = |at: usize| at + head.len() + missing;
+        let first = head.find('{').or_else(|| tail.find('{').map(in_tail));
+        let mut finished = Finished::new(Ending::Exited(Exit::Code(0)));
+        finished.found_at = first.map(|at| at as u64);
+        finished.stdout = Output { head: head.into(), tail: tail.into(), bytes, spooled: 0 };
+        Ruled::of(&finished, None)
+    }
+
     #[test]
-    fn nothing_behind_a_gap_makes_a_verdict() {
-        let verdict = |head: &str, tail: &str, missing: usize| {
-            let bytes = (head.len() + tail.len() + missing) as u64;
-            let (head, tail) = (head.into(), tail.into());
-            let mut finished = Finished::new(Ending::Exited(Exit::Code(0)));
-            finished.stdout = Output { head, tail, bytes, spooled: 0 };
-            Ruled::of(&finished, None).verdict
-        };
+    fn a_verdict_behind_a_gap_counts_and_one_in_a_gap_does_not() {
         let (begin, end) = (r#"{"verdict": "pass", "a": "#, r#"1, "followUpPrompt": "x"}"#);
-        assert_eq!(verdict(begin, end, 0), Verdict::Pass);
-        assert_eq!(verdict(begin, end, 9), Verdict::Violation);
         let whole = [begin, end].concat();
-        assert_eq!(verdict(&whole, "and so on", 9), Verdict::Pass);
-        assert_eq!(verdict("I think ", &whole, 9), Verdict::Violation);
+        assert_eq!(ruled(begin, end, 0).verdict, Verdict::Pass);
+        assert_eq!(ruled(&whole, "and so on", 9).verdict, Verdict::Pass);
+        assert_eq!(ruled("I think ", &whole, 9).verdict, Verdict::Pass);
+        assert_eq!(ruled("I think ", &format!("it is {whole} well"), 9).verdict, Verdict::Pass);
+        let broken = [
+            ruled(begin, end, 9),
+            ruled("I think ", "it is well", 9),
+            ruled("I think ", "it is { well", 9),
+            ruled("I think ", r#"it is {"verdict": "#, 9),
+        ];
+        insta::assert_snapshot!(broken.map(|ruled| ruled.reason).join("\n"), @r"
+        the reviewer printed 59 bytes, and its verdict is not among those that are kept; `slots.reviewer.output_cap` says how many are
+        there is no '{' in the reviewer's final message, so there is no JSON object with a verdict
+        23 bytes into what the reviewer printed, the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 3, 'w' stands where a key in double quotes or '}' should
+        23 bytes into what the reviewer printed, the JSON object that begins at line 1, column 1 is cut off: the message ends before its last '}'
+        ");
+    }
+
+    #[test]
+    fn a_first_brace_in_a_gap_makes_no_verdict_of_what_comes_behind_it() {
+        let mut finished = Finished::new(Ending::Exited(Exit::Code(0)));
+        let tail = br#"{"verdict": "pass", "followUpPrompt": "x"}"#;
+        finished.found_at = Some(7);
+        finished.stdout =
+            Output { head: b"I think".into(), tail: tail.into(), bytes: 100, spooled: 0 };
+        let ruled = Ruled::of(&finished, None);
+        assert_eq!(ruled.verdict, Verdict::Violation);
+        assert!(ruled.reason.contains("is not among those that are kept"), "{}", ruled.reason);
     }
 }

@@ -4,15 +4,17 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use autoloop_core::excerpt;
+use autoloop_core::merge::MergeOutcome;
 use autoloop_core::record::{SlotFinish, SlotPhase};
 use autoloop_core::slot::{Outcome, Phase, Slot, SlotStep, slot_step};
 
 use super::claims::Again;
+use super::room::check_room;
 use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
 
 /// So many characters of a reason are put on record and told to the queue. A reviewer may ask for far
-/// more, and the record of its review has all of it.
+/// more, and the record of its review has more of it.
 const LONGEST_REASON: usize = 4_000;
 
 /// Whether a slot goes on: it does not when somebody asked to stop.
@@ -37,6 +39,7 @@ impl SlotDrive<'_> {
             if end.is_none()
                 && let Err(error) = self.grounds.prepare(&slot, &dir)
             {
+                check_room(&dir, &error.to_string())?;
                 return self.give_up(&slot, &format!("there is no tree to work in: {error}"));
             }
         }
@@ -116,6 +119,9 @@ impl SlotDrive<'_> {
     fn merge(&self, slot: &Slot, dir: &Path) -> Result<Flow, DriveError> {
         self.begin_phase(slot, Phase::Merge, 0)?;
         let merge = self.grounds.bring_back(slot, dir)?;
+        if merge.outcome == MergeOutcome::Failed {
+            check_room(dir, merge.detail.as_deref().unwrap_or_default())?;
+        }
         self.put(slot.iteration, |heading| vec![merge.record(heading)])?;
         Ok(Flow::Continue(()))
     }
@@ -137,6 +143,7 @@ impl SlotDrive<'_> {
                 finish.reason = format!("{}; its work is on branch {kept}", finish.reason);
             }
             Err(error) => {
+                check_room(&dir, &error.to_string())?;
                 self.note(&format!("the tree of slot {number} is left as it is: {error}"));
             }
         }

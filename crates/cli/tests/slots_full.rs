@@ -1,0 +1,87 @@
+//! A run over a queue on a disk that fills up: nothing fails for good, and it goes on once there is room.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::fs;
+
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::{assert_success, part, skip};
+use autoloop_testkit::slots::{self, Agents, GOOD, git, outcomes, told};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_autoloop");
+
+#[test]
+fn part_of_a_child() {
+    match part().as_deref() {
+        None => {}
+        Some("fill the disk") => fill_the_disk(),
+        Some(other) => panic!("there is no part {other}"),
+    }
+}
+
+/// A disk of twenty megabytes for everything that is temporary, gone with the process.
+const ON_A_SMALL_DISK: &str =
+    "mkdir small && mount -t tmpfs -o size=20m tmpfs small && cd small && TMPDIR=$PWD exec \"$@\"";
+
+#[test]
+fn a_disk_that_fills_up_stops_a_run_and_fails_no_item() {
+    let sandbox = Sandbox::new(BINARY);
+    let ours = sandbox.play("fill the disk");
+    let in_namespace = |options: &[&str]| {
+        let mut unshare = sandbox.at_home("unshare");
+        unshare.args(options).args(["sh", "-c", ON_A_SMALL_DISK, "sh"]);
+        unshare
+    };
+    // The superuser needs no namespace of users; most systems give one to everybody else.
+    let options = [&["--mount"][..], &["--mount", "--map-root-user"]];
+    let works = |options: &&&[&str]| {
+        let probe = in_namespace(options).arg("true").output();
+        let _ = fs::remove_dir(sandbox.path("small"));
+        probe.is_ok_and(|output| output.status.success())
+    };
+    let Some(options) = options.iter().find(works) else {
+        return skip(
+            "a_disk_that_fills_up_stops_a_run_and_fails_no_item",
+            "no disk may be mounted here",
+        );
+    };
+    let mut command = in_namespace(options);
+    command.arg(ours.get_program()).args(ours.get_args());
+    command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    assert_success(&command.output().unwrap());
+}
+
+/// Makes something of a size that matters, which is in every later tree too. The third one also fills the
+/// disk, and leaves room for the journal alone.
+const FILLS: &str = "head -c 300000 /dev/urandom > \"made-$AUTOLOOP_ITEM_ID\" || exit 1
+    [ $AUTOLOOP_ITEM_ID = t-3 ] && [ ! -e \"$HOME/filler\" ] && { cat /dev/zero > \"$HOME/filler\"; truncate -s -49152 \"$HOME/filler\"; }
+    true";
+
+fn fill_the_disk() {
+    let sandbox = slots::repository(BINARY, Agents { implement: FILLS, ..GOOD }, (6, ""));
+    fs::create_dir_all(sandbox.path("home")).unwrap();
+    let begun = sandbox.run(&["slots", "--review", "--parallel-agents", "2"]);
+    assert_eq!(begun.code, Some(1), "{begun}");
+    assert!(begun.stderr.contains("hint: make room"), "{begun}");
+    assert!(!outcomes(&sandbox).concat().contains("failed"), "{begun}");
+    // Whoever meets the full disk first tells of it.
+    let again = told(&sandbox, &["slots", "--resume"]);
+    assert!(again.starts_with("exit 1\n") && again.contains("hint: make room"), "{again}");
+    assert!(again.contains("`autoloop slots --resume` goes on"), "{again}");
+    assert!(!outcomes(&sandbox).concat().contains("failed"));
+
+    fs::write(sandbox.path("home/filler"), "").unwrap();
+    let resumed = sandbox.run(&["slots", "--resume"]);
+    assert_eq!(resumed.code, Some(0), "{resumed}");
+    assert_eq!(outcomes(&sandbox).len(), 6, "{resumed}");
+    let mut reviewed = sandbox.fields("slot.review", "item_id");
+    reviewed.sort();
+    assert_eq!(reviewed, ["t-1", "t-2", "t-3", "t-4", "t-5", "t-6"], "each once");
+    for item in 1..=6 {
+        let size = git(&sandbox, &["cat-file", "-s", &format!("HEAD:made-t-{item}")]);
+        assert_eq!(size, "300000", "t-{item}");
+    }
+    assert_eq!(git(&sandbox, &["status", "--porcelain"]), "");
+    assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 1);
+    assert_eq!(git(&sandbox, &["branch", "--list", "autoloop/*"]), "");
+}

@@ -1,0 +1,54 @@
+//! Whether something failed only because the disk is full.
+//!
+//! Then it says nothing about the work, and whatever is tried next fails as well: the whole queue would be
+//! given back as failed within seconds. So the run stops, and goes on where it was once there is room.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+
+use crate::drive::DriveError;
+
+/// Where not even this can be written, nothing can be done.
+const LITTLE: usize = 64 * 1024;
+/// What programs say of a full disk.
+const SAID: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
+
+/// Makes sure that something did not fail for lack of room on the disk of a directory, whatever else was
+/// said about it.
+pub(super) fn check_room(dir: &Path, said: &str) -> Result<(), DriveError> {
+    let is_said = SAID.iter().any(|words| said.contains(words));
+    match is_said || is_full(dir) {
+        true => Err(DriveError::NoRoom(dir.to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// Tries it: a quota, and what is kept for others, is no part of what a disk says to have.
+fn is_full(dir: &Path) -> bool {
+    let probe = dir.join("room");
+    let written = File::create(&probe).and_then(|mut file| file.write_all(&[0; LITTLE]));
+    let _ = fs::remove_file(&probe);
+    written.is_err_and(|error| is_lack_of_room(&error))
+}
+
+fn is_lack_of_room(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_full_disk_is_a_lack_of_room() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(check_room(dir.path(), "fatal: bad object").is_ok());
+        assert!(check_room(&dir.path().join("missing"), "").is_ok());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left of the trial");
+        let told =
+            check_room("/p".as_ref(), "fatal: sha1 file write error: No space left on device");
+        insta::assert_snapshot!(told.unwrap_err(), @"there is no room left on the disk that holds /p");
+        assert!(is_lack_of_room(&rustix::io::Errno::DQUOT.into()));
+    }
+}
