@@ -3,12 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Stdio;
 
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::sandbox::{Reaped, until};
+use autoloop_testkit::sandbox::{Reaped, until, write_program};
 use insta::assert_snapshot;
 
 /// A project with a directory of programs of its own, beside the few that everybody has.
@@ -16,13 +16,6 @@ fn project(settings: &str) -> Sandbox {
     let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), "", settings);
     let path = format!("{}:/usr/bin:/bin", sandbox.path("bin").display());
     sandbox.env("PATH", path).env("GIT_CEILING_DIRECTORIES", "/")
-}
-
-fn program(sandbox: &Sandbox, name: &str) -> PathBuf {
-    sandbox.write(format!("bin/{name}"), "#!/bin/sh\n");
-    let path = sandbox.path(format!("bin/{name}"));
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path
 }
 
 /// The lines about one check, with the exit code.
@@ -88,7 +81,7 @@ fn a_project_that_is_well_passes_and_is_left_as_it_was() {
 fn agents_are_looked_for_as_they_would_be_started() {
     let sandbox = project("review.enabled = true\nreview.command = './critic'");
     sandbox.write("topology.toml", "[[role]]\nid = 'a'\nbackend_command = 'no-such-agent'\n[[role]]\nid = 'b'\nbackend_command = 'claude'\n[[role]]\nid = 'c'\n");
-    program(&sandbox, "claude");
+    write_program(sandbox.path("bin/claude"), "#!/bin/sh\n");
     sandbox.write("critic", "");
     assert_snapshot!(about(&sandbox, "agent"), @r"
     exit 1
@@ -242,7 +235,7 @@ fn trees_that_the_settings_want_are_asked_about() {
     -> or set parallel.isolation = "shared": branches work in the tree of the project then
     "#);
     let old = "#!/bin/sh\ncase \"$*\" in *version*) echo git version 2.34.1 ;; *) PATH=${PATH#*:} exec git \"$@\" ;; esac\n";
-    fs::write(program(&sandbox, "git"), old).unwrap();
+    write_program(sandbox.path("bin/git"), old);
     assert_snapshot!(about(&sandbox, "isolation"), @r#"
     exit 1
     problem isolation parallel.isolation = "worktree": git 2.38 or later is needed, and this is 2.34.1
@@ -270,10 +263,12 @@ fn what_a_killed_harness_left_running_is_named_and_left_alone() {
     let note = fs::read_to_string(notes.join(&token)).unwrap();
     let forged: Vec<&str> = note.split_whitespace().collect();
     fs::write(notes.join(&token), format!("{} {}9 {}\n", forged[0], forged[1], forged[2])).unwrap();
-    let told = about(&sandbox, "left over");
-    assert!(told.contains("run on, whose harness was killed"), "{told}");
+    // A process that is just becoming another program cannot be seen, so this may take a moment.
     let pid = fs::read_to_string(sandbox.path("pid")).unwrap();
-    assert!(told.contains(pid.trim()), "{told} does not name {pid}");
+    let told = until("it to be named", || {
+        Some(about(&sandbox, "left over")).filter(|told| told.contains(pid.trim()))
+    });
+    assert!(told.contains("run on, whose harness was killed"), "{told}");
     assert!(fs::metadata(format!("/proc/{}", pid.trim())).is_ok(), "it was only looked at");
     harness.kill();
 }

@@ -211,14 +211,17 @@ fn waiting_costs_next_to_nothing() {
     follower.rest();
     nothing_there.rest();
 
+    let clock = World::real().clock;
+    let begin = clock.elapsed();
     let before = [follower.effort(), nothing_there.effort()];
-    // Nothing is waited for here: this is how long it is watched.
-    World::real().clock.sleep(Duration::from_millis(1500));
+    // Nothing is waited for here: this is how long it is watched, and longer on a busy machine.
+    clock.sleep(Duration::from_millis(1500));
     let after = [follower.effort(), nothing_there.effort()];
+    let seconds = (clock.elapsed() - begin).as_secs() + 1;
     for (before, after) in before.into_iter().zip(after) {
         let (switches, ticks) = (after.0 - before.0, after.1 - before.1);
-        assert!(switches < 50, "woken {switches} times in 1.5 s");
-        assert!(ticks < 15, "{ticks} hundredths of a second of work in 1.5 s");
+        assert!(switches < 25 * seconds, "woken {switches} times in {seconds} s");
+        assert!(ticks < 8 * seconds, "{ticks} hundredths of a second of work in {seconds} s");
     }
     sandbox.emit(&["second"]);
     assert_eq!(follower.topic(), "second", "and yet it is awake");

@@ -237,7 +237,7 @@ fn a_sibling_working_tree_is_not_written() {
 
 #[test]
 fn a_child_that_stays_does_not_write_later() {
-    let review = "(setsid sh -c 'sleep 0.7; echo late >> src/main.rs; echo late > late') > /dev/null 2>&1 & true";
+    let review = "(setsid sh -c 'sleep 671; echo late >> src/main.rs; echo late > late') > /dev/null 2>&1 & true";
     assert_snapshot!(escape(review), @"");
 }
 

@@ -6,17 +6,12 @@
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::{Command, ExitStatus, Stdio};
 
-use autoloop_runtime::world::World;
 use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{Reaped, skip, until};
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
-
-/// Nobody may be there so long after an end was asked for, with a grace of 300 ms.
-const SOON: Duration = Duration::from_secs(2);
 
 fn shell(agent: &str, settings: &str) -> Sandbox {
     Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, settings)
@@ -36,20 +31,9 @@ fn signal(harness: &Reaped, signal: Signal) {
     kill_process(Pid::from_child(&harness.0), signal).unwrap();
 }
 
-/// Tries something that has to be quick up to five times: on a busy machine anything may be slow once.
-fn is_soon_once(most: Duration, mut what: impl FnMut() -> Duration) {
-    let mut took = Vec::new();
-    while took.iter().all(|took| *took > most) {
-        assert!(took.len() < 5, "never within {most:?}: {took:?}");
-        took.push(what());
-    }
-}
-
-fn timed(what: impl FnOnce()) -> Duration {
-    let clock = World::real().clock;
-    let begin = clock.elapsed();
-    what();
-    clock.elapsed() - begin
+/// Waits for its end. What its agents left behind sleeps for much longer than this waits.
+fn ended(mut harness: Reaped) -> ExitStatus {
+    until("the end of the harness", || harness.0.try_wait().unwrap())
 }
 
 // Signals and limits.
@@ -57,55 +41,40 @@ fn timed(what: impl FnOnce()) -> Duration {
 #[test]
 fn a_child_that_holds_the_output_does_not_hold_up_an_interrupt() {
     let agent = "sleep 711 & setsid sleep 712 & touch there; sleep 713";
-    is_soon_once(SOON, || {
-        let sandbox = shell(agent, "");
-        let mut harness = start(&sandbox, &["run", "."]);
-        wait_for(&sandbox, "there");
-        let took = timed(|| {
-            signal(&harness, Signal::TERM);
-            assert_eq!(harness.0.wait().unwrap().code(), Some(143));
-            assert_eq!(sandbox.survivors(), "");
-        });
-        assert_eq!(sandbox.fields("loop.stop", "reason"), ["interrupted"]);
-        took
-    });
+    let sandbox = shell(agent, "");
+    let harness = start(&sandbox, &["run", "."]);
+    wait_for(&sandbox, "there");
+    signal(&harness, Signal::TERM);
+    assert_eq!(ended(harness).code(), Some(143));
+    assert_eq!(sandbox.survivors(), "");
+    assert_eq!(sandbox.fields("loop.stop", "reason"), ["interrupted"]);
 }
 
 #[test]
 fn an_interrupt_in_a_review_waits_for_no_child_of_it() {
     let agent = "[ -z \"$AUTOLOOP_REVIEW_MODE\" ] && exit; mkdir -p .autoloop/logs; setsid sleep 721 & trap '' TERM; touch .autoloop/logs/there; while :; do sleep 0.1; done";
-    is_soon_once(SOON, || {
-        let sandbox = shell(agent, "review.sandbox = 'off'");
-        let mut harness = start(&sandbox, &["run", "."]);
-        wait_for(&sandbox, ".autoloop/logs/there");
-        let took = timed(|| {
-            signal(&harness, Signal::INT);
-            assert_eq!(harness.0.wait().unwrap().code(), Some(130));
-            assert_eq!(sandbox.survivors(), "");
-        });
-        assert_eq!(sandbox.fields("loop.stop", "reason"), ["interrupted"]);
-        assert_eq!(sandbox.fields("iteration.start", "run").len(), 1, "nothing began after it");
-        took
-    });
+    let sandbox = shell(agent, "review.sandbox = 'off'");
+    let harness = start(&sandbox, &["run", "."]);
+    wait_for(&sandbox, ".autoloop/logs/there");
+    signal(&harness, Signal::INT);
+    assert_eq!(ended(harness).code(), Some(130));
+    assert_eq!(sandbox.survivors(), "");
+    assert_eq!(sandbox.fields("loop.stop", "reason"), ["interrupted"]);
+    assert_eq!(sandbox.fields("iteration.start", "run").len(), 1, "nothing began after it");
 }
 
 #[test]
 fn a_second_interrupt_waits_for_no_grace() {
     let agent = "trap '' TERM INT; touch there; while :; do sleep 0.1; done";
-    is_soon_once(SOON, || {
-        let sandbox = shell(agent, "");
-        let args = ["run", ".", "--set", "backend.grace_ms=600000"];
-        let mut harness = start(&sandbox, &args);
-        wait_for(&sandbox, "there");
-        timed(|| {
-            signal(&harness, Signal::INT);
-            // Two of a kind that come at the same moment are one to the system.
-            signal(&harness, Signal::TERM);
-            let code = harness.0.wait().unwrap().code();
-            assert!(matches!(code, Some(130 | 143)), "{code:?}");
-            until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
-        })
-    });
+    let sandbox = shell(agent, "");
+    let harness = start(&sandbox, &["run", ".", "--set", "backend.grace_ms=600000"]);
+    wait_for(&sandbox, "there");
+    signal(&harness, Signal::INT);
+    // Two of a kind that come at the same moment are one to the system.
+    signal(&harness, Signal::TERM);
+    let code = ended(harness).code();
+    assert!(matches!(code, Some(130 | 143)), "{code:?}");
+    until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
 }
 
 #[test]
@@ -113,15 +82,10 @@ fn a_time_limit_is_kept_to_whoever_holds_the_output() {
     for agent in
         ["sleep 731 & setsid sleep 732 & sleep 733", "trap '' TERM; setsid sleep 734 & sleep 735"]
     {
-        is_soon_once(SOON, || {
-            let sandbox = shell(agent, "backend.timeout_ms = 300");
-            let took = timed(|| {
-                assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
-                assert_eq!(sandbox.survivors(), "");
-            });
-            assert_eq!(sandbox.fields("loop.stop", "reason"), ["backend_timeout"]);
-            took
-        });
+        let sandbox = shell(agent, "backend.timeout_ms = 300");
+        assert_eq!(ended(start(&sandbox, &["run", "."])).code(), Some(1));
+        assert_eq!(sandbox.survivors(), "");
+        assert_eq!(sandbox.fields("loop.stop", "reason"), ["backend_timeout"]);
     }
 }
 
@@ -129,38 +93,30 @@ fn a_time_limit_is_kept_to_whoever_holds_the_output() {
 fn a_review_that_leaves_everything_running_is_over_at_its_limit() {
     let agent = "[ -z \"$AUTOLOOP_REVIEW_MODE\" ] && exit; setsid sleep 741 & sleep 742 & trap '' TERM; while :; do sleep 0.1; done";
     for bounds in ["auto", "off"] {
-        is_soon_once(2 * SOON, || {
-            let sandbox = shell(agent, "review.timeout_ms = 300");
-            let bounds = format!("review.sandbox={bounds}");
-            let took = timed(|| {
-                assert_eq!(sandbox.run(&["run", ".", "-i", "2", "--set", &bounds]).code, Some(1));
-                assert_eq!(sandbox.survivors(), "");
-            });
-            assert_eq!(sandbox.fields("review.finish", "timed_out"), ["true"]);
-            assert_eq!(sandbox.fields("loop.stop", "reason"), ["max_iterations"]);
-            took
-        });
+        let sandbox = shell(agent, "review.timeout_ms = 300");
+        let bounds = format!("review.sandbox={bounds}");
+        let harness = start(&sandbox, &["run", ".", "-i", "2", "--set", &bounds]);
+        assert_eq!(ended(harness).code(), Some(1));
+        assert_eq!(sandbox.survivors(), "");
+        assert_eq!(sandbox.fields("review.finish", "timed_out"), ["true"]);
+        assert_eq!(sandbox.fields("loop.stop", "reason"), ["max_iterations"]);
     }
 }
 
 #[test]
-fn a_killed_harness_takes_everybody_with_it_within_a_second() {
+fn a_killed_harness_takes_everybody_with_it() {
     let iteration = "sleep 751 & setsid sleep 752 & (setsid sh -c 'trap \"\" TERM; sleep 753 & wait' &); trap '' TERM; touch .autoloop/there; while :; do sleep 0.1; done";
     let review = format!(
         "[ -z \"$AUTOLOOP_REVIEW_MODE\" ] && exit; mkdir -p .autoloop/logs; {}",
         iteration.replace("/there", "/logs/there")
     );
     for (agent, there) in [(iteration, ".autoloop/there"), (&review, ".autoloop/logs/there")] {
-        is_soon_once(Duration::from_secs(1), || {
-            let sandbox = shell(agent, "review.sandbox = 'off'");
-            let mut harness = start(&sandbox, &["run", "."]);
-            wait_for(&sandbox, there);
-            timed(|| {
-                signal(&harness, Signal::KILL);
-                assert_eq!(harness.0.wait().unwrap().signal(), Some(9));
-                until("the end of all", || sandbox.survivors().is_empty().then_some(()));
-            })
-        });
+        let sandbox = shell(agent, "review.sandbox = 'off'");
+        let harness = start(&sandbox, &["run", "."]);
+        wait_for(&sandbox, there);
+        signal(&harness, Signal::KILL);
+        assert_eq!(ended(harness).signal(), Some(9));
+        until("the end of all", || sandbox.survivors().is_empty().then_some(()));
     }
 }
 

@@ -147,10 +147,7 @@ fn kill_until_over(sandbox: &Sandbox, dice: &mut Dice) -> u64 {
         }
         // Half of the time the next harness comes while agents of the last one may still be dying.
         if dice.chance(1, 2) {
-            let begin = clock.elapsed();
             until("the agents to die with it", || left(sandbox).is_empty().then_some(()));
-            let took = clock.elapsed() - begin;
-            assert!(took < Duration::from_secs(5), "agents outlived their harness by {took:?}");
         }
     }
 }

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::meet_a_limit;
 use insta::assert_snapshot;
 
 /// Three roles, one after another.
@@ -315,15 +316,19 @@ fn a_backend_that_is_not_there_is_a_failure_with_127() {
 
 #[test]
 fn a_backend_whose_time_is_up_is_ended_with_all_its_children() {
-    let agent =
-        "echo begun; sleep 611 & setsid sleep 612 & trap '' TERM; while :; do sleep 613; done";
-    let sandbox = shell(agent, "backend.timeout_ms = 500");
-    assert_eq!(run(&sandbox), Some(1));
-    assert_eq!(sandbox.survivors(), "");
-    assert_snapshot!(sandbox.story(), @r"
+    let agent = "echo begun; sleep 611 & setsid sleep 612 & trap '' TERM; touch there; while :; do sleep 613; done";
+    let story = meet_a_limit(|limit| {
+        let sandbox = shell(agent, &format!("backend.timeout_ms = {limit}"));
+        assert_eq!(run(&sandbox), Some(1));
+        assert_eq!(sandbox.survivors(), "");
+        let limit = format!("timeout_ms={limit}");
+        let story = sandbox.story().replace(&limit, "timeout_ms=[LIMIT]");
+        sandbox.path("there").exists().then_some(story)
+    });
+    assert_snapshot!(story, @r"
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=500
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=[LIMIT]
     1 backend.finish exit_code=137 timed_out=true output=begun\u000a
     1 iteration.finish exit_code=137 timed_out=true elapsed_s=… output=begun\u000a
     - loop.stop reason=backend_timeout iteration=1 output_tail=begun\u000a

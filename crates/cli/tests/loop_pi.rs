@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::sandbox::{Output, assert_success, part};
+use autoloop_testkit::sandbox::{Output, meet_a_limit, part, write_program};
 use insta::assert_snapshot;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -31,11 +31,8 @@ fn sandbox(settings: &str) -> Sandbox {
     let sandbox = sandbox.env("HOME", &home).env("XDG_CONFIG_HOME", &home);
     let review = if settings.contains("review.") { "" } else { "review.enabled = false\n" };
     let settings = format!("backend.command = './pi'\nbackend.grace_ms = 300\n{review}{settings}");
-    sandbox.write("fake.sh", FAKE).write("autoloops.toml", settings);
-    // By another process: a file that this one has open for writing cannot be started by a third.
-    let mut copy: Command = sandbox.at_home("sh");
-    copy.args(["-c", "cp fake.sh pi && chmod +x pi"]);
-    assert_success(&copy.output().unwrap());
+    sandbox.write("autoloops.toml", settings);
+    write_program(sandbox.path("pi"), FAKE);
     sandbox
 }
 
@@ -191,11 +188,14 @@ fn an_answer_behind_the_end_of_what_is_kept_is_found() {
 
 #[test]
 fn at_its_time_limit_the_last_finished_turn_counts() {
-    let sandbox = sandbox("backend.timeout_ms = 1500");
     let looks = turn(&message("let me look", "toolUse", ""));
-    sandbox.write("seen", format!("{{\"type\":\"agent_start\"}}\n{looks}"));
-    sandbox.write("stream.1.sh", "cat seen; exec sleep 60");
-    assert_eq!(run(&sandbox).code, Some(1));
+    let sandbox = meet_a_limit(|limit| {
+        let sandbox = sandbox(&format!("backend.timeout_ms = {limit}"));
+        sandbox.write("seen", format!("{{\"type\":\"agent_start\"}}\n{looks}"));
+        sandbox.write("stream.1.sh", "cat seen; touch there; exec sleep 691");
+        assert_eq!(run(&sandbox).code, Some(1));
+        sandbox.path("there").exists().then_some(sandbox)
+    });
     assert_eq!(sandbox.fields("loop.stop", "reason"), ["backend_timeout"]);
     assert_eq!(sandbox.fields("iteration.finish", "timed_out"), ["true"]);
     assert_snapshot!(sandbox.fields("iteration.finish", "output").join(""), @r"let me look\u000a\u000a[the agent ended in the middle of its work]");

@@ -7,7 +7,6 @@
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,6 +20,7 @@ use autoloop_runtime::world::{
     Cause, Clock, Disk, Ending, Exit, Finished, Job, Leftovers, Limits, OsEntropy, OsSpawner,
     RealDisk, Report, Running, Signal, Spool, SystemClock, World,
 };
+use autoloop_testkit::sandbox::{meet_a_limit, until, write_program};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal as Unix, WaitId, WaitIdOptions, kill_process,
@@ -93,8 +93,7 @@ fn the_agent_leads_its_own_group_and_has_nothing_of_ours() {
 fn a_program_that_cannot_be_started_is_told_clearly() {
     let trial = Trial::new();
     fs::write(trial.path("plain"), "not a program").unwrap();
-    fs::write(trial.path("orphan"), "#!/no/such/interpreter\n").unwrap();
-    fs::set_permissions(trial.path("orphan"), fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(trial.path("orphan"), "#!/no/such/interpreter\n");
     let cases = [
         ("no-such-program".into(), 127, "cannot start 'no-such-program': not found in PATH".into()),
         (
@@ -129,24 +128,21 @@ fn an_argument_that_is_too_long_is_told_clearly() {
 
 #[test]
 fn a_deadline_ends_a_job_without_waiting_for_its_grace() {
-    let trial = Trial::new();
-    let job = deadline(trial.sh("echo begun; sleep 300; echo never"), 200);
-    let limits = Limits { grace: Duration::from_secs(60), ..job.limits };
-    let finished = trial.run(Job { limits, ..job });
+    let finished = run_late(|trial| {
+        let job = trial.sh("echo begun; echo > ready; sleep 300; echo never");
+        Job { limits: Limits { grace: Duration::from_secs(600), ..job.limits }, ..job }
+    });
     assert_eq!(finished.ending, ended_by(SIGTERM));
-    assert!(finished.timed_out());
-    assert!(finished.elapsed < SOON, "{:?}", finished.elapsed);
+    assert!(finished.elapsed < Duration::from_secs(300), "{:?}", finished.elapsed);
     assert_eq!(finished.stdout.text(), "begun\n");
 }
 
 #[test]
 fn one_that_ignores_the_request_is_killed() {
-    let trial = Trial::new();
-    let finished = trial.run(deadline(trial.sh("trap '' TERM; while :; do sleep 0.05; done"), 200));
+    let script = "trap '' TERM; echo > ready; while :; do sleep 0.05; done";
+    let finished = run_late(|trial| short_grace(trial.sh(script)));
     assert_eq!(finished.ending, ended_by(SIGKILL));
-    assert!(finished.timed_out());
-    assert!(finished.elapsed >= Duration::from_millis(500), "it had its grace");
-    assert!(finished.elapsed < SOON, "{:?}", finished.elapsed);
+    assert!(finished.elapsed >= Duration::from_millis(600), "it had its grace");
 }
 
 #[test]
@@ -191,7 +187,7 @@ fn the_second_interrupt_kills_at_once() {
     });
     assert_eq!(finished.ending, ended_by(SIGKILL));
     assert_eq!(finished.cause, Cause::Interrupt);
-    assert!(finished.elapsed < Duration::from_secs(10));
+    assert!(finished.elapsed < Duration::from_secs(300), "{:?}", finished.elapsed);
     trial.nobody_is_left();
 }
 
@@ -220,9 +216,7 @@ fn a_grandchild_in_its_own_session_dies() {
     assert_eq!(code(&finished), 0);
     assert_eq!(finished.left.ended, 1);
 
-    let trial = Trial::new();
-    let finished = trial.run(deadline(trial.sh(&format!("{escape} sleep 300")), 300));
-    assert!(finished.timed_out());
+    run_late(|trial| trial.sh(&format!("{escape} sleep 300")));
 }
 
 #[test]
@@ -234,7 +228,7 @@ fn a_daemon_dies_also_when_it_ignores_requests() {
     fs::write(trial.path("daemon"), "trap '' TERM; echo > ready; while :; do sleep 0.05; done")
         .unwrap();
     let script = "(setsid sh -c 'sh daemon & exit' &); while ! [ -e ready ]; do :; done";
-    let finished = trial.run(trial.sh(script));
+    let finished = trial.run(short_grace(trial.sh(script)));
     assert_eq!(code(&finished), 0);
     assert!(finished.left.ended >= 1);
     assert_eq!(finished.left.survivors, Vec::<u32>::new());
@@ -244,28 +238,27 @@ fn a_daemon_dies_also_when_it_ignores_requests() {
 fn a_pipe_that_is_held_open_holds_nobody_up() {
     let trial = Trial::new();
     let clock = SystemClock::default();
-    let finished = trial.run(trial.sh("sleep 300 & echo done"));
+    let finished = trial.run(trial.sh("sleep 590 & echo done"));
     assert_eq!((code(&finished), finished.stdout.text()), (0, "done\n".into()));
     if has("setsid") {
-        let finished = trial.run(trial.sh("setsid sleep 300 & echo done"));
+        let finished = trial.run(trial.sh("setsid sleep 590 & echo done"));
         assert_eq!((code(&finished), finished.stdout.text()), (0, "done\n".into()));
     }
-    assert!(clock.elapsed() < SOON, "{:?}", clock.elapsed());
+    assert!(clock.elapsed() < Duration::from_secs(300), "{:?}", clock.elapsed());
 }
 
 #[test]
 fn leftovers_may_be_kept_and_are_told_of() {
     for leftovers in [Leftovers::Keep, Leftovers::Warn] {
         let trial = Trial::new();
-        let clock = SystemClock::default();
         let job = Job { leftovers, ..trial.sh("sleep 300 & echo $!") };
         let finished = process::run(job, &world(), &Interrupts::default());
-        assert!(clock.elapsed() < SOON);
         assert_eq!(code(&finished), 0);
         let kept: u32 = finished.stdout.text().trim().parse().unwrap();
+        // A process that is just becoming another program shows no variables.
+        until("it to be seen", || (trial.marked() == [pid(kept)]).then_some(()));
         let told = if leftovers == Leftovers::Warn { vec![kept] } else { Vec::new() };
         assert_eq!(finished.left.kept, told, "{leftovers:?}");
-        assert_eq!(trial.marked(), [pid(kept)]);
         // Nobody's sweep takes what was to be kept.
         assert_eq!(sweep(&notes_dir(trial.dir.path())).unwrap(), Default::default());
         assert_eq!(trial.marked(), [pid(kept)]);
@@ -275,10 +268,8 @@ fn leftovers_may_be_kept_and_are_told_of() {
 
 #[test]
 fn leftovers_do_not_outlive_a_deadline_whatever_the_policy() {
-    let trial = Trial::new();
-    let job = trial.sh("sleep 300 & trap '' TERM; while :; do sleep 0.05; done");
-    let finished = trial.run(Job { leftovers: Leftovers::Keep, ..deadline(job, 200) });
-    assert!(finished.timed_out());
+    let script = "sleep 300 & trap '' TERM; echo > ready; while :; do sleep 0.05; done";
+    run_late(|trial| Job { leftovers: Leftovers::Keep, ..short_grace(trial.sh(script)) });
 }
 
 #[test]
@@ -288,10 +279,10 @@ fn a_chain_of_forks_is_caught() {
     }
     let link = "[ $1 = 0 ] && echo > end && exit; echo > ready; sleep 0.02; setsid sh link $(($1 - 1)) & exit";
     let wait = "while ! [ -e ready ]; do :; done";
-    for script in [format!("sh link 50 & {wait}"), format!("sh link 50 & {wait}; sleep 300")] {
+    for script in [format!("sh link 9999 & {wait}"), format!("sh link 9999 & {wait}; sleep 300")] {
         let trial = Trial::new();
         fs::write(trial.path("link"), link).unwrap();
-        let finished = trial.run(deadline(trial.sh(&script), 200));
+        let finished = trial.run(short_grace(deadline(trial.sh(&script), 200)));
         assert_eq!(finished.left.survivors, Vec::<u32>::new());
         assert!(!trial.path("end").exists(), "the chain ended by itself");
     }
@@ -301,7 +292,8 @@ fn a_chain_of_forks_is_caught() {
 fn the_dead_of_others_are_not_leftovers() {
     let trial = Trial::new();
     // A grandchild that dies first and is never waited for.
-    let finished = trial.run(trial.sh("(sh -c 'exit 1' &); sleep 0.1"));
+    let script = "(sh -c 'exit 1' & echo $! > child); while grep -qs '^State:[^ZX]*$' /proc/$(cat child)/status; do :; done";
+    let finished = trial.run(trial.sh(script));
     assert_eq!(finished.left, Default::default());
 }
 
@@ -438,9 +430,10 @@ fn start_harness(trial: &Trial, script: &str) -> std::process::Child {
     harness
 }
 
-/// An agent with a child and with another that has escaped. None of them can be asked to end.
-const ESCAPE: &str =
-    "trap '' TERM HUP; setsid sh -c 'echo > ready; exec sleep 300' & sleep 300 & wait";
+/// An agent with a child and with another that has escaped. None of them can be asked to end, and once
+/// they are ready none becomes another program: whoever does shows no token for a moment.
+const ESCAPE: &str = "trap '' TERM HUP; mkfifo never; (read x < never) & \
+    setsid sh -c 'echo > ready; read x < never' & wait";
 
 #[test]
 fn signals_to_the_harness_reach_the_job() {
@@ -469,11 +462,9 @@ fn a_killed_harness_takes_its_agents_with_it() {
     let trial = Trial::new();
     let mut harness = start_harness(&trial, ESCAPE);
     let all = trial.marked();
-    assert!(all.len() >= 3, "the shim, the agent and its child: {}", trial.names());
-    let clock = SystemClock::default();
+    assert_eq!(all.len(), 4, "the shim, the agent and its children: {}", trial.names());
     kill(harness.id(), Unix::KILL);
-    all_die(&all, Duration::from_secs(5));
-    eprintln!("all gone {:?} after the harness", clock.elapsed());
+    all_die(&all);
     harness.wait().unwrap();
     assert_eq!(trial.marked(), []);
     // The note is still there, and now says nothing.
@@ -483,30 +474,39 @@ fn a_killed_harness_takes_its_agents_with_it() {
 }
 
 /// Like a git, it takes its lock away when it is asked to end.
-const TIDY: &str = "trap 'rm lock; exit' TERM; echo > lock; echo > ready; \
-    while :; do sleep 0.02; done";
+const TIDY: &str = "trap 'rm lock; exit' TERM; mkfifo never; (read x < never) & \
+    echo > lock; echo > ready; wait";
 
 #[test]
 fn agents_of_a_killed_harness_take_their_locks_with_them() {
-    let trial = Trial::new();
-    let mut harness = start_harness(&trial, TIDY);
-    let all = trial.marked();
-    kill(harness.id(), Unix::KILL);
-    harness.wait().unwrap();
-    all_die(&all, Duration::from_secs(5));
-    assert!(!trial.path("lock").exists());
+    is_tidied(|trial, mut harness| {
+        let all = trial.marked();
+        kill(harness.id(), Unix::KILL);
+        harness.wait().unwrap();
+        all_die(&all);
+    });
+}
+
+/// That an agent takes its lock with it when this comes over its harness. It has two seconds, which may
+/// be too few once on a busy machine.
+fn is_tidied(what: impl Fn(&Trial, std::process::Child)) {
+    let is_tidied = (0..5).any(|_| {
+        let trial = Trial::new();
+        what(&trial, start_harness(&trial, TIDY));
+        !trial.path("lock").exists()
+    });
+    assert!(is_tidied, "the lock stays");
 }
 
 #[test]
 fn a_sweep_asks_before_it_kills() {
-    let trial = Trial::new();
-    let mut harness = start_harness(&trial, TIDY);
-    kill(harness.id(), Unix::KILL);
-    harness.wait().unwrap();
-    // The next harness starts while the last one's agents are about to end.
-    sweep(&notes_dir(trial.dir.path())).unwrap();
-    assert_eq!(trial.marked(), []);
-    assert!(!trial.path("lock").exists());
+    is_tidied(|trial, mut harness| {
+        kill(harness.id(), Unix::KILL);
+        harness.wait().unwrap();
+        // The next harness starts while the last one's agents are about to end.
+        sweep(&notes_dir(trial.dir.path())).unwrap();
+        assert_eq!(trial.marked(), []);
+    });
 }
 
 #[test]
@@ -515,7 +515,7 @@ fn a_killed_shim_is_noticed_and_its_job_swept_at_once() {
         return;
     }
     let trial = Trial::new();
-    let script = "setsid sh -c 'echo > ready; exec sleep 300' & while :; do sleep 0.05; done";
+    let script = "mkfifo never; setsid sh -c 'echo > ready; read x < never' & read x < never";
     let running = trial.start(trial.sh(script));
     trial.wait_for("ready");
     kill(running.id, Unix::KILL);
@@ -542,7 +542,7 @@ fn what_outlives_harness_and_shim_is_swept_at_the_next_start() {
     kill(shim, Unix::KILL);
     kill(harness.id(), Unix::KILL);
     harness.wait().unwrap();
-    all_die(&agent, Duration::from_secs(1));
+    all_die(&agent);
     assert!(!trial.marked().is_empty(), "somebody is left to be swept");
     // A sweep with the notes of somebody else leaves them alone.
     let other = Trial::new();
@@ -582,9 +582,8 @@ fn a_shim_typed_by_hand_without_an_order_just_ends() {
 #[test]
 fn an_agent_that_stops_its_shim_gains_no_time() {
     let trial = Trial::new();
-    let mut job = trial.sh("kill -STOP $PPID; sleep 60");
-    job.limits.deadline = Some(Duration::from_millis(500));
-    let finished = trial.run(job);
+    let job = trial.sh("kill -STOP $PPID; sleep 590");
+    let finished = trial.run(short_grace(deadline(job, 500)));
     assert!(finished.timed_out());
-    assert!(finished.elapsed < Duration::from_secs(10), "{:?}", finished.elapsed);
+    assert!(finished.elapsed < Duration::from_secs(300), "{:?}", finished.elapsed);
 }

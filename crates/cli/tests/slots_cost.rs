@@ -3,11 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "all of this is a test")]
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::write_program;
 use autoloop_testkit::slots::{self, Agents, GOOD};
 use insta::assert_snapshot;
 
@@ -22,8 +21,7 @@ fn counted(agents: Agents<'_>, tasks: usize) -> Sandbox {
     let (bin, log) = (sandbox.path(".autoloop/bin"), sandbox.path(".autoloop/asked"));
     let script =
         format!("#!/bin/sh\necho \"$*\" >> {}\nexec {} \"$@\"\n", log.display(), real.display());
-    sandbox.write(".autoloop/bin/git", script);
-    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(bin.join("git"), script);
     let path = std::env::join_paths([bin].into_iter().chain(std::env::split_paths(&path))).unwrap();
     sandbox.env("PATH", path)
 }

@@ -4,11 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::sandbox::{Reaped, until};
+use autoloop_testkit::sandbox::{Reaped, until, write_program};
 use autoloop_testkit::slots::{self, Agents, DRIFT, GOOD, PASS, git, outcomes, told};
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -30,9 +29,9 @@ fn tracked(agents: Agents<'_>, issues: &Value, before: &str) -> Sandbox {
     let python = python.args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
     let python = String::from_utf8(python.stdout).unwrap();
     sandbox.write("bd.py", include_str!("beads/stand_in.py"));
-    sandbox.write("bd", format!("#!/bin/sh\n{before}\nexec {} bd.py \"$@\"\n", python.trim()));
     let program = sandbox.path("bd");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!("#!/bin/sh\n{before}\nexec {} bd.py \"$@\"\n", python.trim());
+    write_program(&program, text);
     sandbox.write("beads.json", issues.to_string());
     let settings = String::from_utf8(sandbox.read("autoloops.toml")).unwrap();
     let beads = format!("slots.source = 'beads'\nslots.beads.command = '{}'\n", program.display());

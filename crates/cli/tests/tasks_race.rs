@@ -13,7 +13,7 @@ use autoloop_core::queue::New;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
 use autoloop_runtime::queue::{Builtin, Queue};
 use autoloop_runtime::world::World;
-use autoloop_testkit::sandbox::{Reaped, part};
+use autoloop_testkit::sandbox::{Reaped, part, until};
 use autoloop_testkit::{Sandbox, Seed};
 
 const TASKS: usize = 200;
@@ -21,9 +21,9 @@ const PROCESSES: usize = 4;
 const WORKERS: usize = 8;
 const KILLS: usize = 12;
 /// What a process has to be done with all of it, so that a test that fails does not hang.
-const ENOUGH: Duration = Duration::from_secs(60);
+const ENOUGH: Duration = Duration::from_secs(600);
 /// No claim expires: what the dead had is given back by whoever comes in their place.
-const LASTING: Duration = Duration::from_secs(600);
+const LASTING: Duration = Duration::from_secs(6000);
 
 fn journal(world: &World) -> FileJournal {
     FileJournal::new(".autoloop/journal.jsonl", world, FileSettings::default())
@@ -88,6 +88,14 @@ fn hold(held: &str, actor: &str) {
     }
 }
 
+/// Whether a worker of a process has a task in its hands.
+fn is_at_work(sandbox: &Sandbox, process: &str) -> bool {
+    let files = fs::read_dir(sandbox.path("")).unwrap().flatten().map(|entry| entry.path());
+    let held = files.filter(|path| path.to_string_lossy().contains("/held-"));
+    let worker = format!("{process}-");
+    held.filter_map(|path| fs::read_to_string(path).ok()).any(|actor| actor.starts_with(&worker))
+}
+
 #[test]
 fn every_task_is_closed_once_whoever_is_killed() {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
@@ -113,6 +121,10 @@ fn every_task_is_closed_once_whoever_is_killed() {
     for _ in 0..KILLS {
         world.clock.sleep(Duration::from_millis(dice.below(80)));
         let (name, process) = &mut processes[dice.index(PROCESSES)];
+        // Some are killed as soon as they have started, some at work.
+        if dice.chance(1, 2) {
+            until("a worker of it to be at work", || is_at_work(&sandbox, name).then_some(()));
+        }
         process.kill();
         sandbox.write(format!("dead-{name}"), "");
         (*name, *process) = start();

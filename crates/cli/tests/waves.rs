@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::sandbox::{Reaped, until};
+use autoloop_testkit::sandbox::{Reaped, meet_a_limit, until};
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -125,8 +125,12 @@ fn what_the_branches_found_is_in_the_next_prompt() {
 #[test]
 fn a_failing_and_a_slow_branch_are_told_and_the_run_decides() {
     let branch = "case $(cat $AUTOLOOP_PROMPT_PATH) in *'look at a'*) exit 5;; *'look at b'*) sleep 661;; esac; echo fine";
-    let sandbox = waves(ASK, branch, "parallel.branch_timeout_ms = 700");
-    assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
+    let sandbox = meet_a_limit(|limit| {
+        let sandbox = waves(ASK, branch, &format!("parallel.branch_timeout_ms = {limit}"));
+        assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
+        let late = sandbox.fields("wave.timeout", "timed_out_branches");
+        (late == ["branch-2"]).then_some(sandbox)
+    });
     let wave: String = story(&sandbox)
         .lines()
         .filter(|line| line.contains(" wave."))
@@ -152,13 +156,18 @@ fn nothing_of_a_branch_outlives_its_time() {
     let branch = "trap '' TERM
         (setsid sh -c 'trap \"\" TERM; echo $$ > child; while :; do sleep 0.05; done' &)
         echo $$ > agent
+        until [ -s child ]; do sleep 0.01; done; touch there
         while :; do sleep 0.05; done";
     let parent = format!(
         "{ASK}\nif [ $N = 2 ]; then for left in agent child; do kill -0 $(cat $left) && echo $left lives || echo $left is gone; done; fi"
     );
-    let settings = "parallel.branch_timeout_ms = 700";
-    let sandbox = waves(&parent.replace("\\n- look at b\\n- look at c", ""), branch, settings);
-    assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
+    let parent = parent.replace("\\n- look at b\\n- look at c", "");
+    let sandbox = meet_a_limit(|limit| {
+        let settings = format!("parallel.branch_timeout_ms = {limit}");
+        let sandbox = waves(&parent, branch, &settings);
+        assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
+        sandbox.path("there").exists().then_some(sandbox)
+    });
     assert_eq!(sandbox.fields("wave.timeout", "timed_out_branches"), ["branch-1"]);
     let said = sandbox.fields("iteration.finish", "output").pop().unwrap();
     assert_eq!(said, r"agent is gone\u000achild is gone\u000a");

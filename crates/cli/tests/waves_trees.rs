@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Stdio;
 
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::sandbox::{Reaped, until};
+use autoloop_testkit::sandbox::{Reaped, meet_a_limit, until};
 use insta::assert_snapshot;
 
 #[path = "waves_trees/cut.rs"]
@@ -223,10 +223,15 @@ fn a_clone_in_a_tree_is_not_thrown_away() {
 
 #[test]
 fn work_of_branches_that_did_not_end_well_is_kept_and_not_merged() {
-    let branch = "echo $B > new-$B; case $B in 1) exit 5 ;; 2) sleep 691 ;; 3) git checkout -q --orphan away ;; esac";
-    let parent = "true";
-    let sandbox = project(parent, "abcd", branch, "parallel.branch_timeout_ms = 1500");
-    run(&sandbox);
+    let branch = "echo $B > new-$B; case $B in 1) exit 5 ;; 2) touch $AUTOLOOP_STATE_DIR/there; sleep 691 ;; 3) git checkout -q --orphan away ;; esac";
+    let sandbox = meet_a_limit(|limit| {
+        let limit = format!("parallel.branch_timeout_ms = {limit}");
+        let sandbox = project("true", "abcd", branch, &limit);
+        run(&sandbox);
+        let late = sandbox.fields("wave.timeout", "timed_out_branches");
+        let is_met = late == ["branch-2"] && sandbox.path(".autoloop/there").exists();
+        is_met.then_some(sandbox)
+    });
     assert_snapshot!(outcomes(&sandbox), @"
     branch-1 not_tried
     branch-2 not_tried

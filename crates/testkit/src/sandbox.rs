@@ -22,7 +22,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-pub use process::{Reaped, assert_success, part, skip, tell, until};
+pub use process::{Reaped, assert_success, meet_a_limit, part, skip, tell, until, write_program};
 
 /// A temporary project, deleted in the end, in which commands are run.
 #[derive(Debug)]

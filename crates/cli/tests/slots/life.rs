@@ -1,5 +1,6 @@
 //! The life of a slot, rule by rule: implement, review, fix, and every end.
 
+use autoloop_testkit::sandbox::meet_a_limit;
 use insta::assert_snapshot;
 
 use crate::scene::*;
@@ -296,16 +297,21 @@ fn an_item_that_failed_is_taken_again_only_where_iterations_are_counted() {
 
 #[test]
 fn every_agent_has_a_deadline() {
-    let hang = "sleep 60";
+    let hang = "sleep 681";
     for (agents, reason) in [
         (Agents { implement: hang, ..GOOD }, "t-1 failed: the implementer took too long"),
         (Agents { review: hang, ..GOOD }, "t-1 failed: the reviewer took too long"),
         (Agents { review: DRIFT, fix: hang, ..GOOD }, "t-1 failed: the fixer took too long"),
     ] {
-        let sandbox = project(agents, 1, "backend.timeout_ms = 700");
-        fails(&sandbox, "--review --iterations 1");
-        assert_eq!(outcomes(&sandbox), [reason]);
-        assert_eq!(sandbox.survivors(), "");
+        meet_a_limit(|limit| {
+            let sandbox = project(agents, 1, &format!("backend.timeout_ms = {limit}"));
+            fails(&sandbox, "--review --iterations 1");
+            assert_eq!(sandbox.survivors(), "");
+            let outcomes = outcomes(&sandbox);
+            assert!(outcomes.concat().ends_with(" took too long"), "{outcomes:?}");
+            // Those before it had time enough.
+            (outcomes == [reason]).then_some(())
+        });
     }
     let sandbox = project(
         Agents { review: hang, ..GOOD },

@@ -1,8 +1,9 @@
 //! The reviewer of a slot: who it is, what it is shown, what it may touch, and how it is understood.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
+
+use autoloop_testkit::sandbox::write_program;
 
 use crate::scene::*;
 
@@ -40,8 +41,7 @@ fn the_verdict_is_taken_out_of_a_clients_stream() {
     // A client that was asked for its stream need not be said to print one.
     let asked = "slots.reviewer = { command = './claude', args = ['-p', '--output-format', 'stream-json', '--verbose'] }";
     let sandbox = project(GOOD, 1, asked);
-    sandbox.write("claude", format!("#!/bin/sh\n{review}\n"));
-    fs::set_permissions(sandbox.path("claude"), fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(sandbox.path("claude"), format!("#!/bin/sh\n{review}\n"));
     passes(&sandbox, "--review");
     assert_eq!(outcomes(&sandbox), ["t-1 passed: streamed"]);
 }

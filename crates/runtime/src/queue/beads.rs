@@ -44,7 +44,7 @@ impl BeadsSettings {
             program: "bd".into(),
             args: Vec::new(),
             dir: dir.into(),
-            deadline: Duration::from_secs(10),
+            deadline: Duration::from_secs(60),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Processes of the tests themselves: started again in another part, waited for, never left behind.
 
 use std::io::Write;
-use std::process::{Child, Command, Output};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use autoloop_runtime::world::World;
@@ -75,6 +76,35 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         assert!(waited < Duration::from_secs(120), "waited in vain for {what}");
         clock.sleep(Duration::from_millis(2));
     }
+}
+
+/// Tries something with longer and longer time limits, in milliseconds, until it comes to where the limit
+/// is to meet it. How long the way there takes is the business of the machine.
+///
+/// # Panics
+///
+/// When half a minute is not enough, which no load explains.
+pub fn meet_a_limit<T>(tried: impl FnMut(u64) -> Option<T>) -> T {
+    let met = [300, 3_000, 30_000].into_iter().find_map(tried);
+    met.expect("half a minute is enough to come to where the limit is met")
+}
+
+/// Writes a program. Another process does it: while this one has a file open for writing, so has every
+/// process that a test beside it starts just then, and the system starts no program that is being written.
+///
+/// # Panics
+///
+/// When that is not possible.
+pub fn write_program(path: impl AsRef<Path>, text: impl AsRef<[u8]>) {
+    let mut command = Command::new("sh");
+    command.args(["-c", "mkdir -p \"${1%/*}\" && cat > \"$1\" && chmod +x \"$1\"", "sh"]);
+    command.arg(path.as_ref()).stdin(Stdio::piped());
+    let mut writer = Reaped::start(command);
+    let mut input = writer.0.stdin.take().expect("it was asked for");
+    input.write_all(text.as_ref()).expect("it reads");
+    drop(input);
+    let status = writer.0.wait().expect("it is our child");
+    assert!(status.success(), "{}: {status}", path.as_ref().display());
 }
 
 /// Says loudly that a test could not do its work here.

@@ -275,14 +275,44 @@ impl<'a> Claims<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::sync::{Arc, mpsc};
     use std::thread;
 
     use autoloop_core::queue::New;
+    use autoloop_core::stamp::Stamp;
 
     use super::*;
     use crate::journal::{Durability, FileJournal, FileSettings};
     use crate::queue::Builtin;
+    use crate::world::{Clock, SystemClock};
+
+    /// Shows the time that it was set to, however busy the machine is.
+    #[derive(Default)]
+    struct ByHand {
+        millis: AtomicI64,
+        real: SystemClock,
+    }
+
+    impl ByHand {
+        fn advance(&self, millis: i64) {
+            self.millis.fetch_add(millis, Ordering::SeqCst);
+        }
+    }
+
+    impl Clock for ByHand {
+        fn now(&self) -> Stamp {
+            Stamp::from_millis(self.millis.load(Ordering::SeqCst))
+        }
+
+        fn elapsed(&self) -> Duration {
+            self.real.elapsed()
+        }
+
+        fn sleep(&self, time: Duration) {
+            self.real.sleep(time);
+        }
+    }
 
     #[test]
     fn names_are_those_of_one_run() {
@@ -295,12 +325,10 @@ mod tests {
     #[test]
     fn a_claim_lasts_as_long_as_the_work_and_no_longer() {
         let dir = tempfile::tempdir().unwrap();
-        let world = World::real();
-        let journal = FileJournal::new(
-            dir.path().join("journal.jsonl"),
-            &world,
-            FileSettings { lock_timeout: Duration::from_secs(9) },
-        );
+        let clock = Arc::new(ByHand::default());
+        let world = World { clock: clock.clone(), ..World::real() };
+        let path = dir.path().join("journal.jsonl");
+        let journal = FileJournal::new(path, &world, FileSettings::default());
         let lasting = Duration::from_millis(300);
         let queue = Builtin::new(&journal, &world, (Durability::Cached, lasting));
         queue.add(&New { title: "one".into(), ..New::default() }).unwrap();
@@ -311,12 +339,20 @@ mod tests {
         thread::scope(|scope| {
             let claims = &claims;
             scope.spawn(move || claims.keep(&is_over));
-            world.clock.sleep(3 * lasting);
+            for _ in 0..9 {
+                clock.advance(100);
+                let end = Stamp::from_millis(clock.now().millis() + 300);
+                let is_renewed = || matches!(claims.held().get(&1), Some(Held::Ours(one)) if one.claim.until == Some(end));
+                while !is_renewed() {
+                    assert!(clock.elapsed() < Duration::from_secs(60), "it is not renewed");
+                    clock.sleep(Duration::from_millis(1));
+                }
+            }
             assert_eq!(queue.claim_next("other").unwrap(), None);
             drop(over);
         });
         assert_eq!(claims.lost(1), None);
-        world.clock.sleep(2 * lasting);
+        clock.advance(301);
         assert!(queue.claim_next("other").unwrap().is_some());
         claims.confirm(1);
         assert!(claims.lost(1).is_some());
