@@ -9,29 +9,43 @@ fn project(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
     slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
 }
 
+fn breaking(how: &str) -> Sandbox {
+    let implement = format!("[ $AUTOLOOP_ITEM_ID = t-1 ] && {how}; true");
+    let agents = Agents { implement: &implement, ..GOOD };
+    let sandbox = project(agents, 3, "slots.reviewerPromptPath = 'review.md'");
+    sandbox.write("review.md", "look closely");
+    sandbox
+}
+
 #[test]
-fn an_agent_that_breaks_the_settings_or_a_prompt_does_not_end_the_run() {
-    let breaks = |how: &str| format!("[ $AUTOLOOP_ITEM_ID = t-1 ] && {how}; true");
-    for (how, why) in [
-        ("echo '[[[' >> autoloops.toml", "line 6, column 3: this is not TOML: "),
-        ("rm review.md", "slots.reviewerPromptPath names "),
-        ("rm review.md; mkdir review.md", "it is not a file"),
-    ] {
-        let implement = breaks(how);
-        let agents = Agents { implement: &implement, ..GOOD };
-        let sandbox = project(agents, 3, "slots.reviewerPromptPath = 'review.md'");
-        sandbox.write("review.md", "look closely");
+fn an_agent_that_breaks_the_settings_does_not_end_the_run() {
+    let sandbox = breaking("echo '[[[' >> autoloops.toml");
+    let output = sandbox.run(&["slots", "--review"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(sandbox.fields("slot.review", "verdict"), ["pass"; 3]);
+    let note = "note: the run goes on with the settings that it had, as these cannot be used: ";
+    let notes: Vec<&str> =
+        output.stderr.lines().filter_map(|line| line.strip_prefix(note)).collect();
+    assert_eq!(notes.len(), 3, "{output}");
+    let why = "line 6, column 3: this is not TOML: ";
+    assert!(notes.iter().all(|note| note.contains(why)), "{notes:?}");
+    // Whoever takes it up later is told.
+    assert_eq!(sandbox.run(&["slots"]).code, Some(2));
+}
+
+#[test]
+fn a_named_prompt_that_goes_away_ends_the_run_until_it_is_back() {
+    for how in ["rm review.md", "rm review.md; mkdir review.md"] {
+        let sandbox = breaking(how);
         let output = sandbox.run(&["slots", "--review"]);
-        assert_eq!(output.code, Some(0), "{how}: {output}");
-        assert_eq!(outcomes(&sandbox).len(), 3, "{how}: {output}");
+        assert_eq!(output.code, Some(2), "{how}: {output}");
+        assert!(output.stderr.contains("review.md"), "{how}: {output}");
+        assert_eq!(outcomes(&sandbox).len(), 1, "{how}: {output}");
+        let _ = std::fs::remove_dir(sandbox.path("review.md"));
+        sandbox.write("review.md", "look closely");
+        let resumed = sandbox.run(&["slots", "--resume"]);
+        assert_eq!(resumed.code, Some(0), "{how}: {resumed}");
         assert_eq!(sandbox.fields("slot.review", "verdict"), ["pass"; 3], "{how}");
-        let note = "note: the run goes on with the settings and prompts that it had, as these cannot be used: ";
-        let notes: Vec<&str> =
-            output.stderr.lines().filter_map(|line| line.strip_prefix(note)).collect();
-        assert_eq!(notes.len(), 3, "{how}: {output}");
-        assert!(notes.iter().all(|note| note.contains(why)), "{how}: {notes:?}");
-        // Whoever takes it up later is told.
-        assert_eq!(sandbox.run(&["slots"]).code, Some(2), "{how}");
     }
 }
 
