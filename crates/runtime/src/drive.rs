@@ -26,6 +26,7 @@ mod trees;
 mod wave;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use autoloop_core::config::SyncPolicy;
 use autoloop_core::memory::Places;
@@ -60,6 +61,9 @@ pub use slots::{
 use chain::Held;
 use seat::Seat;
 
+/// How long the lock of a run is waited for whose holder has ended. A child that a harness was just
+/// starting when it was killed has a copy for a moment.
+const LAST_COPY: Duration = Duration::from_secs(2);
 /// What a run is for when nobody said.
 const DEFAULT_OBJECTIVE: &str = "Do the task and publish the completion event when finished.";
 
@@ -381,10 +385,15 @@ fn lock_run(dir: &Path, run: &str, world: &World) -> Result<Box<dyn DiskFile>, D
     let path = dir.join("lock");
     let failed = |source| DriveError::Write { path: path.clone(), source };
     let file = world.disk.open(&path, Access::Append).map_err(failed)?;
-    match file.try_lock().map_err(failed)? {
-        true => Ok(file),
-        false => Err(DriveError::Busy { run: run.to_owned(), holder: file.lock_holder() }),
+    let begin = world.clock.elapsed();
+    while !file.try_lock().map_err(failed)? {
+        let holder = file.lock_holder();
+        if holder.is_some() || world.clock.elapsed().saturating_sub(begin) > LAST_COPY {
+            return Err(DriveError::Busy { run: run.to_owned(), holder });
+        }
+        world.clock.sleep(LAST_COPY / 100);
     }
+    Ok(file)
 }
 
 /// Makes a directory and those on the way to it.

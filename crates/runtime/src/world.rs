@@ -126,7 +126,7 @@ pub trait DiskFile: Send + Sync {
     fn try_lock(&self) -> io::Result<bool>;
     /// Gives the lock back. Dropping the file does so too.
     fn unlock(&self) -> io::Result<()>;
-    /// The process that holds the lock, where the system can tell.
+    /// The process that holds the lock, where the system can tell and the process has not ended.
     fn lock_holder(&self) -> Option<u32>;
     /// Reads at an offset; 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;

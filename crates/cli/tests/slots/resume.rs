@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::until;
@@ -134,6 +134,23 @@ fn a_run_in_working_trees_goes_on_wherever_it_is_killed() {
 
 /// An implementer that waits at its first start until it is ended.
 const WAITS: &str = "echo $AUTOLOOP_ITEM_ID >> starts; if [ ! -e waited ]; then touch waited; sleep 611 & touch there; sleep 612; fi; echo done";
+
+/// A child that a harness was about to start when it was killed has a copy of the lock until it becomes
+/// another program.
+#[test]
+fn a_lock_that_outlives_its_holder_is_waited_for() {
+    let sandbox = project(Agents { implement: WAITS, ..GOOD }, 1, "");
+    kill_at(&sandbox, "there", "--review");
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    let lock = sandbox.path(format!(".autoloop/slots/{run}/lock"));
+    let mut holder = Command::new("sh");
+    // The shell that took it ends, and what it started has it for a while.
+    let script = "exec 9>> \"$0\"; flock -n 9 || exit 3; sleep 0.7 & exit 0";
+    holder.args(["-c", script]).arg(lock).stdout(Stdio::null()).stderr(Stdio::null());
+    assert_ne!(holder.status().unwrap().code(), Some(3));
+    passes(&sandbox, "--resume");
+    assert_eq!(sandbox.fields("slot.finish", "outcome"), ["passed"]);
+}
 
 #[test]
 fn an_interruption_ends_the_agents_and_the_run_can_go_on() {

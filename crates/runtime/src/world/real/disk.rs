@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{CWD, Mode, OFlags};
 
+use crate::process::proc;
 use crate::world::{Access, Disk, DiskFile, FileKind, FileStat, Watch};
 
 use super::watch;
@@ -199,8 +200,14 @@ fn holder(locks: &str, stat: &fs::Metadata) -> Option<u32> {
         format!("{:02x}:{:02x}", rustix::fs::major(stat.dev()), rustix::fs::minor(stat.dev()));
     let held = locks.lines().filter_map(Flock::parse).filter(|held| held.inode == stat.ino());
     // Some file systems (btrfs, overlays) tell programs another device than the one in the list.
-    let mut held = held.filter(|held| held.device == device || has_open(held.pid, stat));
-    held.next().map(|held| held.pid)
+    let held = held.filter(|held| held.device == device || has_open(held.pid, stat));
+    held.map(|held| held.pid).find(|pid| is_alive(*pid))
+}
+
+/// A lock may outlive whoever took it: a child that was just being started has a copy, until it becomes
+/// another program.
+fn is_alive(process: u32) -> bool {
+    proc::pid(process).and_then(proc::look).is_some_and(|seen| !seen.is_dead)
 }
 
 /// A lock that is held.
