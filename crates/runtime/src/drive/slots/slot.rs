@@ -126,24 +126,19 @@ impl SlotDrive<'_> {
     }
 
     /// Clears up behind a slot, settles its item and says on record how it ended.
-    fn finish(&self, slot: &Slot, mut finish: SlotFinish) -> Result<Flow, DriveError> {
+    fn finish(&self, slot: &Slot, finish: SlotFinish) -> Result<Flow, DriveError> {
         let number = slot.start.slot;
         let dir = self.slot_dir(slot.iteration, number);
-        finish.reason = excerpt::clip(&finish.reason, LONGEST_REASON).into_owned();
-        match self.grounds.clear(slot, &dir) {
-            Ok(kept) if kept.is_empty() => {}
-            Ok(kept) => {
-                let kept = kept.join(" and ");
-                finish.reason = format!("{}; its work is on branch {kept}", finish.reason);
-            }
-            Err(error) => {
-                self.note(&format!("the tree of slot {number} is left as it is: {error}"));
-            }
-        }
+        let kept = self.grounds.clear(slot, &dir).unwrap_or_else(|error| {
+            self.note(&format!("the tree of slot {number} is left as it is: {error}"));
+            Vec::new()
+        });
+        let mut finish = SlotFinish { reason: located(&finish.reason, &kept), ..finish };
         if finish.outcome == Outcome::Passed
             && let Err(why) = self.claims.close(number, &finish.reason)?
         {
-            finish = slot.finished(Outcome::Failed, format!("the item could not be closed: {why}"));
+            let why = format!("the item could not be closed: {why}");
+            finish = slot.finished(Outcome::Failed, located(&why, &kept));
         }
         if finish.outcome != Outcome::Passed {
             self.claims.release(number, &finish.reason)?;
@@ -151,6 +146,15 @@ impl SlotDrive<'_> {
         self.put(slot.iteration, |heading| vec![finish.record(heading)])?;
         self.tell(SlotProgress::Finished(slot, &finish));
         Ok(Flow::Break(()))
+    }
+}
+
+/// A reason, as much of it as anybody reads, and the branches that the work is kept on.
+fn located(reason: &str, kept: &[String]) -> String {
+    let reason = excerpt::clip(reason, LONGEST_REASON);
+    match kept {
+        [] => reason.into_owned(),
+        kept => format!("{reason}; its work is on branch {}", kept.join(" and ")),
     }
 }
 
