@@ -66,8 +66,12 @@ impl<C: Client> Events<C> {
 
 impl<C: Client> State<C> {
     fn take(&mut self, line: Line<'_>) {
-        let (Line::Whole(bytes) | Line::TooLong(bytes)) = line;
-        match self.spread.take(bytes) {
+        let part = match line {
+            Line::Whole(bytes) => self.spread.take(bytes),
+            // Nobody knows what else is in it.
+            Line::TooLong(_) => Part::Apart(self.spread.give_up()),
+        };
+        match part {
             Part::Within => {}
             Part::Whole(whole) => {
                 if !self.events(&whole) {

@@ -66,6 +66,8 @@ fn an_event_may_be_spread_over_lines() {
     assert_eq!(decode(&late), Answer { unreadable: 2, ..decode(&done("done")) });
     let odd = ["{", "  odd", "}", &done("done")].join("\n");
     assert_eq!(decode(&odd), Answer { unreadable: 3, ..decode(&done("done")) });
+    let long = spread(&done("done")).replacen('\n', &format!("\n{}\n", " ".repeat(5_000_000)), 1);
+    assert!(decode(&long).outcome.is_failure());
     let cut = spread(&done("done"));
     assert!(decode(&cut[..cut.len() - 2]).outcome.is_failure());
 }
