@@ -181,6 +181,20 @@ fn an_item_that_the_tracker_does_not_close_is_given_back() {
 }
 
 #[test]
+fn work_that_is_on_a_branch_is_named_also_where_the_item_could_not_be_closed() {
+    let implement = "git branch \"$(git symbolic-ref --short HEAD)-beside\" \"$(git -c user.name=a -c user.email=a commit-tree -m x HEAD^{tree})\"; echo done";
+    let refuses = "[ \"$1\" = close ] && { echo no >&2; exit 1; }";
+    let sandbox = tracked(Agents { implement, ..GOOD }, &issues(1), refuses);
+    sandbox.write(".gitignore", "*\n");
+    for args in [&["init", "-q"][..], &["commit", "-q", "--allow-empty", "-m", "first"]] {
+        git(&sandbox, args);
+    }
+    assert_eq!(sandbox.run(&["slots", "--isolation", "worktree"]).code, Some(1));
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    assert_snapshot!(outcomes(&sandbox).concat().replace(&run, "[RUN]"), @"bd-1 failed: the item could not be closed: the issue tracker refused bd-1: no; its work is on branch autoloop/slots/[RUN]/1-1-beside");
+}
+
+#[test]
 fn a_tracker_that_stumbles_once_costs_no_work() {
     // It fails before it closes, or after it did.
     let before =

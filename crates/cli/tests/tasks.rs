@@ -291,6 +291,23 @@ fn tasks_wait_for_others_but_never_in_a_circle() {
       "after": "t-2"
     }
     "#);
+    assert_snapshot!(tasks(&sandbox, &["dep", "t-3", "t-2"]), @"
+    exit 0
+    --- stdout
+    t-3 waits for t-2
+    ");
+    assert_snapshot!(tasks(&sandbox, &["dep", "t-3"]), @r"
+    exit 2
+    --- stderr
+    error: the following required arguments were not provided:
+      <AFTER>
+
+    Usage: autoloop tasks dep <ID> <AFTER>
+
+    For more information, try '--help'.
+    ");
+    assert_eq!(sandbox.run(&["tasks", "dep"]).code, Some(2));
+    assert_eq!(sandbox.run(&["tasks", "dep", "rm", "t-3", "t-2"]).code, Some(0));
     assert_snapshot!(tasks(&sandbox, &["dep", "rm", "t-3", "t-2"]), @"
     exit 3
     --- stderr
@@ -303,7 +320,7 @@ fn tasks_wait_for_others_but_never_in_a_circle() {
     t-3 waits for nothing
     ");
     // What waits for something that is closed waits for nothing.
-    for args in [&["close", "t-1"][..], &["dep", "add", "t-3", "t-1"]] {
+    for args in [&["close", "t-1"][..], &["dep", "t-3", "t-1"]] {
         assert!(tasks(&sandbox, args).starts_with("exit 0\n"));
     }
     assert_snapshot!(tasks(&sandbox, &["dep", "list", "t-3"]), @"
@@ -434,6 +451,7 @@ fn an_agent_adds_what_it_finds_and_changes_nothing_else() {
         &["release", "t-1", "--force"],
         &["reopen", "t-1"],
         &["dep", "add", "t-1", "t-3"],
+        &["dep", "t-1", "t-3"],
         &["dep", "rm", "t-2", "t-1"],
     ] {
         assert!(agent(args).starts_with("exit 3\n"), "{args:?}");

@@ -49,6 +49,21 @@ fn each_verdict_has_its_exit_code() {
 }
 
 #[test]
+fn a_message_of_claude_may_be_spread_over_lines() {
+    let said = PASS.replace('"', "\\\"");
+    let spread = format!(
+        "{{\n  \"type\": \"result\",\n  \"is_error\": false,\n  \"usage\": {{\n    \"input_tokens\": 1\n  }},\n  \"result\": \"{said}\"\n}}\n"
+    );
+    assert_snapshot!(verdict(&spread, &["--client", "claude"]), @r#"
+    exit 0
+    --- stdout
+    {"verdict": "pass", "followUpPrompt": "LGTM", "reason": null}
+    "#);
+    let cut_off = spread.trim_end().trim_end_matches('}');
+    assert_eq!(verdict(cut_off, &["--client", "claude"]).code, Some(3));
+}
+
+#[test]
 fn streams_of_clients_are_unwrapped() {
     let said = PASS.replace('"', "\\\"");
     let claude = format!(

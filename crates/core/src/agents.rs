@@ -9,6 +9,7 @@ mod codex;
 mod events;
 mod lines;
 mod pi;
+mod spread;
 mod transcript;
 
 use crate::word::words;

@@ -295,8 +295,8 @@ impl Fields<'_, '_> {
             parallel_agents: self.number("parallel_agents"),
             review: self.is_true("review"),
             max_fix_attempts: self.number("max_fix_attempts"),
-            source: self.text("source"),
-            isolation: self.text("isolation"),
+            source: self.word("source"),
+            isolation: self.word("isolation"),
             stop_marker: self.text("stop_marker"),
         }
     }

@@ -2,21 +2,21 @@
 
 use std::fmt;
 
-/// Makes an enum whose variants have a word each.
+/// Makes an enum whose variants have a word each, by which they are told, and maybe others that mean the same.
 macro_rules! words {
-    ($(#[$about:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $word:literal,)+ }) => {
+    ($(#[$about:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $word:literal $(| $also:literal)*,)+ }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $name { $($(#[$each])* $variant,)+ }
 
         impl $name {
             /// The words, in the order of the variants.
-            pub const WORDS: &'static [&'static str] = &[$($word),+];
+            pub const WORDS: &'static [&'static str] = &[$($word $(, $also)*),+];
 
             /// What a word means.
             pub fn from_word(word: &str) -> Option<Self> {
                 match word {
-                    $($word => Some(Self::$variant),)+
+                    $($word $(| $also)* => Some(Self::$variant),)+
                     _ => None,
                 }
             }

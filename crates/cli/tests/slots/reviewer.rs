@@ -135,3 +135,11 @@ fn a_verdict_behind_megabytes_of_words_is_found() {
     passes(&sandbox, "--review");
     assert_eq!(verdicts(&sandbox), ["drift", "pass"]);
 }
+
+#[test]
+fn what_a_reviewer_says_may_be_spread_over_lines() {
+    let review = r#"printf '{\n  "type": "result",\n  "is_error": false,\n  "result": "{\\"verdict\\": \\"pass\\", \\"followUpPrompt\\": \\"good\\"}"\n}\n'"#;
+    let sandbox = project(Agents { review, ..GOOD }, 1, "slots.reviewer.output = 'claude'");
+    passes(&sandbox, "--review");
+    assert_eq!(outcomes(&sandbox), ["t-1 passed: good"]);
+}

@@ -84,3 +84,15 @@ fn a_tracker_that_is_not_there_is_told() {
       hint: `autoloop slots --resume` goes on with the run
     ");
 }
+
+#[test]
+fn the_queue_of_tasks_has_two_names() {
+    for flags in ["--source tasks", "--source builtin", "--set slots.source=tasks"] {
+        let sandbox = project(GOOD, 1, "");
+        passes(&sandbox, flags);
+        assert_eq!(sandbox.fields("slot.run.start", "source"), ["builtin"]);
+    }
+    let sandbox = project(GOOD, 1, "");
+    let said = says(&sandbox, "--source jira");
+    assert!(said.contains("[possible values: builtin, tasks, beads]"), "{said}");
+}

@@ -1,8 +1,10 @@
-//! A stream of events, a JSON object in every line, as far as a client knows what to make of them.
+//! A stream of events, a JSON object in every line or spread over several, as far as a client knows what to
+//! make of them.
 
 use serde_json::Value;
 
 use super::lines::{Line, Lines};
+use super::spread::{Part, Spread};
 use super::{Answer, Outcome, Usage};
 use crate::record::mend_surrogates;
 
@@ -42,6 +44,7 @@ pub(super) struct Events<C> {
 #[derive(Debug, Default)]
 struct State<C> {
     client: C,
+    spread: Spread,
     unreadable: u64,
     stray: Vec<u8>,
 }
@@ -55,18 +58,41 @@ impl<C: Client> Events<C> {
     pub(super) fn finish(self) -> Answer {
         let Events { lines, mut state } = self;
         lines.finish(may_count::<C>, |line| state.take(line));
+        let unended = state.spread.give_up();
+        state.all_strayed(&unended);
         state.answer()
     }
 }
 
 impl<C: Client> State<C> {
     fn take(&mut self, line: Line<'_>) {
+        let part = match line {
+            Line::Whole(bytes) => self.spread.take(bytes),
+            // Nobody knows what else is in it.
+            Line::TooLong(_) => Part::Apart(self.spread.give_up()),
+        };
+        match part {
+            Part::Within => {}
+            Part::Whole(whole) => {
+                if !self.events(&whole) {
+                    self.all_strayed(&whole);
+                }
+            }
+            Part::Apart(lines) => {
+                self.all_strayed(&lines);
+                self.alone(line);
+            }
+        }
+    }
+
+    /// Takes a line that is no part of anything.
+    fn alone(&mut self, line: Line<'_>) {
         match line {
-            Line::Whole(line) => match parse(line) {
-                Some(Value::Array(events)) => events.iter().for_each(|event| self.event(event)),
-                Some(event) => self.event(&event),
-                None => self.strayed(line),
-            },
+            Line::Whole(line) => {
+                if !self.events(line) {
+                    self.strayed(line);
+                }
+            }
             Line::TooLong(beginning) => match leading_type(beginning) {
                 Some(kind) => self.client.take(kind, &Value::Null),
                 None => self.strayed(beginning),
@@ -74,11 +100,26 @@ impl<C: Client> State<C> {
         }
     }
 
+    /// Takes an event or a list of events, and says whether it was one.
+    fn events(&mut self, text: &[u8]) -> bool {
+        match parse(text) {
+            Some(Value::Array(events)) => events.iter().for_each(|event| self.event(event)),
+            Some(event) => self.event(&event),
+            None => return false,
+        }
+        true
+    }
+
     fn event(&mut self, event: &Value) {
         let kind = text(event, "type");
         if C::counts(kind) {
             self.client.take(kind, event);
         }
+    }
+
+    fn all_strayed(&mut self, lines: &[u8]) {
+        let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines.for_each(|line| self.strayed(line));
     }
 
     fn strayed(&mut self, line: &[u8]) {

@@ -96,7 +96,7 @@ words! {
     /// Where items come from (`slots.source`).
     ItemSource {
         /// The queue of `autoloop tasks`.
-        Builtin = "builtin",
+        Builtin = "builtin" | "tasks",
         /// The issue tracker of that name, through its command.
         Beads = "beads",
     }
@@ -112,6 +112,7 @@ mod tests {
             assert_eq!(PromptMode::from_word(word).map(PromptMode::name), Some(*word));
         }
         assert_eq!(PromptMode::from_word("Arg"), None);
+        assert_eq!(ItemSource::from_word("tasks").map(ItemSource::name), Some("builtin"));
         assert_eq!(format!("{:>6}", BackendKind::Pi), "    pi");
     }
 }

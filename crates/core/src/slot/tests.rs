@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::ItemSource;
 use crate::format::Format;
 use crate::record::{Heading, Record, print};
 
@@ -299,4 +300,20 @@ fn a_run_is_written_out() {
     | 1.1 | t-1 | failed | 1 | 1 | the fixer exited with 1 |
     ");
     assert_eq!(folded(&records).json()["slots"][0]["reviews"][0]["verdict"], "drift");
+}
+
+#[test]
+fn what_a_run_began_with_is_known_or_kept_as_it_stands() {
+    let start = SlotRunStart {
+        source: ItemSource::Beads.into(),
+        isolation: Word::from("container"),
+        ..SlotRunStart::default()
+    };
+    let slots = folded(&[start.record(&at(0))]);
+    assert_eq!(slots.start.as_ref(), Some(&start));
+    assert_eq!(start.source, ItemSource::Beads);
+    assert_eq!(
+        (start.isolation.known(), start.isolation.to_string().as_str()),
+        (None, "container")
+    );
 }

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use autoloop_core::config::ItemSource;
+use autoloop_core::word::Word;
+
 use crate::git::GitError;
 use crate::journal::{AppendError, ReadError};
 use crate::permissions::SandboxError;
@@ -63,14 +66,14 @@ pub enum DriveError {
         setting: String,
     },
     /// A run over a queue is to go on with another queue.
-    #[error("run '{run}' takes its items from {}, and the settings say {now}", .began.escape_debug())]
+    #[error("run '{run}' takes its items from {}, and the settings say {now}", .began.to_string().escape_debug())]
     OtherSource {
         /// The run.
         run: String,
         /// Where its items come from.
-        began: String,
+        began: Word<ItemSource>,
         /// What the settings say.
-        now: String,
+        now: ItemSource,
     },
     /// Git could not do what trees of their own need.
     #[error(transparent)]

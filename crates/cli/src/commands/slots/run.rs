@@ -338,7 +338,7 @@ fn failure(error: DriveError) -> Failure {
         DriveError::OtherSource { ref began, .. } => {
             Failure::usage(error.to_string()).hint(format!(
                 "`--source {}` goes on with it; `autoloop slots` begins another run",
-                began.escape_debug()
+                began.to_string().escape_debug()
             ))
         }
         DriveError::Sandbox(_) => Failure::usage(error.to_string())

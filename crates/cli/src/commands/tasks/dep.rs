@@ -12,11 +12,14 @@ use crate::terminal;
 /// Say what waits for what.
 ///
 /// A task is not taken before everything that it waits for is closed. Tasks cannot wait for each other
-/// in a circle.
+/// in a circle. With two tasks and nothing else, the first is to wait for the second.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(super) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: Option<What>,
+    #[command(flatten)]
+    pair: Option<Pair>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -49,21 +52,23 @@ struct Pair {
 impl Args {
     /// Whether nothing is changed by it.
     pub(super) fn is_look(&self) -> bool {
-        matches!(self.what, What::List { .. })
+        matches!(self.what, Some(What::List { .. }))
     }
 }
 
 pub(super) fn run(args: &Args, queue: &Builtin<'_>) -> Result<(), Failure> {
-    match &args.what {
-        What::Add(pair) => {
+    match (&args.what, &args.pair) {
+        (Some(What::Add(pair)), _) | (None, Some(pair)) => {
             queue.step(|tasks, now| tasks.link(&pair.id, &pair.after, now))?;
             pair.tell("waits for")
         }
-        What::Rm(pair) => {
+        (Some(What::Rm(pair)), _) => {
             queue.step(|tasks, now| tasks.unlink(&pair.id, &pair.after, now))?;
             pair.tell("does not wait any more for")
         }
-        What::List { id, json } => list(id, *json, queue),
+        (Some(What::List { id, json }), _) => list(id, *json, queue),
+        // Both are required of whoever names no subcommand.
+        (None, None) => unreachable!("neither a subcommand nor two tasks"),
     }
 }
 

@@ -45,6 +45,33 @@ fn usage_of(results: u64) -> Usage {
     }
 }
 
+/// An event as `jq .` prints it.
+fn spread(event: &str) -> String {
+    serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(event).unwrap())
+        .unwrap()
+}
+
+#[test]
+fn an_event_may_be_spread_over_lines() {
+    let all = [says("let me look"), done("done")];
+    let expected = decode(&all.join("\n"));
+    let list = spread(&format!("[{}]", all.join(",")));
+    for stream in [all.clone().map(|event| spread(&event)).join("\n"), list] {
+        assert_eq!(decode(&stream), expected, "{stream}");
+        assert_eq!(decode(&stream.replace('\n', "\r\n")), expected);
+        assert_eq!(decode_by(stream.as_bytes(), 3), expected);
+    }
+    // What does not end, or is none, does not hide what follows.
+    let late = ["{", "  \"type\": \"result\",", &done("done")].join("\n");
+    assert_eq!(decode(&late), Answer { unreadable: 2, ..decode(&done("done")) });
+    let odd = ["{", "  odd", "}", &done("done")].join("\n");
+    assert_eq!(decode(&odd), Answer { unreadable: 3, ..decode(&done("done")) });
+    let long = spread(&done("done")).replacen('\n', &format!("\n{}\n", " ".repeat(5_000_000)), 1);
+    assert!(decode(&long).outcome.is_failure());
+    let cut = spread(&done("done"));
+    assert!(decode(&cut[..cut.len() - 2]).outcome.is_failure());
+}
+
 #[test]
 fn the_answer_is_the_result_and_not_what_was_said_on_the_way() {
     let stream = [INIT, &says("let me look"), TOOL, &says("done"), &done("done")].join("\n");

@@ -1,6 +1,7 @@
 //! Slots: items implemented, reviewed, fixed and brought back.
 
 use super::table::system_events;
+use crate::config::{Isolation, ItemSource};
 use crate::merge::MergeOutcome;
 use crate::slot::{End, Outcome, Phase, Picked, Verdict};
 use crate::word::Word;
@@ -17,9 +18,9 @@ system_events! {
         /// How often work may be fixed after a review.
         max_fix_attempts: u64,
         /// Where items come from: `builtin` or `beads`.
-        source: String,
+        source: Word<ItemSource>,
         /// Where slots work: `shared` or `worktree`.
-        isolation: String,
+        isolation: Word<Isolation>,
         /// The text in an agent's output after which no further iteration begins.
         stop_marker: String,
     }

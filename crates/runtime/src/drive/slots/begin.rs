@@ -17,8 +17,8 @@ impl SlotDrive<'_> {
             parallel_agents: rules.parallel_agents,
             review: rules.review == Review::On,
             max_fix_attempts: rules.max_fix_attempts,
-            source: plan.source.to_string(),
-            isolation: self.grounds.isolation.to_string(),
+            source: plan.source.into(),
+            isolation: self.grounds.isolation.into(),
             stop_marker: plan.stop_marker.clone().unwrap_or_default(),
         };
         self.put(0, |heading| vec![start.record(heading)])?;
@@ -70,11 +70,12 @@ impl SlotDrive<'_> {
 
 /// A run goes on with the queue that it began with: the items that it holds are there.
 pub(super) fn same_source(slots: &Slots, plan: &SlotsPlan) -> Result<(), DriveError> {
-    let now = plan.source.to_string();
     match &slots.start {
-        Some(start) if start.source != now => {
-            Err(DriveError::OtherSource { run: slots.id.clone(), began: start.source.clone(), now })
-        }
+        Some(start) if start.source != plan.source => Err(DriveError::OtherSource {
+            run: slots.id.clone(),
+            began: start.source.clone(),
+            now: plan.source,
+        }),
         _ => Ok(()),
     }
 }

@@ -267,7 +267,7 @@ impl<'a> Claims<'a> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Taken only while what is held is looked at, or not at all.
+    /// Locked only behind what is held, so that nobody waits for both the other way round.
     fn ends_at_work(&self) -> MutexGuard<'_, BTreeMap<u64, Interrupts>> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }

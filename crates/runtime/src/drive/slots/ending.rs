@@ -32,7 +32,7 @@ impl SlotDrive<'_> {
     /// Tells of items that runs hold which were cut off. A queue gives them to nobody else, or only when
     /// the claim has expired.
     fn tell_of_stranded(&self, runs: &[Slots]) {
-        let source = self.loaded.plan.slots.source.to_string();
+        let source = self.loaded.plan.slots.source;
         let is_of_queue =
             |run: &&Slots| run.start.as_ref().is_some_and(|start| start.source == source);
         let mut seen = BTreeSet::new();

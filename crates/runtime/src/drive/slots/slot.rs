@@ -48,12 +48,12 @@ impl SlotDrive<'_> {
                 return Ok(());
             }
             let flow = self.next(&slot, &dir);
-            // Nobody began with an item for which there is no agent, so it need not wait for this run.
             if let Err(DriveError::NoAgent { why, .. }) = &flow
                 && slot.implement.is_none()
-                && let Err(error) = self.claims.release(number, why)
             {
-                self.note(&format!("{} is still held: {error}", slot.start.item_id));
+                // Nobody began with it, so it need not wait for this run. Where that cannot be said, whoever
+                // takes the run up has it.
+                let _ = self.claims.release(number, why);
             }
             if flow?.is_break() {
                 return Ok(());
@@ -132,25 +132,23 @@ impl SlotDrive<'_> {
     }
 
     /// Clears up behind a slot, settles its item and says on record how it ended.
-    fn finish(&self, slot: &Slot, mut finish: SlotFinish) -> Result<Flow, DriveError> {
+    fn finish(&self, slot: &Slot, finish: SlotFinish) -> Result<Flow, DriveError> {
         let number = slot.start.slot;
         let dir = self.slot_dir(slot.iteration, number);
-        finish.reason = excerpt::clip(&finish.reason, LONGEST_REASON).into_owned();
-        match self.grounds.clear(slot, &dir) {
-            Ok(kept) if kept.is_empty() => {}
-            Ok(kept) => {
-                let kept = kept.join(" and ");
-                finish.reason = format!("{}; its work is on branch {kept}", finish.reason);
-            }
+        let kept = match self.grounds.clear(slot, &dir) {
+            Ok(kept) => kept,
             Err(error) => {
                 check_room(&dir, &error.to_string())?;
                 self.note(&format!("the tree of slot {number} is left as it is: {error}"));
+                Vec::new()
             }
-        }
+        };
+        let mut finish = SlotFinish { reason: located(&finish.reason, &kept), ..finish };
         if finish.outcome == Outcome::Passed
             && let Err(why) = self.claims.close(number, &finish.reason)?
         {
-            finish = slot.finished(Outcome::Failed, format!("the item could not be closed: {why}"));
+            let why = format!("the item could not be closed: {why}");
+            finish = slot.finished(Outcome::Failed, located(&why, &kept));
         }
         if finish.outcome != Outcome::Passed {
             self.claims.release(number, &finish.reason)?;
@@ -158,6 +156,15 @@ impl SlotDrive<'_> {
         self.put(slot.iteration, |heading| vec![finish.record(heading)])?;
         self.tell(SlotProgress::Finished(slot, &finish));
         Ok(Flow::Break(()))
+    }
+}
+
+/// A reason, as much of it as anybody reads, and the branches that the work is kept on.
+fn located(reason: &str, kept: &[String]) -> String {
+    let reason = excerpt::clip(reason, LONGEST_REASON);
+    match kept {
+        [] => reason.into_owned(),
+        kept => format!("{reason}; its work is on branch {}", kept.join(" and ")),
     }
 }
 
