@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -115,6 +116,20 @@ fn a_program_that_cannot_be_started_is_told_clearly() {
     let spool = Spool { stdout: "/no/such/dir/out".into(), stderr: trial.path("err") };
     let finished = trial.run(Job { spool: Some(spool), ..trial.job("true") });
     assert!(never_started(&finished).contains("cannot write the output to /no/such/dir/out"));
+}
+
+/// The superuser may look into every directory; anybody else hears of a lack of permission.
+#[test]
+fn a_directory_of_the_path_that_is_closed_changes_no_reason() {
+    let trial = Trial::new();
+    let closed = trial.path("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", closed.display());
+    let job = Job { env: vec![("PATH".into(), path.into())], ..trial.job("no-such-program") };
+    let finished = trial.run(job);
+    assert!(never_started(&finished).ends_with(": not found in PATH"), "{finished:?}");
+    assert_eq!(finished.exit_code(), 127);
 }
 
 #[test]

@@ -59,7 +59,13 @@ impl Rules {
         }
         let devices = ["null", "zero", "full", "random", "urandom", "tty", "ptmx"];
         rules.files.extend(devices.iter().map(|name| Path::new("/dev").join(name)));
-        rules.free.extend(["/dev/pts", "/dev/shm"].map(PathBuf::from));
+        rules.free.push("/dev/pts".into());
+        // Where programs share memory some keep projects too, and those are none of a reviewer's.
+        let shared = Path::new("/dev/shm");
+        let is_in = |dir: &Path| project_dir.starts_with(dir);
+        if !is_in(shared) && !shared.canonicalize().is_ok_and(|dir| is_in(&dir)) {
+            rules.free.push(shared.into());
+        }
         rules
     }
 
@@ -126,5 +132,13 @@ mod tests {
         let rules = Rules::new(Path::new("/p"), &list);
         assert!(rules.files.iter().all(|path| path.starts_with("/dev")));
         assert!(rules.directories.is_empty());
+    }
+
+    #[test]
+    fn shared_memory_is_free_but_not_where_the_project_is() {
+        let free = |project: &str| Rules::new(Path::new(project), &AllowList::read_only()).free;
+        let shared = PathBuf::from("/dev/shm");
+        assert!(free("/p").contains(&shared));
+        assert!(!free("/dev/shm/p").contains(&shared));
     }
 }

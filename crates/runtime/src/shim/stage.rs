@@ -1,9 +1,10 @@
 //! The second stage: a process that becomes the agent, and does before what only it can do.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -64,11 +65,23 @@ fn exec(command: &mut Command) -> io::Error {
     let clock = SystemClock::default();
     loop {
         let error = command.exec();
-        if error.kind() != io::ErrorKind::ExecutableFileBusy || clock.elapsed() > BUSY {
-            return error;
+        match error.kind() {
+            io::ErrorKind::ExecutableFileBusy if clock.elapsed() <= BUSY => {}
+            io::ErrorKind::PermissionDenied if is_nowhere(command.get_program()) => {
+                return rustix::io::Errno::NOENT.into();
+            }
+            _ => return error,
         }
         clock.sleep(TRY_AGAIN);
     }
+}
+
+/// Whether no directory of PATH has this program. The system tells of a lack of permission instead as soon
+/// as it may not look into one of them, like that of another user whose PATH it is.
+fn is_nowhere(program: &OsStr) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_in = |dir: PathBuf| dir.join(program).symlink_metadata().is_ok();
+    !program.as_encoded_bytes().contains(&b'/') && !std::env::split_paths(&path).any(is_in)
 }
 
 fn die_with_parent() -> io::Result<()> {
