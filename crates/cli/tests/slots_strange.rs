@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::slots::{self, Agents, GOOD, outcomes, told};
+use autoloop_testkit::slots::{self, Agents, GOOD, outcomes};
 use insta::assert_snapshot;
 
 fn project(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
@@ -10,46 +10,33 @@ fn project(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
 }
 
 #[test]
-fn an_agent_that_breaks_the_settings_or_a_prompt_does_not_end_the_run() {
-    let breaks = |how: &str| format!("[ $AUTOLOOP_ITEM_ID = t-1 ] && {how}; true");
-    for (how, why) in [
-        ("echo '[[[' >> autoloops.toml", "line 6, column 3: this is not TOML: "),
-        ("rm review.md", "slots.reviewerPromptPath names "),
-        ("rm review.md; mkdir review.md", "it is not a file"),
-    ] {
-        let implement = breaks(how);
-        let agents = Agents { implement: &implement, ..GOOD };
-        let sandbox = project(agents, 3, "slots.reviewerPromptPath = 'review.md'");
-        sandbox.write("review.md", "look closely");
-        let output = sandbox.run(&["slots", "--review"]);
-        assert_eq!(output.code, Some(0), "{how}: {output}");
-        assert_eq!(outcomes(&sandbox).len(), 3, "{how}: {output}");
-        assert_eq!(sandbox.fields("slot.review", "verdict"), ["pass"; 3], "{how}");
-        let note = "note: the run goes on with the settings and prompts that it had, as these cannot be used: ";
-        let notes: Vec<&str> =
-            output.stderr.lines().filter_map(|line| line.strip_prefix(note)).collect();
-        assert_eq!(notes.len(), 3, "{how}: {output}");
-        assert!(notes.iter().all(|note| note.contains(why)), "{how}: {notes:?}");
-        // Whoever takes it up later is told.
-        assert_eq!(sandbox.run(&["slots"]).code, Some(2), "{how}");
-    }
+fn an_agent_that_breaks_the_settings_does_not_end_the_run() {
+    let breaks = "[ $AUTOLOOP_ITEM_ID = t-1 ] && echo '[[[' >> autoloops.toml; true";
+    let sandbox = project(Agents { implement: breaks, ..GOOD }, 3, "");
+    let output = sandbox.run(&["slots", "--review"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(outcomes(&sandbox), ["t-1 passed: good", "t-2 passed: good", "t-3 passed: good"]);
+    assert_eq!(sandbox.fields("slot.review", "verdict"), ["pass"; 3]);
+    let note = "note: the run goes on with the settings that it had, as these cannot be used: [DIR]/autoloops.toml: line 6, column 3: this is not TOML: ";
+    assert!(output.stderr.contains(note), "{output}");
+    // Whoever begins another run is told.
+    assert_eq!(sandbox.run(&["slots"]).code, Some(2));
 }
 
 #[test]
-fn settings_that_contradict_each_other_are_refused() {
+fn settings_that_contradict_each_other_are_told_of() {
     let sandbox = project(GOOD, 1, "reviewEnabled = true\n[slots]\nreviewEnabled = false");
-    assert_snapshot!(told(&sandbox, &["slots"]), @r#"
-    exit 2
-    --- stderr
-    error: slots.reviewEnabled is set twice, to different values
+    let output = sandbox.run(&["slots"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let warning = output.stderr.split("slots ").next().unwrap_or_default();
+    assert_snapshot!(sandbox.filter(warning), @r"
+    warning: slots.reviewEnabled is set twice, to different values
      --> [DIR]/autoloops.toml:7:17
       |
     7 | reviewEnabled = false
-      |                 ^^^^^ line 5 says otherwise
+      |                 ^^^^^ line 5 says otherwise; this one holds
       |
       = help: keep one of the two
-
-    autoloop: the settings cannot be used because of this error
-    "#);
-    assert_eq!(outcomes(&sandbox), [""; 0]);
+    ");
+    assert_eq!(outcomes(&sandbox), ["t-1 passed: not reviewed: reviews are off"]);
 }

@@ -22,23 +22,20 @@ pub(super) struct Judging {
 }
 
 impl SlotDrive<'_> {
-    /// Reads the settings and prompts again. Where an agent left something that cannot be used, the
-    /// last good ones stay in force: the rest of the queue is not to wait for a person.
+    /// Reads the settings and prompts again. Where an agent broke the settings, the last good ones stay in
+    /// force: the rest of the queue is not to wait for a person. A prompt that is named and is not there is
+    /// never passed over.
     pub(super) fn reload(&mut self) -> Result<(), DriveError> {
         let (project, world) = (self.scene.project, self.scene.world);
         let (settled, place) = (self.judging(), placing(&self.loaded.plan.slots));
         let prompt = self.prompts.reviewer.clone();
-        let read = project.load(&*world.disk).and_then(|loaded| {
-            let prompts = project.slot_prompts(&loaded, &*world.disk)?;
-            Ok((loaded, prompts))
-        });
-        match read {
-            Ok((loaded, prompts)) => (self.loaded, self.prompts) = (loaded, prompts),
-            Err(error) => {
-                self.note(&format!("the run goes on with the settings and prompts that it had, as these cannot be used: {error}"));
-                return Ok(());
-            }
+        match project.load(&*world.disk) {
+            Ok(loaded) => self.loaded = loaded,
+            Err(error) => self.note(&format!(
+                "the run goes on with the settings that it had, as these cannot be used: {error}"
+            )),
         }
+        self.prompts = project.slot_prompts(&self.loaded, &*world.disk)?;
         let asked = self.judging();
         if asked.has_prompt != settled.has_prompt {
             self.prompts.reviewer.clone_from(&prompt);
