@@ -26,6 +26,7 @@ mod trees;
 mod wave;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use autoloop_core::config::SyncPolicy;
 use autoloop_core::memory::Places;
@@ -60,6 +61,10 @@ pub use slots::{
 use chain::Held;
 use seat::Seat;
 
+/// How long the lock of a run is waited for that is held by what a killed harness had just started.
+const LAST_HOLD: Duration = Duration::from_secs(5);
+/// How often it is tried.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// What a run is for when nobody said.
 const DEFAULT_OBJECTIVE: &str = "Do the task and publish the completion event when finished.";
 
@@ -381,10 +386,16 @@ fn lock_run(dir: &Path, run: &str, world: &World) -> Result<Box<dyn DiskFile>, D
     let path = dir.join("lock");
     let failed = |source| DriveError::Write { path: path.clone(), source };
     let file = world.disk.open(&path, Access::Append).map_err(failed)?;
-    match file.try_lock().map_err(failed)? {
-        true => Ok(file),
-        false => Err(DriveError::Busy { run: run.to_owned(), holder: file.lock_holder() }),
+    let begin = world.clock.elapsed();
+    while !file.try_lock().map_err(failed)? {
+        let holder = file.lock_holder();
+        let is_going = holder.is_some_and(|holder| driver::is_gone(holder, &*world.disk));
+        if !is_going || world.clock.elapsed() - begin > LAST_HOLD {
+            return Err(DriveError::Busy { run: run.to_owned(), holder });
+        }
+        world.clock.sleep(LOOK_AGAIN);
     }
+    Ok(file)
 }
 
 /// Makes a directory and those on the way to it.

@@ -40,10 +40,19 @@ pub fn driver_in(dir: &Path, disk: &dyn Disk) -> Driver {
         return Driver::Nobody;
     };
     match lock.lock_holder() {
+        Some(process) if is_gone(process, disk) => Driver::Nobody,
         Some(process) => Driver::Process(process),
         None if disk.stat(Path::new(LOCKS)).is_ok() => Driver::Nobody,
         None => Driver::Unknown,
     }
+}
+
+/// Whether a process that took a lock is no more. What it had just started when it was killed holds the
+/// lock until it has become what it was to become, and drives nothing.
+pub(super) fn is_gone(process: u32, disk: &dyn Disk) -> bool {
+    let is_there = |name: &str| disk.stat(&Path::new("/proc").join(name)).is_ok();
+    // In another container processes have other numbers, and those that cannot be seen have none.
+    process != 0 && is_there("self") && !is_there(&process.to_string())
 }
 
 /// A run of the project that somebody drives, and the process that does.
