@@ -240,7 +240,8 @@ fn a_killed_harness_takes_its_agents_with_it_and_its_claim_waits_for_it() {
     // Another run finds nothing to do.
     passes(&sandbox, "--review");
     assert_eq!(outcomes(&sandbox).len(), 1);
-    passes(&sandbox, "--resume");
+    let resumed = passes(&sandbox, "--resume --no-review --parallel-agents 3");
+    assert!(resumed.stderr.contains(" go on: 3 slots, without review\n"), "{resumed}");
     assert_eq!(sandbox.fields("slot.finish", "outcome"), ["no_item", "passed"]);
 }
 
