@@ -1,5 +1,6 @@
 //! Signals to the harness, turned into requests to stop.
 
+use std::fs;
 use std::io;
 use std::thread;
 
@@ -13,13 +14,16 @@ use crate::process::Interrupts;
 /// third time has seen that it does not listen. Shims notice, and clean up.
 const HEARD: usize = 2;
 
-/// Turns Ctrl-C, SIGTERM and SIGHUP into requests from now on.
+/// Turns Ctrl-C, SIGTERM and SIGHUP into requests from now on. Who starts us with `nohup` wants us to go on
+/// when the terminal goes away.
 ///
 /// # Errors
 ///
 /// When the system refuses the handlers or the thread.
 pub fn listen(interrupts: &Interrupts) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let hangup = Some(SIGHUP).filter(|hangup| !is_ignored(*hangup, &status));
+    let mut signals = Signals::new([SIGINT, SIGTERM].into_iter().chain(hangup))?;
     let interrupts = interrupts.clone();
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
@@ -31,4 +35,24 @@ pub fn listen(interrupts: &Interrupts) -> io::Result<()> {
         }
     })?;
     Ok(())
+}
+
+/// Whether a process ignores a signal, by what Linux tells of it.
+fn is_ignored(signal: i32, status: &str) -> bool {
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_bits() {
+        let status = "Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n";
+        let ignored = [1, 2, 13, 15].map(|signal| is_ignored(signal, status));
+        assert_eq!(ignored, [true, false, true, false]);
+        assert!(!is_ignored(SIGHUP, ""));
+    }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::sandbox::until;
+use autoloop_testkit::sandbox::{Reaped, until};
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -257,8 +257,46 @@ fn a_killed_harness_takes_its_agents_with_it_and_its_claim_waits_for_it() {
     // Another run finds nothing to do.
     passes(&sandbox, "--review");
     assert_eq!(outcomes(&sandbox).len(), 1);
-    passes(&sandbox, "--resume");
+    let resumed = passes(&sandbox, "--resume --no-review --parallel-agents 3");
+    assert!(resumed.stderr.contains(" go on: 3 slots, without review\n"), "{resumed}");
     assert_eq!(sandbox.fields("slot.finish", "outcome"), ["no_item", "passed"]);
+}
+
+#[test]
+fn a_run_that_was_started_to_outlive_its_terminal_does() {
+    let waits = "touch there; while ! test -e go; do sleep 0.02; done; echo done";
+    let started = |begin: &str| {
+        let sandbox = project(Agents { implement: waits, ..GOOD }, 1, "");
+        let mut command = sandbox.at_home("sh");
+        command.args(["-c", &format!("{begin} exec \"$0\" slots --review")]);
+        command.arg(sandbox.binary()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut harness = Reaped::start(command);
+        wait_for(&sandbox, "there");
+        kill_process(Pid::from_child(&harness.0), Signal::HUP).unwrap();
+        if !begin.is_empty() {
+            sandbox.write("go", "");
+        }
+        harness.0.wait().unwrap().code()
+    };
+    assert_eq!(started(""), Some(129));
+    assert_eq!(started("trap '' HUP;"), Some(0), "as `nohup` does it");
+}
+
+/// What was being started when its harness was killed holds the lock of the run for a moment more.
+#[test]
+fn a_lock_that_a_dead_process_took_is_waited_for() {
+    let sandbox = project(Agents { implement: WAITS, ..GOOD }, 1, "");
+    kill_at(&sandbox, "there", "--review");
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    let hold =
+        format!("exec 9>>.autoloop/slots/{run}/lock; flock 9; touch home/held; exec sleep 1");
+    let mut command = sandbox.at_home("sh");
+    command.args(["-c", &hold]);
+    sandbox.write("home/begun", "");
+    let _holder = Reaped::start(command);
+    wait_for(&sandbox, "home/held");
+    passes(&sandbox, "--resume");
+    assert_eq!(outcomes(&sandbox), ["t-1 passed: good"]);
 }
 
 #[test]

@@ -28,7 +28,7 @@ impl<'a> Audience<'a> {
     }
 
     pub(super) fn tell(&self, progress: SlotProgress<'_>) {
-        if let SlotProgress::Began(slots) = progress
+        if let SlotProgress::Began(slots, _) = progress
             && let Some(journal) = self.journal.lock().ok().and_then(|mut journal| journal.take())
         {
             self.note(self.open(&slots.id, journal));

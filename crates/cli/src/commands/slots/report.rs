@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use autoloop_core::excerpt;
 use autoloop_core::format::Format;
-use autoloop_core::slot::{Phase, Slot, Slots};
+use autoloop_core::slot::{Phase, Review, Slot, SlotRules, Slots};
 use autoloop_runtime::drive::SlotProgress;
 
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ const SAID: usize = 120;
 /// Tells on standard error how a run goes, a line at a time.
 pub(super) fn tell(progress: SlotProgress<'_>) {
     let line = match progress {
-        SlotProgress::Began(slots) => began(slots),
+        SlotProgress::Began(slots, rules) => began(slots, rules),
         SlotProgress::Iteration(number) => format!("iteration {number}"),
         SlotProgress::Phase { slot, phase, attempt } => {
             let what = match (phase, attempt) {
@@ -53,14 +53,13 @@ fn name(slot: &Slot) -> String {
     format!("  slot {}  {}", slot.start.slot, excerpt::first_line(item, SAID))
 }
 
-fn began(slots: &Slots) -> String {
+fn began(slots: &Slots, rules: &SlotRules) -> String {
     let how = if slots.slots.is_empty() { "begin" } else { "go on" };
-    let start = slots.start.clone().unwrap_or_default();
-    let count = match start.parallel_agents {
+    let count = match rules.parallel_agents {
         1 => "1 slot".to_owned(),
         count => format!("{count} slots"),
     };
-    let review = if start.review { "with review" } else { "without review" };
+    let review = if rules.review == Review::On { "with review" } else { "without review" };
     format!("slots {} {how}: {count}, {review}", slots.id)
 }
 

@@ -47,8 +47,9 @@ impl SlotDrive<'_> {
     }
 
     fn announce(&self) {
-        self.look(|slots| self.tell(SlotProgress::Began(slots)));
-        if self.rules().review == Review::NoPrompt {
+        let rules = self.rules();
+        self.look(|slots| self.tell(SlotProgress::Began(slots, &rules)));
+        if rules.review == Review::NoPrompt {
             self.note(NO_PROMPT);
         }
         self.tell_of_grounds();

@@ -1,13 +1,13 @@
 //! What is told while a run over a queue goes on.
 
 use autoloop_core::record::{SlotFinish, SlotReview};
-use autoloop_core::slot::{Phase, Slot, Slots};
+use autoloop_core::slot::{Phase, Slot, SlotRules, Slots};
 
 /// Something worth telling.
 #[derive(Clone, Copy, Debug)]
 pub enum SlotProgress<'a> {
-    /// The run begins, or is taken up again.
-    Began(&'a Slots),
+    /// The run begins, or is taken up again, with these rules.
+    Began(&'a Slots, &'a SlotRules),
     /// An iteration begins.
     Iteration(u64),
     /// A phase of a slot begins.
