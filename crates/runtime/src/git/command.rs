@@ -218,6 +218,8 @@ impl Git {
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_EDITOR", "true")
             .env("GIT_PAGER", "cat")
+            // What is shown to agents does not depend on the width of somebody's terminal.
+            .env_remove("COLUMNS")
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(stdin)
             .stdout(Stdio::piped())
