@@ -128,6 +128,7 @@ fn a_directory_of_the_path_that_is_closed_changes_no_reason() {
     let path = format!("{}:/usr/bin:/bin", closed.display());
     let job = Job { env: vec![("PATH".into(), path.into())], ..trial.job("no-such-program") };
     let finished = trial.run(job);
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
     assert!(never_started(&finished).ends_with(": not found in PATH"), "{finished:?}");
     assert_eq!(finished.exit_code(), 127);
 }
