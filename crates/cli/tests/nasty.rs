@@ -124,7 +124,7 @@ fn a_directory_of_the_path_that_is_closed_changes_no_reason() {
     let trial = Trial::new();
     let closed = trial.path("closed");
     fs::create_dir(&closed).unwrap();
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
     let path = format!("{}:/usr/bin:/bin", closed.display());
     let job = Job { env: vec![("PATH".into(), path.into())], ..trial.job("no-such-program") };
     let finished = trial.run(job);
