@@ -94,6 +94,11 @@ impl Sandbox {
             command.env_remove(name);
         }
         command.env("GIT_CONFIG_NOSYSTEM", "1");
+        // Shells complain about a language that is not installed, and programs speak it where it is.
+        command.env("LC_ALL", "C");
+        // What a person has set up for every project is not for these.
+        let home = self.root.join("home");
+        command.env("HOME", &home).env("XDG_CONFIG_HOME", &home);
         // A backtrace would be a difference between two machines, and the search path of cargo is no
         // part of how the binary is started in life.
         command.env_remove("RUST_BACKTRACE").env_remove("LD_LIBRARY_PATH");

@@ -222,6 +222,8 @@ fn a_reviewer_is_shown_renames_modes_links_binary_and_odd_names() {
         head -c 5000 /dev/urandom > binary; echo a > 'a \"b\" c'; echo n > \"$(printf 'new\\nline')\"\n\
         printf 'l\\n' > \"$(printf 'caf\\351')\"; printf 'caf\\351\\n' > latin; rm agent.sh; echo '*.o' >> .gitignore; echo o > x.o";
     let sandbox = repository(Agents { implement, ..GOOD }, 1, "slots.isolation = 'worktree'");
+    // As wide as a summary of git is where nobody says how wide his terminal is.
+    let sandbox = sandbox.env("COLUMNS", "80");
     let output = sandbox.run(&["slots", "--review"]);
     assert_eq!(output.code, Some(0), "{output}");
     let shown = changes(&sandbox, "1-1");

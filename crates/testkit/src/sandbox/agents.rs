@@ -10,8 +10,6 @@ impl Sandbox {
     /// iteration. There are no metareviews unless the settings speak of them.
     pub fn with_agent(binary: impl Into<PathBuf>, agent: &str, settings: &str) -> Self {
         let sandbox = Sandbox::new(binary);
-        let home = sandbox.path("home");
-        let sandbox = sandbox.env("HOME", &home).env("XDG_CONFIG_HOME", &home);
         let is_about_reviews = settings.lines().any(|line| line.starts_with("review."));
         let review = if is_about_reviews { "" } else { "review.enabled = false\n" };
         let settings = format!(
