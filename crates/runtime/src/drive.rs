@@ -389,8 +389,7 @@ fn lock_run(dir: &Path, run: &str, world: &World) -> Result<Box<dyn DiskFile>, D
     let begin = world.clock.elapsed();
     while !file.try_lock().map_err(failed)? {
         let holder = file.lock_holder();
-        let is_going = holder.is_some_and(|holder| driver::is_gone(holder, &*world.disk));
-        if !is_going || world.clock.elapsed() - begin > LAST_HOLD {
+        if !driver::is_going(holder, &*world.disk) || world.clock.elapsed() - begin > LAST_HOLD {
             return Err(DriveError::Busy { run: run.to_owned(), holder });
         }
         world.clock.sleep(LOOK_AGAIN);

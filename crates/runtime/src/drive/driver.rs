@@ -47,9 +47,17 @@ pub fn driver_in(dir: &Path, disk: &dyn Disk) -> Driver {
     }
 }
 
+/// Whether a lock that was held a moment ago is about to be free, or is by now.
+pub(super) fn is_going(holder: Option<u32>, disk: &dyn Disk) -> bool {
+    match holder {
+        Some(process) => is_gone(process, disk),
+        None => disk.stat(Path::new(LOCKS)).is_ok(),
+    }
+}
+
 /// Whether a process that took a lock is no more. What it had just started when it was killed holds the
 /// lock until it has become what it was to become, and drives nothing.
-pub(super) fn is_gone(process: u32, disk: &dyn Disk) -> bool {
+fn is_gone(process: u32, disk: &dyn Disk) -> bool {
     let is_there = |name: &str| disk.stat(&Path::new("/proc").join(name)).is_ok();
     // In another container processes have other numbers, and those that cannot be seen have none.
     process != 0 && is_there("self") && !is_there(&process.to_string())
