@@ -25,34 +25,15 @@ fn part_of_a_child() {
     }
 }
 
-/// A disk of one megabyte, in a namespace of its own that is gone with the process.
-const ON_A_SMALL_DISK: &str = "mkdir small && mount -t tmpfs -o size=1m tmpfs small && exec \"$@\"";
-
 #[test]
 fn a_full_disk_loses_nothing_and_works_again_once_there_is_room() {
     let sandbox = sandbox();
-    let ours = sandbox.play("fill the disk");
-    // The superuser needs no namespace of users; most systems give one to everybody else.
-    let in_namespace = |options: &[&str], command: &str| {
-        let mut unshare = sandbox.at_home("unshare");
-        unshare.args(options).args(["sh", "-c", command, "sh"]);
-        unshare
-    };
-    let options = [&["--mount"][..], &["--mount", "--map-root-user"]];
-    let works = |options: &&&[&str]| {
-        let probe = in_namespace(options, ON_A_SMALL_DISK).arg("true").output();
-        let _ = fs::remove_dir(sandbox.path("small"));
-        probe.is_ok_and(|output| output.status.success())
-    };
-    let Some(options) = options.iter().find(works) else {
+    let Some(mut command) = sandbox.play_on_small_disk("fill the disk", "1m") else {
         return skip(
             "a_full_disk_loses_nothing_and_works_again_once_there_is_room",
             "no disk may be mounted here",
         );
     };
-    let mut command = in_namespace(options, ON_A_SMALL_DISK);
-    command.arg(ours.get_program()).args(ours.get_args());
-    command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
     assert_success(&command.output().expect("it can be started"));
     assert_eq!(fs::read_dir(sandbox.path("small")).unwrap().count(), 0, "the disk is gone");
 }

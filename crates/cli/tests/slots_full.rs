@@ -19,35 +19,17 @@ fn part_of_a_child() {
     }
 }
 
-/// A disk of twenty megabytes for everything that is temporary, gone with the process.
-const ON_A_SMALL_DISK: &str =
-    "mkdir small && mount -t tmpfs -o size=20m tmpfs small && cd small && TMPDIR=$PWD exec \"$@\"";
-
 #[test]
 fn a_disk_that_fills_up_stops_a_run_and_fails_no_item() {
     let sandbox = Sandbox::new(BINARY);
-    let ours = sandbox.play("fill the disk");
-    let in_namespace = |options: &[&str]| {
-        let mut unshare = sandbox.at_home("unshare");
-        unshare.args(options).args(["sh", "-c", ON_A_SMALL_DISK, "sh"]);
-        unshare
-    };
-    // The superuser needs no namespace of users; most systems give one to everybody else.
-    let options = [&["--mount"][..], &["--mount", "--map-root-user"]];
-    let works = |options: &&&[&str]| {
-        let probe = in_namespace(options).arg("true").output();
-        let _ = fs::remove_dir(sandbox.path("small"));
-        probe.is_ok_and(|output| output.status.success())
-    };
-    let Some(options) = options.iter().find(works) else {
+    let Some(mut command) = sandbox.play_on_small_disk("fill the disk", "20m") else {
         return skip(
             "a_disk_that_fills_up_stops_a_run_and_fails_no_item",
             "no disk may be mounted here",
         );
     };
-    let mut command = in_namespace(options);
-    command.arg(ours.get_program()).args(ours.get_args());
-    command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    // The project is made where everything temporary is.
+    command.env("TMPDIR", sandbox.path("small"));
     assert_success(&command.output().unwrap());
 }
 

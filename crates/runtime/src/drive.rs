@@ -63,7 +63,7 @@ use seat::Seat;
 
 /// How long the lock of a run is waited for whose holder has ended. A child that a harness was just
 /// starting when it was killed has a copy for a moment.
-const LAST_COPY: Duration = Duration::from_secs(2);
+const LAST_COPY: Duration = Duration::from_secs(5);
 /// What a run is for when nobody said.
 const DEFAULT_OBJECTIVE: &str = "Do the task and publish the completion event when finished.";
 
@@ -391,7 +391,7 @@ fn lock_run(dir: &Path, run: &str, world: &World) -> Result<Box<dyn DiskFile>, D
         if holder.is_some() || world.clock.elapsed().saturating_sub(begin) > LAST_COPY {
             return Err(DriveError::Busy { run: run.to_owned(), holder });
         }
-        world.clock.sleep(LAST_COPY / 100);
+        world.clock.sleep(LAST_COPY / 500);
     }
     Ok(file)
 }

@@ -11,6 +11,7 @@
 
 mod agents;
 mod process;
+mod small_disk;
 mod story;
 
 use std::ffi::{OsStr, OsString};

@@ -282,23 +282,6 @@ fn a_run_that_was_started_to_outlive_its_terminal_does() {
     assert_eq!(started("trap '' HUP;"), Some(0), "as `nohup` does it");
 }
 
-/// What was being started when its harness was killed holds the lock of the run for a moment more.
-#[test]
-fn a_lock_that_a_dead_process_took_is_waited_for() {
-    let sandbox = project(Agents { implement: WAITS, ..GOOD }, 1, "");
-    kill_at(&sandbox, "there", "--review");
-    let run = sandbox.fields("slot.run.start", "run").remove(0);
-    let hold =
-        format!("exec 9>>.autoloop/slots/{run}/lock; flock 9; touch home/held; exec sleep 1");
-    let mut command = sandbox.at_home("sh");
-    command.args(["-c", &hold]);
-    sandbox.write("home/begun", "");
-    let _holder = Reaped::start(command);
-    wait_for(&sandbox, "home/held");
-    passes(&sandbox, "--resume");
-    assert_eq!(outcomes(&sandbox), ["t-1 passed: good"]);
-}
-
 #[test]
 fn an_item_that_somebody_took_away_is_not_worked_on() {
     let sandbox = project(Agents { implement: WAITS, ..GOOD }, 1, "");

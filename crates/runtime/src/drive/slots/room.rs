@@ -27,7 +27,9 @@ pub(super) fn check_room(dir: &Path, said: &str) -> Result<(), DriveError> {
 /// Tries it: a quota, and what is kept for others, is no part of what a disk says to have.
 fn is_full(dir: &Path) -> bool {
     let probe = dir.join("room");
-    let written = File::create(&probe).and_then(|mut file| file.write_all(&[0; LITTLE]));
+    // What somebody put there leads nowhere.
+    let _ = fs::remove_file(&probe);
+    let written = File::create_new(&probe).and_then(|mut file| file.write_all(&[0; LITTLE]));
     let _ = fs::remove_file(&probe);
     written.is_err_and(|error| is_lack_of_room(&error))
 }

@@ -1,7 +1,7 @@
 //! What a reviewer said, as far as it counts.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::Read;
 
 use autoloop_core::excerpt::Shortened;
 use autoloop_core::prompt::slot::CAP;
@@ -58,15 +58,22 @@ fn read(finished: &Finished, spool: Option<&Spool>) -> Result<verdict::Verdict, 
     }
     let output = &finished.stdout;
     let mut reader = verdict::Reader::new(autoloop_core::agents::Stream::Plain);
-    let end = output.bytes - output.tail.len() as u64;
-    let (known, begin) = match finished.found_at.filter(|at| *at >= end && output.left_out() > 0) {
+    let tail = output.bytes.saturating_sub(output.tail.len() as u64);
+    let file = stored(output, spool);
+    let beginning = file.as_ref().map_or(output.head.len() as u64, |_| output.spooled);
+    let begin = finished.found_at.filter(|at| *at >= tail && beginning < tail);
+    let known = match (begin, file) {
         // What comes before the first `{` does not matter.
-        Some(at) => (at, Some(at)),
-        None => (push_beginning(&mut reader, output, spool), None),
+        (Some(at), _) => at,
+        (None, Some(file)) => push_all(&mut reader, file.take(output.spooled)),
+        (None, None) => {
+            reader.push(&output.head);
+            beginning
+        }
     };
-    let is_whole = known >= end;
+    let is_whole = known >= tail;
     if is_whole {
-        let behind = usize::try_from(known - end).unwrap_or(usize::MAX);
+        let behind = usize::try_from(known - tail).unwrap_or(usize::MAX);
         reader.push(output.tail.get(behind..).unwrap_or_default());
     }
     let is_lost = |violation: &Violation| match violation {
@@ -85,22 +92,20 @@ fn read(finished: &Finished, spool: Option<&Spool>) -> Result<verdict::Verdict, 
     })
 }
 
-/// Takes the beginning of an output, as far as it is kept without a gap; says how much that is.
-fn push_beginning(reader: &mut verdict::Reader, output: &Output, spool: Option<&Spool>) -> u64 {
-    let stored =
-        spool.filter(|_| output.left_out() > 0 && output.spooled > output.head.len() as u64);
-    let Some(file) = stored.and_then(|spool| File::open(&spool.stdout).ok()) else {
-        reader.push(&output.head);
-        return output.head.len() as u64;
-    };
-    // Whoever still writes to the file adds nothing to what was printed.
-    let mut file = file.take(output.spooled);
-    let (mut piece, mut known) = (vec![0; 64 * 1024], 0);
-    while let Ok(count @ 1..) = file.read(&mut piece) {
+/// The file with the beginning of an output, where that has more of it than is held in memory.
+fn stored(output: &Output, spool: Option<&Spool>) -> Option<File> {
+    let is_more = output.left_out() > 0 && output.spooled > output.head.len() as u64;
+    spool.filter(|_| is_more).and_then(|spool| File::open(&spool.stdout).ok())
+}
+
+/// Takes all that can be read, and says how much that is.
+fn push_all(reader: &mut verdict::Reader, mut from: impl Read) -> u64 {
+    let (mut piece, mut taken) = (vec![0; 64 * 1024], 0);
+    while let Ok(count @ 1..) = from.read(&mut piece) {
         reader.push(&piece[..count]);
-        known += count as u64;
+        taken += count as u64;
     }
-    known
+    taken
 }
 
 #[cfg(test)]
