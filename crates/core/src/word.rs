@@ -10,7 +10,7 @@ macro_rules! words {
         pub enum $name { $($(#[$each])* $variant,)+ }
 
         impl $name {
-            /// The words, in the order of the variants.
+            /// All of the words, in the order of the variants.
             pub const WORDS: &'static [&'static str] = &[$($word $(, $also)*),+];
 
             /// What a word means.

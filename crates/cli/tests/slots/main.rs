@@ -10,5 +10,6 @@ mod prompts;
 mod resume;
 mod reviewer;
 mod scene;
+mod signalled;
 mod source;
 mod terminal;

@@ -78,9 +78,11 @@ impl<C: Client> State<C> {
                     self.all_strayed(&whole);
                 }
             }
+            Part::Apart(lines) if lines.is_empty() => self.alone(line),
+            // It may begin another.
             Part::Apart(lines) => {
                 self.all_strayed(&lines);
-                self.alone(line);
+                self.take(line);
             }
         }
     }

@@ -181,11 +181,11 @@ impl Layer {
         }
         reader.told_enough();
         // The parser sorts keys by name; people read from top to bottom.
-        reader.found.problems.sort_by_key(|problem| problem.span.start);
         reader.found.entries.sort_by_key(|entry| entry.span.start);
         if self.syntax == Syntax::Toml {
             reader.found.problems.extend(contradictions(self, &reader.found.entries));
         }
+        reader.found.problems.sort_by_key(|problem| problem.span.start);
         reader.found
     }
 }

@@ -58,6 +58,10 @@ fn a_setting_under_two_names_that_differ_is_told_of() {
     warning: autoloops.toml: line 3, column 17: slots.reviewEnabled is set twice, to different values; line 1 says otherwise; this one holds (keep one of the two) <- "false"
     warning: autoloops.toml: line 2, column 30: slots.reviewMaxFixAttempts is set twice, to different values; line 1 says otherwise; this one holds (keep one of the two) <- "3"
     "#);
+    // In the order of the file, like everything that is told of it.
+    let told = said("reviewEnabled = true\n[slots]\nreviewEnabled = false\nodd = 1\n");
+    let at = ["line 3", "line 4"].map(|line| told.find(line));
+    assert!(at[0].is_some() && at[0] < at[1], "{told}");
 }
 
 #[test]

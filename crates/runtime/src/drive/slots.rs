@@ -19,6 +19,7 @@ mod recorded;
 mod reload;
 mod room;
 mod ruled;
+mod signalled;
 mod slot;
 mod told;
 mod watched;

@@ -71,8 +71,10 @@ impl Lockfile {
 }
 
 impl FileId {
-    /// `None` for what is no file, and so no lock of git.
+    /// `None` for what is no file, or is not called like a lock of git. What git says may come from a
+    /// program that it started, and what is left may be removed.
     fn of(path: &Path) -> Option<FileId> {
+        path.extension().filter(|ending| *ending == "lock")?;
         let found = fs::symlink_metadata(path).ok().filter(Metadata::is_file)?;
         let written = (found.mtime(), found.mtime_nsec());
         Some(FileId { device: found.dev(), number: found.ino(), written })
@@ -138,6 +140,9 @@ mod tests {
         assert!(nobodys(&path).remove_if_left().unwrap() && !path.exists());
         fs::create_dir(&path).unwrap();
         assert!(!nobodys(&path).remove_if_left().unwrap(), "a directory is no lock");
+        let other = dir.path().join("index");
+        fs::write(&other, "").unwrap();
+        assert!(!nobodys(&other).remove_if_left().unwrap() && other.exists());
     }
 
     #[cfg(target_os = "linux")]

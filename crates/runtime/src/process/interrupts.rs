@@ -45,6 +45,11 @@ impl Interrupts {
         self.state().received.first().copied()
     }
 
+    /// Whether anybody asked these jobs to end, or everybody.
+    pub fn are_raised(&self) -> bool {
+        self.first().is_some() || self.above.as_ref().is_some_and(|above| above.are_raised())
+    }
+
     /// How many requests have come.
     pub fn count(&self) -> usize {
         self.state().received.len()
@@ -114,12 +119,15 @@ mod tests {
         let some = interrupts.to_some();
         let ((job, heard), (other, others_heard)) = (channel(), channel());
         let passed_on = (some.pass_on(job), interrupts.pass_on(other));
+        assert!(!some.are_raised());
         some.raise(15);
+        assert!(some.are_raised() && !interrupts.are_raised());
         assert_eq!((heard.recv(), interrupts.first()), (Ok(Signal::Terminate), None));
         interrupts.raise(2);
         drop(passed_on);
         assert_eq!(heard.iter().collect::<Vec<_>>(), [Signal::Terminate]);
         assert_eq!(others_heard.iter().collect::<Vec<_>>(), [Signal::Terminate]);
+        assert!(interrupts.to_some().are_raised());
     }
 
     #[test]

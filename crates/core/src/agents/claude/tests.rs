@@ -64,6 +64,8 @@ fn an_event_may_be_spread_over_lines() {
     // What does not end, or is none, does not hide what follows.
     let late = ["{", "  \"type\": \"result\",", &done("done")].join("\n");
     assert_eq!(decode(&late), Answer { unreadable: 2, ..decode(&done("done")) });
+    let late = ["{", "  \"type\": \"result\",", &spread(&done("done"))].join("\n");
+    assert_eq!(decode(&late), Answer { unreadable: 2, ..decode(&done("done")) });
     let odd = ["{", "  odd", "}", &done("done")].join("\n");
     assert_eq!(decode(&odd), Answer { unreadable: 3, ..decode(&done("done")) });
     let long = spread(&done("done")).replacen('\n', &format!("\n{}\n", " ".repeat(5_000_000)), 1);

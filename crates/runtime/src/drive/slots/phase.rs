@@ -8,6 +8,7 @@ use super::agent::{Order, failure};
 use super::recorded::recorded;
 use super::room::check_room;
 use super::ruled::{BEGIN, Ruled};
+use super::signalled::{meant, was_signalled};
 use super::slot::Flow;
 use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
@@ -134,7 +135,9 @@ impl SlotDrive<'_> {
     /// loses its item.
     fn run_job(&self, slot: &Slot, job: Job) -> Finished {
         let ends = self.claims.ends(slot.start.slot, self.scene.interrupts);
-        process::run(job, self.scene.world, &ends)
+        let finished = process::run(job, self.scene.world, &ends);
+        let is_asked = was_signalled(&finished) && self.is_soon(|| ends.are_raised());
+        meant(finished, is_asked)
     }
 
     /// Whether a slot goes on whose agent was interrupted: to its end, if it is the item that was lost.

@@ -1,0 +1,80 @@
+//! Agents that a signal ended, and whom it came from.
+//!
+//! Somebody who stops a service signals all of its processes, and an agent that ends by that has not
+//! failed. But an agent, too, can signal the process that watches over it: if that meant that somebody
+//! asks to stop, it would be started again for ever.
+
+use std::time::Duration;
+
+use super::SlotDrive;
+use crate::world::{Cause, Ending, Exit, Finished};
+
+/// A signal to all processes may have ended an agent before we hear of it ourselves.
+const MOMENT: Duration = Duration::from_secs(1);
+/// The signals by which people ask programs to end: SIGHUP, SIGINT and SIGTERM.
+const REQUESTS: [i32; 3] = [1, 2, 15];
+/// What is said of an agent that somebody else had ended.
+const BY_OTHERS: &str = "a signal told the process that watches over it to end it";
+
+impl SlotDrive<'_> {
+    /// Whether something is so, or becomes so within a moment.
+    pub(super) fn is_soon(&self, is_so: impl Fn() -> bool) -> bool {
+        let clock = &*self.scene.world.clock;
+        let begin = clock.elapsed();
+        while !is_so() {
+            if clock.elapsed().saturating_sub(begin) > MOMENT {
+                return false;
+            }
+            clock.sleep(MOMENT / 50);
+        }
+        true
+    }
+}
+
+/// Whether an agent ended by a signal that may have been meant for everybody.
+pub(super) fn was_signalled(finished: &Finished) -> bool {
+    match (finished.cause, &finished.ending) {
+        (Cause::Interrupt, _) => true,
+        (Cause::Itself, Ending::Exited(Exit::Signal(signal))) => REQUESTS.contains(signal),
+        (Cause::Itself | Cause::Deadline, _) => false,
+    }
+}
+
+/// How such an agent ended: it was interrupted if somebody asked for that, and has failed if not.
+pub(super) fn meant(finished: Finished, is_asked: bool) -> Finished {
+    match finished.cause {
+        _ if is_asked => Finished { cause: Cause::Interrupt, ..finished },
+        Cause::Interrupt => {
+            let ending = Ending::Lost(BY_OTHERS.to_owned());
+            Finished { ending, cause: Cause::Itself, ..finished }
+        }
+        Cause::Itself | Cause::Deadline => finished,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(cause: Cause, exit: Exit) -> Finished {
+        Finished { cause, ..Finished::new(Ending::Exited(exit)) }
+    }
+
+    #[test]
+    fn an_end_by_a_signal_is_an_interrupt_only_where_somebody_asks() {
+        let cases = [
+            (ended(Cause::Interrupt, Exit::Code(0)), Cause::Interrupt, 125),
+            (ended(Cause::Itself, Exit::Signal(15)), Cause::Interrupt, 143),
+            (ended(Cause::Itself, Exit::Signal(9)), Cause::Itself, 137),
+            (ended(Cause::Itself, Exit::Code(1)), Cause::Itself, 1),
+            (ended(Cause::Deadline, Exit::Signal(15)), Cause::Deadline, 143),
+        ];
+        for (finished, asked, code) in cases {
+            let is_signalled = was_signalled(&finished);
+            assert_eq!(meant(finished.clone(), is_signalled).cause, asked, "{finished:?}");
+            let unasked = meant(finished.clone(), false);
+            assert_ne!(unasked.cause, Cause::Interrupt);
+            assert_eq!(unasked.exit_code(), code, "{finished:?}");
+        }
+    }
+}
