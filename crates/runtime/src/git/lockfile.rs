@@ -54,6 +54,7 @@ impl Lockfile {
     /// Removes it if nobody holds it, and says whether it did.
     pub(super) fn remove_if_left(&self) -> Result<bool, GitError> {
         let is_left = self.file.is_some()
+            && (!self.is_of_index() || proc::are_all_seen())
             && was_left(self.gits.as_ref(), gits().as_ref())
             && self.is(&self.path);
         match is_left.then(|| fs::remove_file(&self.path)) {
@@ -63,6 +64,12 @@ impl Lockfile {
             }
             _ => Ok(is_left),
         }
+    }
+
+    /// The one lock that a git holds for as long as a person writes a message for a commit. Outside of a
+    /// container somebody may be at that whom nobody sees in it.
+    fn is_of_index(&self) -> bool {
+        self.path.ends_with("index.lock")
     }
 
     pub(super) fn into_path(self) -> PathBuf {
@@ -127,7 +134,7 @@ mod tests {
     #[test]
     fn only_the_same_file_is_the_same_lock() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("index.lock");
+        let path = dir.path().join("packed-refs.lock");
         let gone = nobodys(&path);
         fs::write(&path, "").unwrap();
         assert!(!gone.is(&path) && !gone.remove_if_left().unwrap());

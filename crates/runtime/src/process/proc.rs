@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use memchr::memmem;
+use rustix::io::Errno;
 use rustix::process::Pid;
 
 /// What one line of `/proc/<pid>/stat` tells.
@@ -55,7 +56,7 @@ fn parse(pid: Pid, stat: &[u8]) -> Option<Seen> {
     Some(Seen { pid, parent, group, is_dead, started })
 }
 
-/// The children of a process, without those that died and were not waited for.
+/// The children of a process, also those that died and were not waited for.
 pub(crate) fn children(of: Pid) -> Vec<Seen> {
     let of = of.as_raw_nonzero().get();
     all().filter_map(look).filter(|seen| seen.parent == of).collect()
@@ -70,6 +71,23 @@ pub(crate) fn named(word: &str) -> Option<BTreeSet<Identity>> {
     };
     let living = all().filter(is_named).filter_map(look).filter(|seen| !seen.is_dead);
     Some(living.map(|seen| (seen.pid.as_raw_nonzero().get(), seen.started)).collect())
+}
+
+/// Whether the processes that can be seen are all there are: not in a container, and not where those of
+/// other people are hidden.
+pub(crate) fn are_all_seen() -> bool {
+    /// What Linux calls the namespace that every other is within.
+    const FIRST: &str = "pid:[4026531836]";
+    let is_first = fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name == Path::new(FIRST));
+    is_first && pid(1).and_then(look).is_some()
+}
+
+/// Whether a process is alive, also one of somebody else that cannot be looked at.
+pub(crate) fn is_alive(pid: Pid) -> bool {
+    match look(pid) {
+        Some(seen) => !seen.is_dead,
+        None => rustix::process::test_kill_process(pid) == Err(Errno::PERM),
+    }
 }
 
 /// Whether the environment that a process was started with has this variable.
@@ -116,7 +134,7 @@ mod tests {
         assert!(all().any(|pid| pid == me));
         let seen = look(me).unwrap();
         assert_eq!(Pid::from_raw(seen.parent), rustix::process::getppid());
-        assert!(seen.started > 0);
+        assert!(seen.started > 0 && is_alive(me));
         let path = std::env::var("PATH").unwrap();
         assert!(carries(me, "PATH", &path));
         assert!(!carries(me, "PATH", &path[..path.len() - 1]), "a part of the value is not it");

@@ -201,13 +201,9 @@ fn holder(locks: &str, stat: &fs::Metadata) -> Option<u32> {
     let held = locks.lines().filter_map(Flock::parse).filter(|held| held.inode == stat.ino());
     // Some file systems (btrfs, overlays) tell programs another device than the one in the list.
     let held = held.filter(|held| held.device == device || has_open(held.pid, stat));
-    held.map(|held| held.pid).find(|pid| is_alive(*pid))
-}
-
-/// A lock may outlive whoever took it: a child that was just being started has a copy, until it becomes
-/// another program.
-fn is_alive(process: u32) -> bool {
-    proc::pid(process).and_then(proc::look).is_some_and(|seen| !seen.is_dead)
+    // A lock may outlive whoever took it: a child that was just being started has a copy, until it
+    // becomes another program.
+    held.map(|held| held.pid).find(|held| proc::pid(*held).is_some_and(proc::is_alive))
 }
 
 /// A lock that is held.
