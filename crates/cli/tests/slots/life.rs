@@ -191,6 +191,7 @@ fn nothing_to_take() {
     note: reviewers see no diff: [DIR] is in no git repository
     iteration 1
       slot 1  -  no_item: there is nothing to take
+    note: `autoloop tasks list` shows the queue, and `autoloop tasks add` adds to it
     ");
     assert_snapshot!(story(&sandbox), @r"
     - run.start iterations=0 parallel_agents=1 review=true max_fix_attempts=5 isolation=shared
