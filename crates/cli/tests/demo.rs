@@ -13,12 +13,12 @@ use insta::assert_snapshot;
 /// A place for the demo; nobody's settings lead it astray.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
-    let (here, home) = (sandbox.path(""), sandbox.path("home"));
+    let here = sandbox.path("");
     sandbox.write(
         "home/autoloop/config.toml",
         "backend.command = 'costs-money'\nreview.enabled = false",
     );
-    sandbox.env("TMPDIR", here).env("HOME", &home).env("XDG_CONFIG_HOME", &home)
+    sandbox.env("TMPDIR", here)
 }
 
 /// What was printed, with the name of the demo's directory and this program's path filtered.

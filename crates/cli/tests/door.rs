@@ -16,7 +16,7 @@ use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
 use autoloop_runtime::memory::Tiers;
 use autoloop_runtime::world::World;
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::sandbox::skip;
+use autoloop_testkit::sandbox::{skip, write_program};
 use insta::assert_snapshot;
 
 const DOOR: &str = ".autoloop/runs/swift-otter/metareview-3.door";
@@ -221,7 +221,7 @@ fn another_user_is_not_heard() {
     let (sandbox, _door) = open(agent());
     // Temporary directories are closed to others, and so may be the one that the binary is in.
     let binary = sandbox.path("autoloop");
-    fs::copy(sandbox.binary(), &binary).unwrap();
+    write_program(&binary, fs::read(sandbox.binary()).unwrap());
     for dir in ["", ".autoloop", ".autoloop/runs", ".autoloop/runs/swift-otter"] {
         set_mode(sandbox.path(dir), 0o755);
     }

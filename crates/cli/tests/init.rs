@@ -7,9 +7,7 @@ use autoloop_testkit::Sandbox;
 use insta::assert_snapshot;
 
 fn sandbox() -> Sandbox {
-    let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
-    let home = sandbox.path("home");
-    sandbox.env("HOME", &home).env("XDG_CONFIG_HOME", &home)
+    Sandbox::new(env!("CARGO_BIN_EXE_autoloop"))
 }
 
 #[test]

@@ -225,8 +225,16 @@ fn an_agent_that_is_not_there_is_told_of_at_once() {
     note: cannot start 'no-such-agent': not found in PATH
       the agent failed (exit code 127)
     autoloop: run '[RUN]' stopped: backend_failed
-      hint: `autoloop inspect output 1` shows what the agent printed
+      hint: install the agent, put its directory on PATH, make it executable, or name another with -b
     ");
+}
+
+#[test]
+fn an_agent_that_says_why_it_failed_is_pointed_to() {
+    let sandbox = shell("echo I looked; exit 127", "");
+    let output = sandbox.run(&["run", "."]);
+    let hint = "hint: `autoloop inspect output 1` shows what the agent printed\n";
+    assert!(output.stderr.ends_with(hint), "{output}");
 }
 
 #[test]

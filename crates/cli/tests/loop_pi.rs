@@ -27,8 +27,6 @@ exit 0
 /// A loop whose agent is called `pi`.
 fn sandbox(settings: &str) -> Sandbox {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
-    let home = sandbox.path("home");
-    let sandbox = sandbox.env("HOME", &home).env("XDG_CONFIG_HOME", &home);
     let review = if settings.contains("review.") { "" } else { "review.enabled = false\n" };
     let settings = format!("backend.command = './pi'\nbackend.grace_ms = 300\n{review}{settings}");
     sandbox.write("autoloops.toml", settings);

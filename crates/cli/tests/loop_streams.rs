@@ -8,8 +8,6 @@ use insta::assert_snapshot;
 /// A loop of one iteration with an agent that prints these lines.
 fn run(output: &str, lines: &[&str]) -> Sandbox {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
-    let home = sandbox.path("home");
-    let sandbox = sandbox.env("HOME", &home).env("XDG_CONFIG_HOME", &home);
     let settings = format!(
         "backend = {{ kind = 'script', command = 'agent.toml', output = '{output}' }}\nreview.enabled = false\nevent_loop.max_iterations = 1\n"
     );

@@ -433,8 +433,6 @@ fn what_binds_reviewers_is_never_changed() {
 #[test]
 fn the_copy_of_a_preset_is_undone_too() {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
-    let home = sandbox.path("home");
-    let sandbox = sandbox.env("HOME", &home).env("XDG_CONFIG_HOME", &home);
     sandbox
         .write("home/autoloop/presets/mine/harness.md", "As it was.\n")
         .write("home/autoloop/presets/mine/autoloops.toml", "review.enabled = true\nreview.sandbox = 'off'\n")

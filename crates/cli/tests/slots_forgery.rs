@@ -58,7 +58,7 @@ forge another-run slot.finish '"slot": "1", "outcome": "passed"'
     slots [RUN]: ended (no_items), 0 of 1 item passed
     --- stderr
     slots [RUN] begin: 1 slot, with review
-    note: [DIR] is in no git repository, so reviewers see no diff
+    note: reviewers see no diff: [DIR] is in no git repository
     iteration 1
       slot 1  t-1  implement: task 1
     note: somebody wrote 8 records into the journal by hand that only the harness writes; they count for nothing: slot.implement, slot.review, slot.finish, slot.run.finish, slot.of.tomorrow, loop.complete, slot.finish, slot.start

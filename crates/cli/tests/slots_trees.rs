@@ -228,9 +228,9 @@ fn outside_of_git_slots_share_the_project_and_a_line_says_so() {
     ");
     let output = sandbox.run(&["slots", "--review", "--parallel-agents", "2"]);
     assert_eq!(output.code, Some(0));
-    assert!(output.stderr.contains(
-        "is in no git repository, so all slots work in the project, and see each other's changes\n"
-    ));
+    let note = "note: all slots work in the project, and see each other's changes: ";
+    assert!(output.stderr.contains(note), "{output}");
+    assert!(output.stderr.contains(" is in no git repository\n"), "{output}");
     assert!(
         changes(&sandbox, "1-1").contains("(the changes cannot be shown: "),
         "{}",
@@ -249,6 +249,10 @@ fn outside_of_git_slots_share_the_project_and_a_line_says_so() {
     autoloop: slots cannot have working trees of their own: there is no commit in [DIR] yet; make a first one
       hint: `--isolation shared` lets all slots work in the project
     ");
+    let output = unborn.run(&["slots", "--parallel-agents", "2"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let shared = format!("{note}there is no commit in [DIR] yet; make a first one\n");
+    assert!(unborn.filter(&output.stderr).contains(&shared), "{output}");
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn a_text_may_begin_as_a_list_does() {
     let forgotten = sandbox.run(&["tasks", "add", "two", "--description", "--json"]);
     assert_eq!(forgotten.code, Some(2), "{forgotten}");
     assert_snapshot!(forgotten.stderr, @r"
-    error: invalid value '--json' for '--description <TEXT>': this looks like a flag, and a text is missing
+    error: invalid value '--json' for '--description <TEXT>': this looks like a flag, and a text is missing; a text that begins so needs a space in front
 
     For more information, try '--help'.
     ");

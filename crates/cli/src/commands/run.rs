@@ -227,8 +227,13 @@ fn next_after(reason: &str, Ended { run, dir, .. }: &Ended) -> String {
         return format!("`autoloop run --resume={id} -i N` goes on with it, up to iteration N");
     }
     let printed = format!("`autoloop inspect output {last}` shows what the agent printed");
-    let stderr = dir.join(format!("iteration-{last}.err"));
-    // An agent that said nothing there has no such file.
+    // An agent that said nothing has no such file.
+    let [stdout, stderr] = ["out", "err"].map(|kind| dir.join(format!("iteration-{last}.{kind}")));
+    let could_not_start = run.turn.exit.is_some_and(|exit| matches!(exit.code, 126 | 127));
+    if could_not_start && !stdout.exists() && !stderr.exists() {
+        return "install the agent, put its directory on PATH, make it executable, or name another with -b"
+            .to_owned();
+    }
     match stderr.exists() {
         true => format!("{printed}, {} what it said on standard error", stderr.display()),
         false => printed,

@@ -21,9 +21,10 @@ use crate::failure::Failure;
 /// With more than one slot, each works in a git working tree of its own, and what passed is brought back
 /// into the project, one slot at a time.
 ///
-/// Exits with 0 only when every item that was taken passed, with 1 when one did not, with 2 when the
-/// settings or prompts cannot be used, with 4 when another process drives the run, and with 128 and the
-/// number of the signal when it was interrupted; `autoloop slots --resume` goes on with it then.
+/// Exits with 0 only when every item that was taken passed, with 1 when one did not or the run could not
+/// go on, with 2 when the settings or prompts cannot be used or an agent is not there, with 4 when another
+/// process drives the run, and with 128 and the number of the signal when it was interrupted; `autoloop
+/// slots --resume` goes on with a run that did not end.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {

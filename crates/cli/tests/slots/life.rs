@@ -14,7 +14,7 @@ fn work_that_passes_at_once() {
     slots [RUN]: ended (iterations), 1 of 1 item passed
     --- stderr
     slots [RUN] begin: 1 slot, with review
-    note: [DIR] is in no git repository, so reviewers see no diff
+    note: reviewers see no diff: [DIR] is in no git repository
     iteration 1
       slot 1  t-1  implement: task 1
       slot 1  t-1  review
@@ -70,7 +70,7 @@ fn drift_to_the_limit_is_so_many_fixes_and_one_review_more() {
     slots [RUN]: ended (iterations), 0 of 1 item passed
     --- stderr
     slots [RUN] begin: 1 slot, with review
-    note: [DIR] is in no git repository, so reviewers see no diff
+    note: reviewers see no diff: [DIR] is in no git repository
     iteration 1
       slot 1  t-1  implement: task 1
       slot 1  t-1  review
@@ -188,9 +188,10 @@ fn nothing_to_take() {
     slots [RUN]: ended (no_items), no item was taken
     --- stderr
     slots [RUN] begin: 1 slot, with review
-    note: [DIR] is in no git repository, so reviewers see no diff
+    note: reviewers see no diff: [DIR] is in no git repository
     iteration 1
       slot 1  -  no_item: there is nothing to take
+    note: `autoloop tasks list` shows the queue, and `autoloop tasks add` adds to it
     ");
     assert_snapshot!(story(&sandbox), @r"
     - run.start iterations=0 parallel_agents=1 review=true max_fix_attempts=5 isolation=shared
@@ -293,6 +294,15 @@ fn an_item_that_failed_is_taken_again_only_where_iterations_are_counted() {
     passes(&counted, "--iterations 4");
     assert_eq!(counted.fields("slot.finish", "item_id"), ["t-1", "t-1", "t-1", "t-2"]);
     assert_eq!(counted.fields("slot.run.finish", "passed"), ["2"]);
+}
+
+#[test]
+fn a_hint_can_be_followed_from_where_the_run_was_begun() {
+    let sandbox = project(Agents { implement: "exit 3", ..GOOD }, 1, "");
+    let dir = sandbox.path("").display().to_string();
+    let said = says(&sandbox, &dir);
+    let hint = "hint: `autoloop inspect slots [DIR] --run [RUN]` shows why";
+    assert!(said.contains(hint), "{said}");
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn taken_away(agents: Agents<'_>, settings: &str) -> Sandbox {
     sandbox
 }
 
-const TWO: &str = "slots.parallelAgents=2 slots.iterations=1 backend.timeout_ms=30s";
+const TWO: &str = "slots.parallelAgents=2 slots.iterations=1 backend.timeout_ms=3m";
 
 #[test]
 fn an_implementer_is_ended_when_its_item_is_lost_and_others_go_on() {

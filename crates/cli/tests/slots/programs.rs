@@ -1,20 +1,15 @@
 //! Agents whose program is not there: nobody's failed work, and told before anybody works for nothing.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::write_program;
 use insta::assert_snapshot;
 
 use crate::scene::*;
 
 /// A reviewer that is a file of its own.
 const REVIEWER: &str = "slots.reviewer.command = './reviewer'\nslots.reviewer.args = []";
-
-fn executable(sandbox: &Sandbox, name: &str, text: &str) {
-    sandbox.write(name, text);
-    fs::set_permissions(sandbox.path(name), fs::Permissions::from_mode(0o755)).unwrap();
-}
 
 /// How the tasks stand, in short.
 fn tasks(sandbox: &Sandbox) -> String {
@@ -34,19 +29,19 @@ fn a_run_does_not_begin_without_its_agents() {
     exit 2
     --- stderr
     autoloop: cannot start 'no-such-agent': not found in PATH; backend.command (flag: --backend) names it
-      hint: install it, put its directory on PATH, or name another agent
+      hint: install it, put its directory on PATH, make it executable, or name another agent
     ");
     assert_snapshot!(says(&sandbox, "--provider ./agent.sh"), @r"
     exit 2
     --- stderr
     autoloop: cannot start '[DIR]/agent.sh': it is not an executable file, or not for us; backend.command (flag: --backend) names it
-      hint: install it, put its directory on PATH, or name another agent
+      hint: install it, put its directory on PATH, make it executable, or name another agent
     ");
     assert_snapshot!(says(&sandbox, "--set backend.kind=script --set backend.command=no-such.toml"), @r"
     exit 2
     --- stderr
     autoloop: there is no file [DIR]/no-such.toml; backend.command (flag: --set) names it
-      hint: install it, put its directory on PATH, or name another agent
+      hint: install it, put its directory on PATH, make it executable, or name another agent
     ");
     assert_eq!(tasks(&sandbox), "ready -, ready -, ready -");
     assert_eq!(sandbox.fields("slot.run.start", "run"), [""; 0]);
@@ -60,7 +55,7 @@ fn a_run_does_not_begin_without_its_reviewer() {
     exit 2
     --- stderr
     autoloop: cannot start 'no-such-reviewer': not found in PATH; slots.reviewer.command (project: [DIR]/autoloops.toml, line 5) names it
-      hint: install it, put its directory on PATH, or name another agent
+      hint: install it, put its directory on PATH, make it executable, or name another agent
     ");
     assert_eq!(sandbox.fields("slot.run.start", "run"), [""; 0]);
     // Nobody asks for it.
@@ -85,7 +80,7 @@ fn a_shell_that_does_not_find_its_program_is_an_agent_that_fails() {
 fn reviewer_goes_away(flags: &str) -> String {
     let implement = format!("{}; rm -f \"$AUTOLOOP_PROJECT_DIR/reviewer\"", GOOD.implement);
     let sandbox = repository(Agents { implement: &implement, ..GOOD }, 2, REVIEWER);
-    let bring = || executable(&sandbox, "reviewer", &format!("#!/bin/sh\n{PASS}\n"));
+    let bring = || write_program(sandbox.path("reviewer"), format!("#!/bin/sh\n{PASS}\n"));
     bring();
     let said = says(&sandbox, flags);
     let run = sandbox.fields("slot.run.start", "run").remove(0);
@@ -117,7 +112,7 @@ fn work_outlives_a_reviewer_that_goes_away() {
       slot 1  t-1  implement: task 1
       slot 1  t-1  review
     autoloop: cannot start './reviewer': there is no such file, or its interpreter is missing; slots.reviewer.command (project: [DIR]/autoloops.toml, line 5) names it
-      hint: install it, put its directory on PATH, or name another agent
+      hint: install it, put its directory on PATH, make it executable, or name another agent
       hint: then `autoloop slots --resume` goes on with the run
     ");
     let said = reviewer_goes_away("--review --isolation worktree");
@@ -128,7 +123,7 @@ fn work_outlives_a_reviewer_that_goes_away() {
 fn an_item_is_given_back_if_its_agent_cannot_start() {
     // That its interpreter is missing shows only when it is started.
     let sandbox = repository(GOOD, 4, "backend.timeout_ms = '1m'");
-    executable(&sandbox, "agent", "#!/not/there\n");
+    write_program(sandbox.path("agent"), "#!/not/there\n");
     let flags = "--parallel-agents 3 --set backend.args= --provider ./agent";
     let said = says(&sandbox, flags);
     assert!(said.starts_with("exit 2\n"), "{said}");
@@ -138,7 +133,7 @@ fn an_item_is_given_back_if_its_agent_cannot_start() {
     assert_eq!(sandbox.fields("slot.implement", "slot"), [""; 0]);
     assert_eq!(outcomes(&sandbox), [""; 0]);
 
-    executable(&sandbox, "agent", "#!/bin/sh\necho done\n");
+    write_program(sandbox.path("agent"), "#!/bin/sh\necho done\n");
     let resumed = sandbox.run(&["slots", "--resume"]);
     assert_eq!(resumed.code, Some(0), "{resumed}");
     assert_eq!(outcomes(&sandbox).len(), 4);
@@ -148,7 +143,7 @@ fn an_item_is_given_back_if_its_agent_cannot_start() {
 #[test]
 fn an_agent_that_goes_away_ends_the_run_before_another_item_is_taken() {
     let sandbox = project(GOOD, 3, "");
-    executable(&sandbox, "agent", "#!/bin/sh\nrm \"$0\"\necho done\n");
+    write_program(sandbox.path("agent"), "#!/bin/sh\nrm \"$0\"\necho done\n");
     let said = says(&sandbox, "--provider ./agent");
     assert!(said.starts_with("exit 2\n"), "{said}");
     assert_eq!(outcomes(&sandbox), ["t-1 passed: not reviewed: reviews are off"]);

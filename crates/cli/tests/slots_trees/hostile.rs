@@ -1,10 +1,9 @@
 //! Slots whose agents do what they should not: to the project, to each other, and to the harness.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-use autoloop_testkit::sandbox::{Reaped, until};
+use autoloop_testkit::sandbox::{Reaped, until, write_program};
 
 use super::*;
 
@@ -160,11 +159,9 @@ fn what_an_agent_configures_is_not_run_by_the_harness() {
     let sandbox = beside(hostile, "");
     for hook in ["pre-commit", "post-checkout", "post-merge", "commit-msg", "reference-transaction"]
     {
-        let path = format!("home/hooks/{hook}");
         let ran = sandbox.path(format!("home/ran-{hook}"));
-        sandbox.write(&path, format!("#!/bin/sh\ntouch {}\nexit 1\n", ran.display()));
-        let executable = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(sandbox.path(path), executable).unwrap();
+        let text = format!("#!/bin/sh\ntouch {}\nexit 1\n", ran.display());
+        write_program(sandbox.path(format!("home/hooks/{hook}")), text);
     }
     let output = run(&sandbox);
     assert_eq!(output.code, Some(0), "{output}");

@@ -1,11 +1,10 @@
 //! Slots in repositories of all sorts, and beside persons who go on with their own work.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use autoloop_testkit::sandbox::{Reaped, until};
+use autoloop_testkit::sandbox::{Reaped, until, write_program};
 
 use super::*;
 
@@ -182,8 +181,7 @@ fn hooks_signatures_and_missing_names_stop_nobody() {
     for hook in ["pre-commit", "commit-msg", "post-checkout", "post-merge", "reference-transaction"]
     {
         let path = sandbox.path(format!(".git/hooks/{hook}"));
-        sandbox.write(&path, "#!/bin/sh\nsleep 687\nexit 1\n");
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(path, "#!/bin/sh\nsleep 687\nexit 1\n");
     }
     git(&sandbox, &["config", "commit.gpgSign", "true"]);
     git(&sandbox, &["config", "gpg.program", "/nowhere"]);
@@ -218,7 +216,7 @@ fn a_repository_that_git_does_not_trust_is_as_good_as_none() {
     ");
     let output = sandbox.run(&RUN);
     assert_eq!(output.code, Some(0), "{output}");
-    assert!(output.stderr.contains("so reviewers see no diff"), "{output}");
+    assert!(output.stderr.contains("note: reviewers see no diff: "), "{output}");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use autoloop_testkit::sandbox::write_program;
+
 use super::*;
 
 /// The git branch of a branch, by its number, as a shell knows it.
@@ -119,13 +121,9 @@ fn what_a_branch_configures_is_not_run_by_the_harness() {
         "reference-transaction",
         "post-index-change",
     ] {
-        let path = format!("home/hooks/{hook}");
-        sandbox.write(
-            &path,
-            format!("#!/bin/sh\ntouch {}\n", sandbox.path(format!("home/ran-{hook}")).display()),
-        );
-        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(sandbox.path(path), executable).unwrap();
+        let ran = sandbox.path(format!("home/ran-{hook}"));
+        let text = format!("#!/bin/sh\ntouch {}\n", ran.display());
+        write_program(sandbox.path(format!("home/hooks/{hook}")), text);
     }
     run(&sandbox);
     let ran = fs::read_dir(sandbox.path("home")).unwrap().flatten().map(|entry| entry.file_name());

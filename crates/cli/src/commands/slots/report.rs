@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
+use autoloop_core::config::ItemSource;
 use autoloop_core::excerpt;
 use autoloop_core::format::Format;
-use autoloop_core::slot::{Phase, Review, Slot, SlotRules, Slots};
+use autoloop_core::slot::{Phase, Review, Slot, SlotRules, Slots, Tally};
 use autoloop_runtime::drive::SlotProgress;
 
 use crate::failure::Failure;
@@ -69,5 +70,12 @@ pub(super) fn conclude(slots: &Slots, as_json: bool) -> Result<(), Failure> {
         true => slots.render(Format::Json),
         false => format!("slots {}: {}\n", slots.id, slots.standing()),
     };
-    Ok(terminal::print(&text)?)
+    terminal::print(&text)?;
+    let is_builtin = slots.start.as_ref().is_some_and(|start| start.source == ItemSource::Builtin);
+    if !as_json && is_builtin && !slots.is_unfinished() && Tally::of(slots).taken == 0 {
+        tell(SlotProgress::Note(
+            "`autoloop tasks list` shows the queue, and `autoloop tasks add` adds to it",
+        ));
+    }
+    Ok(())
 }

@@ -73,9 +73,9 @@ pub(super) struct Flags {
     /// Any setting, as `key=value`. Can be given more than once.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Go on with a run that was cut off or interrupted, with the flags that it was begun with: the one
-    /// named, or the latest that nobody drives. What was implemented, reviewed and fixed is not done
-    /// again.
+    /// Go on with a run that was cut off or interrupted: the one named, or the latest that nobody drives.
+    /// The flags that it was begun with hold, but for those that are given now. What was implemented,
+    /// reviewed and fixed is not done again.
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     resume: Option<String>,
     /// Tell on a terminal what goes on a line at a time, without the live view.
@@ -166,8 +166,8 @@ enum Which {
 }
 
 pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
-    let (dir, resume) = args.place();
-    let dir = existing(dir)?;
+    let (named, resume) = args.place();
+    let dir = existing(named)?;
     args.check()?;
     let mut project = settings::project(&dir).map_err(diagnostic::refuse)?;
     project.overrides = args.overrides();
@@ -193,7 +193,7 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
         }
     })?;
     report::conclude(&ended, args.json)?;
-    verdict(&ended, &interrupts)
+    verdict(&ended, named, &interrupts)
 }
 
 /// Carries a run out to its end, or until it is interrupted.
@@ -306,13 +306,17 @@ fn run_to_resume(outline: &Outline, name: &str, world: &World) -> Result<String,
 }
 
 /// The exit code tells the truth: 0 only when every item that was taken passed.
-fn verdict(slots: &Slots, interrupts: &Interrupts) -> Result<(), Failure> {
+fn verdict(slots: &Slots, dir: &Path, interrupts: &Interrupts) -> Result<(), Failure> {
+    let project = match dir == Path::new(".") {
+        true => String::new(),
+        false => format!("{} ", dir.display()),
+    };
     match (slots.is_unfinished(), interrupts.first()) {
         (true, Some(signal)) => {
             let signal = u8::try_from(signal).unwrap_or(u8::MAX);
             let message = format!("run '{}' was interrupted", slots.id);
             Err(Failure::new(Kind::Interrupted(signal), message)
-                .hint("`autoloop slots --resume` goes on with it"))
+                .hint(format!("`autoloop slots {project}--resume` goes on with it")))
         }
         (true, None) => Err(Failure::failed(format!("run '{}' did not end", slots.id))),
         (false, _) => {
@@ -324,7 +328,7 @@ fn verdict(slots: &Slots, interrupts: &Interrupts) -> Result<(), Failure> {
             let failed = taken - passed;
             let items = if taken == 1 { "item" } else { "items" };
             Err(Failure::failed(format!("{failed} of {taken} {items} did not pass")).hint(format!(
-                "`autoloop inspect slots --run {}` shows why; what did not pass is open again",
+                "`autoloop inspect slots {project}--run {}` shows why; what did not pass is open again",
                 slots.id
             )))
         }
@@ -343,8 +347,9 @@ fn failure(error: DriveError) -> Failure {
         }
         DriveError::Sandbox(_) => Failure::usage(error.to_string())
             .hint("set review.sandbox = \"auto\", which puts back what a reviewer changed"),
-        DriveError::NoAgent { .. } => Failure::usage(error.to_string())
-            .hint("install it, put its directory on PATH, or name another agent"),
+        DriveError::NoAgent { .. } => Failure::usage(error.to_string()).hint(
+            "install it, put its directory on PATH, make it executable, or name another agent",
+        ),
         DriveError::Append(error) => Failure::from(error).hint(GOES_ON),
         DriveError::Write { ref source, .. } if source.kind() == ErrorKind::StorageFull => {
             no_room(&error)

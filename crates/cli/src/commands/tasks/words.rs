@@ -8,7 +8,7 @@ pub(super) fn words(given: &str) -> Result<String, String> {
         && name.starts_with(|first: char| first.is_ascii_alphabetic())
         && !name.contains(char::is_whitespace);
     match is_flag {
-        true => Err("this looks like a flag, and a text is missing".to_owned()),
+        true => Err("this looks like a flag, and a text is missing; a text that begins so needs a space in front".to_owned()),
         false => Ok(given.to_owned()),
     }
 }

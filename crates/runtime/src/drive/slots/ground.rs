@@ -76,10 +76,10 @@ impl Grounds {
     /// What a person should know about them.
     pub(super) fn notes(&self, review: Review) -> Vec<String> {
         let shared = self.no_trees.as_ref().map(|why| {
-            format!("{why}, so all slots work in the project, and see each other's changes")
+            format!("all slots work in the project, and see each other's changes: {why}")
         });
         let blind = self.trees.as_ref().err().filter(|_| review == Review::On);
-        let blind = blind.map(|why| format!("{why}, so reviewers see no diff"));
+        let blind = blind.map(|why| format!("reviewers see no diff: {why}"));
         shared.into_iter().chain(blind).collect()
     }
 

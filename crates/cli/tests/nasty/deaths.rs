@@ -1,0 +1,196 @@
+//! Our own deaths: of the harness, of the shim, and of both.
+
+use super::*;
+
+/// Not a test of its own: another test runs it in another process, which is then the harness. It
+/// writes down how its job ended, and then stays until its input ends.
+#[test]
+fn harness_for_another_test() {
+    let Some(dir) = std::env::var_os("NASTY_DIR").map(PathBuf::from) else { return };
+    let job = Job {
+        program: "/bin/sh".into(),
+        args: vec!["-c".into(), std::env::var_os("NASTY_SCRIPT").unwrap()],
+        dir: Some(dir.clone()),
+        notes: Some(notes_dir(&dir)),
+        token: std::env::var("NASTY_TOKEN").unwrap(),
+        limits: Limits { grace: Duration::from_secs(60), ..Limits::default() },
+        ..Job::default()
+    };
+    let interrupts = Interrupts::default();
+    signals::listen(&interrupts).unwrap();
+    let finished = process::run(job, &world(), &interrupts);
+    let told = format!("{:?} by {:?} {:?}", finished.ending, finished.cause, interrupts.first());
+    fs::write(dir.join("told.new"), told).unwrap();
+    fs::rename(dir.join("told.new"), dir.join("told")).unwrap();
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// Starts a harness in another process, and waits until its job says that it is ready.
+fn start_harness(trial: &Trial, script: &str) -> std::process::Child {
+    let harness = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "deaths::harness_for_another_test"])
+        .env("NASTY_DIR", trial.dir.path())
+        .env("NASTY_TOKEN", &trial.token)
+        .env("NASTY_SCRIPT", script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    trial.wait_for("ready");
+    harness
+}
+
+/// An agent with a child and with another that has escaped. None of them can be asked to end, and once
+/// they are ready none becomes another program: whoever does shows no token for a moment.
+const ESCAPE: &str = "trap '' TERM HUP; mkfifo never; (read x < never) & \
+    setsid sh -c 'echo > ready; read x < never' & wait";
+
+#[test]
+fn signals_to_the_harness_reach_the_job() {
+    let trial = Trial::new();
+    let script = "trap 'echo > asked' TERM; echo > ready; while :; do sleep 0.02; done";
+    let mut harness = start_harness(&trial, script);
+    kill(harness.id(), Unix::INT);
+    trial.wait_for("asked");
+    kill(harness.id(), Unix::TERM);
+    trial.wait_for("told");
+    let told = fs::read_to_string(trial.path("told")).unwrap();
+    assert_eq!(told, "Exited(Signal(9)) by Interrupt Some(2)");
+    // It is still there and does not listen: the third ends it where it stands.
+    // `wait` would close its input, and that would end it too.
+    let _open = harness.stdin.take();
+    kill(harness.id(), Unix::HUP);
+    assert_eq!(harness.wait().unwrap().signal(), Some(1));
+    trial.nobody_is_left();
+}
+
+#[test]
+fn a_killed_harness_takes_its_agents_with_it() {
+    if !has("setsid") {
+        return;
+    }
+    let trial = Trial::new();
+    let mut harness = start_harness(&trial, ESCAPE);
+    let all = trial.marked();
+    assert_eq!(all.len(), 4, "the shim, the agent and its children: {}", trial.names());
+    kill(harness.id(), Unix::KILL);
+    all_die(&all);
+    harness.wait().unwrap();
+    assert_eq!(trial.marked(), []);
+    // The note is still there, and now says nothing.
+    let swept = sweep(&notes_dir(trial.dir.path())).unwrap();
+    assert_eq!((swept.jobs, swept.killed), (1, Vec::new()));
+    trial.nobody_is_left();
+}
+
+/// Like a git, it tidies up when it is asked to end. Another program would be asked to end, too.
+const TIDY: &str = "trap 'echo > tidy; exit' TERM; echo > ready; while :; do sleep 0.02; done";
+
+#[test]
+fn agents_of_a_killed_harness_can_tidy_up() {
+    assert_tidied(|trial, mut harness| {
+        let all = trial.marked();
+        kill(harness.id(), Unix::KILL);
+        harness.wait().unwrap();
+        all_die(&all);
+    });
+}
+
+/// That an agent can tidy up when this comes over its harness. It has two seconds.
+fn assert_tidied(what: impl Fn(&Trial, std::process::Child)) {
+    in_time_once(|| {
+        let trial = Trial::new();
+        what(&trial, start_harness(&trial, TIDY));
+        trial.path("tidy").exists()
+    });
+}
+
+#[test]
+fn a_sweep_asks_before_it_kills() {
+    assert_tidied(|trial, mut harness| {
+        kill(harness.id(), Unix::KILL);
+        harness.wait().unwrap();
+        // The next harness starts while the last one's agents are about to end.
+        sweep(&notes_dir(trial.dir.path())).unwrap();
+        assert_eq!(trial.marked(), []);
+    });
+}
+
+#[test]
+fn a_killed_shim_is_noticed_and_its_job_swept_at_once() {
+    if !has("setsid") {
+        return;
+    }
+    let trial = Trial::new();
+    let script = "mkfifo never; setsid sh -c 'echo > ready; read x < never' & read x < never";
+    let running = trial.start(trial.sh(script));
+    trial.wait_for("ready");
+    kill(running.id, Unix::KILL);
+    let finished = end(&running);
+    let Ending::Lost(why) = &finished.ending else { panic!("{finished:?}") };
+    assert!(why.contains("the process that watched over it was killed by signal 9"), "{why}");
+    assert_eq!(finished.exit_code(), 125);
+    trial.nobody_is_left();
+}
+
+#[test]
+fn what_outlives_harness_and_shim_is_swept_at_the_next_start() {
+    if !has("setsid") {
+        return;
+    }
+    let trial = Trial::new();
+    let mut harness = start_harness(&trial, ESCAPE);
+    let shim = parent_of(parent_of_escaped(&trial));
+    // Stopped, the harness cannot sweep when it sees the shim die.
+    kill(harness.id(), Unix::STOP);
+    waitid(WaitId::Pid(pid(harness.id())), WaitIdOptions::STOPPED).unwrap();
+    let agent: Vec<Pid> = trial.marked().into_iter().filter(|pid| leads(*pid, shim)).collect();
+    assert_eq!(agent.len(), 1, "{}", trial.names());
+    kill(shim, Unix::KILL);
+    kill(harness.id(), Unix::KILL);
+    harness.wait().unwrap();
+    all_die(&agent);
+    assert!(!trial.marked().is_empty(), "somebody is left to be swept");
+    // A sweep with the notes of somebody else leaves them alone.
+    let other = Trial::new();
+    assert_eq!(sweep(&notes_dir(other.dir.path())).unwrap(), Default::default());
+    assert!(!trial.marked().is_empty());
+
+    let swept = sweep(&notes_dir(trial.dir.path())).unwrap();
+    assert_eq!(swept.jobs, 1);
+    assert!(!swept.killed.is_empty());
+    trial.nobody_is_left();
+}
+
+#[test]
+fn a_sweep_leaves_the_jobs_of_a_living_harness_alone() {
+    let trial = Trial::new();
+    // It stops itself: a process that is just becoming another program shows no variables.
+    let running = trial.start(trial.sh("echo > ready; kill -STOP $$"));
+    trial.wait_for("ready");
+    let before = trial.marked();
+    assert_eq!(sweep(&notes_dir(trial.dir.path())).unwrap(), Default::default());
+    assert_eq!(trial.marked(), before);
+    running.signals.send(Signal::Kill).unwrap();
+    assert_eq!(end(&running).ending, ended_by(SIGKILL));
+    trial.nobody_is_left();
+}
+
+#[test]
+fn a_shim_typed_by_hand_without_an_order_just_ends() {
+    let status = Command::new(env!("CARGO_BIN_EXE_autoloop"))
+        .arg("__shim")
+        .stdin(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn an_agent_that_stops_its_shim_gains_no_time() {
+    let trial = Trial::new();
+    let job = trial.sh("kill -STOP $PPID; sleep 590");
+    let finished = trial.run(short_grace(deadline(job, 500)));
+    assert!(finished.timed_out());
+    assert!(finished.elapsed < Duration::from_secs(300), "{:?}", finished.elapsed);
+}
