@@ -83,8 +83,11 @@ fn a_killed_harness_takes_its_agents_with_it() {
     trial.nobody_is_left();
 }
 
-/// Like a git, it tidies up when it is asked to end. Another program would be asked to end, too.
-const TIDY: &str = "trap 'echo > tidy; exit' TERM; echo > ready; while :; do sleep 0.02; done";
+/// Like a git, it tidies up when it is asked to end, and takes a moment for that. Another program would be
+/// asked to end, too.
+const TIDY: &str =
+    "trap 'i=0; while [ $i -lt 50000 ]; do i=$((i + 1)); done; echo > tidy; exit' TERM
+    echo > ready; while :; do sleep 0.02; done";
 
 #[test]
 fn agents_of_a_killed_harness_can_tidy_up() {

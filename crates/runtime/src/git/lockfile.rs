@@ -21,8 +21,24 @@ pub(super) struct Lockfile {
     /// Which file it was when it was first seen; `None` if it was gone by then.
     file: Option<FileId>,
     /// The gits that were at work then; `None` where nobody can say.
-    gits: Option<BTreeSet<Identity>>,
+    gits: Option<Gits>,
     since: Duration,
+}
+
+/// The gits that are at work, as far as they can be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Gits {
+    at_work: BTreeSet<Identity>,
+    sight: Sight,
+}
+
+/// Whom one can see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    /// Everybody on this machine.
+    All,
+    /// Not those outside of the container, or those of other people.
+    Part,
 }
 
 /// One file, and none that was made later in its place.
@@ -38,7 +54,7 @@ impl Lockfile {
     pub(super) fn seen(path: PathBuf, now: Duration) -> Lockfile {
         // The file first: whoever made it was there before, and is there now if it has not ended.
         let file = FileId::of(&path);
-        Lockfile { path, file, gits: gits(), since: now }
+        Lockfile { path, file, gits: Gits::look(), since: now }
     }
 
     /// How long it has been there.
@@ -53,10 +69,7 @@ impl Lockfile {
 
     /// Removes it if nobody holds it, and says whether it did.
     pub(super) fn remove_if_left(&self) -> Result<bool, GitError> {
-        let is_left = self.file.is_some()
-            && (!self.is_of_index() || proc::are_all_seen())
-            && was_left(self.gits.as_ref(), gits().as_ref())
-            && self.is(&self.path);
+        let is_left = self.was_left(Gits::look().as_ref()) && self.is(&self.path);
         match is_left.then(|| fs::remove_file(&self.path)) {
             // Somebody else may have found out too.
             Some(Err(error)) if error.kind() != ErrorKind::NotFound => {
@@ -66,10 +79,12 @@ impl Lockfile {
         }
     }
 
-    /// The one lock that a git holds for as long as a person writes a message for a commit. Outside of a
-    /// container somebody may be at that whom nobody sees in it.
-    fn is_of_index(&self) -> bool {
-        self.path.ends_with("index.lock")
+    /// Whether all who may have made it have ended, by those who are at work now.
+    fn was_left(&self, now: Option<&Gits>) -> bool {
+        let (Some(_), Some(then), Some(now)) = (self.file, &self.gits, now) else { return false };
+        // A git holds this one for as long as a person writes the message of a commit, maybe unseen.
+        let may_be_a_persons = self.path.ends_with("index.lock") && now.sight == Sight::Part;
+        !may_be_a_persons && then.at_work.is_disjoint(&now.at_work)
     }
 
     pub(super) fn into_path(self) -> PathBuf {
@@ -88,14 +103,12 @@ impl FileId {
     }
 }
 
-/// Whether all who may have made a lock have ended.
-fn was_left(then: Option<&BTreeSet<Identity>>, now: Option<&BTreeSet<Identity>>) -> bool {
-    then.zip(now).is_some_and(|(then, now)| then.is_disjoint(now))
-}
-
-/// The gits that are at work on this machine, wherever: one can lock a repository from anywhere.
-fn gits() -> Option<BTreeSet<Identity>> {
-    proc::named("git")
+impl Gits {
+    /// Those on this machine, wherever: one can lock a repository from anywhere.
+    fn look() -> Option<Gits> {
+        let sight = if proc::are_all_seen() { Sight::All } else { Sight::Part };
+        Some(Gits { at_work: proc::named("git")?, sight })
+    }
 }
 
 #[cfg(test)]
@@ -104,22 +117,42 @@ mod tests {
 
     use super::*;
 
+    fn gits(ids: &[Identity], sight: Sight) -> Gits {
+        Gits { at_work: ids.iter().copied().collect(), sight }
+    }
+
     #[test]
     fn a_lock_was_left_when_all_who_were_there_have_ended() {
-        let set = |ids: &[(i32, u64)]| Some(ids.iter().copied().collect::<BTreeSet<_>>());
-        let cases = [
-            (set(&[]), set(&[]), true),
-            (set(&[(7, 1)]), set(&[]), true),
-            (set(&[(7, 1)]), set(&[(8, 2)]), true),
+        let dir = tempfile::tempdir().unwrap();
+        let lock = |name: &str, then: Option<Gits>| {
+            let path = dir.path().join(name);
+            fs::write(&path, "").unwrap();
+            Lockfile { gits: then, ..seen(&path) }
+        };
+        let cases: [(&[Identity], &[Identity], bool); 5] = [
+            (&[], &[], true),
+            (&[(7, 1)], &[], true),
+            (&[(7, 1)], &[(8, 2)], true),
             // The same number, and another process.
-            (set(&[(7, 1)]), set(&[(7, 2)]), true),
-            (set(&[(7, 1), (8, 1)]), set(&[(8, 1), (9, 3)]), false),
-            (None, set(&[]), false),
-            (set(&[]), None, false),
+            (&[(7, 1)], &[(7, 2)], true),
+            (&[(7, 1), (8, 1)], &[(8, 1), (9, 3)], false),
         ];
         for (then, now, expected) in cases {
-            assert_eq!(was_left(then.as_ref(), now.as_ref()), expected, "{then:?} {now:?}");
+            for (name, sight) in [
+                ("index.lock", Sight::All),
+                ("packed-refs.lock", Sight::All),
+                ("packed-refs.lock", Sight::Part),
+            ] {
+                let was_left =
+                    lock(name, Some(gits(then, sight))).was_left(Some(&gits(now, sight)));
+                assert_eq!(was_left, expected, "{name} {sight:?} {then:?} {now:?}");
+            }
+            let unseen = gits(now, Sight::Part);
+            assert!(!lock("index.lock", Some(gits(then, Sight::Part))).was_left(Some(&unseen)));
         }
+        let nobody = gits(&[], Sight::All);
+        assert!(!lock("HEAD.lock", None).was_left(Some(&nobody)));
+        assert!(!lock("HEAD.lock", Some(nobody)).was_left(None));
     }
 
     fn seen(path: &Path) -> Lockfile {
@@ -128,7 +161,7 @@ mod tests {
 
     /// One that was first seen when no git was at work.
     fn nobodys(path: &Path) -> Lockfile {
-        Lockfile { gits: Some(BTreeSet::new()), ..seen(path) }
+        Lockfile { gits: Some(gits(&[], Sight::All)), ..seen(path) }
     }
 
     #[test]
@@ -140,8 +173,10 @@ mod tests {
         assert!(!gone.is(&path) && !gone.remove_if_left().unwrap());
         let lock = nobodys(&path);
         assert!(lock.is(&path) && !lock.is(&dir.path().join("HEAD.lock")));
-        fs::remove_file(&path).unwrap();
-        fs::write(&path, "of another").unwrap();
+        // Another file, also where the clock of the disk is coarse.
+        let other = dir.path().join("other");
+        fs::write(&other, "of another").unwrap();
+        fs::rename(&other, &path).unwrap();
         assert!(!lock.is(&path) && !lock.remove_if_left().unwrap());
         assert!(path.exists());
         assert!(nobodys(&path).remove_if_left().unwrap() && !path.exists());
@@ -166,10 +201,10 @@ mod tests {
         assert!(!lock.remove_if_left().unwrap());
         let id = i32::try_from(git.id()).unwrap();
         let is_it = |(pid, _): &&Identity| *pid == id;
-        assert_eq!(lock.gits.as_ref().unwrap().iter().filter(is_it).count(), 1);
+        assert_eq!(lock.gits.as_ref().unwrap().at_work.iter().filter(is_it).count(), 1);
         git.kill().unwrap();
         // It is dead, and not waited for.
-        while gits().unwrap().iter().any(|git| is_it(&git)) {
+        while Gits::look().unwrap().at_work.iter().any(|git| is_it(&git)) {
             std::thread::yield_now();
         }
         git.wait().unwrap();
