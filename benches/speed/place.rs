@@ -14,11 +14,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Makes a directory where `AUTOLOOP_BENCH_DIR` says, else in the build directory. The temporary
-    /// directory of the system would often be memory, where a sync costs nothing.
+    /// Creates a directory where `AUTOLOOP_BENCH_DIR` says, else in `/var/tmp`. The build directory is
+    /// usually inside a git repository, where a slot asks git as well, and `/tmp` is often memory, where a
+    /// sync costs nothing.
     pub(crate) fn new() -> Fallible<Place> {
-        let base = env::var_os("AUTOLOOP_BENCH_DIR")
-            .map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
+        let base = env::var_os("AUTOLOOP_BENCH_DIR").map_or_else(default_base, PathBuf::from);
         fs::create_dir_all(&base)?;
         let base = base.canonicalize()?;
         remove_leftovers(&base)?;
@@ -37,6 +37,12 @@ impl Drop for Place {
         // What stays behind is removed by the next run.
         let _ = fs::remove_dir_all(&self.path);
     }
+}
+
+/// `/var/tmp`, or the temporary directory of a system without one.
+fn default_base() -> PathBuf {
+    let kept = PathBuf::from("/var/tmp");
+    if kept.is_dir() { kept } else { env::temp_dir() }
 }
 
 /// Removes what an interrupted run left: gigabytes, possibly.

@@ -85,8 +85,12 @@ impl Queue {
         let dir = bench.project("slot")?.dir().to_owned();
         if dir.ancestors().any(|above| above.join(".git").exists()) {
             return Err(
-                "a slot is measured outside of git: AUTOLOOP_BENCH_DIR has to name such a place"
-                    .into(),
+                format!(
+                    "{} is inside a git repository, where `slot` cannot be measured; set AUTOLOOP_BENCH_DIR \
+                     to a directory outside of one",
+                    dir.display()
+                )
+                .into(),
             );
         }
         Queue::fill(dir)

@@ -179,17 +179,14 @@ fn last_words_are_kept() {
 #[test]
 fn a_child_of_a_wrapper_has_its_grace_although_the_wrapper_is_gone() {
     let child = "trap 'sleep 0.1; echo saved > saved; exit' TERM; echo > ready; while :; do sleep 0.02; done";
-    // Without its wrapper it has half a second.
-    in_time_once(|| {
-        let trial = Trial::new();
-        fs::write(trial.path("child"), child).unwrap();
-        let running = trial.start(trial.sh("sh child & wait"));
-        trial.wait_for("ready");
-        running.signals.send(Signal::Terminate).unwrap();
-        end(&running);
-        trial.nobody_is_left();
-        trial.path("saved").exists()
-    });
+    let trial = Trial::new();
+    fs::write(trial.path("child"), child).unwrap();
+    let running = trial.start(trial.sh("sh child & wait"));
+    trial.wait_for("ready");
+    running.signals.send(Signal::Terminate).unwrap();
+    end(&running);
+    trial.nobody_is_left();
+    assert!(trial.path("saved").exists());
 }
 
 #[test]
@@ -281,7 +278,10 @@ fn leftovers_may_be_kept_and_are_told_of() {
         let told = if leftovers == Leftovers::Warn { vec![kept] } else { Vec::new() };
         assert_eq!(finished.left.kept, told, "{leftovers:?}");
         // Nobody's sweep takes what was to be kept.
-        assert_eq!(sweep(&notes_dir(trial.dir.path())).unwrap(), Default::default());
+        assert_eq!(
+            sweep(&notes_dir(trial.dir.path()), Duration::ZERO).unwrap(),
+            Default::default()
+        );
         assert_eq!(trial.marked(), [pid(kept)]);
         kill(kept, Unix::KILL);
     }

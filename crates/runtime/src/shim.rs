@@ -62,7 +62,6 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
@@ -84,10 +83,6 @@ const EXEC: &str = "--exec";
 pub(crate) const TRY: &str = "--try";
 /// The variable that marks all processes of a job.
 pub const TOKEN: &str = "AUTOLOOP_SLOT_TOKEN";
-
-/// How long the processes of a harness that is gone may take to end after they were asked to, before
-/// they are killed.
-pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Does the work of a shim, or of its second stage, with the arguments behind [`COMMAND`].
 ///

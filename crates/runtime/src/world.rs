@@ -16,8 +16,8 @@ mod job;
 mod real;
 
 pub use job::{
-    Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted, Obstacle, Output,
-    Report, Running, Signal, Spool,
+    CRASH_GRACE, Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted,
+    Obstacle, Output, Report, Running, Signal, Spool,
 };
 pub use real::{OsEntropy, OsSpawner, RealDisk, SystemClock};
 

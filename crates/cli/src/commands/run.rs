@@ -15,7 +15,7 @@ use autoloop_runtime::journal::{FileJournal, ReadError};
 use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
 use autoloop_runtime::project::Overrides;
 use autoloop_runtime::signals;
-use autoloop_runtime::world::World;
+use autoloop_runtime::world::{CRASH_GRACE, World};
 
 use self::audience::Audience;
 pub(super) use self::errand::{
@@ -142,7 +142,7 @@ pub(super) fn drive(
     let loaded = errand.load(world)?;
     diagnostic::show(&loaded.warnings);
     // What a harness that was killed left running must not write into the run that goes on.
-    let _ = sweep(&notes_dir(&loaded.files.state_dir));
+    let _ = sweep(&notes_dir(&loaded.files.state_dir), CRASH_GRACE);
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
     tool::install(&loaded.files, &errand.project.dir, &program)?;

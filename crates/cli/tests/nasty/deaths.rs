@@ -13,7 +13,13 @@ fn harness_for_another_test() {
         dir: Some(dir.clone()),
         notes: Some(notes_dir(&dir)),
         token: std::env::var("NASTY_TOKEN").unwrap(),
-        limits: Limits { grace: Duration::from_secs(60), ..Limits::default() },
+        limits: Limits {
+            grace: PATIENT,
+            crash_grace: Duration::from_millis(
+                std::env::var("NASTY_CRASH_GRACE").unwrap().parse().unwrap(),
+            ),
+            ..Limits::default()
+        },
         ..Job::default()
     };
     let interrupts = Interrupts::default();
@@ -25,13 +31,15 @@ fn harness_for_another_test() {
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
-/// Starts a harness in another process, and waits until its job says that it is ready.
-fn start_harness(trial: &Trial, script: &str) -> std::process::Child {
+/// Starts a harness in another process, and waits until its job is ready. The job has `crash_grace` to end
+/// when its harness dies.
+fn start_harness(trial: &Trial, script: &str, crash_grace: Duration) -> std::process::Child {
     let harness = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "deaths::harness_for_another_test"])
         .env("NASTY_DIR", trial.dir.path())
         .env("NASTY_TOKEN", &trial.token)
         .env("NASTY_SCRIPT", script)
+        .env("NASTY_CRASH_GRACE", crash_grace.as_millis().to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
@@ -49,7 +57,7 @@ const ESCAPE: &str = "trap '' TERM HUP; mkfifo never; (read x < never) & \
 fn signals_to_the_harness_reach_the_job() {
     let trial = Trial::new();
     let script = "trap 'echo > asked' TERM; echo > ready; while :; do sleep 0.02; done";
-    let mut harness = start_harness(&trial, script);
+    let mut harness = start_harness(&trial, script, PATIENT);
     kill(harness.id(), Unix::INT);
     trial.wait_for("asked");
     kill(harness.id(), Unix::TERM);
@@ -59,8 +67,9 @@ fn signals_to_the_harness_reach_the_job() {
     // It is still there and does not listen: the third ends it where it stands.
     // `wait` would close its input, and that would end it too.
     let _open = harness.stdin.take();
-    kill(harness.id(), Unix::HUP);
-    assert_eq!(harness.wait().unwrap().signal(), Some(1));
+    // Not SIGHUP, which is ignored where the tests run under `nohup`.
+    kill(harness.id(), Unix::TERM);
+    assert_eq!(harness.wait().unwrap().signal(), Some(15));
     trial.nobody_is_left();
 }
 
@@ -70,7 +79,7 @@ fn a_killed_harness_takes_its_agents_with_it() {
         return;
     }
     let trial = Trial::new();
-    let mut harness = start_harness(&trial, ESCAPE);
+    let mut harness = start_harness(&trial, ESCAPE, Duration::ZERO);
     let all = trial.marked();
     assert_eq!(all.len(), 4, "the shim, the agent and its children: {}", trial.names());
     kill(harness.id(), Unix::KILL);
@@ -78,45 +87,64 @@ fn a_killed_harness_takes_its_agents_with_it() {
     harness.wait().unwrap();
     assert_eq!(trial.marked(), []);
     // The note is still there, and now says nothing.
-    let swept = sweep(&notes_dir(trial.dir.path())).unwrap();
+    let swept = sweep(&notes_dir(trial.dir.path()), Duration::ZERO).unwrap();
     assert_eq!((swept.jobs, swept.killed), (1, Vec::new()));
     trial.nobody_is_left();
 }
 
-/// Like a git, it tidies up when it is asked to end, and takes a moment for that. Another program would be
-/// asked to end, too.
+/// Like git, it takes a moment to remove its locks when it is asked to end. A shell loop, because a program
+/// started for it would be asked to end as well.
 const TIDY: &str =
     "trap 'i=0; while [ $i -lt 50000 ]; do i=$((i + 1)); done; echo > tidy; exit' TERM
     echo > ready; while :; do sleep 0.02; done";
 
 #[test]
 fn agents_of_a_killed_harness_can_tidy_up() {
-    assert_tidied(|trial, mut harness| {
-        let all = trial.marked();
-        kill(harness.id(), Unix::KILL);
-        harness.wait().unwrap();
-        all_die(&all);
-    });
-}
-
-/// That an agent can tidy up when this comes over its harness. It has two seconds.
-fn assert_tidied(what: impl Fn(&Trial, std::process::Child)) {
-    in_time_once(|| {
-        let trial = Trial::new();
-        what(&trial, start_harness(&trial, TIDY));
-        trial.path("tidy").exists()
-    });
+    let trial = Trial::new();
+    let mut harness = start_harness(&trial, TIDY, PATIENT);
+    let all = trial.marked();
+    kill(harness.id(), Unix::KILL);
+    harness.wait().unwrap();
+    all_die(&all);
+    assert!(trial.path("tidy").exists());
 }
 
 #[test]
 fn a_sweep_asks_before_it_kills() {
-    assert_tidied(|trial, mut harness| {
-        kill(harness.id(), Unix::KILL);
-        harness.wait().unwrap();
-        // The next harness starts while the last one's agents are about to end.
-        sweep(&notes_dir(trial.dir.path())).unwrap();
-        assert_eq!(trial.marked(), []);
-    });
+    let trial = Trial::new();
+    let mut harness = start_harness(&trial, TIDY, PATIENT);
+    kill(harness.id(), Unix::KILL);
+    harness.wait().unwrap();
+    // The next harness starts while the agents of the last one are about to end.
+    sweep(&notes_dir(trial.dir.path()), PATIENT).unwrap();
+    assert_eq!(trial.marked(), []);
+    assert!(trial.path("tidy").exists());
+}
+
+/// The kernel tells a shim that its harness died when one thread of the harness has ended, and the control
+/// pipe closes when all have. A sweep that asks in between is not a person who asks twice.
+#[test]
+fn a_death_signal_and_a_sweep_are_one_request() {
+    let trial = Trial::new();
+    let script =
+        "trap 'echo > asked; while ! [ -e let_go ]; do sleep 0.02; done; echo > tidy; exit' TERM
+        echo > ready; while :; do sleep 0.02; done";
+    let mut harness = start_harness(&trial, script, PATIENT);
+    let is_shim = |one: &Pid| parent_of(*one) == harness.id();
+    let shim = number(trial.marked().into_iter().find(is_shim).unwrap());
+    // The death signal of the kernel, while the control pipe is still open.
+    kill(shim, Unix::TERM);
+    trial.wait_for("asked");
+    // Both come before the shim can look at either. A harness wakes its shims, so it is stopped as well.
+    kill(harness.id(), Unix::STOP);
+    kill(shim, Unix::STOP);
+    kill(harness.id(), Unix::KILL);
+    harness.wait().unwrap();
+    kill(shim, Unix::TERM);
+    kill(shim, Unix::CONT);
+    fs::write(trial.path("let_go"), "").unwrap();
+    all_die(&[pid(shim)]);
+    assert!(trial.path("tidy").exists(), "it was killed at once");
 }
 
 #[test]
@@ -142,7 +170,7 @@ fn what_outlives_harness_and_shim_is_swept_at_the_next_start() {
         return;
     }
     let trial = Trial::new();
-    let mut harness = start_harness(&trial, ESCAPE);
+    let mut harness = start_harness(&trial, ESCAPE, Duration::ZERO);
     let shim = parent_of(parent_of_escaped(&trial));
     // Stopped, the harness cannot sweep when it sees the shim die.
     kill(harness.id(), Unix::STOP);
@@ -156,10 +184,10 @@ fn what_outlives_harness_and_shim_is_swept_at_the_next_start() {
     assert!(!trial.marked().is_empty(), "somebody is left to be swept");
     // A sweep with the notes of somebody else leaves them alone.
     let other = Trial::new();
-    assert_eq!(sweep(&notes_dir(other.dir.path())).unwrap(), Default::default());
+    assert_eq!(sweep(&notes_dir(other.dir.path()), Duration::ZERO).unwrap(), Default::default());
     assert!(!trial.marked().is_empty());
 
-    let swept = sweep(&notes_dir(trial.dir.path())).unwrap();
+    let swept = sweep(&notes_dir(trial.dir.path()), Duration::ZERO).unwrap();
     assert_eq!(swept.jobs, 1);
     assert!(!swept.killed.is_empty());
     trial.nobody_is_left();
@@ -172,7 +200,7 @@ fn a_sweep_leaves_the_jobs_of_a_living_harness_alone() {
     let running = trial.start(trial.sh("echo > ready; kill -STOP $$"));
     trial.wait_for("ready");
     let before = trial.marked();
-    assert_eq!(sweep(&notes_dir(trial.dir.path())).unwrap(), Default::default());
+    assert_eq!(sweep(&notes_dir(trial.dir.path()), Duration::ZERO).unwrap(), Default::default());
     assert_eq!(trial.marked(), before);
     running.signals.send(Signal::Kill).unwrap();
     assert_eq!(end(&running).ending, ended_by(SIGKILL));

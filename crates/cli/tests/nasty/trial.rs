@@ -7,6 +7,9 @@ pub(crate) fn world() -> World {
     World { spawner: Arc::new(spawner), ..World::real() }
 }
 
+/// Enough for whatever an agent does before it ends, on however busy a machine.
+pub(crate) const PATIENT: Duration = Duration::from_secs(60);
+
 /// A directory for one job, and how its job is put together.
 pub(crate) struct Trial {
     pub(crate) dir: TempDir,
@@ -32,7 +35,9 @@ impl Trial {
             // Neither is ever reached by a job that is well, on however busy a machine.
             limits: Limits {
                 deadline: Some(Duration::from_secs(600)),
-                grace: Duration::from_secs(60),
+                grace: PATIENT,
+                orphan_grace: PATIENT,
+                crash_grace: PATIENT,
                 ..Limits::default()
             },
             ..Job::default()
@@ -144,12 +149,6 @@ pub(crate) fn run_late(job: impl Fn(&Trial) -> Job) -> Finished {
         assert!(finished.timed_out(), "{finished:?}");
         trial.path("ready").exists().then_some(finished)
     })
-}
-
-/// Tries something that an agent has little time for, until it was in time. Once or twice a busy machine
-/// keeps it from that; five times in a row only we do.
-pub(crate) fn in_time_once(mut is_in_time: impl FnMut() -> bool) {
-    assert!((0..5).any(|_| is_in_time()), "it was killed at once, five times");
 }
 
 // How jobs end.

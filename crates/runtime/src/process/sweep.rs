@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, getpid};
 
 use super::{note, proc};
-use crate::shim::{LAST_WORDS, TOKEN};
+use crate::shim::TOKEN;
 use crate::world::{Clock, SystemClock};
 
 /// So many looks in a row must find nobody: one look may miss a process that forks just then.
@@ -31,7 +31,8 @@ pub struct Swept {
     pub killed: Vec<u32>,
 }
 
-/// Kills the processes of jobs whose harness is gone, and removes the notes about them.
+/// Ends the processes of jobs whose harness is gone, and removes the notes about them. Each process is
+/// asked to end and killed after `grace`.
 ///
 /// A job of a harness that is still there, this one or another, is left alone. So is this process, and
 /// whatever it was started from, should it come from such a job itself.
@@ -39,7 +40,7 @@ pub struct Swept {
 /// # Errors
 ///
 /// When the directory of notes cannot be read, or a note cannot be removed.
-pub fn sweep(notes: &Path) -> io::Result<Swept> {
+pub fn sweep(notes: &Path, grace: Duration) -> io::Result<Swept> {
     let mut swept = Swept::default();
     for (token, harness) in note::all(notes)? {
         match Fate::of(harness.as_ref()) {
@@ -47,7 +48,7 @@ pub fn sweep(notes: &Path) -> io::Result<Swept> {
             Fate::Over => {}
             Fate::LeftOver => {
                 swept.jobs += 1;
-                swept.killed.extend(kill_marked(&token));
+                swept.killed.extend(kill_marked(&token, grace));
             }
         }
         fs::remove_file(notes.join(&token))?;
@@ -104,7 +105,7 @@ pub fn left_over(notes: &Path) -> io::Result<Vec<LeftOver>> {
 ///
 /// Each is asked to end before it is killed: a git that is killed leaves its locks behind, and whoever
 /// works in the repository next would wait for them in vain.
-pub(crate) fn kill_marked(token: &str) -> Vec<u32> {
+pub(crate) fn kill_marked(token: &str, grace: Duration) -> Vec<u32> {
     if token.is_empty() {
         return Vec::new();
     }
@@ -114,7 +115,7 @@ pub(crate) fn kill_marked(token: &str) -> Vec<u32> {
         others.filter(|pid| proc::carries(*pid, TOKEN, token)).collect()
     };
     let asked = marked();
-    end_all(&asked, token, Signal::TERM, LAST_WORDS);
+    end_all(&asked, token, Signal::TERM, grace);
     let mut killed: BTreeSet<u32> = asked.into_iter().map(proc::id).collect();
     let mut clean = 0;
     for _ in 0..LOOKS {

@@ -14,15 +14,13 @@ use super::child::{self, Launch, Launched};
 use super::family::{Family, Wake};
 use super::pipes::{Drain, Feed, never_wait};
 use super::spool::Spooling;
-use super::{LAST_WORDS, never_started, tell, wire};
+use super::{never_started, tell, wire};
 use crate::process::proc;
 use crate::world::{
     Cause, Clock, Ending, Exit, Finished, Job, Left, Leftovers, NeverStarted, Obstacle, Report,
     Signal, SystemClock,
 };
 
-/// How long processes that the agent left behind may take to end by SIGTERM.
-const REST: Duration = Duration::from_millis(500);
 /// How long we go on killing.
 const GIVE_UP: Duration = Duration::from_secs(5);
 /// How often we look again for orphans while killing. Deaths wake us sooner.
@@ -174,7 +172,9 @@ impl<'a> Supervisor<'a> {
         match (self.phase, self.job.leftovers) {
             (Phase::Running, Leftovers::Kill) if anybody => {
                 self.family.signal(Unix::TERM);
-                self.phase = Phase::Ending { kill_at: now + REST.min(self.job.limits.grace) };
+                let limits = &self.job.limits;
+                let grace = limits.orphan_grace.min(limits.grace);
+                self.phase = Phase::Ending { kill_at: now.saturating_add(grace) };
             }
             (Phase::Running, Leftovers::Kill) => {
                 if cfg!(not(target_os = "linux")) {
@@ -191,7 +191,8 @@ impl<'a> Supervisor<'a> {
             (Phase::Running, Leftovers::Keep) => self.drain(now),
             (Phase::Ending { kill_at }, _) if anybody => {
                 self.family.signal(Unix::TERM);
-                self.phase = Phase::Ending { kill_at: kill_at.min(now + REST) };
+                let kill_at = kill_at.min(now.saturating_add(self.job.limits.orphan_grace));
+                self.phase = Phase::Ending { kill_at };
             }
             _ => {}
         }
@@ -248,7 +249,8 @@ impl<'a> Supervisor<'a> {
             self.end(now);
         }
         if let Phase::Ending { kill_at } = self.phase {
-            self.phase = Phase::Ending { kill_at: kill_at.min(now + LAST_WORDS) };
+            let crash = now.saturating_add(self.job.limits.crash_grace);
+            self.phase = Phase::Ending { kill_at: kill_at.min(crash) };
         }
     }
 
@@ -301,6 +303,10 @@ impl<'a> Supervisor<'a> {
             Source::Bell => {
                 self.wake.attend(buffer);
                 if self.wake.take_request() {
+                    // The death of the harness signals us as well, and so does the sweep of the next
+                    // one. The control pipe closes before either, so it is read first: otherwise the
+                    // two would count as a person who asks twice.
+                    self.read_control(buffer)?;
                     self.obey(Signal::Terminate);
                 }
             }

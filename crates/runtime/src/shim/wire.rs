@@ -122,6 +122,8 @@ impl Body {
         self.maybe(job.notes.as_ref(), |body, notes| body.os(notes));
         self.maybe(job.limits.deadline.as_ref(), |body, time| body.time(*time));
         self.time(job.limits.grace);
+        self.time(job.limits.orphan_grace);
+        self.time(job.limits.crash_grace);
         self.number(job.limits.spooled);
         self.number(job.limits.kept as u64);
         self.maybe(job.spool.as_ref(), |body, spool| {
@@ -205,6 +207,8 @@ impl Text<'_> {
             limits: Limits {
                 deadline: self.maybe(Text::time)?,
                 grace: self.time()?,
+                orphan_grace: self.time()?,
+                crash_grace: self.time()?,
                 spooled: self.number()?,
                 kept: usize::try_from(self.number()?).map_err(|_| garbled())?,
             },
@@ -303,11 +307,11 @@ mod tests {
     prop_compose! {
         fn limits()(
             deadline in option::of(time()),
-            grace in time(),
+            (grace, orphan_grace, crash_grace) in (time(), time(), time()),
             spooled in any::<u64>(),
             kept in any::<usize>(),
         ) -> Limits {
-            Limits { deadline, grace, spooled, kept }
+            Limits { deadline, grace, orphan_grace, crash_grace, spooled, kept }
         }
     }
 

@@ -46,6 +46,9 @@ pub struct Job {
     pub confinement: Option<Confinement>,
 }
 
+/// How long the processes of a harness that has died may take to end, unless a job says otherwise.
+pub const CRASH_GRACE: Duration = Duration::from_secs(2);
+
 /// How long a job may take, and how much of what it prints is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -53,6 +56,10 @@ pub struct Limits {
     pub deadline: Option<Duration>,
     /// And this much later it is killed.
     pub grace: Duration,
+    /// The same for processes that outlive the agent, unless `grace` is shorter.
+    pub orphan_grace: Duration,
+    /// The same once the harness itself has died.
+    pub crash_grace: Duration,
     /// How many bytes each spool file may hold. What comes after them is still drained.
     pub spooled: u64,
     /// How many bytes of each output are kept in memory from its beginning, and as many from its end.
@@ -64,6 +71,8 @@ impl Default for Limits {
         Limits {
             deadline: None,
             grace: Duration::from_secs(5),
+            orphan_grace: Duration::from_millis(500),
+            crash_grace: CRASH_GRACE,
             spooled: 256 * 1024 * 1024,
             kept: 1024 * 1024,
         }

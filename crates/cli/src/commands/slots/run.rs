@@ -15,7 +15,7 @@ use autoloop_runtime::journal::{Durability, FileJournal};
 use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
 use autoloop_runtime::project::{Loaded, Outline, Overrides, Project, read_text};
 use autoloop_runtime::queue::{Beads, BeadsSettings, Builtin, Queue};
-use autoloop_runtime::world::World;
+use autoloop_runtime::world::{CRASH_GRACE, World};
 use clap::builder::PossibleValuesParser;
 
 use super::audience::Audience;
@@ -205,7 +205,7 @@ fn carry_out(
     let loaded = project.load(&*world.disk).map_err(diagnostic::refuse)?;
     diagnostic::show(&loaded.warnings);
     // What a harness that was killed left running must not work in the trees of the run that goes on.
-    let _ = sweep(&notes_dir(&loaded.files.state_dir));
+    let _ = sweep(&notes_dir(&loaded.files.state_dir), CRASH_GRACE);
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
     install_tool(&loaded.files, &project.dir, &program)?;

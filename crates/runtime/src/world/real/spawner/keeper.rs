@@ -15,7 +15,7 @@ use super::Waiting;
 use crate::process::{Note, kill_marked, token};
 use crate::shim::wire::{self, After, Order};
 use crate::shim::{TOKEN, shim_command};
-use crate::world::{Ending, Finished, Job, OsEntropy, Report, Signal};
+use crate::world::{CRASH_GRACE, Ending, Finished, Job, OsEntropy, Report, Signal};
 
 /// How often a shim is woken, in case that somebody stopped it.
 const WAKE: Duration = Duration::from_secs(1);
@@ -169,7 +169,7 @@ impl Shim {
                 },
                 (None, Err(error)) => format!("cannot be waited for: {error}"),
             };
-            let swept = kill_marked(&token).len();
+            let swept = kill_marked(&token, CRASH_GRACE).len();
             let lost = format!(
                 "the process that watched over it {ended}; {swept} processes of the job were killed"
             );
