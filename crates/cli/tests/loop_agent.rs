@@ -69,6 +69,23 @@ fn the_working_directory_is_the_project_wherever_the_harness_was_started() {
     assert_eq!(text(&sandbox, "cwd"), "[DIR]\n");
 }
 
+/// Prints what a process was given as `PWD` and `OLDPWD`. A shell sets its own before the first command.
+const GIVEN_PWD: &str = r"tr '\0' '\n' < /proc/$$/environ | grep -E '^(OLD)?PWD='";
+
+#[test]
+fn pwd_of_agents_and_reviewers_is_their_working_directory() {
+    let settings = "review.every = 1\nevent_loop.max_iterations = 2";
+    let sandbox = shell(GIVEN_PWD, settings).env("PWD", "/usr").env("OLDPWD", "/tmp");
+    fs::create_dir(sandbox.path("else where")).unwrap();
+    let mut command = sandbox.command();
+    command.args(["run", "..", "make it"]).current_dir(sandbox.path("else where"));
+    let output = sandbox.finish(command);
+    assert_eq!(output.code, Some(1), "{output}");
+    let expected = r"PWD=[DIR]\u000a";
+    assert_eq!(sandbox.fields("backend.finish", "output"), [expected; 2]);
+    assert_eq!(sandbox.fields("review.finish", "output"), [expected]);
+}
+
 #[test]
 fn the_tool_works_from_another_directory_and_without_the_environment() {
     let agent = "cd / && \"$AUTOLOOP_PROJECT_DIR/.autoloop/autoloops\" emit far.away 'from here'";

@@ -4,6 +4,7 @@
 use std::fs;
 
 use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::write_program;
 use autoloop_testkit::slots::{self, Agents, DRIFT, GOOD, PASS, git, outcomes, told};
 use insta::assert_snapshot;
 
@@ -56,6 +57,43 @@ fn several_slots_work_in_trees_of_their_own_and_their_work_comes_back() {
         git(&sandbox, &["merge-base", "--is-ancestor", &commit, "HEAD"]);
     }
     assert_clean(&sandbox);
+}
+
+/// A git that notes whether the `PWD` that it was given is the directory that it is to work in.
+const NOTES_PWD: &str = r#"#!/bin/sh
+pwd=$(tr '\0' '\n' < /proc/$$/environ | sed -n 's/^PWD=//p')
+old=$(tr '\0' '\n' < /proc/$$/environ | sed -n 's/^OLDPWD=//p')
+[ "$1" = -C ] && dir=$(realpath "$2") || dir=$(pwd -P)
+[ "$pwd$old" = "$dir" ] && echo right >> "$NOTES" || echo "$* in $dir was given $pwd $old" >> "$NOTES"
+exec "$GIT" "$@"
+"#;
+
+#[test]
+fn pwd_of_the_children_of_slots_is_their_working_directory() {
+    let given = r"tr '\0' '\n' < /proc/$$/environ | grep -E '^(OLD)?PWD='; pwd -P";
+    let implement = format!("{given}; echo x > made-$AUTOLOOP_ITEM_ID");
+    let review = format!("{given}; {PASS}");
+    let agents = Agents { implement: &implement, review: &review, ..GOOD };
+    let sandbox = repository(agents, 2, "");
+    let notes = sandbox.path("home/notes");
+    write_program(sandbox.path("home/bin/git"), NOTES_PWD);
+    let path = std::env::var("PATH").unwrap_or_default();
+    let real = std::env::split_paths(&path).map(|dir| dir.join("git")).find(|git| git.is_file());
+    let mut command = sandbox.command();
+    command.args(["slots", "--review", "--parallel-agents", "2"]);
+    command.env("PATH", format!("{}:{path}", sandbox.path("home/bin").display()));
+    command.env("GIT", real.unwrap()).env("NOTES", &notes).env("PWD", "/usr").env("OLDPWD", "/tmp");
+    let output = sandbox.finish(command);
+    assert_eq!(output.code, Some(0), "{output}");
+    for topic in ["slot.implement", "slot.review"] {
+        for output in sandbox.fields(topic, "output") {
+            let lines: Vec<&str> = output.split(r"\u000a").collect();
+            assert_eq!(lines[0], format!("PWD={}", lines[1]), "{topic}: {output}");
+        }
+    }
+    let notes = fs::read_to_string(notes).unwrap();
+    assert!(notes.contains("right"), "git was not started");
+    assert_eq!(notes.lines().find(|line| *line != "right"), None);
 }
 
 #[test]

@@ -8,12 +8,14 @@ mod interrupts;
 mod note;
 pub(crate) mod proc;
 mod sweep;
+mod working_dir;
 
 pub use delivery::{Delivery, Detour, LONGEST_ARGUMENT, PromptMode, delivery};
 pub use interrupts::Interrupts;
 pub(crate) use note::Note;
 pub(crate) use sweep::kill_marked;
 pub use sweep::{LeftOver, Swept, left_over, sweep};
+pub use working_dir::set_pwd;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

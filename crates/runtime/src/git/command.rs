@@ -22,6 +22,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::GitError;
 use super::lockfile::Lockfile;
+use crate::process::set_pwd;
 use crate::shim::{Capture, Drain, Spooling};
 use crate::world::{Clock, Output, World};
 
@@ -204,6 +205,7 @@ impl Git {
         let mut command = Command::new("git");
         // Git goes there itself: the standard library starts a program elsewhere by a copy of this one.
         command.arg("-C").arg(&self.dir);
+        set_pwd(&mut command, &self.dir);
         without_variables(&mut command, &KEPT_VARIABLES);
         for setting in SETTINGS {
             command.args(["-c", setting]);

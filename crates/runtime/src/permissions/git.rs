@@ -186,6 +186,7 @@ fn git(top: &Path, args: &[&str]) -> Command {
     crate::git::without_variables(&mut command, &[]);
     let settings = ["core.hooksPath=/dev/null", "core.fsmonitor=false", "protocol.allow=never"];
     command.arg("-C").arg(top);
+    crate::process::set_pwd(&mut command, top);
     settings.iter().for_each(|setting| {
         command.args(["-c", setting]);
     });

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::stage::READY;
 use super::{COMMAND, never_started};
 use crate::permissions::Confinement;
+use crate::process::set_pwd;
 use crate::world::{Job, NeverStarted, Obstacle};
 
 /// An agent that was started, with our ends of its pipes.
@@ -37,6 +38,8 @@ pub(super) fn start(job: &Job) -> Result<Started, NeverStarted> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
+    // The agent works where this process is by now.
+    set_pwd(&mut command, Path::new("."));
     for name in &job.env_removed {
         command.env_remove(name);
     }

@@ -96,6 +96,7 @@ fn git(dir: &Path, args: &[&str]) -> io::Result<String> {
     {
         git.args(["-c", setting]);
     }
+    autoloop_runtime::process::set_pwd(&mut git, dir);
     let done = git.args(args).current_dir(dir).stdin(Stdio::null()).output()?;
     let said = String::from_utf8_lossy(&done.stderr);
     let complaint = said.lines().next().unwrap_or("it failed without a word");
