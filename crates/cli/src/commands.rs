@@ -17,7 +17,7 @@ pub(crate) mod replay;
 pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod script;
-mod settings;
+pub(crate) mod settings;
 pub(crate) mod shim;
 pub(crate) mod slots;
 pub(crate) mod tasks;

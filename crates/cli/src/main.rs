@@ -20,7 +20,7 @@ fn main() -> ExitCode {
             return done;
         }
         take_size_limits_as_errors()?;
-        commands::run(args::read(), &World::real())
+        commands::run(args::read()?, &World::real())
     };
     match std::panic::catch_unwind(run) {
         Ok(Ok(())) => ExitCode::SUCCESS,

@@ -121,7 +121,8 @@ esac
 "#;
 
 /// What there is before the first block of a page: the files of some projects.
-const PROJECTS: [(&str, &str, &str); 18] = [
+const PROJECTS: [(&str, &str, &str); 19] = [
+    ("again", "autoloops.toml", "review.enabled = false\n"),
     ("shop", "autoloops.toml", SHOP),
     ("shop", "agent.sh", SHOP_AGENT),
     ("reviewed", ".autoloop/journal.jsonl", REVIEWED),

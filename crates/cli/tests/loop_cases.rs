@@ -7,6 +7,7 @@
 use std::fs;
 
 use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::write_program;
 use insta::assert_snapshot;
 
 fn shell(agent: &str, settings: &str) -> Sandbox {
@@ -211,22 +212,54 @@ fn an_agent_that_deletes_its_files_changes_nothing_on_record() {
 }
 
 #[test]
-fn an_agent_that_is_not_there_is_told_of_at_once() {
+fn an_agent_that_does_not_exist_is_refused_before_the_run_begins() {
     let sandbox = shell("", "");
-    let output = sandbox.run(&["run", ".", "-b", "no-such-agent"]);
-    let id = sandbox.fields("loop.start", "run").remove(0);
-    assert_snapshot!(output.to_string().replace(&id, "[RUN]"), @"
-    exit 1
-    --- stdout
-    run [RUN]: stopped (backend_failed) after 1 iteration
+    assert_snapshot!(sandbox.run(&["run", ".", "-b", "no-such-agent"]), @"
+    exit 2
     --- stderr
-    run [RUN] begins
-    iteration 1/3  no roles  after loop.start
-    note: cannot start 'no-such-agent': not found in PATH
-      the agent failed (exit code 127)
-    autoloop: run '[RUN]' stopped: backend_failed
-      hint: install the agent, put its directory on PATH, make it executable, or name another with -b
+    autoloop: cannot start 'no-such-agent': not found in PATH; backend.command (flag: --backend) names it
+      hint: install it, put its directory on PATH, make it executable, or name another agent
     ");
+    sandbox.write("plain.txt", "");
+    for (args, message) in [
+        (&["run", ".", "-b", "./plain.txt"][..], "plain.txt"),
+        (&["run", ".", "-b", ""], "--backend"),
+        (&["run", "autofix", "mend it", "-b", "no-such-agent --fast"], "no-such-agent"),
+        (&["run", ".", "--set", "backend.kind=script", "-b", "no-such-script"], "no-such-script"),
+        (&["run", "--chain", "autofix,.", "-b", "no-such-agent", "mend it"], "no-such-agent"),
+    ] {
+        let output = sandbox.run(args);
+        assert_eq!(output.code, Some(2), "{args:?}: {output}");
+        assert!(output.stderr.contains(message), "{args:?}: {output}");
+    }
+    let chains = "[[chain]]\nname = 'one'\n[[chain.step]]\npreset = 'autofix'\nbackend = { command = 'no-such-step' }\n";
+    sandbox.write("chains.toml", chains);
+    let output = sandbox.run(&["chain", "run", "one", ".", "mend it"]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("no-such-step"), "{output}");
+    let role = "[[role]]\nid = 'a'\nemits = ['x']\n[[role]]\nid = 'b'\nemits = ['y']\nbackend_command = 'no-such-role'\n";
+    sandbox.write("topology.toml", role);
+    assert_snapshot!(sandbox.run(&["run", ".", "make it"]), @"
+    exit 2
+    --- stderr
+    autoloop: cannot start 'no-such-role': not found in PATH; backend_command of role 'b' names it
+      hint: install it, put its directory on PATH, make it executable, or name another agent
+    ");
+    assert!(!sandbox.path(".autoloop").exists(), "nothing was created");
+}
+
+/// An agent that is gone when its run is resumed is no failure of the run.
+#[test]
+fn a_run_whose_agent_is_gone_is_not_resumed() {
+    let sandbox = shell("exit 9", "");
+    write_program(sandbox.path("agent"), "#!/bin/sh\nexit 9\n");
+    assert_eq!(sandbox.run(&["run", ".", "-b", "./agent"]).code, Some(1));
+    let before = sandbox.journal();
+    std::fs::remove_file(sandbox.path("agent")).unwrap();
+    let id = sandbox.fields("loop.start", "run").remove(0);
+    let output = sandbox.run(&["run", &format!("--resume={id}")]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert_eq!(sandbox.journal(), before);
 }
 
 #[test]

@@ -295,12 +295,13 @@ fn what_cannot_be_meant_is_told_and_exits_with_2() {
     ] {
         assert_eq!(sandbox.run(args).code, Some(2), "{args:?}");
     }
-    assert_snapshot!(sandbox.run(&["run", "missing"]), @r"
+    assert_snapshot!(sandbox.run(&["run", "missing"]), @r#"
     exit 2
     --- stderr
     autoloop: 'missing' is neither a directory nor a preset
-      hint: `autoloop presets` lists the presets; a loop of your own is named by its directory
-    ");
+      hint: run the loop of this directory: `autoloop run . "missing"`
+      hint: list the presets with `autoloop presets`
+    "#);
     sandbox.write("autoloops.toml", "backend.command = 'sh'\nevent_loop.max_iterations = 'many\n");
     assert_snapshot!(sandbox.run(&["run", "."]), @"
     exit 2

@@ -179,7 +179,7 @@ fn a_run_has_a_copy_of_its_own_and_finds_it_again() {
     assert!(prompts(&sandbox)[2].contains("Mind the gap."));
     assert!(prompts(&sandbox)[2].contains("make it"));
 
-    let output = sandbox.run(&["run", "autocode", "--set=review.enabled=false"]);
+    let output = sandbox.run(&["run", "autocode", "again", "--set=review.enabled=false"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert!(
         !prompts(&sandbox).pop().unwrap().contains("Mind the gap."),
@@ -197,7 +197,7 @@ fn what_the_project_says_about_its_own_loop_does_not_concern_a_preset() {
         settings + "core.state_dir = 'state'\nevent_loop.max_iterations = 0\n",
     );
     let state = sandbox.path("state");
-    assert_eq!(sandbox.run(&["run", "autocode"]).code, Some(1));
+    assert_eq!(sandbox.run(&["run", "autocode", "build it"]).code, Some(1));
     let journal = fs::read_to_string(state.join("journal.jsonl")).unwrap();
     assert!(journal.contains("\"max_iterations\": \"40\""), "{journal}");
     let run = journal.split('"').nth(3).unwrap();
@@ -211,8 +211,8 @@ fn what_the_project_says_about_its_own_loop_does_not_concern_a_preset() {
 fn overrides_go_by_the_name_of_the_preset() {
     let sandbox = shell("exit 9");
     sandbox.write("home/autoloop/overrides/autocode.toml", "event_loop.max_iterations = 7");
-    sandbox.run(&["run", "autocode"]);
-    sandbox.run(&["run", "autofix"]);
+    sandbox.run(&["run", "autocode", "build it"]);
+    sandbox.run(&["run", "autofix", "fix it"]);
     let first = sandbox.fields("loop.start", "run").remove(0);
     sandbox.run(&["run", &format!("--resume={first}")]);
     assert_eq!(sandbox.fields("loop.start", "max_iterations"), ["7", "24"]);
@@ -265,7 +265,7 @@ fn a_person_has_presets_too() {
     [handoff]
     'loop.start' = 'one'
     ");
-    assert_eq!(sandbox.run(&["run", "autofix"]).code, Some(0));
+    assert_eq!(sandbox.run(&["run", "autofix", "fix it"]).code, Some(0));
     assert!(prompts(&sandbox)[0].contains("This is my own."));
     assert!(copy(&sandbox).join("harness.md").is_file());
     assert_eq!(sandbox.run(&["run", "-p", "mine", "fix it"]).code, Some(0));
@@ -279,7 +279,7 @@ fn a_directory_comes_before_a_preset_of_its_name() {
     write_loop(&sandbox, "autofix", "the directory");
     sandbox
         .write("autofix/autoloops.toml", "backend.command = 'sh'\nbackend.args = ['../agent.sh']");
-    assert_eq!(sandbox.run(&["run", "autofix"]).code, Some(0));
+    assert_eq!(sandbox.run(&["run", "autofix", "fix it"]).code, Some(0));
     assert!(sandbox.journal().is_empty(), "the directory is the project");
     assert!(!sandbox.read("autofix/.autoloop/journal.jsonl").is_empty());
 }
@@ -309,13 +309,13 @@ fn a_loop_of_another_directory_is_used_where_it_is() {
 #[test]
 fn what_cannot_be_meant_is_told() {
     let sandbox = shell("exit 9");
-    assert_snapshot!(sandbox.run(&["run", "autofx", "it"]), @r"
+    assert_snapshot!(sandbox.run(&["run", "autofx", "it"]), @r#"
     exit 2
     --- stderr
     autoloop: 'autofx' is neither a directory nor a preset
-      hint: did you mean 'autofix'?
-      hint: `autoloop presets` lists the presets; a loop of your own is named by its directory
-    ");
+      hint: did you mean `autoloop run autofix "it"`?
+      hint: list the presets with `autoloop presets`
+    "#);
     assert_snapshot!(sandbox.run(&["run", "-p", "zzz"]), @r"
     exit 2
     --- stderr
@@ -354,7 +354,7 @@ fn what_cannot_be_meant_is_told() {
 #[test]
 fn a_run_without_its_files_cannot_go_on() {
     let sandbox = shell("exit 9");
-    sandbox.run(&["run", "autocode"]);
+    sandbox.run(&["run", "autocode", "build it"]);
     fs::remove_dir_all(copy(&sandbox)).unwrap();
     let run = sandbox.fields("loop.start", "run").remove(0);
     let shown = sandbox.run(&["run", &format!("--resume={run}")]).to_string();
@@ -371,8 +371,8 @@ fn a_run_that_cannot_begin_leaves_no_copy() {
     let sandbox = shell("exit 9");
     write_loop(&sandbox, "home/autoloop/presets/broken", "broken");
     sandbox.write("home/autoloop/presets/broken/topology.toml", "not TOML");
-    assert_eq!(sandbox.run(&["run", "broken"]).code, Some(2));
-    assert_eq!(fs::read_dir(sandbox.path(".autoloop/runs")).unwrap().count(), 0);
+    assert_eq!(sandbox.run(&["run", "broken", "mend it"]).code, Some(2));
+    assert!(!sandbox.path(".autoloop").exists());
 }
 
 #[test]
@@ -380,7 +380,135 @@ fn a_copy_that_was_left_behind_is_nobody_elses() {
     let sandbox = shell("exit 9");
     // A harness was killed after it had copied the preset and before the run was on record.
     sandbox.write(".autoloop/runs/run-1/loop/harness.md", "half a preset");
-    sandbox.run(&["run", "autocode", "--set=core.run_id_format=counter"]);
+    sandbox.run(&["run", "autocode", "build it", "--set=core.run_id_format=counter"]);
     assert_eq!(sandbox.fields("loop.start", "run"), ["run-2"]);
     assert_eq!(sandbox.read(".autoloop/runs/run-1/loop/harness.md"), b"half a preset");
+}
+
+/// What a newcomer types, and whether anything was created by it.
+fn refused(sandbox: &Sandbox, args: &[&str]) -> String {
+    let output = sandbox.run(args);
+    assert_eq!(output.code, Some(2), "{args:?}: {output}");
+    assert!(!sandbox.path(".autoloop").exists(), "{args:?} created something");
+    output.stderr
+}
+
+#[test]
+fn a_preset_needs_an_objective() {
+    let sandbox = shell("exit 9");
+    assert_snapshot!(refused(&sandbox, &["run", "autofix"]), @r#"
+    autoloop: no objective for 'autofix'
+      hint: say what to do: `autoloop run autofix "what to do"`
+      hint: or set event_loop.prompt or event_loop.prompt_file
+    "#);
+    for args in [
+        &["run", "-p", "autofix"][..],
+        &["run", "-p", "autofix", "."],
+        &["run", "autofix", " "],
+        &["run", "--chain", "autofix,autocode"],
+    ] {
+        let said = refused(&sandbox, args);
+        assert!(said.contains("no objective for 'autofix'"), "{args:?}: {said}");
+    }
+    sandbox.write("chains.toml", "[[chain]]\nname = 'both'\nsteps = ['autodoc', 'autofix']\n");
+    let said = refused(&sandbox, &["chain", "run", "both"]);
+    assert!(said.contains("no objective for 'autodoc'"), "{said}");
+    assert!(said.contains("autoloop chain run both . \""), "{said}");
+}
+
+#[test]
+fn an_objective_may_stand_in_a_file() {
+    let sandbox = shell(DONE);
+    for (preset, settings, file) in [
+        ("inline", "event_loop.prompt = 'sweep the yard'", "unused"),
+        ("file", "event_loop.prompt_file = 'TODAY.md'", "TODAY.md"),
+    ] {
+        let dir = format!("home/autoloop/presets/{preset}");
+        write_loop(&sandbox, &dir, preset);
+        sandbox.write(format!("{dir}/autoloops.toml"), settings);
+        sandbox.write(format!("{dir}/{file}"), "sweep the yard");
+        let output = sandbox.run(&["run", preset]);
+        assert_eq!(output.code, Some(0), "{output}");
+    }
+    sandbox.write("home/autoloop/overrides/autofix.toml", "event_loop.prompt = 'mend the gate'");
+    assert_ne!(sandbox.run(&["run", "autofix", "-i", "1"]).code, Some(2));
+    fs::remove_file(sandbox.path("home/autoloop/overrides/autofix.toml")).unwrap();
+    assert!(sandbox.at_home("git").args(["init", "-q"]).status().unwrap().success());
+    sandbox.write("PROMPT.md", "mend the fence");
+    assert_ne!(sandbox.run(&["run", "autofix", "-i", "1"]).code, Some(2));
+    let objectives = sandbox.fields("loop.start", "objective");
+    assert_eq!(objectives, ["sweep the yard", "sweep the yard", "mend the gate", "mend the fence"]);
+}
+
+#[test]
+fn a_loop_of_a_known_client_needs_an_objective_too() {
+    let sandbox = shell("exit 9");
+    write_loop(&sandbox, "", "mine");
+    sandbox.write("autoloops.toml", "backend.command = 'claude'");
+    let said = refused(&sandbox, &["run", "."]);
+    assert!(said.contains("no objective for the loop in ."), "{said}");
+    assert!(said.contains("autoloop run . \""), "{said}");
+}
+
+#[test]
+fn a_directory_without_a_loop_is_refused() {
+    let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
+    sandbox.write("empty/notes", "");
+    assert_snapshot!(refused(&sandbox, &["run", ".", "autofix", "it crashes"]), @r#"
+    autoloop: no autoloops.toml in .
+      hint: run a preset there: `autoloop run autofix "it crashes"`
+      hint: or write a loop of your own: `autoloop init .`
+    "#);
+    assert_snapshot!(refused(&sandbox, &["run", "empty", "it crashes"]), @r#"
+    autoloop: no autoloops.toml in empty
+      hint: run a preset there: `autoloop run -p autofix empty "it crashes"`
+      hint: or write a loop of your own: `autoloop init empty`
+    "#);
+    assert_snapshot!(refused(&sandbox, &["run", "empty"]), @r#"
+    autoloop: no autoloops.toml in empty
+      hint: run a preset there: `autoloop run -p autofix empty "what to do"`
+      hint: or write a loop of your own: `autoloop init empty`
+    "#);
+    assert!(!sandbox.path("empty/.autoloop").exists());
+}
+
+#[test]
+fn words_in_the_wrong_order_are_put_right() {
+    let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
+    sandbox.write("src/main.rs", "").write("PLAN.md", "build it");
+    for (typed, advice) in [
+        (&["run", "fix the bug"][..], "`autoloop run autofix \"fix the bug\"`"),
+        (&["run", "fix", "the", "bug"], "`autoloop run autofix \"fix the bug\"`"),
+        (&["run", "it crashes", "autofix"], "`autoloop run autofix \"it crashes\"`"),
+        (&["run", "it", "crashes", "autofix"], "`autoloop run autofix \"it crashes\"`"),
+        (&["run", "autofix", ".", "it crashes"], "`autoloop run -p autofix . \"it crashes\"`"),
+        (&["run", "autofix", "src", "it crashes"], "`autoloop run -p autofix src \"it crashes\"`"),
+        (&["run", "src", "autofix", "it crashes"], "`autoloop run -p autofix src \"it crashes\"`"),
+        (&["run", "autofix", "it crashes", "src"], "`autoloop run -p autofix src \"it crashes\"`"),
+        (
+            &["run", "-p", "autofix", "it crashes", "src"],
+            "`autoloop run -p autofix src \"it crashes\"`",
+        ),
+        (&["run", "autofx", "it crashes"], "`autoloop run autofix \"it crashes\"`"),
+        (&["run", "autofix,autodoc", "it"], "`autoloop run --chain autofix,autodoc \"it\"`"),
+        (&["run", "PLAN.md"], "`autoloop run autocode \"$(cat PLAN.md)\"`"),
+        (&["run", "./PLAN.md"], "`autoloop run autocode \"$(cat ./PLAN.md)\"`"),
+        (&["run", "costs $5 \"now\""], "`autoloop run autofix 'costs $5 \"now\"'`"),
+        (&["run"], "`autoloop run autofix \"what to do\"`"),
+        (&["autofix", "it crashes"], "autoloop run autofix \"it crashes\""),
+        (&["fix the bug"], "autoloop run autofix \"fix the bug\""),
+    ] {
+        let said = refused(&sandbox, typed);
+        assert!(said.contains(advice), "{typed:?}: {said}");
+    }
+    // With a loop of its own, a directory comes first.
+    sandbox.write("autoloops.toml", "");
+    for (typed, advice) in [
+        (&["run", "fix the bug"][..], "`autoloop run . \"fix the bug\"`"),
+        (&["run", ".", "autofix", "it crashes"], "`autoloop run autofix \"it crashes\"`"),
+        (&["run"], "`autoloop run . \"what to do\"`"),
+    ] {
+        let said = refused(&sandbox, typed);
+        assert!(said.contains(advice), "{typed:?}: {said}");
+    }
 }

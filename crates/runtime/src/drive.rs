@@ -17,6 +17,7 @@ mod notebook;
 mod others;
 mod output;
 mod own;
+mod preflight;
 mod progress;
 mod review;
 mod seat;
@@ -52,6 +53,7 @@ pub use error::DriveError;
 pub use known::{latest_unfinished, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};
+pub use preflight::Agents;
 pub use progress::Progress;
 pub use slots::{
     SlotDrive, SlotProgress, SlotScene, WatchedSlots, latest_unfinished_slots, slot_runs,

@@ -18,6 +18,7 @@ use autoloop_core::config::{Config, Problem, Settings};
 use autoloop_core::plan::{Files, Plan};
 use autoloop_core::topology::Topology;
 
+pub use load::plan_file;
 pub use overrides::{Overrides, flags_file};
 pub use places::{LayerFile, Surroundings};
 pub use prompts::{DEVELOPER_FILES, REVIEWER_FILES, SlotPrompt, SlotPrompts};
@@ -69,6 +70,10 @@ pub struct Outline {
     pub files: Files,
     /// How the journal is written, and how runs are named.
     pub config: Config,
+    /// The settings of all layers except the preset's own.
+    pub settings: Settings,
+    /// The plan that these settings make for a loop without roles.
+    pub plan: Plan,
 }
 
 impl Loaded {

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use autoloop_runtime::project::Loaded;
 use autoloop_runtime::world::World;
 
+pub(crate) use self::agents::KNOWN as KNOWN_AGENTS;
 use self::finding::{Finding, Verdict};
 use super::json::Json;
 use super::settings::{self, Located};

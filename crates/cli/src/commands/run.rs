@@ -2,7 +2,9 @@
 
 mod audience;
 mod errand;
+pub(super) mod preflight;
 mod report;
+pub(crate) mod suggest;
 mod tool;
 pub(super) mod which;
 
@@ -21,6 +23,7 @@ use self::audience::Audience;
 pub(super) use self::errand::{
     Errand, LONGEST_FLAGS, Which, claim_chain_id, claim_slots_id, project_for,
 };
+use self::preflight::Preview;
 pub(super) use self::report::Reporter;
 pub(super) use self::tool::install as install_tool;
 use self::which::Words;
@@ -43,7 +46,7 @@ use crate::failure::{Failure, Kind};
 pub(crate) struct Args {
     /// The directory of the loop, or the name of a preset [default with --preset and --resume: this
     /// directory].
-    #[arg(value_name = "DIR|PRESET", required_unless_present_any = ["preset", "resume", "chain"])]
+    #[arg(value_name = "DIR|PRESET")]
     dir: Option<PathBuf>,
     /// What the run is for.
     prompt: Vec<String>,
@@ -186,6 +189,10 @@ fn overrides(args: &Args) -> Overrides {
     }
 }
 
+/// What can be done about a program that does not exist.
+const NO_AGENT: &str =
+    "install it, put its directory on PATH, make it executable, or name another agent";
+
 /// What was asked for.
 fn errand(args: &Args, world: &World) -> Result<Errand, Failure> {
     let overrides = overrides(args);
@@ -196,7 +203,20 @@ fn errand(args: &Args, world: &World) -> Result<Errand, Failure> {
         return Errand::resume(&old.dir, &old.run, overrides, world);
     }
     let choice = which::decide(words, &settings::surroundings()?)?;
+    let project = project_for(&choice, overrides.clone())?;
+    let preview = Preview::of(&choice, &project, world)?;
+    preview
+        .require_objective(&choice, &project, world)
+        .map_err(|lack| lack.with_example(&suggest::command(&typed(args), "")))?;
+    preview.require_agents(&project.dir, world)?;
     Errand::begin(choice, overrides, world)
+}
+
+/// The words that name the loop and the project, for an example with an objective behind them.
+fn typed(args: &Args) -> Vec<String> {
+    let preset = args.preset.iter().flat_map(|preset| ["-p".to_owned(), preset.clone()]);
+    let first = args.dir.iter().map(|dir| dir.to_string_lossy().into_owned());
+    std::iter::once("run".to_owned()).chain(preset).chain(first).collect()
 }
 
 /// The exit code tells the truth: only a complete run ends with 0.
@@ -254,9 +274,10 @@ pub(super) fn drive_failure(error: DriveError) -> Failure {
             .hint("set review.sandbox = \"auto\", which puts back what a review may not change, or review.enabled = false"),
         DriveError::NoTrees(_) => Failure::usage(error.to_string())
             .hint("with parallel.isolation = \"shared\" branches work in the tree of the project"),
-        DriveError::NoWorktrees(_) | DriveError::OtherSource { .. } | DriveError::NoAgent { .. } => {
+        DriveError::NoWorktrees(_) | DriveError::OtherSource { .. } => {
             Failure::usage(error.to_string())
         }
+        DriveError::NoAgent { .. } => Failure::usage(error.to_string()).hint(NO_AGENT),
         DriveError::Git(_) => {
             Failure::failed(error.to_string()).hint("then go on with what was begun by `--resume`")
         }

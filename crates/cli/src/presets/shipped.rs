@@ -68,6 +68,18 @@ mod tests {
         topology.roles[role].emits.iter().filter_map(|pattern| pattern.exact()).collect()
     }
 
+    /// `run` checks objective and agents of these presets without reading their files.
+    #[test]
+    fn none_has_an_objective_or_an_agent_of_its_own() {
+        for shipped in SHIPPED {
+            let settings = text(shipped, "autoloops.toml");
+            for key in ["event_loop.prompt", "backend.command", "backend.kind"] {
+                assert!(!settings.contains(key), "{}: {key}", shipped.name);
+            }
+            assert!(!text(shipped, "topology.toml").contains("backend_"), "{}", shipped.name);
+        }
+    }
+
     #[test]
     fn nothing_on_the_disk_is_left_out_of_the_program() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("presets");

@@ -94,7 +94,30 @@ impl Project {
         let reading = Settings::resolve(&self.layers(files, disk)?);
         // What was hardly meant is told of when the loop itself is read.
         let (settings, _) = reading.checked().map_err(LoadError::Problems)?;
-        Ok(Outline { files: self.absolute(&Files::of(&settings)), config: Config::from(&settings) })
+        let plan = Plan::resolve(&settings, &Topology::default()).map_err(|bad| {
+            LoadError::Problems(bad.iter().map(|bad| bad.problem("", &"".into())).collect())
+        })?;
+        let files = self.absolute(&plan.files);
+        Ok(Outline { files, config: Config::from(&settings), settings, plan })
+    }
+
+    /// The objective in `PROMPT.md` at the top of the repository, for a run whose settings and command
+    /// line name none. It is ignored when the state directory contains a plan.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn usual_objective(
+        &self,
+        disk: &dyn Disk,
+        files: &Files,
+    ) -> Result<Option<String>, LoadError> {
+        let Some(root) = git_root(disk, &self.dir) else { return Ok(None) };
+        if disk.stat(&plan_file(files)).is_ok() {
+            return Ok(None);
+        }
+        let text = read(disk, &root.join("PROMPT.md"))?;
+        Ok(text.filter(|text| !text.trim().is_empty()))
     }
 
     fn layers(&self, files: Vec<LayerFile>, disk: &dyn Disk) -> Result<Vec<Layer>, LoadError> {
@@ -156,6 +179,11 @@ impl Project {
     }
 }
 
+/// The plan that a loop works by. A run that has one needs no objective.
+pub fn plan_file(files: &Files) -> PathBuf {
+    files.state_dir.join("plan.md")
+}
+
 /// A text and what it is called.
 struct Text {
     name: String,
@@ -201,7 +229,7 @@ impl Reader<'_> {
 
     fn objective(&mut self, plan: &Plan) -> Result<Option<String>, LoadError> {
         match &plan.objective {
-            PromptSource::None => self.usual_objective(),
+            PromptSource::None => self.project.usual_objective(self.disk, &self.files),
             // What a person wants done is passed on to the letter.
             PromptSource::Inline(text) => Ok(Some(text.clone())),
             PromptSource::File(name) => {
@@ -210,17 +238,6 @@ impl Reader<'_> {
                 text.map(Some).ok_or_else(|| self.missing(Key::PromptFile, path))
             }
         }
-    }
-
-    /// `PROMPT.md` at the top of the repository, where no setting says what the run is for. Once there
-    /// is a plan in the state directory, the loop goes by that.
-    fn usual_objective(&self) -> Result<Option<String>, LoadError> {
-        let Some(root) = git_root(self.disk, &self.project.dir) else { return Ok(None) };
-        if self.disk.stat(&self.files.state_dir.join("plan.md")).is_ok() {
-            return Ok(None);
-        }
-        let text = read(self.disk, &root.join("PROMPT.md"))?;
-        Ok(text.filter(|text| !text.trim().is_empty()))
     }
 
     fn harness(&mut self, plan: &Plan) -> Result<Option<String>, LoadError> {

@@ -13,6 +13,7 @@ use autoloop_runtime::world::World;
 use super::file;
 use super::report::{Manner, conclude, verdict};
 use super::steps::{Plan, Runner};
+use crate::commands::run::suggest;
 use crate::commands::run::which::{existing, place};
 use crate::commands::run::{Reporter, claim_chain_id, listen};
 use crate::commands::settings;
@@ -86,6 +87,8 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     if args.dry_run {
         return Ok(terminal::print(&dry_run(name, &plan.steps))?);
     }
+    let project = args.dir.as_deref().unwrap_or(Path::new(".")).to_string_lossy();
+    plan.require_objective(&suggest::command(&["chain", "run", name, &project], ""), world)?;
     begin(name, plan, &definitions, (manner, world))
 }
 
@@ -100,6 +103,7 @@ pub(in crate::commands) fn run_listed(
     let steps = definitions.listed(names).map_err(|fault| Failure::usage(fault.to_string()))?;
     let plan = Plan { dir, objective, overrides, steps, limits: definitions.budget };
     plan.check(world)?;
+    plan.require_objective(&suggest::command(&["run", "--chain", names], ""), world)?;
     begin(names, plan, &definitions, (manner, world))
 }
 

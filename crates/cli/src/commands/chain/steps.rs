@@ -10,7 +10,8 @@ use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::{Overrides, Project};
 use autoloop_runtime::world::World;
 
-use crate::commands::run::which::{Choice, Loop, named};
+use crate::commands::run::preflight::Preview;
+use crate::commands::run::which::{Choice, named};
 use crate::commands::run::{self, Errand, Which, drive_failure, project_for};
 use crate::commands::settings;
 use crate::diagnostic;
@@ -63,11 +64,19 @@ impl Plan {
     fn check_step(&self, step: &StepDefinition, world: &World) -> Result<(), Failure> {
         let choice = self.choice(step)?;
         let project = project_for(&choice, self.overrides(step))?;
-        let checked = match choice.runs {
-            Loop::Own | Loop::In(_) => project.load(&*world.disk).map(|_| ()),
-            Loop::Preset(_) => project.outline(&*world.disk).map(|_| ()),
-        };
-        checked.map_err(diagnostic::refuse)
+        Preview::of(&choice, &project, world)?.require_agents(&project.dir, world)
+    }
+
+    /// Refuses steps that need an objective where there is none.
+    pub(super) fn require_objective(&self, example: &str, world: &World) -> Result<(), Failure> {
+        for step in &self.steps {
+            let choice = self.choice(step)?;
+            let project = project_for(&choice, self.overrides(step))?;
+            Preview::of(&choice, &project, world)?
+                .require_objective(&choice, &project, world)
+                .map_err(|lack| lack.with_example(example))?;
+        }
+        Ok(())
     }
 
     /// The project as every step sees it: where things are kept.

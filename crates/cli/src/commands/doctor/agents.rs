@@ -12,8 +12,8 @@ use autoloop_runtime::project::Loaded;
 
 use super::finding::{Finding, Verdict};
 
-/// Agents that are run from a command line.
-const KNOWN: [&str; 10] = [
+/// Clients of language models that are run from a command line.
+pub(crate) const KNOWN: [&str; 10] = [
     "claude",
     "codex",
     "pi",

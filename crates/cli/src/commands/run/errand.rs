@@ -9,7 +9,7 @@ use autoloop_core::chain::Budget;
 use autoloop_core::plan::Files;
 use autoloop_core::run::{Ending, Run, Runs, Stage};
 use autoloop_core::run_id::{RunId, RunIdSeed};
-use autoloop_runtime::drive;
+use autoloop_runtime::drive::{self, Agents};
 use autoloop_runtime::journal::FileJournal;
 use autoloop_runtime::project::{
     Loaded, Outline, Overrides, Project, flags_file, loop_copy, read_text,
@@ -106,14 +106,19 @@ impl Errand {
         Ok(Errand { project, run: Which::Old(run.id), claimed: None, limits: None })
     }
 
-    /// Reads the files of the loop. Where a new run cannot use them, nothing is left of it.
+    /// Reads the files of the loop and looks up its agents. Where a new run cannot use them, its
+    /// directory is removed.
     pub(in crate::commands) fn load(&self, world: &World) -> Result<Loaded, Failure> {
-        self.project.load(&*world.disk).map_err(|error| {
+        let loaded = self.project.load(&*world.disk).map_err(diagnostic::refuse);
+        let usable = loaded.and_then(|loaded| {
+            let agents = Agents::of_loop(&loaded).check(&self.project.dir, world);
+            agents.map(|()| loaded).map_err(drive_failure)
+        });
+        usable.inspect_err(|_| {
             if let Some(dir) = &self.claimed {
-                // What is left of it would be in nobody's way.
+                // What cannot be removed is an empty directory that no later run uses.
                 let _ = fs::remove_dir_all(dir);
             }
-            diagnostic::refuse(error)
         })
     }
 

@@ -7,6 +7,8 @@ use autoloop_runtime::project::Surroundings;
 use crate::failure::Failure;
 use crate::presets::{Preset, is_loop};
 
+use super::suggest;
+
 /// What was typed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words<'a> {
@@ -46,15 +48,45 @@ pub(super) fn decide(words: Words<'_>, surroundings: &Surroundings) -> Result<Ch
     match (words.preset, words.first) {
         (Some(preset), first) => {
             let runs = named(preset, Path::new(""), surroundings)?;
+            if let Some(first) = first.filter(|first| !is_project(first)) {
+                let first = first.to_string_lossy().into_owned();
+                let spoken: Vec<String> = [&[first], words.rest].concat();
+                suggest::refuse_dir_behind(preset, &spoken)?;
+            }
             let (dir, objective) = place(first, words.rest)?;
             Ok(Choice { dir, runs, objective })
         }
-        (None, Some(first)) if !first.is_dir() && !is_path(first) => {
-            let preset = Preset::named(&first.to_string_lossy(), surroundings)?;
-            choice(Path::new("."), Loop::Preset(preset), words.rest.to_vec())
+        (None, None) => Err(suggest::no_loop()),
+        (None, Some(first)) if is_project(first) => own(first, words.rest, surroundings),
+        (None, Some(first)) => {
+            let presets = Preset::all(surroundings);
+            let name = first.to_string_lossy();
+            let Some(preset) = presets.iter().find(|preset| preset.name() == name) else {
+                return Err(suggest::unknown(&name, words.rest, &presets));
+            };
+            suggest::refuse_dir_behind(&name, words.rest)?;
+            choice(Path::new("."), Loop::Preset(preset.clone()), words.rest)
         }
-        (None, first) => choice(first.unwrap_or(Path::new(".")), Loop::Own, words.rest.to_vec()),
     }
+}
+
+/// The loop that a project has itself.
+fn own(dir: &Path, rest: &[String], surroundings: &Surroundings) -> Result<Choice, Failure> {
+    let presets = Preset::all(surroundings);
+    if dir.is_file() {
+        return Err(suggest::unknown(&dir.to_string_lossy(), rest, &presets));
+    }
+    let choice = choice(dir, Loop::Own, rest)?;
+    if !is_loop(&choice.dir) {
+        return Err(suggest::no_loop_in(dir, rest, &presets));
+    }
+    suggest::refuse_preset_behind(dir, rest, &presets)?;
+    Ok(choice)
+}
+
+/// Whether a word names a project: it is a directory, or is written like one.
+fn is_project(word: &Path) -> bool {
+    word.is_dir() || is_path(word)
 }
 
 /// A run that is to go on.
@@ -95,9 +127,13 @@ fn old(dir: &str, runs: &[String]) -> Old {
     Old { dir: dir.into(), run: runs.first().cloned().unwrap_or_default() }
 }
 
-fn choice(dir: &Path, runs: Loop, words: Vec<String>) -> Result<Choice, Failure> {
-    let objective = (!words.is_empty()).then(|| words.join(" "));
-    Ok(Choice { dir: existing(dir)?, runs, objective })
+fn choice(dir: &Path, runs: Loop, words: &[String]) -> Result<Choice, Failure> {
+    Ok(Choice { dir: existing(dir)?, runs, objective: objective(words) })
+}
+
+/// The words as one text; blank words say nothing.
+fn objective(words: &[String]) -> Option<String> {
+    Some(words.join(" ")).filter(|text| !text.trim().is_empty())
 }
 
 /// The project and the objective, where it is known which loop is run: the first word is the project
@@ -106,11 +142,10 @@ pub(in crate::commands) fn place(
     first: Option<&Path>,
     rest: &[String],
 ) -> Result<(PathBuf, Option<String>), Failure> {
-    let dir = first.filter(|first| first.is_dir() || is_path(first));
+    let dir = first.filter(|first| is_project(first));
     let spoken = first.filter(|_| dir.is_none()).map(|first| first.to_string_lossy().into_owned());
     let words: Vec<String> = spoken.into_iter().chain(rest.iter().cloned()).collect();
-    let objective = (!words.is_empty()).then(|| words.join(" "));
-    Ok((existing(dir.unwrap_or(Path::new(".")))?, objective))
+    Ok((existing(dir.unwrap_or(Path::new(".")))?, objective(&words)))
 }
 
 /// The loop that `--preset` or a step means; a path is seen from `base`.
@@ -146,7 +181,7 @@ pub(in crate::commands) fn existing(dir: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Whether a word is written like a path.
-fn is_path(word: &Path) -> bool {
+pub(super) fn is_path(word: &Path) -> bool {
     let bytes = word.as_os_str().as_encoded_bytes();
     bytes.contains(&b'/') || bytes == b"." || bytes == b".."
 }
@@ -182,14 +217,14 @@ mod tests {
     #[test]
     fn words_mean_what_they_look_like() {
         for (first, rest, preset, expected) in [
-            (Some("."), &["a", "b"][..], None, ".: its own: a b"),
-            (Some("src"), &[], None, "src: its own: "),
+            (Some("."), &["a", "b"][..], None, "no autoloops.toml in ."),
+            (Some("src"), &[], None, "no autoloops.toml in src"),
             (Some("autofix"), &["it", "crashes"], None, ".: autofix: it crashes"),
             (Some("autofix"), &[], Some("autocode"), ".: autocode: autofix"),
             (Some("it crashes"), &[], Some("autofix"), ".: autofix: it crashes"),
             (Some("src"), &["it crashes"], Some("autofix"), "src: autofix: it crashes"),
             (None, &[], Some("autofix"), ".: autofix: "),
-            (None, &[], None, ".: its own: "),
+            (None, &[], None, "no loop was named"),
             (Some("./autofix"), &[], None, "there is no directory ./autofix"),
             (Some("./nowhere"), &[], Some("autofix"), "there is no directory ./nowhere"),
             (None, &[], Some("./autofix"), "there is no directory ./autofix"),
@@ -205,6 +240,8 @@ mod tests {
         }
         let in_a_directory = meant(None, &["x"], Some("presets/autofix"));
         assert!(in_a_directory.ends_with("presets/autofix: x"), "{in_a_directory}");
+        let own = meant(Some("presets/autofix"), &["a", "b"], None);
+        assert!(own.ends_with("presets/autofix: its own: a b"), "{own}");
     }
 
     #[test]

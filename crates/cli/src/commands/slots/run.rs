@@ -347,9 +347,6 @@ fn failure(error: DriveError) -> Failure {
         }
         DriveError::Sandbox(_) => Failure::usage(error.to_string())
             .hint("set review.sandbox = \"auto\", which puts back what a reviewer changed"),
-        DriveError::NoAgent { .. } => Failure::usage(error.to_string()).hint(
-            "install it, put its directory on PATH, make it executable, or name another agent",
-        ),
         DriveError::Append(error) => Failure::from(error).hint(GOES_ON),
         DriveError::Write { ref source, .. } if source.kind() == ErrorKind::StorageFull => {
             no_room(&error)

@@ -3,19 +3,15 @@
 //! A program that is not there is a mistake in the settings, and nobody's failed work: the run ends, and
 //! what was done so far is taken up when the mistake is mended.
 
-use std::io;
-use std::path::Path;
-
-use autoloop_core::config::{BackendKind, Key, Origin};
-use autoloop_core::plan::BackendPlan;
+use autoloop_core::config::{Key, Origin};
 use autoloop_core::slot::{Phase, Review};
 
 use super::agent::Order;
 use super::{SlotDrive, SlotScene};
 use crate::drive::DriveError;
-use crate::drive::launch::addressed;
+use crate::drive::preflight::look_up;
 use crate::project::Loaded;
-use crate::world::{Ending, Finished, Job, Obstacle};
+use crate::world::{Ending, Finished, Obstacle};
 
 /// Looks for the programs of everybody who is to work, from the project: in a working tree, a path in
 /// the settings is meant as seen from there, too.
@@ -29,29 +25,13 @@ pub(super) fn check(
     review: Review,
 ) -> Result<(), DriveError> {
     let plan = &loaded.plan;
-    look_up(scene, &plan.backend).map_err(|why| no_agent(loaded, Phase::Implement, why))?;
+    let (dir, world) = (&scene.project.dir, scene.world);
+    look_up(&plan.backend, dir, world).map_err(|why| no_agent(loaded, Phase::Implement, why))?;
     match review {
-        Review::On => {
-            look_up(scene, &plan.slots.reviewer).map_err(|why| no_agent(loaded, Phase::Review, why))
-        }
+        Review::On => look_up(&plan.slots.reviewer, dir, world)
+            .map_err(|why| no_agent(loaded, Phase::Review, why)),
         Review::Off | Review::NoPrompt => Ok(()),
     }
-}
-
-/// Looks for one program; why there is none.
-fn look_up(scene: &SlotScene<'_>, backend: &BackendPlan) -> Result<(), String> {
-    let dir = &scene.project.dir;
-    if matches!(backend.kind, BackendKind::Script | BackendKind::Replay) {
-        let file = dir.join(&backend.command);
-        let found = scene.world.disk.stat(&file);
-        return match found.err().filter(|error| error.kind() == io::ErrorKind::NotFound) {
-            Some(_) => Err(format!("there is no file {}", file.display())),
-            None => Ok(()),
-        };
-    }
-    let (job, _) = addressed(backend, (&scene.program, Some(dir)), ("", Path::new("")));
-    let job = Job { dir: Some(dir.clone()), ..job };
-    scene.world.spawner.look_up(&job).map_err(|why| why.message)
 }
 
 impl SlotDrive<'_> {
