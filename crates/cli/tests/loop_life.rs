@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::sandbox::meet_a_limit;
+use autoloop_testkit::sandbox::{meet_a_limit, write_program};
 use insta::assert_snapshot;
 
 /// Three roles, one after another.
@@ -300,17 +300,18 @@ fn an_event_of_a_failed_backend_does_not_complete() {
 }
 
 #[test]
-fn a_backend_that_is_not_there_is_a_failure_with_127() {
+fn a_backend_that_cannot_be_started_is_a_failure_with_127() {
     let sandbox = shell("", "");
-    sandbox.write("autoloops.toml", "backend.command = '/not/there'\nreview.enabled = false");
+    write_program(sandbox.path("orphan"), "#!/no/such/interpreter\n");
+    sandbox.write("autoloops.toml", "backend.command = './orphan'\nreview.enabled = false");
     assert_eq!(run(&sandbox), Some(1));
     assert_snapshot!(sandbox.story(), @"
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    1 backend.start backend_kind=command command=/not/there prompt_mode=arg timeout_ms=300000
-    1 backend.finish exit_code=127 timed_out=false output=cannot start '/not/there': there is no such file, or its interpreter is missing
-    1 iteration.finish exit_code=127 timed_out=false elapsed_s=… output=cannot start '/not/there': there is no such file, or its interpreter is missing
-    - loop.stop reason=backend_failed iteration=1 output_tail=cannot start '/not/there': there is no such file, or its interpreter is missing
+    1 backend.start backend_kind=command command=./orphan prompt_mode=arg timeout_ms=300000
+    1 backend.finish exit_code=127 timed_out=false output=cannot start './orphan': there is no such file, or its interpreter is missing
+    1 iteration.finish exit_code=127 timed_out=false elapsed_s=… output=cannot start './orphan': there is no such file, or its interpreter is missing
+    - loop.stop reason=backend_failed iteration=1 output_tail=cannot start './orphan': there is no such file, or its interpreter is missing
     ");
 }
 
