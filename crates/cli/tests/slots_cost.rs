@@ -56,12 +56,12 @@ fn asked_a_slot(agents: Agents<'_>, args: &[&str], dirty: &str) -> String {
 
 #[test]
 fn git_is_asked_no_more_than_it_takes() {
-    assert_snapshot!(asked_a_slot(IDLE, &[], ""), @"status 2");
+    assert_snapshot!(asked_a_slot(IDLE, &[], ""), @"status 3");
     assert_snapshot!(asked_a_slot(IDLE, &[], "new"), @r"
-    add 2
+    add 3
     commit-tree 1
-    diff 1
-    status 2
+    diff 2
+    status 3
     write-tree 1
     ");
     // Two at once, each in a tree of its own.
@@ -70,7 +70,7 @@ fn git_is_asked_no_more_than_it_takes() {
     ls-files 1
     reset 1
     rev-parse 3.5
-    status 4
+    status 5
     symbolic-ref 1
     update-ref 3
     worktree 1

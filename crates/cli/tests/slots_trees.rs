@@ -172,7 +172,7 @@ fn an_agent_that_did_nothing_leaves_no_branch() {
     let sandbox = repository(Agents { implement: "true", ..GOOD }, 2, "");
     assert_eq!(sandbox.run(&["slots", "--review", "--parallel-agents", "2"]).code, Some(0));
     assert_eq!(sandbox.fields("slot.merge", "outcome"), ["nothing"; 2]);
-    assert!(changes(&sandbox, "1-1").contains("(nothing was changed)"));
+    assert!(changes(&sandbox, "1-1").contains("The change set is empty"));
     assert_clean(&sandbox);
     let failing = repository(Agents { implement: "exit 3", ..GOOD }, 2, "");
     assert_eq!(failing.run(&["slots", "--parallel-agents", "2"]).code, Some(1));

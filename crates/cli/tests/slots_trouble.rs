@@ -146,7 +146,7 @@ fn an_agent_that_closes_its_item_has_judged_nothing() {
     assert_eq!(sandbox.read("made"), b"x\n");
     // Also where the harness is killed in between.
     let implement = format!(
-        "[ -e \"$AUTOLOOP_STATE_DIR/there\" ] || {{ {close}; touch \"$AUTOLOOP_STATE_DIR/there\"; sleep 611; }}; echo done"
+        "[ -e \"$AUTOLOOP_STATE_DIR/there\" ] || {{ {close}; touch \"$AUTOLOOP_STATE_DIR/there\"; sleep 611; }}; echo x > made"
     );
     let sandbox = repository(Agents { implement: &implement, ..GOOD }, 1, "");
     killed_at(&sandbox, &once, ".autoloop/there");
@@ -189,7 +189,7 @@ fn work_that_is_on_a_branch_is_named_also_where_the_item_could_not_be_closed() {
     for args in [&["init", "-q"][..], &["commit", "-q", "--allow-empty", "-m", "first"]] {
         git(&sandbox, args);
     }
-    assert_eq!(sandbox.run(&["slots", "--isolation", "worktree"]).code, Some(1));
+    assert_eq!(sandbox.run(&["slots", "--review", "--isolation", "worktree"]).code, Some(1));
     let run = sandbox.fields("slot.run.start", "run").remove(0);
     assert_snapshot!(outcomes(&sandbox).concat().replace(&run, "[RUN]"), @"bd-1 failed: the item could not be closed: the issue tracker refused bd-1: no; its work is on branch autoloop/slots/[RUN]/1-1-beside");
 }

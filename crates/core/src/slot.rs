@@ -9,7 +9,7 @@ mod picked;
 mod render;
 mod step;
 
-pub use outcome::{End, HeldBy, Outcome, Phase, Tally, Verdict};
+pub use outcome::{Changes, End, HeldBy, Outcome, Phase, Tally, Verdict};
 pub use picked::{Picked, picked};
 pub use step::{Review, SlotRules, SlotStep, Step, begins, next_step, slot_step};
 
@@ -64,6 +64,10 @@ pub struct Implemented {
     pub turn: Turn,
     /// The item that it says to have worked on.
     pub picked: Picked,
+    /// Whether it printed the stop marker.
+    pub is_marked: bool,
+    /// What it left changed.
+    pub changes: Changes,
 }
 
 /// How an agent ended that was to change something.
@@ -110,6 +114,8 @@ pub struct Reviewed {
     pub follow_up: String,
     /// Why there is no verdict of the reviewer, where there is none.
     pub reason: String,
+    /// What was changed, as the reviewer was told.
+    pub changes: Changes,
     /// How long it took.
     pub elapsed_ms: u64,
 }
@@ -225,6 +231,8 @@ impl Slot {
                 self.implement = Some(Implemented {
                     turn: read.turn(),
                     picked: Picked::from_word(&read.text("picked")),
+                    is_marked: read.is_true("stop_marker"),
+                    changes: read.changes(),
                 });
             }
             SlotReview::TOPIC => self.reviews.push(Reviewed {
@@ -232,6 +240,7 @@ impl Slot {
                 verdict: read.word("verdict"),
                 follow_up: read.text("follow_up_prompt"),
                 reason: read.text("reason"),
+                changes: read.changes(),
                 elapsed_ms: read.number("elapsed_ms"),
             }),
             SlotFix::TOPIC if self.fixes.iter().all(|fix| fix.attempt != attempt) => {
@@ -283,6 +292,11 @@ impl Fields<'_, '_> {
 
     fn is_true(&self, name: &str) -> bool {
         self.record.field(name).is_some_and(|text| text == "true")
+    }
+
+    /// What a record says about changes. One that says nothing was written by an older version.
+    fn changes(&self) -> Changes {
+        self.word("changes").known().unwrap_or_default()
     }
 
     fn iteration(&self) -> u64 {

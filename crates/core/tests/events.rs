@@ -164,8 +164,8 @@ system_events! {
     slot_run_resume: SlotRunResume { resumed_from_iteration }
     slot_start: SlotStart { slot, item_id, title, actor, base, branch, tree }
     slot_phase: SlotPhase { slot, item_id, phase, attempt }
-    slot_implement: SlotImplement { slot, item_id, exit_code, timed_out, elapsed_ms, picked, reason, stop_marker, output }
-    slot_review: SlotReview { slot, item_id, attempt, verdict, follow_up_prompt, reason, elapsed_ms, exit_code, enforcement, output }
+    slot_implement: SlotImplement { slot, item_id, exit_code, timed_out, elapsed_ms, picked, reason, stop_marker, changes, output }
+    slot_review: SlotReview { slot, item_id, attempt, verdict, follow_up_prompt, reason, elapsed_ms, exit_code, enforcement, changes, output }
     slot_fix: SlotFix { slot, item_id, attempt, exit_code, timed_out, elapsed_ms, reason, stop_marker, output }
     slot_merge: SlotMerge { slot, item_id, outcome, commit, files, detail }
     slot_finish: SlotFinish { slot, item_id, outcome, reason }

@@ -169,6 +169,7 @@ impl Model {
                     exit_code,
                     stop_marker,
                     picked: Picked::from_word(said),
+                    changes: changes(dice),
                     ..Default::default()
                 };
                 self.put(iteration, |heading| end.record(heading));
@@ -177,7 +178,9 @@ impl Model {
                 let verdicts =
                     ["pass", "pass", "drift", "drift", "drift", "violation", "failed", "?"];
                 let verdict = Word::from(*dice.pick(&verdicts));
-                let end = SlotReview { slot: number, attempt, verdict, ..Default::default() };
+                let changes = changes(dice);
+                let end =
+                    SlotReview { slot: number, attempt, verdict, changes, ..Default::default() };
                 self.put(iteration, |heading| end.record(heading));
             }
             SlotStep::Fix { attempt, .. } => {
@@ -203,6 +206,12 @@ impl Model {
             SlotStep::Over => panic!("an open slot has something to do"),
         }
     }
+}
+
+/// What is recorded about changes; nothing by an older version.
+fn changes(dice: &mut Dice) -> Option<Word<Changes>> {
+    let words = [None, Some("empty"), Some("some"), Some("some"), Some("unknown"), Some("?")];
+    dice.pick(&words).map(Word::from)
 }
 
 fn apply(slots: &mut Slots, record: &Record) {
@@ -244,6 +253,7 @@ fn judge_slot(slot: &Slot, rules: &SlotRules) {
         let implement = slot.implement.as_ref().unwrap();
         assert!(implement.turn.is_well() && slot.has_item());
         assert_ne!(implement.picked, Picked::Nothing);
+        assert!(!implement.is_marked || implement.changes == Changes::Made, "it did nothing");
     }
     let fixes = slot.fixes.len() as u64;
     assert!(fixes <= rules.max_fix_attempts, "so many fixes at most");
@@ -273,6 +283,10 @@ fn judge_slot(slot: &Slot, rules: &SlotRules) {
             Outcome::Passed => {
                 assert_eq!(last == Some(Verdict::Pass), is_reviewed);
                 assert_eq!(is_reviewed, rules.review == Review::On);
+                let implement = slot.implement.as_ref().unwrap();
+                let changes = implement.changes;
+                assert!(is_reviewed || changes != Changes::Empty, "a reviewer said so, or not");
+                assert!(!implement.is_marked || changes == Changes::Made, "there was nothing");
                 if let Some(merge) = &slot.merge {
                     assert!(merge.outcome.known().is_some_and(MergeOutcome::is_settled));
                 }

@@ -109,6 +109,7 @@ pub fn story(sandbox: &Sandbox) -> String {
             "source",
             "stop_marker",
             "enforcement",
+            "changes",
         ];
         let shown = |word: &&str| {
             !hidden.iter().any(|name| {

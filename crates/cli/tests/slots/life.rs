@@ -248,11 +248,12 @@ fn without_review_work_passes_when_the_implementer_does() {
 
 #[test]
 fn a_stop_marker_of_an_implementer_or_a_fixer_ends_the_run_after_what_is_under_way() {
+    let implement = format!("{}; echo 'so: no_beads_available.'", GOOD.implement);
     for agents in [
-        Agents { implement: "echo 'so: no_beads_available.'", ..GOOD },
+        Agents { implement: &implement, ..GOOD },
         Agents { review: DRIFT_THEN_PASS, fix: "echo no_beads_available", ..GOOD },
     ] {
-        let sandbox = project(agents, 3, "");
+        let sandbox = repository(agents, 3, "");
         passes(&sandbox, "--review");
         assert_eq!(outcomes(&sandbox).len(), 1);
         assert_eq!(sandbox.fields("slot.finish", "outcome"), ["passed"]);

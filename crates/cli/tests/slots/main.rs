@@ -4,7 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod life;
+
 mod lost;
+mod nothing;
 mod programs;
 mod prompts;
 mod resume;

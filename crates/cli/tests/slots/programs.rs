@@ -133,7 +133,7 @@ fn an_item_is_given_back_if_its_agent_cannot_start() {
     assert_eq!(sandbox.fields("slot.implement", "slot"), [""; 0]);
     assert_eq!(outcomes(&sandbox), [""; 0]);
 
-    write_program(sandbox.path("agent"), "#!/bin/sh\necho done\n");
+    write_program(sandbox.path("agent"), "#!/bin/sh\n> made-$AUTOLOOP_ITEM_ID\n");
     let resumed = sandbox.run(&["slots", "--resume"]);
     assert_eq!(resumed.code, Some(0), "{resumed}");
     assert_eq!(outcomes(&sandbox).len(), 4);

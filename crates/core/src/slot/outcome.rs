@@ -34,6 +34,20 @@ words! {
 }
 
 words! {
+    /// What changed in the working directory of a slot since the slot began.
+    #[derive(Default)]
+    Changes {
+        /// Nothing.
+        Empty = "empty",
+        /// Something, and no other slot can have done it.
+        Made = "some",
+        /// Not known: there is no git repository, or other slots changed the same directory.
+        #[default]
+        Unknown = "unknown",
+    }
+}
+
+words! {
     /// How a slot ended.
     Outcome {
         /// The item is done.
@@ -42,9 +56,10 @@ words! {
         Drift = "drift",
         /// A reviewer broke the contract.
         Violation = "violation",
-        /// An agent failed, or the work could not be brought back.
+        /// An agent failed, the work could not be brought back, or nothing was changed and no review
+        /// confirmed that no change was needed.
         Failed = "failed",
-        /// There was nothing to take.
+        /// There was no item, or the implementer reported that there is nothing to do.
         NoItem = "no_item",
     }
 }

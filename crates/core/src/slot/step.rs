@@ -1,8 +1,8 @@
 //! What a run over a queue does next, and what one slot of it does next: values, from what is on record
 //! and from the rules only.
 
-use super::outcome::{End, Outcome, Tally, Verdict};
-use super::{Picked, Reviewed, Slot, Slots};
+use super::outcome::{Changes, End, Outcome, Tally, Verdict};
+use super::{Implemented, Picked, Reviewed, Slot, Slots};
 use crate::merge::MergeOutcome;
 use crate::record::{SlotFinish, SlotRunFinish};
 
@@ -157,7 +157,15 @@ pub fn slot_step(slot: &Slot, rules: &SlotRules) -> SlotStep {
     if implement.picked == Picked::Nothing {
         return finish(Outcome::NoItem, "the agent did not take the item".to_owned());
     }
+    if implement.reports_nothing_to_do() {
+        let why = "the implementer reported that there is nothing to do";
+        return finish(Outcome::NoItem, why.to_owned());
+    }
     match (rules.review, slot.reviews.last()) {
+        (Review::Off | Review::NoPrompt, None) if implement.changes == Changes::Empty => {
+            let why = "the implementer changed nothing, and without a review nothing confirms that no change was needed";
+            finish(Outcome::Failed, why.to_owned())
+        }
         (Review::Off, None) => settle(slot, "not reviewed: reviews are off"),
         (Review::NoPrompt, None) => settle(slot, "not reviewed: there is no reviewer prompt"),
         (Review::On, None) => SlotStep::Review { attempt: 0 },
@@ -176,6 +184,10 @@ fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
         );
     };
     match verdict {
+        // The reviewer was told what a pass means here.
+        Verdict::Pass if last.changes == Changes::Empty => {
+            settle(slot, &format!("no change was needed: {}", last.follow_up))
+        }
         Verdict::Pass => settle(slot, &last.follow_up),
         Verdict::Failed => finish(Outcome::Failed, last.reason.clone()),
         Verdict::Violation if slot.violations(last.attempt) <= rules.contract_repair => {
@@ -216,6 +228,13 @@ fn settle(slot: &Slot, reason: &str) -> SlotStep {
             let reason = format!("the work could not be brought back ({why})");
             finish(Outcome::Failed, reason)
         }
+    }
+}
+
+impl Implemented {
+    /// Whether the implementer printed the stop marker and did nothing else that can be seen.
+    fn reports_nothing_to_do(&self) -> bool {
+        self.is_marked && self.changes != Changes::Made
     }
 }
 

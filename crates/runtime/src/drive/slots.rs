@@ -275,6 +275,17 @@ impl<'a> SlotDrive<'a> {
             && self.look(|slots| slots.open().any(|other| is_other(&other)))
     }
 
+    /// Whether other slots of the iteration work or worked in the directory of this one.
+    fn has_shared(&self, slot: &Slot) -> bool {
+        let is_other = |other: &Slot| {
+            other.iteration == slot.iteration
+                && other.start.slot != slot.start.slot
+                && other.has_item()
+                && other.start.branch.is_empty()
+        };
+        slot.start.branch.is_empty() && self.look(|slots| slots.slots.iter().any(is_other))
+    }
+
     /// Where the files of a slot are.
     fn slot_dir(&self, iteration: u64, number: u64) -> PathBuf {
         self.dir.join(format!("{iteration}-{number}"))

@@ -3,7 +3,7 @@
 use super::table::system_events;
 use crate::config::{Isolation, ItemSource};
 use crate::merge::MergeOutcome;
-use crate::slot::{End, Outcome, Phase, Picked, Verdict};
+use crate::slot::{Changes, End, Outcome, Phase, Picked, Verdict};
 use crate::word::Word;
 
 system_events! {
@@ -79,6 +79,8 @@ system_events! {
         reason: Option<String>,
         /// Said where its output holds the stop marker.
         stop_marker: Option<bool>,
+        /// What changed since the slot began: `empty`, `some` or `unknown`.
+        changes: Option<Word<Changes>>,
         /// What it printed, shortened.
         output: Option<String>,
     }
@@ -103,6 +105,9 @@ system_events! {
         exit_code: Option<i32>,
         /// What kept it from changing the tree: `overlay`, `landlock`, `snapshot` or `nothing`.
         enforcement: Option<String>,
+        /// What was changed, as the reviewer was told: `empty`, `some` or `unknown`. A `pass` of an empty change
+        /// set means that no change was needed.
+        changes: Option<Word<Changes>>,
         /// What it printed, shortened.
         output: Option<String>,
     }

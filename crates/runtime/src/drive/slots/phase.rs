@@ -1,8 +1,8 @@
 //! The phases in which a slot has an agent: what it is started for, and what is put on record about it.
 
-use autoloop_core::prompt::slot::{FixOrder, fix, implement, review};
+use autoloop_core::prompt::slot::{Diff, FixOrder, fix, implement, review};
 use autoloop_core::record::{Heading, Record, SlotFix, SlotImplement, SlotReview};
-use autoloop_core::slot::{Phase, Slot, picked};
+use autoloop_core::slot::{Changes, Phase, Slot, picked};
 
 use super::agent::{Order, failure};
 use super::recorded::recorded;
@@ -43,6 +43,7 @@ impl SlotDrive<'_> {
             picked,
             reason: failure(&finished),
             stop_marker: finished.found_at.map(|_| true),
+            changes: Some(self.changes(slot).into()),
             output: Some(recorded(&finished)),
         };
         self.put_end(slot, &finished, |heading| vec![record.record(heading)])
@@ -80,7 +81,9 @@ impl SlotDrive<'_> {
     }
 
     pub(super) fn review(&self, slot: &Slot, attempt: u64) -> Result<Flow, DriveError> {
-        let prompt = review(&self.review_order(slot, attempt));
+        let order = self.review_order(slot, attempt);
+        let changes = self.attributed(slot, &order.diff);
+        let prompt = review(&order);
         let backend = &self.loaded.plan.slots.reviewer;
         let order = Order { phase: Phase::Review, attempt, prompt: &prompt, backend };
         self.begin_phase(slot, order.phase, attempt)?;
@@ -113,6 +116,7 @@ impl SlotDrive<'_> {
             elapsed_ms: millis(finished.elapsed),
             exit_code: Some(finished.exit_code()),
             enforcement: held_by.map(|held_by| held_by.to_string()),
+            changes: Some(changes.into()),
             output: Some(recorded(&finished)),
         };
         let violations = findings.all_violations();
@@ -129,6 +133,21 @@ impl SlotDrive<'_> {
         }
         self.tell(SlotProgress::Reviewed(slot, &record));
         Ok(flow)
+    }
+
+    /// What changed where a slot works since the slot began.
+    fn changes(&self, slot: &Slot) -> Changes {
+        let dir = self.slot_dir(slot.iteration, slot.start.slot);
+        self.attributed(slot, &self.grounds.diff(slot, &dir))
+    }
+
+    /// What a diff says about the work of a slot. Where others work too, changes may be theirs.
+    fn attributed(&self, slot: &Slot, diff: &Diff) -> Changes {
+        match diff {
+            Diff::Empty => Changes::Empty,
+            Diff::Text(_) if !self.has_shared(slot) => Changes::Made,
+            Diff::Text(_) | Diff::Unknown(_) => Changes::Unknown,
+        }
     }
 
     /// Runs the job of an agent to its end, which comes early when somebody asks to stop, or when the slot

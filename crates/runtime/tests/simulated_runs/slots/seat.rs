@@ -86,7 +86,8 @@ impl Seat {
         if !implemented.is_well() {
             return Due::Finish("failed");
         }
-        if implemented.picked == "none" {
+        // Without git nobody can see what was changed, so a stop marker always means "nothing to do".
+        if implemented.picked == "none" || implemented.is_marked {
             return Due::Finish("no_item");
         }
         if rules.review != Review::On {
@@ -120,7 +121,7 @@ impl Seat {
         assert!(self.fixes.len() as u64 <= rules.fixes, "{:?}: {shown}", self.fixes);
         assert!(reviews <= self.fixes.len() as u64 + 1, "{attempts:?}: {shown}");
         assert!(attempts.iter().all(|of| self.asked(*of) <= rules.repairs + 1), "{shown}");
-        let is_done = |end: &End| end.is_well() && end.picked != "none";
+        let is_done = |end: &End| end.is_well() && end.picked != "none" && !end.is_marked;
         let may_be = rules.review == Review::On && !self.item.is_empty();
         let may_be = may_be && self.implemented.as_ref().is_some_and(is_done);
         assert!(may_be || self.reviews.is_empty(), "nothing was to be reviewed: {shown}");
