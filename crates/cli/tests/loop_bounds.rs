@@ -15,6 +15,11 @@ use autoloop_testkit::sandbox::until;
 use insta::assert_snapshot;
 use tempfile::TempDir;
 
+#[path = "loop_bounds/killed.rs"]
+mod killed;
+#[path = "loop_bounds/settings.rs"]
+mod settings;
+
 const TOPOLOGY: &str = "[[role]]\nid = 'a'\nemits = ['a.done']\n";
 
 /// A project in a repository with a sibling working tree.

@@ -213,11 +213,11 @@ fn backpressure_survives_a_review() {
 fn what_a_review_changed_in_the_settings_holds_from_the_next_iteration_on() {
     let sandbox = reviewed(
         "true",
-        "sed -i 's/max_iterations = 2/max_iterations = 4/' autoloops.toml",
-        "event_loop.max_iterations = 2",
+        "sed -i 's/max_iterations = 4/max_iterations = 2/' autoloops.toml",
+        "event_loop.max_iterations = 4",
     );
     assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
-    assert_eq!(sandbox.fields("loop.stop", "max_iterations"), ["4"]);
+    assert_eq!(sandbox.fields("loop.stop", "max_iterations"), ["2"]);
 }
 
 #[test]

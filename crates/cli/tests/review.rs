@@ -411,11 +411,11 @@ fn a_link_is_not_followed() {
 
 #[test]
 fn what_binds_reviewers_is_never_changed() {
-    let sandbox = reviewed("printf 'event_loop.stall_iterations = 8\\n' >> autoloops.toml");
+    let sandbox = reviewed("printf 'memory.prompt_budget_chars = 8\\n' >> autoloops.toml");
     tamper(
         &sandbox,
-        "+event_loop.stall_iterations = 8",
-        "-backend.model = 'evil'\\u000a+event_loop.stall_iterations = 8",
+        "+memory.prompt_budget_chars = 8",
+        "-backend.model = 'evil'\\u000a+memory.prompt_budget_chars = 8",
     );
     let header = sandbox.fields("review.finish", "diff").remove(0);
     let header = header.split("@@").nth(1).unwrap().to_owned();

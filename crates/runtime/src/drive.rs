@@ -186,14 +186,14 @@ impl<'a> Drive<'a> {
         };
         let lock = lock_run(&dir, run, scene.world)?;
         if scene.bounds == Bounds::Enforced {
-            bounds::sweep(&dir);
+            bounds::sweep(&loaded.files.state_dir, scene.world);
         }
         let handoff = chain::handoff_of_run(&dir, &*scene.world.disk)?;
         let (ledger, objective) = open((&dir, scene.world), scene.journal)?;
         let objective = objective
             .or_else(|| loaded.objective.clone())
             .unwrap_or_else(|| DEFAULT_OBJECTIVE.to_owned());
-        Ok(Drive {
+        let drive = Drive {
             world: scene.world,
             project: scene.project,
             interrupts: scene.interrupts,
@@ -213,7 +213,11 @@ impl<'a> Drive<'a> {
             loops: &NoLoops,
             _lock: lock,
             tell: scene.tell,
-        })
+        };
+        if drive.bounds == Bounds::Enforced {
+            drive.sweep_placeholders();
+        }
+        Ok(drive)
     }
 
     /// Carries the run out to its end.
@@ -327,7 +331,18 @@ impl<'a> Drive<'a> {
     /// Reads the files of the loop again. Where they cannot be used, the last good ones stay in force,
     /// and the next prompt says what is wrong.
     fn reload(&mut self) {
-        self.notices.clear();
+        let before = std::mem::take(&mut self.notices);
+        // Where the names of the files cannot be known, loading them says so.
+        for file in self.project.ignored_settings(&*self.world.disk).unwrap_or_default() {
+            let notice = format!(
+                "{} is ignored until the next run: it did not exist when this run began",
+                file.display()
+            );
+            if !before.contains(&notice) {
+                (self.tell)(Progress::Note(&notice));
+            }
+            self.notices.push(notice);
+        }
         let loaded = seat::load(self.project, self.seat.as_ref(), self.world);
         let loaded = loaded.map_err(DriveError::from);
         let checked = loaded.and_then(|loaded| {

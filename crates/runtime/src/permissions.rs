@@ -43,7 +43,7 @@ pub use overlay::Overlay;
 pub use report::{Allowed, Offence, Restored, Violation};
 pub use sandbox::{Rules, Support, probe, quiet_git};
 pub use scratch::Scratch;
-pub use snapshot::Snapshot;
+pub use snapshot::{Snapshot, sweep_placeholders};
 pub use traces::Traces;
 pub use undo::{Fate, UndoError, Undoing};
 pub use vault::Vault;

@@ -19,8 +19,8 @@ use autoloop_core::plan::{Files, Plan};
 use autoloop_core::topology::Topology;
 
 pub use load::plan_file;
-pub use overrides::{Overrides, flags_file};
-pub use places::{LayerFile, Surroundings};
+pub use overrides::{Overrides, flags_file, settings_list};
+pub use places::{LayerFile, SettingsFiles, Surroundings};
 pub use prompts::{DEVELOPER_FILES, REVIEWER_FILES, SlotPrompt, SlotPrompts};
 pub use text::{Unreadable, read_text};
 
@@ -38,6 +38,8 @@ pub struct Project {
     pub overrides: Overrides,
     /// What the environment said.
     pub surroundings: Surroundings,
+    /// The settings files that count, for a run that has begun; `None`, and those count that exist.
+    pub settings_files: Option<SettingsFiles>,
 }
 
 /// Everything that a loop goes by, as it was on the disk at one moment.

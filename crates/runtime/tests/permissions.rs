@@ -237,10 +237,13 @@ fn the_last_good_settings_count_when_those_on_disk_were_broken() {
     scene.write("autoloops.toml", "broken =");
     let mut watched = scene.watched();
     watched.last_good.insert(PathBuf::from("autoloops.toml"), SETTINGS.to_owned());
-    let script = r#"printf 'backend.command = "sh"\nx.y = 1\n' > autoloops.toml"#;
+    let script = r#"printf 'backend.command = "sh"\nevent_loop.max_iterations = 9\nmemory.y = 1\n' > autoloops.toml"#;
     let outcome = scene.review_with(watched, script, Sandbox::Off);
     assert_eq!(outcome.kept(), ["autoloops.toml"]);
-    assert_eq!(scene.read("autoloops.toml"), "backend.command = \"pi\"\nx.y = 1\n");
+    assert_eq!(
+        scene.read("autoloops.toml"),
+        "backend.command = \"pi\"\nevent_loop.max_iterations = 9\nmemory.y = 1\n"
+    );
 }
 
 #[test]

@@ -66,6 +66,13 @@ impl AllowList {
         AllowList { places }
     }
 
+    /// Takes a file off the list.
+    #[must_use]
+    pub fn without(mut self, file: &Path) -> Self {
+        self.places.retain(|place| place.path != file);
+        self
+    }
+
     /// Lets a file become longer: the journal, and the memory that `autoloop memory` adds to.
     #[must_use]
     pub fn growing(mut self, file: &Path) -> Self {
@@ -169,6 +176,14 @@ mod tests {
         assert_eq!(list.permission(Path::new("/state/of/it/plan.md")), Permission::Edit);
         assert_eq!(list.permission(Path::new("/state/of/it/plan.mdx")), Permission::None);
         assert_eq!(list.permission(Path::new(".autoloop/plan.md")), Permission::None);
+    }
+
+    #[test]
+    fn a_file_that_does_not_count_is_taken_off_the_list() {
+        let list = AllowList::metareview(Path::new(""), Path::new(".autoloop"))
+            .without(Path::new("autoloops.toml"));
+        assert_eq!(list.permission(Path::new("autoloops.toml")), Permission::None);
+        assert_eq!(list.permission(Path::new("topology.toml")), Permission::Edit);
     }
 
     #[test]

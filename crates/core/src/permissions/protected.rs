@@ -1,14 +1,17 @@
-//! The settings that no metareview may change: what binds it, and what it pays for itself with.
+//! The settings that a metareview may change, and the restoring of all others.
+//!
+//! The list names what is allowed: a key that nobody thought of is protected. Keys are compared twice,
+//! as they are written and as the settings are read, because one setting has several spellings.
 
 use std::fmt;
 
 use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-use crate::config::LONGEST;
+use crate::config::{self, Key, LONGEST, Layer, Origin, Reading, Settings};
 use crate::topology::Topology;
 
-/// The tables of `autoloops.toml` that are put back, whole.
-pub const PROTECTED_TABLES: [&str; 5] = ["backend", "review", "checks", "limits", "core"];
+/// The name under which settings are read here.
+const SETTINGS: &str = "autoloops.toml";
 
 /// The keys of a role in `topology.toml` that are put back begin with this: they choose the program
 /// that runs, just as `backend.*` does.
@@ -54,19 +57,149 @@ pub enum Unreadable {
     /// What was there before does not parse, so there is nothing to hold the new text against.
     #[error("did not parse before the review: {0}")]
     Before(String),
+    /// What the reviewer wrote parses, and says what no setting can be.
+    #[error("cannot be used: {0}")]
+    Unusable(String),
     /// The new text is longer than settings may be.
     #[error("is {0} bytes long; {LONGEST} bytes (1 MiB) are the most")]
     TooLong(usize),
 }
 
-/// Puts the protected keys of `autoloops.toml` back.
+/// Restores the keys of `autoloops.toml` that a metareview may not change: all but
+/// `event_loop.prompt`, `event_loop.prompt_file` and `memory.*`. It may lower `event_loop.max_iterations`
+/// and add to `event_loop.required_events`. The layers `beneath` the file say what holds where the
+/// file says nothing.
 ///
 /// # Errors
 ///
-/// When one of the texts does not parse; then the whole file has to be put back.
-pub fn repair_settings(old: &str, new: &str) -> Result<Repaired, Unreadable> {
-    let (old_doc, new_doc) = parse_both(old, new)?;
-    Ok(repair(old, new, (&old_doc, new_doc), repair_tables))
+/// When one of the texts does not parse, or the new one cannot be used; then the whole file has to be
+/// restored.
+pub fn repair_settings(old: &str, new: &str, beneath: &[Layer]) -> Result<Repaired, Unreadable> {
+    let (old_doc, mut new_doc) = parse_both(old, new)?;
+    let before = read(old, beneath);
+    let mut put_back = Vec::new();
+    let holds = |key, event_loop: &Item| {
+        let mut alone = DocumentMut::new();
+        alone.insert("event_loop", event_loop.clone());
+        let after = read(&alone.to_string(), beneath);
+        !has_errors(&after) && may_become(key, (&before.settings, &after.settings))
+    };
+    repair_root(&old_doc, &mut new_doc, &holds, &mut put_back);
+    let text = if put_back.is_empty() { new.to_owned() } else { new_doc.to_string() };
+    let after = read(&text, beneath);
+    if let Some(error) = after.problems.iter().find(|problem| problem.is_error())
+        && !has_errors(&before)
+    {
+        return Err(Unreadable::Unusable(error.in_short()));
+    }
+    // Two spellings of one setting can change places, and the edited text may not say what was meant.
+    let both = (&before.settings, &after.settings);
+    let changed = Key::ALL.iter().copied().filter(|key| !may_become(*key, both));
+    let hidden: Vec<PutBack> = changed
+        .map(|key| PutBack {
+            key: key.to_string(),
+            was: written(before.settings.value(key)),
+            became: written(after.settings.value(key)),
+        })
+        .collect();
+    let is_sound = hidden.is_empty()
+        && text.parse::<DocumentMut>().is_ok_and(|mut again| {
+            let mut left = Vec::new();
+            repair_root(&old_doc, &mut again, &holds, &mut left);
+            left.is_empty()
+        });
+    put_back.extend(hidden);
+    Ok(Repaired { text: if is_sound { text } else { old.to_owned() }, put_back })
+}
+
+fn read(text: &str, beneath: &[Layer]) -> Reading {
+    let file = Layer::file(Origin::Project, SETTINGS, text);
+    Settings::resolve(&[beneath, &[file]].concat())
+}
+
+fn has_errors(reading: &Reading) -> bool {
+    reading.problems.iter().any(|problem| problem.is_error())
+}
+
+/// Whether a metareview may change the value of a setting so.
+fn may_become(key: Key, (before, after): (&Settings, &Settings)) -> bool {
+    let (was, became) = (before.value(key), after.value(key));
+    match key {
+        Key::Prompt | Key::PromptFile => true,
+        _ if key.table() == "memory" => true,
+        Key::MaxIterations => match (was, became) {
+            (config::Value::Number(was), config::Value::Number(became)) => became <= was,
+            _ => was == became,
+        },
+        Key::RequiredEvents => list(was).iter().all(|event| list(became).contains(event)),
+        _ => was == became,
+    }
+}
+
+fn list(value: &config::Value) -> &[String] {
+    match value {
+        config::Value::List(list) => list,
+        _ => &[],
+    }
+}
+
+fn written(value: &config::Value) -> Option<String> {
+    match value {
+        config::Value::Unset => None,
+        config::Value::Text(text) => Some(format!("{text:?}")),
+        config::Value::List(list) => Some(format!("{list:?}")),
+        config::Value::Flag(flag) => Some(flag.to_string()),
+        config::Value::Number(number) => Some(number.to_string()),
+        config::Value::Time(time) => Some(format!("{time:?}")),
+    }
+}
+
+/// Restores the keys of the whole file. `holds` says whether a setting in the table of the event loop
+/// has changed only as it may.
+fn repair_root(
+    old: &Table,
+    new: &mut Table,
+    holds: &dyn Fn(Key, &Item) -> bool,
+    put_back: &mut Vec<PutBack>,
+) {
+    let is_table = |item: Option<&Item>| item.is_none_or(|item| item.as_table_like().is_some());
+    for name in names(old, new) {
+        let tables = is_table(old.get(&name)) && is_table(new.get(&name));
+        match name.as_str() {
+            "memory" if tables => {}
+            "event_loop" if tables => repair_event_loop(old, new, holds, put_back),
+            _ => repair_key(old, new, (&name, &name), put_back),
+        }
+    }
+}
+
+fn repair_event_loop(
+    old: &Table,
+    new: &mut Table,
+    holds: &dyn Fn(Key, &Item) -> bool,
+    put_back: &mut Vec<PutBack>,
+) {
+    let nothing = Item::Table(Table::new());
+    let was = old.get("event_loop").unwrap_or(&nothing).as_table_like();
+    let had_none = new.get("event_loop").is_none();
+    let now = new.entry("event_loop").or_insert_with(|| nothing.clone());
+    let written = now.clone();
+    if let (Some(was), Some(now)) = (was, now.as_table_like_mut()) {
+        for name in names(was, now) {
+            let is_free = match name.as_str() {
+                "prompt" | "prompt_file" => true,
+                "max_iterations" => holds(Key::MaxIterations, &written),
+                "required_events" => holds(Key::RequiredEvents, &written),
+                _ => false,
+            };
+            if !is_free {
+                repair_key(was, now, (&name, &format!("event_loop.{name}")), put_back);
+            }
+        }
+    }
+    if had_none && blank(now) {
+        new.remove("event_loop");
+    }
 }
 
 /// Puts the keys of `topology.toml` back that choose a role's program.
@@ -81,8 +214,9 @@ pub fn repair_topology(old: &str, new: &str) -> Result<Repaired, Unreadable> {
 }
 
 fn parse_both(old: &str, new: &str) -> Result<(DocumentMut, DocumentMut), Unreadable> {
-    if new.len() > LONGEST {
-        return Err(Unreadable::TooLong(new.len()));
+    let longest = new.len().max(old.len());
+    if longest > LONGEST {
+        return Err(Unreadable::TooLong(longest));
     }
     let parse = |text: &str| {
         text.parse::<DocumentMut>().map_err(|error| {
@@ -113,12 +247,6 @@ fn repair(old: &str, new: &str, docs: (&DocumentMut, DocumentMut), with: Repair)
         left.is_empty()
     });
     Repaired { text: if sound { text } else { old.to_owned() }, put_back }
-}
-
-fn repair_tables(old: &Table, new: &mut Table, put_back: &mut Vec<PutBack>) {
-    for name in PROTECTED_TABLES {
-        repair_key(old, new, (name, name), put_back);
-    }
 }
 
 fn repair_roles(old: &Table, new: &mut Table, put_back: &mut Vec<PutBack>) {
@@ -280,158 +408,4 @@ fn same_values(a: &Value, b: &Value) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn told(repaired: &Repaired) -> Vec<String> {
-        repaired.put_back.iter().map(ToString::to_string).collect()
-    }
-
-    #[test]
-    fn protected_keys_come_back_and_everything_else_stays() {
-        let old = "# mine\nbackend.command = \"pi\" # cheap\nevent_loop.max_iterations = 9\n\n[review]\nevery_iterations = 3\nsandbox = \"required\"\n";
-        let new = "# theirs\nbackend.command = \"sh\" # dear\nbackend.args = [\"-c\"]\nevent_loop.max_iterations = 12\n\n[review]\n# never\nevery_iterations = 300\n\n[memory]\nprompt_budget_chars = 4000\n";
-        let repaired = repair_settings(old, new).unwrap();
-        insta::assert_snapshot!(repaired.text, @r#"
-        # theirs
-        backend.command = "pi" # dear
-        event_loop.max_iterations = 12
-
-        [review]
-        # never
-        every_iterations = 3
-        sandbox = "required"
-
-        [memory]
-        prompt_budget_chars = 4000
-        "#);
-        assert_eq!(
-            told(&repaired),
-            [
-                r#"backend.args = ["-c"] added"#,
-                r#"backend.command changed from "pi" to "sh""#,
-                "review.every_iterations changed from 3 to 300",
-                r#"review.sandbox = "required" removed"#,
-            ]
-        );
-    }
-
-    #[test]
-    fn another_spelling_of_the_same_settings_is_no_change() {
-        let old = "backend.command = \"pi\"\nbackend.args = [\"-p\"]\n";
-        for new in [
-            "[backend]\nargs = ['-p',]\ncommand = '''pi'''\n",
-            "backend = { command = \"\\u0070i\", args = [ \"-p\" ] }\n",
-            "\"backend\".'args' = [\"-p\"]\nbackend.command='pi'",
-        ] {
-            let repaired = repair_settings(old, new).unwrap();
-            assert_eq!((repaired.text.as_str(), told(&repaired)), (new, vec![]));
-        }
-    }
-
-    #[test]
-    fn no_way_of_writing_gets_a_protected_key_through() {
-        let old = "[backend]\ncommand = \"pi\"\n[backend.env]\nA = \"1\"\n[limits]\ncost = 3\n";
-        for new in [
-            "",
-            "backend = { command = \"sh\" }",
-            "backend = 3",
-            "[[backend]]\ncommand = \"sh\"",
-            "[backend]\ncommand = [\"sh\"]\nenv.A = \"2\"",
-            "[backend.command]\nx = 1",
-            "\"limits\".cost = 99\n[\"backend\"]\n\"comm\\u0061nd\" = \"sh\"",
-            "core.state_dir = \"/\"\n[checks]\nx = 1\n[backend]\ncommand = \"pi\"\nenv = { A = \"1\", B = \"2\" }",
-        ] {
-            let repaired = repair_settings(old, new).unwrap();
-            assert!(!repaired.put_back.is_empty(), "{new}");
-            let again = repair_settings(old, &repaired.text).unwrap();
-            assert_eq!(told(&again), Vec::<String>::new(), "{new} became {}", repaired.text);
-        }
-    }
-
-    #[test]
-    fn a_text_that_does_not_parse_is_told() {
-        let told = |old, new| repair_settings(old, new).unwrap_err().to_string();
-        assert!(told("", "a = 1\nb = \n").starts_with("does not parse: line 2: "));
-        assert!(told("a = ", "").starts_with("did not parse before the review: line 1: "));
-        assert_eq!(
-            told("", &" ".repeat(LONGEST + 1)),
-            "is 1048577 bytes long; 1048576 bytes (1 MiB) are the most"
-        );
-    }
-
-    #[test]
-    fn a_role_keeps_its_program() {
-        let old = "[[role]]\nid = \"a\"\nprompt = \"x\"\nbackend_command = \"pi\"\n[[role]]\nid = \"b\"\n";
-        let new = "[[role]]\nid = \"b\"\nbackend_command = \"sh\"\n[[role]]\nid = \"a\"\nprompt = \"y\"\n[[role]]\nid = \"c\"\nbackend_args = [\"-c\"]\nemits = [\"x.y\"]\n";
-        let repaired = repair_topology(old, new).unwrap();
-        insta::assert_snapshot!(repaired.text, @r#"
-        [[role]]
-        id = "b"
-        [[role]]
-        id = "a"
-        prompt = "y"
-        backend_command = "pi"
-        [[role]]
-        id = "c"
-        emits = ["x.y"]
-        "#);
-        assert_eq!(
-            told(&repaired),
-            [
-                r#"role.b.backend_command = "sh" added"#,
-                r#"role.a.backend_command = "pi" removed"#,
-                r#"role.c.backend_args = ["-c"] added"#,
-            ]
-        );
-        assert!(matches!(repair_topology(old, "[[role]]\nid = 3"), Err(Unreadable::After(_))));
-    }
-
-    fn settings() -> impl Strategy<Value = String> {
-        let table = prop::sample::select(vec!["backend", "review", "core", "memory", "event_loop"]);
-        let key = prop::sample::select(vec!["a", "b", "c"]);
-        let value = prop::sample::select(vec!["1", "\"x\"", "[1, 2]", "{ p = 1 }", "true"]);
-        let line = (table, key, value, any::<bool>());
-        prop::collection::btree_map(
-            prop::sample::select(vec!["backend", "review", "core", "memory", "event_loop"]),
-            (
-                prop::collection::btree_map(prop::sample::select(vec!["a", "b", "c"]), line, 0..3),
-                0..3,
-            ),
-            0..5,
-        )
-        .prop_map(|tables| {
-            let (mut root, mut rest) = (String::new(), String::new());
-            for (name, (keys, style)) in tables {
-                let pairs: Vec<String> =
-                    keys.iter().map(|(key, line)| format!("{key} = {}", line.2)).collect();
-                match style {
-                    0 => pairs.iter().for_each(|pair| root.push_str(&format!("{name}.{pair}\n"))),
-                    1 => root.push_str(&format!("{name} = {{ {} }}\n", pairs.join(", "))),
-                    _ => rest.push_str(&format!("[{name}] # {name}\n{}\n", pairs.join("\n"))),
-                }
-            }
-            root + &rest
-        })
-    }
-
-    fn part(text: &str, protected: bool) -> toml::Table {
-        let mut table: toml::Table = text.parse().unwrap();
-        table.retain(|name, value| {
-            let empty = value.as_table().is_some_and(toml::Table::is_empty);
-            PROTECTED_TABLES.contains(&name) == protected && !empty
-        });
-        table
-    }
-
-    proptest! {
-        #[test]
-        fn the_protected_part_is_the_old_one_and_the_rest_the_new_one(old in settings(), new in settings()) {
-            let repaired = repair_settings(&old, &new).unwrap();
-            prop_assert_eq!(part(&repaired.text, true), part(&old, true), "{}", repaired.text);
-            prop_assert_eq!(part(&repaired.text, false), part(&new, false), "{}", repaired.text);
-        }
-    }
-}
+mod tests;

@@ -73,7 +73,9 @@ fn permissions(order: &ReviewOrder) -> String {
         "You may make bounded hygiene edits to runtime-facing loop files, and to nothing else: \
          `{at}autoloops.toml`, `{at}topology.toml`, `{at}harness.md`, `{at}metareview.md`, `{at}roles/*.md`, \
          `{state}/context.md`, `{state}/plan.md`, `{state}/progress.md`, `{state}/logs/`, and `{state}/docs/*.md`.\n\
-         They are read again before the next iteration. In `autoloops.toml`, the keys of `backend`, `review`, `checks`, `limits` and `core` stay as they are."
+         They are read again before the next iteration. In `autoloops.toml` you may change `event_loop.prompt`, `event_loop.prompt_file` and `memory.*`, \
+         lower `event_loop.max_iterations` and add to `event_loop.required_events`; every other key, and the `backend_*` keys of roles in `topology.toml`, are restored. \
+         An `autoloops.toml` that did not exist when the run began does not count."
     )
 }
 

@@ -3,14 +3,14 @@
 //! All of this is about real files and the kernel, so it knows no simulated world ([`Bounds`]).
 //! docs/review-permissions.md says what the bounds are, and which layer stops what.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use autoloop_core::config::Layer;
 use autoloop_core::env::{DOOR, TICKET};
 use autoloop_core::permissions::AllowList;
 use autoloop_core::plan::Plan;
@@ -27,11 +27,11 @@ use crate::journal::{FileJournal, FileSettings};
 use crate::memory::Tiers;
 use crate::permissions::{
     Confinement, Enforcement, Overlay, Reach, Rules, SandboxError, Scratch, Snapshot, Vault,
-    Watched, probe, quiet_git, siblings,
+    Watched, probe, quiet_git, siblings, sweep_placeholders,
 };
 use crate::process::{notes_dir, token};
 use crate::project::Loaded;
-use crate::world::{Job, Leftovers};
+use crate::world::{Job, Leftovers, World};
 
 /// Whether reviewers are held to their bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +132,7 @@ impl Drive<'_> {
         watched.ours.extend(scratch.map(|scratch| confined.grounds.seen(scratch.dir())));
         // What the kernel keeps from being written need not be watched, and others may work there.
         let is_safe = confined.enforcement != Enforcement::Snapshot;
+        let note = placeholder_note(&self.run_dir());
         let is_left_alone = |tree: &PathBuf| is_safe || others::work_in(tree, &watched, self.world);
         let trees = siblings(&watched.project_dir);
         watched.busy_worktrees = trees.into_iter().filter(is_left_alone).collect();
@@ -141,7 +142,7 @@ impl Drive<'_> {
         let others = Others::before(&confined.grounds.state_dir, self.world);
         let mut snapshot = Snapshot::take(vault, watched)?;
         if is_safe {
-            snapshot.make_placeholders(confined.overlay.as_ref())?;
+            snapshot.make_placeholders(confined.overlay.as_ref(), &note)?;
         }
         Ok(Bound { confined, snapshot, others })
     }
@@ -152,8 +153,7 @@ impl Drive<'_> {
         grounds: &Grounds,
         allow: &AllowList,
     ) -> io::Result<(Scratch, Confinement)> {
-        let scratch = Scratch::new(&token(&*self.world.entropy))?;
-        fs::write(scratch_note(&self.run_dir()), scratch.dir().as_os_str().as_bytes())?;
+        let scratch = Scratch::new(&token(&*self.world.entropy), &scratch_note(&self.run_dir()))?;
         let mut rules = Rules::new(&grounds.project, allow).free_in(&scratch.temporary());
         if let Some(home) = &self.project.surroundings.home {
             rules = rules.with_agent_state(home);
@@ -192,7 +192,6 @@ impl Drive<'_> {
             }
             Err(error) => findings.fail("the project cannot be looked at", &error),
         }
-        let _ = fs::remove_file(scratch_note(&self.run_dir()));
         findings
     }
 }
@@ -212,13 +211,43 @@ pub(super) fn enforcement(
     }
 }
 
-/// Takes away what a review left that was cut off.
-pub(super) fn sweep(run_dir: &Path) {
-    let note = scratch_note(run_dir);
-    if let Ok(dir) = fs::read(&note) {
-        Scratch::sweep(Path::new(OsStr::from_bytes(&dir)));
-        let _ = fs::remove_file(note);
+/// Removes the private directories of reviews whose harness was killed. The notes of a run that another
+/// harness drives belong to that one.
+pub(super) fn sweep(state_dir: &Path, world: &World) {
+    for run in others::abandoned(state_dir, world) {
+        Scratch::sweep(&scratch_note(&run));
+        // Slots have their notes one level deeper.
+        for inside in fs::read_dir(&run).into_iter().flatten().flatten() {
+            if inside.file_type().is_ok_and(|kind| kind.is_dir()) {
+                Scratch::sweep(&scratch_note(&inside.path()));
+            }
+        }
     }
+}
+
+impl Drive<'_> {
+    /// Removes the empty files that killed harnesses made for their reviewers. Those of a harness that
+    /// still runs cannot be told from them, so while another one does nothing is removed.
+    pub(super) fn sweep_placeholders(&self) {
+        let state_dir = &self.loaded.files.state_dir;
+        let notes = others::abandoned(state_dir, self.world);
+        let mut notes = notes.iter().map(|run| placeholder_note(run)).filter(|note| note.exists());
+        let Some(first) = notes.next() else { return };
+        let Ok(grounds) = Grounds::of(self) else { return };
+        if !Others::before(state_dir, self.world).were_driven() {
+            // The settings are on this list whether they count or not: the empty file must go.
+            let allow =
+                AllowList::metareview(&grounds.seen(&grounds.loop_dir), &grounds.seen(state_dir));
+            for note in std::iter::once(first).chain(notes) {
+                sweep_placeholders(&note, &grounds.project, &allow);
+            }
+        }
+    }
+}
+
+/// Where it is noted which empty files were made for a reviewer.
+fn placeholder_note(run_dir: &Path) -> PathBuf {
+    run_dir.join("placeholders")
 }
 
 /// Where it is noted which private place a review has.
@@ -233,6 +262,11 @@ struct Grounds {
     state_dir: PathBuf,
     growing: Vec<PathBuf>,
     ours: Vec<PathBuf>,
+    /// Whether the settings of the loop may be edited: a file that the run began without does not count,
+    /// and none is made.
+    has_settings: bool,
+    /// The layers of settings beneath those of the loop.
+    beneath: Vec<Layer>,
 }
 
 impl Grounds {
@@ -251,16 +285,24 @@ impl Grounds {
             ours: vec![
                 own.join("lock"),
                 scratch_note(&own),
+                placeholder_note(&own),
                 notes_dir(&state_dir),
                 sidecar_dir(&files.journal),
             ],
+            has_settings: drive.project.has_settings(&*drive.world.disk),
+            beneath: drive.project.settings_beneath(&*drive.world.disk).unwrap_or_default(),
             project,
             state_dir,
         })
     }
 
     fn allow_list(&self) -> AllowList {
-        let list = AllowList::metareview(&self.seen(&self.loop_dir), &self.seen(&self.state_dir));
+        let loop_dir = self.seen(&self.loop_dir);
+        let list = AllowList::metareview(&loop_dir, &self.seen(&self.state_dir));
+        let list = match self.has_settings {
+            true => list,
+            false => list.without(&loop_dir.join("autoloops.toml")),
+        };
         self.growing.iter().fold(list, |list, file| list.growing(&self.seen(file)))
     }
 
@@ -275,6 +317,7 @@ impl Grounds {
     fn watched(&self, allow: &AllowList, job: &Job) -> Watched {
         let spool = job.spool.iter().flat_map(|spool| [&spool.stdout, &spool.stderr]);
         let mut watched = Watched::new(&self.project, &self.seen(&self.state_dir), allow.clone());
+        watched.beneath.clone_from(&self.beneath);
         watched.ours = self.ours.iter().chain(spool).map(|path| self.seen(path)).collect();
         watched
     }

@@ -30,6 +30,11 @@ impl Others {
         Others { runs, were_driven }
     }
 
+    /// Whether another run was driven then.
+    pub(super) fn were_driven(&self) -> bool {
+        self.were_driven
+    }
+
     /// Whether another run was driven when the review began, is driven now, or began meanwhile.
     ///
     /// A reviewer that the kernel does not bind could make what looks like a new run, to have its
@@ -46,6 +51,11 @@ impl Others {
         self.were_driven
             || runs_in(state_dir).iter().any(|run| is_new(run) || is_driven(run, world))
     }
+}
+
+/// The directories of the runs that no other harness drives.
+pub(super) fn abandoned(state_dir: &Path, world: &World) -> Vec<PathBuf> {
+    runs_in(state_dir).into_iter().filter(|run| !is_driven(run, world)).collect()
 }
 
 /// Whether a run is driven in another working tree of the project, if it is set up like this one.

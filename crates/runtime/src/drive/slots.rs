@@ -158,8 +158,8 @@ impl<'a> SlotDrive<'a> {
             asked: None,
             _lock: lock,
         };
-        for slot in drive.look(|slots| slots.open().cloned().collect::<Vec<_>>()) {
-            super::bounds::sweep(&drive.slot_dir(slot.iteration, slot.start.slot));
+        if drive.scene.bounds == Bounds::Enforced {
+            super::bounds::sweep(&drive.loaded.files.state_dir, world);
         }
         Ok(drive)
     }

@@ -1,23 +1,50 @@
-//! The two files whose keys are looked at, not only their bytes.
+//! The two files whose keys are compared, not only their bytes.
 
 use std::path::Path;
 
+use autoloop_core::config::Layer;
 use autoloop_core::permissions::{
     AllowList, Permission, Repaired, Unreadable, repair_settings, repair_topology,
 };
 
-type Repair = fn(&str, &str) -> Result<Repaired, Unreadable>;
+/// A file of the loop some of whose keys are protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyedFile<'l> {
+    /// `autoloops.toml`, with the layers of settings beneath it.
+    Settings(&'l [Layer]),
+    /// `topology.toml`.
+    Topology,
+}
 
-/// How a file of the loop is repaired; `None` for a file that is only text.
-pub(super) fn repair_of(seen: &Path, allow: &AllowList) -> Option<Repair> {
-    // One of this name among the logs is just a log.
-    if allow.permission(seen) != Permission::Edit {
-        return None;
+impl<'l> KeyedFile<'l> {
+    /// Which of them a path is; `None` for a file that is only text.
+    pub(super) fn at(seen: &Path, allow: &AllowList, beneath: &'l [Layer]) -> Option<Self> {
+        // One of this name among the logs is just a log.
+        if allow.permission(seen) != Permission::Edit {
+            return None;
+        }
+        match seen.file_name()?.to_str() {
+            Some("autoloops.toml") => Some(KeyedFile::Settings(beneath)),
+            Some("topology.toml") => Some(KeyedFile::Topology),
+            _ => None,
+        }
     }
-    match seen.file_name()?.to_str() {
-        Some("autoloops.toml") => Some(repair_settings),
-        Some("topology.toml") => Some(repair_topology),
-        _ => None,
+
+    /// Compares the new bytes of such a file with the old ones.
+    pub(super) fn examine(self, old: &[u8], new: &[u8]) -> Finding {
+        let text = |bytes| str::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned());
+        let repaired = text(old)
+            .map_err(Unreadable::Before)
+            .and_then(|old| Ok((old, text(new).map_err(Unreadable::After)?)))
+            .and_then(|(old, new)| match self {
+                KeyedFile::Settings(beneath) => repair_settings(old, new, beneath),
+                KeyedFile::Topology => repair_topology(old, new),
+            });
+        match repaired {
+            Ok(repaired) if repaired.put_back.is_empty() => Finding::Fine,
+            Ok(repaired) => Finding::Repair(repaired),
+            Err(why) => Finding::PutBack(why),
+        }
     }
 }
 
@@ -30,18 +57,4 @@ pub(super) enum Finding {
     Repair(Repaired),
     /// The whole file is to be put back.
     PutBack(Unreadable),
-}
-
-/// Holds the new bytes of such a file against the old ones.
-pub(super) fn examine(repair: Repair, old: &[u8], new: &[u8]) -> Finding {
-    let text = |bytes| str::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned());
-    let repaired = text(old)
-        .map_err(Unreadable::Before)
-        .and_then(|old| Ok((old, text(new).map_err(Unreadable::After)?)))
-        .and_then(|(old, new)| repair(old, new));
-    match repaired {
-        Ok(repaired) if repaired.put_back.is_empty() => Finding::Fine,
-        Ok(repaired) => Finding::Repair(repaired),
-        Err(why) => Finding::PutBack(why),
-    }
 }

@@ -19,7 +19,7 @@ use super::overlay::Overlay;
 use super::placeholders;
 use super::report::{Allowed, Offence, Restored, Violation};
 use super::restore::{self, Restorer, Source};
-use super::settings::{self, Finding};
+use super::settings::{Finding, KeyedFile};
 use super::vault::Vault;
 use super::walk::{Closed, Ground, walk};
 use super::watched::{Reach, Watched, ground, growing_paths};
@@ -40,6 +40,13 @@ pub struct Snapshot {
     growing: Vec<Growing>,
     /// Empty things made for the reviewer to fill.
     placeholders: Vec<PathBuf>,
+    /// Where those are noted.
+    placeholder_note: Option<PathBuf>,
+}
+
+/// Removes the empty files and directories that a killed harness made for its reviewer.
+pub fn sweep_placeholders(note: &Path, project: &Path, allow: &permissions::AllowList) {
+    placeholders::sweep(note, project, allow);
 }
 
 impl Snapshot {
@@ -66,6 +73,7 @@ impl Snapshot {
             sources: BTreeMap::new(),
             growing,
             placeholders: Vec::new(),
+            placeholder_note: None,
         };
         snapshot.keep(repository.as_ref())?;
         let settled = snapshot.vault.now()? - TICK;
@@ -80,13 +88,21 @@ impl Snapshot {
 
     /// Makes the files and directories that the reviewer may make, empty, because a sandbox lets only
     /// those be written that are there; in a view of its own anything can be made. Those that stay
-    /// empty are taken away again in the end.
+    /// empty are removed in the end, or by [`sweep_placeholders`] if this process is killed: the note
+    /// says which they are.
     ///
     /// # Errors
     ///
-    /// When one cannot be made.
-    pub fn make_placeholders(&mut self, view: Option<&Overlay>) -> io::Result<()> {
-        self.placeholders = placeholders::make(&self.ground.project, &self.watched.allow, view)?;
+    /// When one cannot be made or noted.
+    pub fn make_placeholders(&mut self, view: Option<&Overlay>, note: &Path) -> io::Result<()> {
+        let (project, allow) = (&self.ground.project, &self.watched.allow);
+        let missing = placeholders::missing(project, allow, view);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        placeholders::note(note, &missing)?;
+        self.placeholder_note = Some(note.to_owned());
+        self.placeholders = placeholders::make(project, &missing)?;
         Ok(())
     }
 
@@ -183,6 +199,9 @@ impl Snapshot {
             !(placeholder && placeholders::clear(&self.ground, &change.path))
         });
         left.reverse();
+        if let Some(note) = &self.placeholder_note {
+            let _ = std::fs::remove_file(note);
+        }
         // The directories that hold these files are in place again by now.
         let mut restored = Restored::default();
         for (growing, fault) in faults {
@@ -226,9 +245,8 @@ impl Snapshot {
 
     /// What a changed file of settings says; `None` when it is none.
     fn look_inside(&self, change: &Change) -> io::Result<Option<Finding>> {
-        let Some(repair) = settings::repair_of(&change.path, &self.watched.allow) else {
-            return Ok(None);
-        };
+        let Watched { allow, beneath, .. } = &self.watched;
+        let Some(file) = KeyedFile::at(&change.path, allow, beneath) else { return Ok(None) };
         if matches!(change.what, What::Deleted(_)) {
             let why = permissions::Unreadable::After("the file is gone".to_owned());
             return Ok(Some(Finding::PutBack(why)));
@@ -239,7 +257,7 @@ impl Snapshot {
             None => self.old_bytes(&change.path)?.unwrap_or_default(),
         };
         let new = self.new_bytes(&change.path)?;
-        Ok(Some(settings::examine(repair, &old, &new)))
+        Ok(Some(file.examine(&old, &new)))
     }
 
     /// What became of the violations, seen by looking at everything once more.

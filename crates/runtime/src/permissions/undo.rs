@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use autoloop_core::config::Layer;
 use autoloop_core::permissions::{
     AllowList, Conflict, FilePatch, Permission, PutBack, Standing, Undone, Unreadable,
 };
@@ -19,7 +20,7 @@ use rustix::io::Errno;
 use super::beneath;
 use super::opener::{Bits, Opener};
 use super::restore;
-use super::settings::{Finding, examine, repair_of};
+use super::settings::{Finding, KeyedFile};
 use super::walk::Ground;
 
 /// A file that has become longer than this is left alone.
@@ -30,6 +31,7 @@ const LONGEST: u64 = 16 * 1024 * 1024;
 pub struct Undoing {
     ground: Ground,
     allow: AllowList,
+    beneath: Vec<Layer>,
 }
 
 /// What became of a file.
@@ -132,7 +134,13 @@ impl Undoing {
         }
         let outside = others.into_iter().filter(|dir| !dir.starts_with(&project));
         let roots = std::iter::once(project.clone()).chain(outside).collect();
-        Ok(Undoing { ground: Ground { roots, ..ground }, allow })
+        Ok(Undoing { ground: Ground { roots, ..ground }, allow, beneath: Vec::new() })
+    }
+
+    /// The same, with the layers of settings beneath `autoloops.toml`.
+    #[must_use]
+    pub fn above(self, beneath: Vec<Layer>) -> Undoing {
+        Undoing { beneath, ..self }
     }
 
     /// Undoes the changes of a review in its files, in all of them or in none.
@@ -185,17 +193,25 @@ impl Undoing {
             Undone::Holds(text) => Some(text),
             Undone::Gone => None,
         };
-        if let Some(repair) = repair_of(path, &self.allow) {
+        if let Some(file) = KeyedFile::at(path, &self.allow, &self.beneath) {
             let texts =
                 (before.as_deref().unwrap_or_default(), after.as_deref().unwrap_or_default());
-            match examine(repair, texts.0, texts.1.as_bytes()) {
+            // The review went the other way, and some keys it may change in one direction only.
+            match file.examine(texts.1.as_bytes(), texts.0) {
                 Finding::Fine => {}
                 Finding::Repair(repaired) => {
-                    if let Some(put_back) = repaired.put_back.into_iter().next() {
+                    if let Some(PutBack { key, was, became }) = repaired.put_back.into_iter().next()
+                    {
+                        let put_back = PutBack { key, was: became, became: was };
                         return Err(UndoError::Setting { path: path.to_owned(), put_back });
                     }
                 }
                 Finding::PutBack(why) => {
+                    let why = match why {
+                        Unreadable::After(why) => Unreadable::Before(why),
+                        Unreadable::Before(why) => Unreadable::After(why),
+                        why @ (Unreadable::TooLong(_) | Unreadable::Unusable(_)) => why,
+                    };
                     return Err(UndoError::Unreadable { path: path.to_owned(), why });
                 }
             }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use autoloop_core::config::Layer;
 use autoloop_core::permissions::{AllowList, Place, Shape};
 
 use super::git::Repository;
@@ -28,6 +29,8 @@ pub struct Watched {
     /// Settings to hold new ones against, by name, when the files of the loop were not readable
     /// before the review: the last good ones.
     pub last_good: BTreeMap<PathBuf, String>,
+    /// The layers of settings beneath `autoloops.toml`: they say what holds where that file says nothing.
+    pub beneath: Vec<Layer>,
     /// Where things go that a reviewer put where they do not belong, as seen from the project; `None`
     /// to delete them. What stands there may be somebody's work that was moved or edited meanwhile.
     pub put_aside: Option<PathBuf>,
@@ -48,6 +51,7 @@ impl Watched {
             ours: Vec::new(),
             busy_worktrees: Vec::new(),
             last_good: BTreeMap::new(),
+            beneath: Vec::new(),
             put_aside: Some(state_dir.join("put-aside")),
             limits: Limits::default(),
             longest_diff: 64 * 1024,

@@ -120,6 +120,19 @@ impl Project {
         Ok(text.filter(|text| !text.trim().is_empty()))
     }
 
+    /// The layers of settings beneath those of the loop: they hold where the loop says nothing.
+    ///
+    /// # Errors
+    ///
+    /// When a file that holds settings cannot be read, or one that is named is missing.
+    pub fn settings_beneath(&self, disk: &dyn Disk) -> Result<Vec<Layer>, LoadError> {
+        let mut files = self.layer_files(disk)?;
+        files.retain(|file| file.origin < self.loop_origin());
+        let mut layers = self.layers(files, disk)?;
+        layers.retain(|layer| layer.origin < self.loop_origin());
+        Ok(layers)
+    }
+
     fn layers(&self, files: Vec<LayerFile>, disk: &dyn Disk) -> Result<Vec<Layer>, LoadError> {
         let mut layers = Vec::new();
         for file in files {

@@ -67,6 +67,11 @@ pub fn flags_file(state_dir: &Path, run: &str) -> PathBuf {
     state_dir.join("runs").join(run).join("flags")
 }
 
+/// Where it is written down which settings files a run began with.
+pub fn settings_list(state_dir: &Path, run: &str) -> PathBuf {
+    state_dir.join("runs").join(run).join("settings-files")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

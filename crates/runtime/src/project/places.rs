@@ -61,6 +61,35 @@ pub struct LayerFile {
     pub tables: Tables,
 }
 
+/// The settings files that a run began with. A file that appears later does not count, or an agent could
+/// replace the settings of a run by putting a file with precedence next to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SettingsFiles {
+    /// Each by its layer and its name, which stay the same where a project is moved.
+    names: Vec<String>,
+}
+
+impl SettingsFiles {
+    /// Reads such a list from the text that [`SettingsFiles::to_text`] made.
+    pub fn from_text(text: &str) -> SettingsFiles {
+        SettingsFiles { names: text.lines().map(str::to_owned).collect() }
+    }
+
+    /// The list as text, one file a line.
+    pub fn to_text(&self) -> String {
+        self.names.iter().map(|name| format!("{name}\n")).collect()
+    }
+
+    fn name(origin: Origin, path: &Path) -> String {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        format!("{origin}: {}", name.escape_debug())
+    }
+
+    fn contains(&self, origin: Origin, path: &Path) -> bool {
+        self.names.contains(&SettingsFiles::name(origin, path))
+    }
+}
+
 /// What a project may say about the preset of somebody else.
 const ABOUT_THE_PROJECT: Tables = Tables::Only(&["backend", "core", "journal"]);
 
@@ -81,32 +110,78 @@ impl Project {
         let mut files = Vec::new();
         let user = self.surroundings.user_file.as_deref();
         files.extend(user.map(|path| file(Origin::User, path.to_owned())));
-        let own = file(Origin::Project, settings_file(disk, &self.dir));
+        let own = file(Origin::Project, self.settings_file(disk, Origin::Project, &self.dir));
         if self.is_preset() {
-            let preset = file(Origin::Preset, settings_file(disk, &self.loop_dir));
-            files.push(LayerFile { tables: ABOUT_THE_LOOP, ..preset });
+            let settings = self.settings_file(disk, Origin::Preset, &self.loop_dir);
+            files.push(LayerFile { tables: ABOUT_THE_LOOP, ..file(Origin::Preset, settings) });
             files.push(LayerFile { tables: ABOUT_THE_PROJECT, ..own });
         } else {
             files.push(own);
         }
-        if self.preset.is_empty() {
-            return Ok(files);
+        if !self.preset.is_empty() {
+            let name = format!("{}.toml", self.preset);
+            let beside = |dir: &Path| dir.join("overrides").join(&name);
+            let user_dir = user.and_then(Path::parent);
+            files.extend(user_dir.map(|dir| file(Origin::UserOverride, beside(dir))));
+            let root = git_root(disk, &self.dir);
+            let overrides = root.map(|root| beside(&root.join(".autoloop")));
+            files.extend(overrides.map(|path| file(Origin::RepoOverride, path)));
         }
-        let name = format!("{}.toml", self.preset);
-        let beside = |dir: &Path| dir.join("overrides").join(&name);
-        let user_dir = user.and_then(Path::parent);
-        files.extend(user_dir.map(|dir| file(Origin::UserOverride, beside(dir))));
-        let root = git_root(disk, &self.dir);
-        files.extend(root.map(|root| file(Origin::RepoOverride, beside(&root.join(".autoloop")))));
+        files.retain(|file| self.counts(file.origin, &file.path));
         Ok(files)
+    }
+
+    /// The settings files that exist, for a run that begins.
+    ///
+    /// # Errors
+    ///
+    /// When the name of the preset cannot be part of a path.
+    pub fn existing_settings(&self, disk: &dyn Disk) -> Result<SettingsFiles, LoadError> {
+        let files = self.layer_files(disk)?.into_iter();
+        let existing = files.filter(|file| disk.stat(&file.path).is_ok());
+        let names = existing.map(|file| SettingsFiles::name(file.origin, &file.path));
+        Ok(SettingsFiles { names: names.collect() })
+    }
+
+    /// The settings files that exist and do not count, because the run began without them.
+    ///
+    /// # Errors
+    ///
+    /// When the name of the preset cannot be part of a path.
+    pub fn ignored_settings(&self, disk: &dyn Disk) -> Result<Vec<PathBuf>, LoadError> {
+        if self.settings_files.is_none() {
+            return Ok(Vec::new());
+        }
+        let all = Project { settings_files: None, ..self.clone() }.layer_files(disk)?;
+        let ignored = all.into_iter().filter(|file| !self.counts(file.origin, &file.path));
+        Ok(ignored.map(|file| file.path).filter(|path| disk.stat(path).is_ok()).collect())
+    }
+
+    /// Whether the loop has an `autoloops.toml` that counts.
+    pub fn has_settings(&self, disk: &dyn Disk) -> bool {
+        let file = within(&self.loop_dir, SETTINGS);
+        self.counts(self.loop_origin(), &file) && disk.stat(&file).is_ok()
+    }
+
+    /// Which layer the settings of the loop are.
+    pub(super) fn loop_origin(&self) -> Origin {
+        if self.is_preset() { Origin::Preset } else { Origin::Project }
+    }
+
+    fn counts(&self, origin: Origin, path: &Path) -> bool {
+        self.settings_files.as_ref().is_none_or(|files| files.contains(origin, path))
+    }
+
+    /// The settings of a directory: `autoloops.toml`, or the older name if there is only that.
+    fn settings_file(&self, disk: &dyn Disk, origin: Origin, dir: &Path) -> PathBuf {
+        let (file, older) = (within(dir, SETTINGS), within(dir, "autoloops.conf"));
+        let is_there = |file: &Path| self.counts(origin, file) && disk.stat(file).is_ok();
+        if !is_there(&file) && is_there(&older) { older } else { file }
     }
 }
 
-/// The settings of a directory: `autoloops.toml`, or the older name if there is only that.
-fn settings_file(disk: &dyn Disk, dir: &Path) -> PathBuf {
-    let (file, older) = (within(dir, "autoloops.toml"), within(dir, "autoloops.conf"));
-    if disk.stat(&file).is_err() && disk.stat(&older).is_ok() { older } else { file }
-}
+/// The file that holds the settings of a loop.
+const SETTINGS: &str = "autoloops.toml";
 
 /// A file in a directory, named as a person would: `autoloops.toml`, not `./autoloops.toml`.
 pub(super) fn within(dir: &Path, name: &str) -> PathBuf {

@@ -145,7 +145,8 @@ impl Scene {
     pub(crate) fn review_with(&self, watched: Watched, script: &str, mode: Sandbox) -> Outcome {
         let allow = watched.allow.clone();
         let mut snapshot = Snapshot::take(self.vault(), watched).unwrap();
-        snapshot.make_placeholders(None).unwrap();
+        let note = self.base().join("placeholders");
+        snapshot.make_placeholders(None, &note).unwrap();
         let scratch = tempfile::tempdir().unwrap();
         let rules = Rules::new(&self.project, &allow).free_in(scratch.path());
         let mut command = Command::new("sh");

@@ -17,6 +17,7 @@ use crate::commands::inspect::one_run;
 use crate::commands::inspect::review::{Keep, LONGEST_DIFF, look_up, text_of};
 use crate::commands::run::drive_failure;
 use crate::commands::settings::{self, Located};
+use crate::diagnostic;
 use crate::failure::{Failure, Kind};
 use crate::terminal;
 
@@ -121,10 +122,12 @@ fn undoing(
         (Some(_), None) => loop_copy(&files.state_dir, run),
     };
     let growing: [&Path; 2] = [&files.journal, &files.memory];
-    Undoing::new(dir, (&loop_dir, &files.state_dir), &growing).map_err(|error| {
+    let undoing = Undoing::new(dir, (&loop_dir, &files.state_dir), &growing).map_err(|error| {
         Failure::failed(format!("cannot find the files of run '{run}': {error}"))
             .hint(format!("they were in {}", loop_dir.display()))
-    })
+    })?;
+    let beneath = settings::project(dir).and_then(|project| project.settings_beneath(&*world.disk));
+    Ok(undoing.above(beneath.map_err(diagnostic::refuse)?))
 }
 
 fn refused(before: u64, error: &UndoError) -> Failure {

@@ -12,7 +12,8 @@ use autoloop_core::run_id::{RunId, RunIdSeed};
 use autoloop_runtime::drive::{self, Agents};
 use autoloop_runtime::journal::FileJournal;
 use autoloop_runtime::project::{
-    Loaded, Outline, Overrides, Project, flags_file, loop_copy, read_text,
+    Loaded, Outline, Overrides, Project, SettingsFiles, flags_file, loop_copy, read_text,
+    settings_list,
 };
 use autoloop_runtime::world::World;
 
@@ -72,6 +73,8 @@ impl Errand {
         if let Loop::Preset(preset) = &choice.runs {
             project.loop_dir = copy(preset, &id, &outline)?;
         }
+        let settings = project.existing_settings(&*world.disk).map_err(diagnostic::refuse)?;
+        project.settings_files = Some(settings);
         let claimed = Some(outline.files.of_run(id.as_str()));
         let run = Which::New { id, objective: choice.objective };
         Ok(Errand { project, run, claimed, limits: None })
@@ -103,6 +106,8 @@ impl Errand {
                 return Err(files_are_gone(&run.id, &project));
             }
         }
+        let list = settings_list(&outline.files.state_dir, &run.id);
+        project.settings_files = written(&list, world)?.map(|text| SettingsFiles::from_text(&text));
         Ok(Errand { project, run: Which::Old(run.id), claimed: None, limits: None })
     }
 
@@ -122,8 +127,14 @@ impl Errand {
         })
     }
 
-    /// Writes the flags down for the day this run is taken up. Only who drives the run may do so.
+    /// Writes down what the run began with, for its resumption. Only the harness that holds the run may
+    /// do so.
     pub(super) fn keep_flags(&self, files: &Files, world: &World) -> Result<(), Failure> {
+        if let Some(settings) = &self.project.settings_files {
+            let path = settings_list(&files.state_dir, self.run.id());
+            let written = world.disk.replace(&path, settings.to_text().as_bytes());
+            written.map_err(|error| no_place(&path, &error))?;
+        }
         let Some(line) = self.project.overrides.line() else { return Ok(()) };
         let path = flags_file(&files.state_dir, self.run.id());
         world.disk.replace(&path, line.as_bytes()).map_err(|error| no_place(&path, &error))
@@ -255,10 +266,14 @@ fn run_to_resume(outline: &Outline, name: &str, world: &World) -> Result<Run, Fa
 
 /// The flags that a run was begun with.
 fn flags(outline: &Outline, run: &str, world: &World) -> Result<Overrides, Failure> {
-    let path = flags_file(&outline.files.state_dir, run);
-    let line = read_text(&*world.disk, &path, LONGEST_FLAGS)
-        .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
+    let line = written(&flags_file(&outline.files.state_dir, run), world)?;
     Ok(Overrides::read(&line.unwrap_or_default()))
+}
+
+/// What was written down when a run began; `None` where nothing was.
+fn written(path: &Path, world: &World) -> Result<Option<String>, Failure> {
+    read_text(&*world.disk, path, LONGEST_FLAGS)
+        .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))
 }
 
 fn files_are_gone(run: &str, project: &Project) -> Failure {

@@ -25,7 +25,7 @@ fn the_whole_prompt() {
 
     What you may edit:
     You may make bounded hygiene edits to runtime-facing loop files, and to nothing else: `autoloops.toml`, `topology.toml`, `harness.md`, `metareview.md`, `roles/*.md`, `/p/.autoloop/context.md`, `/p/.autoloop/plan.md`, `/p/.autoloop/progress.md`, `/p/.autoloop/logs/`, and `/p/.autoloop/docs/*.md`.
-    They are read again before the next iteration. In `autoloops.toml`, the keys of `backend`, `review`, `checks`, `limits` and `core` stay as they are.
+    They are read again before the next iteration. In `autoloops.toml` you may change `event_loop.prompt`, `event_loop.prompt_file` and `memory.*`, lower `event_loop.max_iterations` and add to `event_loop.required_events`; every other key, and the `backend_*` keys of roles in `topology.toml`, are restored. An `autoloops.toml` that did not exist when the run began does not count.
 
     Constraints:
     - Do not edit app/product source code, tests, package manifests, generated `/p/.autoloop/` state, or journal history during review. What is edited all the same is put back and recorded.

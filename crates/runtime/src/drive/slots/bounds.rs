@@ -4,9 +4,7 @@
 //! review and put back after it, unless other slots work in the same tree meanwhile: their changes cannot
 //! be told from those of the reviewer.
 
-use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -97,8 +95,8 @@ impl ReviewerBounds {
                 Ok(Bound { remembered: remembered.transpose()?, ..nothing })
             }
             Enforcement::Landlock { .. } | Enforcement::Overlay { .. } => {
-                let scratch = Scratch::new(&token(&*drive.scene.world.entropy))?;
-                fs::write(scratch_note(slot_dir), scratch.dir().as_os_str().as_bytes())?;
+                let scratch =
+                    Scratch::new(&token(&*drive.scene.world.entropy), &scratch_note(slot_dir))?;
                 let bounds = self.confinement(&tree, &scratch, drive);
                 job.env.push(("TMPDIR".into(), scratch.temporary().into_os_string()));
                 let overlay = bounds.overlay.clone();
@@ -151,9 +149,6 @@ impl Bound {
         {
             remembered.put_back((slot, slot_dir), drive, &mut findings);
             held_by = HeldBy::Snapshot;
-        }
-        if self.scratch.is_some() {
-            let _ = fs::remove_file(scratch_note(slot_dir));
         }
         (findings, held_by)
     }
