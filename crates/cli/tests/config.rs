@@ -466,7 +466,7 @@ fn the_help_is_written_for_people() {
 
     Arguments:
       [DIR]
-              The directory of the loop [default: the one of the environment, or this directory]
+              The project [default: the current one]
 
     Options:
       -p, --preset <NAME>
@@ -495,7 +495,7 @@ fn the_help_is_written_for_people() {
 
     Arguments:
       [DIR]
-              The directory of the loop [default: the one of the environment, or this directory]
+              The project [default: the current one]
 
     Options:
       -p, --preset <NAME>

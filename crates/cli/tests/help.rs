@@ -127,7 +127,7 @@ fn inspect_explains_itself() {
 
     Arguments:
       [PROJECT_DIR]
-              The project whose journal is shown [default: the one of the environment, or this directory]
+              Project whose journal is shown [default: the current one]
 
     Options:
           --run <RUN>
@@ -163,7 +163,7 @@ fn verify_explains_itself() {
 
     Arguments:
       [FILE]
-              The journal [default: the one of the environment, or of the project in this directory]
+              The journal [default: that of the current project]
 
     Options:
       -h, --help
@@ -184,7 +184,7 @@ fn follow_explains_itself() {
 
     Arguments:
       [FILE]
-              The journal [default: the one of the environment, or of the project in this directory]
+              The journal [default: that of the current project]
 
     Options:
           --new

@@ -1,9 +1,12 @@
 //! `autoloop tasks` at its edges: claimed twice, by many at once, beside damage, from another directory, for
 //! other programs.
 
+use std::fs;
+use std::os::unix::fs::chown;
 use std::process::Command;
 
 use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::{Output, skip};
 use insta::assert_snapshot;
 use serde_json::Value;
 
@@ -57,23 +60,141 @@ fn a_queue_is_that_of_one_project() {
     let named = |dir: &'static str| [("AUTOLOOP_PROJECT_DIR", dir)];
     assert!(there("src", &named("../other"), &["list"]).stdout.contains("theirs"));
     assert!(there("other", &named(".."), &["list"]).stdout.contains("write the parser"));
-    // Whoever is in a directory of the project is told where its queue is.
-    assert_snapshot!(there("src", &[], &["list"]), @"
+    assert_snapshot!(there("src", &[], &["add", "a fourth"]), @"
     exit 0
     --- stdout
-    there are no tasks
+    t-4
     --- stderr
-    autoloop: warning: [DIR]/src is no project, and [DIR] is one; to use its queue, go there or set AUTOLOOP_PROJECT_DIR=[DIR]
+    autoloop: using the project in [DIR]
     ");
+    assert!(!sandbox.path("src/.autoloop").exists(), "there is one queue");
     sandbox.write("src/.git/HEAD", "");
-    assert_eq!(there("src", &[], &["list"]).stderr, "", "another repository is another project");
+    assert_eq!(there("src", &[], &["list"]).to_string(), "exit 0\n--- stdout\nthere are no tasks");
     assert_snapshot!(there("", &named("gone"), &["add", "lost"]), @"
     exit 2
     --- stderr
     autoloop: AUTOLOOP_PROJECT_DIR is gone, and there is no such directory
-      hint: name the directory of a project, or none
+      hint: set it to the directory of a project, or unset it
     ");
     assert!(!sandbox.path("gone").exists());
+}
+
+/// A repository with a project at its top and the file `src/deep/main.rs`.
+fn repository() -> Sandbox {
+    let sandbox = Sandbox::with_agent(
+        env!("CARGO_BIN_EXE_autoloop"),
+        "$T emit task.complete",
+        "event_loop.prompt = 'make it'",
+    );
+    sandbox.write("src/deep/main.rs", "").write(".git/HEAD", "ref: refs/heads/main\n");
+    assert_eq!(sandbox.run(&["run", "."]).code, Some(0));
+    sandbox
+}
+
+/// Runs a command in a directory of the project.
+fn within(sandbox: &Sandbox, dir: &str, args: &[&str]) -> Output {
+    let mut command = sandbox.command();
+    command.args(args).current_dir(sandbox.path(dir));
+    sandbox.finish(command)
+}
+
+#[test]
+fn every_command_finds_the_project_from_a_directory_in_it() {
+    let sandbox = repository();
+    let run = sandbox.fields("loop.start", "run").remove(0);
+    for args in [
+        &["loops", "--all"][..],
+        &["loops", "show", &run],
+        &["loops", "artifacts", &run],
+        &["inspect", "journal"],
+        &["inspect", "metrics"],
+        &["inspect", "output", "1"],
+        &["inspect", "topology"],
+        &["journal", "verify"],
+        &["config", "show"],
+        &["config", "path"],
+        &["memory", "add", "learning", "there is one memory"],
+        &["memory", "list"],
+        &["tasks", "add", "one more"],
+        &["tasks", "list"],
+        &["chain", "list"],
+        &["slots", "prompts"],
+        &["watch", "--once"],
+        &["emit", "note", "from below"],
+        &["doctor"],
+        &["slots", "--source", "builtin", "--no-review"],
+        &["run", "autofix", "mend it", "-i", "1"],
+        &["run", "--resume", "-i", "2"],
+        &["run", "--chain", ".", "mend it", "-i", "1"],
+    ] {
+        let output = within(&sandbox, "src/deep", args);
+        let note = "autoloop: using the project in [DIR]\n";
+        assert_eq!(output.stderr.matches(note).count(), 1, "{args:?}: {output}");
+        assert!(!matches!(output.code, Some(2) | None), "{args:?}: {output}");
+        assert!(!sandbox.path("src/deep/.autoloop").exists(), "{args:?}");
+    }
+    assert!(sandbox.journal().contains("from below"));
+    // What is named is used, and nothing is said about it.
+    let named = within(&sandbox, "src/deep", &["loops", "../.."]);
+    assert!(named.stdout.contains(&run) && named.stderr.is_empty(), "{named}");
+    assert_eq!(within(&sandbox, "", &["loops"]).stderr, "");
+    let own = within(&sandbox, "src", &["loops", "."]);
+    assert!(own.stdout.contains("no run has begun"), "{own}");
+}
+
+#[test]
+fn a_project_is_looked_for_up_to_the_top_of_the_repository() {
+    let sandbox = repository();
+    let elsewhere = |dir: &str| {
+        let output = within(&sandbox, dir, &["loops"]);
+        assert!(output.stdout.contains("no run has begun"), "{dir}: {output}");
+        assert_eq!(output.stderr, "", "{dir}");
+    };
+    // Another repository, as a submodule or a worktree is one.
+    sandbox.write("vendor/.git", "gitdir: ../elsewhere\n").write("vendor/lib/main.rs", "");
+    elsewhere("vendor/lib");
+    // A loop of its own is another project.
+    sandbox.write("tools/autoloops.toml", "");
+    elsewhere("tools");
+    // A worktree inside of the state directory belongs to the project.
+    sandbox
+        .write(".autoloop/trees/slot-1/.git", "gitdir: x\n")
+        .write(".autoloop/trees/slot-1/a/b", "");
+    for dir in [".autoloop", ".autoloop/trees/slot-1/a"] {
+        let output = within(&sandbox, dir, &["tasks", "list"]);
+        assert!(output.stderr.contains("using the project in [DIR]\n"), "{dir}: {output}");
+    }
+    // The variables of the harness win.
+    let mut command = sandbox.command();
+    command.arg("loops").current_dir(sandbox.path("src")).env("AUTOLOOP_STATE_DIR", "state");
+    let output = sandbox.finish(command);
+    assert!(output.stdout.contains("no run has begun in state/journal.jsonl"), "{output}");
+    assert_eq!(output.stderr, "");
+}
+
+#[test]
+fn without_a_repository_the_search_ends_below_the_home_directory() {
+    let sandbox = project();
+    for dir in [
+        "home/.autoloop",
+        "home/work/.autoloop",
+        "home/work/src",
+        "home/notes",
+        "open/.autoloop",
+        "open/sub",
+    ] {
+        fs::create_dir_all(sandbox.path(dir)).unwrap();
+    }
+    let said = |dir: &str| within(&sandbox, dir, &["tasks", "list"]).stderr;
+    assert_eq!(said("home/work/src"), "autoloop: using the project in [DIR]/home/work\n");
+    assert_eq!(said("home/notes"), "");
+    assert_eq!(said("open/sub"), "autoloop: using the project in [DIR]/open\n");
+    // The project of another user is not used: its settings name programs.
+    if chown(sandbox.path("open/.autoloop"), Some(65_534), None).is_ok() {
+        assert_eq!(said("open/sub"), "");
+    } else {
+        skip("the project of another user", "only root can give files away");
+    }
 }
 
 /// Programs read these: what each command prints, by its names.

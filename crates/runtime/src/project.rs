@@ -4,6 +4,7 @@
 //! asked again before every iteration, so that what a person or a metareview changed in the meantime
 //! holds from then on. Everything is read through the [`Disk`](crate::world::Disk) of the world.
 
+mod discover;
 mod load;
 mod overrides;
 mod places;
@@ -18,6 +19,7 @@ use autoloop_core::config::{Config, Problem, Settings};
 use autoloop_core::plan::{Files, Plan};
 use autoloop_core::topology::Topology;
 
+pub use discover::discover;
 pub use load::plan_file;
 pub use overrides::{Overrides, flags_file, settings_list};
 pub use places::{LayerFile, SettingsFiles, Surroundings};

@@ -61,7 +61,7 @@ struct PathArgs {
 
 #[derive(Debug, clap::Args)]
 struct ProjectArgs {
-    /// The directory of the loop [default: the one of the environment, or this directory].
+    /// The project [default: the current one].
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
     /// The name that the overrides go by [default: that of the directory].

@@ -28,7 +28,7 @@ use crate::terminal;
 /// Exits with 0 when there is no problem, warnings or not, and with 1 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The directory of the loop [default: the one of the environment, or this directory].
+    /// The project [default: the current one].
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Print one object.

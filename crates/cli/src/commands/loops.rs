@@ -39,7 +39,7 @@ const LAST_FEW: usize = 5;
 pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
-    /// The project whose runs are shown [default: the one of the environment, or this directory].
+    /// Project whose runs are listed [default: the current one].
     project_dir: Option<PathBuf>,
     /// Every run in the journal.
     #[arg(long)]

@@ -88,7 +88,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     if let Some(names) = &args.chain {
-        let place = which::place(args.dir.as_deref(), &args.prompt)?;
+        let place = which::place(args.dir.as_deref(), &args.prompt, settings::default_project)?;
         let manner = chain::Manner { verbose: args.verbose, json: args.json };
         return chain::run_listed(names, place, overrides(args), (manner, world));
     }
@@ -197,7 +197,9 @@ const NO_AGENT: &str =
 fn errand(args: &Args, world: &World) -> Result<Errand, Failure> {
     let overrides = overrides(args);
     let first = args.dir.as_deref();
-    let words = Words { first, rest: &args.prompt, preset: args.preset.as_deref() };
+    let preset = args.preset.as_deref();
+    let here = settings::default_project;
+    let words = Words { first, rest: &args.prompt, preset, here };
     if let Some(name) = &args.resume {
         let old = which::taken_up(words, name)?;
         return Errand::resume(&old.dir, &old.run, overrides, world);

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use autoloop_core::config::{
     self, Config, Key, Layer, Origin, Problem, Reading, Settings, SyncPolicy, Value,
@@ -10,16 +11,51 @@ use autoloop_core::env::Env;
 use autoloop_core::plan::Files;
 use autoloop_runtime::door::Visitor;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
-use autoloop_runtime::project::{LoadError, Project, Surroundings, read_text};
+use autoloop_runtime::project::{LoadError, Project, Surroundings, discover, read_text};
 use autoloop_runtime::world::World;
 
 use crate::diagnostic;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// The AUTOLOOP_* variables of this process.
+/// The AUTOLOOP_* variables of this process. Where they say nothing about the project, it is the one
+/// that the current directory belongs to.
 pub(crate) fn environment() -> Result<Env, Failure> {
+    let mut env = variables()?;
+    let is_named =
+        env.project_dir.is_some() || env.state_dir.is_some() || env.journal_file.is_some();
+    if !is_named {
+        env.project_dir = project_above();
+    }
+    Ok(env)
+}
+
+fn variables() -> Result<Env, Failure> {
     Env::read(|name| std::env::var_os(name)).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// The project in which a command starts a run, where no argument names one. An agent that starts one
+/// does so where it works, which may be a worktree.
+pub(crate) fn default_project() -> Result<PathBuf, Failure> {
+    match variables()?.run_id {
+        Some(_) => Ok(PathBuf::from(".")),
+        None => Ok(environment()?.project_dir_or_here()),
+    }
+}
+
+/// The project that the current directory belongs to, if it is not the current directory itself. The
+/// user is told which one it is.
+fn project_above() -> Option<PathBuf> {
+    static TOLD: Once = Once::new();
+    let here = std::env::current_dir().ok()?.canonicalize().ok()?;
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let found = discover(&here, home.as_deref()).filter(|found| *found != here)?;
+    TOLD.call_once(|| {
+        let note = format!("autoloop: using the project in {}\n", found.display());
+        // Standard error may be closed; the command works all the same.
+        let _ = io::stderr().write_all(terminal::harmless(&note).as_bytes());
+    });
+    Some(found)
 }
 
 /// The harness, where it has to be asked because this process may not write.

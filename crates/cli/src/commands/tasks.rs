@@ -32,8 +32,8 @@ use crate::terminal;
 /// A claim has an owner and an end. Nobody else gets the task before that, in whichever process; then
 /// it is ready again, and what its late owner still says about it is refused.
 ///
-/// The queue is part of the journal of the project in this directory, or in AUTOLOOP_PROJECT_DIR: every step
-/// is a record in it, and nothing else is kept.
+/// The queue is part of the journal of the current project: every step is a record in it, and nothing else is
+/// kept.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let env = settings::environment()?;
     args.what.may_be_done(&env)?;
     let located = settings::locate(None, world)?;
-    place::check(&env, &located)?;
+    place::check(&env)?;
     let journal = located.journal(world);
     let durability = settings::durability_of_events(&Config::from(&located.settings));
     let queue = Builtin::new(&journal, world, (durability, Builtin::USUAL));

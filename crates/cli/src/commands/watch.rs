@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// What to watch: an id, the beginning of it, or `latest` [default: what is under way, or else the
     /// latest].
     run: Option<String>,
-    /// The project [default: the one of the environment, or this directory].
+    /// The project [default: the current one].
     project_dir: Option<PathBuf>,
     /// Print how it stands, and leave.
     #[arg(long)]

@@ -8,22 +8,25 @@ use autoloop_runtime::world::World;
 use super::file;
 use crate::commands::json::Json;
 use crate::commands::run::which::existing;
+use crate::commands::settings;
 use crate::failure::Failure;
 use crate::terminal;
 
 /// List the chains of a project.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The project.
-    #[arg(default_value = ".")]
-    dir: PathBuf,
+    /// The project [default: the current one].
+    dir: Option<PathBuf>,
     /// Print them as JSON, with how far chains may go.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let dir = existing(&args.dir)?;
+    let dir = match &args.dir {
+        Some(dir) => existing(dir)?,
+        None => existing(&settings::default_project()?)?,
+    };
     let Definitions { chains, budget } = file::read(&dir, world)?;
     if args.json {
         return Ok(terminal::print(&format!("{}\n", json(&chains, budget)))?);

@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// The name of a chain in `chains.toml`; with --resume, the project.
     #[arg(value_name = "NAME", required_unless_present = "resume")]
     name: Option<String>,
-    /// The project [default: this directory].
+    /// The project [default: the current one].
     dir: Option<PathBuf>,
     /// What all steps are for.
     prompt: Vec<String>,
@@ -75,11 +75,14 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
             return Err(Failure::usage("a chain goes on with the objective that it has")
                 .hint("with --resume, name the project and nothing else"));
         }
-        let dir = existing(Path::new(args.name.as_deref().unwrap_or(".")))?;
-        return resume(id, dir, overrides, (manner, world));
+        let dir = match &args.name {
+            Some(dir) => PathBuf::from(dir),
+            None => settings::default_project()?,
+        };
+        return resume(id, existing(&dir)?, overrides, (manner, world));
     }
     let name = args.name.as_deref().unwrap_or_default();
-    let (dir, objective) = place(args.dir.as_deref(), &args.prompt)?;
+    let (dir, objective) = place(args.dir.as_deref(), &args.prompt, settings::default_project)?;
     let definitions = file::read(&dir, world)?;
     let steps = file::named(&definitions, name, &dir)?;
     let plan = Plan { dir, objective, overrides, steps, limits: definitions.budget };

@@ -17,7 +17,7 @@ use crate::terminal;
 /// Below a step stand the chains that its run asked for.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The project whose journal is read [default: the one of the environment, or this directory].
+    /// Project whose journal is read [default: the current one].
     project_dir: Option<PathBuf>,
     /// The chain, by its id [default: the one that began last, with
     /// those that it belongs to].

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 /// What agents said about their work: issues, slices, commits, archives and chains.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The project whose journal is read [default: the one of the environment, or this directory].
+    /// Project whose journal is read [default: the current one].
     project_dir: Option<PathBuf>,
     /// The run [default: the one that began last].
     #[arg(long, conflicts_with = "all_runs")]

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 /// Lines that are not records are passed over; `autoloop journal verify` names them.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The project whose journal is shown [default: the one of the environment, or this directory].
+    /// Project whose journal is shown [default: the current one].
     project_dir: Option<PathBuf>,
     /// Only the records of this run; `latest` is the one that began last.
     #[arg(long)]

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// What is remembered, in the project and in a run.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The project whose memory is shown [default: the one of the environment, or this directory].
+    /// Project whose memory is shown [default: the current one].
     project_dir: Option<PathBuf>,
     /// The run [default: that of the environment, or the latest].
     #[arg(long)]

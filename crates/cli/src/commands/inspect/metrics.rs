@@ -13,7 +13,7 @@ use crate::terminal;
 /// What each iteration did and cost.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The project whose journal is read [default: the one of the environment, or this directory].
+    /// Project whose journal is read [default: the current one].
     project_dir: Option<PathBuf>,
     /// The run [default: the one that began last].
     #[arg(long, conflicts_with = "all_runs")]

@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// The iteration that the review came before [default: that of the latest review].
     #[arg(value_name = "N")]
     iteration: Option<u64>,
-    /// The project whose journal is read [default: the one of the environment, or this directory].
+    /// Project whose journal is read [default: the current one].
     project_dir: Option<PathBuf>,
     /// The run [default: the one that began last].
     #[arg(long)]

@@ -24,7 +24,7 @@ const TERMINAL_BUDGET: usize = 24_000;
 /// The md format holds every output whole; the terminal format is the short form that prompts carry.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The project whose journal is read [default: the one of the environment, or this directory].
+    /// Project whose journal is read [default: the current one].
     project_dir: Option<PathBuf>,
     /// The run [default: the one that began last].
     #[arg(long, conflicts_with = "all_runs")]

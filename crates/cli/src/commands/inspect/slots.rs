@@ -15,7 +15,7 @@ use crate::terminal;
 /// How far a run over a queue is: its slots, their items, reviews and fixes, and how they ended.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The project whose journal is read [default: the one of the environment, or this directory].
+    /// Project whose journal is read [default: the current one].
     project_dir: Option<PathBuf>,
     /// The run, by its id [default: the one that began last].
     #[arg(long, value_name = "RUN")]

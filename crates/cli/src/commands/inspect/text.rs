@@ -19,7 +19,7 @@ pub(super) struct Args {
     /// The number of the iteration.
     #[arg(value_name = "N")]
     iteration: u64,
-    /// The project whose journal is read [default: the one of the environment, or this directory].
+    /// Project whose journal is read [default: the current one].
     project_dir: Option<PathBuf>,
     /// The run [default: the one that began last].
     #[arg(long)]

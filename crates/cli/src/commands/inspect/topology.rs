@@ -24,7 +24,7 @@ use crate::terminal;
 /// nobody may emit. The exit code is 0 with warnings too, and 2 when the files cannot be used.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The directory of the loop [default: the one of the environment, or this directory].
+    /// The project [default: the current one].
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
     /// How to print it.

@@ -22,7 +22,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// exist yet.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The journal [default: the one of the environment, or of the project in this directory].
+    /// The journal [default: that of the current project].
     file: Option<PathBuf>,
     /// Leave out what is there already.
     #[arg(long)]

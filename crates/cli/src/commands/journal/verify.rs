@@ -21,7 +21,7 @@ use crate::terminal;
 /// every line is a record.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The journal [default: the one of the environment, or of the project in this directory].
+    /// The journal [default: that of the current project].
     file: Option<PathBuf>,
 }
 

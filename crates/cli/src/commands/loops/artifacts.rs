@@ -22,7 +22,7 @@ const DEPTH: usize = 4;
 pub(super) struct Args {
     /// Its id, the beginning of it, or `latest`.
     run: String,
-    /// The project [default: the one of the environment, or this directory].
+    /// The project [default: the current one].
     project_dir: Option<PathBuf>,
     /// Print an array of objects.
     #[arg(long)]

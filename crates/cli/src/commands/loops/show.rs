@@ -17,7 +17,7 @@ use crate::terminal;
 pub(super) struct Args {
     /// Its id, the beginning of it, or `latest`.
     run: String,
-    /// The project [default: the one of the environment, or this directory].
+    /// The project [default: the current one].
     project_dir: Option<PathBuf>,
     /// Print one object.
     #[arg(long)]

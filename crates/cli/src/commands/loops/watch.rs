@@ -35,7 +35,7 @@ pub(super) struct Args {
     /// Its id, the beginning of it, or `latest` [default: the run that is under way, or else the
     /// latest].
     run: Option<String>,
-    /// The project [default: the one of the environment, or this directory].
+    /// The project [default: the current one].
     project_dir: Option<PathBuf>,
 }
 

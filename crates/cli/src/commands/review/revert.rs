@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// The iteration that the review came before [default: that of the latest review].
     #[arg(value_name = "N")]
     iteration: Option<u64>,
-    /// The project [default: the one of the environment, or this directory].
+    /// The project [default: the current one].
     project_dir: Option<PathBuf>,
     /// The run [default: the one that began last].
     #[arg(long)]

@@ -18,6 +18,8 @@ pub(super) struct Words<'a> {
     pub(super) rest: &'a [String],
     /// `--preset`
     pub(super) preset: Option<&'a str>,
+    /// Finds the project, where no word names one.
+    pub(super) here: fn() -> Result<PathBuf, Failure>,
 }
 
 /// What was meant.
@@ -53,7 +55,7 @@ pub(super) fn decide(words: Words<'_>, surroundings: &Surroundings) -> Result<Ch
                 let spoken: Vec<String> = [&[first], words.rest].concat();
                 suggest::refuse_dir_behind(preset, &spoken)?;
             }
-            let (dir, objective) = place(first, words.rest)?;
+            let (dir, objective) = place(first, words.rest, words.here)?;
             Ok(Choice { dir, runs, objective })
         }
         (None, None) => Err(suggest::no_loop()),
@@ -65,7 +67,7 @@ pub(super) fn decide(words: Words<'_>, surroundings: &Surroundings) -> Result<Ch
                 return Err(suggest::unknown(&name, words.rest, &presets));
             };
             suggest::refuse_dir_behind(&name, words.rest)?;
-            choice(Path::new("."), Loop::Preset(preset.clone()), words.rest)
+            choice(&(words.here)()?, Loop::Preset(preset.clone()), words.rest)
         }
     }
 }
@@ -109,8 +111,8 @@ pub(super) fn taken_up(words: Words<'_>, name: &str) -> Result<Old, Failure> {
     });
     let named = Some(name.to_owned()).filter(|name| !name.is_empty());
     match (&dirs[..], &named.into_iter().chain(runs).collect::<Vec<_>>()[..]) {
-        ([], runs @ ([] | [_])) => Ok(old(".", runs)),
-        ([dir], runs @ ([] | [_])) => Ok(old(dir, runs)),
+        ([], runs @ ([] | [_])) => Ok(old((words.here)()?, runs)),
+        ([dir], runs @ ([] | [_])) => Ok(old(dir.into(), runs)),
         (_, [run, more @ ..]) if dirs.len() < 2 => Err(Failure::usage(format!(
             "it is not clear what '{}' is for: run '{run}' is to go on, and it keeps its objective",
             more.join(" ")
@@ -123,8 +125,8 @@ pub(super) fn taken_up(words: Words<'_>, name: &str) -> Result<Old, Failure> {
     }
 }
 
-fn old(dir: &str, runs: &[String]) -> Old {
-    Old { dir: dir.into(), run: runs.first().cloned().unwrap_or_default() }
+fn old(dir: PathBuf, runs: &[String]) -> Old {
+    Old { dir, run: runs.first().cloned().unwrap_or_default() }
 }
 
 fn choice(dir: &Path, runs: Loop, words: &[String]) -> Result<Choice, Failure> {
@@ -141,11 +143,13 @@ fn objective(words: &[String]) -> Option<String> {
 pub(in crate::commands) fn place(
     first: Option<&Path>,
     rest: &[String],
+    here: fn() -> Result<PathBuf, Failure>,
 ) -> Result<(PathBuf, Option<String>), Failure> {
     let dir = first.filter(|first| is_project(first));
     let spoken = first.filter(|_| dir.is_none()).map(|first| first.to_string_lossy().into_owned());
     let words: Vec<String> = spoken.into_iter().chain(rest.iter().cloned()).collect();
-    Ok((existing(dir.unwrap_or(Path::new(".")))?, objective(&words)))
+    let dir = dir.map_or_else(here, |dir| Ok(dir.to_owned()))?;
+    Ok((existing(&dir)?, objective(&words)))
 }
 
 /// The loop that `--preset` or a step means; a path is seen from `base`.
@@ -190,10 +194,14 @@ pub(super) fn is_path(word: &Path) -> bool {
 mod tests {
     use super::*;
 
+    fn current() -> Result<PathBuf, Failure> {
+        Ok(PathBuf::from("."))
+    }
+
     /// What is made of words: the project, the loop, the objective.
     fn meant(first: Option<&str>, rest: &[&str], preset: Option<&str>) -> String {
         let rest: Vec<String> = rest.iter().map(ToString::to_string).collect();
-        let words = Words { first: first.map(Path::new), rest: &rest, preset };
+        let words = Words { first: first.map(Path::new), rest: &rest, preset, here: current };
         let here = Path::new(".").canonicalize().unwrap();
         let shown = |dir: &Path| match dir.strip_prefix(&here) {
             Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
@@ -249,7 +257,7 @@ mod tests {
         let meant = |words: &[&str], name: &str| {
             let rest: Vec<String> = words.iter().skip(1).map(ToString::to_string).collect();
             let first = words.first().map(Path::new);
-            match taken_up(Words { first, rest: &rest, preset: None }, name) {
+            match taken_up(Words { first, rest: &rest, preset: None, here: current }, name) {
                 Ok(Old { dir, run }) => format!("{}: {run}", dir.display()),
                 Err(failure) => failure.message().to_owned(),
             }

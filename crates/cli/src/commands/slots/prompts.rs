@@ -20,7 +20,7 @@ use crate::terminal;
 /// `.ai_agents/prompts/reviewer.md`, for you to change. Files that are there already stay as they are.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The project [default: this directory].
+    /// The project [default: the current one].
     dir: Option<PathBuf>,
     /// Put the built-in prompts into the project.
     #[arg(long)]
@@ -28,7 +28,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let dir = existing(args.dir.as_deref().unwrap_or(Path::new(".")))?;
+    let dir = match &args.dir {
+        Some(dir) => existing(dir)?,
+        None => existing(&settings::default_project()?)?,
+    };
     let text = match args.write {
         true => write(&dir)?,
         false => show(&dir, world)?,

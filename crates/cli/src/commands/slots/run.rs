@@ -29,7 +29,7 @@ use crate::tui;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Flags {
-    /// The project [default: this directory].
+    /// The project [default: the current one].
     dir: Option<PathBuf>,
     /// Have the work reviewed, in place of `slots.reviewEnabled`.
     #[arg(long, overrides_with = "no_review")]
@@ -89,11 +89,10 @@ pub(super) struct Flags {
 impl Flags {
     /// The project, and the run that is to go on, which is empty for the latest one. A name behind
     /// `--resume` that no directory has is that of a run.
-    fn place(&self) -> (&Path, Option<String>) {
-        let here = Path::new(".");
+    fn place(&self) -> (Option<&Path>, Option<String>) {
         match (self.dir.as_deref(), self.resume.as_deref()) {
-            (Some(name), Some("")) if !name.exists() => (here, Some(name.display().to_string())),
-            (dir, resume) => (dir.unwrap_or(here), resume.map(str::to_owned)),
+            (Some(name), Some("")) if !name.exists() => (None, Some(name.display().to_string())),
+            (dir, resume) => (dir, resume.map(str::to_owned)),
         }
     }
 
@@ -167,7 +166,10 @@ enum Which {
 
 pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
     let (named, resume) = args.place();
-    let dir = existing(named)?;
+    let dir = match named {
+        Some(dir) => existing(dir)?,
+        None => existing(&settings::default_project()?)?,
+    };
     args.check()?;
     let mut project = settings::project(&dir).map_err(diagnostic::refuse)?;
     project.overrides = args.overrides();
@@ -193,7 +195,7 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
         }
     })?;
     report::conclude(&ended, args.json)?;
-    verdict(&ended, named, &interrupts)
+    verdict(&ended, named.unwrap_or(Path::new(".")), &interrupts)
 }
 
 /// Carries a run out to its end, or until it is interrupted.
