@@ -326,6 +326,33 @@ fn an_unknown_key_is_a_warning_and_the_run_goes_on() {
 }
 
 #[test]
+fn an_unknown_key_on_the_command_line_is_an_error() {
+    let sandbox = shell("echo LOOP_COMPLETE", "");
+    assert_snapshot!(sandbox.run(&["run", ".", "--set", "backend.comand=x"]), @"
+    exit 2
+    --- stderr
+    error: unknown key backend.comand
+     --> --set:1:1
+      |
+    1 | backend.comand=x
+      | ^^^^^^^^^^^^^^ did you mean backend.command?
+
+    autoloop: the settings cannot be used because of this error
+    ");
+    for args in [
+        &["run", "autofix", "mend it", "--set", "backend.comand=x"][..],
+        &["run", "--chain", "autofix", "mend it", "--set", "zzz=1"],
+        &["slots", "--set", "slot.source=x"],
+        &["config", "show", "--set", "journal.snyc=never"],
+        &["run", ".", "--set", "backend={}"],
+    ] {
+        let output = sandbox.run(args);
+        assert_eq!(output.code, Some(2), "{args:?}: {output}");
+    }
+    assert!(!sandbox.path(".autoloop").exists(), "nothing was created");
+}
+
+#[test]
 fn the_end_is_told_to_machines() {
     let sandbox = shell("echo LOOP_COMPLETE", "");
     let output = sandbox.run(&["run", ".", "--json"]);

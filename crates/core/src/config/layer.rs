@@ -393,7 +393,7 @@ impl Reader<'_> {
         let shown: String = path.chars().take(60).flat_map(char::escape_debug).collect();
         let message = format!("unknown {what} {shown}");
         self.problem(
-            Severity::Warning,
+            self.severity_of_unknown(),
             match near {
                 Some(near) => {
                     Fault { span, message, label: format!("did you mean {near}?"), hint: None }
@@ -413,7 +413,16 @@ impl Reader<'_> {
         if let Some(more @ 1..) = self.unknown.checked_sub(NAMED) {
             let end = self.layer.text.len();
             let message = format!("{more} more unknown keys");
-            self.problem(Severity::Warning, Fault { span: end..end, message, ..Fault::default() });
+            let fault = Fault { span: end..end, message, ..Fault::default() };
+            self.problem(self.severity_of_unknown(), fault);
+        }
+    }
+
+    /// A file may be meant for another version of this program; a command line is meant for this one.
+    fn severity_of_unknown(&self) -> Severity {
+        match self.layer.origin {
+            Origin::Flag => Severity::Error,
+            _ => Severity::Warning,
         }
     }
 

@@ -200,7 +200,8 @@ fn flags_set_keys() {
     assert_eq!(shown(&settings, Key::BackendPromptMode), "\"stdin\"");
     assert_eq!(shown(&settings, Key::CompletionPromise), "\"a=b\"");
     insta::assert_snapshot!(problems(&[Layer::set("backend.kind")]), @r#"error: --set: line 1, column 1: this sets nothing; accepted is key=value <- "backend.kind""#);
-    insta::assert_snapshot!(problems(&[Layer::set("backend.knid=pi")]), @r#"warning: --set: line 1, column 1: unknown key backend.knid; did you mean backend.kind? <- "backend.knid""#);
+    insta::assert_snapshot!(problems(&[Layer::set("backend.knid=pi")]), @r#"error: --set: line 1, column 1: unknown key backend.knid; did you mean backend.kind? <- "backend.knid""#);
+    insta::assert_snapshot!(problems(&[Layer::variable("backend.knid=pi")]), @r#"warning: AUTOLOOP_SET: line 1, column 1: unknown key backend.knid; did you mean backend.kind? <- "backend.knid""#);
     insta::assert_snapshot!(problems(&[Layer::set("backend.kind=pie")]), @r#"error: --set: line 1, column 14: backend.kind is "pie"; accepted is "command", "pi", "script" or "replay" (write "pi") <- "pie""#);
     insta::assert_snapshot!(problems(&[Layer::max_iterations("abc")]), @r#"error: --max-iterations: line 1, column 1: event_loop.max_iterations is "abc"; accepted is a whole number from 1 to 1000000 <- "abc""#);
 }
