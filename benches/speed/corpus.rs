@@ -171,10 +171,16 @@ impl Chronicle {
         let length = 2_000 + self.dice.index(18_000);
         let output = self.prose.text(&mut self.dice, length);
         let (exit_code, timed_out) = (i32::from(self.dice.chance(1, 20)), false);
-        let finish = BackendFinish { exit_code, timed_out, output: output.clone() };
+        let finish = BackendFinish {
+            exit_code,
+            timed_out,
+            output: output.clone(),
+            ..BackendFinish::default()
+        };
         out.put(&finish.record(&self.heading(number)))?;
         let elapsed_s = Seconds(20 + self.dice.below(400));
-        let finish = IterationFinish { exit_code, timed_out, elapsed_s, output, promised: None };
+        let end = IterationFinish { exit_code, timed_out, ..IterationFinish::default() };
+        let finish = IterationFinish { elapsed_s, output, ..end };
         out.put(&finish.record(&self.heading(number)))
     }
 

@@ -113,13 +113,24 @@ fn a_step_is_told_what_the_earlier_ones_left() {
 #[test]
 fn the_first_failure_is_the_end() {
     let chains = "[[chain]]\nname = 'three'\nsteps = ['one', 'two', 'one']\n";
-    let sandbox = project("[ $L = one ] && exec $T emit task.complete; echo no; exit 7", chains);
+    let sandbox = project(
+        "[ $L = one ] && exec $T emit task.complete; echo no; echo bad key >&2; exit 7",
+        chains,
+    );
     let output = sandbox.run(&["chain", "run", "three"]);
     assert_eq!(output.code, Some(1));
     let id = chain_id(&sandbox);
+    let why = "the agent failed (exit code 7): bad key";
+    assert_eq!(sandbox.fields("chain.step.finish", "detail"), [why]);
+    for view in
+        [&["inspect", "chain"][..], &["inspect", "chain", "--format", "json"], &["watch", "--once"]]
+    {
+        let shown = sandbox.run(view);
+        assert!(shown.stdout.contains(why), "{view:?}: {shown}");
+    }
     assert!(
         output.stderr.ends_with(&format!(
-            "autoloop: chain '{id}' ended with step_failed: step 2 (two): backend_failed\n  hint: `autoloop chain run --resume={id}` goes on with it\n"
+            "autoloop: chain '{id}' ended with step_failed: step 2 (two): backend_failed: {why}\n  hint: `autoloop chain run --resume={id}` goes on with it\n"
         )),
         "{output}"
     );
@@ -193,6 +204,7 @@ fn a_chain_needs_no_file_and_its_steps_may_be_presets() {
           "preset": "autofix",
           "run": "[RUN]",
           "stop_reason": "max_iterations",
+          "detail": null,
           "chains": []
         },
         {
@@ -200,6 +212,7 @@ fn a_chain_needs_no_file_and_its_steps_may_be_presets() {
           "preset": "one",
           "run": "[RUN]",
           "stop_reason": "completion_promise",
+          "detail": null,
           "chains": []
         },
         {
@@ -207,6 +220,7 @@ fn a_chain_needs_no_file_and_its_steps_may_be_presets() {
           "preset": "two",
           "run": "[RUN]",
           "stop_reason": "completion_promise",
+          "detail": null,
           "chains": []
         }
       ]
@@ -355,7 +369,7 @@ fn a_chain_is_listed_and_looked_at() {
     | step | preset | run | ended with |
     |---|---|---|---|
     | 1 | one | [RUN] | completion_event |
-    | 2 | two | [RUN] | backend_failed |
+    | 2 | two | [RUN] | backend_failed: the agent failed (exit code 7) |
     | 3 | one | - | not begun |
     | 4 | two | - | not begun |
     | 5 | one | - | not begun |
@@ -375,6 +389,7 @@ fn a_chain_is_listed_and_looked_at() {
         {
           "begun": true,
           "chains": [],
+          "detail": null,
           "preset": "one",
           "run": "[RUN]",
           "step": 1,
@@ -383,6 +398,7 @@ fn a_chain_is_listed_and_looked_at() {
         {
           "begun": true,
           "chains": [],
+          "detail": "the agent failed (exit code 7)",
           "preset": "two",
           "run": "[RUN]",
           "step": 2,
@@ -391,6 +407,7 @@ fn a_chain_is_listed_and_looked_at() {
         {
           "begun": false,
           "chains": [],
+          "detail": null,
           "preset": "one",
           "run": null,
           "step": 3,
@@ -399,6 +416,7 @@ fn a_chain_is_listed_and_looked_at() {
         {
           "begun": false,
           "chains": [],
+          "detail": null,
           "preset": "two",
           "run": null,
           "step": 4,
@@ -407,6 +425,7 @@ fn a_chain_is_listed_and_looked_at() {
         {
           "begun": false,
           "chains": [],
+          "detail": null,
           "preset": "one",
           "run": null,
           "step": 5,

@@ -281,8 +281,8 @@ fn a_scripted_agent_plays_its_turns() {
     2 iteration.start recent_event=x.done suggested_roles=a,b allowed_events=x.done,y.done,z backpressure='' prompt=…
     2 backend.start backend_kind=script command=agent.toml prompt_mode=arg timeout_ms=300000
     2 event.invalid recent_event=x.done emitted=nope suggested_roles=a,b allowed_events=x.done,y.done,z
-    2 backend.finish exit_code=4 timed_out=false output=second\u000a
-    2 iteration.finish exit_code=4 timed_out=false elapsed_s=… output=second\u000a
-    - loop.stop reason=backend_failed iteration=2 output_tail=second\u000a
+    2 backend.finish exit_code=4 timed_out=false output=second\u000a detail=autoloop: invalid event 'nope'; recent event: 'x.done'; suggested roles: a, b; allowed next events: x.done, y.done, z
+    2 iteration.finish exit_code=4 timed_out=false elapsed_s=… output=second\u000a detail=autoloop: invalid event 'nope'; recent event: 'x.done'; suggested roles: a, b; allowed next events: x.done, y.done, z
+    - loop.stop reason=backend_failed iteration=2 output_tail=second\u000a detail=the agent failed (exit code 4): autoloop: invalid event 'nope'; recent event: 'x.done'; suggested roles: a, b; allowed next events: x.done, y.done, z
     ");
 }

@@ -304,3 +304,100 @@ fn a_disk_that_fills_up_ends_a_run_clearly_and_it_goes_on_once_there_is_room() {
     assert_eq!(journal.matches("\"topic\": \"loop.resume\"").count(), 1);
     assert_eq!(journal.matches("\"topic\": \"loop.complete\"").count(), 1);
 }
+
+// Why an agent failed.
+
+/// An agent that says why it fails, in colour and between other lines.
+const NO_MODEL: &str =
+    r"printf 'loading\rready\n\033[31merror: no such model\033[0m\n\n' >&2; echo hi; exit 7";
+const NO_MODEL_TOLD: &str = "the agent failed (exit code 7): error: no such model";
+
+#[test]
+fn why_an_agent_failed_is_in_every_record_and_view() {
+    let sandbox = shell(NO_MODEL, "");
+    let output = sandbox.run(&["run", ".", "make it"]);
+    assert!(output.stderr.contains(&format!("\n  {NO_MODEL_TOLD}\n")), "{output}");
+    assert!(output.stderr.contains(&format!("' stopped: {NO_MODEL_TOLD}\n")), "{output}");
+    for topic in ["backend.finish", "iteration.finish"] {
+        assert_eq!(sandbox.fields(topic, "detail"), ["error: no such model"], "{topic}");
+    }
+    assert_eq!(sandbox.fields("loop.stop", "detail"), [NO_MODEL_TOLD]);
+    for view in [
+        &["loops", "show", "latest"][..],
+        &["loops", "show", "latest", "--json"],
+        &["loops", "--json"],
+        &["loops", "watch", "latest"],
+        &["watch", "--once"],
+        &["watch", "--once", "--json"],
+        &["run", ".", "make it", "--json"],
+    ] {
+        let shown = sandbox.run(view);
+        assert!(shown.to_string().contains(NO_MODEL_TOLD), "{view:?}: {shown}");
+    }
+    let verbose = sandbox.run(&["run", ".", "-v", "make it"]);
+    assert!(verbose.stderr.contains(&format!("\n  {NO_MODEL_TOLD}\n")), "{verbose}");
+}
+
+#[test]
+fn an_agent_without_a_word_on_standard_error_is_quoted_from_its_output() {
+    let sandbox = shell("echo 'Invalid API key'; exit 1", "");
+    let output = sandbox.run(&["run", ".", "make it"]);
+    let told = "stopped: the agent failed (exit code 1): Invalid API key\n";
+    assert!(output.stderr.contains(told), "{output}");
+}
+
+#[test]
+fn a_failure_that_a_client_reports_is_the_reason() {
+    let stream = r#"echo noise >&2; echo '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"API Error: 401"}'"#;
+    let sandbox = shell(stream, "backend.output = 'claude'");
+    let output = sandbox.run(&["run", ".", "make it"]);
+    let told = "stopped: the agent failed (exit code 1): API Error: 401\n";
+    assert!(output.stderr.contains(told), "{output}");
+}
+
+#[test]
+fn a_long_reason_is_bounded() {
+    let sandbox = shell("head -c 100000 /dev/zero | tr '\\0' x >&2; exit 1", "");
+    sandbox.run(&["run", ".", "make it"]);
+    let detail = sandbox.fields("loop.stop", "detail").remove(0);
+    assert!(detail.len() < 1_000 && detail.contains("xxxx"), "{}", detail.len());
+}
+
+#[test]
+fn a_timeout_names_the_limit_and_what_sets_it() {
+    let sandbox = shell("sleep 741", "backend.timeout_ms = 250");
+    let output = sandbox.run(&["run", ".", "make it"]);
+    let told = "the agent timed out after 250ms (backend.timeout_ms)";
+    assert!(output.stderr.contains(&format!("\n  {told}\n")), "{output}");
+    assert!(output.stderr.contains(&format!("' stopped: {told}\n")), "{output}");
+    assert_eq!(sandbox.fields("loop.stop", "detail"), [told]);
+    assert_eq!(sandbox.fields("iteration.finish", "detail"), ["after 250ms (backend.timeout_ms)"]);
+
+    sandbox.write("topology.toml", "[[role]]\nid = 'a'\nemits = ['x']\nbackend_timeout_ms = 260\n");
+    let output = sandbox.run(&["run", ".", "make it"]);
+    let told = "stopped: the agent timed out after 260ms (backend_timeout_ms of role 'a')\n";
+    assert!(output.stderr.contains(told), "{output}");
+}
+
+#[test]
+fn an_interrupt_is_not_reported_as_a_failure_of_the_agent() {
+    for (sent, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let sandbox = shell("touch there; sleep 742", "");
+        let log = fs::File::create(sandbox.path("log")).unwrap();
+        let mut command = sandbox.command();
+        command.args(["run", ".", "-v", "make it"]).stdout(Stdio::null()).stderr(log);
+        let harness = Reaped::start(command);
+        wait_for(&sandbox, "there");
+        signal(&harness, sent);
+        assert_eq!(ended(harness).code(), Some(code));
+        let told = String::from_utf8(sandbox.read("log")).unwrap();
+        assert!(told.contains("\n  the agent was interrupted\n"), "{told}");
+        assert!(told.contains("was interrupted\n  hint: "), "{told}");
+        let mut views = told;
+        for view in [&["loops", "show", "latest"][..], &["loops", "watch"], &["watch", "--once"]] {
+            views.push_str(&sandbox.run(view).to_string());
+        }
+        assert!(!views.contains("fail") && !views.contains("exit code"), "{views}");
+        assert_eq!(sandbox.fields("iteration.finish", "interrupted"), ["true"]);
+    }
+}

@@ -1,6 +1,9 @@
 //! The life of a run, rule by rule, through the binary: how it goes on, how it completes, how it stops.
 #![cfg(target_os = "linux")]
 
+use std::time::Duration;
+
+use autoloop_core::duration;
 use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{meet_a_limit, write_program};
 use insta::assert_snapshot;
@@ -115,7 +118,7 @@ fn an_event_that_hands_over_wins_over_the_promise() {
     2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
     2 backend.finish exit_code=9 timed_out=false output=''
     2 iteration.finish exit_code=9 timed_out=false elapsed_s=… output=''
-    - loop.stop reason=backend_failed iteration=2 output_tail=''
+    - loop.stop reason=backend_failed iteration=2 output_tail='' detail=the agent failed (exit code 9)
     ");
 }
 
@@ -168,7 +171,7 @@ case $N in 1) line task.complete; echo LOOP_COMPLETE;; *) exit 9;; esac"#;
     2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
     2 backend.finish exit_code=9 timed_out=false output=''
     2 iteration.finish exit_code=9 timed_out=false elapsed_s=… output=''
-    - loop.stop reason=backend_failed iteration=2 output_tail=''
+    - loop.stop reason=backend_failed iteration=2 output_tail='' detail=the agent failed (exit code 9)
     ");
     assert!(prompts(&sandbox)[1].contains("task.complete"), "the next prompt tells of it");
 }
@@ -285,9 +288,9 @@ fn a_backend_that_fails_ends_the_run_with_the_end_of_its_output() {
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
     1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
-    1 backend.finish exit_code=7 timed_out=false output=[619 characters]
-    1 iteration.finish exit_code=7 timed_out=false elapsed_s=… output=[619 characters]
-    - loop.stop reason=backend_failed iteration=1 output_tail=[510 characters]
+    1 backend.finish exit_code=7 timed_out=false output=[619 characters] detail=the end
+    1 iteration.finish exit_code=7 timed_out=false elapsed_s=… output=[619 characters] detail=the end
+    - loop.stop reason=backend_failed iteration=1 output_tail=[510 characters] detail=the agent failed (exit code 7): the end
     ");
 }
 
@@ -309,9 +312,9 @@ fn a_backend_that_cannot_be_started_is_a_failure_with_127() {
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
     1 backend.start backend_kind=command command=./orphan prompt_mode=arg timeout_ms=300000
-    1 backend.finish exit_code=127 timed_out=false output=cannot start './orphan': there is no such file, or its interpreter is missing
-    1 iteration.finish exit_code=127 timed_out=false elapsed_s=… output=cannot start './orphan': there is no such file, or its interpreter is missing
-    - loop.stop reason=backend_failed iteration=1 output_tail=cannot start './orphan': there is no such file, or its interpreter is missing
+    1 backend.finish exit_code=127 timed_out=false output=cannot start './orphan': there is no such file, or its interpreter is missing detail=cannot start './orphan': there is no such file, or its interpreter is missing
+    1 iteration.finish exit_code=127 timed_out=false elapsed_s=… output=cannot start './orphan': there is no such file, or its interpreter is missing detail=cannot start './orphan': there is no such file, or its interpreter is missing
+    - loop.stop reason=backend_failed iteration=1 output_tail=cannot start './orphan': there is no such file, or its interpreter is missing detail=the agent failed (exit code 127): cannot start './orphan': there is no such file, or its interpreter is missing
     ");
 }
 
@@ -322,17 +325,18 @@ fn a_backend_whose_time_is_up_is_ended_with_all_its_children() {
         let sandbox = shell(agent, &format!("backend.timeout_ms = {limit}"));
         assert_eq!(run(&sandbox), Some(1));
         assert_eq!(sandbox.survivors(), "");
-        let limit = format!("timeout_ms={limit}");
-        let story = sandbox.story().replace(&limit, "timeout_ms=[LIMIT]");
+        let story = sandbox.story().replace(&format!("timeout_ms={limit}"), "timeout_ms=[LIMIT]");
+        let told = duration::print(Duration::from_millis(limit));
+        let story = story.replace(&format!("after {told} "), "after [LIMIT] ");
         sandbox.path("there").exists().then_some(story)
     });
     assert_snapshot!(story, @r"
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
     1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=[LIMIT]
-    1 backend.finish exit_code=137 timed_out=true output=begun\u000a
-    1 iteration.finish exit_code=137 timed_out=true elapsed_s=… output=begun\u000a
-    - loop.stop reason=backend_timeout iteration=1 output_tail=begun\u000a
+    1 backend.finish exit_code=137 timed_out=true output=begun\u000a detail=after [LIMIT] (backend.timeout_ms)
+    1 iteration.finish exit_code=137 timed_out=true elapsed_s=… output=begun\u000a detail=after [LIMIT] (backend.timeout_ms)
+    - loop.stop reason=backend_timeout iteration=1 output_tail=begun\u000a detail=the agent timed out after [LIMIT] (backend.timeout_ms)
     ");
 }
 

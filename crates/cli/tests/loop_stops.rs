@@ -62,8 +62,8 @@ fn the_first_signal_ends_the_iteration_and_puts_the_stop_on_record() {
             1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 1\u000a
             2 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
             2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
-            2 backend.finish exit_code=143 timed_out=false output=''
-            2 iteration.finish exit_code=143 timed_out=false elapsed_s=… output=''
+            2 backend.finish exit_code=143 timed_out=false output='' interrupted=true
+            2 iteration.finish exit_code=143 timed_out=false elapsed_s=… output='' interrupted=true
             - loop.stop reason=interrupted iteration=2
             ");
         }
@@ -357,7 +357,7 @@ fn the_end_is_told_to_machines() {
     let sandbox = shell("echo LOOP_COMPLETE", "");
     let output = sandbox.run(&["run", ".", "--json"]);
     let id = sandbox.fields("loop.start", "run").remove(0);
-    assert_snapshot!(output.stdout.replace(&id, "[RUN]"), @r#"{"run": "[RUN]", "outcome": "complete", "reason": "completion_promise", "iterations": 1, "journal": "[DIR]/.autoloop/journal.jsonl"}"#);
+    assert_snapshot!(output.stdout.replace(&id, "[RUN]"), @r#"{"run": "[RUN]", "outcome": "complete", "reason": "completion_promise", "detail": null, "iterations": 1, "journal": "[DIR]/.autoloop/journal.jsonl"}"#);
 }
 
 /// Kills the harness in iteration 2, after the agent forged records in iteration 1 and 2, and takes the

@@ -124,6 +124,7 @@ fn other_programs_get_json() {
       "run": "swift-otter",
       "state": "complete",
       "reason": "completion_event",
+      "detail": null,
       "pid": null,
       "iterations": 1,
       "max_iterations": 5,

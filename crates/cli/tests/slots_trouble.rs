@@ -88,10 +88,10 @@ fn a_client_that_tells_of_a_failure_is_believed_whatever_it_exits_with() {
         ends(implementer, "backend.output = 'claude'"),
     ];
     assert_snapshot!(told.join("\n"), @r"
-    t-1 failed: the reviewer failed: API Error: 429 slow down[failed]
-    t-1 failed: the reviewer failed: usage limit reached[failed]
-    t-1 failed: the reviewer failed: the agent ended without an answer[failed]
-    t-1 failed: the implementer failed: API Error: 429 slow down[]
+    t-1 failed: the reviewer failed (exit code 1): API Error: 429 slow down[failed]
+    t-1 failed: the reviewer failed (exit code 1): usage limit reached[failed]
+    t-1 failed: the reviewer failed (exit code 1): the agent ended without an answer[failed]
+    t-1 failed: the implementer failed (exit code 1): API Error: 429 slow down[]
     ");
 }
 
@@ -165,7 +165,7 @@ fn what_failed_stays_failed_for_its_own_reason_when_somebody_else_has_the_item()
     fs::write(sandbox.journal_path(), &journal[..=end]).unwrap();
     assert_eq!(sandbox.run(&["tasks", "claim", "t-1", "--as", "ann"]).code, Some(0));
     assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(1));
-    assert_eq!(outcomes(&sandbox), ["t-1 failed: the implementer exited with 7"]);
+    assert_eq!(outcomes(&sandbox), ["t-1 failed: the implementer failed (exit code 7)"]);
     assert!(sandbox.run(&["tasks", "show", "t-1"]).stdout.contains("claimed by ann"));
 }
 

@@ -5,7 +5,9 @@
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
+use autoloop_core::duration;
 use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{Reaped, meet_a_limit, until};
 use insta::assert_snapshot;
@@ -124,22 +126,26 @@ fn what_the_branches_found_is_in_the_next_prompt() {
 
 #[test]
 fn a_failing_and_a_slow_branch_are_told_and_the_run_decides() {
-    let branch = "case $(cat $AUTOLOOP_PROMPT_PATH) in *'look at a'*) exit 5;; *'look at b'*) sleep 661;; esac; echo fine";
-    let sandbox = meet_a_limit(|limit| {
+    let branch = "case $(cat $AUTOLOOP_PROMPT_PATH) in *'look at a'*) echo bad key >&2; exit 5;; *'look at b'*) sleep 661;; esac; echo fine";
+    let (sandbox, limit) = meet_a_limit(|limit| {
         let sandbox = waves(ASK, branch, &format!("parallel.branch_timeout_ms = {limit}"));
-        assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
+        let output = sandbox.run(&["run", ".", "-i", "2"]);
+        assert_eq!(output.code, Some(1));
+        let told = "branch-1 ended: the agent failed (exit code 5): bad key\n";
+        assert!(output.stderr.contains(told), "{output}");
         let late = sandbox.fields("wave.timeout", "timed_out_branches");
-        (late == ["branch-2"]).then_some(sandbox)
+        (late == ["branch-2"]).then_some((sandbox, duration::print(Duration::from_millis(limit))))
     });
     let wave: String = story(&sandbox)
+        .replace(&format!("after {limit} "), "after [LIMIT] ")
         .lines()
         .filter(|line| line.contains(" wave."))
         .skip(4)
         .collect::<Vec<_>>()
         .join("\n");
     assert_snapshot!(wave, @r"
-    1 wave.branch.finish wave_id=[RUN]-wave-1 branch_id=branch-1 stop_reason=backend_failed elapsed … output=''
-    1 wave.branch.finish wave_id=[RUN]-wave-1 branch_id=branch-2 stop_reason=backend_timeout elapsed … output=''
+    1 wave.branch.finish wave_id=[RUN]-wave-1 branch_id=branch-1 stop_reason=backend_failed elapsed … output='' detail=the agent failed (exit code 5): bad key
+    1 wave.branch.finish wave_id=[RUN]-wave-1 branch_id=branch-2 stop_reason=backend_timeout elapsed … output='' detail=the agent timed out after [LIMIT] (parallel.branch_timeout_ms)
     1 wave.branch.finish wave_id=[RUN]-wave-1 branch_id=branch-3 stop_reason=max_iterations elapsed … output=fine\u000a
     1 wave.join.start wave_id=[RUN]-wave-1 trigger_topic=explore.parallel branch_count=3 elapsed … branch_outcomes=branch-1:backend_failed,branch-2:backend_timeout,branch-3:max_iterations
     1 wave.timeout wave_id=[RUN]-wave-1 timed_out_branches=branch-2

@@ -60,10 +60,21 @@ pub struct ChainStep {
     pub elapsed_ms: u64,
     /// How long it was at work before it was cut off, while it is under way again.
     pub cut_off_ms: u64,
-    /// Why it could not begin, if it could not.
+    /// Why it could not begin, or why its agent failed.
     pub detail: Option<String>,
     /// The files that changed meanwhile, one a line, if that is known.
     pub files: Option<String>,
+}
+
+impl ChainStep {
+    /// How it ended, and why where that is known.
+    pub fn state(&self) -> String {
+        match (&self.stop_reason, &self.detail) {
+            (None, _) => "under way".to_owned(),
+            (Some(reason), None) => reason.clone(),
+            (Some(reason), Some(detail)) => format!("{reason}: {detail}"),
+        }
+    }
 }
 
 /// How a chain ends.
@@ -271,8 +282,10 @@ impl Chain {
         if let Some(step) = self.steps.iter_mut().find(|step| step.stop_reason.is_none()) {
             step.cut_off_ms = step.cut_off_ms.saturating_add(cut_off_after_ms);
         }
-        for step in &mut self.steps {
-            step.stop_reason = step.stop_reason.take().filter(|reason| ended_well(reason));
+        let is_failed = |step: &&mut ChainStep| !step.stop_reason.as_deref().is_none_or(ended_well);
+        for step in self.steps.iter_mut().filter(is_failed) {
+            step.stop_reason = None;
+            step.detail = None;
         }
     }
 

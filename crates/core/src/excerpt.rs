@@ -46,6 +46,55 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
+/// The text without the escape sequences by which programs control a terminal, and without the marks that
+/// change the direction of what follows them.
+pub fn without_escapes(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\u{1b}' => match rest.clone().next() {
+                Some('[') => skip_control(&mut rest, 1),
+                Some(']' | 'P' | 'X' | '^' | '_') => skip_string(&mut rest),
+                // One of a few short sequences, such as the choice of a character set.
+                _ => {
+                    let is_between = |c: &char| matches!(c, ' '..='/');
+                    let between = rest.clone().take_while(is_between).count();
+                    rest.by_ref().take(between + 1).for_each(drop);
+                }
+            },
+            '\u{9b}' => skip_control(&mut rest, 0),
+            '\u{61c}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' => {}
+            c => plain.push(c),
+        }
+    }
+    plain
+}
+
+/// Skips the opening of a control sequence and everything up to the character that ends it.
+fn skip_control(rest: &mut std::str::Chars<'_>, opening: usize) {
+    rest.by_ref().take(opening).for_each(drop);
+    rest.find(|c| !matches!(c, ' '..='?'));
+}
+
+/// Skips a string that is meant for the terminal, up to its terminator or the end of the line.
+fn skip_string(rest: &mut std::str::Chars<'_>) {
+    while let Some(c) = rest.next() {
+        match c {
+            '\u{7}' | '\u{9c}' | '\n' => return,
+            '\u{1b}' => {
+                rest.next();
+                return;
+            }
+            _ => {}
+        }
+    }
+}
+
 /// The first line that says something, in at most `limit` characters and `...`.
 pub fn first_line(text: &str, limit: usize) -> String {
     let spoken = text.lines().map(|line| {

@@ -9,6 +9,7 @@ pub mod config;
 pub mod duration;
 pub mod env;
 pub mod excerpt;
+pub mod failure;
 pub mod format;
 pub mod memory;
 pub mod merge;

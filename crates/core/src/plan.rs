@@ -202,9 +202,12 @@ impl Plan {
         self.max_iterations = 1;
         self.review = None;
         self.parallel = None;
-        self.backend.timeout = self.backend.timeout.min(timeout);
-        for (_, backend) in &mut self.role_backends {
-            backend.timeout = backend.timeout.min(timeout);
+        let roles = self.role_backends.iter_mut().map(|(_, backend)| backend);
+        for backend in roles.chain([&mut self.backend]) {
+            if timeout < backend.timeout {
+                backend.timeout = timeout;
+                Key::ParallelTimeout.name().clone_into(&mut backend.timeout_key);
+            }
         }
         self
     }
@@ -323,6 +326,7 @@ mod tests {
             prompt_mode: PromptMode::Arg,
             output: None,
             timeout: Duration::from_secs(300),
+            timeout_key: "backend.timeout_ms".into(),
             grace: Duration::from_secs(5),
             leftovers: Leftovers::Kill,
             output_cap: 256_000_000,
@@ -330,7 +334,8 @@ mod tests {
         assert_eq!(plan.backend, backend);
         let review = plan.review.unwrap();
         assert_eq!(review.every.get(), 1);
-        assert_eq!(review.backend, backend);
+        let timeout_key = "review.timeout_ms".into();
+        assert_eq!(review.backend, BackendPlan { timeout_key, ..backend.clone() });
         assert_eq!(review.prompt, PromptSource::File("metareview.md".into()));
         assert_eq!(review.sandbox, Sandbox::Auto);
         assert_eq!(plan.memory_budget, Some(8_000));

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 
 use crate::chain::spawn::{self, Asker, Spawns};
 use crate::config::BackendKind;
+use crate::failure::TurnFailure;
 use crate::provenance::claim;
 use crate::record::{
     BackendFinish, BackendStart, ChainInvalid, ChainSpawned, EventInvalid, Glance, IterationFinish,
@@ -119,12 +120,12 @@ pub struct Turn {
 }
 
 /// How the backend of an iteration ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TurnExit {
     /// Its status.
     pub code: i32,
-    /// Whether it was ended because its time was up.
-    pub timed_out: bool,
+    /// Why it failed; `None` where it did not.
+    pub failure: Option<TurnFailure>,
     /// Whether its output holds the completion promise.
     pub promised: bool,
 }
@@ -168,6 +169,11 @@ impl Run {
             Stage::Ended(Ending::Stop { reason }) if reason != INTERRUPTED => Some(reason),
             _ => None,
         }
+    }
+
+    /// Why its last turn failed, if it did.
+    pub fn failure(&self) -> Option<&TurnFailure> {
+        self.turn.exit.as_ref()?.failure.as_ref()
     }
 
     /// Whether it is a run of its own: it was begun, and not as a branch of another.
@@ -301,7 +307,11 @@ impl Run {
             }
             // A failure that ended the run would end it again at once.
             Stage::Ended(_) => {
-                self.turn.exit = self.turn.exit.filter(|exit| exit.code == 0 && !exit.timed_out);
+                self.turn.exit = self.turn.exit.take().filter(|exit| exit.failure.is_none());
+            }
+            // The interrupt that ended the turn is over.
+            Stage::Between if self.failure().is_some_and(TurnFailure::is_interrupt) => {
+                self.turn.exit = None;
             }
             Stage::New | Stage::Between | Stage::Reviewing => {}
         }
@@ -384,7 +394,7 @@ impl Run {
         let is_true = |name| record.field(name).is_some_and(|text| text == "true");
         self.turn.exit = Some(TurnExit {
             code: field("exit_code").and_then(|text| text.parse().ok()).unwrap_or(-1),
-            timed_out: is_true("timed_out"),
+            failure: TurnFailure::read(record),
             promised: is_true("promised")
                 || promise.is_some_and(|promise| output.contains(promise)),
         });

@@ -13,6 +13,7 @@ pub use outcome::{Changes, End, HeldBy, Outcome, Phase, Tally, Verdict};
 pub use picked::{Picked, picked};
 pub use step::{Review, SlotRules, SlotStep, Step, begins, next_step, slot_step};
 
+use crate::failure::TurnFailure;
 use crate::record::{
     Glance, SlotFinish, SlotFix, SlotImplement, SlotMerge, SlotPhase, SlotReview, SlotRunFinish,
     SlotRunResume, SlotRunStart, SlotStart,
@@ -77,30 +78,12 @@ pub struct Turn {
     pub attempt: u64,
     /// Its status.
     pub exit_code: i32,
-    /// Whether it was ended because its time was up.
-    pub timed_out: bool,
+    /// Why it failed; `None` where it did not.
+    pub failure: Option<TurnFailure>,
     /// How long it took.
     pub elapsed_ms: u64,
-    /// Why it failed, where more is known than its status.
-    pub reason: String,
     /// What it printed, shortened; empty once the slot is over.
     pub output: String,
-}
-
-impl Turn {
-    /// Whether what it did counts.
-    pub fn is_well(&self) -> bool {
-        self.exit_code == 0 && !self.timed_out
-    }
-
-    /// Why it does not count, in a sentence about `who`.
-    pub fn failure(&self, who: &str) -> String {
-        match (self.timed_out, self.reason.as_str()) {
-            (true, _) => format!("the {who} took too long"),
-            (false, "") => format!("the {who} exited with {}", self.exit_code),
-            (false, why) => format!("the {who} failed: {why}"),
-        }
-    }
 }
 
 /// What a review said.
@@ -324,9 +307,8 @@ impl Fields<'_, '_> {
                 .field("exit_code")
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(-1),
-            timed_out: self.is_true("timed_out"),
+            failure: TurnFailure::read(self.record),
             elapsed_ms: self.number("elapsed_ms"),
-            reason: self.text("reason"),
             output: self.text("output"),
         }
     }

@@ -122,11 +122,11 @@ fn verdict(run: &Run, rules: &Rules) -> Option<Step> {
 
 /// A backend that failed ends the run, whatever was said before.
 fn failure(run: &Run) -> Option<Step> {
-    let exit = run.turn.exit.filter(|exit| exit.timed_out || exit.code != 0)?;
-    let reason = if exit.timed_out { "backend_timeout" } else { "backend_failed" };
+    let failure = run.failure()?;
     Some(Step::Stop(LoopStop {
-        reason: reason.to_owned(),
+        reason: failure.stop_reason().to_owned(),
         iteration: Some(run.done),
+        detail: Some(failure.to_string()),
         ..LoopStop::default()
     }))
 }
@@ -134,7 +134,7 @@ fn failure(run: &Run) -> Option<Step> {
 /// Why the run is complete, if it is.
 fn completion(run: &Run, rules: &Rules) -> Option<&'static str> {
     let turn = &run.turn;
-    let exit = turn.exit?;
+    let exit = turn.exit.as_ref()?;
     if turn.withdrawn || !rules.are_required_events_in(run) {
         return None;
     }

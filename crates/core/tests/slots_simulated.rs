@@ -251,7 +251,7 @@ fn judge_slot(slot: &Slot, rules: &SlotRules) {
     if is_reviewed {
         assert_eq!(rules.review, Review::On);
         let implement = slot.implement.as_ref().unwrap();
-        assert!(implement.turn.is_well() && slot.has_item());
+        assert!(implement.turn.failure.is_none() && slot.has_item());
         assert_ne!(implement.picked, Picked::Nothing);
         assert!(!implement.is_marked || implement.changes == Changes::Made, "it did nothing");
     }
@@ -263,7 +263,7 @@ fn judge_slot(slot: &Slot, rules: &SlotRules) {
         assert_eq!(fix.attempt, place as u64 + 1);
         let asked = slot.reviews.iter().rfind(|review| review.attempt == fix.attempt - 1).unwrap();
         assert_eq!(asked.verdict, Verdict::Drift, "a fix answers a drift");
-        if !fix.is_well() {
+        if fix.failure.is_some() {
             assert!(!attempts.contains(&fix.attempt), "no review follows a fixer that failed");
         }
     }

@@ -235,7 +235,8 @@ pub(super) fn verdict(ended: &Ended) -> Result<(), Failure> {
             .hint("`autoloop run --resume` goes on with it"))
         }
         (Stage::Ended(Ending::Stop { reason }), None) => {
-            let failure = Failure::failed(format!("run '{}' stopped: {reason}", run.id));
+            let why = run.failure().map_or_else(|| reason.clone(), ToString::to_string);
+            let failure = Failure::failed(format!("run '{}' stopped: {why}", run.id));
             Err(failure.hint(next_after(reason, ended)))
         }
         (_, None) => Err(Failure::failed(format!("run '{}' did not end", run.id))),
@@ -251,7 +252,8 @@ fn next_after(reason: &str, Ended { run, dir, .. }: &Ended) -> String {
     let printed = format!("`autoloop inspect output {last}` shows what the agent printed");
     // An agent that said nothing has no such file.
     let [stdout, stderr] = ["out", "err"].map(|kind| dir.join(format!("iteration-{last}.{kind}")));
-    let could_not_start = run.turn.exit.is_some_and(|exit| matches!(exit.code, 126 | 127));
+    let exit = run.turn.exit.as_ref();
+    let could_not_start = exit.is_some_and(|exit| matches!(exit.code, 126 | 127));
     if could_not_start && !stdout.exists() && !stderr.exists() {
         return "install the agent, put its directory on PATH, make it executable, or name another with -b"
             .to_owned();

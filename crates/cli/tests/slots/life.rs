@@ -1,5 +1,8 @@
 //! The life of a slot, rule by rule: implement, review, fix, and every end.
 
+use std::time::Duration;
+
+use autoloop_core::duration;
 use autoloop_testkit::sandbox::meet_a_limit;
 use insta::assert_snapshot;
 
@@ -151,8 +154,8 @@ fn a_reviewer_that_fails_is_not_listened_to() {
     1 phase slot=1 item_id=t-1 phase=implement attempt=0
     1 implement slot=1 item_id=t-1 exit_code=0 timed_out=false picked='' output=done\u000a
     1 phase slot=1 item_id=t-1 phase=review attempt=0
-    1 review slot=1 item_id=t-1 attempt=0 verdict=failed follow_up_prompt='' reason=the reviewer exited with 1 exit_code=1 output={\u0022verdict\u0022: \u0022pass\u0022, \u0022followUpPrompt\u0022: \u0022good\u0022}\u000a
-    1 finish slot=1 item_id=t-1 outcome=failed reason=the reviewer exited with 1
+    1 review slot=1 item_id=t-1 attempt=0 verdict=failed follow_up_prompt='' reason=the reviewer failed (exit code 1) exit_code=1 output={\u0022verdict\u0022: \u0022pass\u0022, \u0022followUpPrompt\u0022: \u0022good\u0022}\u000a
+    1 finish slot=1 item_id=t-1 outcome=failed reason=the reviewer failed (exit code 1)
     - run.finish reason=iterations taken=1 passed=0
     ");
 }
@@ -162,7 +165,7 @@ fn a_fixer_that_fails_ends_the_slot() {
     let sandbox = project(Agents { review: DRIFT, fix: "exit 1", ..GOOD }, 1, "");
     fails(&sandbox, "--review --iterations 1");
     assert_eq!(sandbox.fields("slot.review", "attempt"), ["0"]);
-    assert_eq!(outcomes(&sandbox), ["t-1 failed: the fixer exited with 1"]);
+    assert_eq!(outcomes(&sandbox), ["t-1 failed: the fixer failed (exit code 1)"]);
 }
 
 #[test]
@@ -173,8 +176,8 @@ fn an_implementer_that_fails_is_not_reviewed() {
     - run.start iterations=1 parallel_agents=1 review=true max_fix_attempts=5 isolation=shared
     1 start slot=1 item_id=t-1 title=task 1
     1 phase slot=1 item_id=t-1 phase=implement attempt=0
-    1 implement slot=1 item_id=t-1 exit_code=1 timed_out=false picked='' output=no\u000a
-    1 finish slot=1 item_id=t-1 outcome=failed reason=the implementer exited with 1
+    1 implement slot=1 item_id=t-1 exit_code=1 timed_out=false picked='' reason=no output=no\u000a
+    1 finish slot=1 item_id=t-1 outcome=failed reason=the implementer failed (exit code 1): no
     - run.finish reason=iterations taken=1 passed=0
     ");
 }
@@ -309,19 +312,21 @@ fn a_hint_can_be_followed_from_where_the_run_was_begun() {
 #[test]
 fn every_agent_has_a_deadline() {
     let hang = "sleep 681";
-    for (agents, reason) in [
-        (Agents { implement: hang, ..GOOD }, "t-1 failed: the implementer took too long"),
-        (Agents { review: hang, ..GOOD }, "t-1 failed: the reviewer took too long"),
-        (Agents { review: DRIFT, fix: hang, ..GOOD }, "t-1 failed: the fixer took too long"),
+    for (agents, who) in [
+        (Agents { implement: hang, ..GOOD }, "the implementer"),
+        (Agents { review: hang, ..GOOD }, "the reviewer"),
+        (Agents { review: DRIFT, fix: hang, ..GOOD }, "the fixer"),
     ] {
         meet_a_limit(|limit| {
             let sandbox = project(agents, 1, &format!("backend.timeout_ms = {limit}"));
             fails(&sandbox, "--review --iterations 1");
             assert_eq!(sandbox.survivors(), "");
             let outcomes = outcomes(&sandbox);
-            assert!(outcomes.concat().ends_with(" took too long"), "{outcomes:?}");
+            let time = duration::print(Duration::from_millis(limit));
+            let late = format!(" timed out after {time} (backend.timeout_ms)");
+            assert!(outcomes.concat().ends_with(&late), "{outcomes:?}");
             // Those before it had time enough.
-            (outcomes == [reason]).then_some(())
+            (outcomes == [format!("t-1 failed: {who}{late}")]).then_some(())
         });
     }
     let sandbox = project(
@@ -330,7 +335,47 @@ fn every_agent_has_a_deadline() {
         "slots.reviewer.timeout_ms = 300\nslots.reviewer.grace_ms = 100",
     );
     fails(&sandbox, "--review");
-    assert_eq!(outcomes(&sandbox), ["t-1 failed: the reviewer took too long"]);
+    let late = "t-1 failed: the reviewer timed out after 300ms (slots.reviewer.timeout_ms)";
+    assert_eq!(outcomes(&sandbox), [late]);
+}
+
+#[test]
+fn why_an_agent_of_a_slot_failed_is_in_every_record_and_view() {
+    let fails_with = |why: &str| format!("echo 'working'; echo '{why}' >&2; echo >&2; exit 6");
+    let [made, judged, mended] = ["no model", "no key", "no room"].map(fails_with);
+    for (agents, topic, told) in [
+        (
+            Agents { implement: &made, ..GOOD },
+            "slot.implement",
+            "the implementer failed (exit code 6): no model",
+        ),
+        (
+            Agents { review: &judged, ..GOOD },
+            "slot.review",
+            "the reviewer failed (exit code 6): no key",
+        ),
+        (
+            Agents { review: DRIFT, fix: &mended, ..GOOD },
+            "slot.fix",
+            "the fixer failed (exit code 6): no room",
+        ),
+    ] {
+        let sandbox = project(agents, 1, "");
+        let output = fails(&sandbox, "--review --iterations 1");
+        assert!(output.stderr.contains(told), "{output}");
+        let reason = sandbox.fields(topic, "reason").remove(0);
+        assert!(told.ends_with(&reason) && !reason.is_empty(), "{topic}: {reason}");
+        assert_eq!(sandbox.fields("slot.finish", "reason"), [told]);
+        for view in [
+            &["inspect", "slots"][..],
+            &["inspect", "slots", "--format", "json"],
+            &["watch", "--once"],
+            &["watch", "--once", "--json"],
+        ] {
+            let shown = sandbox.run(view);
+            assert!(shown.stdout.contains(told), "{view:?}: {shown}");
+        }
+    }
 }
 
 #[test]

@@ -97,15 +97,18 @@ pub fn result(report: &Report) -> String {
 }
 
 fn left(report: &Report, budget: usize) -> String {
-    if !report.detail.is_empty() {
-        let stop_reason = excerpt::one_line(&report.stop_reason);
-        let why = excerpt::one_line(&report.detail);
-        return format!("- ended with: {stop_reason}\n- why: {why}\n");
+    let why = match excerpt::one_line(&report.detail) {
+        none if none.is_empty() => String::new(),
+        why => format!("- why: {why}\n"),
+    };
+    let stop_reason = excerpt::one_line(&report.stop_reason);
+    // A step that could not begin has no run.
+    if report.run.is_empty() && !why.is_empty() {
+        return format!("- ended with: {stop_reason}\n{why}");
     }
     let mut out = format!(
-        "- run: {}\n- ended with: {}\n- iterations: {}\n- last event: {}\n",
+        "- run: {}\n- ended with: {stop_reason}\n{why}- iterations: {}\n- last event: {}\n",
         report.run,
-        excerpt::one_line(&report.stop_reason),
         report.iterations,
         excerpt::one_line(&report.last_event),
     );

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::Chain;
+use super::{Chain, ChainStep};
 use crate::excerpt;
 use crate::format::Format;
 
@@ -121,7 +121,7 @@ impl<'a> Tree<'a> {
     }
 
     fn json(self, chain: &Chain, depth: usize) -> Value {
-        let step = |[number, preset, run, state]: Row| {
+        let step = |[number, preset, run, _]: Row| {
             let known = number.parse().ok().and_then(|number| chain.step(number));
             let below = self.below_step(known.and_then(|step| step.run.as_deref()), depth);
             let below: Vec<_> = below.into_iter().map(|it| self.json(it, depth + 1)).collect();
@@ -130,7 +130,8 @@ impl<'a> Tree<'a> {
                 "preset": preset,
                 "run": (run != "-").then_some(run),
                 "begun": known.is_some(),
-                "stop_reason": known.and_then(|step| step.stop_reason.as_deref()).map(|_| state),
+                "stop_reason": known.and_then(|step| step.stop_reason.as_deref()).map(excerpt::one_line),
+                "detail": known.and_then(|step| step.detail.as_deref()),
                 "chains": below,
             })
         };
@@ -170,10 +171,9 @@ impl Chain {
                 let known = presets.get(place).copied().unwrap_or_default();
                 let step = self.step(number);
                 let preset = step.map(|step| step.preset.as_str()).filter(|it| !it.is_empty());
-                let state = step
-                    .map_or("not begun", |step| step.stop_reason.as_deref().unwrap_or("under way"));
+                let state = step.map_or_else(|| "not begun".to_owned(), ChainStep::state);
                 let run = step.and_then(|step| step.run.as_deref()).unwrap_or("-");
-                [&number.to_string(), preset.unwrap_or(known), run, state].map(excerpt::one_line)
+                [&number.to_string(), preset.unwrap_or(known), run, &state].map(excerpt::one_line)
             })
             .collect()
     }

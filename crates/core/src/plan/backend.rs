@@ -28,6 +28,8 @@ pub struct BackendPlan {
     pub output: Option<Stream>,
     /// How long it may take.
     pub timeout: Duration,
+    /// What sets that, as a person would look for it.
+    pub timeout_key: String,
     /// How long it has to end when it is told to.
     pub grace: Duration,
     /// What becomes of processes that it leaves behind.
@@ -74,6 +76,7 @@ impl BackendPlan {
                 .unwrap_or(PromptMode::Arg),
             output: settings.choice(Key::BackendOutput, Stream::from_word),
             timeout: settings.time(Key::BackendTimeout),
+            timeout_key: Key::BackendTimeout.name().to_owned(),
             grace: settings.time(Key::BackendGrace),
             leftovers: settings
                 .choice(Key::BackendLeftovers, Leftovers::from_word)
@@ -93,7 +96,8 @@ impl BackendPlan {
             output: Key::ReviewOutput,
         };
         let timeout = settings.time(Key::ReviewTimeout);
-        BackendPlan { timeout, ..self.for_reviewer(settings, &own) }
+        let timeout_key = Key::ReviewTimeout.name().to_owned();
+        BackendPlan { timeout, timeout_key, ..self.for_reviewer(settings, &own) }
     }
 
     /// The reviewer of slots: `slots.reviewer.*`, and where that says nothing, this one.
@@ -111,6 +115,10 @@ impl BackendPlan {
         };
         BackendPlan {
             timeout: time(Key::SlotsReviewerTimeout, self.timeout),
+            timeout_key: match settings.value(Key::SlotsReviewerTimeout) {
+                Value::Time(_) => Key::SlotsReviewerTimeout.name().to_owned(),
+                _ => self.timeout_key.clone(),
+            },
             grace: time(Key::SlotsReviewerGrace, self.grace),
             leftovers: settings
                 .choice(Key::SlotsReviewerLeftovers, Leftovers::from_word)
@@ -185,6 +193,10 @@ impl BackendPlan {
                 .and_then(|mode| PromptMode::from_word(&mode))
                 .unwrap_or(self.prompt_mode),
             output: output.and_then(|output| Stream::from_word(&output)).or(self.output),
+            timeout_key: match timeout {
+                Some(_) => format!("backend_timeout_ms of role '{}'", role.id.escape_debug()),
+                None => self.timeout_key.clone(),
+            },
             timeout: match timeout {
                 Some(Value::Time(timeout)) => timeout,
                 _ => self.timeout,
@@ -308,7 +320,9 @@ mod tests {
         let like = review(all);
         assert_eq!(like.timeout, Duration::from_secs(300), "not that of the backend");
         let loops = plan(all, "").unwrap().backend;
-        assert_eq!(BackendPlan { timeout: loops.timeout, ..like }, loops);
+        assert_eq!(like.timeout_key, "review.timeout_ms");
+        let BackendPlan { timeout, timeout_key, .. } = loops.clone();
+        assert_eq!(BackendPlan { timeout, timeout_key, ..like }, loops);
 
         let own = review(&format!(
             "{all}review = {{ kind = 'pi', command = 'y', args = [], prompt_mode = 'file', timeout_ms = '90s' }}"

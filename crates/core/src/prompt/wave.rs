@@ -129,6 +129,9 @@ pub fn results(wave: &Wave, budget: usize) -> String {
             one_line(objective),
             outcome.stop_reason
         );
+        if !outcome.detail.is_empty() {
+            let _ = writeln!(out, "why: {}", one_line(&outcome.detail));
+        }
         if let Some(merge) = merge {
             let _ = writeln!(out, "{}", told(merge));
         }
@@ -148,12 +151,13 @@ pub fn spec_page(start: &WaveStart) -> String {
 /// `result.md`: what came of a branch.
 pub fn result_page(start: &WaveBranchStart, finish: &WaveBranchFinish) -> String {
     format!(
-        "# {} of {}\n\nObjective: {}\n\nIt ended with `{}`, after {} ms.\n\n{}",
+        "# {} of {}\n\nObjective: {}\n\nIt ended with `{}`, after {} ms.{}\n\n{}",
         start.branch_id,
         start.wave_id,
         one_line(&start.objective),
         finish.stop_reason,
         finish.elapsed_ms.unwrap_or_default(),
+        finish.detail.iter().map(|why| format!("\n\nWhy: {why}")).collect::<String>(),
         fenced(&finish.output)
     )
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::{Ending, Run, Stage, Turn, TurnExit};
 use crate::chain::spawn::Spawns;
 use crate::chain::{load_asked, save_asked};
+use crate::failure::{FailureKind, TurnFailure};
 use crate::record::{EventInvalid, Glance, LoopStart};
 use crate::view::View;
 use crate::view::bytes::{Taker, put_number, put_text};
@@ -43,7 +44,7 @@ impl Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 9;
+    const VERSION: u32 = 10;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();
@@ -194,9 +195,10 @@ fn save_turn(turn: &Turn, out: &mut Vec<u8>) {
     let flags = [turn.refused, turn.withdrawn, turn.replayed];
     put_number(flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag)), out);
     put_number(turn.exit.is_some().into(), out);
-    if let Some(exit) = turn.exit {
+    if let Some(exit) = &turn.exit {
         put_number(exit.code.cast_unsigned().into(), out);
-        put_number(u64::from(exit.timed_out) | u64::from(exit.promised) << 1, out);
+        put_number(exit.promised.into(), out);
+        save_failure(exit.failure.as_ref(), out);
     }
 }
 
@@ -211,8 +213,8 @@ fn load_turn(taker: &mut Taker<'_>) -> Option<Turn> {
         0 => None,
         _ => {
             let code = u32::try_from(taker.number()?).ok()?.cast_signed();
-            let flags = taker.number()?;
-            Some(TurnExit { code, timed_out: flags & 1 != 0, promised: flags & 2 != 0 })
+            let promised = taker.number()? != 0;
+            Some(TurnExit { code, promised, failure: load_failure(taker)? })
         }
     };
     let (refused, withdrawn, replayed) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
@@ -227,6 +229,29 @@ fn load_turn(taker: &mut Taker<'_>) -> Option<Turn> {
         withdrawn,
         exit,
     })
+}
+
+fn save_failure(failure: Option<&TurnFailure>, out: &mut Vec<u8>) {
+    let kind = match failure.map(|failure| failure.kind) {
+        None => 0,
+        Some(FailureKind::Timeout) => 1,
+        Some(FailureKind::Interrupt) => 2,
+        Some(FailureKind::Exit(code)) => 3 + u64::from(code.cast_unsigned()),
+    };
+    put_number(kind, out);
+    if let Some(failure) = failure {
+        put_text(&failure.detail, out);
+    }
+}
+
+fn load_failure(taker: &mut Taker<'_>) -> Option<Option<TurnFailure>> {
+    let kind = match taker.number()? {
+        0 => return Some(None),
+        1 => FailureKind::Timeout,
+        2 => FailureKind::Interrupt,
+        code => FailureKind::Exit(u32::try_from(code - 3).ok()?.cast_signed()),
+    };
+    Some(Some(TurnFailure { kind, detail: taker.text()?.to_owned() }))
 }
 
 fn save_texts<'a>(texts: impl Iterator<Item = &'a String>, count: usize, out: &mut Vec<u8>) {

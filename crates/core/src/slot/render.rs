@@ -10,8 +10,10 @@ use crate::excerpt;
 use crate::format::Format;
 use crate::word::Word;
 
-/// So much of a title and of a reason is shown in a line.
-const SHOWN: usize = 100;
+/// So much of a title is shown in a line.
+const TITLE: usize = 100;
+/// So much of the reason why an item did not pass is shown in a line.
+const REASON: usize = 240;
 
 /// What the header of a table says.
 const HEADER: [&str; 6] = ["slot", "item", "state", "reviews", "fixes", "about"];
@@ -96,8 +98,10 @@ impl Slot {
     fn row(&self) -> [String; 6] {
         let item = if self.has_item() { &self.start.item_id } else { "-" };
         let about = match &self.finish {
-            Some(finish) if self.outcome() != Some(Outcome::Passed) => &finish.reason,
-            _ => &self.start.title,
+            Some(finish) if self.outcome() != Some(Outcome::Passed) => {
+                excerpt::first_line(&finish.reason, REASON)
+            }
+            _ => excerpt::first_line(&self.start.title, TITLE),
         };
         let cells = [
             format!("{}.{}", self.iteration, self.start.slot),
@@ -107,7 +111,7 @@ impl Slot {
             self.fixes.len().to_string(),
         ];
         let [slot, item, state, reviews, fixes] = cells.map(|cell| excerpt::one_line(&cell));
-        [slot, item, state, reviews, fixes, excerpt::first_line(about, SHOWN)]
+        [slot, item, state, reviews, fixes, about]
     }
 
     /// How it ended, or what it is at.
@@ -129,7 +133,8 @@ impl Slot {
                 "reason": review.reason,
             })
         };
-        let fix = |fix: &super::Turn| json!({ "attempt": fix.attempt, "exit_code": fix.exit_code });
+        let failure = |turn: &super::Turn| turn.failure.as_ref().map(ToString::to_string);
+        let fix = |fix: &super::Turn| json!({ "attempt": fix.attempt, "exit_code": fix.exit_code, "failure": failure(fix) });
         json!({
             "iteration": self.iteration,
             "slot": self.start.slot,

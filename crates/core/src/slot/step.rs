@@ -151,8 +151,8 @@ pub fn slot_step(slot: &Slot, rules: &SlotRules) -> SlotStep {
         return finish(Outcome::NoItem, "there is nothing to take".to_owned());
     }
     let Some(implement) = &slot.implement else { return SlotStep::Implement };
-    if !implement.turn.is_well() {
-        return finish(Outcome::Failed, implement.turn.failure("implementer"));
+    if let Some(failure) = &implement.turn.failure {
+        return finish(Outcome::Failed, failure.of("implementer"));
     }
     if implement.picked == Picked::Nothing {
         return finish(Outcome::NoItem, "the agent did not take the item".to_owned());
@@ -197,8 +197,10 @@ fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
         Verdict::Drift => {
             let attempt = last.attempt + 1;
             match slot.fixes.iter().find(|fix| fix.attempt == attempt) {
-                Some(fix) if fix.is_well() => SlotStep::Review { attempt },
-                Some(fix) => finish(Outcome::Failed, fix.failure("fixer")),
+                Some(fix) => match &fix.failure {
+                    Some(failure) => finish(Outcome::Failed, failure.of("fixer")),
+                    None => SlotStep::Review { attempt },
+                },
                 None if attempt <= rules.max_fix_attempts => {
                     SlotStep::Fix { attempt, follow_up: last.follow_up.clone() }
                 }

@@ -122,7 +122,7 @@ fn review_is_skipped_on_each_of_the_conditions() {
     let story = Story::of("t-1", "").said("none");
     assert_eq!(story.next(&RULES), "no_item: the agent did not take the item");
     let story = Story::of("t-1", "").implemented(7);
-    assert_eq!(story.next(&RULES), "failed: the implementer exited with 7");
+    assert_eq!(story.next(&RULES), "failed: the implementer failed (exit code 7)");
     // What the agent says to have picked does not decide.
     assert_eq!(Story::of("t-1", "").said("t-2").next(&RULES), "review 0");
 }
@@ -153,7 +153,7 @@ fn a_failure_ends_the_slot_at_once() {
     assert_eq!(done.clone().reviewed(0, "violation").next(&RULES), "violation: no JSON");
     insta::assert_snapshot!(done.clone().reviewed(0, "approve").next(&RULES), @"failed: the verdict is 'approve', which this version does not know");
     let fixed = done.reviewed(0, "drift").fixed(1, 3);
-    assert_eq!(fixed.next(&RULES), "failed: the fixer exited with 3");
+    assert_eq!(fixed.next(&RULES), "failed: the fixer failed (exit code 3)");
 }
 
 #[test]

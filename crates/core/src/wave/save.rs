@@ -55,8 +55,8 @@ fn save_wave(wave: &Wave, out: &mut Vec<u8>) {
         let flags = [*is_begun, outcome.is_some(), merge.is_some()];
         let bits = flags.iter().enumerate().map(|(place, is_set)| u64::from(*is_set) << place);
         put_number(bits.sum(), out);
-        if let Some(Outcome { stop_reason, elapsed_ms, output }) = outcome {
-            for text in [stop_reason, &output.head, &output.tail] {
+        if let Some(Outcome { stop_reason, elapsed_ms, output, detail }) = outcome {
+            for text in [stop_reason, &output.head, &output.tail, detail] {
                 put_text(text, out);
             }
             put_number(output.left_out, out);
@@ -87,9 +87,9 @@ fn load_branch(taker: &mut Taker<'_>) -> Option<Branch> {
         0 => None,
         _ => {
             let mut text = || taker.text().map(str::to_owned);
-            let (stop_reason, head, tail) = (text()?, text()?, text()?);
+            let (stop_reason, head, tail, detail) = (text()?, text()?, text()?, text()?);
             let output = Shortened { head, tail, left_out: taker.number()? };
-            Some(Outcome { stop_reason, elapsed_ms: taker.number()?, output })
+            Some(Outcome { stop_reason, elapsed_ms: taker.number()?, output, detail })
         }
     };
     let merge = match flags & 4 {

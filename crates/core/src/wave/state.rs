@@ -1,6 +1,7 @@
 //! What is on record about a wave.
 
 use crate::excerpt::Shortened;
+use crate::failure::last_line;
 use crate::merge::Merge;
 use crate::record::{
     Glance, WaveBranchFinish, WaveBranchMerge, WaveBranchStart, WaveFailed, WaveInvalid,
@@ -133,6 +134,8 @@ pub struct Outcome {
     pub elapsed_ms: u64,
     /// What it printed, shortened.
     pub output: Shortened,
+    /// Why its agent failed; empty where it did not.
+    pub detail: String,
 }
 
 impl Outcome {
@@ -188,6 +191,7 @@ impl Wave {
                         stop_reason: text("stop_reason"),
                         elapsed_ms: text("elapsed_ms").parse().unwrap_or_default(),
                         output: Shortened::new(&text("output"), OUTPUT_KEPT),
+                        detail: last_line(&text("detail")),
                     });
                 }
             }

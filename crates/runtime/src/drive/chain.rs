@@ -223,6 +223,7 @@ impl<'a> ChainDrive<'a> {
         let finish = ChainStepFinish {
             stop_reason: reason.to_owned(),
             elapsed_ms: Some(millis(took)),
+            detail: run.failure().map(ToString::to_string),
             files,
             ..end
         };

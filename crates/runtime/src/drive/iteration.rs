@@ -1,6 +1,7 @@
 //! One iteration: the agent acts, and what it did is put on record and checked.
 
 use autoloop_core::agents::Outcome;
+use autoloop_core::failure::TurnFailure;
 use autoloop_core::memory::{Block, Places};
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::prompt::iteration::{IterationOrder, render};
@@ -16,12 +17,14 @@ use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
 use autoloop_core::wave::{Parallel, refused as refused_wave};
 
+use super::failure::failure;
 use super::launch::{Turn, mode_name};
+use super::signalled::attributed;
 use super::{Drive, DriveError, Foreign, Progress, output};
 use crate::journal::{FileSettings, NewRecord, Spooled};
 use crate::memory::MemoryFile;
 use crate::process;
-use crate::world::{Ending, Finished};
+use crate::world::{Ending, Finished, Job};
 
 /// How many characters of earlier outputs a prompt carries.
 const SCRATCHPAD_BUDGET: usize = 24_000;
@@ -69,9 +72,16 @@ impl Drive<'_> {
         })?;
 
         let spool = launch.job.spool.clone();
-        let finished = process::run(launch.job, self.world, self.interrupts);
+        let finished = self.carry_out_job(launch.job);
         let output = output::spooled(spool.as_ref(), &finished, self.world);
-        self.record_end(order, &finished, output)
+        let end = TurnEnd::new(&finished, failure(&finished, &backend).as_ref(), output);
+        self.record_end(order, &finished, &end)
+    }
+
+    /// Runs the job of an agent to its end, or until the harness is asked to stop.
+    pub(super) fn carry_out_job(&self, job: Job) -> Finished {
+        let finished = process::run(job, self.world, self.interrupts);
+        attributed(finished, self.interrupts, &*self.world.clock)
     }
 
     /// Puts on record how the iteration ended, together with what was not allowed in it.
@@ -79,18 +89,19 @@ impl Drive<'_> {
         &mut self,
         order: &Order,
         finished: &Finished,
-        output: Option<Spooled>,
+        end: &TurnEnd,
     ) -> Result<(), DriveError> {
         let heading = self.ledger.heading(order.iteration, self.world.clock.now());
-        let end = TurnEnd::new(finished, output);
         let parallel = self.loaded.plan.waves();
         self.output_tail = tail(&said(finished));
         self.ledger.append(self.durability(), |foreign| {
             let allowed = (&order.route, &parallel);
             end.records(&heading, &invalid_events(&order.recent_event, allowed, foreign))
         })?;
-        for note in notes(finished) {
-            (self.tell)(Progress::Note(&note));
+        // Why an agent could not be started is why the iteration failed.
+        let was_started = !matches!(finished.ending, Ending::NeverStarted(_));
+        for note in notes(finished).iter().filter(|_| was_started) {
+            (self.tell)(Progress::Note(note));
         }
         (self.tell)(Progress::Iterated(self.ledger.run()));
         Ok(())
@@ -187,16 +198,32 @@ struct TurnEnd {
 }
 
 impl TurnEnd {
-    fn new(finished: &Finished, output: Option<Spooled>) -> Self {
+    fn new(finished: &Finished, failure: Option<&TurnFailure>, output: Option<Spooled>) -> Self {
         let text = if output.is_some() { String::new() } else { said(finished) };
         let (exit_code, timed_out) = (finished.exit_code(), finished.timed_out());
         let elapsed_s = Seconds(finished.elapsed.as_secs());
         let is_long = finished.stdout.bytes > LONG_OUTPUT;
         let promised = (finished.found_at.is_some() && is_long).then_some(true);
+        let interrupted = failure.filter(|failure| failure.is_interrupt()).map(|_| true);
+        let detail = failure.and_then(TurnFailure::cause);
         TurnEnd {
-            backend: BackendFinish { exit_code, timed_out, output: text.clone() },
+            backend: BackendFinish {
+                exit_code,
+                timed_out,
+                output: text.clone(),
+                interrupted,
+                detail: detail.clone(),
+            },
             usage: usage(finished),
-            iteration: IterationFinish { exit_code, timed_out, elapsed_s, output: text, promised },
+            iteration: IterationFinish {
+                exit_code,
+                timed_out,
+                elapsed_s,
+                output: text,
+                promised,
+                interrupted,
+                detail,
+            },
             output,
         }
     }

@@ -37,8 +37,8 @@ pub enum Progress<'a> {
     Branch {
         /// Which one.
         id: &'a str,
-        /// How.
-        stop_reason: &'a str,
+        /// How: why its agent failed, or the reason it stopped for.
+        how: &'a str,
     },
     /// The work of a branch was brought back, or was not.
     Merge {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use autoloop_core::failure::TurnFailure;
 use autoloop_core::prompt::Budgets;
 use autoloop_core::prompt::review::{ReviewOrder, render};
 use autoloop_core::record::{ReviewFinish, ReviewStart};
@@ -10,12 +11,12 @@ use autoloop_core::topology::Route;
 use autoloop_core::wave::Parallel;
 
 use super::bounds::Confined;
+use super::failure::failure;
 use super::findings::Findings;
 use super::iteration::{invalid_events, millis, notes, said, told_of, usage};
 use super::launch::{Turn, mode_name};
 use super::{Drive, DriveError, Progress, output};
 use crate::journal::NewRecord;
-use crate::process;
 use crate::world::{Ending, Finished, NeverStarted, Obstacle};
 
 /// What such reviews are called in records and in the environment.
@@ -62,7 +63,7 @@ impl Drive<'_> {
         let watched = |confined: Confined| self.watch(confined, &launch.job);
         let (finished, findings) = match confined.and_then(|some| some.map(watched).transpose()) {
             Ok(bound) => {
-                let finished = process::run(launch.job, self.world, self.interrupts);
+                let finished = self.carry_out_job(launch.job);
                 let findings = bound.map(|bound| self.release(bound, KIND)).unwrap_or_default();
                 (finished, findings)
             }
@@ -70,12 +71,15 @@ impl Drive<'_> {
             Err(error) => (not_started(&error), Findings::default()),
         };
         let output = output::spooled(spool.as_ref(), &finished, self.world);
+        let failure = failure(&finished, &plan.backend);
         let finish = ReviewFinish {
             kind: KIND.to_owned(),
             exit_code: finished.exit_code(),
             timed_out: finished.timed_out(),
             output: if output.is_some() { String::new() } else { said(&finished) },
             diff: findings.diff.clone(),
+            interrupted: failure.as_ref().filter(|it| it.is_interrupt()).map(|_| true),
+            detail: failure.as_ref().and_then(TurnFailure::cause),
         };
         let violations = findings.all_violations();
         for violation in &violations {

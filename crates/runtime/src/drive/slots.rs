@@ -19,7 +19,6 @@ mod recorded;
 mod reload;
 mod room;
 mod ruled;
-mod signalled;
 mod slot;
 mod told;
 mod watched;

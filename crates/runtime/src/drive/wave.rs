@@ -32,6 +32,8 @@ struct Ended {
     order: BranchOrder,
     /// `None` when it was interrupted, so that it is not over.
     stop_reason: Option<String>,
+    /// Why its agent failed, where it did.
+    detail: Option<String>,
     elapsed: Duration,
     output: String,
 }
@@ -161,7 +163,7 @@ impl Drive<'_> {
     }
 
     fn branch_ended(&mut self, ended: Ended) -> Result<(), DriveError> {
-        let Ended { order, stop_reason, elapsed, output } = ended;
+        let Ended { order, stop_reason, detail, elapsed, output } = ended;
         let Some(stop_reason) = stop_reason else { return Ok(()) };
         let finish = WaveBranchFinish {
             wave_id: order.start.wave_id.clone(),
@@ -169,11 +171,13 @@ impl Drive<'_> {
             stop_reason: stop_reason.clone(),
             elapsed_ms: Some(millis(elapsed)),
             output,
+            detail,
         };
         let dir = branch_dir(&self.wave_dir(&order.start.wave_id)?, &order.start.branch_id);
         self.write_page(&dir, "result.md", &result_page(&order.start, &finish))?;
         self.put_all(|heading| vec![finish.record(heading)])?;
-        (self.tell)(Progress::Branch { id: &order.start.branch_id, stop_reason: &stop_reason });
+        let how = finish.detail.as_deref().unwrap_or(&stop_reason);
+        (self.tell)(Progress::Branch { id: &order.start.branch_id, how });
         Ok(())
     }
 
@@ -310,8 +314,10 @@ impl BranchStage<'_> {
             drive.carry_out()?;
         }
         let stop_reason = drive.ledger.run().stop_reason().map(str::to_owned);
+        let failure = drive.ledger.run().failure().filter(|_| stop_reason.is_some());
         Ok(Ended {
             order,
+            detail: failure.map(ToString::to_string),
             stop_reason,
             elapsed: self.world.clock.elapsed().saturating_sub(began),
             output: drive

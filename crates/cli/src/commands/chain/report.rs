@@ -1,6 +1,6 @@
 //! What a person sees of a chain at its end.
 
-use autoloop_core::chain::{Chain, DEEPEST, Outcome, Tree};
+use autoloop_core::chain::{Chain, ChainStep, DEEPEST, Outcome, Tree};
 use autoloop_runtime::drive::chains;
 use autoloop_runtime::journal::FileJournal;
 use autoloop_runtime::process::Interrupts;
@@ -51,6 +51,7 @@ fn json(chain: &Chain, tree: Tree<'_>, depth: usize) -> Json {
             ("preset", step.preset.as_str().into()),
             ("run", run.into()),
             ("stop_reason", step.stop_reason.as_deref().into()),
+            ("detail", step.detail.as_deref().into()),
             ("chains", Json::List(below.map(|below| json(below, tree, depth + 1)).collect())),
         ])
     });
@@ -70,8 +71,9 @@ pub(super) fn verdict(chain: &Chain, interrupts: &Interrupts) -> Result<(), Fail
         (Some(outcome), _) if outcome == Outcome::AllStepsComplete.to_string() => Ok(()),
         (Some(outcome), _) => {
             let failure = Failure::failed(match failed_step(chain) {
-                Some((number, preset, reason)) => {
-                    format!("chain '{id}' ended with {outcome}: step {number} ({preset}): {reason}")
+                Some(step) => {
+                    let (number, preset, why) = (step.number, &step.preset, step.state());
+                    format!("chain '{id}' ended with {outcome}: step {number} ({preset}): {why}")
                 }
                 None => format!("chain '{id}' ended with {outcome}"),
             });
@@ -86,9 +88,8 @@ pub(super) fn verdict(chain: &Chain, interrupts: &Interrupts) -> Result<(), Fail
     }
 }
 
-fn failed_step(chain: &Chain) -> Option<(u64, &str, &str)> {
+fn failed_step(chain: &Chain) -> Option<&ChainStep> {
     let step = chain.steps.last()?;
     let reason = step.stop_reason.as_deref()?;
-    let is_failure = !autoloop_core::run::ended_well(reason);
-    is_failure.then_some((step.number, step.preset.as_str(), reason))
+    (!autoloop_core::run::ended_well(reason)).then_some(step)
 }

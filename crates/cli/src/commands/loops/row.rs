@@ -60,6 +60,7 @@ impl Row<'_> {
             ("run", run.id.as_str().into()),
             ("state", state.word().into()),
             ("reason", state.reason().into()),
+            ("detail", run.failure().map(ToString::to_string).into()),
             ("pid", state.pid().map(u64::from).into()),
             ("iterations", run.done.into()),
             ("max_iterations", run.start.as_ref().map(|start| start.max_iterations).into()),

@@ -58,6 +58,8 @@ fn facts(row: &Row<'_>, scene: &Scene) -> String {
     let run = row.run;
     let files = &scene.located.files;
     let mut facts = vec![("run", run.id.clone()), ("state", told_state(&row.state))];
+    let failure = run.failure().filter(|failure| !failure.is_interrupt());
+    facts.extend(failure.map(|failure| ("failure", failure.to_string())));
     if let Some(start) = &run.start {
         // A long objective stands under the beginning of its first line.
         let lines: Vec<&str> = start.objective.trim().lines().collect();

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use autoloop_core::failure::TurnFailure;
 use autoloop_core::record::{
     EventInvalid, Glance, IterationFinish, IterationStart, LoopResume, ReviewFinish, ReviewStart,
 };
@@ -148,15 +149,15 @@ fn ended(record: &Glance<'_>) -> String {
         none if none.is_empty() => String::new(),
         seconds => format!(" after {seconds} s"),
     };
-    match (field("timed_out").as_ref(), field("exit_code").as_ref()) {
-        ("true", _) => format!("{time}: the agent timed out"),
-        (_, "0" | "") => time,
-        (_, code) => format!("{time}: the agent failed (exit code {code})"),
+    match TurnFailure::read(record).filter(|_| record.field("exit_code").is_some()) {
+        Some(failure) => format!("{time}: {failure}"),
+        None => time,
     }
 }
 
 fn conclude(watched: &Watched, state: &State) -> Result<(), Failure> {
-    let Run { id, done, .. } = &watched.run;
+    let run = &watched.run;
+    let Run { id, done, .. } = run;
     let iterations = if *done == 1 { "iteration" } else { "iterations" };
     match state {
         State::Complete(reason) => {
@@ -166,7 +167,10 @@ fn conclude(watched: &Watched, state: &State) -> Result<(), Failure> {
             .hint(format!("`autoloop run --resume={id}` goes on with it"))),
         State::Interrupted => Err(Failure::failed(format!("run '{id}' was interrupted"))
             .hint(format!("`autoloop run --resume={id}` goes on with it"))),
-        State::Stopped(reason) => Err(Failure::failed(format!("run '{id}' stopped: {reason}"))),
+        State::Stopped(reason) => {
+            let why = run.failure().map_or_else(|| reason.clone(), ToString::to_string);
+            Err(Failure::failed(format!("run '{id}' stopped: {why}")))
+        }
         State::Unbegun | State::Unfinished | State::Running(_) => {
             Err(Failure::failed(format!("run '{id}' cannot be followed: {state}")))
         }

@@ -32,7 +32,7 @@ impl Reporter {
             },
             Progress::Review { before } => format!("metareview before iteration {before}"),
             Progress::Wave { id, branches } => format!("wave {id}: {branches} branches"),
-            Progress::Branch { id, stop_reason } => format!("{id} ended: {stop_reason}"),
+            Progress::Branch { id, how } => format!("{id} ended: {how}"),
             Progress::Merge { id, outcome } => format!("work of {id}: {outcome}"),
             Progress::Chain { id, steps } => format!("chain {id}: {steps}"),
             Progress::Chained { id, outcome } => format!("chain {id} ended: {outcome}"),
@@ -60,10 +60,7 @@ fn iterated(run: &Run) -> Option<String> {
     let refused =
         run.backpressure.as_ref().map(|invalid| format!("  refused: {}", invalid.emitted));
     let emitted = run.turn.events.last().map(|event| format!("  emitted: {event}"));
-    let failed = run.turn.exit.filter(|exit| exit.code != 0 || exit.timed_out).map(|exit| {
-        let how = if exit.timed_out { "timed out" } else { "failed" };
-        format!("  the agent {how} (exit code {})", exit.code)
-    });
+    let failed = run.failure().map(|failure| format!("  {failure}"));
     failed.or(refused).or(emitted)
 }
 
@@ -75,10 +72,10 @@ fn everything(run: &Run) -> String {
     };
     let refused = run.backpressure.as_ref().filter(|_| run.turn.refused || run.turn.withdrawn);
     let refused = refused.map(|invalid| format!("  refused: {}", invalid.emitted));
-    let exit = run.turn.exit.map(|exit| match (exit.timed_out, exit.promised) {
-        (true, _) => format!("  the agent timed out (exit code {})", exit.code),
-        (false, true) => format!("  the agent exited with {} and gave the promise", exit.code),
-        (false, false) => format!("  the agent exited with {}", exit.code),
+    let exit = run.turn.exit.as_ref().map(|exit| match (&exit.failure, exit.promised) {
+        (Some(failure), _) => format!("  {failure}"),
+        (None, true) => format!("  the agent exited with {} and gave the promise", exit.code),
+        (None, false) => format!("  the agent exited with {}", exit.code),
     });
     [Some(emitted), refused, exit].into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
@@ -97,6 +94,7 @@ pub(super) fn conclude(run: &Run, journal: &FileJournal, as_json: bool) -> Resul
                 ("run", quoted(&run.id)),
                 ("outcome", quoted(outcome)),
                 ("reason", quoted(reason)),
+                ("detail", run.failure().map_or("null".to_owned(), |it| quoted(&it.to_string()))),
                 ("iterations", run.done.to_string()),
                 ("journal", quoted(&path)),
             ];

@@ -1,6 +1,7 @@
 //! The turns of a loop on a board: iterations, metareviews, the end.
 
 use super::{Board, Kind, Outcome, Phase, Row, in_line, number, text};
+use crate::failure::TurnFailure;
 use crate::record::{
     Glance, IterationFinish, IterationStart, LoopComplete, LoopResume, LoopStart, LoopStop,
     ReviewFinish, ReviewStart,
@@ -80,10 +81,10 @@ fn begin(board: &mut Board, run: &str, record: &Glance<'_>) {
 impl Row {
     /// Says why an agent did not end well.
     fn note_failure(&mut self, record: &Glance<'_>) {
-        match (text(record, "timed_out").as_str(), text(record, "exit_code").as_str()) {
-            ("true", _) => self.note = "the agent timed out".to_owned(),
-            (_, "0" | "") => {}
-            (_, code) => self.note = in_line(&format!("the agent failed (exit code {code})")),
+        // A record without an exit code says nothing about the agent.
+        let failure = TurnFailure::read(record).filter(|_| record.field("exit_code").is_some());
+        if let Some(failure) = failure {
+            self.note = in_line(&failure.to_string());
         }
     }
 }

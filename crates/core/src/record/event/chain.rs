@@ -51,7 +51,7 @@ system_events! {
         stop_reason: String,
         /// How long its harness was at it.
         elapsed_ms: Option<u64>,
-        /// Why it could not begin, where it could not.
+        /// Why it could not begin, or why its agent failed.
         detail: Option<String>,
         /// The files that changed meanwhile, one a line, where that is known.
         files: Option<String>,

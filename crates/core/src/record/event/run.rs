@@ -55,6 +55,8 @@ system_events! {
         iteration: Option<u64>,
         /// With a failing backend: the end of what it printed.
         output_tail: Option<String>,
+        /// With a failing backend: why it failed.
+        detail: Option<String>,
     }
 
     /// An iteration begins.
@@ -83,6 +85,10 @@ system_events! {
         output: String,
         /// Said where the output holds the completion promise and is too long for a reader to look.
         promised: Option<bool>,
+        /// Said where it failed because the harness was asked to stop.
+        interrupted: Option<bool>,
+        /// Why it failed, where more is known than its status.
+        detail: Option<String>,
     }
 
     /// The backend is about to be started.
@@ -107,6 +113,10 @@ system_events! {
         timed_out: bool,
         /// What it printed.
         output: String,
+        /// Said where it failed because the harness was asked to stop.
+        interrupted: Option<bool>,
+        /// Why it failed, where more is known than its status.
+        detail: Option<String>,
     }
 
     /// What the backend cost, where it tells.
@@ -155,6 +165,10 @@ system_events! {
         output: String,
         /// What it changed, where that was allowed, as a unified diff.
         diff: Option<String>,
+        /// Said where it failed because the harness was asked to stop.
+        interrupted: Option<bool>,
+        /// Why it failed, where more is known than its status.
+        detail: Option<String>,
     }
 
     /// A reviewer changed what it may not.

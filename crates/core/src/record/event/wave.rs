@@ -51,6 +51,8 @@ system_events! {
         elapsed_ms: Option<u64>,
         /// What it printed.
         output: String,
+        /// Why its agent failed, where it did.
+        detail: Option<String>,
     }
 
     /// The work of a branch that had a working tree of its own was brought back, or was not.

@@ -3,9 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use autoloop_core::agents::Outcome;
 use autoloop_core::env::Env;
-use autoloop_core::excerpt;
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::slot::{Phase, Slot};
 
@@ -15,10 +13,7 @@ use crate::drive::DriveError;
 use crate::drive::launch::addressed;
 use crate::git::LOCATING_VARIABLES;
 use crate::process::notes_dir;
-use crate::world::{Ending, Finished, Job, Spool};
-
-/// So many characters of what a client says about its failure are told.
-const LONGEST_WHY: usize = 1_000;
+use crate::world::{Job, Spool};
 
 /// An agent that is to be started for a slot.
 pub(super) struct Order<'o> {
@@ -88,17 +83,4 @@ impl SlotDrive<'_> {
             ..Env::default()
         }
     }
-}
-
-/// Why an agent failed, where more is known than its status: it was never started, or its client says
-/// so itself, also where that exits with 0.
-pub(super) fn failure(finished: &Finished) -> Option<String> {
-    let told = match (&finished.ending, finished.answer.as_ref().map(|answer| &answer.outcome)) {
-        (Ending::NeverStarted(why), _) => why.message.clone(),
-        (Ending::Lost(why), _) => why.clone(),
-        (Ending::Exited(_), Some(Outcome::Failed(why))) if !why.is_empty() => why.clone(),
-        (Ending::Exited(_), Some(outcome)) if outcome.is_failure() => outcome.to_string(),
-        (Ending::Exited(_), _) => return None,
-    };
-    Some(excerpt::clip(&excerpt::one_line(&told), LONGEST_WHY).into_owned())
 }

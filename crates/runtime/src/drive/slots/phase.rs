@@ -4,16 +4,17 @@ use autoloop_core::prompt::slot::{Diff, FixOrder, fix, implement, review};
 use autoloop_core::record::{Heading, Record, SlotFix, SlotImplement, SlotReview};
 use autoloop_core::slot::{Changes, Phase, Slot, picked};
 
-use super::agent::{Order, failure};
+use super::agent::Order;
 use super::recorded::recorded;
 use super::room::check_room;
 use super::ruled::{BEGIN, Ruled};
-use super::signalled::{meant, was_signalled};
 use super::slot::Flow;
 use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
+use crate::drive::failure::failure;
 use crate::drive::findings::Findings;
 use crate::drive::iteration::{millis, notes, said, usage};
+use crate::drive::signalled::attributed;
 use crate::process;
 use crate::world::{Cause, Finished, Job};
 
@@ -41,7 +42,7 @@ impl SlotDrive<'_> {
             timed_out: finished.timed_out(),
             elapsed_ms: millis(finished.elapsed),
             picked,
-            reason: failure(&finished),
+            reason: failure(&finished, backend).and_then(|failure| failure.cause()),
             stop_marker: finished.found_at.map(|_| true),
             changes: Some(self.changes(slot).into()),
             output: Some(recorded(&finished)),
@@ -73,7 +74,7 @@ impl SlotDrive<'_> {
             exit_code: finished.exit_code(),
             timed_out: finished.timed_out(),
             elapsed_ms: millis(finished.elapsed),
-            reason: failure(&finished),
+            reason: failure(&finished, backend).and_then(|failure| failure.cause()),
             stop_marker: finished.found_at.map(|_| true),
             output: Some(recorded(&finished)),
         };
@@ -105,7 +106,7 @@ impl SlotDrive<'_> {
         if finished.cause == Cause::Interrupt {
             return Ok(self.after_interrupt());
         }
-        let ruled = Ruled::of(&finished, spool.as_ref());
+        let ruled = Ruled::of(&finished, backend, spool.as_ref());
         let record = SlotReview {
             slot: slot.start.slot,
             item_id: slot.start.item_id.clone(),
@@ -155,8 +156,7 @@ impl SlotDrive<'_> {
     fn run_job(&self, slot: &Slot, job: Job) -> Finished {
         let ends = self.claims.ends(slot.start.slot, self.scene.interrupts);
         let finished = process::run(job, self.scene.world, &ends);
-        let is_asked = was_signalled(&finished) && self.is_soon(|| ends.are_raised());
-        meant(finished, is_asked)
+        attributed(finished, &ends, &*self.scene.world.clock)
     }
 
     /// Whether a slot goes on whose agent was interrupted: to its end, if it is the item that was lost.

@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::Read;
 
 use autoloop_core::excerpt::Shortened;
+use autoloop_core::plan::BackendPlan;
 use autoloop_core::prompt::slot::CAP;
-use autoloop_core::slot::{Turn, Verdict};
+use autoloop_core::slot::Verdict;
 use autoloop_core::verdict::{self, Ruling, Violation};
 
-use super::agent::failure;
 use super::recorded::LINE;
+use crate::drive::failure::failure;
 use crate::world::{Finished, Output, Spool};
 
 /// What a reviewer of plain text is searched for, so that its verdict is found however much it prints.
@@ -25,15 +26,9 @@ pub(super) struct Ruled {
 
 impl Ruled {
     /// A reviewer that failed is not listened to.
-    pub(super) fn of(finished: &Finished, spool: Option<&Spool>) -> Ruled {
-        let turn = Turn {
-            exit_code: finished.exit_code(),
-            timed_out: finished.timed_out(),
-            reason: failure(finished).unwrap_or_default(),
-            ..Turn::default()
-        };
-        if !turn.is_well() {
-            let (follow_up, reason) = (String::new(), turn.failure("reviewer"));
+    pub(super) fn of(finished: &Finished, reviewer: &BackendPlan, spool: Option<&Spool>) -> Ruled {
+        if let Some(failure) = failure(finished, reviewer) {
+            let (follow_up, reason) = (String::new(), failure.of("reviewer"));
             return Ruled { verdict: Verdict::Failed, follow_up, reason };
         }
         match read(finished, spool) {
@@ -110,8 +105,17 @@ fn push_all(reader: &mut verdict::Reader, mut from: impl Read) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use autoloop_core::config::Settings;
+    use autoloop_core::plan::Plan;
+    use autoloop_core::topology::Topology;
+
     use super::*;
     use crate::world::{Ending, Exit, Output};
+
+    fn reviewer() -> BackendPlan {
+        let settings = Settings::resolve(&[]).settings;
+        Plan::resolve(&settings, &Topology::default()).unwrap().slots.reviewer
+    }
 
     /// What comes of an output of which only the ends are kept, so many bytes apart.
     fn ruled(head: &str, tail: &str, missing: usize) -> Ruled {
@@ -121,7 +125,7 @@ mod tests {
         let mut finished = Finished::new(Ending::Exited(Exit::Code(0)));
         finished.found_at = first.map(|at| at as u64);
         finished.stdout = Output { head: head.into(), tail: tail.into(), bytes, spooled: 0 };
-        Ruled::of(&finished, None)
+        Ruled::of(&finished, &reviewer(), None)
     }
 
     #[test]
@@ -153,7 +157,7 @@ mod tests {
         finished.found_at = Some(7);
         finished.stdout =
             Output { head: b"I think".into(), tail: tail.into(), bytes: 100, spooled: 0 };
-        let ruled = Ruled::of(&finished, None);
+        let ruled = Ruled::of(&finished, &reviewer(), None);
         assert_eq!(ruled.verdict, Verdict::Violation);
         assert!(ruled.reason.contains("is not among those that are kept"), "{}", ruled.reason);
     }

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use super::SlotDrive;
-use crate::world::{Cause, Ending, Exit, Finished};
+use crate::process::Interrupts;
+use crate::world::{Cause, Clock, Ending, Exit, Finished};
 
 /// A signal to all processes may have ended an agent before we hear of it ourselves.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -16,23 +16,26 @@ const REQUESTS: [i32; 3] = [1, 2, 15];
 /// What is said of an agent that somebody else had ended.
 const BY_OTHERS: &str = "a signal told the process that watches over it to end it";
 
-impl SlotDrive<'_> {
-    /// Whether something is so, or becomes so within a moment.
-    pub(super) fn is_soon(&self, is_so: impl Fn() -> bool) -> bool {
-        let clock = &*self.scene.world.clock;
-        let begin = clock.elapsed();
-        while !is_so() {
-            if clock.elapsed().saturating_sub(begin) > MOMENT {
-                return false;
-            }
-            clock.sleep(MOMENT / 50);
+/// How a job ended whose end these interrupts could have caused.
+pub(super) fn attributed(finished: Finished, ends: &Interrupts, clock: &dyn Clock) -> Finished {
+    let is_asked = was_signalled(&finished) && is_soon(|| ends.are_raised(), clock);
+    meant(finished, is_asked)
+}
+
+/// Whether something is so, or becomes so within a moment.
+fn is_soon(is_so: impl Fn() -> bool, clock: &dyn Clock) -> bool {
+    let begin = clock.elapsed();
+    while !is_so() {
+        if clock.elapsed().saturating_sub(begin) > MOMENT {
+            return false;
         }
-        true
+        clock.sleep(MOMENT / 50);
     }
+    true
 }
 
 /// Whether an agent ended by a signal that may have been meant for everybody.
-pub(super) fn was_signalled(finished: &Finished) -> bool {
+fn was_signalled(finished: &Finished) -> bool {
     match (finished.cause, &finished.ending) {
         (Cause::Interrupt, _) => true,
         (Cause::Itself, Ending::Exited(Exit::Signal(signal))) => REQUESTS.contains(signal),
@@ -41,7 +44,7 @@ pub(super) fn was_signalled(finished: &Finished) -> bool {
 }
 
 /// How such an agent ended: it was interrupted if somebody asked for that, and has failed if not.
-pub(super) fn meant(finished: Finished, is_asked: bool) -> Finished {
+fn meant(finished: Finished, is_asked: bool) -> Finished {
     match finished.cause {
         _ if is_asked => Finished { cause: Cause::Interrupt, ..finished },
         Cause::Interrupt => {

@@ -1,0 +1,194 @@
+//! Why a turn of an agent failed, in the same words in every record and view.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::duration;
+use crate::excerpt;
+use crate::record::Glance;
+
+/// The most characters of a cause.
+const LONGEST: usize = 500;
+
+/// Why a turn of an agent failed: how it ended, and the cause where one is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnFailure {
+    /// How it ended.
+    pub kind: FailureKind,
+    /// The cause in one line: what the agent said last, or the limit that it exceeded. Empty where it is
+    /// unknown.
+    pub detail: String,
+}
+
+/// How a turn that failed ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The agent exited with this code.
+    Exit(i32),
+    /// The harness ended the agent at its time limit.
+    Timeout,
+    /// The harness ended the agent because it was asked to stop.
+    Interrupt,
+}
+
+impl TurnFailure {
+    /// The agent exited with this code, and said this about the cause.
+    pub fn exit(code: i32, said: &str) -> Self {
+        TurnFailure { kind: FailureKind::Exit(code), detail: last_line(said) }
+    }
+
+    /// The agent exceeded a limit, which this key sets.
+    pub fn timeout(limit: Duration, key: &str) -> Self {
+        let detail = format!("after {} ({key})", duration::print(limit));
+        TurnFailure { kind: FailureKind::Timeout, detail }
+    }
+
+    /// The agent was ended because the harness was asked to stop.
+    pub fn interrupt() -> Self {
+        TurnFailure { kind: FailureKind::Interrupt, detail: String::new() }
+    }
+
+    /// The failure that a record of the end of a turn tells of: its `exit_code`, `timed_out` and
+    /// `interrupted`, and the cause in `detail`, or in `reason` where it is a record of slots. A record
+    /// without an exit code does not say that the agent succeeded.
+    pub fn read(record: &Glance<'_>) -> Option<Self> {
+        let is_true = |name| record.field(name).is_some_and(|text| text == "true");
+        let code = record.field("exit_code").and_then(|text| text.parse().ok()).unwrap_or(-1);
+        let kind = match (is_true("timed_out"), is_true("interrupted"), code) {
+            (true, _, _) => FailureKind::Timeout,
+            (false, true, _) => FailureKind::Interrupt,
+            (false, false, 0) => return None,
+            (false, false, code) => FailureKind::Exit(code),
+        };
+        let detail = record.field("detail").or_else(|| record.field("reason")).unwrap_or_default();
+        Some(TurnFailure { kind, detail: last_line(&detail) })
+    }
+
+    /// Whether the harness was asked to stop.
+    pub fn is_interrupt(&self) -> bool {
+        self.kind == FailureKind::Interrupt
+    }
+
+    /// The reason of `loop.stop` after such a turn.
+    pub fn stop_reason(&self) -> &'static str {
+        match self.kind {
+            FailureKind::Exit(_) => "backend_failed",
+            FailureKind::Timeout => "backend_timeout",
+            FailureKind::Interrupt => crate::run::INTERRUPTED,
+        }
+    }
+
+    /// The cause, as records hold it; `None` where it is unknown.
+    pub fn cause(&self) -> Option<String> {
+        Some(self.detail.clone()).filter(|detail| !detail.is_empty())
+    }
+
+    /// The failure in a sentence about `who`: the agent, the reviewer, the implementer.
+    pub fn of(&self, who: &str) -> String {
+        match (self.kind, self.detail.as_str()) {
+            (FailureKind::Exit(code), "") => format!("the {who} failed (exit code {code})"),
+            (FailureKind::Exit(code), why) => format!("the {who} failed (exit code {code}): {why}"),
+            (FailureKind::Timeout, "") => format!("the {who} timed out"),
+            (FailureKind::Timeout, why) => format!("the {who} timed out {why}"),
+            (FailureKind::Interrupt, _) => format!("the {who} was interrupted"),
+        }
+    }
+}
+
+impl fmt::Display for TurnFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.of("agent"))
+    }
+}
+
+/// The last line of a text that is not blank, without escape sequences, in a bounded length. A carriage
+/// return ends a line too: programs overwrite their progress with it.
+pub fn last_line(text: &str) -> String {
+    let lines = text.rsplit(['\n', '\r']);
+    let line = lines.map(|line| excerpt::one_line(&excerpt::without_escapes(line)));
+    let line = line.into_iter().find(|line| !line.is_empty()).unwrap_or_default();
+    excerpt::clip(&line, LONGEST).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::record::{Heading, IterationFinish, SlotImplement};
+    use crate::stamp::Stamp;
+
+    #[test]
+    fn a_failure_names_its_cause() {
+        let failures = [
+            TurnFailure::exit(7, "npm warn\nerror: no such model\n\n"),
+            TurnFailure::exit(137, " \n"),
+            TurnFailure::timeout(Duration::from_secs(1800), "backend.timeout_ms"),
+            TurnFailure::interrupt(),
+        ];
+        let told: Vec<_> = failures
+            .iter()
+            .map(|failure| format!("{}: {failure}", failure.stop_reason()))
+            .collect();
+        insta::assert_snapshot!(told.join("\n"), @r"
+        backend_failed: the agent failed (exit code 7): error: no such model
+        backend_failed: the agent failed (exit code 137)
+        backend_timeout: the agent timed out after 30m (backend.timeout_ms)
+        interrupted: the agent was interrupted
+        ");
+    }
+
+    #[test]
+    fn the_last_line_is_free_of_escapes_and_bounded() {
+        for (text, line) in [
+            ("10%\r20%\r\u{1b}[31merror:\u{1b}[0m  no key\r\n\u{1b}[0m\n", "error: no key"),
+            ("\u{1b}]0;title\u{7}it\u{1b}]8;;http://x\u{1b}\\ failed\u{1b}(B", "it failed"),
+            ("a\u{9b}31mb\u{202e}c\u{200b}", "abc\u{200b}"),
+            ("", ""),
+        ] {
+            assert_eq!(last_line(text), line, "{text:?}");
+        }
+        assert_eq!(last_line(&"x".repeat(9_999)).len(), LONGEST + "...".len());
+    }
+
+    #[test]
+    fn a_record_tells_what_was_written_into_it() {
+        let heading =
+            Heading { run: "r".into(), iteration: "1".into(), now: Stamp::from_millis(0) };
+        let read = |record: crate::record::Record| {
+            let mut line = Vec::new();
+            crate::record::print(&record, &mut line);
+            TurnFailure::read(&Glance::read(line.trim_ascii_end()).unwrap())
+        };
+        for failure in [
+            TurnFailure::exit(7, "no key"),
+            TurnFailure::exit(1, ""),
+            TurnFailure::timeout(Duration::from_secs(9), "review.timeout_ms"),
+            TurnFailure::interrupt(),
+        ] {
+            let finish = IterationFinish {
+                exit_code: match failure.kind {
+                    FailureKind::Exit(code) => code,
+                    FailureKind::Timeout | FailureKind::Interrupt => 143,
+                },
+                timed_out: failure.kind == FailureKind::Timeout,
+                interrupted: (failure.kind == FailureKind::Interrupt).then_some(true),
+                detail: failure.cause(),
+                ..IterationFinish::default()
+            };
+            assert_eq!(read(finish.record(&heading)), Some(failure));
+        }
+        assert_eq!(read(IterationFinish::default().record(&heading)), None);
+        let slot =
+            SlotImplement { exit_code: 2, reason: Some("no key".into()), ..Default::default() };
+        assert_eq!(read(slot.record(&heading)), Some(TurnFailure::exit(2, "no key")));
+    }
+
+    proptest! {
+        #[test]
+        fn no_control_character_is_left(text in any::<String>()) {
+            let line = last_line(&text);
+            prop_assert!(!line.contains(char::is_control), "{line:?}");
+        }
+    }
+}

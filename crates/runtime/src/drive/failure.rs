@@ -1,0 +1,95 @@
+//! Why the job of an agent failed.
+
+use autoloop_core::agents::Outcome;
+use autoloop_core::excerpt::one_line;
+use autoloop_core::failure::{TurnFailure, last_line};
+use autoloop_core::plan::BackendPlan;
+
+use crate::world::{Cause, Ending, Finished};
+
+/// Why an agent failed; `None` where it did not. An agent that was asked to end and exits with 0 did not.
+pub(super) fn failure(finished: &Finished, backend: &BackendPlan) -> Option<TurnFailure> {
+    match (finished.cause, finished.exit_code()) {
+        (Cause::Deadline, _) => Some(TurnFailure::timeout(backend.timeout, &backend.timeout_key)),
+        (_, 0) => None,
+        (Cause::Interrupt, _) => Some(TurnFailure::interrupt()),
+        (Cause::Itself, code) => Some(TurnFailure::exit(code, &cause(finished))),
+    }
+}
+
+/// What is known about the cause: why it could not be started, what its client reports, or the last that
+/// it printed on standard error. Some clients print errors in place of an answer.
+fn cause(finished: &Finished) -> String {
+    let outcome = finished.answer.as_ref().map(|answer| &answer.outcome);
+    match (&finished.ending, outcome) {
+        (Ending::NeverStarted(why), _) => return one_line(&why.message),
+        (Ending::Lost(why), _) => return one_line(why),
+        (Ending::Exited(_), Some(Outcome::Failed(why))) if !why.is_empty() => return one_line(why),
+        (Ending::Exited(_), _) => {}
+    }
+    match (last_line(&finished.stderr.text()), outcome) {
+        (said, _) if !said.is_empty() => said,
+        (_, Some(outcome)) if outcome.is_failure() => outcome.to_string(),
+        (_, Some(_)) => String::new(),
+        (_, None) => match last_line(&finished.stdout.text()) {
+            // A verdict, or an answer to another program, is no cause.
+            object if object.starts_with('{') => String::new(),
+            said => said,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use autoloop_core::agents::Answer;
+    use autoloop_core::config::Settings;
+    use autoloop_core::plan::Plan;
+    use autoloop_core::topology::Topology;
+
+    use super::*;
+    use crate::world::{Exit, Output};
+
+    fn told(change: impl FnOnce(&mut Finished)) -> String {
+        let plan = Plan::resolve(&Settings::resolve(&[]).settings, &Topology::default()).unwrap();
+        let mut finished = Finished::new(Ending::Exited(Exit::Code(1)));
+        finished.stdout = Output::whole("thinking\nInvalid API key\n");
+        change(&mut finished);
+        let backend = BackendPlan { timeout: Duration::from_secs(90), ..plan.backend };
+        failure(&finished, &backend).map(|failure| failure.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_cause_is_the_best_that_is_known() {
+        let answered = |outcome| Some(Answer { outcome, ..Answer::default() });
+        let told = [
+            told(|finished| finished.ending = Ending::Exited(Exit::Code(0))),
+            told(|_| {}),
+            told(|finished| finished.stderr = Output::whole("warning\nno such model\n\n")),
+            told(|finished| {
+                finished.stderr = Output::whole("noise");
+                finished.answer = answered(Outcome::Failed("429\nslow down".into()));
+            }),
+            told(|finished| {
+                finished.stderr = Output::whole("segmentation fault");
+                finished.answer = answered(Outcome::Silent);
+            }),
+            told(|finished| finished.answer = answered(Outcome::Unfinished)),
+            told(|finished| finished.ending = Ending::Lost("the supervisor is gone".into())),
+            told(|finished| finished.cause = Cause::Deadline),
+            told(|finished| finished.cause = Cause::Interrupt),
+        ];
+        insta::assert_snapshot!(told.join("\n"), @r"
+
+        the agent failed (exit code 1): Invalid API key
+        the agent failed (exit code 1): no such model
+        the agent failed (exit code 1): 429 slow down
+        the agent failed (exit code 1): segmentation fault
+        the agent failed (exit code 1): the agent ended in the middle of its work
+        the agent failed (exit code 125): the supervisor is gone
+        the agent timed out after 1m30s (backend.timeout_ms)
+        the agent was interrupted
+        ");
+    }
+}
