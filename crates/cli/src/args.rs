@@ -1,11 +1,14 @@
 //! What can be typed. The doc comments are the help texts.
 
+use std::path::Path;
+
+use autoloop_core::nearest::nearest;
 use clap::error::{ContextKind, ErrorKind};
-use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    chain, config, demo, doctor, emit, init, inspect, journal, loops, memory, presets, replay,
-    review, run, script, settings, slots, tasks, watch,
+    chain, completions, config, demo, doctor, emit, init, inspect, journal, loops, man, memory,
+    presets, replay, review, run, script, settings, slots, tasks, version, watch,
 };
 use crate::failure::Failure;
 use crate::presets::Preset;
@@ -14,12 +17,7 @@ use crate::presets::Preset;
 ///
 /// Every step is a line in an append-only journal; what you see anywhere is read from it.
 #[derive(Debug, Parser)]
-#[command(
-    name = "autoloop",
-    version,
-    arg_required_else_help = true,
-    disable_help_subcommand = true
-)]
+#[command(name = "autoloop", version, arg_required_else_help = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -43,6 +41,9 @@ pub(crate) enum Command {
     Slots(slots::Args),
     Doctor(doctor::Args),
     Demo(demo::Args),
+    Version(version::Args),
+    Completions(completions::Args),
+    Man(man::Args),
     #[command(name = "__script", hide = true)]
     Script(script::Args),
     #[command(name = "__replay", hide = true)]
@@ -61,24 +62,45 @@ pub(crate) fn read() -> Result<Args, Failure> {
         let emit = emit::Args::from_arg_matches(&words).unwrap_or_else(|error| error.exit());
         return Ok(Args { command: Command::Emit(emit) });
     }
-    Args::try_parse().or_else(|error| match without_run(&error) {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(failure) = mistyped(&words) {
+        return Err(failure);
+    }
+    Args::try_parse().or_else(|error| match without_run(&words, &error) {
         Some(failure) => Err(failure),
         None => error.exit(),
     })
 }
 
 /// The failure of a command line whose first word is no command but what `run` expects.
-fn without_run(error: &clap::Error) -> Option<Failure> {
+fn without_run(words: &[String], error: &clap::Error) -> Option<Failure> {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;
     }
-    let words: Vec<String> =
-        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let invalid = error.get(ContextKind::InvalidSubcommand)?.to_string();
     if words.first() != Some(&invalid) {
         return None;
     }
     // Settings that cannot be read are reported by the commands that need them.
     let presets = Preset::all(&settings::surroundings().ok()?);
-    run::suggest::without_run(&words, &presets)
+    run::suggest::without_run(words, &presets)
+}
+
+/// A mistyped subcommand of a command that takes a directory in the same place, which the parser takes
+/// for that directory.
+fn mistyped(words: &[String]) -> Option<Failure> {
+    let [command, word, ..] = words else { return None };
+    if !matches!(command.as_str(), "loops" | "slots") || Path::new(word).exists() {
+        return None;
+    }
+    let parser = Args::command();
+    let known: Vec<&str> =
+        parser.find_subcommand(command)?.get_subcommands().map(clap::Command::get_name).collect();
+    if known.contains(&word.as_str()) {
+        return None;
+    }
+    let near = nearest(word, known)?;
+    let message = format!("'{command}' has no subcommand '{}'", word.escape_debug());
+    Some(Failure::usage(message).hint(format!("did you mean `autoloop {command} {near}`?")))
 }

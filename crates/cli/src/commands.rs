@@ -1,6 +1,7 @@
 //! One file a command, with its arguments and what it does.
 
 pub(crate) mod chain;
+pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
@@ -11,6 +12,7 @@ pub(crate) mod journal;
 mod json;
 mod listing;
 pub(crate) mod loops;
+pub(crate) mod man;
 pub(crate) mod memory;
 pub(crate) mod presets;
 pub(crate) mod replay;
@@ -21,6 +23,7 @@ pub(crate) mod settings;
 pub(crate) mod shim;
 pub(crate) mod slots;
 pub(crate) mod tasks;
+pub(crate) mod version;
 pub(crate) mod watch;
 
 use autoloop_runtime::world::World;
@@ -47,6 +50,9 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Slots(args) => slots::run(&args, world),
         Command::Doctor(args) => doctor::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
+        Command::Version(args) => version::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Script(args) => script::run(&args, world),
         Command::Replay(args) => replay::run(&args, world),
     }

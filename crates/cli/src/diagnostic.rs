@@ -1,6 +1,6 @@
 //! Problems with settings, shown as rustc shows its own: the line, underlined, and what to do.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
@@ -8,12 +8,13 @@ use autoloop_core::config::{Problem, Severity};
 use autoloop_runtime::project::LoadError;
 
 use crate::failure::Failure;
+use crate::style::Color;
 use crate::terminal;
 
 /// Shows problems on standard error.
 pub(crate) fn show(problems: &[Problem]) {
     let stderr = io::stderr();
-    let text = render(problems, if wants_color(&stderr) { Color::Yes } else { Color::No });
+    let text = render(problems, Color::of(&stderr));
     // Standard error may be closed; the exit code still tells.
     let _ = stderr.lock().write_all(text.as_bytes());
 }
@@ -35,19 +36,6 @@ pub(crate) fn refuse(error: LoadError) -> Failure {
         LoadError::BadVariable { .. } => failure.hint("set it to plain text, or unset it"),
         LoadError::Unreadable { .. } | LoadError::BadPreset(_) => failure,
     }
-}
-
-/// Whether escape sequences for colours are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Color {
-    Yes,
-    No,
-}
-
-/// See <https://no-color.org>: set to anything but nothing, the variable means no.
-fn wants_color(stderr: &io::Stderr) -> bool {
-    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    stderr.is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM") != Some("dumb".into())
 }
 
 /// All problems, one after another.

@@ -1,12 +1,13 @@
 //! How a command fails: the kind decides the exit code, hints say what to do next.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use autoloop_runtime::complaint::{Complaint, Fault};
 use autoloop_runtime::journal::{AppendError, ReadError};
 
+use crate::style::{Color, Tone};
 use crate::terminal;
 
 /// What went wrong, as far as the caller of the program is concerned.
@@ -87,11 +88,23 @@ impl Failure {
         self
     }
 
+    fn rendered(&self, color: Color) -> String {
+        let name = color.paint(Tone::Bad, "autoloop:");
+        let mut text = format!("{name} {}\n", terminal::harmless(&self.message));
+        let label = color.paint(Tone::Good, "hint:");
+        for hint in &self.hints {
+            text.push_str(&format!("  {label} {}\n", terminal::harmless(hint)));
+        }
+        text
+    }
+
     /// Tells the user, and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if self.kind != Kind::Unread {
             // Standard error may be closed; the exit code still tells.
-            let _ = io::stderr().write_all(self.to_string().as_bytes());
+            let stderr = io::stderr();
+            let text = self.rendered(Color::of(&stderr));
+            let _ = stderr.lock().write_all(text.as_bytes());
         }
         ExitCode::from(self.kind.code())
     }
@@ -99,11 +112,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = format!("autoloop: {}\n", self.message);
-        for hint in &self.hints {
-            writeln!(text, "  hint: {hint}")?;
-        }
-        f.write_str(&terminal::harmless(&text))
+        f.write_str(&self.rendered(Color::No))
     }
 }
 

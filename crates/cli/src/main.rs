@@ -5,6 +5,7 @@ mod commands;
 mod diagnostic;
 mod failure;
 mod presets;
+mod style;
 mod terminal;
 mod tui;
 

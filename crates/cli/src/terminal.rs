@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
+use crate::style::Color;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Prints a text: as it is to a file or a pipe, without harm to a terminal.
@@ -14,6 +15,14 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout();
     let shown = if stdout.is_terminal() { harmless(text) } else { Cow::Borrowed(text) };
     stdout.write_all(shown.as_bytes())
+}
+
+/// Prints a text that may be coloured: then its parts were made harmless before they were painted.
+pub(crate) fn print_painted(text: &str, color: Color) -> io::Result<()> {
+    match color {
+        Color::Yes => io::stdout().write_all(text.as_bytes()),
+        Color::No => print(text),
+    }
 }
 
 /// Fails when nobody reads the output any more. Whoever waits for something to print would otherwise find

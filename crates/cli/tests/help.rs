@@ -1,10 +1,14 @@
 //! What the program says about itself, and to somebody who mistyped.
 
-use autoloop_testkit::Sandbox;
+use autoloop_testkit::{Sandbox, Terminal};
 use insta::assert_snapshot;
 
+fn sandbox() -> Sandbox {
+    Sandbox::new(env!("CARGO_BIN_EXE_autoloop"))
+}
+
 fn run(args: &[&str]) -> String {
-    Sandbox::new(env!("CARGO_BIN_EXE_autoloop")).run(args).to_string()
+    sandbox().run(args).to_string()
 }
 
 #[test]
@@ -17,22 +21,26 @@ fn without_arguments_it_says_what_can_be_done() {
     Usage: autoloop <COMMAND>
 
     Commands:
-      run      Drive a loop to its end
-      chain    Run several loops, one after another
-      presets  List the presets: loops that can be run by their name
-      init     Write a new loop, with comments
-      emit     Append an event to the journal
-      inspect  Show what happened
-      loops    Show which runs there are
-      watch    Watch a run, a chain or slots
-      journal  Look after the journal file
-      config   Show the settings of a loop
-      memory   Remember things across iterations and runs
-      tasks    Keep a queue of things to be done
-      review   Undo what a metareview changed
-      slots    Work off a queue of items: implement, review, fix
-      doctor   Check whether loops can be run here
-      demo     Watch a whole run with scripted agents, in a project to be thrown away
+      run          Run a loop until it completes, stops or fails
+      chain        Run several loops, one after another
+      presets      List the presets: loops that can be run by their name
+      init         Write a new loop, with comments
+      emit         Append an event to the journal
+      inspect      Show what happened
+      loops        List runs
+      watch        Watch a run, a chain or slots
+      journal      Look after the journal file
+      config       Show the settings of a loop
+      memory       Remember things across iterations and runs
+      tasks        Keep a queue of things to be done
+      review       Undo what a metareview changed
+      slots        Work off a queue of items: implement, review, fix
+      doctor       Check whether loops can be run here
+      demo         Watch a whole run with scripted agents, in a project to be thrown away
+      version      Print the version
+      completions  Print the completion script of a shell
+      man          Print the manual page of a command
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help (see more with '--help')
@@ -44,6 +52,136 @@ fn without_arguments_it_says_what_can_be_done() {
 fn it_knows_its_version() {
     let expected = format!("exit 0\n--- stdout\nautoloop {}", env!("CARGO_PKG_VERSION"));
     assert_eq!(run(&["--version"]), expected);
+}
+
+#[test]
+fn help_and_version_are_commands_too() {
+    assert_eq!(run(&["version"]), run(&["--version"]));
+    assert_eq!(run(&["help"]), run(&["--help"]));
+    assert_eq!(run(&["help", "emit"]), run(&["emit", "--help"]));
+    assert_eq!(run(&["help", "journal", "verify"]), run(&["journal", "verify", "--help"]));
+    let unknown = run(&["help", "emti"]);
+    assert!(unknown.starts_with("exit 2") && unknown.contains("emti"), "{unknown}");
+}
+
+#[test]
+fn completions_are_written_for_every_shell() {
+    for (shell, part) in [
+        ("bash", "complete -F _autoloop"),
+        ("zsh", "#compdef autoloop"),
+        ("fish", "complete -c autoloop"),
+        ("elvish", "edit:completion:arg-completer[autoloop]"),
+        ("powershell", "Register-ArgumentCompleter"),
+    ] {
+        let output = sandbox().run(&["completions", shell]);
+        assert_eq!(output.code, Some(0), "{shell}: {}", output.stderr);
+        assert!(output.stdout.contains(part), "{shell}: {}", output.stdout);
+        assert!(output.stdout.contains("max-iterations"), "{shell}");
+    }
+    assert!(run(&["completions", "cmd"]).starts_with("exit 2"));
+}
+
+#[test]
+fn manual_pages_are_written_for_every_command() {
+    let sandbox = sandbox();
+    let page = sandbox.run(&["man"]);
+    assert_eq!(page.code, Some(0), "{}", page.stderr);
+    assert!(page.stdout.contains(".TH autoloop 1"), "{}", page.stdout);
+    let page = sandbox.run(&["man", "journal", "verify"]).stdout;
+    assert!(page.contains(".TH autoloop-journal-verify 1"), "{page}");
+    assert!(page.contains("autoloop journal verify"), "{page}");
+    let unknown = sandbox.run(&["man", "jurnal"]);
+    assert_eq!(unknown.code, Some(2), "{unknown}");
+    assert!(unknown.stderr.contains("journal"), "{unknown}");
+    assert_eq!(sandbox.run(&["man", "--dir", "pages"]).code, Some(0));
+    for name in ["autoloop.1", "autoloop-run.1", "autoloop-journal-verify.1"] {
+        assert!(sandbox.path("pages").join(name).is_file(), "{name}");
+    }
+    assert!(!sandbox.path("pages/autoloop-__script.1").exists(), "it is no command for people");
+}
+
+#[test]
+fn a_mistyped_subcommand_is_not_taken_for_a_directory() {
+    for (args, meant) in [
+        (&["loops", "shwo", "calm-heron"][..], "show"),
+        (&["loops", "shwo"], "autoloop loops show"),
+        (&["slots", "verdct"], "autoloop slots verdict"),
+        (&["tasks", "lst"], "list"),
+        (&["inspect", "metric"], "metrics"),
+    ] {
+        let output = sandbox().run(args);
+        assert_eq!(output.code, Some(2), "{args:?}: {output}");
+        assert!(output.stderr.contains(meant), "{args:?}: {output}");
+    }
+}
+
+/// The output of a command with colours, if any.
+fn coloured(sandbox: &Sandbox, args: &[&str], env: &[(&str, &str)]) -> String {
+    let mut command = sandbox.command();
+    command.args(args).envs(env.iter().copied());
+    let output = command.output().unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn colours_are_for_those_who_want_them() {
+    let agent = "case $N in 1) $T emit a.done;; *) exit 9;; esac";
+    let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, "");
+    let force = ("CLICOLOR_FORCE", "1");
+    for (args, part) in [
+        (&["run", ".", "make it"][..], "the agent failed"),
+        (&["loops"], "backend_failed"),
+        (&["doctor"], "ok"),
+        (&["inspect", "journal", "nowhere"], "autoloop:"),
+        (&["config", "show", "--set", "zzz=1"], "unknown key"),
+        (&["emti"], "unrecognized"),
+    ] {
+        let plain = coloured(&sandbox, args, &[]);
+        assert!(plain.contains(part) && !plain.contains('\u{1b}'), "{args:?}: {plain:?}");
+        let forced = coloured(&sandbox, args, &[force]);
+        assert!(forced.contains("\u{1b}["), "{args:?}: {forced:?}");
+        let refused = coloured(&sandbox, args, &[force, ("NO_COLOR", "1")]);
+        assert!(!refused.contains('\u{1b}'), "{args:?}: {refused:?}");
+    }
+    let json = coloured(&sandbox, &["loops", "--json"], &[force]);
+    assert!(!json.contains('\u{1b}'), "{json:?}");
+}
+
+#[test]
+fn a_terminal_is_coloured() {
+    let sandbox = sandbox();
+    let mut command = sandbox.command();
+    command.args(["inspect", "journal", "nowhere"]);
+    let terminal = Terminal::start(command, (80, 24));
+    terminal.see("nowhere does not exist");
+    assert!(terminal.printed().contains("\u{1b}["), "{:?}", terminal.printed());
+}
+
+/// What is printed holds names that agents choose.
+#[test]
+fn what_is_coloured_is_harmless() {
+    let line = r#"{"run": "a", "iteration": "", "topic": "loop.start", "fields": {"max_iterations": "3", "completion_promise": "", "completion_event": "", "review_every": "0", "objective": "\u001b]0;evil\u0007"}}
+{"run": "a", "iteration": "", "topic": "loop.stop", "fields": {"reason": "\u001b]0;evil\u0007"}}
+"#;
+    let sandbox = sandbox();
+    sandbox.write_journal(line);
+    let list = coloured(&sandbox, &["loops"], &[("CLICOLOR_FORCE", "1")]);
+    assert!(list.contains("evil") && !list.contains("\u{1b}]"), "{list:?}");
+}
+
+#[test]
+fn every_line_of_a_run_says_how_long_it_has_lasted() {
+    let agent = "case $N in 1) $T emit a.done;; *) exit 9;; esac";
+    let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, "");
+    let text = coloured(&sandbox, &["run", ".", "-v", "make it"], &[]);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.contains("stopped")).collect();
+    assert!(lines.len() > 5, "{text}");
+    for line in lines.iter().filter(|line| !line.contains("hint:")) {
+        let time = line.strip_prefix('[').and_then(|line| line.split_once("] "));
+        let time = time.and_then(|(time, _)| time.split_once(':'));
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        assert!(time.is_some_and(|(m, s)| is_number(m) && is_number(s) && s.len() == 2), "{line}");
+    }
 }
 
 #[test]

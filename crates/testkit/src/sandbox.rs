@@ -100,6 +100,10 @@ impl Sandbox {
         // What a person has set up for every project is not for these.
         let home = self.root.join("home");
         command.env("HOME", &home).env("XDG_CONFIG_HOME", &home);
+        // Colours would be one, too.
+        for name in ["CLICOLOR_FORCE", "CLICOLOR", "NO_COLOR"] {
+            command.env_remove(name);
+        }
         // A backtrace would be a difference between two machines, and the search path of cargo is no
         // part of how the binary is started in life.
         command.env_remove("RUST_BACKTRACE").env_remove("LD_LIBRARY_PATH");
@@ -176,9 +180,11 @@ impl Sandbox {
         self.write(".autoloop/journal.jsonl", bytes)
     }
 
-    /// Replaces times by `[TS]` and the directory of the project by `[DIR]`.
+    /// Replaces times by `[TS]` and the directory of the project by `[DIR]`, and removes the time that
+    /// a run has lasted from the beginning of lines.
     pub fn filter(&self, text: &str) -> String {
-        let mut text = text.replace(&self.root.display().to_string(), "[DIR]");
+        let mut text: String = text.split_inclusive('\n').map(without_elapsed).collect();
+        text = text.replace(&self.root.display().to_string(), "[DIR]");
         text = text.replace(&self.dir.path().display().to_string(), "[DIR]");
         without_times(&text)
     }
@@ -197,6 +203,15 @@ impl fmt::Display for Output {
         }
         Ok(())
     }
+}
+
+/// The line without `[1:23] ` in front of it.
+fn without_elapsed(line: &str) -> &str {
+    let is_time =
+        |text: &str| text.contains(':') && text.chars().all(|c| c == ':' || c.is_ascii_digit());
+    let (time, rest) =
+        line.strip_prefix('[').and_then(|line| line.split_once("] ")).unwrap_or(("", line));
+    if is_time(time) { rest } else { line }
 }
 
 /// The text with everything of the shape `2026-01-31T23:59:59.999Z` replaced.
@@ -226,6 +241,9 @@ mod tests {
 
     #[test]
     fn only_whole_times_are_filtered() {
+        assert_eq!(without_elapsed("[0:01]   a [0:02] \n"), "  a [0:02] \n");
+        assert_eq!(without_elapsed("[1:00:01] a"), "a");
+        assert_eq!(without_elapsed("[12] a"), "[12] a");
         assert_eq!(without_times("ä 2026-01-31T23:59:59.999Z!"), "ä [TS]!");
         assert_eq!(without_times("2026-01-31T23:59:59Z"), "2026-01-31T23:59:59Z");
         assert_eq!(without_times("x2026-01-31T23:59:59.99"), "x2026-01-31T23:59:59.99");

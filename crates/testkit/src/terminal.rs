@@ -24,6 +24,8 @@ pub struct Terminal {
     /// The side of the program, held open so that the terminal outlives it.
     inside: File,
     picture: Arc<Mutex<Picture>>,
+    /// Every byte that the program wrote.
+    printed: Arc<Mutex<Vec<u8>>>,
     modes: String,
 }
 
@@ -49,9 +51,12 @@ impl Terminal {
         let mut screen = keyboard.try_clone().expect("there are descriptors left");
         let picture = Arc::new(Mutex::new(Picture::default()));
         let seen = Arc::clone(&picture);
+        let printed = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&printed);
         std::thread::spawn(move || {
             let mut piece = [0; 4096];
             while let Ok(count @ 1..) = screen.read(&mut piece) {
+                kept.lock().unwrap_or_else(PoisonError::into_inner).extend(&piece[..count]);
                 seen.lock().unwrap_or_else(PoisonError::into_inner).show(&piece[..count]);
             }
         });
@@ -59,7 +64,7 @@ impl Terminal {
         let modes = modes(&inside);
         // The descriptors of the child are closed here as soon as it has its own.
         let process = Reaped::start(command);
-        Terminal { process, keyboard, inside, picture, modes }
+        Terminal { process, keyboard, inside, picture, printed, modes }
     }
 
     /// Presses keys, as the bytes that a terminal sends for them.
@@ -79,6 +84,12 @@ impl Terminal {
     /// What is on the screen, without the blanks at the end of lines.
     pub fn screen(&self) -> String {
         self.picture().text()
+    }
+
+    /// Everything that was printed so far, with its escape sequences.
+    pub fn printed(&self) -> String {
+        let printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&printed).into_owned()
     }
 
     /// Whether a program has the whole screen, and not the shell its lines.

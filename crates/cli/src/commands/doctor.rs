@@ -7,6 +7,7 @@ mod kernel;
 mod state;
 mod supervision;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use autoloop_runtime::project::Loaded;
@@ -17,6 +18,7 @@ use self::finding::{Finding, Verdict};
 use super::json::Json;
 use super::settings::{self, Located};
 use crate::failure::Failure;
+use crate::style::Color;
 use crate::terminal;
 
 /// Check whether loops can be run here.
@@ -46,8 +48,13 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     findings.extend(git::check(&located.dir, loaded.as_ref(), world));
     findings.extend(state::check(&located, world));
     findings.extend(kernel::check(loaded.as_ref()));
-    let text = if args.json { json(&findings) } else { finding::report(&findings) };
-    terminal::print(&text)?;
+    match args.json {
+        true => terminal::print(&json(&findings))?,
+        false => {
+            let color = Color::of(&io::stdout());
+            terminal::print_painted(&finding::report(&findings, color), color)?;
+        }
+    }
     match findings.iter().filter(|finding| finding.verdict == Verdict::Problem).count() {
         0 => Ok(()),
         1 => Err(Failure::failed("there is 1 problem")),

@@ -7,6 +7,7 @@ mod show;
 mod state;
 mod watch;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::run::{Run, Runs};
@@ -23,12 +24,13 @@ use self::state::State;
 use super::json::Json;
 use super::settings::{self, Located};
 use crate::failure::Failure;
+use crate::style::Color;
 use crate::terminal;
 
 /// How many runs that are over are listed when nobody asks for all.
 const LAST_FEW: usize = 5;
 
-/// Show which runs there are.
+/// List runs.
 ///
 /// The runs that are under way, cut off or interrupted, and the last five of those that are over, the
 /// latest first. A run is under way while a process holds its lock; it is cut off when nobody does and
@@ -76,7 +78,11 @@ fn list(args: &Args, world: &World) -> Result<(), Failure> {
         false if rows.is_empty() => {
             format!("no run has begun in {} yet\n", scene.journal.path().display())
         }
-        false => row::table(&rows) + &left_out(&scene, rows.len()),
+        false => {
+            let color = Color::of(&io::stdout());
+            let text = row::table(&rows, color) + &left_out(&scene, rows.len());
+            return Ok(terminal::print_painted(&text, color)?);
+        }
     };
     Ok(terminal::print(&text)?)
 }

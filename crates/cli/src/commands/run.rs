@@ -31,24 +31,20 @@ use super::{chain, settings};
 use crate::diagnostic;
 use crate::failure::{Failure, Kind};
 
-/// Drive a loop to its end.
+/// Run a loop until it completes, stops or fails.
 ///
-/// Names a directory that holds `autoloops.toml` and, if the loop has roles, `topology.toml`; or one of
-/// the presets that `autoloop presets` lists, which then works in this directory. In every iteration an
-/// agent is started with a prompt made from the objective, the topology, the memory and what happened
-/// so far. The run ends when the completion event was emitted, when the output holds the completion
-/// promise, when the most iterations are done, or when the agent fails.
-///
-/// Exits with 0 only when the run is complete, with 1 when it ended otherwise, with 2 when the files of
-/// the loop cannot be used, with 4 when another process drives the run, and with 128 and the number of
-/// the signal when it was interrupted.
+/// The loop is a directory with `autoloops.toml` and, if it has roles, `topology.toml`; or a preset (see
+/// `autoloop presets`), which works in the current project. Each iteration starts an agent with a prompt made from
+/// the objective, the topology, the memory and the events so far. The run ends when the completion event is
+/// emitted, the output contains the completion promise, the maximum number of iterations is reached, or the agent
+/// fails.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The directory of the loop, or the name of a preset [default with --preset and --resume: this
-    /// directory].
+    /// Directory of the loop, or name of a preset [default with --preset and --resume: the current
+    /// project].
     #[arg(value_name = "DIR|PRESET")]
     dir: Option<PathBuf>,
-    /// What the run is for.
+    /// The objective.
     prompt: Vec<String>,
     /// The loop to run in the directory, in place of the directory's own: the name of a preset, or a
     /// directory that holds a loop.

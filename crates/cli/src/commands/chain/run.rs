@@ -228,7 +228,7 @@ fn carry_out(
     (manner, world): (Manner, &World),
 ) -> Result<(), Failure> {
     let interrupts = listen()?;
-    let mut reporter = Reporter::new(manner.verbose);
+    let mut reporter = Reporter::new(manner.verbose, world);
     let mut runner = Runner {
         plan,
         world,

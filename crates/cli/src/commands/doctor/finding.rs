@@ -3,6 +3,8 @@
 use std::fmt::Write;
 
 use crate::commands::json::Json;
+use crate::style::{Color, Tone};
+use crate::terminal;
 
 /// What a check found, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +35,14 @@ impl Verdict {
             Verdict::Ok => "ok",
             Verdict::Warning => "warning",
             Verdict::Problem => "problem",
+        }
+    }
+
+    fn tone(self) -> Tone {
+        match self {
+            Verdict::Ok => Tone::Good,
+            Verdict::Warning => Tone::Warning,
+            Verdict::Problem => Tone::Bad,
         }
     }
 }
@@ -70,22 +80,27 @@ impl Finding {
 }
 
 /// All findings, one below the other.
-pub(super) fn report(findings: &[Finding]) -> String {
+pub(super) fn report(findings: &[Finding], color: Color) -> String {
     let width = findings.iter().map(|finding| finding.check.len()).max().unwrap_or_default();
     let mut text = String::new();
     for Finding { check, verdict, found, advice } in findings {
-        let found = one_line(found);
-        let _ = writeln!(text, "{:<7}  {check:<width$}  {found}", verdict.word());
+        let found = one_line(found, color);
+        let word = color.paint(verdict.tone(), &format!("{:<7}", verdict.word()));
+        let _ = writeln!(text, "{word}  {check:<width$}  {found}");
         if let Some(advice) = advice {
-            let _ = writeln!(text, "{:7}  {:width$}  -> {}", "", "", one_line(advice));
+            let _ = writeln!(text, "{:7}  {:width$}  -> {}", "", "", one_line(advice, color));
         }
     }
     text
 }
 
 /// What programs and people say may go over several lines.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+fn one_line(text: &str, color: Color) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match color {
+        Color::Yes => terminal::harmless(&line).into_owned(),
+        Color::No => line,
+    }
 }
 
 #[cfg(test)]
@@ -99,7 +114,7 @@ mod tests {
             Finding::warning("sandbox", "none here", "use another kernel"),
             Finding::problem("backend", "'x' is not\non PATH", "install it"),
         ];
-        insta::assert_snapshot!(report(&findings), @r"
+        insta::assert_snapshot!(report(&findings, Color::No), @r"
         ok       git      git 2.43
         warning  sandbox  none here
                           -> use another kernel

@@ -89,7 +89,7 @@ mod tests {
             sandbox(none, Some(Sandbox::Auto)),
             sandbox(none, Some(Sandbox::Required)),
         ];
-        insta::assert_snapshot!(report(&findings), @r#"
+        insta::assert_snapshot!(report(&findings, crate::style::Color::No), @r#"
         ok       sandbox  Landlock, version 4 of its interface
         warning  sandbox  there is none (the kernel has no Landlock): what a metareview may not change is put back afterwards
                           -> use Linux 5.13 or later with `landlock` in the kernel's list of security modules (lsm=)

@@ -230,7 +230,7 @@ mod tests {
             Volume { other_owner: Some(0), ..GOOD },
         ]
         .map(|volume| of_volume(".autoloop", &volume));
-        insta::assert_snapshot!(report(&findings), @r"
+        insta::assert_snapshot!(report(&findings, crate::style::Color::No), @r"
         ok       state  .autoloop can be written to; ext4, 7 GiB free
         problem  state  .autoloop cannot be written to
                         -> make it writable for you, or name another directory in core.state_dir

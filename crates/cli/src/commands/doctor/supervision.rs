@@ -116,7 +116,7 @@ mod tests {
             finished(Ending::NeverStarted(never), "", 0),
             finished(Ending::Lost("the supervisor was killed".into()), "", 0),
         ];
-        insta::assert_snapshot!(super::super::finding::report(&findings), @r"
+        insta::assert_snapshot!(super::super::finding::report(&findings, crate::style::Color::No), @r"
         ok       supervision  processes are started, watched, and ended with all that they leave behind
         warning  supervision  processes can be started, but those that an agent leaves behind are not found
                               -> use Linux with /proc mounted; else end such processes yourself after a run
@@ -138,7 +138,7 @@ mod tests {
             of_jobs(&[job(&[7])]),
             of_jobs(&[job(&[7]), job(&[8, 9])]),
         ];
-        insta::assert_snapshot!(super::super::finding::report(&findings), @r"
+        insta::assert_snapshot!(super::super::finding::report(&findings, crate::style::Color::No), @r"
         ok       left over  nothing runs on of a harness that was killed
         ok       left over  a harness was killed, and nothing of it runs on
         warning  left over  process 7 runs on, whose harness was killed

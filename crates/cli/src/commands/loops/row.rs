@@ -8,6 +8,7 @@ use autoloop_core::stamp::Stamp;
 
 use super::state::State;
 use crate::commands::json::Json;
+use crate::style::{Color, Tone};
 use crate::terminal;
 
 /// How many characters of an objective are listed.
@@ -95,8 +96,11 @@ impl Row<'_> {
 const HEADINGS: [&str; 8] =
     ["RUN", "STATE", "DONE", "LAST EVENT", "BEGAN (UTC)", "TOOK", "HEARD OF", "OBJECTIVE"];
 
+/// The column of the state.
+const STATE: usize = 1;
+
 /// All rows, in columns as wide as they have to be.
-pub(super) fn table(rows: &[Row<'_>]) -> String {
+pub(super) fn table(rows: &[Row<'_>], color: Color) -> String {
     let mut lines = vec![HEADINGS.map(str::to_owned)];
     lines.extend(rows.iter().map(Row::cells));
     let width = |column: usize| {
@@ -104,9 +108,18 @@ pub(super) fn table(rows: &[Row<'_>]) -> String {
     };
     let widths: Vec<usize> = (0..HEADINGS.len()).map(width).collect();
     let mut text = String::new();
-    for cells in &lines {
-        let padded: Vec<String> =
+    // The heading comes first, then a line for each row.
+    let tones = std::iter::once(Tone::Strong).chain(rows.iter().map(|row| row.state.tone()));
+    for (line, (cells, tone)) in lines.iter().zip(tones).enumerate() {
+        let mut padded: Vec<String> =
             cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        if let Some(last) = padded.last_mut() {
+            last.truncate(last.trim_end().len());
+        }
+        let painted = if line == 0 { 0..padded.len() } else { STATE..STATE + 1 };
+        for cell in &mut padded[painted] {
+            *cell = color.paint(tone, &terminal::harmless(cell));
+        }
         text.push_str(padded.join("  ").trim_end());
         text.push('\n');
     }
@@ -164,7 +177,7 @@ mod tests {
             Row { run: &short, state: State::Stopped("backend_failed".into()), now },
             Row { run: &bare, state: State::Unbegun, now },
         ];
-        insta::assert_snapshot!(table(&rows), @r"
+        insta::assert_snapshot!(table(&rows, Color::No), @r"
         RUN          STATE                    DONE  LAST EVENT   BEGAN (UTC)       TOOK   HEARD OF  OBJECTIVE
         swift-otter  running                  2/10  tasks.ready  2026-11-15 21:12  1d     1d        write  a parser that
         a            stopped: backend_failed  2/10  tasks.ready  2026-11-15 21:12  2m25s  1d        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…

@@ -5,6 +5,8 @@ use std::fmt;
 use autoloop_core::run::{Ending, INTERRUPTED, Run, Stage};
 use autoloop_runtime::drive::Driver;
 
+use crate::style::Tone;
+
 /// How a run is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -37,6 +39,16 @@ impl State {
             _ if run.start.is_none() => State::Unbegun,
             (Driver::Nobody, _) => State::CutOff,
             (Driver::Unknown, _) => State::Unfinished,
+        }
+    }
+
+    /// The tone that it is shown in.
+    pub(super) fn tone(&self) -> Tone {
+        match self {
+            State::Running(_) | State::Complete(_) => Tone::Good,
+            State::Stopped(_) => Tone::Bad,
+            State::Interrupted | State::CutOff | State::Unfinished => Tone::Warning,
+            State::Unbegun => Tone::Faint,
         }
     }
 

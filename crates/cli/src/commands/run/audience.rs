@@ -22,7 +22,7 @@ pub(super) struct Audience<'a> {
 
 impl<'a> Audience<'a> {
     pub(super) fn new(args: &Args, errand: &'a Errand, world: &'a World) -> Self {
-        let reporter = Reporter::new(args.verbose);
+        let reporter = Reporter::new(args.verbose, world);
         let wants_view = args.watch && tui::is_possible();
         Audience { reporter, errand, world, wants_view, view: Beside::default() }
     }

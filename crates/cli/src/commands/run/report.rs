@@ -1,22 +1,30 @@
 //! What a person sees of a run while it goes on, and at its end.
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
 
 use autoloop_core::run::{Ending, Run, Stage};
 use autoloop_runtime::drive::Progress;
 use autoloop_runtime::journal::FileJournal;
+use autoloop_runtime::world::{Clock, World};
 
 use crate::failure::Failure;
+use crate::style::{Color, Tone};
 use crate::terminal;
 
 /// Tells on standard error how a run goes.
 pub(in crate::commands) struct Reporter {
     is_verbose: bool,
+    clock: Arc<dyn Clock>,
+    /// When it began to tell.
+    since: Duration,
 }
 
 impl Reporter {
-    pub(in crate::commands) fn new(is_verbose: bool) -> Self {
-        Reporter { is_verbose }
+    pub(in crate::commands) fn new(is_verbose: bool, world: &World) -> Self {
+        let clock = Arc::clone(&world.clock);
+        Reporter { is_verbose, since: clock.elapsed(), clock }
     }
 
     pub(in crate::commands) fn tell(&mut self, progress: Progress<'_>) {
@@ -38,8 +46,46 @@ impl Reporter {
             Progress::Chained { id, outcome } => format!("chain {id} ended: {outcome}"),
             Progress::Note(note) => format!("note: {note}"),
         };
-        // A run goes on whether or not anybody watches.
-        let _ = writeln!(io::stderr(), "{}", terminal::harmless(&line));
+        self.print(&line, tone(progress));
+    }
+
+    /// Prints lines, each with the time since the beginning.
+    fn print(&self, lines: &str, tone: Option<Tone>) {
+        let stderr = io::stderr();
+        let color = Color::of(&stderr);
+        let time = elapsed(self.clock.elapsed().saturating_sub(self.since));
+        let time = color.paint(Tone::Faint, &format!("[{time}]"));
+        let mut text = String::new();
+        for line in terminal::harmless(lines).lines() {
+            let line = tone.map_or_else(|| line.to_owned(), |tone| color.paint(tone, line));
+            text.push_str(&format!("{time} {line}\n"));
+        }
+        // Standard error may be closed; the run does not depend on it.
+        let _ = stderr.lock().write_all(text.as_bytes());
+    }
+}
+
+/// Minutes and seconds, and hours if there are any.
+fn elapsed(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match hours {
+        0 => format!("{minutes}:{seconds:02}"),
+        hours => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+/// The tone of a line, where it is not the usual one.
+fn tone(progress: Progress<'_>) -> Option<Tone> {
+    match progress {
+        Progress::Began(_) | Progress::Iteration { .. } => Some(Tone::Strong),
+        Progress::Iterated(run) => {
+            let has_failed = run.turn.exit.is_some_and(|exit| exit.code != 0 || exit.timed_out);
+            let tones = [(has_failed, Tone::Bad), (run.turn.refused, Tone::Warning)];
+            Some(tones.into_iter().find(|(holds, _)| *holds).map_or(Tone::Good, |(_, tone)| tone))
+        }
+        Progress::Note(_) => Some(Tone::Warning),
+        _ => None,
     }
 }
 

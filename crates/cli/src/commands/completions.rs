@@ -1,0 +1,24 @@
+//! `autoloop completions`: what a shell completes.
+
+use std::io::{self, Write};
+
+use clap::CommandFactory;
+use clap_complete::{Shell, generate};
+
+use crate::failure::Failure;
+
+/// Print the completion script of a shell.
+///
+/// For bash: `autoloop completions bash > ~/.local/share/bash-completion/completions/autoloop`. For zsh, write it
+/// to the file `_autoloop` in a directory of `$fpath`; for fish, to `~/.config/fish/completions/autoloop.fish`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The shell.
+    shell: Shell,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    generate(args.shell, &mut crate::args::Args::command(), "autoloop", &mut script);
+    Ok(io::stdout().write_all(&script)?)
+}
