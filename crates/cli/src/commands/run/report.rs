@@ -79,11 +79,9 @@ fn elapsed(time: Duration) -> String {
 fn tone(progress: Progress<'_>) -> Option<Tone> {
     match progress {
         Progress::Began(_) | Progress::Iteration { .. } => Some(Tone::Strong),
-        Progress::Iterated(run) => {
-            let has_failed = run.turn.exit.is_some_and(|exit| exit.code != 0 || exit.timed_out);
-            let tones = [(has_failed, Tone::Bad), (run.turn.refused, Tone::Warning)];
-            Some(tones.into_iter().find(|(holds, _)| *holds).map_or(Tone::Good, |(_, tone)| tone))
-        }
+        Progress::Iterated(run) if run.failure().is_some() => Some(Tone::Bad),
+        Progress::Iterated(run) if run.turn.refused => Some(Tone::Warning),
+        Progress::Iterated(_) => Some(Tone::Good),
         Progress::Note(_) => Some(Tone::Warning),
         _ => None,
     }
