@@ -303,6 +303,29 @@ fn a_reviewer_speaks_and_remembers_however_it_is_held() {
 }
 
 #[test]
+fn what_a_reviewer_says_past_the_harness_is_stored_or_refused() {
+    let review = "past() { env -u AUTOLOOP_DOOR -u AUTOLOOP_TICKET \"$T\" \"$@\"; echo \"$1=$?\"; }
+        past emit issue.discovered 'id=i-1;summary=slow;'; past memory add learning 'keep it short'
+        past tasks add 'more work'; \"$T\" tasks add 'more work'; echo \"tasks=$?\"; true";
+    for layer in Layer::all() {
+        let project = layer.project(review);
+        let sandbox = &project.sandbox;
+        assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
+        let said = sandbox.fields("review.finish", "output").concat().replace("\\u000a", "\n");
+        let count = |what: &str| said.lines().filter(|line| *line == what).count();
+        let events = sandbox.fields("issue.discovered", "source").len();
+        assert_eq!(events, count("emit=0"), "{layer:?}: {said}");
+        let run = sandbox.fields("loop.start", "run").concat();
+        let memory = sandbox.read(format!(".autoloop/runs/{run}/memory.jsonl"));
+        let kept = String::from_utf8(memory).unwrap().matches("keep it short").count();
+        assert_eq!(kept, count("memory=0"), "{layer:?}: {said}");
+        let tasks = sandbox.run(&["tasks", "list"]).stdout.matches("more work").count();
+        assert_eq!(tasks, count("tasks=0"), "{layer:?}: {said}");
+        assert_eq!(said.matches('=').count(), 4, "{layer:?}: {said}");
+    }
+}
+
+#[test]
 fn an_allowed_file_is_edited_by_renaming_another_over_it() {
     let review = "echo 'Be quick.' > .autoloop/h; mv .autoloop/h harness.md; mkdir -p roles .autoloop/docs; echo x > roles/new.md; echo y > .autoloop/docs/y.md; rm -f metareview.md";
     let mut diffs = Vec::new();

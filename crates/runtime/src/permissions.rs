@@ -37,7 +37,7 @@ mod walk;
 mod watched;
 
 pub use confinement::{Confinement, Enforcement, SandboxError};
-pub use git::siblings;
+pub use git::{repository_paths, siblings};
 pub use growing::NotGrown;
 pub use overlay::Overlay;
 pub use report::{Allowed, Offence, Restored, Violation};

@@ -15,3 +15,4 @@ mod scene;
 mod signalled;
 mod source;
 mod terminal;
+mod voice;

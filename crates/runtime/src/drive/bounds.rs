@@ -27,7 +27,7 @@ use crate::journal::{FileJournal, FileSettings};
 use crate::memory::Tiers;
 use crate::permissions::{
     Confinement, Enforcement, Overlay, Reach, Rules, SandboxError, Scratch, Snapshot, Vault,
-    Watched, probe, quiet_git, siblings, sweep_placeholders,
+    Watched, probe, quiet_git, repository_paths, siblings, sweep_placeholders,
 };
 use crate::process::{notes_dir, token};
 use crate::project::Loaded;
@@ -77,6 +77,7 @@ impl Drive<'_> {
         let mut confined =
             Confined { grounds, allow, overlay: None, door: None, scratch: None, enforcement };
         if let Enforcement::Landlock { abi } = enforcement {
+            confined.grounds.make_growing();
             let (scratch, bounds) = self.confinement(&confined.grounds, &confined.allow)?;
             if bounds.overlay.is_some() {
                 confined.enforcement = Enforcement::Overlay { abi };
@@ -136,9 +137,6 @@ impl Drive<'_> {
         let is_left_alone = |tree: &PathBuf| is_safe || others::work_in(tree, &watched, self.world);
         let trees = siblings(&watched.project_dir);
         watched.busy_worktrees = trees.into_iter().filter(is_left_alone).collect();
-        if confined.overlay.is_some() {
-            confined.grounds.make_growing();
-        }
         let others = Others::before(&confined.grounds.state_dir, self.world);
         let mut snapshot = Snapshot::take(vault, watched)?;
         if is_safe {
@@ -158,8 +156,14 @@ impl Drive<'_> {
         if let Some(home) = &self.project.surroundings.home {
             rules = rules.with_agent_state(home);
         }
-        let plain = Confinement { rules, ..Confinement::default() };
-        let behind = plain.clone().behind(scratch.overlay(&grounds.project));
+        let protected = grounds.protected();
+        let outside = protected.iter().filter(|path| !path.starts_with(&grounds.project)).cloned();
+        let behind = rules.clone().keeping(&outside.collect::<Vec<_>>());
+        let plain = Confinement { rules: rules.keeping(&protected), ..Confinement::default() };
+        // What the reviewer would add there itself would be lost with the layer, so that is an error.
+        let behind = Confinement { rules: behind, ..Confinement::default() }
+            .behind(scratch.overlay(&grounds.project))
+            .with_sealed(grounds.growing_in_project());
         // A layer inside of what it covers would have the reviewer's temporary files in it.
         let is_elsewhere = !scratch.dir().starts_with(&grounds.project);
         let is_possible = is_elsewhere && behind.is_possible(&self.program);
@@ -312,6 +316,21 @@ impl Grounds {
         for path in &self.growing {
             let _ = fs::OpenOptions::new().append(true).create_new(true).mode(0o600).open(path);
         }
+    }
+
+    /// Those of them that the view of a reviewer covers.
+    fn growing_in_project(&self) -> Vec<PathBuf> {
+        let real = self.growing.iter().filter_map(|path| path.canonicalize().ok());
+        real.filter(|path| path.starts_with(&self.project)).collect()
+    }
+
+    /// What no directory in which a reviewer may do anything can contain.
+    fn protected(&self) -> Vec<PathBuf> {
+        let mut protected =
+            vec![self.project.clone(), self.loop_dir.clone(), self.state_dir.clone()];
+        protected.extend(self.growing.iter().filter_map(|path| path.canonicalize().ok()));
+        protected.extend(repository_paths(&self.project));
+        protected
     }
 
     fn watched(&self, allow: &AllowList, job: &Job) -> Watched {

@@ -20,7 +20,7 @@ pub struct Confinement {
     pub rules: Rules,
     /// The view that stands in the place of the project.
     pub overlay: Option<Overlay>,
-    /// With such a view: directories that are for reading only, wherever else it may write.
+    /// With such a view: files and directories that are for reading only, wherever else it may write.
     pub sealed: Vec<PathBuf>,
 }
 
@@ -30,6 +30,12 @@ impl Confinement {
     pub fn behind(self, overlay: Overlay) -> Confinement {
         let rules = self.rules.free_in(&overlay.project);
         Confinement { rules, overlay: Some(overlay), ..self }
+    }
+
+    /// The same bounds, with files and directories in the view that are for reading only.
+    #[must_use]
+    pub fn with_sealed(self, sealed: Vec<PathBuf>) -> Confinement {
+        Confinement { sealed, ..self }
     }
 
     /// A view of a tree in which anything may be written, and the right to write everywhere but in these

@@ -16,6 +16,15 @@ pub fn siblings(project: &Path) -> Vec<PathBuf> {
     Repository::find(project).map(|repository| repository.siblings).unwrap_or_default()
 }
 
+/// What belongs to the repository that a directory is in: its working trees and the directory with its
+/// objects.
+pub fn repository_paths(project: &Path) -> Vec<PathBuf> {
+    let Some(Repository { top, common, siblings }) = Repository::find(project) else {
+        return Vec::new();
+    };
+    [vec![top, common], siblings].concat()
+}
+
 /// A repository and the working trees that share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Repository {

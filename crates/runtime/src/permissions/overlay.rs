@@ -40,26 +40,36 @@ pub struct Overlay {
 
 impl Overlay {
     /// Puts the view in the place of the project, for this process and those that it starts, and moves
-    /// into it. Other directories are sealed, and all of them stay where they are. The process must have
-    /// one thread only.
+    /// into it. Other files and directories are sealed, and all of them stay where they are; those inside
+    /// the project are sealed in the view, where they are the real ones. The process must have one thread
+    /// only.
     ///
     /// # Errors
     ///
     /// When the system does not let us.
     #[cfg(target_os = "linux")]
     pub(crate) fn enter(&self, sealed: &[PathBuf]) -> io::Result<()> {
-        use super::seal::{above, pin, seal};
+        use super::seal::{above, hold, pin, seal};
         use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+        use std::os::fd::AsRawFd;
 
         // Before the namespace is ours, which may show some files as somebody else's.
         std::env::set_current_dir(&self.project)?;
         own_namespace()?;
         mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
-        above(&self.project, sealed).into_iter().try_for_each(pin)?;
-        sealed.iter().try_for_each(|directory| seal(directory))?;
+        let (inside, outside): (Vec<PathBuf>, Vec<PathBuf>) =
+            sealed.iter().cloned().partition(|path| path.starts_with(&self.project));
+        above(&self.project, &outside).into_iter().try_for_each(pin)?;
+        outside.iter().try_for_each(|path| seal(path, path))?;
+        // Held before the view covers them.
+        let inside: Vec<_> =
+            inside.into_iter().map(|path| Ok((hold(&path)?, path))).collect::<io::Result<_>>()?;
         // What was the current directory lies beneath these by now.
         std::env::set_current_dir(&self.project)?;
         mount("overlay", ".", "overlay", MountFlags::empty(), self.options()?.as_c_str())?;
+        for (held, path) in &inside {
+            seal(&Path::new("/proc/self/fd").join(held.as_raw_fd().to_string()), path)?;
+        }
         // What was the current directory lies beneath the view now.
         std::env::set_current_dir(&self.project)
     }

@@ -60,13 +60,23 @@ impl Rules {
         let devices = ["null", "zero", "full", "random", "urandom", "tty", "ptmx"];
         rules.files.extend(devices.iter().map(|name| Path::new("/dev").join(name)));
         rules.free.push("/dev/pts".into());
-        // Where programs share memory some keep projects too, and those are none of a reviewer's.
-        let shared = Path::new("/dev/shm");
-        let is_in = |dir: &Path| project_dir.starts_with(dir);
-        if !is_in(shared) && !shared.canonicalize().is_ok_and(|dir| is_in(&dir)) {
-            rules.free.push(shared.into());
-        }
-        rules
+        rules.free.push("/dev/shm".into());
+        rules.keeping(&[project_dir])
+    }
+
+    /// Takes back the right to do anything in a directory that contains one of these paths: no right can
+    /// be taken back further down. Some people keep projects where programs share memory, or where an
+    /// agent keeps its state.
+    #[must_use]
+    pub fn keeping(mut self, protected: &[PathBuf]) -> Rules {
+        self.free.retain(|dir| {
+            let real = dir.canonicalize();
+            let contains = |path: &PathBuf| {
+                path.starts_with(dir) || real.as_ref().is_ok_and(|real| path.starts_with(real))
+            };
+            !protected.iter().any(contains)
+        });
+        self
     }
 
     /// Lets it do what it likes in a directory.
@@ -132,6 +142,17 @@ mod tests {
         let rules = Rules::new(Path::new("/p"), &list);
         assert!(rules.files.iter().all(|path| path.starts_with("/dev")));
         assert!(rules.directories.is_empty());
+    }
+
+    #[test]
+    fn a_directory_of_an_agent_that_contains_the_project_is_not_free() {
+        let free = |protected: &str| {
+            let rules = Rules::default().with_agent_state(Path::new("/home/me"));
+            rules.keeping(&[protected.into()]).free
+        };
+        assert!(free("/home/me/p").contains(&"/home/me/.cache".into()));
+        assert!(!free("/home/me/.cache/trees/p").contains(&"/home/me/.cache".into()));
+        assert!(free("/home/me/.cache/trees/p").contains(&"/home/me/.claude".into()));
     }
 
     #[test]

@@ -1,14 +1,15 @@
-//! Directories that a process sees and cannot change.
+//! Files and directories that a process sees and cannot change.
 //!
-//! A directory is mounted onto itself, for reading only, in a mount namespace of the process's own. What
+//! A file or directory is mounted onto itself, for reading only, in a mount namespace of the process's own. What
 //! is mounted over a part of it afterwards is not held by that, and neither are other file systems that
 //! were mounted beneath it before.
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{StatVfsMountFlags, statvfs};
+use rustix::fs::{Mode, OFlags, StatVfsMountFlags, statvfs};
 use rustix::mount::{MountFlags, mount_bind_recursive, mount_remount};
 
 /// Has a directory stay where it is, for this process and those that it starts: the kernel renames
@@ -31,15 +32,26 @@ pub(super) fn above<'d>(tree: &'d Path, sealed: &'d [PathBuf]) -> BTreeSet<&'d P
     above.filter(|above| above.parent().is_some() && !is_sealed(above)).collect()
 }
 
-/// Seals a directory for this process and those that it starts. The mounts have to be its own already.
+/// Holds a file or directory, to be sealed at a path that something is mounted over in between.
+///
+/// # Errors
+///
+/// When it is not there, or is a link.
+pub(super) fn hold(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// Seals a file or directory at a path, for this process and those that it starts. The mounts have to be
+/// its own already.
 ///
 /// # Errors
 ///
 /// When the system does not let us.
-pub(super) fn seal(directory: &Path) -> io::Result<()> {
-    pin(directory)?;
-    let flags = MountFlags::BIND | MountFlags::RDONLY | kept(statvfs(directory)?.f_flag);
-    Ok(mount_remount(directory, flags, "")?)
+pub(super) fn seal(what: &Path, path: &Path) -> io::Result<()> {
+    mount_bind_recursive(what, path)?;
+    let flags = MountFlags::BIND | MountFlags::RDONLY | kept(statvfs(path)?.f_flag);
+    Ok(mount_remount(path, flags, "")?)
 }
 
 /// What was forbidden there already. Somebody without privileges may not take it back, not even by

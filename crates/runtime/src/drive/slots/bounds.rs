@@ -4,20 +4,29 @@
 //! review and put back after it, unless other slots work in the same tree meanwhile: their changes cannot
 //! be told from those of the reviewer.
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use autoloop_core::env::{DOOR, TICKET};
+use autoloop_core::memory::Places;
 use autoloop_core::permissions::AllowList;
 use autoloop_core::plan::SlotsPlan;
 use autoloop_core::slot::{HeldBy, Slot};
 
 use super::SlotDrive;
+use crate::door::{Door, Keeper, Ticket};
 use crate::drive::bounds::{quiet_git_variable, scratch_note};
 use crate::drive::findings::Findings;
 use crate::drive::others::Others;
-use crate::drive::{Bounds, DriveError};
+use crate::drive::{Bounds, DriveError, durability};
+use crate::emit::{Emitter, Speaker};
 use crate::git::Stand;
+use crate::journal::sidecar::sidecar_dir;
+use crate::journal::{FileJournal, FileSettings};
+use crate::memory::Tiers;
 use crate::permissions::{
     Confinement, Enforcement, Overlay, Reach, Rules, Scope, Scratch, Snapshot, Vault, Watched,
     probe,
@@ -37,6 +46,8 @@ pub(super) struct ReviewerBounds {
 
 /// What holds one reviewer.
 pub(super) struct Bound {
+    /// The socket through which it emits and remembers; closed when it has ended.
+    door: Option<Door>,
     overlay: Option<Overlay>,
     remembered: Option<Remembered>,
     /// Held until the reviewer has ended.
@@ -77,7 +88,7 @@ impl ReviewerBounds {
         (slot, slot_dir): (&Slot, &Path),
         drive: &SlotDrive<'_>,
     ) -> io::Result<Bound> {
-        let nothing = Bound { overlay: None, remembered: None, scratch: None };
+        let nothing = Bound { door: None, overlay: None, remembered: None, scratch: None };
         let Some(enforcement) = self.enforcement else { return Ok(nothing) };
         // Nothing that it started may write when everything is looked at again.
         job.leftovers = Leftovers::Kill;
@@ -97,11 +108,18 @@ impl ReviewerBounds {
             Enforcement::Landlock { .. } | Enforcement::Overlay { .. } => {
                 let scratch =
                     Scratch::new(&token(&*drive.scene.world.entropy), &scratch_note(slot_dir))?;
+                make_files(drive);
                 let bounds = self.confinement(&tree, &scratch, drive);
-                job.env.push(("TMPDIR".into(), scratch.temporary().into_os_string()));
+                let ticket = Ticket::draw(&*drive.scene.world.entropy);
+                let door = Door::open(scratch.door(), ticket.clone(), drive.keeper(slot))?;
+                job.env.extend([
+                    ("TMPDIR".into(), scratch.temporary().into_os_string()),
+                    (DOOR.into(), door.path().into()),
+                    (TICKET.into(), ticket.as_str().into()),
+                ]);
                 let overlay = bounds.overlay.clone();
                 job.confinement = Some(bounds);
-                Ok(Bound { overlay, scratch: Some(scratch), ..nothing })
+                Ok(Bound { door: Some(door), overlay, scratch: Some(scratch), ..nothing })
             }
         }
     }
@@ -112,8 +130,9 @@ impl ReviewerBounds {
         if let Some(home) = &drive.scene.project.surroundings.home {
             rules = rules.with_agent_state(home);
         }
-        let plain = Confinement { rules, ..Confinement::default() };
         let sealed = sealed(tree, drive);
+        let protected = [&sealed[..], &[tree.to_owned()]].concat();
+        let plain = Confinement { rules: rules.keeping(&protected), ..Confinement::default() };
         // A layer inside of what it covers would have the reviewer's temporary files in it.
         let is_elsewhere = sealed.iter().all(|dir| !scratch.dir().starts_with(dir))
             && !scratch.dir().starts_with(tree);
@@ -128,10 +147,12 @@ impl Bound {
     /// Finds out what the reviewer did, and undoes it; says besides what held it. It has to have ended,
     /// with everything that it started.
     pub(super) fn release(
-        self,
+        mut self,
         (slot, slot_dir): (&Slot, &Path),
         drive: &SlotDrive<'_>,
     ) -> (Findings, HeldBy) {
+        // What it said last is on record before its verdict.
+        drop(self.door.take());
         let mut findings = Findings::of(KIND);
         let mut held_by = match (&self.overlay, &self.scratch) {
             (Some(_), _) => HeldBy::Overlay,
@@ -185,16 +206,59 @@ impl Remembered {
     }
 }
 
-/// What else belongs to the project: whatever is not beneath the tree already.
-fn sealed(tree: &Path, drive: &SlotDrive<'_>) -> Vec<PathBuf> {
-    let state_dir = drive.loaded.files.state_dir.canonicalize().ok();
-    let mut sealed = drive.grounds.checkout();
-    for directory in drive.grounds.git_dir().into_iter().chain(state_dir) {
-        if !sealed.iter().any(|other| directory.starts_with(other)) {
-            sealed.push(directory);
+impl SlotDrive<'_> {
+    /// Stores for a reviewer what it cannot write itself.
+    fn keeper(&self, slot: &Slot) -> Keeper {
+        let (files, world) = (&self.loaded.files, self.scene.world);
+        let run = self.look(|slots| slots.id.clone());
+        let iteration = slot.iteration.to_string();
+        let settings = FileSettings { lock_timeout: self.loaded.plan.journal.lock_timeout };
+        let places = Places {
+            project: files.memory.clone(),
+            run: Places::of_run(&files.state_dir, &run).run,
+        };
+        let memory = Tiers::at(places, world, settings).for_author(Some(&run), Some(&iteration));
+        Keeper {
+            memory,
+            emitter: Emitter {
+                speaker: Speaker { run: Some(run), iteration, ..Speaker::default() },
+                journal: FileJournal::new(files.journal.clone(), world, settings),
+                durability: durability(&self.loaded.plan),
+                clock: Arc::clone(&world.clock),
+            },
         }
     }
-    sealed.retain(|directory| !directory.starts_with(tree));
+}
+
+/// The journal and the memory of the project, which may only become longer.
+fn growing(drive: &SlotDrive<'_>) -> [PathBuf; 2] {
+    let files = &drive.loaded.files;
+    [files.journal.clone(), files.memory.clone()]
+}
+
+/// Makes the files that may grow, where they are missing: a file that does not exist cannot be sealed. One
+/// that cannot be made here cannot be made by a reviewer either.
+fn make_files(drive: &SlotDrive<'_>) {
+    for path in growing(drive) {
+        let _ = fs::OpenOptions::new().append(true).create_new(true).mode(0o600).open(path);
+    }
+}
+
+/// What belongs to the project and is for reading only: whatever is not beneath the tree, and the state
+/// directory, the journal and the memory wherever they are. What a reviewer wrote there would be lost
+/// with the layer, or would be believed.
+fn sealed(tree: &Path, drive: &SlotDrive<'_>) -> Vec<PathBuf> {
+    let real = |path: PathBuf| path.canonicalize().ok();
+    let files = &drive.loaded.files;
+    let own = [files.state_dir.clone(), sidecar_dir(&files.journal)];
+    let own: Vec<PathBuf> = own.into_iter().chain(growing(drive)).filter_map(real).collect();
+    let others = drive.grounds.checkout().into_iter().chain(drive.grounds.git_dir());
+    let mut sealed: Vec<PathBuf> = others.filter(|path| !path.starts_with(tree)).collect();
+    for path in own {
+        if !sealed.iter().any(|other| path.starts_with(other)) {
+            sealed.push(path);
+        }
+    }
     sealed
 }
 
@@ -209,6 +273,8 @@ fn remember(tree: &Path, drive: &SlotDrive<'_>) -> io::Result<Snapshot> {
     let mut watched = Watched::new(tree, &seen(&state_dir), AllowList::read_only());
     watched.scope = Scope::Tree;
     watched.put_aside = None;
+    let files = growing(drive).into_iter().map(|path| path.canonicalize().unwrap_or(path));
+    watched.allow = files.fold(watched.allow, |allow, path| allow.growing(&seen(&path)));
     watched.ours = vec![seen(&state_dir)];
     watched.ours.extend(drive.grounds.git_dir().map(|dir| seen(&dir)));
     Snapshot::take(Vault::new(&state_dir)?, watched)
