@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -273,6 +273,122 @@ fn what_a_killed_harness_left_running_is_named_and_left_alone() {
     assert!(told.contains("run on, whose harness was killed"), "{told}");
     assert!(fs::metadata(format!("/proc/{}", pid.trim())).is_ok(), "it was only looked at");
     harness.kill();
+}
+
+/// A project whose agent is a client that is installed.
+fn with_client(name: &str) -> Sandbox {
+    let sandbox = project("");
+    sandbox.write("autoloops.toml", format!("backend.command = '{name}'\n"));
+    write_program(sandbox.path("bin").join(name), "#!/bin/sh\nexit 1\n");
+    // Keys of whoever runs the tests are not for them.
+    let keys = std::env::vars_os().map(|(name, _)| name);
+    let is_key = |name: &std::ffi::OsString| {
+        let name = name.to_string_lossy();
+        [
+            "ANTHROPIC",
+            "CLAUDE",
+            "OPENAI",
+            "CODEX",
+            "GEMINI",
+            "GOOGLE",
+            "OPENCODE",
+            "PI_",
+            "AWS_",
+            "XDG_DATA",
+        ]
+        .iter()
+        .any(|known| name.starts_with(known))
+            || name.ends_with("_API_KEY")
+    };
+    keys.filter(is_key).fold(sandbox.env("IS_SANDBOX", ""), |sandbox, name| sandbox.env(name, ""))
+}
+
+#[test]
+fn a_client_that_is_not_logged_in_is_named() {
+    for (name, variable, file, text) in [
+        ("claude", "ANTHROPIC_API_KEY", ".claude/.credentials.json", "{\"claudeAiOauth\": 1}"),
+        ("codex", "OPENAI_API_KEY", ".codex/auth.json", "{\"tokens\": 1}"),
+        ("gemini", "GEMINI_API_KEY", ".gemini/oauth_creds.json", "{\"access_token\": 1}"),
+        ("opencode", "GROQ_API_KEY", ".local/share/opencode/auth.json", "{\"groq\": 1}"),
+        ("pi", "GROQ_API_KEY", ".pi/agent/auth.json", "{\"groq\": 1}"),
+    ] {
+        let sandbox = with_client(name);
+        let told = about(&sandbox, "login");
+        let expected =
+            format!("warning login {name} has no credentials in its files or in the environment");
+        assert!(told.contains(&expected), "{name}: {told}");
+        assert!(
+            about(&sandbox, "agents").contains(&format!("{name} ([DIR]/bin/{name}) not logged in"))
+        );
+        // An empty object is what logging out leaves.
+        sandbox.write(format!("home/{file}"), "{}\n");
+        assert!(about(&sandbox, "login").contains("warning"), "{name}");
+        sandbox.write(format!("home/{file}"), text);
+        assert!(!about(&sandbox, "login").contains("login"), "{name}");
+        fs::remove_file(sandbox.path("home").join(file)).unwrap();
+        let sandbox = sandbox.env(variable, "key");
+        assert!(!about(&sandbox, "login").contains("login"), "{name}");
+        assert!(!about(&sandbox, "agents").contains("not logged in"), "{name}");
+    }
+    let sandbox = with_client("codex");
+    sandbox.write("elsewhere/auth.json", "{\"tokens\": 1}");
+    let moved = sandbox.path("elsewhere");
+    assert!(!about(&sandbox.env("CODEX_HOME", moved), "login").contains("login"));
+}
+
+#[test]
+fn claude_as_root_needs_to_know_that_it_is_in_a_sandbox() {
+    let sandbox = with_client("claude").env("ANTHROPIC_API_KEY", "key");
+    let told = about(&sandbox, "root");
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        assert_eq!(told, "exit 0\n");
+        return autoloop_testkit::sandbox::skip(
+            "claude_as_root_needs_to_know_that_it_is_in_a_sandbox",
+            "this is not root",
+        );
+    }
+    assert_snapshot!(told, @"
+    exit 1
+    problem root claude does not run unattended as root
+    -> set IS_SANDBOX=1 if this is a container, or run autoloop as another user
+    ");
+    assert_eq!(about(&sandbox.env("IS_SANDBOX", "1"), "root"), "exit 0\n");
+}
+
+#[test]
+fn a_state_directory_that_git_would_touch_is_named() {
+    let sandbox = project("");
+    let git =
+        |args: &[&str]| assert!(sandbox.at_home("git").args(args).status().unwrap().success());
+    git(&["init", "-q"]);
+    assert_eq!(about(&sandbox, "ignored"), "exit 0\n", "there is none yet");
+    sandbox.write(".autoloop/journal.jsonl", "");
+    assert_snapshot!(about(&sandbox, "ignored"), @"
+    exit 0
+    warning ignored git does not ignore .autoloop: `git clean -fd` deletes it, `git add -A` commits it
+    -> make it ignore itself: echo '*' > .autoloop/.gitignore
+    ");
+    git(&["add", ".autoloop/journal.jsonl"]);
+    assert_snapshot!(about(&sandbox, "ignored"), @"
+    exit 0
+    warning ignored git tracks 1 file of .autoloop
+    -> remove them from the index: git rm -r -q --cached .autoloop
+    ");
+    git(&["rm", "-q", "--cached", ".autoloop/journal.jsonl"]);
+    for ignored in [".autoloop/.gitignore", ".gitignore"] {
+        sandbox.write(ignored, if ignored == ".gitignore" { ".autoloop/\n" } else { "*\n" });
+        assert_eq!(about(&sandbox, "ignored"), "exit 0\nok ignored git ignores .autoloop");
+        fs::remove_file(sandbox.path(ignored)).unwrap();
+    }
+}
+
+#[test]
+fn a_machine_without_git_is_told_what_is_missing() {
+    let sandbox = project("");
+    let empty = sandbox.path("bin");
+    fs::create_dir_all(&empty).unwrap();
+    let sandbox = sandbox.env("PATH", empty);
+    assert!(about(&sandbox, "git").contains("warning git git is not on PATH\n-> install it"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod agents;
 mod finding;
 mod git;
 mod kernel;
+mod login;
 mod state;
 mod supervision;
 
@@ -23,11 +24,9 @@ use crate::terminal;
 
 /// Check whether loops can be run here.
 ///
-/// Looks at the settings, the agents, git, the state directory and its journal, the supervision of
-/// processes, what a killed harness may have left running, and the sandbox of the kernel. Says for
-/// each what was found, and for each lack what to do about it. Changes nothing.
-///
-/// Exits with 0 when there is no problem, warnings or not, and with 1 otherwise.
+/// Checks the settings, the agents and their logins, git, the state directory and its journal, the supervision of
+/// processes, orphans of killed harnesses, and the sandbox of the kernel. Prints what to do about each problem.
+/// Changes nothing, and sends no request to a provider.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The project [default: the current one].
@@ -42,10 +41,10 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let (located, _) = settings::look_for(args.dir.as_deref(), world)?;
     let (loaded, about_settings) = load(&located, world);
     let mut findings = vec![about_settings];
-    findings.extend(agents::check(&located.dir, loaded.as_ref()));
+    findings.extend(agents::check(&located.dir, loaded.as_ref(), world));
     findings.push(supervision::check(world));
     findings.push(supervision::left_over(&located.files.state_dir));
-    findings.extend(git::check(&located.dir, loaded.as_ref(), world));
+    findings.extend(git::check(&located, loaded.as_ref(), world));
     findings.extend(state::check(&located, world));
     findings.extend(kernel::check(loaded.as_ref()));
     match args.json {

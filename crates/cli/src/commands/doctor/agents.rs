@@ -9,8 +9,10 @@ use autoloop_core::plan::BackendPlan;
 use autoloop_core::script::Script;
 use autoloop_runtime::program::{Found, find, within};
 use autoloop_runtime::project::Loaded;
+use autoloop_runtime::world::World;
 
 use super::finding::{Finding, Verdict};
+use super::login::{Surroundings, missing, refuses_root};
 
 /// Clients of language models that are run from a command line.
 pub(crate) const KNOWN: [&str; 10] = [
@@ -27,14 +29,36 @@ pub(crate) const KNOWN: [&str; 10] = [
 ];
 
 /// Looks for the agents of the loop, and for others.
-pub(super) fn check(dir: &Path, loaded: Option<&Loaded>) -> Vec<Finding> {
+pub(super) fn check(dir: &Path, loaded: Option<&Loaded>, world: &World) -> Vec<Finding> {
+    let around = Surroundings { variables: std::env::vars_os().collect(), world };
     let path = std::env::var_os("PATH").unwrap_or_default();
     let wanted = loaded.map(wanted).unwrap_or_default();
     let mut findings: Vec<Finding> =
         wanted.iter().map(|(who, backend)| of_loop(who, backend, dir, &path)).collect();
     let has_agent = findings.iter().any(|finding| finding.verdict == Verdict::Ok);
-    findings.push(others(dir, &path, has_agent));
+    let found = wanted.iter().zip(&findings).filter(|(_, it)| it.verdict == Verdict::Ok);
+    let lacks: Vec<Finding> = found.flat_map(|((_, backend), _)| lacks(backend, &around)).collect();
+    findings.extend(lacks);
+    findings.push(others(dir, &path, (has_agent, &around)));
     findings
+}
+
+/// What an agent that is installed still lacks.
+fn lacks(backend: &BackendPlan, around: &Surroundings<'_>) -> Vec<Finding> {
+    let command = &backend.command;
+    let mut lacks = Vec::new();
+    if rustix::process::geteuid().is_root() && refuses_root(command, &backend.args, around) {
+        lacks.push(Finding::problem(
+            "root",
+            format!("{command} does not run unattended as root"),
+            "set IS_SANDBOX=1 if this is a container, or run autoloop as another user",
+        ));
+    }
+    if let Some(advice) = missing(command, around) {
+        let found = format!("{command} has no credentials in its files or in the environment");
+        lacks.push(Finding::warning("login", found, advice));
+    }
+    lacks
 }
 
 /// The agents that the loop asks for, each once, with who asks for it. Where every role has one of its
@@ -105,10 +129,13 @@ fn played(who: &str, backend: &BackendPlan, dir: &Path) -> Finding {
 }
 
 /// The agents that there are, wanted or not.
-fn others(dir: &Path, path: &OsStr, has_agent: bool) -> Finding {
+fn others(dir: &Path, path: &OsStr, (has_agent, around): (bool, &Surroundings<'_>)) -> Finding {
     const NAME: &str = "agents";
     let found = KNOWN.iter().filter_map(|name| match find(name.as_ref(), path, dir) {
-        Found::At(file) => Some(format!("{name} ({})", file.display())),
+        Found::At(file) => {
+            let lack = missing(name, around).map_or("", |_| " not logged in");
+            Some(format!("{name} ({}){lack}", file.display()))
+        }
         Found::NotExecutable(_) | Found::Nowhere => None,
     });
     let found: Vec<String> = found.collect();

@@ -11,19 +11,22 @@ use autoloop_runtime::project::Loaded;
 use autoloop_runtime::world::{Finished, Job, Limits, World};
 
 use super::finding::Finding;
+use crate::commands::settings::Located;
 
 /// Nothing that is asked takes long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Looks at git and at the repository of a project, and at whether branches can have working trees
 /// where the settings want them to.
-pub(super) fn check(dir: &Path, loaded: Option<&Loaded>, world: &World) -> Vec<Finding> {
+pub(super) fn check(located: &Located, loaded: Option<&Loaded>, world: &World) -> Vec<Finding> {
+    let dir = &located.dir;
     let parallel = loaded.and_then(|loaded| loaded.plan.parallel);
     let lack = match parallel.map(|parallel| parallel.isolation) {
         Some(Isolation::Worktree) => lack_of_trees(dir, world),
         _ => None,
     };
-    general(dir, world).into_iter().chain(lack).collect()
+    let state = is_ignored(located, world);
+    general(dir, world).into_iter().chain(lack).chain(state).collect()
 }
 
 /// Why branches cannot have working trees of their own: a run would not begin.
@@ -36,6 +39,44 @@ fn lack_of_trees(dir: &Path, world: &World) -> Option<Finding> {
         format!("parallel.isolation = \"worktree\": {error}"),
         "or set parallel.isolation = \"shared\": branches work in the tree of the project then",
     ))
+}
+
+/// Whether git leaves the state directory alone. Before the first run there is none; it ignores itself
+/// when it is made.
+fn is_ignored(located: &Located, world: &World) -> Option<Finding> {
+    const NAME: &str = "ignored";
+    let Located { dir, files, .. } = located;
+    let state = std::path::absolute(&files.state_dir).ok().filter(|state| state.is_dir())?;
+    let shown = files.state_dir.display();
+    let path = state.to_string_lossy();
+    let committed = ask(&["ls-files", "-z", "--", &path], dir, world);
+    let count = match committed.exit_code() {
+        0 => committed.stdout.text().split_terminator('\0').count(),
+        // There is no repository, or the directory is outside of it.
+        _ => return None,
+    };
+    if count > 0 {
+        return Some(Finding::warning(
+            NAME,
+            match count {
+                1 => format!("git tracks 1 file of {shown}"),
+                count => format!("git tracks {count} files of {shown}"),
+            },
+            format!("remove them from the index: git rm -r -q --cached {shown}"),
+        ));
+    }
+    let journal = state.join("journal.jsonl");
+    match ask(&["check-ignore", "-q", "--", &journal.to_string_lossy()], dir, world).exit_code() {
+        0 => Some(Finding::ok(NAME, format!("git ignores {shown}"))),
+        1 => Some(Finding::warning(
+            NAME,
+            format!(
+                "git does not ignore {shown}: `git clean -fd` deletes it, `git add -A` commits it"
+            ),
+            format!("make it ignore itself: echo '*' > {shown}/.gitignore"),
+        )),
+        _ => None,
+    }
 }
 
 fn general(dir: &Path, world: &World) -> Vec<Finding> {
