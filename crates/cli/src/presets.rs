@@ -6,12 +6,17 @@ mod shipped;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::nearest::nearest;
+use autoloop_runtime::files::read_text;
 use autoloop_runtime::project::Surroundings;
+use autoloop_runtime::world::RealDisk;
 
 use crate::failure::Failure;
 
 pub(crate) use files::{LoopFile, place};
 pub(crate) use shipped::{SHIPPED, Shipped};
+
+/// Of a README only the first line is shown; one that is longer than this is something else.
+const LONGEST_README: u64 = 1024 * 1024;
 
 /// A loop with a name.
 #[derive(Clone, Debug)]
@@ -55,7 +60,8 @@ impl Preset {
             Preset::Shipped(shipped) => shipped.readme().to_owned(),
             // One that cannot be read says nothing about itself, and runs all the same.
             Preset::Own { dir, .. } => {
-                std::fs::read_to_string(dir.join("README.md")).unwrap_or_default()
+                let text = read_text(&RealDisk, &dir.join("README.md"), LONGEST_README);
+                text.ok().flatten().unwrap_or_default()
             }
         };
         let line = readme.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']);

@@ -355,7 +355,7 @@ fn what_cannot_be_read_is_told() {
     assert_snapshot!(stage.run(&["show"]), @"
     exit 2
     --- stderr
-    autoloop: cannot read autoloops.toml: it is not a file
+    autoloop: cannot read autoloops.toml: it is not a regular file
     ");
     assert_snapshot!(stage.run(&["show", "nowhere"]), @"
     exit 2

@@ -484,7 +484,7 @@ fn settings_that_cannot_be_read_cost_no_event() {
     --- stdout
     emitted a
     --- stderr
-    autoloop: warning: ./autoloops.toml: it is not a file; going on with the defaults
+    autoloop: warning: ./autoloops.toml: it is not a regular file; going on with the defaults
     ");
     fs::remove_file(sandbox.path("autoloops.toml")).unwrap();
     sandbox.write("autoloops.toml/x", "");
@@ -493,7 +493,7 @@ fn settings_that_cannot_be_read_cost_no_event() {
     --- stdout
     emitted a
     --- stderr
-    autoloop: warning: ./autoloops.toml: it is not a file; going on with the defaults
+    autoloop: warning: ./autoloops.toml: it is not a regular file; going on with the defaults
     ");
 }
 

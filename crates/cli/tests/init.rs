@@ -128,14 +128,3 @@ fn what_cannot_be_written_whole_is_not_written_at_all() {
     let left: Vec<_> = fs::read_dir(sandbox.path("blocked")).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
-
-#[test]
-fn in_a_repository_the_state_is_thought_of() {
-    let sandbox = sandbox();
-    fs::create_dir(sandbox.path(".git")).unwrap();
-    let hint = "Keep what runs leave behind out of git: echo .autoloop/ >> .gitignore";
-    assert!(sandbox.run(&["init", "a"]).stdout.contains(hint));
-    assert!(!sandbox.path(".gitignore").exists(), "nothing is edited behind anybody's back");
-    sandbox.write(".gitignore", "target\n/.autoloop/\n");
-    assert!(!sandbox.run(&["init", "b"]).stdout.contains(hint));
-}

@@ -60,18 +60,13 @@ fn three_agents_that_print_a_gigabyte_each_are_heard_to_the_end() {
 }
 
 #[test]
-fn a_verdict_in_what_is_kept_nowhere_is_a_violation_that_says_so() {
+fn a_verdict_in_what_is_kept_nowhere_counts() {
     let review = format!(
         "head -c 5000000 /dev/zero | tr '\\0' x; {PASS}; head -c 5000000 /dev/zero | tr '\\0' y"
     );
     let sandbox = project(Agents { review: &review, ..GOOD }, "backend.output_cap = 3000000");
-    assert_eq!(sandbox.run(&["slots", "--review"]).code, Some(1));
-    assert_eq!(
-        outcomes(&sandbox),
-        [
-            "t-1 violation: the reviewer printed 10000046 bytes, and its verdict is not among those that are kept; `slots.reviewer.output_cap` says how many are",
-        ]
-    );
+    assert_eq!(sandbox.run(&["slots", "--review"]).code, Some(0));
+    assert_eq!(outcomes(&sandbox), ["t-1 passed: good"]);
 }
 
 #[test]

@@ -400,7 +400,7 @@ fn what_cannot_be_meant_is_refused() {
     assert_snapshot!(tasks(&sandbox, &["add", "a", "--description-file", "long"]), @"
     exit 2
     --- stderr
-    autoloop: cannot take long: it has 10485760 bytes; 262144 bytes are the most
+    autoloop: cannot take long: it has 10485760 bytes; the limit is 262144
     ");
     assert_snapshot!(tasks(&sandbox, &["add", "a", "--acceptance-file", "none"]), @"
     exit 2

@@ -113,7 +113,7 @@ fn what_cannot_be_read_is_no_verdict() {
     assert_snapshot!(sandbox.run(&["slots", "verdict", "."]), @"
     exit 2
     --- stderr
-    autoloop: cannot read .: Is a directory (os error 21)
+    autoloop: cannot read .: it is not a regular file
       hint: name the file with the reviewer's output, or pipe the output in
     ");
     assert_snapshot!(sandbox.run(&["slots", "verdict", "--client", "gpt"]), @"

@@ -24,6 +24,7 @@ mod worktree;
 use std::path::{Path, PathBuf};
 
 pub use bring::{Brought, Offer};
+pub(crate) use checkout::noted;
 pub use command::LOCATING_VARIABLES;
 pub(crate) use command::without_variables;
 pub use error::GitError;

@@ -16,11 +16,15 @@ use std::sync::Arc;
 
 use autoloop_core::memory::{Entry, Memory, Said, print};
 
+use crate::files::{self, Links, Unreadable};
 use crate::journal::{AppendError, FileJournal, FileSettings, Journal, Position, ReadError};
 use crate::world::{Clock, DiskFile, World};
 
 pub use change::{Change, Reach};
 pub use tiers::{Tier, Tiers};
+
+/// Room for ten thousand entries of the greatest length.
+const LARGEST: u64 = 256 * 1024 * 1024;
 
 /// One tier of memory.
 pub struct MemoryFile {
@@ -51,12 +55,29 @@ impl MemoryFile {
 
     /// What there is; nothing where there is no file.
     pub fn read(&self) -> Result<Memory, ReadError> {
+        self.check_length()?;
         let mut memory = Memory::default();
         self.file.read(Position::START, &mut |line| {
             memory.apply(line.bytes());
             ControlFlow::Continue(())
         })?;
         Ok(memory)
+    }
+
+    /// Refuses a file that cannot be a memory: agents can make one of any length, and all of it would be read.
+    fn check_length(&self) -> Result<(), ReadError> {
+        let path = self.path();
+        // What else stands there is reported by the reader.
+        let Ok(Some(file)) = files::open(self.file.disk(), path, Links::Follow) else {
+            return Ok(());
+        };
+        let failed = |source| ReadError::Io { path: path.to_owned(), source };
+        match file.stat().map_err(failed)?.len {
+            bytes if bytes > LARGEST => {
+                Err(failed(Unreadable::TooLong { bytes, most: LARGEST }.into()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Adds what `decide` says in view of what is there, and returns the entry; nothing is added when

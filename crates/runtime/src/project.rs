@@ -9,7 +9,6 @@ mod load;
 mod overrides;
 mod places;
 mod prompts;
-mod text;
 
 use std::ffi::OsString;
 use std::io;
@@ -19,12 +18,12 @@ use autoloop_core::config::{Config, Problem, Settings};
 use autoloop_core::plan::{Files, Plan};
 use autoloop_core::topology::Topology;
 
+pub use crate::files::{Unreadable, read_text};
 pub use discover::discover;
 pub use load::plan_file;
 pub use overrides::{Overrides, flags_file, settings_list};
 pub use places::{LayerFile, SettingsFiles, Surroundings};
 pub use prompts::{DEVELOPER_FILES, REVIEWER_FILES, SlotPrompt, SlotPrompts};
-pub use text::{Unreadable, read_text};
 
 /// Where a loop is, and what was said about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -13,6 +14,15 @@ use crate::process::Interrupts;
 /// So many requests are heard. The next one ends the program where it stands: somebody who asks a
 /// third time has seen that it does not listen. Shims notice, and clean up.
 const HEARD: usize = 2;
+
+/// Signals are sent to the process, so there is one answer for all of it.
+static REQUESTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process was asked to stop. Whatever waits for another program, with no request of its own to look at,
+/// asks here.
+pub(crate) fn requested() -> bool {
+    REQUESTED.load(Ordering::Relaxed)
+}
 
 /// Turns Ctrl-C, SIGTERM and SIGHUP into requests from now on. Who starts us with `nohup` wants us to go on
 /// when the terminal goes away.
@@ -27,6 +37,7 @@ pub fn listen(interrupts: &Interrupts) -> io::Result<()> {
     let interrupts = interrupts.clone();
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
+            REQUESTED.store(true, Ordering::Relaxed);
             if interrupts.count() >= HEARD {
                 // The default is to end by the signal; should it be ignored, so is it here.
                 let _ = emulate_default_handler(signal);

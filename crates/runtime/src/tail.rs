@@ -3,7 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use crate::world::{Access, Disk, FileKind};
+use crate::files::{self, Links};
+use crate::world::Disk;
 
 /// What stands at the end of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,10 +24,7 @@ pub struct Tail {
 /// When it cannot be read, or is anything but a file: the agent whose output it holds could have put
 /// a link or a pipe there.
 pub fn tail(path: &Path, most: u32, disk: &dyn Disk) -> io::Result<Tail> {
-    if disk.stat(path)?.kind != FileKind::Regular {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let file = disk.open(path, Access::Read)?;
+    let file = files::open(disk, path, Links::Refuse)?.ok_or(io::ErrorKind::NotFound)?;
     let length = file.stat()?.len;
     let left_out = length.saturating_sub(most.into());
     let mut bytes = vec![0; usize::try_from(length - left_out).unwrap_or_default()];

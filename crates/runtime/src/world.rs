@@ -14,12 +14,14 @@ use autoloop_core::stamp::Stamp;
 
 mod job;
 mod real;
+mod seal;
 
 pub use job::{
     CRASH_GRACE, Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted,
-    Obstacle, Output, Report, Running, Signal, Spool,
+    Obstacle, Output, Reading, Report, Running, Signal, Spool,
 };
 pub use real::{OsEntropy, OsSpawner, RealDisk, SystemClock};
+pub use seal::{Seal, Sealing};
 
 /// Everything outside the program, as one value that is passed down from `main`.
 #[derive(Clone)]
@@ -90,6 +92,8 @@ pub trait Spawner: Send + Sync {
 pub enum Access {
     /// To read; it must exist.
     Read,
+    /// The same, and the name must not be a symbolic link.
+    ReadNoFollow,
     /// To read and to add to its end; it is made, for its owner only, when there is none.
     Append,
 }

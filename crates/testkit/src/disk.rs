@@ -137,6 +137,13 @@ impl Disk for SimDisk {
             let inode = match access {
                 // Like the real disk, which follows links when it only reads.
                 Access::Read => state.tree.find(path, LastLink::Follow)?,
+                Access::ReadNoFollow => {
+                    let inode = state.tree.find(path, LastLink::Keep)?;
+                    if let Node::Symlink(_) = state.tree.node(inode) {
+                        return fail(errno::ELOOP);
+                    }
+                    inode
+                }
                 Access::Append => state.tree.open_to_append(path)?,
             };
             Ok((inode, state.new_owner(self.process)))

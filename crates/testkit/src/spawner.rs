@@ -7,13 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use autoloop_core::agents::Stream;
+use autoloop_core::verdict;
 use autoloop_runtime::world::{
     Cause, Clock, Disk, Ending, Exit, Finished, Job, Left, Limits, NeverStarted, Obstacle, Output,
-    Report, Running, Signal, Spawner,
+    Reading, Report, Running, Sealing, Signal, Spawner,
 };
 
 use crate::clock::SimClock;
 use crate::disk::SimDisk;
+use crate::entropy::SimEntropy;
+use crate::seed::Seed;
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
@@ -303,10 +307,17 @@ impl Play {
                 at.filter(|_| !look_for.is_empty()).map(|at| at as u64)
             }
         };
+        let is_read = self.job.reading == Reading::Verdict && answer.is_none();
+        let verdict = is_read.then(|| {
+            let mut reader = verdict::Reader::new(Stream::Plain);
+            reader.push(&self.script.stdout);
+            reader.finish().map_err(|violation| violation.to_string())
+        });
         Finished {
             ending,
             cause,
             elapsed,
+            verdict,
             stdout: self.output(&self.script.stdout, spool.map(|spool| &*spool.stdout)),
             stderr: self.output(&self.script.stderr, spool.map(|spool| &*spool.stderr)),
             answer,
@@ -327,6 +338,11 @@ impl Play {
             head: head.to_vec(),
             tail: rest[rest.len().saturating_sub(kept)..].to_vec(),
             bytes: bytes.len() as u64,
+            seal: (spooled > 0).then(|| {
+                let mut sealing = Sealing::begin(&SimEntropy::new(Seed(1).dice()));
+                sealing.push(stored);
+                sealing.seal()
+            }),
             spooled: spooled as u64,
         }
     }

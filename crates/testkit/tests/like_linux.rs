@@ -122,7 +122,8 @@ enum NameCall {
 impl NameCall {
     fn any(dice: &mut Dice, path: PathBuf) -> Self {
         match dice.below(8) {
-            0..=1 => NameCall::Open(path, Access::Read),
+            0 => NameCall::Open(path, Access::Read),
+            1 => NameCall::Open(path, Access::ReadNoFollow),
             2..=3 => NameCall::Open(path, Access::Append),
             4 => NameCall::CreateDir(path),
             // The real one would wait for somebody to open the other end of a pipe.

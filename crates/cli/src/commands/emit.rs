@@ -13,7 +13,7 @@ use autoloop_core::topology::Route;
 use autoloop_core::wave::Parallel;
 use autoloop_runtime::door::Payload;
 use autoloop_runtime::emit::{Emitter, Event, LARGEST_PAYLOAD, Speaker};
-use autoloop_runtime::journal::Spooled;
+use autoloop_runtime::journal::{FileJournal, Spooled};
 use autoloop_runtime::world::{Access, FileKind, World};
 
 use super::settings;
@@ -62,7 +62,15 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         }
         None => {
             let spooled = file.map(|(file, _)| file);
-            emitter(env, world).emit(Event { topic, payload, spooled })?
+            let project = env.project_dir_or_here();
+            let settings = settings::of_project_file(&project, world);
+            let files = settings::places(&env, &settings);
+            let config = Config::from(&settings);
+            let journal = settings::journal(files.journal.clone(), world, &config);
+            let emitted =
+                emitter(env, journal, &config, world).emit(Event { topic, payload, spooled });
+            settings::protect(&files, &project);
+            emitted?
         }
     };
     // The event is stored, and the exit code says so, whether or not anybody reads this.
@@ -71,9 +79,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 }
 
 /// Whoever the environment says that we are.
-fn emitter(env: Env, world: &World) -> Emitter {
-    let settings = settings::of_project_file(&env.project_dir_or_here(), world);
-    let config = Config::from(&settings);
+fn emitter(env: Env, journal: FileJournal, config: &Config, world: &World) -> Emitter {
     let parallel = match env.parallel.as_deref() {
         Some("on") => {
             Parallel::On { completion_event: env.completion_event.clone().unwrap_or_default() }
@@ -81,8 +87,8 @@ fn emitter(env: Env, world: &World) -> Emitter {
         _ => Parallel::Off,
     };
     Emitter {
-        journal: settings::journal(settings::places(&env, &settings).journal, world, &config),
-        durability: settings::durability_of_events(&config),
+        journal,
+        durability: settings::durability_of_events(config),
         clock: Arc::clone(&world.clock),
         speaker: Speaker {
             run: env.run_id,

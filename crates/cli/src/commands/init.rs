@@ -90,23 +90,7 @@ fn tell(files: &[LoopFile], dir: &Path) -> Result<(), Failure> {
     }
     let shown = dir.display();
     writeln!(out, "\nRun it with: autoloop run {shown} \"what is to be done\"")?;
-    if is_state_committed(dir) {
-        writeln!(out, "Keep what runs leave behind out of git: echo .autoloop/ >> .gitignore")?;
-    }
     Ok(())
-}
-
-/// Whether the directory is in a git repository that does not leave out what runs leave behind, as far as
-/// the usual files say.
-fn is_state_committed(dir: &Path) -> bool {
-    let Ok(dir) = dir.canonicalize() else { return false };
-    let Some(root) = dir.ancestors().find(|dir| dir.join(".git").exists()) else { return false };
-    let ignores = |dir: &Path| {
-        let text = fs::read_to_string(dir.join(".gitignore")).unwrap_or_default();
-        text.lines().any(|line| line.trim().trim_matches('/') == ".autoloop")
-    };
-    let between = dir.ancestors().take_while(|dir| dir.starts_with(root));
-    !between.into_iter().any(ignores)
 }
 
 /// A file in a directory, named as a person would.

@@ -1,6 +1,5 @@
 //! `autoloop __replay`: an agent that does what one did before. Started by `autoloop` only.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -10,6 +9,7 @@ use autoloop_core::config::Config;
 use autoloop_core::env::Env;
 use autoloop_core::project::replay::{Part, Replay, Said, earlier_run};
 use autoloop_core::record::Extract;
+use autoloop_runtime::files::private;
 use autoloop_runtime::journal::{FileJournal, Journal, Position};
 use autoloop_runtime::world::World;
 
@@ -143,7 +143,10 @@ impl Mouth<'_> {
         let failed = |error: io::Error| {
             Failure::failed(format!("cannot write {}: {error}", self.payload.display()))
         };
-        let mut file = BufWriter::new(File::create(&self.payload).map_err(failed)?);
+        // What an earlier replay left, or an agent put there.
+        let _ = std::fs::remove_file(&self.payload);
+        let file = private::create_file(&self.payload, private::Use::Data).map_err(failed)?;
+        let mut file = BufWriter::new(file);
         found
             .show(self.journal, Extract::payload(), &mut |text| file.write_all(text.as_bytes()))?;
         file.flush().map_err(failed)

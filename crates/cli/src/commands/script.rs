@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use autoloop_core::script::{Action, Cue, Script};
-use autoloop_runtime::world::World;
+use autoloop_runtime::files::read_text;
+use autoloop_runtime::world::{Disk, World};
 
 use super::settings;
 use crate::failure::{Failure, Kind};
@@ -24,7 +25,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let told = |error: String| Failure::usage(format!("{}: {error}", args.file.display()));
-    let text = fs::read_to_string(&args.file).map_err(|error| told(error.to_string()))?;
+    let text = read_script(&args.file, &*world.disk).map_err(told)?;
     let script = Script::parse(&text).map_err(|error| told(error.to_string()))?;
     let env = settings::environment()?;
     let cue = Cue {
@@ -37,6 +38,18 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         play(action, &project, world)?;
     }
     Ok(())
+}
+
+/// No script is longer.
+const LONGEST: u64 = 16 * 1024 * 1024;
+
+/// The text of a script, or why there is none.
+pub(super) fn read_script(file: &Path, disk: &dyn Disk) -> Result<String, String> {
+    match read_text(disk, file, LONGEST) {
+        Ok(Some(text)) => Ok(text),
+        Ok(None) => Err("it does not exist".to_owned()),
+        Err(why) => Err(why.to_string()),
+    }
 }
 
 fn play(action: &Action, project: &Path, world: &World) -> Result<(), Failure> {

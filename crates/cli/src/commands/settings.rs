@@ -12,6 +12,7 @@ use autoloop_core::plan::Files;
 use autoloop_runtime::door::Visitor;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
 use autoloop_runtime::project::{LoadError, Project, Surroundings, discover, read_text};
+use autoloop_runtime::state_dir;
 use autoloop_runtime::world::World;
 
 use crate::diagnostic;
@@ -67,6 +68,12 @@ pub(crate) fn door(env: &Env) -> Option<Visitor> {
 /// What the environment says about settings.
 pub(crate) fn surroundings() -> Result<Surroundings, Failure> {
     Surroundings::read(|name| std::env::var_os(name)).map_err(diagnostic::refuse)
+}
+
+/// Has git ignore the state directory, and closes it to other users, after something was written to it: a command that
+/// refuses to write creates nothing. A failure does not change that the writing succeeded, and the next command tries again.
+pub(crate) fn protect(files: &Files, project: &Path) {
+    let _ = state_dir::protect(&files.state_dir, project);
 }
 
 /// Opens the journal at a path.

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let journal = located.journal(world);
     let durability = settings::durability_of_events(&Config::from(&located.settings));
     let queue = Builtin::new(&journal, world, (durability, Builtin::USUAL));
-    match &args.what {
+    let done = match &args.what {
         What::Add(args) => add::run(args, &queue, (&env, world)),
         What::List(args) => list::list(args, &queue),
         What::Ready(args) => list::ready(args, &queue),
@@ -71,18 +71,26 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         What::Close(args) => close::close(args, &queue),
         What::Reopen(args) => close::reopen(args, &queue),
         What::Dep(args) => dep::run(args, &queue),
+    };
+    if !args.what.is_look() {
+        settings::protect(&located.files, &located.dir);
     }
+    done
 }
 
 impl What {
-    /// The harness claims and closes, not its agents; they may look, and add what they find.
-    fn may_be_done(&self, env: &Env) -> Result<(), Failure> {
-        let is_look = match self {
+    /// Whether nothing is written.
+    fn is_look(&self) -> bool {
+        match self {
             What::List(_) | What::Ready(_) | What::Show(_) => true,
             What::Dep(args) => args.is_look(),
             _ => false,
-        };
-        if is_look {
+        }
+    }
+
+    /// The harness claims and closes, not its agents; they may look, and add what they find.
+    fn may_be_done(&self, env: &Env) -> Result<(), Failure> {
+        if self.is_look() {
             return Ok(());
         }
         if env.door.is_some() {

@@ -1,9 +1,12 @@
 //! The files of a preset: read from where it is, and written to where a loop shall be.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use autoloop_runtime::files::{self, Links, Unreadable, private};
+use autoloop_runtime::world::RealDisk;
 
 use crate::failure::Failure;
 
@@ -31,13 +34,26 @@ impl LoopFile {
     /// together with what is said about it in a journal.
     pub(crate) fn write_new(&self, dir: &Path) -> io::Result<()> {
         let path = dir.join(&self.path);
-        let parent = path.parent().unwrap_or(dir);
-        fs::create_dir_all(parent)?;
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(self.mode).open(&path)?;
+        fs::create_dir_all(path.parent().unwrap_or(dir))?;
+        self.fill(
+            OpenOptions::new().write(true).create_new(true).mode(self.mode).open(&path)?,
+            &path,
+        )
+    }
+
+    /// The same where only the user may read it.
+    fn write_private(&self, dir: &Path) -> io::Result<()> {
+        let path = dir.join(&self.path);
+        private::create_dirs(path.parent().unwrap_or(dir))?;
+        let is_program = self.mode & 0o100 != 0;
+        let used = if is_program { private::Use::Program } else { private::Use::Data };
+        self.fill(private::create_file(&path, used)?, &path)
+    }
+
+    fn fill(&self, mut file: File, path: &Path) -> io::Result<()> {
         file.write_all(&self.bytes)?;
         file.sync_all()?;
-        File::open(parent)?.sync_all()
+        File::open(path.parent().unwrap_or(path))?.sync_all()
     }
 }
 
@@ -45,10 +61,10 @@ impl LoopFile {
 /// it first has it.
 pub(crate) fn place(files: &[LoopFile], dir: &Path) -> io::Result<()> {
     if let Some(parent) = dir.parent() {
-        DirBuilder::new().mode(0o700).recursive(true).create(parent)?;
+        private::create_dirs(parent)?;
     }
-    DirBuilder::new().mode(0o700).create(dir)?;
-    files.iter().try_for_each(|file| file.write_new(dir))
+    private::create_dir(dir)?;
+    files.iter().try_for_each(|file| file.write_private(dir))
 }
 
 /// Everything in the directory of a preset that can be part of one.
@@ -89,11 +105,16 @@ impl Found<'_> {
 
     fn take(&mut self, path: PathBuf) -> Result<(), Failure> {
         let meta = fs::metadata(&path).map_err(|error| unreadable(&path, &error))?;
-        self.bytes = self.bytes.saturating_add(usize::try_from(meta.len()).unwrap_or(usize::MAX));
-        if self.bytes > MOST_BYTES || self.files.len() == MOST_FILES {
-            return Err(self.too_much());
-        }
-        let bytes = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
+        let room = (MOST_BYTES - self.bytes) as u64;
+        let bytes = match files::read(&RealDisk, &path, Links::Follow, room) {
+            _ if self.files.len() == MOST_FILES => return Err(self.too_much()),
+            Err(Unreadable::TooLong { .. }) => return Err(self.too_much()),
+            // Removed or replaced since the directory was listed.
+            Ok(None) | Err(Unreadable::NotAFile) => return Ok(()),
+            Err(why) => return Err(unreadable(&path, &why.into())),
+            Ok(Some(bytes)) => bytes,
+        };
+        self.bytes += bytes.len();
         let relative = path.strip_prefix(self.root).unwrap_or(&path).to_owned();
         let mode = meta.permissions().mode() & 0o755 | 0o600;
         self.files.push(LoopFile { path: relative, bytes, mode });
@@ -142,7 +163,9 @@ mod tests {
         let paths: Vec<_> = files.iter().map(|file| file.path.display().to_string()).collect();
         assert_eq!(paths, ["link.md", "roles/a.md", "tools/check", "topology.toml"]);
         place(&files, &to).unwrap();
-        assert_eq!(read(&to).unwrap(), files);
+        let private =
+            files.iter().cloned().map(|file| LoopFile { mode: file.mode & 0o700, ..file });
+        assert_eq!(read(&to).unwrap(), private.collect::<Vec<_>>());
         let again = place(&files, &to).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
     }

@@ -1,22 +1,26 @@
 //! The output of a job on its way into the journal: a short one through memory, a long one from a file.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use autoloop_core::record::Hole;
 
+use crate::files::{self, Links};
 use crate::journal::Spooled;
-use crate::world::{Access, DiskFile, Ending, Finished, Spool, World};
+use crate::world::{
+    Disk, DiskFile, Ending, FileKind, FileStat, Finished, Output, Seal, Sealing, Spool, World,
+};
 
-/// Escaped, a text takes up to six times its length, and it is put on record twice: what is longer
-/// than this many bytes is copied piece by piece.
+/// Escaped, a text takes up to six times its length, and it is recorded twice: what is longer than this many bytes
+/// is copied piece by piece.
 const SHORT: u64 = 64 * 1024;
 
 /// Where a long output is copied from; `None` for one that is short, or of which only the answer counts.
 ///
-/// A file that ends before the output did is of no use: in its place stands one with the beginning and
-/// the end of the output, and a line between them that says how much is missing. Where there is no
-/// file, because the disk is full or the agent deleted it, the same is taken from memory.
+/// What memory holds whole is taken from there. A longer output is taken from its file, where that has all of it and
+/// has not been changed since: agents can write to it. Otherwise the record has the beginning and the end of the output, and a
+/// line between them that says how much is missing.
 pub(super) fn spooled(
     spool: Option<&Spool>,
     finished: &Finished,
@@ -25,22 +29,162 @@ pub(super) fn spooled(
     let output = &finished.stdout;
     let is_said = matches!(finished.ending, Ending::Exited(_)) && finished.answer.is_none();
     let spool = spool.filter(|_| is_said && output.bytes > SHORT)?;
-    let path = match output.spooled == output.bytes {
-        true => spool.stdout.clone(),
-        false => {
-            let path = excerpt(spool);
-            world.disk.replace(&path, output.text().as_bytes()).ok()?;
-            path
-        }
+    let text = match unchanged(&spool.stdout, output, &*world.disk) {
+        Some(file) => Text::File(file),
+        None => Text::Memory(output.text().into_bytes()),
     };
-    let text = world.disk.open(&path, Access::Read).ok()?;
-    let is_whole = |text: &dyn DiskFile| text.stat().is_ok_and(|stat| stat.len == output.bytes);
-    if path == spool.stdout && !is_whole(&*text) {
-        return None;
-    }
-    Some(Spooled { hole: Hole::Output, path, text: Arc::from(text) })
+    let text = Arc::new(text);
+    Some(Spooled { hole: Hole::Output, path: spool.stdout.clone(), text })
 }
 
-fn excerpt(spool: &Spool) -> PathBuf {
-    spool.stdout.with_extension("excerpt")
+/// The file with an output that memory does not hold whole, if it holds exactly that output.
+fn unchanged(path: &Path, output: &Output, disk: &dyn Disk) -> Option<Unchanged> {
+    let is_needed = output.left_out() > 0 && output.spooled == output.bytes;
+    let seal = output.seal.filter(|_| is_needed)?;
+    let file = files::open(disk, path, Links::Refuse).ok()??;
+    let file = Unchanged { file, len: output.bytes, seal, read: Mutex::new(Read::begin(&seal)) };
+    let mut piece = vec![0; 256 * 1024];
+    let mut offset = 0;
+    while offset < output.bytes {
+        offset += file.read_at(&mut piece, offset).ok()? as u64;
+    }
+    Some(file)
+}
+
+/// A file that is compared with its seal whenever it is read from its beginning to its end, so that no change
+/// between two readings goes unnoticed.
+struct Unchanged {
+    file: Box<dyn DiskFile>,
+    len: u64,
+    seal: Seal,
+    read: Mutex<Read>,
+}
+
+/// How far a reading got.
+struct Read {
+    offset: u64,
+    sealing: Sealing,
+}
+
+impl Read {
+    fn begin(seal: &Seal) -> Read {
+        Read { offset: 0, sealing: Sealing::again(seal) }
+    }
+}
+
+impl Unchanged {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = self.file.read_at(buffer, offset)?;
+        if offset == 0 {
+            *read = Read::begin(&self.seal);
+        }
+        // Bytes that are read in another order could not be compared.
+        if offset != read.offset || (count == 0 && offset < self.len) {
+            return Err(changed());
+        }
+        read.offset += count as u64;
+        read.sealing.push(&buffer[..count]);
+        match read.offset >= self.len && read.sealing.seal() != self.seal {
+            true => Err(changed()),
+            false => Ok(count),
+        }
+    }
+}
+
+fn changed() -> io::Error {
+    io::Error::other("it was changed after it was written")
+}
+
+/// An output, to be copied from where it is.
+enum Text {
+    Memory(Vec<u8>),
+    File(Unchanged),
+}
+
+impl DiskFile for Text {
+    fn stat(&self) -> io::Result<FileStat> {
+        match self {
+            Text::Memory(text) => {
+                let len = text.len() as u64;
+                Ok(FileStat { device: 0, inode: 0, len, links: 0, kind: FileKind::Regular })
+            }
+            Text::File(file) => match file.file.stat()? {
+                stat if stat.len == file.len => Ok(stat),
+                _ => Err(changed()),
+            },
+        }
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Text::Memory(text) => {
+                let begin = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+                let count = buffer.len().min(text.len() - begin);
+                buffer[..count].copy_from_slice(&text[begin..begin + count]);
+                Ok(count)
+            }
+            Text::File(file) => file.read_at(buffer, offset),
+        }
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        read_only()
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        read_only()
+    }
+
+    fn lock_holder(&self) -> Option<u32> {
+        None
+    }
+
+    fn append(&self, _: &[u8]) -> io::Result<usize> {
+        read_only()
+    }
+
+    fn cut(&self, _: u64) -> io::Result<()> {
+        read_only()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        read_only()
+    }
+}
+
+fn read_only<T>() -> io::Result<T> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{OsEntropy, RealDisk};
+
+    #[test]
+    fn a_changed_file_is_not_taken_for_the_output() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let printed = b"printed ".repeat(100_000);
+        let mut sealing = Sealing::begin(&OsEntropy);
+        sealing.push(&printed);
+        let bytes = printed.len() as u64;
+        let output =
+            Output { bytes, spooled: bytes, seal: Some(sealing.seal()), ..Output::default() };
+        let found = || unchanged(&path, &output, &RealDisk).map(Text::File);
+        assert!(found().is_none(), "there is no file");
+        std::fs::write(&path, &printed).unwrap();
+        let text = found().expect("it is as it was written");
+        let mut all = vec![0; printed.len()];
+        assert_eq!(text.read_at(&mut all, 0).unwrap(), all.len());
+        assert_eq!(all, printed);
+        for changed in [b"forged! ".repeat(100_000), b"printed ".repeat(100_001), Vec::new()] {
+            std::fs::write(&path, &changed).unwrap();
+            assert!(found().is_none());
+        }
+        std::fs::write(&path, b"forged! ".repeat(100_000)).unwrap();
+        let late = text.read_at(&mut all, 0).unwrap_err();
+        assert_eq!(late.to_string(), "it was changed after it was written");
+    }
 }

@@ -5,13 +5,13 @@
 //! of waves and slots share: what is left in the tree becomes commits on its branch, and the branch is
 //! merged into the project. What is in the tree alone keeps the tree from being taken away.
 
-use std::fs::{self, DirEntry, File};
-use std::io::{ErrorKind, Write};
+use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
 use autoloop_core::merge::{Merge, MergeOutcome, named_files};
 
 use crate::git::{Brought, Gathered, GitError, Offer, Repository, Tree};
+use crate::state_dir;
 use crate::world::World;
 
 /// Where the trees of a project come from, and where the work in them goes.
@@ -131,20 +131,12 @@ impl Trees {
         }
     }
 
-    /// Makes sure that a tree can be made in a directory, and that whoever adds all files of the project
-    /// does not add it: nobody means that.
+    /// Makes sure that a worktree can be made in a directory, and that `git add -A` in the project does not add
+    /// it, even where an agent removed the list that keeps the whole state directory out.
     fn make_way(&self, dir: &Path) -> Result<(), GitError> {
         self.check_way(dir)?;
-        let kind = dir.ancestors().find(|above| above.parent() == Some(&self.state_dir));
-        let Some(kind) = kind else { return Ok(()) };
-        let list = kind.join(".gitignore");
-        let made = fs::create_dir_all(kind).and_then(|()| File::create_new(&list));
-        match made.and_then(|mut file| file.write_all(b"*\n")) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                Err(GitError::io("make", list)(error))
-            }
-            _ => Ok(()),
-        }
+        let top = self.repository.top();
+        state_dir::prepare(&self.state_dir, top).map_err(GitError::io("make", &self.state_dir))
     }
 
     /// Makes sure that a directory is where we made it. Behind a link we would commit and clear away

@@ -9,10 +9,13 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use super::checkout::noted;
 use super::command::{Git, Said};
 use super::stray::moved_to;
 use super::tree::identified;
 use super::{GitError, Repository, guard, under_way};
+use crate::files::{self, Links, Unreadable};
+use crate::world::RealDisk;
 
 /// How often a merge is made anew because the branch that is checked out has moved.
 const ATTEMPTS: usize = 8;
@@ -223,7 +226,11 @@ fn holds_nothing_else(
         return Ok(false);
     }
     let wanted = [&said.out.head[..], &said.out.tail].concat();
-    let found = fs::read(&path).map_err(GitError::io("read", path))?;
+    let found = match files::read(&RealDisk, &path, Links::Refuse, wanted.len() as u64) {
+        Ok(Some(found)) => found,
+        Ok(None) | Err(Unreadable::NotAFile | Unreadable::TooLong { .. }) => return Ok(false),
+        Err(why) => return Err(GitError::io("read", path)(why.into())),
+    };
     Ok(match trust {
         Trust::Equal => wanted == found,
         Trust::Beginning => wanted.starts_with(&found),
@@ -243,7 +250,7 @@ impl Note {
     }
 
     fn read(&self) -> Option<(String, String)> {
-        let text = fs::read_to_string(&self.0).ok()?;
+        let text = String::from_utf8(noted(&self.0)?).ok()?;
         let (from, to) = text.trim_end().split_once(' ')?;
         Some((from.to_owned(), to.to_owned()))
     }

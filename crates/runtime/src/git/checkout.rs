@@ -1,9 +1,19 @@
 //! Which directory of git a checkout has, by the files that lead from one to the other.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use crate::files::{self, Links};
+use crate::world::RealDisk;
+
+/// No path and no name of a commit is longer.
+const LONGEST: u64 = 64 * 1024;
+
+/// A small file in which git notes a name or a path. Agents can put anything in its place.
+pub(crate) fn noted(path: &Path) -> Option<Vec<u8>> {
+    files::read(&RealDisk, path, Links::Refuse, LONGEST).ok().flatten()
+}
 
 /// Whether the checkout at `dir` has `own` for its directory of git, in the repository that is kept in
 /// `common`. Whoever works in a checkout can have written anything into these files, and a git that
@@ -15,13 +25,18 @@ pub(super) fn belongs(dir: &Path, own: &Path, common: &Path) -> bool {
     };
     same(linked(&dir.join(".git")), own)
         && same(shared(own), common)
-        && fs::read(own.join("HEAD")).is_ok_and(|head| !head.trim_ascii().is_empty())
+        && noted(&own.join("HEAD")).is_some_and(|head| !head.trim_ascii().is_empty())
+        && has_plain_index(own)
+}
+
+/// Whether the index is a file, or none is written yet. Git would wait for a pipe in its place.
+fn has_plain_index(own: &Path) -> bool {
+    own.join("index").symlink_metadata().map_or(true, |found| found.is_file())
 }
 
 /// Whether this commit itself is checked out, and not a branch that stands at it.
 pub(super) fn is_detached(own: &Path, commit: &str) -> bool {
-    let head = own.join("HEAD");
-    !head.is_symlink() && fs::read(head).is_ok_and(|head| head.trim_ascii() == commit.as_bytes())
+    noted(&own.join("HEAD")).is_some_and(|head| head.trim_ascii() == commit.as_bytes())
 }
 
 /// Where `.git` leads: a directory is it itself, a file names it.
@@ -29,15 +44,15 @@ fn linked(path: &Path) -> Option<PathBuf> {
     if path.is_dir() {
         return Some(path.to_owned());
     }
-    let text = fs::read(path).ok()?;
+    let text = noted(path)?;
     Some(path.parent()?.join(named(text.strip_prefix(b"gitdir: ")?)))
 }
 
 /// Where a directory of git has what it shares with others; in itself, if it names no other.
 fn shared(own: &Path) -> Option<PathBuf> {
-    match fs::read(own.join("commondir")) {
-        Ok(text) => Some(own.join(named(&text))),
-        Err(_) => Some(own.to_owned()),
+    match noted(&own.join("commondir")) {
+        Some(text) => Some(own.join(named(&text))),
+        None => Some(own.to_owned()),
     }
 }
 

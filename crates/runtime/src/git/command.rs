@@ -24,12 +24,15 @@ use super::GitError;
 use super::lockfile::Lockfile;
 use crate::process::set_pwd;
 use crate::shim::{Capture, Drain, Spooling};
+use crate::signals;
 use crate::world::{Clock, Output, World};
 
 /// A checkout of a giant repository takes its time; a git that asks or hangs takes for ever.
 const DEADLINE: Duration = Duration::from_secs(300);
 /// After it, git has this long to take its locks away.
 const GRACE: Duration = Duration::from_secs(5);
+/// How often it is looked whether we are to stop.
+const LOOK: Duration = Duration::from_millis(250);
 /// How long one lock of another git is waited for. It may go from hand to hand for longer.
 const LOCK_PATIENCE: Duration = Duration::from_secs(15);
 /// Between two looks at it.
@@ -194,7 +197,10 @@ impl Git {
         let status = child.wait().map_err(|error| failed(error.to_string()))?;
         let Some(Outputs { out, err }) = listened.map_err(|error| failed(error.to_string()))?
         else {
-            return Err(GitError::Deadline { command: name, deadline: DEADLINE });
+            return Err(match signals::requested() {
+                true => failed("it was ended, because autoloop was asked to stop".to_owned()),
+                false => GitError::Deadline { command: name, deadline: DEADLINE },
+            });
         };
         let (out, err) = (out.capture.into_output(), err.capture.into_output());
         let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
@@ -247,16 +253,20 @@ impl Outputs {
 
     /// Reads both to their end; whether that came in time.
     fn listen(&mut self, clock: &dyn Clock, patience: Duration) -> io::Result<bool> {
-        let until = clock.elapsed() + patience;
+        let mut until = clock.elapsed() + patience;
         let mut buffer = vec![0; 64 * 1024];
         loop {
+            // A git that waits for a pipe in the place of one of its files must not keep us from stopping.
+            if signals::requested() {
+                until = until.min(clock.elapsed() + GRACE);
+            }
             let pipes = [&self.out, &self.err].into_iter().filter_map(Drain::pipe);
             let mut polled: Vec<_> = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
             let left = until.saturating_sub(clock.elapsed());
             if polled.is_empty() || left.is_zero() {
                 return Ok(polled.is_empty());
             }
-            let left = Timespec::try_from(left).map_err(io::Error::other)?;
+            let left = Timespec::try_from(left.min(LOOK)).map_err(io::Error::other)?;
             match poll(&mut polled, Some(&left)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),

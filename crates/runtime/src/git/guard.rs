@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 
 use super::GitError;
+use crate::signals;
 use crate::world::World;
 
 /// Bringing work back takes a moment; nobody is to wait for ever for one that hangs.
@@ -21,8 +22,9 @@ const FIRST_PAUSE: Duration = Duration::from_micros(200);
 /// closed, also those that children have.
 pub(super) fn lock(path: &Path, world: &World) -> Result<Arc<File>, GitError> {
     let mut options = OpenOptions::new();
-    // Whoever works in the repository may have put a link there, and it is not for us to follow.
-    options.create(true).append(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    // An agent may have put a link there, which is not followed, or a pipe, which is not waited for.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    options.create(true).append(true).custom_flags(flags.bits().cast_signed());
     let file = options.open(path);
     let file = file.map_err(GitError::io("open", path))?;
     let begin = world.clock.elapsed();
@@ -34,7 +36,7 @@ pub(super) fn lock(path: &Path, world: &World) -> Result<Arc<File>, GitError> {
             Err(TryLockError::WouldBlock) => {}
         }
         let waited = world.clock.elapsed().saturating_sub(begin);
-        if waited > PATIENCE {
+        if waited > PATIENCE || signals::requested() {
             return Err(GitError::Busy { path: path.to_owned(), waited });
         }
         world.clock.sleep(pause);

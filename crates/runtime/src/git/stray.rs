@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::checkout::noted;
 use super::command::Git;
 use super::{GitError, Repository, guard};
 use crate::tail::tail;
@@ -53,7 +54,8 @@ impl Repository {
         let known = fs::read_dir(self.common.join("worktrees")).into_iter().flatten().flatten();
         let mut strays = Vec::new();
         for own in known.map(|entry| entry.path()) {
-            let head = fs::read_to_string(own.join("HEAD")).unwrap_or_default();
+            let head = noted(&own.join("HEAD")).unwrap_or_default();
+            let head = String::from_utf8_lossy(&head);
             let branch = match head.strip_prefix("ref: ").map(str::trim_end) {
                 // Git keeps it elsewhere.
                 Some(ELSEWHERE) => stands_for(&self.git.with("GIT_DIR", &own), "HEAD")?,
@@ -68,7 +70,7 @@ impl Repository {
 
 /// Whether the tree that git keeps something about is below a directory.
 fn is_below(own: &Path, below: &Path) -> bool {
-    let link = fs::read(own.join("gitdir")).unwrap_or_default();
+    let link = noted(&own.join("gitdir")).unwrap_or_default();
     let dir = own.join(OsStr::from_bytes(link.trim_ascii())).canonicalize();
     dir.is_ok_and(|dir| below.canonicalize().is_ok_and(|below| dir.starts_with(below)))
 }

@@ -1,7 +1,7 @@
 //! One checkout: what is left lying in it, and what changed in it.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use super::command::{Git, Said};
 use super::status::{Status, literal};
 use super::stray::{files_from, stands_for};
 use super::{GitError, Offer, checkout, contains, guard, reference, under_way};
+use crate::files::{self, Links, private};
 
 /// Who commits where nobody said.
 const NOBODY: (&str, &str) = ("autoloop", "autoloop@localhost");
@@ -362,12 +363,16 @@ impl Tree {
     }
 }
 
+/// An index of ten million files is shorter.
+const LONGEST_INDEX: u64 = 2 * 1024 * 1024 * 1024;
+
 /// Copies an index, with the time at which it was written: by that git knows which files it has to look
 /// into, because they were staged and may have been changed within the same moment.
 fn copy_index(own: &Path, copy: &Path) -> io::Result<()> {
-    let written = fs::metadata(own)?.modified()?;
-    fs::copy(own, copy)?;
-    File::open(copy)?.set_modified(written)
+    let mut index = files::open_here(own, Links::Refuse, LONGEST_INDEX)?;
+    let mut copy = private::create_file(copy, private::Use::Data)?;
+    io::copy(&mut index, &mut copy)?;
+    copy.set_modified(index.metadata()?.modified()?)
 }
 
 /// The branch of work that does not follow from a branch.

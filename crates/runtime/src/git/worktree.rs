@@ -7,7 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::checkout::noted;
 use super::{GitError, Repository, Tree, guard, reference};
+use crate::files::private;
 
 /// The reason for which a working tree is locked until it has all of its files.
 const UNFINISHED: &str = "initializing";
@@ -43,7 +45,7 @@ impl Repository {
             tree => return tree.map(drop),
         }
         if let Some(parent) = dir.parent() {
-            fs::create_dir_all(parent).map_err(GitError::io("make", parent))?;
+            private::create_dirs(parent).map_err(GitError::io("make", parent))?;
         }
         if self.tip(branch)?.is_none() {
             // With an old value of nothing, so that a branch that somebody else makes is not moved.
@@ -64,8 +66,8 @@ impl Repository {
     /// The mark of a working tree that has not all of its files yet. Git itself marks one like this.
     fn unfinished(&self, dir: &Path) -> Option<PathBuf> {
         let mark = self.registration(dir)?.join("locked");
-        let why = fs::read_to_string(&mark).ok()?;
-        (why.trim_end() == UNFINISHED).then_some(mark)
+        let why = noted(&mark)?;
+        (why.trim_ascii_end() == UNFINISHED.as_bytes()).then_some(mark)
     }
 
     /// Takes a working tree away, with whatever is in it. One that is gone, wholly or in part, is
@@ -137,7 +139,7 @@ impl Repository {
         let known: Vec<(PathBuf, PathBuf)> = known
             .filter_map(|entry| {
                 let own = entry.path();
-                let text = fs::read(own.join("gitdir")).ok()?;
+                let text = noted(&own.join("gitdir"))?;
                 let link = own.join(std::ffi::OsStr::from_bytes(text.trim_ascii()));
                 Some((own, link))
             })

@@ -106,7 +106,7 @@ impl FileJournal {
         &self.path
     }
 
-    pub(super) fn disk(&self) -> &dyn Disk {
+    pub(crate) fn disk(&self) -> &dyn Disk {
         self.disk.as_ref()
     }
 

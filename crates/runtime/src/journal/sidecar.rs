@@ -12,7 +12,8 @@ use autoloop_core::view::View;
 
 use super::reader::read_at;
 use super::{FileJournal, Journal, Position, ReadError};
-use crate::world::{Access, DiskFile, FileKind};
+use crate::files::{self, Links};
+use crate::world::{DiskFile, FileKind};
 
 /// How much has to be folded before it is worth keeping.
 pub(super) const SAVE_AFTER: u64 = 256 * 1024;
@@ -99,14 +100,7 @@ impl FileJournal {
     pub(super) fn kept<V: View>(&self, file: &dyn DiskFile) -> Option<Kept<V>> {
         let path = self.sidecar::<V>();
         self.is_own(path.parent()?).then_some(())?;
-        let sidecar = self.disk().open(&path, Access::Read).ok()?;
-        let stat = sidecar.stat().ok()?;
-        if stat.kind != FileKind::Regular || stat.len > LARGEST {
-            return None;
-        }
-        let mut bytes = vec![0; usize::try_from(stat.len).ok()?];
-        let count = read_at(sidecar.as_ref(), &mut bytes, 0).ok()?;
-        bytes.truncate(count);
+        let bytes = files::read(self.disk(), &path, Links::Refuse, LARGEST).ok()??;
         let (position, anchored, state) = unpack::<V>(&bytes)?;
         self.check(file, position).ok()?;
         (anchor(file, position)? == anchored).then_some(())?;

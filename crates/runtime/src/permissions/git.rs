@@ -11,6 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::git::noted;
+
 /// The other working trees of the repository that a directory is in.
 pub fn siblings(project: &Path) -> Vec<PathBuf> {
     Repository::find(project).map(|repository| repository.siblings).unwrap_or_default()
@@ -66,13 +68,13 @@ fn git_dir(top: &Path) -> Option<PathBuf> {
     if dot_git.is_dir() {
         return dot_git.canonicalize().ok();
     }
-    let text = fs::read(&dot_git).ok()?;
+    let text = noted(&dot_git)?;
     let path = text.strip_prefix(b"gitdir:")?.trim_ascii();
     top.join(std::ffi::OsStr::from_bytes(path)).canonicalize().ok()
 }
 
 fn read_path(file: &Path, relative_to: &Path) -> Option<PathBuf> {
-    let text = fs::read(file).ok()?;
+    let text = noted(file)?;
     relative_to.join(std::ffi::OsStr::from_bytes(text.trim_ascii())).canonicalize().ok()
 }
 

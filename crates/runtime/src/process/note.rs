@@ -1,12 +1,17 @@
 //! Notes about jobs under way: whose they are, for the sweep after a crash.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, getpid};
 
 use super::proc;
+use crate::files::{self, Links, Unreadable, private};
+use crate::world::RealDisk;
+
+/// No note is longer.
+const LONGEST: u64 = 1024;
 
 /// A note in a file whose name is the token of the job.
 #[derive(Debug)]
@@ -42,13 +47,14 @@ impl Note {
         let path = notes.join(token);
         let unfinished = path.with_extension("new");
         let line = Harness::this().to_string();
-        match fs::write(&unfinished, &line) {
+        let mut file = match private::create_file(&unfinished, private::Use::Data) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(notes)?;
-                fs::write(&unfinished, &line)?;
+                private::create_dirs(notes)?;
+                private::create_file(&unfinished, private::Use::Data)?
             }
-            result => result?,
-        }
+            file => file?,
+        };
+        file.write_all(line.as_bytes())?;
         fs::rename(&unfinished, &path)?;
         Ok(Note { path })
     }
@@ -76,8 +82,12 @@ pub(super) fn all(notes: &Path) -> io::Result<Vec<(String, Option<Harness>)>> {
         let entry = entry?;
         let Ok(token) = entry.file_name().into_string() else { continue };
         if is_token(&token) {
-            let text = fs::read_to_string(entry.path()).unwrap_or_default();
-            found.push((token, Harness::parse(&text)));
+            let text = match files::read(&RealDisk, &entry.path(), Links::Refuse, LONGEST) {
+                // What no harness can have written is not a note, and is left where it is.
+                Err(Unreadable::NotAFile | Unreadable::TooLong { .. }) => continue,
+                text => text.ok().flatten().unwrap_or_default(),
+            };
+            found.push((token, Harness::parse(&String::from_utf8_lossy(&text))));
         }
     }
     found.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use autoloop_core::agents::{Answer, Decoder, Stream};
+use autoloop_core::verdict::{self, Verdict};
 use memchr::memmem::Finder;
 
 use super::spool::Spooling;
-use crate::world::Output;
+use crate::world::{Output, Reading};
 
 /// Takes an output in pieces of any size, in bounded memory.
 #[derive(Debug)]
@@ -18,6 +19,7 @@ pub(crate) struct Capture {
     spool: Spooling,
     search: Option<Search>,
     decoder: Option<Decoder>,
+    verdict: Option<verdict::Reader>,
 }
 
 impl Capture {
@@ -31,6 +33,7 @@ impl Capture {
             spool,
             search: None,
             decoder: None,
+            verdict: None,
         }
     }
 
@@ -45,6 +48,13 @@ impl Capture {
         Capture { search, ..self }
     }
 
+    /// Reads all that comes as the output of a reviewer, where that is no stream.
+    pub(super) fn reading(self, reading: Reading) -> Self {
+        let is_wanted = reading == Reading::Verdict && self.decoder.is_none();
+        let verdict = is_wanted.then(|| verdict::Reader::new(Stream::Plain));
+        Capture { verdict, ..self }
+    }
+
     pub(crate) fn take(&mut self, piece: &[u8]) {
         self.bytes += piece.len() as u64;
         self.spool.take(piece);
@@ -53,6 +63,9 @@ impl Capture {
         }
         if let Some(decoder) = &mut self.decoder {
             decoder.push(piece);
+        }
+        if let Some(verdict) = &mut self.verdict {
+            verdict.push(piece);
         }
         let (head, rest) = piece.split_at(piece.len().min(self.kept - self.head.len()));
         self.head.extend(head);
@@ -72,12 +85,19 @@ impl Capture {
         self.decoder.take().map(Decoder::finish)
     }
 
+    /// The verdict, or why there is none, once nothing more comes.
+    pub(super) fn take_verdict(&mut self) -> Option<Result<Verdict, String>> {
+        let read = self.verdict.take()?.finish();
+        Some(read.map_err(|violation| violation.to_string()))
+    }
+
     pub(crate) fn into_output(self) -> Output {
         Output {
             head: self.head,
             tail: self.tail.into(),
             bytes: self.bytes,
             spooled: self.spool.spooled,
+            seal: self.spool.seal(),
         }
     }
 }
@@ -129,6 +149,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::world::{Seal, Sealing};
 
     proptest! {
         #[test]
@@ -160,6 +181,13 @@ mod tests {
             prop_assert_eq!(output.spooled, stored.len() as u64);
             prop_assert_eq!(output.spooled, room.min(whole.len() as u64));
             prop_assert!(whole.starts_with(&stored));
+            let seal = |seal: Seal| {
+                let mut again = Sealing::again(&seal);
+                again.push(&stored);
+                again.seal()
+            };
+            prop_assert_eq!(output.seal.is_some(), !stored.is_empty());
+            prop_assert_eq!(output.seal, output.seal.map(seal));
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The file that an output of a job is stored in.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use crate::files::private;
+use crate::world::{OsEntropy, Seal, Sealing};
 
 /// A file that takes bytes until it is full. After that nothing is stored, so that what is there is
 /// the exact beginning. It is made with the first byte: most agents leave standard error alone, and
@@ -13,6 +15,7 @@ pub(crate) struct Spooling {
     place: Place,
     room: u64,
     pub(super) spooled: u64,
+    sealing: Option<Sealing>,
 }
 
 #[derive(Debug)]
@@ -26,7 +29,7 @@ enum Place {
 impl Spooling {
     /// Stores nothing.
     pub(crate) fn nowhere() -> Self {
-        Spooling { place: Place::Nowhere, room: 0, spooled: 0 }
+        Spooling { place: Place::Nowhere, room: 0, spooled: 0, sealing: None }
     }
 
     /// Stores so many bytes in a file, which must not be there yet when they come: what an earlier job
@@ -40,7 +43,8 @@ impl Spooling {
         }
         // A directory that is not there should be told before the job begins.
         path.parent().map(fs::metadata).transpose()?;
-        Ok(Spooling { place: Place::At(path), room, spooled: 0 })
+        let sealing = Some(Sealing::begin(&OsEntropy));
+        Ok(Spooling { place: Place::At(path), room, spooled: 0, sealing })
     }
 
     pub(super) fn take(&mut self, piece: &[u8]) {
@@ -49,7 +53,9 @@ impl Spooling {
         while let (false, Some(file)) = (rest.is_empty(), self.file()) {
             match file.write(rest) {
                 Ok(count @ 1..) => {
-                    rest = &rest[count..];
+                    let (stored, more) = rest.split_at(count);
+                    self.sealing.iter_mut().for_each(|sealing| sealing.push(stored));
+                    rest = more;
                     self.spooled += count as u64;
                     self.room -= count as u64;
                 }
@@ -61,6 +67,11 @@ impl Spooling {
         if !(complete && rest.is_empty()) {
             self.place = Place::Nowhere;
         }
+    }
+
+    /// By what the file is known.
+    pub(super) fn seal(&self) -> Option<Seal> {
+        self.sealing.as_ref().filter(|_| self.spooled > 0).map(Sealing::seal)
     }
 
     /// The file, made when it is needed. Where that fails, nothing is stored.
@@ -75,10 +86,9 @@ impl Spooling {
     }
 }
 
-/// Makes the file, for its owner only. The job could have put something else in its place, which
-/// must not lead us astray or make us wait.
+/// Makes the file, for its owner only. Whatever the job put in its place is neither followed nor waited for.
 fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+    private::create_file(path, private::Use::Data)
 }
 
 #[cfg(test)]
@@ -122,8 +132,9 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk_stops_the_storing_and_nothing_else() {
-        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let mut spooling = Spooling { place: Place::Open(full), room: 100, spooled: 0 };
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut spooling =
+            Spooling { place: Place::Open(full), room: 100, spooled: 0, sealing: None };
         spooling.take(b"one ");
         spooling.take(b"two");
         assert_eq!(spooling.spooled, 0);

@@ -99,6 +99,7 @@ impl<'a> Supervisor<'a> {
         never_wait(control).map_err(about_us)?;
         let stdout =
             Capture::new(job.limits.kept, out).looking_for(&job.look_for).decoding(job.stream);
+        let stdout = stdout.reading(job.reading);
         let stderr = Capture::new(job.limits.kept, err);
         Ok(Supervisor {
             job,
@@ -371,6 +372,7 @@ impl<'a> Supervisor<'a> {
             (_, Some(exit)) => Ending::Exited(exit),
         };
         let answer = self.stdout.capture.take_answer();
+        let verdict = self.stdout.capture.take_verdict();
         Finished {
             ending,
             cause: self.cause,
@@ -380,6 +382,7 @@ impl<'a> Supervisor<'a> {
                 None => self.stdout.capture.found_at(),
             },
             answer,
+            verdict,
             stdout: self.stdout.capture.into_output(),
             stderr: self.stderr.capture.into_output(),
             left: self.left,

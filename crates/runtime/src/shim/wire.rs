@@ -7,12 +7,13 @@ mod answer;
 use std::io::{self, Read, Write};
 
 use autoloop_core::agents::Stream;
+use autoloop_core::verdict::{Ruling, Verdict};
 
 use crate::frame::{Body, Text, garbled, read_frame, write_frame};
 use crate::permissions::Confinement;
 use crate::world::{
     Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted, Obstacle, Output,
-    Report, Signal, Spool,
+    Reading, Report, Seal, Signal, Spool,
 };
 
 /// What the harness says first.
@@ -137,6 +138,10 @@ impl Body {
             Stream::Codex => 3,
         });
         self.bytes(&job.look_for);
+        self.number(match job.reading {
+            Reading::Nothing => 0,
+            Reading::Verdict => 1,
+        });
         self.number(match job.leftovers {
             Leftovers::Kill => 0,
             Leftovers::Warn => 1,
@@ -180,6 +185,15 @@ impl Body {
         self.output(&finished.stderr);
         self.maybe(finished.answer.as_ref(), Body::answer);
         self.maybe(finished.found_at.as_ref(), |body, at| body.number(*at));
+        self.maybe(finished.verdict.as_ref(), |body, verdict| {
+            let (number, text) = match verdict {
+                Ok(Verdict { ruling: Ruling::Pass, follow_up }) => (0, follow_up),
+                Ok(Verdict { ruling: Ruling::Drift, follow_up }) => (1, follow_up),
+                Err(why) => (2, why),
+            };
+            body.number(number);
+            body.bytes(text.as_bytes());
+        });
         self.number(finished.left.ended);
         self.list(&finished.left.kept, |body, pid| body.number((*pid).into()));
         self.list(&finished.left.survivors, |body, pid| body.number((*pid).into()));
@@ -190,6 +204,11 @@ impl Body {
         self.bytes(&output.tail);
         self.number(output.bytes);
         self.number(output.spooled);
+        self.maybe(output.seal.as_ref(), |body, seal| {
+            body.number(seal.key);
+            body.number(seal.more_key);
+            body.number(seal.digest);
+        });
     }
 }
 
@@ -221,6 +240,11 @@ impl Text<'_> {
                 _ => return Err(garbled()),
             },
             look_for: self.bytes()?,
+            reading: match self.number()? {
+                0 => Reading::Nothing,
+                1 => Reading::Verdict,
+                _ => return Err(garbled()),
+            },
             leftovers: match self.number()? {
                 0 => Leftovers::Kill,
                 1 => Leftovers::Warn,
@@ -259,6 +283,15 @@ impl Text<'_> {
             stderr: self.output()?,
             answer: self.maybe(Text::answer)?,
             found_at: self.maybe(Text::number)?,
+            verdict: self.maybe(|body| {
+                let (number, text) = (body.number()?, body.string()?);
+                Ok(match number {
+                    0 => Ok(Verdict { ruling: Ruling::Pass, follow_up: text }),
+                    1 => Ok(Verdict { ruling: Ruling::Drift, follow_up: text }),
+                    2 => Err(text),
+                    _ => return Err(garbled()),
+                })
+            })?,
             left: Left {
                 ended: self.number()?,
                 kept: self.list(Text::small)?,
@@ -273,6 +306,10 @@ impl Text<'_> {
             tail: self.bytes()?,
             bytes: self.number()?,
             spooled: self.number()?,
+            seal: self.maybe(|body| {
+                let (key, more_key) = (body.number()?, body.number()?);
+                Ok(Seal { key, more_key, digest: body.number()? })
+            })?,
         })
     }
 }
@@ -326,6 +363,7 @@ mod tests {
             spool in option::of(
                 (path(), path()).prop_map(|(stdout, stderr)| Spool { stdout, stderr })
             ),
+            reading in prop::sample::select(vec![Reading::Nothing, Reading::Verdict]),
             stream in prop::sample::select(vec![Stream::Plain, Stream::Pi, Stream::Claude, Stream::Codex]),
             leftovers in prop::sample::select(
                 vec![Leftovers::Kill, Leftovers::Warn, Leftovers::Keep]
@@ -334,7 +372,7 @@ mod tests {
         ) -> Job {
             Job {
                 program, args, env, env_removed, dir, stdin, token, notes, limits, spool, stream,
-                look_for, leftovers, confinement,
+                look_for, reading, leftovers, confinement,
             }
         }
     }
@@ -366,13 +404,28 @@ mod tests {
     }
 
     prop_compose! {
+        fn seal()(key: u64, more_key: u64, digest: u64) -> Seal {
+            Seal { key, more_key, digest }
+        }
+    }
+
+    fn verdict() -> impl Strategy<Value = Result<Verdict, String>> {
+        let ruling = prop::sample::select(vec![Some(Ruling::Pass), Some(Ruling::Drift), None]);
+        (ruling, any::<String>()).prop_map(|(ruling, text)| match ruling {
+            Some(ruling) => Ok(Verdict { ruling, follow_up: text }),
+            None => Err(text),
+        })
+    }
+
+    prop_compose! {
         fn output()(
             head in vec(any::<u8>(), 0..50),
             tail in vec(any::<u8>(), 0..50),
             bytes in any::<u64>(),
             spooled in any::<u64>(),
+            seal in option::of(seal()),
         ) -> Output {
-            Output { head, tail, bytes, spooled }
+            Output { head, tail, bytes, spooled, seal }
         }
     }
 
@@ -383,10 +436,11 @@ mod tests {
             elapsed in time(),
             (stdout, stderr, answer) in (output(), output(), option::of(answer())),
             found_at in option::of(any::<u64>()),
+            verdict in option::of(verdict()),
             (ended, kept, survivors) in (any::<u64>(), vec(any::<u32>(), 0..3), vec(any::<u32>(), 0..3)),
         ) -> Finished {
             Finished {
-                ending, cause, elapsed, stdout, stderr, answer, found_at,
+                ending, cause, elapsed, stdout, stderr, answer, found_at, verdict,
                 left: Left { ended, kept, survivors },
             }
         }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use autoloop_core::agents::{Answer, Stream};
 use autoloop_core::excerpt::Shortened;
+use autoloop_core::verdict::Verdict;
 
+use super::seal::Seal;
 use crate::permissions::Confinement;
 
 /// A process to start, and how it is watched over.
@@ -40,6 +42,8 @@ pub struct Job {
     pub stream: Stream,
     /// A text to look for in its answer: on its standard output, unless that is a stream.
     pub look_for: Vec<u8>,
+    /// What else is taken out of what it prints.
+    pub reading: Reading,
     /// What becomes of processes that it leaves behind when it ends by itself.
     pub leftovers: Leftovers,
     /// What it may touch, where it is bound.
@@ -100,6 +104,16 @@ pub enum Leftovers {
     Warn,
     /// They go on, and nothing is said of it: that was the intention.
     Keep,
+}
+
+/// What is taken out of the standard output of a job while it prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reading {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The verdict of a reviewer, unless its output is a stream, whose answer is the verdict.
+    Verdict,
 }
 
 /// A process under way: only channels, so that a scripted one is as real as a forked one.
@@ -203,6 +217,9 @@ pub struct Finished {
     pub answer: Option<Answer>,
     /// Where [`Job::look_for`] first stands in its answer, in bytes.
     pub found_at: Option<u64>,
+    /// What [`Reading::Verdict`] found on standard output, or why it found none. It is read as it is printed, because
+    /// the file with the output can be changed by other agents.
+    pub verdict: Option<Result<Verdict, String>>,
     /// What it left behind.
     pub left: Left,
 }
@@ -218,6 +235,7 @@ impl Finished {
             stderr: Output::default(),
             answer: None,
             found_at: None,
+            verdict: None,
             left: Left::default(),
         }
     }
@@ -257,13 +275,15 @@ pub struct Output {
     /// How much of it is in the spool file. Less than `bytes` when the file's limit was reached or
     /// the disk was full.
     pub spooled: u64,
+    /// By what the spool file is known, where there is one.
+    pub seal: Option<Seal>,
 }
 
 impl Output {
     /// An output that is held whole.
     pub fn whole(bytes: impl Into<Vec<u8>>) -> Self {
         let head = bytes.into();
-        Output { bytes: length(&head), head, tail: Vec::new(), spooled: 0 }
+        Output { bytes: length(&head), head, ..Output::default() }
     }
 
     /// How many bytes between beginning and end are not held here.
@@ -375,8 +395,12 @@ mod tests {
 
     #[test]
     fn a_short_output_is_decoded_as_a_whole() {
-        let split =
-            Output { head: b"caf\xC3".to_vec(), tail: b"\xA9 \xFF".to_vec(), bytes: 7, spooled: 0 };
+        let split = Output {
+            head: b"caf\xC3".to_vec(),
+            tail: b"\xA9 \xFF".to_vec(),
+            bytes: 7,
+            ..Output::default()
+        };
         assert_eq!(split.text(), "caf\u{e9} \u{fffd}");
         assert_eq!(Output::whole("all").text(), "all");
     }
@@ -387,10 +411,11 @@ mod tests {
             head: b"caf\xC3".to_vec(),
             tail: b"\xA9 end".to_vec(),
             bytes: 100,
-            spooled: 0,
+            ..Output::default()
         };
         assert_eq!(long.text(), "caf\n[... 91 bytes left out ...]\n end");
-        let invalid = Output { head: b"a\xFF".to_vec(), tail: b"b".to_vec(), bytes: 9, spooled: 0 };
+        let invalid =
+            Output { head: b"a\xFF".to_vec(), tail: b"b".to_vec(), bytes: 9, ..Output::default() };
         assert_eq!(invalid.text(), "a\u{fffd}\n[... 6 bytes left out ...]\nb");
     }
 }

@@ -56,7 +56,7 @@ impl DiskFile for SimFile {
 
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         self.disk.call(Op::Append, |state| match self.access {
-            Access::Read => fail(errno::EBADF),
+            Access::Read | Access::ReadNoFollow => fail(errno::EBADF),
             Access::Append => state.append(self.inode, bytes, self.owner.process),
         })
     }

@@ -1,7 +1,6 @@
 //! The agents: those that the loop asks for, and those that there are.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::path::Path;
 
 use autoloop_core::config::BackendKind;
@@ -9,10 +8,11 @@ use autoloop_core::plan::BackendPlan;
 use autoloop_core::script::Script;
 use autoloop_runtime::program::{Found, find, within};
 use autoloop_runtime::project::Loaded;
-use autoloop_runtime::world::World;
+use autoloop_runtime::world::{RealDisk, World};
 
 use super::finding::{Finding, Verdict};
 use super::login::{Surroundings, missing, refuses_root};
+use crate::commands::script::read_script;
 
 /// Clients of language models that are run from a command line.
 pub(crate) const KNOWN: [&str; 10] = [
@@ -118,7 +118,7 @@ fn played(who: &str, backend: &BackendPlan, dir: &Path) -> Finding {
         return Finding::problem(NAME, told("is not there"), advice);
     }
     if backend.kind == BackendKind::Script {
-        let script = fs::read_to_string(&file).map_err(|error| error.to_string());
+        let script = read_script(&file, &RealDisk);
         let script = script.and_then(|text| Script::parse(&text).map_err(|bad| bad.to_string()));
         if let Err(why) = script {
             let found = told(&format!("cannot be played: {why}"));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use autoloop_core::config::Config;
 use autoloop_core::env::Env;
 use autoloop_core::memory::{Memory, Places};
+use autoloop_core::plan::Files;
 use autoloop_runtime::door::Visitor;
 use autoloop_runtime::journal::FileSettings;
 use autoloop_runtime::memory::{self, Change, MemoryFile};
@@ -31,6 +32,9 @@ pub(crate) struct Tiers {
     files: memory::Tiers,
     /// How many characters a prompt has for both; 0 is no limit.
     pub(crate) budget: usize,
+    /// Where the project keeps things, and where it is.
+    places: Files,
+    project: PathBuf,
 }
 
 impl Tiers {
@@ -73,7 +77,8 @@ impl Tiers {
         let places = Places { run: run.filter(|run| *run != project), project };
         let files = memory::Tiers::at(places, world, settings)
             .for_author(env.run_id.as_deref(), env.iteration.as_deref());
-        Tiers { files, budget: located.memory_budget() }
+        let (places, project) = (located.files.clone(), located.dir.clone());
+        Tiers { files, budget: located.memory_budget(), places, project }
     }
 
     /// The file of a tier, if there is one.
@@ -88,7 +93,9 @@ impl Tiers {
 
     /// Makes a change.
     pub(super) fn change(&self, change: Change) -> Result<(), Failure> {
-        told(&self.files.change(change)?)
+        let changed = self.files.change(change);
+        settings::protect(&self.places, &self.project);
+        told(&changed?)
     }
 }
 

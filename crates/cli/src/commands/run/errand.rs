@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::chain::Budget;
@@ -10,6 +9,7 @@ use autoloop_core::plan::Files;
 use autoloop_core::run::{Ending, Run, Runs, Stage};
 use autoloop_core::run_id::{RunId, RunIdSeed};
 use autoloop_runtime::drive::{self, Agents};
+use autoloop_runtime::files::private;
 use autoloop_runtime::journal::FileJournal;
 use autoloop_runtime::project::{
     Loaded, Outline, Overrides, Project, SettingsFiles, flags_file, loop_copy, read_text,
@@ -216,9 +216,8 @@ fn claim_id(
 
 /// Makes a directory that must not be there yet, and those on the way to it.
 fn make_dir(dir: &Path) -> io::Result<()> {
-    let parents = dir.parent().unwrap_or(dir);
-    fs::DirBuilder::new().mode(0o700).recursive(true).create(parents)?;
-    fs::DirBuilder::new().mode(0o700).create(dir)
+    private::create_dirs(dir.parent().unwrap_or(dir))?;
+    private::create_dir(dir)
 }
 
 fn no_place(path: &Path, error: &io::Error) -> Failure {

@@ -1,12 +1,14 @@
 //! The program that agents call: a small script in the state directory.
 
-use std::fs;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use autoloop_core::plan::Files;
+use autoloop_runtime::files::{self, Links, private};
+use autoloop_runtime::state_dir;
 
 use crate::failure::Failure;
 
@@ -19,23 +21,39 @@ pub(in crate::commands) fn install(
 ) -> Result<(), Failure> {
     let path = files.tool();
     let text = script(files, project, program);
-    write(&files.state_dir, &path, &text).map_err(|error| {
+    write(files, project, &text).map_err(|error| {
         Failure::failed(format!("cannot write {}: {error}", path.display()))
             .hint("agents call it; the state directory has to be writable")
     })
 }
 
-fn write(state_dir: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
-    fs::DirBuilder::new().mode(0o700).recursive(true).create(state_dir)?;
-    if fs::read(path).is_ok_and(|there| there == text) {
+fn write(places: &Files, project: &Path, text: &[u8]) -> io::Result<()> {
+    state_dir::prepare(&places.state_dir, project)?;
+    let path = places.tool();
+    let found = files::open_here(&path, Links::Refuse, text.len() as u64);
+    if let Ok(file) = found
+        && is_program(&file, text)?
+    {
         return Ok(());
     }
     // Beside it and then in its place: another run may be calling it at this moment.
     let beside = path.with_extension(format!("{}.tmp", std::process::id()));
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o755).open(&beside)?;
-    file.write_all(text)?;
-    drop(file);
-    fs::rename(&beside, path)
+    let mut file = private::create_file(&beside, private::Use::Program)?;
+    let written = file.write_all(text).and_then(|()| {
+        drop(file);
+        fs::rename(&beside, &path)
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+/// Whether a file is this program already, and private.
+fn is_program(mut file: &File, text: &[u8]) -> io::Result<bool> {
+    let mut there = Vec::new();
+    file.read_to_end(&mut there)?;
+    Ok(there == text && file.metadata()?.mode() & 0o777 == 0o700)
 }
 
 fn script(files: &Files, project: &Path, program: &Path) -> Vec<u8> {

@@ -1,15 +1,17 @@
 //! `autoloop slots verdict`: what a reviewer's output would be taken for.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::PathBuf;
 
 use autoloop_core::agents::Stream;
 use autoloop_core::verdict::{Printed, Reader, Ruling, Verdict, Violation};
+use autoloop_runtime::files::{self, Links};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::failure::{Failure, Kind};
 
+/// As much as a run keeps of an output unless its settings say otherwise.
+const LONGEST: u64 = 256 * 1024 * 1024;
 /// How much is read at once.
 const PIECE: usize = 64 * 1024;
 
@@ -38,7 +40,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let file = args.file.as_ref().filter(|path| path.as_os_str() != "-");
     let read = match file {
         None => read(reader, io::stdin().lock()),
-        Some(path) => File::open(path).and_then(|file| read(reader, file)),
+        Some(path) => files::open_here(path, Links::Follow, LONGEST)
+            .map_err(io::Error::from)
+            .and_then(|file| read(reader, file)),
     };
     // Not a failure as others are: the code of those would say drift.
     let result = read.map_err(|error| {

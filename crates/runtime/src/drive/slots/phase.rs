@@ -7,7 +7,7 @@ use autoloop_core::slot::{Changes, Phase, Slot, picked};
 use super::agent::Order;
 use super::recorded::recorded;
 use super::room::check_room;
-use super::ruled::{BEGIN, Ruled};
+use super::ruled::Ruled;
 use super::slot::Flow;
 use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
@@ -16,7 +16,7 @@ use crate::drive::findings::Findings;
 use crate::drive::iteration::{millis, notes, said, usage};
 use crate::drive::signalled::attributed;
 use crate::process;
-use crate::world::{Cause, Finished, Job};
+use crate::world::{Cause, Finished, Job, Reading};
 
 impl SlotDrive<'_> {
     pub(super) fn implement(&self, slot: &Slot) -> Result<Flow, DriveError> {
@@ -88,10 +88,9 @@ impl SlotDrive<'_> {
         let backend = &self.loaded.plan.slots.reviewer;
         let order = Order { phase: Phase::Review, attempt, prompt: &prompt, backend };
         self.begin_phase(slot, order.phase, attempt)?;
-        let mut job = Job { look_for: BEGIN.into(), ..self.job(slot, &order)? };
+        let mut job = Job { reading: Reading::Verdict, ..self.job(slot, &order)? };
         let dir = self.slot_dir(slot.iteration, slot.start.slot);
         let bound = self.reviewer.bind(&mut job, (slot, &dir), self);
-        let spool = job.spool.clone();
         let (finished, findings, held_by) = match bound {
             Ok(bound) => {
                 let finished = self.run_job(slot, job);
@@ -106,7 +105,7 @@ impl SlotDrive<'_> {
         if finished.cause == Cause::Interrupt {
             return Ok(self.after_interrupt());
         }
-        let ruled = Ruled::of(&finished, backend, spool.as_ref());
+        let ruled = Ruled::of(&finished, backend);
         let record = SlotReview {
             slot: slot.start.slot,
             item_id: slot.start.item_id.clone(),

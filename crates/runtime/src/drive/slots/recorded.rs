@@ -30,7 +30,7 @@ mod tests {
     fn a_record_says_how_much_of_a_long_output_it_lacks_and_a_reviewer_is_told_the_same() {
         let mut finished = Finished::new(Ending::Exited(Exit::Code(0)));
         let (head, tail) = ("a".repeat(60_000).into(), "z".repeat(60_000).into());
-        finished.stdout = Output { head, tail, bytes: 7_000_000, spooled: 0 };
+        finished.stdout = Output { head, tail, bytes: 7_000_000, ..Output::default() };
         let record = recorded(&finished);
         let line = format!("\n[{} characters left out]\n", 7_000_000 - 49_940);
         assert!(record.contains(&line), "{}", record.len());

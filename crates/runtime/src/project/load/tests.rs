@@ -206,12 +206,12 @@ fn what_is_wrong_is_told() {
     stage.write("loop/topology.toml", "[[role]]\n");
     insta::assert_snapshot!(stage.refusal(), @"ROOT/loop/topology.toml: line 1, column 1: a role needs an 'id'");
     stage.write("loop/topology.toml", &"#".repeat(1024 * 1024 + 1));
-    insta::assert_snapshot!(stage.refusal(), @"cannot read ROOT/loop/topology.toml: it has 1048577 bytes; 1048576 bytes are the most");
+    insta::assert_snapshot!(stage.refusal(), @"cannot read ROOT/loop/topology.toml: it has 1048577 bytes; the limit is 1048576");
     fs::write(stage.path("loop/autoloops.toml"), b"\xff").unwrap();
     insta::assert_snapshot!(stage.refusal(), @"cannot read ROOT/loop/autoloops.toml: it is not UTF-8");
     fs::remove_file(stage.path("loop/autoloops.toml")).unwrap();
     fs::create_dir(stage.path("loop/autoloops.toml")).unwrap();
-    insta::assert_snapshot!(stage.refusal(), @"cannot read ROOT/loop/autoloops.toml: it is not a file");
+    insta::assert_snapshot!(stage.refusal(), @"cannot read ROOT/loop/autoloops.toml: it is not a regular file");
     fs::remove_dir_all(stage.path("loop")).unwrap();
     insta::assert_snapshot!(stage.refusal(), @"there is no directory ROOT/loop");
 }

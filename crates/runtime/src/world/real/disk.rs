@@ -3,12 +3,13 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{CWD, Mode, OFlags};
 
+use crate::files::private;
 use crate::process::proc;
 use crate::world::{Access, Disk, DiskFile, FileKind, FileStat, Watch};
 
@@ -24,9 +25,13 @@ impl Disk for RealDisk {
         let shared = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let fd = match access {
             Access::Read => rustix::fs::open(path, shared | OFlags::RDONLY, Mode::empty())?,
+            Access::ReadNoFollow => {
+                let flags = shared | OFlags::RDONLY | OFlags::NOFOLLOW;
+                rustix::fs::open(path, flags, Mode::empty())?
+            }
             Access::Append => {
-                let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW;
-                open_without_links(path, shared | flags)?
+                let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW;
+                open_or_create(path, shared | flags)?
             }
         };
         Ok(Box::new(RealFile(File::from(fd))))
@@ -37,11 +42,13 @@ impl Disk for RealDisk {
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        fs::DirBuilder::new().mode(0o700).create(path)
+        private::create_dir(path)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
+        // Non-blocking for the same reason as above.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        File::from(rustix::fs::open(path, flags, Mode::empty())?).sync_all()
     }
 
     fn epoch(&self) -> u64 {
@@ -50,11 +57,7 @@ impl Disk for RealDisk {
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let beside = unused_name(path);
-        let written = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&beside)
+        let written = private::create_file(&beside, private::Use::Data)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&beside, path));
         if written.is_err() {
@@ -78,6 +81,25 @@ fn unused_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Opens a file to append to it, and creates it first where it is missing.
+fn open_or_create(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    match open_without_links(path, flags) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        opened => return opened,
+    }
+    match open_without_links(path, flags | OFlags::CREATE | OFlags::EXCL) {
+        // Another process created it first.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            open_without_links(path, flags)
+        }
+        created => {
+            let file = File::from(created?);
+            private::set_file_bits(&file, private::Use::Data)?;
+            Ok(file.into())
+        }
+    }
+}
+
 /// Opens `…/state/journal.jsonl` so that neither of its last two parts is a symbolic link. What
 /// comes before them is the user's own choice of a place and may well be one.
 #[cfg(target_os = "linux")]
@@ -86,7 +108,9 @@ fn open_without_links(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     use rustix::io::Errno;
 
     let (base, beneath) = split_base(path);
-    let mode = Mode::RUSR | Mode::WUSR;
+    // The call refuses bits for a file that it does not create.
+    let is_new = flags.contains(OFlags::CREATE);
+    let mode = if is_new { Mode::RUSR | Mode::WUSR } else { Mode::empty() };
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let opened = if base.as_os_str().is_empty() {
         openat2(CWD, &beneath, flags, mode, resolve)

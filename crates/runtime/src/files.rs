@@ -1,0 +1,222 @@
+//! Files that an agent or a user can place: opened without waiting, and read within a limit.
+//!
+//! Anything can stand where a file is expected: a pipe that never has a writer, a device without an end, a
+//! socket, a sparse file larger than memory. So the kind and the length are those of the open descriptor, and
+//! opening never waits. Symbolic links are followed in what users place (settings, presets, prompts), because
+//! people keep such files in other directories and link them; in what the harness writes for itself, and in the
+//! files of git in a worktree, a link is refused.
+
+pub mod private;
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::world::{Access, Disk, DiskFile, FileKind};
+
+/// Whether the last component of a path may be a symbolic link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// The file that the link names is opened.
+    Follow,
+    /// A link is not a regular file.
+    Refuse,
+}
+
+/// Why a file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// A directory, a pipe, a socket, a device, or a link where none is followed.
+    #[error("it is not a regular file")]
+    NotAFile,
+    /// Longer than the limit.
+    #[error("it has {bytes} bytes; the limit is {most}")]
+    TooLong {
+        /// The length of the file.
+        bytes: u64,
+        /// The limit.
+        most: u64,
+    },
+    /// Bytes that are not text.
+    #[error("it is not UTF-8")]
+    NotText,
+    /// The system refuses.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl From<Unreadable> for io::Error {
+    fn from(why: Unreadable) -> Self {
+        match why {
+            Unreadable::Io(error) => error,
+            why => io::Error::new(io::ErrorKind::InvalidData, why.to_string()),
+        }
+    }
+}
+
+/// Opens a regular file; `None` if there is no such file.
+///
+/// # Errors
+///
+/// When the name stands for anything else, or the file cannot be opened.
+pub fn open(
+    disk: &dyn Disk,
+    path: &Path,
+    links: Links,
+) -> Result<Option<Box<dyn DiskFile>>, Unreadable> {
+    let access = match links {
+        Links::Follow => Access::Read,
+        Links::Refuse => Access::ReadNoFollow,
+    };
+    let file = match disk.open(path, access) {
+        Ok(file) => file,
+        Err(error) if is_missing(&error) => return Ok(None),
+        Err(error) if is_special(&error, links) => return Err(Unreadable::NotAFile),
+        Err(error) => return Err(error.into()),
+    };
+    match file.stat()?.kind {
+        FileKind::Regular => Ok(Some(file)),
+        _ => Err(Unreadable::NotAFile),
+    }
+}
+
+/// Opens a regular file of at most `most` bytes on the real disk, for callers that copy it.
+///
+/// # Errors
+///
+/// When the name stands for anything else, or the file is longer or cannot be opened.
+pub fn open_here(path: &Path, links: Links, most: u64) -> Result<File, Unreadable> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags = match links {
+        Links::Follow => flags,
+        Links::Refuse => flags | OFlags::NOFOLLOW,
+    };
+    let file = match rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from) {
+        Ok(file) => File::from(file),
+        Err(error) if is_special(&error, links) => return Err(Unreadable::NotAFile),
+        Err(error) => return Err(error.into()),
+    };
+    let found = file.metadata()?;
+    match found.len() {
+        _ if !found.is_file() => Err(Unreadable::NotAFile),
+        bytes if bytes > most => Err(Unreadable::TooLong { bytes, most }),
+        _ => Ok(file),
+    }
+}
+
+/// The bytes of a regular file of at most `most` bytes; `None` if there is no such file.
+///
+/// # Errors
+///
+/// When the name stands for anything else, or the file is longer or cannot be read.
+pub fn read(
+    disk: &dyn Disk,
+    path: &Path,
+    links: Links,
+    most: u64,
+) -> Result<Option<Vec<u8>>, Unreadable> {
+    let Some(file) = open(disk, path, links)? else { return Ok(None) };
+    let length = file.stat()?.len;
+    if length > most {
+        return Err(Unreadable::TooLong { bytes: length, most });
+    }
+    let mut bytes = Vec::new();
+    let mut block = [0; 8 * 1024];
+    // The file may grow while it is read, so its length alone is no limit.
+    loop {
+        match file.read_at(&mut block, bytes.len() as u64) {
+            Ok(0) => return Ok(Some(bytes)),
+            Ok(count) => bytes.extend_from_slice(&block[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+        let length = bytes.len() as u64;
+        if length > most {
+            return Err(Unreadable::TooLong { bytes: length, most });
+        }
+    }
+}
+
+/// The text of a file that a user placed, of at most `most` bytes; `None` if there is no such file.
+///
+/// # Errors
+///
+/// When the name stands for anything but a regular file of UTF-8 within the limit.
+pub fn read_text(disk: &dyn Disk, path: &Path, most: u64) -> Result<Option<String>, Unreadable> {
+    let bytes = read(disk, path, Links::Follow, most)?;
+    bytes.map(String::from_utf8).transpose().map_err(|_| Unreadable::NotText)
+}
+
+/// Whether an error says that the name does not exist: no file, or no directory for it.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Whether an error says that the name stands for something that cannot be opened as a file is.
+fn is_special(error: &io::Error, links: Links) -> bool {
+    let is = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
+    // A socket has no descriptor to open; a link that is not followed is reported as a loop.
+    is(Errno::NXIO) || (links == Links::Refuse && is(Errno::LOOP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::RealDisk;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn reads_text_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let told = |read: Result<Option<usize>, Unreadable>| match read {
+            Ok(Some(bytes)) => format!("{bytes} bytes"),
+            Ok(None) => "none".to_owned(),
+            Err(why) => why.to_string(),
+        };
+        fs::write(path("long"), "é".repeat(10_000)).unwrap();
+        fs::write(path("too long"), "é".repeat(10_001)).unwrap();
+        fs::File::create(path("sparse")).unwrap().set_len(10 << 30).unwrap();
+        fs::write(path("bytes"), b"caf\xe9").unwrap();
+        fs::write(path("empty"), "").unwrap();
+        fs::create_dir(path("dir")).unwrap();
+        let _socket = UnixListener::bind(path("socket")).unwrap();
+        symlink(path("empty"), path("link")).unwrap();
+        symlink("/dev/zero", path("zero")).unwrap();
+        symlink(path("link2"), path("link2")).unwrap();
+        let not = "it is not a regular file";
+        for (name, followed, refused) in [
+            ("long", "20000 bytes", "20000 bytes"),
+            (
+                "too long",
+                "it has 20002 bytes; the limit is 20000",
+                "it has 20002 bytes; the limit is 20000",
+            ),
+            (
+                "sparse",
+                "it has 10737418240 bytes; the limit is 20000",
+                "it has 10737418240 bytes; the limit is 20000",
+            ),
+            ("bytes", "it is not UTF-8", "4 bytes"),
+            ("empty", "0 bytes", "0 bytes"),
+            ("link", "0 bytes", not),
+            ("zero", not, not),
+            ("dir", not, not),
+            ("socket", not, not),
+            ("none", "none", "none"),
+            ("empty/x", "none", "none"),
+        ] {
+            let text = read_text(&RealDisk, &path(name), 20_000);
+            assert_eq!(told(text.map(|text| text.map(|text| text.len()))), followed, "{name}");
+            let bytes = read(&RealDisk, &path(name), Links::Refuse, 20_000);
+            assert_eq!(told(bytes.map(|bytes| bytes.map(|bytes| bytes.len()))), refused, "{name}");
+        }
+        let circle = read_text(&RealDisk, &path("link2"), 20_000).unwrap_err().to_string();
+        assert!(circle.contains("os error 40"), "{circle}");
+    }
+}
