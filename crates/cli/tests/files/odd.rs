@@ -125,6 +125,10 @@ const CASES: &[Case] = &[
     case("home/autoloop/presets/mine/README.md", &["presets"], ignored),
     case("home/autoloop/presets/mine/notes", &["run", "mine", "do it"], over),
     case("home/autoloop/presets/mine/autoloops.toml", &["run", "mine", "do it"], over),
+    case("roles/build.md", RUN, refused),
+    case("home/autoloop/overrides/mine.toml", &["run", "mine", "do it"], refused),
+    case(".autoloop/runs/abc/lock", &["loops"], ignored),
+    case(".autoloop/runs/abc/lock", &["doctor"], over),
     case("chains.toml", &["chain", "run", "one", ".", "do it"], refused),
     case(".ai_agents/prompts/reviewer.md", SLOTS, refused),
     case("verdict", &["slots", "verdict", "verdict"], refused),
@@ -149,6 +153,9 @@ fn project() -> Sandbox {
         agents.implement
     );
     let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), &agent, "");
+    let role =
+        "[[role]]\nid = 'build'\nemits = ['task.complete']\nprompt_file = 'roles/build.md'\n";
+    sandbox.write("topology.toml", role).write("roles/build.md", "Build.");
     sandbox.write("home/autoloop/presets/mine/topology.toml", "");
     sandbox.write("home/autoloop/presets/mine/README.md", "# mine: a loop");
     sandbox
@@ -165,7 +172,8 @@ fn run(sandbox: &Sandbox, args: &[&str]) -> Result<Ended, String> {
     let mut command = sandbox.at_home("sh");
     command.args(["-c", "ulimit -v \"$1\"; shift; exec \"$@\"", "sh", MEMORY]);
     command.arg(sandbox.binary()).args(args);
-    command.stdout(said.reopen().unwrap()).stderr(Stdio::from(said.reopen().unwrap()));
+    let told = said.reopen().unwrap();
+    command.stdout(told.try_clone().unwrap()).stderr(told);
     let mut running = Reaped::start(command);
     let clock = World::real().clock;
     let begin = clock.elapsed();
@@ -266,6 +274,7 @@ fn an_agent_that_replaces_files_of_its_run_stops_no_run() {
         "\"${AUTOLOOP_STATE_DIR:?}/runs/${AUTOLOOP_RUN_ID:?}/own-records\"",
         "\"${AUTOLOOP_STATE_DIR:?}/shims/abc1\"",
         "metareview.md",
+        ".git",
     ];
     for odd in ALL {
         for path in places {

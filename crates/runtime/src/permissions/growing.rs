@@ -23,6 +23,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use super::beneath;
 use super::restore;
 use super::vault::{Blob, Vault};
+use crate::files::private;
 
 const BLOCK: u64 = 1024 * 1024;
 
@@ -160,7 +161,7 @@ impl Growing {
     pub(super) fn restore(&self, vault: &Vault, fault: &NotGrown) -> io::Result<()> {
         let dir = match parent(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                std::fs::create_dir_all(self.path.parent().unwrap_or(Path::new("/")))?;
+                private::create_dirs(self.path.parent().unwrap_or(Path::new("/")))?;
                 parent(&self.path)?
             }
             result => result?,

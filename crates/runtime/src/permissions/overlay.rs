@@ -23,6 +23,7 @@ use rustix::io::Errno;
 use super::beneath;
 use super::report::{Offence, Violation};
 use super::restore;
+use crate::files::{self, Links};
 
 /// The attribute of a directory that hides what was in the one beneath it.
 const OPAQUE: &str = "user.overlay.opaque";
@@ -248,7 +249,8 @@ impl Carrier<'_> {
     }
 
     fn copy(&self, seen: &Path, mode: u32) -> io::Result<()> {
-        let mut source = fs::File::open(self.overlay.upper.join(seen))?;
+        let layer = self.overlay.upper.join(seen);
+        let mut source = files::open_here(&layer, Links::Refuse, u64::MAX)?;
         let root = beneath::open_root(&self.overlay.project)?;
         let (dir, name) = beneath::open_parent(&root, seen, &mut Vec::new())?;
         restore::replace(&dir, &name, |fresh| {
