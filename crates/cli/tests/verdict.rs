@@ -41,9 +41,9 @@ fn each_verdict_has_its_exit_code() {
     assert_snapshot!(verdict(format!("`f() {{ 1 }}` is fine.\n{PASS}"), &[]), @r#"
     exit 3
     --- stdout
-    {"verdict": "violation", "followUpPrompt": null, "reason": "the first '{' (at line 1, column 6) does not begin a JSON object: at line 1, column 8, '1' stands where a key in double quotes or '}' should"}
+    {"verdict": "violation", "followUpPrompt": null, "reason": "the first '{' (at line 1, column 6) does not begin a JSON object: at line 1, column 8, '1' stands where a key in double quotes or '}' should; the text there: `f() { 1 }` is fine. {\"verdict\": \"pass\", \"followUpPrompt\": \"LGTM\"}"}
     --- stderr
-    autoloop: no verdict: the first '{' (at line 1, column 6) does not begin a JSON object: at line 1, column 8, '1' stands where a key in double quotes or '}' should
+    autoloop: no verdict: the first '{' (at line 1, column 6) does not begin a JSON object: at line 1, column 8, '1' stands where a key in double quotes or '}' should; the text there: `f() { 1 }` is fine. {"verdict": "pass", "followUpPrompt": "LGTM"}
       hint: the reviewer has to say {"verdict": "pass" or "drift", "followUpPrompt": "…"}, with no other '{' before it
     "#);
 }

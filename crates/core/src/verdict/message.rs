@@ -12,6 +12,8 @@ const FOLLOW_UP: &str = "followUpPrompt";
 
 /// How many characters of it are shown to a person.
 const SHOWN: usize = 40;
+/// How many bytes before the first `{` are quoted, and how many from it on.
+const QUOTED: (usize, usize) = (60, 60);
 /// How many keys are shown of an object that is no verdict.
 const KEYS: usize = 5;
 
@@ -23,6 +25,34 @@ pub(super) struct Message {
     /// Whether there was anything but white space.
     spoken: bool,
     object: Option<Object>,
+    around: Around,
+}
+
+/// What stands around the first `{`: the end of the text before it, and its own beginning.
+#[derive(Debug, Default)]
+struct Around {
+    before: Vec<u8>,
+    from: Vec<u8>,
+}
+
+impl Around {
+    fn push_before(&mut self, piece: &[u8]) {
+        self.before.extend_from_slice(&piece[piece.len().saturating_sub(QUOTED.0)..]);
+        self.before.drain(..self.before.len().saturating_sub(QUOTED.0));
+    }
+
+    fn push_from(&mut self, piece: &[u8]) {
+        let left = QUOTED.1.saturating_sub(self.from.len());
+        self.from.extend_from_slice(&piece[..piece.len().min(left)]);
+    }
+
+    /// In one line, where there is text before the brace.
+    fn quote(&self) -> Option<String> {
+        let is_spoken = !self.before.trim_ascii().is_empty();
+        let text = [&self.before[..], &self.from].concat();
+        is_spoken
+            .then(|| excerpt::one_line(String::from_utf8_lossy(&text).trim_matches('\u{fffd}')))
+    }
 }
 
 /// The object, from the first `{` on.
@@ -73,7 +103,7 @@ enum Value {
 
 impl Default for Message {
     fn default() -> Self {
-        Message { place: Place::START, spoken: false, object: None }
+        Message { place: Place::START, spoken: false, object: None, around: Around::default() }
     }
 }
 
@@ -84,11 +114,14 @@ impl Message {
             let preamble = memchr::memchr(b'{', rest).unwrap_or(rest.len());
             self.spoken |= !rest.trim_ascii().is_empty();
             self.place = self.place.behind(&rest[..preamble]);
+            self.around.push_before(&rest[..preamble]);
             let Some(behind) = rest.get(preamble + 1..) else { return };
             self.object = Some(Object::new(self.place));
             self.place = self.place.behind(b"{");
+            self.around.push_from(b"{");
             rest = behind;
         }
+        self.around.push_from(rest);
         if let Some(object) = &mut self.object {
             self.place = object.push(rest, self.place);
         }
@@ -98,7 +131,7 @@ impl Message {
         match self.object {
             None if self.spoken => Err(Violation::NoObject),
             None => Err(Violation::Empty),
-            Some(object) => object.finish(),
+            Some(object) => object.finish(self.around.quote()),
         }
     }
 }
@@ -125,11 +158,13 @@ impl Object {
         at
     }
 
-    fn finish(self) -> Result<Verdict, Violation> {
+    fn finish(self, quote: Option<String>) -> Result<Verdict, Violation> {
         match self.state {
             State::Open => Err(Violation::CutOff(self.begin)),
-            State::Closed => self.fields.verdict(),
-            State::Broken { at, flaw } => Err(Violation::NotJson { begin: self.begin, at, flaw }),
+            State::Closed => self.fields.verdict(quote),
+            State::Broken { at, flaw } => {
+                Err(Violation::NotJson { begin: self.begin, at, flaw, quote })
+            }
         }
     }
 }
@@ -191,16 +226,18 @@ impl Fields {
         self.name = key;
     }
 
-    fn verdict(self) -> Result<Verdict, Violation> {
+    fn verdict(self, quote: Option<String>) -> Result<Verdict, Violation> {
         let word = match self.verdict {
-            None => return Err(Violation::Missing { key: VERDICT, found: self.names }),
+            None => {
+                return Err(Violation::Missing { key: VERDICT, found: self.names, quote });
+            }
             Some(value) => value.text(VERDICT)?,
         };
         let Some(ruling) = Ruling::from_word(&word) else {
             return Err(Violation::BadVerdict(excerpt::clip(&word, SHOWN).into_owned()));
         };
         match self.follow_up {
-            None => Err(Violation::Missing { key: FOLLOW_UP, found: self.names }),
+            None => Err(Violation::Missing { key: FOLLOW_UP, found: self.names, quote }),
             Some(value) => Ok(Verdict { ruling, follow_up: value.text(FOLLOW_UP)? }),
         }
     }

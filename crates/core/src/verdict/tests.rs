@@ -66,8 +66,8 @@ fn every_violation_says_what_is_wrong_and_where() {
     the reviewer's final message is empty; it has to hold a JSON object with the verdict
     the reviewer's final message is empty; it has to hold a JSON object with the verdict
     there is no '{' in the reviewer's final message, so there is no JSON object with a verdict
-    the first '{' (at line 1, column 8) does not begin a JSON object: at line 1, column 10, '1' stands where a key in double quotes or '}' should
-    the first '{' (at line 2, column 3) does not begin a JSON object: at line 2, column 22, '}' stands where a key in double quotes should
+    the first '{' (at line 1, column 8) does not begin a JSON object: at line 1, column 10, '1' stands where a key in double quotes or '}' should; the text there: fn f() { 1 }
+    the first '{' (at line 2, column 3) does not begin a JSON object: at line 2, column 22, '}' stands where a key in double quotes should; the text there: über {"verdict": "pass",}
     the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 2, an apostrophe stands where a key in double quotes or '}' should
     the first JSON object has no 'verdict'; it is empty
     the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 12, '=' stands where a colon should

@@ -19,7 +19,7 @@ pub enum Violation {
     )]
     NoObject,
     /// Something else than an object begins at the first `{`.
-    #[error("the first '{{' (at {begin}) does not begin a JSON object: at {at}, {flaw}")]
+    #[error("the first '{{' (at {begin}) does not begin a JSON object: at {at}, {flaw}{}", there(.quote))]
     NotJson {
         /// Where the first `{` is.
         begin: Place,
@@ -27,17 +27,21 @@ pub enum Violation {
         at: Place,
         /// What is wrong there.
         flaw: Flaw,
+        /// The text around the first `{`, where text comes before it.
+        quote: Option<String>,
     },
     /// The message ends inside of the object.
     #[error("the JSON object that begins at {0} is cut off: the message ends before its last '}}'")]
     CutOff(Place),
     /// A key that is not there.
-    #[error("the first JSON object has no '{key}'; {}", keys(.found))]
+    #[error("the first JSON object has no '{key}'; {}{}", keys(.found), there(.quote))]
     Missing {
         /// The key.
         key: &'static str,
         /// The first of those that are there.
         found: Vec<String>,
+        /// The text around the first `{`, where text comes before it.
+        quote: Option<String>,
     },
     /// A value that is no string.
     #[error("'{key}' is {found}; it has to be a string")]
@@ -60,6 +64,11 @@ impl Violation {
             _ => false,
         }
     }
+}
+
+/// The text around the first `{`, quoted at the end of a message.
+fn there(quote: &Option<String>) -> String {
+    quote.as_ref().map(|quote| format!("; the text there: {quote}")).unwrap_or_default()
 }
 
 fn keys(found: &[String]) -> String {
