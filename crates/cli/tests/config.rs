@@ -116,6 +116,8 @@ fn shows_every_setting() {
     # slots.reviewerPromptPath is not set: looked for in .ai_agents/prompts, then in the person's settings, then built in
     slots.parallelAgents = 1
     slots.iterations = 0
+    slots.include_new = false
+    slots.max_items = 0
     slots.source = "builtin"
     # slots.isolation is not set: a worktree for each of several slots, the project for one
     slots.stopMarker = "no_beads_available"

@@ -11,6 +11,7 @@ mod refusal;
 mod save;
 mod tasks;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -51,6 +52,15 @@ pub struct Item {
     pub dependencies: Vec<String>,
     /// Who is at it.
     pub owner: Option<String>,
+}
+
+/// Which items a worker may take.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Not these.
+    pub but: BTreeSet<String>,
+    /// Only those that the queue held at this mark of it; `None` for any.
+    pub held_at: Option<String>,
 }
 
 /// How urgent something is: 0 is the most urgent, 4 the least.

@@ -4,19 +4,23 @@
 //! [`Slots`] is the fold of such a run's records. What the run does next is [`next_step`], and what one
 //! slot does next is [`slot_step`]; neither depends on anything but the fold and the [`SlotRules`].
 
+mod iteration;
 mod outcome;
 mod picked;
 mod render;
 mod step;
 
+pub use iteration::FinishedIteration;
 pub use outcome::{Changes, End, HeldBy, Outcome, Phase, Tally, Verdict};
 pub use picked::{Picked, picked};
-pub use step::{Review, SlotRules, SlotStep, Step, begins, next_step, slot_step};
+pub use step::{NewItems, Review, SlotRules, SlotStep, Step, begins, next_step, slot_step};
+
+use std::borrow::Cow;
 
 use crate::failure::TurnFailure;
 use crate::record::{
     Glance, SlotFinish, SlotFix, SlotImplement, SlotMerge, SlotPhase, SlotReview, SlotRunFinish,
-    SlotRunResume, SlotRunStart, SlotStart,
+    SlotRunPrompts, SlotRunResume, SlotRunStart, SlotStart, SlotsIterationFinish,
 };
 use crate::word::{Meaning, Word};
 
@@ -27,10 +31,14 @@ pub struct Slots {
     pub id: String,
     /// What it was started with. `None` for records that no `slot.run.start` came before.
     pub start: Option<SlotRunStart>,
+    /// The prompts that it uses. `None` for a run of an older version.
+    pub prompts: Option<SlotRunPrompts>,
     /// When it began and when it was last heard of, as written.
     pub times: (String, String),
     /// The slots that began, in the order in which they did.
     pub slots: Vec<Slot>,
+    /// The iterations that ended, in order.
+    pub finished: Vec<FinishedIteration>,
     /// Whether an implementer or a fixer printed the stop marker.
     pub is_stopping: bool,
     /// How it ended; `None` while it is under way.
@@ -103,6 +111,11 @@ pub struct Reviewed {
     pub elapsed_ms: u64,
 }
 
+/// Whether records with this topic are about a run over a queue.
+pub fn is_slot_topic(topic: &str) -> bool {
+    topic.starts_with("slot.") || topic.starts_with("slots.")
+}
+
 impl Slots {
     /// A run of which nothing is known yet.
     pub fn new(id: impl Into<String>) -> Self {
@@ -135,7 +148,7 @@ impl Slots {
             return;
         }
         let topic = record.topic();
-        if !topic.starts_with("slot.") {
+        if !is_slot_topic(&topic) {
             return;
         }
         if let Some(ts) = record.ts() {
@@ -149,8 +162,10 @@ impl Slots {
                 self.times.0.clone_from(&self.times.1);
                 self.start = Some(read.run_start());
             }
+            SlotRunPrompts::TOPIC => self.prompts = Some(read.prompts()),
             SlotRunResume::TOPIC => {}
             SlotStart::TOPIC => self.begin(&read),
+            SlotsIterationFinish::TOPIC => self.finish_iteration(read.iteration()),
             SlotRunFinish::TOPIC => {
                 self.finish = Some(SlotRunFinish {
                     reason: read.word("reason"),
@@ -295,6 +310,14 @@ impl Fields<'_, '_> {
             source: self.word("source"),
             isolation: self.word("isolation"),
             stop_marker: self.text("stop_marker"),
+            queue_mark: self.record.field("queue_mark").map(Cow::into_owned),
+        }
+    }
+
+    fn prompts(&self) -> SlotRunPrompts {
+        SlotRunPrompts {
+            developer_prompt: self.text("developer_prompt"),
+            reviewer_prompt: self.record.field("reviewer_prompt").map(Cow::into_owned),
         }
     }
 

@@ -25,8 +25,17 @@ pub enum TopicClass {
 pub const LONGEST: usize = 200;
 
 /// Families that belong to the harness, by the prefix of their names.
-const RESERVED_FAMILIES: [&str; 8] =
-    ["loop.", "iteration.", "backend.", "wave.", "chain.", "slot.", "queue.task.", "journal."];
+const RESERVED_FAMILIES: [&str; 9] = [
+    "loop.",
+    "iteration.",
+    "backend.",
+    "wave.",
+    "chain.",
+    "slot.",
+    "slots.",
+    "queue.task.",
+    "journal.",
+];
 
 /// Single topics of the harness, in families that otherwise stay the agent's.
 const RESERVED_TOPICS: [&str; 4] =
@@ -326,6 +335,8 @@ mod tests {
             ("chain.step.start", Reserved),
             ("chain.spawned", Reserved),
             ("slot.start", Reserved),
+            ("slots.iteration.finish", Reserved),
+            ("slots", Agent),
             ("queue.task.closed", Reserved),
             ("queue.advance", Agent),
             ("queue.task", Agent),

@@ -160,7 +160,8 @@ system_events! {
     chain_spawned: ChainSpawned { chain_id, parent_id, steps, justification }
     chain_spawn_finish: ChainSpawnFinish { chain_id, outcome, steps_completed, output }
     chain_invalid: ChainInvalid { trigger_topic, reason, limit, detail }
-    slot_run_start: SlotRunStart { iterations, parallel_agents, review, max_fix_attempts, source, isolation, stop_marker }
+    slot_run_start: SlotRunStart { iterations, parallel_agents, review, max_fix_attempts, source, isolation, stop_marker, queue_mark }
+    slot_run_prompts: SlotRunPrompts { developer_prompt, reviewer_prompt }
     slot_run_resume: SlotRunResume { resumed_from_iteration }
     slot_start: SlotStart { slot, item_id, title, actor, base, branch, tree }
     slot_phase: SlotPhase { slot, item_id, phase, attempt }
@@ -169,6 +170,7 @@ system_events! {
     slot_fix: SlotFix { slot, item_id, attempt, exit_code, timed_out, elapsed_ms, reason, stop_marker, output }
     slot_merge: SlotMerge { slot, item_id, outcome, commit, files, detail }
     slot_finish: SlotFinish { slot, item_id, outcome, reason }
+    slots_iteration_finish: SlotsIterationFinish { passed, failed, items }
     slot_run_finish: SlotRunFinish { reason, taken, passed }
 }
 

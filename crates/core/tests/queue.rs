@@ -88,12 +88,18 @@ fn the_most_urgent_comes_first_and_then_the_oldest() {
         yard.write(&added);
     }
     assert_eq!(yard.ready(), ["t-3", "t-5", "t-1", "t-4", "t-2"]);
-    let next = |but: &[&str]| {
-        let unwanted = but.iter().map(ToString::to_string).collect();
-        yard.tasks.next(yard.stamp(), &unwanted).map(|task| task.id.as_str())
+    let next = |but: &[&str], held_at: Option<&str>| {
+        let but = but.iter().map(ToString::to_string).collect();
+        let wanted = Wanted { but, held_at: held_at.map(str::to_owned) };
+        yard.tasks.next(yard.stamp(), &wanted).map(|task| task.id.as_str())
     };
-    assert_eq!(next(&[]), Some("t-3"));
-    assert_eq!(next(&["t-3"]), Some("t-5"));
+    assert_eq!(next(&[], None), Some("t-3"));
+    assert_eq!(next(&["t-3"], None), Some("t-5"));
+    assert_eq!(yard.tasks.mark(), "5");
+    assert_eq!([next(&[], Some("5")), next(&[], Some("2"))], [Some("t-3"), Some("t-1")]);
+    assert_eq!(next(&[], Some("0")), None);
+    let added = yard.tasks.added_since("3", yard.stamp()).map(|task| &*task.id);
+    assert_eq!(added.collect::<Vec<_>>(), ["t-4", "t-5"]);
 }
 
 #[test]
@@ -377,7 +383,7 @@ fn act(yard: &mut Yard, dice: &mut Dice, (claims, added, closed): Known<'_>) {
             change
         }
         (2..=4, _) => {
-            let Some(task) = yard.tasks.next(now, &BTreeSet::new()) else { return };
+            let Some(task) = yard.tasks.next(now, &Wanted::default()) else { return };
             assert!(!task.is_closed && yard.tasks.open_dependencies(task).next().is_none());
             let id = task.id.clone();
             let (change, claim) =

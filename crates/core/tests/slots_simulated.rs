@@ -43,6 +43,8 @@ impl Model {
             ]),
             max_fix_attempts: dice.below(4),
             contract_repair: dice.below(2),
+            new_items: NewItems::Excluded,
+            max_items: *dice.pick(&[None, None, Some(0), Some(1), Some(3)]),
         };
         Model {
             rules,
@@ -97,6 +99,10 @@ impl Model {
                 Step::CarryOut { iteration, slots } => {
                     let number = *dice.pick(&slots);
                     self.carry_out(iteration, number, dice);
+                }
+                Step::FinishIteration(finished) => {
+                    let finish = finished.finish();
+                    self.put(finished.iteration, |heading| finish.record(heading));
                 }
                 Step::Finish(finish) => self.put(0, |heading| finish.record(heading)),
                 Step::Over => return true,
@@ -235,6 +241,8 @@ fn judge(model: &Model) {
     if let Some(most) = rules.iterations {
         assert!(slots.iteration() <= most);
     }
+    let begun = slots.slots.iter().filter(|slot| slot.has_item()).count() as u64;
+    assert!(rules.max_items.is_none_or(|most| begun <= most), "so many items at most");
     for slot in &slots.slots {
         assert!(slot.start.slot <= rules.parallel_agents);
         judge_slot(slot, rules);
@@ -305,6 +313,7 @@ fn judge_slot(slot: &Slot, rules: &SlotRules) {
 fn judge_order(model: &Model) {
     let mut stopped_in = None;
     let mut is_over = false;
+    let (mut finished, mut outcomes) = (0, Vec::new());
     for record in &model.records {
         assert!(!is_over, "nothing follows the end");
         let iteration: u64 = record.iteration.parse().unwrap();
@@ -312,10 +321,25 @@ fn judge_order(model: &Model) {
             Event::SlotStart(_) => {
                 let is_later = stopped_in.is_some_and(|stopped| iteration > stopped);
                 assert!(!is_later, "no iteration follows the stop marker");
+                assert_eq!(iteration, finished + 1, "the one before has ended");
             }
             Event::SlotImplement(SlotImplement { stop_marker: Some(true), .. })
             | Event::SlotFix(SlotFix { stop_marker: Some(true), .. }) => {
                 stopped_in = stopped_in.or(Some(iteration));
+            }
+            Event::SlotsIterationFinish(finish) => {
+                assert_eq!(iteration, finished + 1, "each iteration ends once, in order");
+                let outcomes = std::mem::take(&mut outcomes);
+                let count = |what: &[Outcome], is: bool| {
+                    let counted = |outcome: &&Outcome| what.contains(outcome) == is;
+                    outcomes.iter().filter(counted).count() as u64
+                };
+                assert_eq!(finish.passed, count(&[Outcome::Passed], true));
+                assert_eq!(finish.failed, count(&[Outcome::Passed, Outcome::NoItem], false));
+                finished = iteration;
+            }
+            Event::SlotFinish(finish) if !finish.item_id.is_empty() => {
+                outcomes.extend(finish.outcome.known());
             }
             Event::SlotRunFinish(_) => is_over = true,
             _ => {}
@@ -340,6 +364,7 @@ fn every_run_ends_as_its_rules_say_wherever_it_is_cut_off() {
         assert!(model.items.values().all(Option::is_none), "no claim is left");
         match finish.reason {
             Word::Known(End::NoItems | End::Iterations) => {}
+            Word::Known(End::MaxItems) => assert!(model.rules.max_items.is_some()),
             Word::Known(End::StopMarker) => assert!(slots.is_stopping),
             Word::Unknown(other) => panic!("{other}"),
         }

@@ -8,9 +8,7 @@ mod beads;
 mod builtin;
 mod error;
 
-use std::collections::BTreeSet;
-
-use autoloop_core::queue::{Claim, Item, Progress};
+use autoloop_core::queue::{Claim, Item, Progress, Wanted};
 
 pub use beads::{Beads, BeadsError, BeadsSettings};
 pub use builtin::Builtin;
@@ -21,15 +19,17 @@ pub trait Queue: Send + Sync {
     /// Takes the next item there is for an actor; `None` when there is none to be had now. Every
     /// worker needs an actor name of its own.
     fn claim_next(&self, actor: &str) -> Result<Option<Claimed>, QueueError> {
-        self.claim_next_but(actor, &BTreeSet::new())
+        self.claim_next_of(actor, &Wanted::default())
     }
 
-    /// Takes the next one that is not among these.
-    fn claim_next_but(
-        &self,
-        actor: &str,
-        these: &BTreeSet<String>,
-    ) -> Result<Option<Claimed>, QueueError>;
+    /// Takes the next one that is wanted.
+    fn claim_next_of(&self, actor: &str, wanted: &Wanted) -> Result<Option<Claimed>, QueueError>;
+
+    /// A mark of what the queue holds now, by which items that are added later can be told.
+    fn mark(&self) -> Result<String, QueueError>;
+
+    /// The ids of items that were added after a mark was made, and can be taken.
+    fn added_since(&self, mark: &str) -> Result<Vec<String>, QueueError>;
 
     /// Takes this one. An actor that has it already gets it again, under a new number: that is how a
     /// worker goes on after it was killed, and what tells the late word of its dead self apart.

@@ -95,6 +95,10 @@ pub fn git(sandbox: &Sandbox, args: &[&str]) -> String {
 pub fn story(sandbox: &Sandbox) -> String {
     let story = sandbox.story();
     let slots = story.lines().filter_map(|line| {
+        // Prompts are long, and the end of an iteration follows from the ends of its slots.
+        if ["slots.iteration.finish", "slot.run.prompts"].iter().any(|topic| line.contains(topic)) {
+            return None;
+        }
         let line = line.split_once("slot.").map(|(head, rest)| {
             let iteration = head.split(' ').rfind(|word| !word.is_empty()).unwrap_or("-");
             format!("{iteration} {rest}")
@@ -110,6 +114,7 @@ pub fn story(sandbox: &Sandbox) -> String {
             "stop_marker",
             "enforcement",
             "changes",
+            "queue_mark",
         ];
         let shown = |word: &&str| {
             !hidden.iter().any(|name| {

@@ -85,6 +85,7 @@ fn drift_to_the_limit_is_so_many_fixes_and_one_review_more() {
       slot 1  t-1  review after fix 2
       slot 1  t-1  review says drift: add a test
       slot 1  t-1  drift: after 2 fixes the review still found: add a test
+    iteration 1 failed: 1 of 1 item did not pass (t-1)
     autoloop: 1 of 1 item did not pass
       hint: `autoloop inspect slots --run [RUN]` shows why; what did not pass is open again
     ");
@@ -133,13 +134,13 @@ fn each_violation_of_the_contract_fails_at_once() {
         outcomes(&sandbox).concat()
     });
     assert_snapshot!(told.join("\n"), @r"
-    t-1 violation: there is no '{' in the reviewer's final message, so there is no JSON object with a verdict
-    t-1 violation: the reviewer's final message is empty; it has to hold a JSON object with the verdict
-    t-1 violation: 'verdict' is 'approve'; it can only be 'pass' or 'drift'
-    t-1 violation: the first JSON object has no 'followUpPrompt'; it begins with 'verdict'
-    t-1 violation: 'followUpPrompt' is a number; it has to be a string
-    t-1 violation: the first '{' (at line 1, column 4) does not begin a JSON object: at line 1, column 5, 'x' stands where a key in double quotes or '}' should
-    t-1 violation: the JSON object that begins at line 1, column 1 is cut off: the message ends before its last '}'
+    t-1 violation: there is no '{' in the reviewer's final message, so there is no JSON object with a verdict; `slots.reviewContractRepair = 1` asks the reviewer once more
+    t-1 violation: the reviewer's final message is empty; it has to hold a JSON object with the verdict; `slots.reviewContractRepair = 1` asks the reviewer once more
+    t-1 violation: 'verdict' is 'approve'; it can only be 'pass' or 'drift'; `slots.reviewContractRepair = 1` asks the reviewer once more
+    t-1 violation: the first JSON object has no 'followUpPrompt'; it begins with 'verdict'; `slots.reviewContractRepair = 1` asks the reviewer once more
+    t-1 violation: 'followUpPrompt' is a number; it has to be a string; `slots.reviewContractRepair = 1` asks the reviewer once more
+    t-1 violation: the first '{' (at line 1, column 4) does not begin a JSON object: at line 1, column 5, 'x' stands where a key in double quotes or '}' should; the text there: as {x} shows: {\u0022verdict\u0022: \u0022pass\u0022, \u0022followUpPrompt\u0022: \u0022x\u0022}; `slots.reviewContractRepair = 1` asks the reviewer once more
+    t-1 violation: the JSON object that begins at line 1, column 1 is cut off: the message ends before its last '}'; `slots.reviewContractRepair = 1` asks the reviewer once more
     ");
 }
 

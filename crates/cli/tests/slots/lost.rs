@@ -49,6 +49,7 @@ fn drive(sandbox: &Sandbox, settings: &str) -> Slots {
         program: binary.into(),
         bounds: Bounds::Unenforced,
         threads: Threads::Many,
+        named_now: Vec::new(),
         tell: &|_| {},
     };
     SlotDrive::begin(scene, &RunId::new("calm-crow".to_owned())).unwrap().run().unwrap()

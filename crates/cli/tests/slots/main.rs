@@ -3,6 +3,8 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+mod added;
+mod iterations;
 mod life;
 
 mod lost;

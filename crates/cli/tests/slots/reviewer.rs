@@ -21,6 +21,29 @@ fn a_violation_can_be_mended_once_if_somebody_wants_that() {
 }
 
 #[test]
+fn a_brace_before_the_verdict_is_quoted_with_the_setting_that_allows_a_repair() {
+    let review =
+        "echo '`fn main() { }` looks fine. {\"verdict\": \"pass\", \"followUpPrompt\": \"good\"}'";
+    let sandbox = project(Agents { review, ..GOOD }, 1, "");
+    let output = fails(&sandbox, "--review");
+    let reason = sandbox.fields("slot.finish", "reason").concat();
+    for part in ["`fn main() { }` looks fine.", "slots.reviewContractRepair = 1"] {
+        assert!(reason.contains(part), "{reason}");
+        assert!(output.stderr.contains(part), "{output}");
+    }
+    let prompt = file(&sandbox, "1-1/review-0.prompt.md");
+    assert!(prompt.contains("`fn main() { }` looks fine"), "{prompt}");
+    let shown = sandbox.run(&["slots", "prompts"]).stdout;
+    assert!(shown.contains("`fn main() { }` looks fine"), "{shown}");
+    let mended = project(Agents { review, ..GOOD }, 1, "slots.reviewContractRepair = 1");
+    fails(&mended, "--review");
+    let reason = mended.fields("slot.finish", "reason").concat();
+    assert!(!reason.contains("slots.reviewContractRepair = 1"), "{reason}");
+    let prompt = file(&mended, "1-1/review-0.prompt.md");
+    assert!(prompt.contains("Your last answer could not be used: "), "{prompt}");
+}
+
+#[test]
 fn a_reviewer_can_be_another_agent() {
     let sandbox = project(
         Agents { review: "echo nonsense", ..GOOD },

@@ -181,6 +181,10 @@ keys! {
         "How many slots work at once.";
     SlotsIterations "slots.iterations": Kind::Count { least: 0, most: MANY }, Preset::Value("0"),
         "The most iterations; 0 is until nothing is left to take.";
+    SlotsIncludeNew "slots.include_new": Kind::Flag, Preset::Value("false"),
+        "Whether a run also takes items that were added after it began.";
+    SlotsMaxItems "slots.max_items": Kind::Count { least: 0, most: MANY }, Preset::Value("0"),
+        "The most items that a run takes; 0 is no limit, or 100 with `slots.include_new`.";
     SlotsSource "slots.source": Kind::Choice(ItemSource::WORDS), Preset::Value("builtin"),
         "Where items come from: the queue of `autoloop tasks`, or beads.";
     SlotsIsolation "slots.isolation": Kind::MaybeChoice(Isolation::WORDS), Preset::Nothing("a worktree for each of several slots, the project for one"),

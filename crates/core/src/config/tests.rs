@@ -306,6 +306,8 @@ fn each_value_tells_where_it_came_from() {
     # slots.reviewerPromptPath is not set: looked for in .ai_agents/prompts, then in the person's settings, then built in
     slots.parallelAgents = 1                         # default
     slots.iterations = 0                             # default
+    slots.include_new = false                        # default
+    slots.max_items = 0                              # default
     slots.source = "builtin"                         # default
     # slots.isolation is not set: a worktree for each of several slots, the project for one
     slots.stopMarker = "no_beads_available"          # default
@@ -370,6 +372,8 @@ fn each_value_tells_where_it_came_from() {
       "slots.reviewerPromptPath": null,
       "slots.parallelAgents": 1,
       "slots.iterations": 0,
+      "slots.include_new": false,
+      "slots.max_items": 0,
       "slots.source": "builtin",
       "slots.isolation": null,
       "slots.stopMarker": "no_beads_available",

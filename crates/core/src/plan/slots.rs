@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{BackendPlan, count};
 use crate::config::{Isolation, ItemSource, Key, Origin, Sandbox, Settings, words};
-use crate::slot::{Review, SlotRules};
+use crate::slot::{NewItems, Review, SlotRules};
 
 /// How a queue of items is worked off.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +51,11 @@ impl SlotsPlan {
             },
             max_fix_attempts: count(settings, Key::SlotsMaxFixAttempts),
             contract_repair: count(settings, Key::SlotsContractRepair),
+            new_items: match settings.flag(Key::SlotsIncludeNew) {
+                true => NewItems::Included,
+                false => NewItems::Excluded,
+            },
+            max_items: max_items(settings),
         };
         SlotsPlan {
             rules,
@@ -75,6 +80,18 @@ impl SlotsPlan {
             0 | 1 => Isolation::Shared,
             _ => Isolation::Worktree,
         }
+    }
+}
+
+/// The most items of a run that takes new ones where no limit is set: agents may add tasks, one in every
+/// turn.
+const MAX_WITH_NEW: u64 = 100;
+
+fn max_items(settings: &Settings) -> Option<u64> {
+    match (count(settings, Key::SlotsMaxItems), settings.flag(Key::SlotsIncludeNew)) {
+        (0, true) => Some(MAX_WITH_NEW),
+        (0, false) => None,
+        (most, _) => Some(most),
     }
 }
 
@@ -117,8 +134,15 @@ mod tests {
             review: Review::Off,
             max_fix_attempts: 5,
             contract_repair: 0,
+            new_items: NewItems::Excluded,
+            max_items: None,
         };
         assert_eq!(usual.rules, rules);
+        let new = plan("slots.include_new = true").slots.rules;
+        assert_eq!((new.new_items, new.max_items), (NewItems::Included, Some(100)));
+        let most = |text: &str| plan(text).slots.rules.max_items;
+        assert_eq!(most("slots = { include_new = true, max_items = 7 }"), Some(7));
+        assert_eq!(most("slots.max_items = 7"), Some(7));
         assert_eq!(usual.developer_prompt, PromptPath::Usual);
         assert_eq!((usual.isolation, usual.usual_isolation()), (None, Isolation::Shared));
         assert_eq!(usual.stop_marker.as_deref(), Some("no_beads_available"));

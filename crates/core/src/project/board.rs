@@ -20,6 +20,8 @@ use items::Items;
 
 /// The most rows of one board. A journal can claim anything; a person can watch so many.
 const ROWS: usize = 1_000;
+/// How many failed iterations are named in words.
+const NAMED_ITERATIONS: usize = 5;
 /// How many characters of a text that somebody wrote are kept for a row.
 const KEPT: usize = 200;
 
@@ -85,6 +87,8 @@ pub struct Board {
     pub source: String,
     /// How often slots may fix an item.
     pub most_fixes: u64,
+    /// The iterations of slots in which an item did not pass.
+    pub failed_iterations: Vec<u64>,
     /// How it ended; `None` while it has not.
     pub outcome: Option<Outcome>,
 }
@@ -112,8 +116,20 @@ impl Board {
             Kind::Slots => {
                 let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
                 let items = format!("{taken} taken, {passed} passed, {failed} failed{left}");
-                format!("{items}  iteration {done}{of}")
+                format!("{items}  iteration {done}{of}{}", self.failed_in_words())
             }
+        }
+    }
+
+    /// Which iterations failed, in words: the last few.
+    fn failed_in_words(&self) -> String {
+        let (count, failed) = (self.failed_iterations.len(), &self.failed_iterations);
+        let last = &failed[count.saturating_sub(NAMED_ITERATIONS)..];
+        let last: Vec<String> = last.iter().map(u64::to_string).collect();
+        match count {
+            0 => String::new(),
+            _ if last.len() < count => format!(", failed: ..., {}", last.join(", ")),
+            _ => format!(", failed: {}", last.join(", ")),
         }
     }
 
@@ -130,7 +146,7 @@ impl Board {
         let is_own = self.id == run;
         match topic.split('.').next().unwrap_or_default() {
             _ if record.has_payload() => self.emitted(&run, record),
-            "slot" if is_own => slots::apply(self, record),
+            "slot" | "slots" if is_own => slots::apply(self, record),
             "chain" if is_own => chain::apply(self, record),
             "wave" => waves::apply(self, record),
             _ => turns::apply(self, record),

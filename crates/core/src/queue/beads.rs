@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Item, Priority, Status};
 use crate::excerpt;
+use crate::stamp::Stamp;
 
 /// How many envelopes are opened.
 const DEEPEST: usize = 4;
@@ -40,6 +41,15 @@ pub struct Issue {
     pub item: Item,
     /// Its status in the tracker's own word.
     pub status: String,
+    /// When it was added, where the tracker says so.
+    pub created: Option<Stamp>,
+}
+
+impl Issue {
+    /// Whether it was added after this moment, as far as the tracker says.
+    pub fn is_newer_than(&self, mark: Stamp) -> bool {
+        self.created.is_some_and(|created| created > mark)
+    }
 }
 
 /// The issues in an answer.
@@ -158,7 +168,8 @@ fn issue(value: &Value) -> Option<Issue> {
         owner: text(object, &["assignee"]).filter(|owner| !owner.is_empty()),
         id,
     };
-    Some(Issue { item, status })
+    let created = text(object, &["created_at"]).and_then(|created| created.parse().ok());
+    Some(Issue { item, status, created })
 }
 
 /// Whether a text can be an id. It is passed to the tracker, which must not take it for an option.

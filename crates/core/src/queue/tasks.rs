@@ -1,8 +1,8 @@
 //! The tasks of the built-in queue, folded from the journal.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
-use super::{Change, Claim, Item, LONGEST_CLAIM, Priority, Progress, Refusal, Status};
+use super::{Change, Claim, Item, LONGEST_CLAIM, Priority, Progress, Refusal, Status, Wanted};
 use crate::record::{Glance, QueueAdded, QueueClaimed};
 use crate::stamp::Stamp;
 use crate::view::View;
@@ -101,9 +101,26 @@ impl Tasks {
         ready
     }
 
-    /// The task that is to be taken next, if it is none of those that somebody does not want.
-    pub fn next(&self, now: Stamp, unwanted: &BTreeSet<String>) -> Option<&Task> {
-        let wanted = self.iter().filter(|task| !unwanted.contains(&task.id));
+    /// A mark of the queue as it is: the number of its tasks, as none is ever removed.
+    pub fn mark(&self) -> String {
+        self.all.len().to_string()
+    }
+
+    /// The number of tasks that a mark stands for. One that cannot be read excludes nothing.
+    fn held_at(mark: Option<&str>) -> usize {
+        mark.and_then(|mark| mark.parse().ok()).unwrap_or(usize::MAX)
+    }
+
+    /// The tasks that were added after a mark was made and can be taken.
+    pub fn added_since(&self, mark: &str, now: Stamp) -> impl Iterator<Item = &Task> {
+        let added = self.iter().skip(Tasks::held_at(Some(mark)));
+        added.filter(move |task| self.status(task, now) == Status::Ready)
+    }
+
+    /// The wanted task that is to be taken next.
+    pub fn next(&self, now: Stamp, wanted: &Wanted) -> Option<&Task> {
+        let held = self.iter().take(Tasks::held_at(wanted.held_at.as_deref()));
+        let wanted = held.filter(|task| !wanted.but.contains(&task.id));
         let ready = wanted.filter(|task| self.status(task, now) == Status::Ready);
         // Of several, the first one.
         ready.min_by_key(|task| task.priority)

@@ -87,6 +87,8 @@ words! {
         StopMarker = "stop_marker",
         /// There was nothing left to take.
         NoItems = "no_items",
+        /// It took as many items as it may take.
+        MaxItems = "max_items",
     }
 }
 

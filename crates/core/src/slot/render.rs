@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::json;
 
 use super::outcome::{Outcome, Phase, Tally};
-use super::{Slot, Slots};
+use super::{FinishedIteration, Slot, Slots};
 use crate::excerpt;
 use crate::format::Format;
 use crate::word::Word;
@@ -63,6 +63,9 @@ impl Slots {
             let line = format!("  {slot:a$}  {item:b$}  {state:c$}  {done:d$}  {about}");
             let _ = writeln!(out, "{}", line.trim_end());
         }
+        for failure in self.finished.iter().filter_map(FinishedIteration::failure) {
+            let _ = writeln!(out, "{failure}");
+        }
         out
     }
 
@@ -71,6 +74,10 @@ impl Slots {
         let _ = writeln!(out, "| {} |\n|---|---|---|---|---|---|", HEADER.join(" | "));
         for row in self.rows() {
             let _ = writeln!(out, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
+        }
+        let failures = self.finished.iter().filter_map(FinishedIteration::failure);
+        for (place, failure) in failures.enumerate() {
+            let _ = writeln!(out, "{}- {failure}", if place == 0 { "\n" } else { "" });
         }
         out
     }
@@ -85,6 +92,7 @@ impl Slots {
             "passed": passed,
             "began": self.times.0,
             "last": self.times.1,
+            "finished_iterations": self.finished.iter().map(FinishedIteration::json).collect::<Vec<_>>(),
             "slots": self.slots.iter().map(Slot::json).collect::<Vec<_>>(),
         })
     }
@@ -92,6 +100,18 @@ impl Slots {
 
 fn counted(count: &str, [one, many]: [&str; 2]) -> String {
     format!("{count} {}", if count == "1" { one } else { many })
+}
+
+impl FinishedIteration {
+    fn json(&self) -> serde_json::Value {
+        let item = |(id, outcome): &(String, Word<Outcome>)| json!({ "item": id, "outcome": outcome.to_string() });
+        json!({
+            "iteration": self.iteration,
+            "passed": self.passed(),
+            "failed": self.failed(),
+            "items": self.items.iter().map(item).collect::<Vec<_>>(),
+        })
+    }
 }
 
 impl Slot {

@@ -2,7 +2,7 @@
 //! and from the rules only.
 
 use super::outcome::{Changes, End, Outcome, Tally, Verdict};
-use super::{Implemented, Picked, Reviewed, Slot, Slots};
+use super::{FinishedIteration, Implemented, Picked, Reviewed, Slot, Slots};
 use crate::merge::MergeOutcome;
 use crate::record::{SlotFinish, SlotRunFinish};
 
@@ -19,6 +19,19 @@ pub struct SlotRules {
     pub max_fix_attempts: u64,
     /// How often a reviewer is asked again that broke the contract.
     pub contract_repair: u64,
+    /// Whether items are taken that were added after the run began.
+    pub new_items: NewItems,
+    /// The most items that are taken; `None` for no limit.
+    pub max_items: Option<u64>,
+}
+
+/// Whether a run takes items that were added after it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewItems {
+    /// They belong to the next run.
+    Excluded,
+    /// They are taken like all others.
+    Included,
 }
 
 /// Whether work is reviewed.
@@ -52,6 +65,8 @@ pub enum Step {
         /// The slots.
         slots: Vec<u64>,
     },
+    /// Record that an iteration ended.
+    FinishIteration(FinishedIteration),
     /// Put on record that the run ends.
     Finish(SlotRunFinish),
     /// Nothing: the run is over.
@@ -97,11 +112,15 @@ pub fn next_step(slots: &Slots, rules: &SlotRules) -> Step {
     if !open.is_empty() {
         return Step::CarryOut { iteration, slots: open };
     }
+    if iteration > 0 && !slots.has_finished(iteration) {
+        return Step::FinishIteration(slots.iteration_so_far(iteration));
+    }
     let ended = match iteration {
         0 => None,
         _ if slots.is_stopping => Some(End::StopMarker),
         // Whoever looked for items found none.
         _ if all_in_vain(slots, iteration) => Some(End::NoItems),
+        _ if slots.left_to_take(rules) == 0 => Some(End::MaxItems),
         _ if rules.iterations.is_some_and(|most| iteration >= most) => Some(End::Iterations),
         _ => None,
     };
@@ -109,7 +128,7 @@ pub fn next_step(slots: &Slots, rules: &SlotRules) -> Step {
         Some(end) => Step::Finish(slots.finished(end)),
         None => Step::Open {
             iteration: iteration + 1,
-            slots: (1..=rules.parallel_agents.max(1)).collect(),
+            slots: (1..=rules.parallel_agents.max(1).min(slots.left_to_take(rules))).collect(),
         },
     }
 }
@@ -129,6 +148,12 @@ impl Slots {
     pub fn finished(&self, end: End) -> SlotRunFinish {
         let Tally { taken, passed } = Tally::of(self);
         SlotRunFinish { reason: end.into(), taken, passed }
+    }
+
+    /// How many items may still be taken. One that is taken again counts again.
+    fn left_to_take(&self, rules: &SlotRules) -> u64 {
+        let taken = self.slots.iter().filter(|slot| slot.has_item()).count() as u64;
+        rules.max_items.map_or(u64::MAX, |most| most.saturating_sub(taken))
     }
 
     /// The items that are not taken again. A run without a limit would otherwise try one that fails
@@ -193,7 +218,7 @@ fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
         Verdict::Violation if slot.violations(last.attempt) <= rules.contract_repair => {
             SlotStep::Review { attempt: last.attempt }
         }
-        Verdict::Violation => finish(Outcome::Violation, last.reason.clone()),
+        Verdict::Violation => finish(Outcome::Violation, broken(last, rules)),
         Verdict::Drift => {
             let attempt = last.attempt + 1;
             match slot.fixes.iter().find(|fix| fix.attempt == attempt) {
@@ -251,6 +276,16 @@ impl Slot {
     pub fn finished(&self, outcome: Outcome, reason: String) -> SlotFinish {
         let (slot, item_id) = (self.start.slot, self.start.item_id.clone());
         SlotFinish { slot, item_id, outcome: outcome.into(), reason }
+    }
+}
+
+/// How the contract was broken, and what helps where nothing was set.
+fn broken(last: &Reviewed, rules: &SlotRules) -> String {
+    match rules.contract_repair {
+        0 => {
+            format!("{}; `slots.reviewContractRepair = 1` asks the reviewer once more", last.reason)
+        }
+        _ => last.reason.clone(),
     }
 }
 

@@ -9,6 +9,8 @@ const RULES: SlotRules = SlotRules {
     review: Review::On,
     max_fix_attempts: 2,
     contract_repair: 0,
+    new_items: NewItems::Excluded,
+    max_items: None,
 };
 
 fn at(iteration: u64) -> Heading {
@@ -150,7 +152,7 @@ fn so_many_fixes_and_one_review_more() {
 fn a_failure_ends_the_slot_at_once() {
     let done = Story::of("t-1", "").implemented(0);
     assert_eq!(done.clone().reviewed(0, "failed").next(&RULES), "failed: no JSON");
-    assert_eq!(done.clone().reviewed(0, "violation").next(&RULES), "violation: no JSON");
+    assert_eq!(done.clone().reviewed(0, "violation").next(&RULES), "violation: no JSON; `slots.reviewContractRepair = 1` asks the reviewer once more");
     insta::assert_snapshot!(done.clone().reviewed(0, "approve").next(&RULES), @"failed: the verdict is 'approve', which this version does not know");
     let fixed = done.reviewed(0, "drift").fixed(1, 3);
     assert_eq!(fixed.next(&RULES), "failed: the fixer failed (exit code 3)");
@@ -195,6 +197,10 @@ fn marked(iteration: u64) -> Record {
     SlotImplement { slot: 1, stop_marker, ..SlotImplement::default() }.record(&at(iteration))
 }
 
+fn over(iteration: u64) -> Record {
+    SlotsIterationFinish::default().record(&at(iteration))
+}
+
 #[test]
 fn iterations_follow_each_other_until_one_of_the_ends() {
     let start = SlotRunStart::default().record(&at(0));
@@ -209,9 +215,13 @@ fn iterations_follow_each_other_until_one_of_the_ends() {
     records.push(ended(1, 2, "passed"));
     assert_eq!(step(&records), Step::CarryOut { iteration: 1, slots: vec![1] });
     records.push(ended(1, 1, "drift"));
+    let Step::FinishIteration(finished) = step(&records) else { panic!("{:?}", step(&records)) };
+    let failure = finished.failure().unwrap();
+    assert_eq!(failure, "iteration 1 failed: 1 of 2 items did not pass (a)");
+    records.push(finished.finish().record(&at(1)));
     assert_eq!(step(&records), open(2));
     // The item that failed is taken again, and what it comes to then is what it came to.
-    records.extend([item(2, 1, "a"), ended(2, 1, "passed")]);
+    records.extend([item(2, 1, "a"), ended(2, 1, "passed"), over(2)]);
     let finish = |reason: &str, taken, passed| {
         Step::Finish(SlotRunFinish { reason: reason.into(), taken, passed })
     };
@@ -232,7 +242,7 @@ fn nothing_to_take_and_the_stop_marker_end_a_run() {
         Step::Finish(finish) => finish.reason.to_string(),
         other => format!("{other:?}"),
     };
-    let none = [start.clone(), item(1, 1, ""), ended(1, 1, "no_item")];
+    let none = [start.clone(), item(1, 1, ""), ended(1, 1, "no_item"), over(1)];
     assert_eq!(reason(&none), "no_items");
     assert!(begins(1, false) && begins(2, true) && !begins(2, false));
     let mut stopped = vec![start, item(1, 1, "a"), marked(1)];
@@ -241,7 +251,7 @@ fn nothing_to_take_and_the_stop_marker_end_a_run() {
         Step::CarryOut { iteration: 1, slots: vec![1] },
         "what is under way goes on"
     );
-    stopped.push(ended(1, 1, "passed"));
+    stopped.extend([ended(1, 1, "passed"), over(1)]);
     assert_eq!(reason(&stopped), "stop_marker");
 }
 

@@ -15,6 +15,7 @@ mod known;
 mod phase;
 mod programs;
 mod progress;
+mod prompts;
 mod recorded;
 mod reload;
 mod room;
@@ -27,16 +28,18 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
+use autoloop_core::config::Key;
+use autoloop_core::queue::Wanted;
 use autoloop_core::record::{Heading, Record, SlotStart};
 use autoloop_core::run_id::RunId;
-use autoloop_core::slot::{End, Review, Slot, SlotRules, Slots, Step, begins, next_step};
+use autoloop_core::slot::{End, NewItems, Review, Slot, SlotRules, Slots, Step, begins, next_step};
 
 use super::own::{Fold, OwnRecords};
 use super::together::together;
 use super::{Bounds, DriveError, Threads, create_dirs, lock_run};
-use crate::journal::{Durability, FileJournal};
+use crate::journal::FileJournal;
 use crate::process::Interrupts;
-use crate::project::{Loaded, Project, SlotPrompts};
+use crate::project::{Loaded, Project};
 use crate::queue::Queue;
 use crate::world::{DiskFile, World};
 
@@ -44,6 +47,7 @@ use begin::same_source;
 use bounds::ReviewerBounds;
 use claims::{Claims, actor};
 use ground::Grounds;
+use prompts::RunPrompts;
 use reload::Judging;
 
 pub use known::{latest_unfinished_slots, slot_runs, slots_dir, slots_standing};
@@ -72,6 +76,8 @@ pub struct SlotScene<'a> {
     pub bounds: Bounds,
     /// How many slots are carried out at once.
     pub threads: Threads,
+    /// The prompts that the user names now, of those that a resumed run began with.
+    pub named_now: Vec<Key>,
     /// Who is told how it goes.
     pub tell: &'a (dyn Fn(SlotProgress<'_>) + Sync),
 }
@@ -80,7 +86,7 @@ pub struct SlotScene<'a> {
 pub struct SlotDrive<'a> {
     scene: SlotScene<'a>,
     loaded: Loaded,
-    prompts: SlotPrompts,
+    prompts: RunPrompts,
     /// Where its files are.
     dir: PathBuf,
     records: Mutex<OwnRecords<'a, Slots>>,
@@ -91,6 +97,13 @@ pub struct SlotDrive<'a> {
     asked: Option<Judging>,
     /// Held as long as the run is driven, so that nobody else drives it.
     _lock: Box<dyn DiskFile>,
+}
+
+/// How a run is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    Begin,
+    Resume,
 }
 
 impl Fold for Slots {
@@ -110,7 +123,7 @@ impl<'a> SlotDrive<'a> {
     ///
     /// When the settings or the prompts cannot be used, or another process drives a run of this name.
     pub fn begin(scene: SlotScene<'a>, run: &RunId) -> Result<Self, DriveError> {
-        SlotDrive::new(scene, run.as_str(), OwnRecords::begin)
+        SlotDrive::new(scene, run.as_str(), Opening::Begin)
     }
 
     /// Prepares to take a run up again.
@@ -119,32 +132,40 @@ impl<'a> SlotDrive<'a> {
     ///
     /// When the settings or the prompts cannot be used, or another process drives the run.
     pub fn resume(scene: SlotScene<'a>, run: &str) -> Result<Self, DriveError> {
-        SlotDrive::new(scene, run, OwnRecords::resume)
+        SlotDrive::new(scene, run, Opening::Resume)
     }
 
-    fn new(
-        scene: SlotScene<'a>,
-        run: &str,
-        open: impl FnOnce(
-            (&'a FileJournal, Durability),
-            Slots,
-            (&std::path::Path, &World),
-        ) -> Result<OwnRecords<'a, Slots>, DriveError>,
-    ) -> Result<Self, DriveError> {
+    fn new(scene: SlotScene<'a>, run: &str, opening: Opening) -> Result<Self, DriveError> {
         if !RunId::is_safe(run) {
             return Err(DriveError::BadRunId(run.to_owned()));
         }
         let world = scene.world;
         let loaded = scene.project.load(&*world.disk)?;
-        let prompts = scene.project.slot_prompts(&loaded, &*world.disk)?;
-        programs::check(&scene, &loaded, rules(&loaded, &prompts).review)?;
+        let read = scene.project.slot_prompts(&loaded, &*world.disk);
+        let read = match opening {
+            // Nothing is left behind by a run that cannot begin.
+            Opening::Begin => Ok(read?),
+            Opening::Resume => read,
+        };
+        if opening == Opening::Begin {
+            let has_prompt = read.as_ref().is_ok_and(|read| read.reviewer.is_some());
+            programs::check(&scene, &loaded, rules(&loaded, has_prompt).review)?;
+        }
         let reviewer = ReviewerBounds::choose(&loaded.plan.slots, scene.bounds)?;
         let grounds = Grounds::find(scene.project, &loaded, world)?;
         let dir = slots_dir(&loaded.files.state_dir, run);
         let lock = lock_run(&dir, run, world)?;
         let durability = super::durability(&loaded.plan);
+        let open = match opening {
+            Opening::Begin => OwnRecords::begin,
+            Opening::Resume => OwnRecords::resume,
+        };
         let records = open((scene.journal, durability), Slots::new(run), (&dir, world))?;
         same_source(records.fold(), &loaded.plan.slots)?;
+        let recorded = records.fold().prompts.as_ref();
+        let prompts = RunPrompts::of(recorded, read, &scene.named_now)?;
+        let has_prompt = prompts.in_force.reviewer_prompt.is_some();
+        programs::check(&scene, &loaded, rules(&loaded, has_prompt).review)?;
         let drive = SlotDrive {
             claims: Claims::new(scene.queue, world),
             records: Mutex::new(records),
@@ -185,6 +206,7 @@ impl<'a> SlotDrive<'a> {
                     }
                 }
                 Step::CarryOut { iteration, slots } => self.carry_out(iteration, slots)?,
+                Step::FinishIteration(finished) => self.finish_iteration(&finished)?,
                 Step::Finish(finish) => self.finish_run(&finish)?,
                 Step::Over => break,
             }
@@ -198,16 +220,24 @@ impl<'a> SlotDrive<'a> {
 
     /// What decisions depend on, by the settings and prompts as they were last read.
     fn rules(&self) -> SlotRules {
-        rules(&self.loaded, &self.prompts)
+        rules(&self.loaded, self.prompts.in_force.reviewer_prompt.is_some())
     }
 
     /// Claims items and begins an iteration with them; ends the run where there are none.
     fn open(&self, iteration: u64, numbers: &[u64]) -> Result<(), DriveError> {
         let rules = self.rules();
-        let spent = self.look(|slots| slots.spent(&rules).into_iter().map(str::to_owned).collect());
+        let wanted = self.look(|slots| Wanted {
+            but: slots.spent(&rules).into_iter().map(str::to_owned).collect(),
+            held_at: match rules.new_items {
+                NewItems::Excluded => {
+                    slots.start.as_ref().and_then(|start| start.queue_mark.clone())
+                }
+                NewItems::Included => None,
+            },
+        });
         let run = self.look(|slots| slots.id.clone());
         let base = self.grounds.base()?;
-        self.claims.take(&run, numbers, &spent)?;
+        self.claims.take(&run, numbers, &wanted)?;
         let mut starts = Vec::new();
         for number in numbers {
             let item = self.claims.item(*number);
@@ -343,10 +373,10 @@ impl<'a> SlotDrive<'a> {
 }
 
 /// What decisions depend on.
-fn rules(loaded: &Loaded, prompts: &SlotPrompts) -> SlotRules {
+fn rules(loaded: &Loaded, has_reviewer_prompt: bool) -> SlotRules {
     let rules = loaded.plan.slots.rules;
-    match (rules.review, &prompts.reviewer) {
-        (Review::On, None) => SlotRules { review: Review::NoPrompt, ..rules },
+    match (rules.review, has_reviewer_prompt) {
+        (Review::On, false) => SlotRules { review: Review::NoPrompt, ..rules },
         _ => rules,
     }
 }

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use autoloop_core::queue::beads::{Issue, remark};
-use autoloop_core::queue::{Claim, Item, Progress, Refusal, Status};
+use autoloop_core::queue::{Claim, Item, Progress, Refusal, Status, Wanted};
+use autoloop_core::stamp::Stamp;
 
 pub use error::BeadsError;
 
@@ -86,15 +87,15 @@ impl Beads {
     /// Claims what is ready and wanted, one after another, until it works. What somebody else was faster
     /// with is ready no more when it is asked again; what is ready again and again and cannot be claimed is
     /// told.
-    fn claim_in_two(
-        &self,
-        actor: &str,
-        unwanted: &BTreeSet<String>,
-    ) -> Result<Option<Issue>, BeadsError> {
+    fn claim_in_two(&self, actor: &str, wanted: &Wanted) -> Result<Option<Issue>, BeadsError> {
+        let mark = moment(wanted.held_at.as_deref());
         let mut last = None;
         for _ in 0..ROUNDS {
             let mut ready = self.ready(actor)?;
-            ready.retain(|issue| !unwanted.contains(&issue.item.id));
+            ready.retain(|issue| {
+                let is_new = mark.is_some_and(|mark| issue.is_newer_than(mark));
+                !is_new && !wanted.but.contains(&issue.item.id)
+            });
             if ready.is_empty() {
                 return Ok(None);
             }
@@ -174,6 +175,11 @@ impl Beads {
     }
 }
 
+/// The moment that a mark of this queue stands for.
+fn moment(mark: Option<&str>) -> Option<Stamp> {
+    mark?.parse().ok()
+}
+
 /// Whether an issue is not in a list. One that is empty proves nothing: the tracker may be ill.
 fn lacks(all: &[Issue], id: &str) -> bool {
     !all.is_empty() && all.iter().all(|issue| issue.item.id != id)
@@ -198,21 +204,27 @@ fn taken(mut item: Item, actor: &str) -> Claimed {
 }
 
 impl Queue for Beads {
-    fn claim_next_but(
-        &self,
-        actor: &str,
-        these: &BTreeSet<String>,
-    ) -> Result<Option<Claimed>, QueueError> {
+    fn mark(&self) -> Result<String, QueueError> {
+        Ok(self.world.clock.now().to_string())
+    }
+
+    fn added_since(&self, mark: &str) -> Result<Vec<String>, QueueError> {
+        let Some(mark) = moment(Some(mark)) else { return Ok(Vec::new()) };
+        let ready = self.ready("")?.into_iter();
+        Ok(ready.filter(|issue| issue.is_newer_than(mark)).map(|issue| issue.item.id).collect())
+    }
+
+    fn claim_next_of(&self, actor: &str, wanted: &Wanted) -> Result<Option<Claimed>, QueueError> {
         // In one step the tracker chooses, and it does not know what is not wanted.
-        let in_one = these.is_empty() && !self.takes_two_steps.load(Ordering::Relaxed);
+        let in_one = *wanted == Wanted::default() && !self.takes_two_steps.load(Ordering::Relaxed);
         let found = match in_one.then(|| self.claim_in_one(actor)) {
             Some(Ok(found)) => found,
             Some(Err(Some(error))) => return Err(error.into()),
             Some(Err(None)) => {
                 self.takes_two_steps.store(true, Ordering::Relaxed);
-                self.claim_in_two(actor, these)?
+                self.claim_in_two(actor, wanted)?
             }
-            None => self.claim_in_two(actor, these)?,
+            None => self.claim_in_two(actor, wanted)?,
         };
         let Some(issue) = found else { return Ok(None) };
         // Lists leave things out; where the whole cannot be had, the claim is what counts.

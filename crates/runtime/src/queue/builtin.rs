@@ -4,12 +4,11 @@
 //! nothing came between; where something did, it is looked at and decided again. So of any number of
 //! processes that want one item, one gets it. The threads of a process take turns instead of racing.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use autoloop_core::queue::{
-    Change, Claim, Item, New, Progress, Refusal, Status, Task, Tasks, Whose,
+    Change, Claim, Item, New, Progress, Refusal, Status, Task, Tasks, Wanted, Whose,
 };
 use autoloop_core::stamp::Stamp;
 
@@ -147,17 +146,17 @@ impl<'a> Builtin<'a> {
         actor: &str,
         lasting: Duration,
     ) -> Result<Option<Claimed>, QueueError> {
-        self.claim_wanted(actor, lasting, &BTreeSet::new())
+        self.claim_wanted(actor, lasting, &Wanted::default())
     }
 
     fn claim_wanted(
         &self,
         actor: &str,
         lasting: Duration,
-        unwanted: &BTreeSet<String>,
+        wanted: &Wanted,
     ) -> Result<Option<Claimed>, QueueError> {
         self.change(|tasks, now| {
-            let Some(task) = tasks.next(now, unwanted) else { return Ok(None) };
+            let Some(task) = tasks.next(now, wanted) else { return Ok(None) };
             let (change, claim) = tasks.claim(&task.id, actor, (now, end(now, lasting)))?;
             let item = owned(tasks, task, (actor, now));
             Ok(Some((change, Claimed { item, claim })))
@@ -199,12 +198,16 @@ fn owned(tasks: &Tasks, task: &Task, (actor, now): (&str, Stamp)) -> Item {
 }
 
 impl Queue for Builtin<'_> {
-    fn claim_next_but(
-        &self,
-        actor: &str,
-        these: &BTreeSet<String>,
-    ) -> Result<Option<Claimed>, QueueError> {
-        self.claim_wanted(actor, self.lasting, these)
+    fn claim_next_of(&self, actor: &str, wanted: &Wanted) -> Result<Option<Claimed>, QueueError> {
+        self.claim_wanted(actor, self.lasting, wanted)
+    }
+
+    fn mark(&self) -> Result<String, QueueError> {
+        self.look(|tasks, _| tasks.mark())
+    }
+
+    fn added_since(&self, mark: &str) -> Result<Vec<String>, QueueError> {
+        self.look(|tasks, now| tasks.added_since(mark, now).map(|task| task.id.clone()).collect())
     }
 
     fn claim(&self, id: &str, actor: &str) -> Result<Claimed, QueueError> {

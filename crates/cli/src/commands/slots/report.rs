@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use autoloop_core::config::ItemSource;
 use autoloop_core::excerpt;
 use autoloop_core::format::Format;
-use autoloop_core::slot::{Phase, Review, Slot, SlotRules, Slots, Tally};
+use autoloop_core::slot::{Outcome, Phase, Review, Slot, SlotRules, Slots, Tally};
 use autoloop_runtime::drive::SlotProgress;
 
 use crate::failure::Failure;
@@ -13,6 +13,9 @@ use crate::terminal;
 
 /// So many characters of what a reviewer says stand in a line.
 const SAID: usize = 120;
+
+/// So many characters of the reason of a violation.
+const LONG: usize = 600;
 
 /// Tells on standard error how a run goes, a line at a time.
 pub(super) fn tell(progress: SlotProgress<'_>) {
@@ -40,9 +43,15 @@ pub(super) fn tell(progress: SlotProgress<'_>) {
             format!("{}  review says {}: {said}", name(slot), review.verdict)
         }
         SlotProgress::Finished(slot, finish) => {
-            let reason = excerpt::first_line(&finish.reason, SAID);
+            // A violation says where the answer went wrong and which setting helps.
+            let limit = if finish.outcome == Outcome::Violation { LONG } else { SAID };
+            let reason = excerpt::first_line(&finish.reason, limit);
             format!("{}  {}: {reason}", name(slot), finish.outcome)
         }
+        SlotProgress::IterationFinished(finished) => match finished.failure() {
+            Some(failure) => failure,
+            None => return,
+        },
         SlotProgress::Note(note) => format!("note: {note}"),
     };
     // A run goes on whether or not anybody watches.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use autoloop_core::config::{Config, Isolation, ItemSource};
+use autoloop_core::config::{Config, Isolation, ItemSource, Key};
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{Slots, Tally};
 use autoloop_runtime::drive::{
@@ -173,6 +173,7 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
     args.check()?;
     let mut project = settings::project(&dir).map_err(diagnostic::refuse)?;
     project.overrides = args.overrides();
+    let named_now = prompts_named(&project.overrides);
     let outline = project.outline(&*world.disk).map_err(diagnostic::refuse)?;
     let which = match resume {
         Some(name) => {
@@ -185,15 +186,16 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
     let interrupts = listen()?;
     let wants_view = !args.no_watch && !args.json && tui::is_possible();
     let manner = if wants_view { Manner::View } else { Manner::Lines };
-    let ended = carry_out((&project, manner), &which, (world, &interrupts)).inspect_err(|_| {
-        if let Which::New(id) = &which {
-            // A run that could not begin leaves nothing behind; one that did has a notebook there.
-            let dir = slots_dir(&outline.files.state_dir, id.as_str());
-            if !dir.join("own-records").exists() {
-                let _ = fs::remove_dir_all(dir);
+    let ended = carry_out((&project, manner), &which, (world, &interrupts), named_now)
+        .inspect_err(|_| {
+            if let Which::New(id) = &which {
+                // A run that could not begin leaves nothing behind; one that did has a notebook there.
+                let dir = slots_dir(&outline.files.state_dir, id.as_str());
+                if !dir.join("own-records").exists() {
+                    let _ = fs::remove_dir_all(dir);
+                }
             }
-        }
-    })?;
+        })?;
     report::conclude(&ended, args.json)?;
     verdict(&ended, named.unwrap_or(Path::new(".")), &interrupts)
 }
@@ -203,6 +205,7 @@ fn carry_out(
     (project, manner): (&Project, Manner),
     which: &Which,
     (world, interrupts): (&World, &Interrupts),
+    named_now: Vec<Key>,
 ) -> Result<Slots, Failure> {
     let loaded = project.load(&*world.disk).map_err(diagnostic::refuse)?;
     diagnostic::show(&loaded.warnings);
@@ -226,6 +229,7 @@ fn carry_out(
         program,
         bounds: Bounds::Enforced,
         threads: Threads::Many,
+        named_now,
         tell: &tell,
     };
     let (drive, run) = match which {
@@ -246,6 +250,13 @@ fn carry_out(
         DriveError::NoAgent { .. } => failure(error).hint(GOES_ON),
         error => failure(error),
     })
+}
+
+/// The prompts that are named on this command line.
+fn prompts_named(overrides: &Overrides) -> Vec<Key> {
+    let keys = overrides.set.iter().filter_map(|set| Key::named(set.split('=').next()?.trim()));
+    let prompts = [Key::SlotsDeveloperPrompt, Key::SlotsReviewerPrompt];
+    keys.filter(|key| prompts.contains(key)).collect()
 }
 
 /// Where items come from.

@@ -75,6 +75,8 @@ pub(super) fn board_facts(
     if board.kind == Kind::Slots {
         let counts = [("taken", taken), ("passed", passed), ("failed", failed)];
         facts.extend(counts.map(|(name, count)| (name, count.into())));
+        let failed = board.failed_iterations.iter().map(|iteration| (*iteration).into());
+        facts.push(("failed_iterations", Json::List(failed.collect())));
         facts.push(("left", left.into()));
     }
     facts

@@ -19,7 +19,7 @@ impl Boards {
 
 impl View for Boards {
     const NAME: &'static str = "boards";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let run = record.run();
@@ -57,6 +57,8 @@ fn save_board(board: &Board, out: &mut Vec<u8>) {
         put_number(number, out);
     }
     board.items.save(out);
+    put_number(board.failed_iterations.len() as u64, out);
+    board.failed_iterations.iter().for_each(|iteration| put_number(*iteration, out));
     save_outcome(board.outcome.as_ref(), out);
     put_number(board.rows.len() as u64, out);
     board.rows.iter().for_each(|row| save_row(row, out));
@@ -82,6 +84,7 @@ fn load_board(taker: &mut Taker<'_>) -> Option<Board> {
     };
     board.most_fixes = taker.number()?;
     board.items = Items::load(taker)?;
+    board.failed_iterations = (0..taker.count()?).map(|_| taker.number()).collect::<Option<_>>()?;
     board.outcome = load_outcome(taker)?;
     board.rows = (0..taker.count()?).map(|_| load_row(taker)).collect::<Option<_>>()?;
     Some(board)

@@ -3,7 +3,7 @@
 use super::{Board, Kind, Outcome, Phase, in_line, number, text};
 use crate::record::{
     Glance, SlotFinish, SlotMerge, SlotPhase, SlotReview, SlotRunFinish, SlotRunResume,
-    SlotRunStart, SlotStart,
+    SlotRunStart, SlotStart, SlotsIterationFinish,
 };
 use crate::run_id::RunId;
 use crate::slot;
@@ -67,6 +67,12 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
             board.slot(record, |row| row.note = in_line(&note));
         }
         SlotFinish::TOPIC => finish(board, record),
+        SlotsIterationFinish::TOPIC => {
+            let is_new = board.failed_iterations.last().is_none_or(|last| *last < iteration);
+            if number(record, "failed") > 0 && is_new {
+                board.failed_iterations.push(iteration);
+            }
+        }
         SlotRunFinish::TOPIC => {
             let is_good = number(record, "taken") == number(record, "passed");
             board.outcome = Some(Outcome { word: text(record, "reason"), is_good });

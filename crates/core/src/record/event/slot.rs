@@ -23,6 +23,17 @@ system_events! {
         isolation: Word<Isolation>,
         /// The text in an agent's output after which no further iteration begins.
         stop_marker: String,
+        /// What the queue held when the run began, in the terms of its source: how many tasks the built-in queue
+        /// had, or the time. Items beyond it are new.
+        queue_mark: Option<String>,
+    }
+
+    /// The prompts that a run uses from here on, whatever their files say later.
+    SlotRunPrompts = "slot.run.prompts" {
+        /// What implementers and fixers are told, as far as their prompts have it.
+        developer_prompt: String,
+        /// What reviewers are told; absent where there is no reviewer prompt.
+        reviewer_prompt: Option<String>,
     }
 
     /// Work on a queue that was cut off or interrupted is taken up again.
@@ -162,9 +173,19 @@ system_events! {
         reason: String,
     }
 
+    /// All slots of an iteration ended.
+    SlotsIterationFinish = "slots.iteration.finish" {
+        /// How many of its items passed.
+        passed: u64,
+        /// How many did not. An iteration with one of these has failed.
+        failed: u64,
+        /// The items with the outcomes of their slots, as `t-1=passed,t-2=drift`.
+        items: String,
+    }
+
     /// Work on a queue ended.
     SlotRunFinish = "slot.run.finish" {
-        /// `iterations`, `stop_marker` or `no_items`.
+        /// `iterations`, `stop_marker`, `no_items` or `max_items`.
         reason: Word<End>,
         /// How many items were taken.
         taken: u64,

@@ -20,15 +20,17 @@ impl SlotDrive<'_> {
             source: plan.source.into(),
             isolation: self.grounds.isolation.into(),
             stop_marker: plan.stop_marker.clone().unwrap_or_default(),
+            queue_mark: Some(self.scene.queue.mark()?),
         };
         self.put(0, |heading| vec![start.record(heading)])?;
+        self.record_prompts()?;
         self.announce();
         Ok(())
     }
 
     /// Says on record that a run goes on, and gives back what its last harness claimed and did not
     /// put on record.
-    pub(super) fn take_up(&self) -> Result<(), DriveError> {
+    pub(super) fn take_up(&mut self) -> Result<(), DriveError> {
         let Some(last) = self.look(|slots| slots.is_unfinished().then(|| slots.iteration())) else {
             return Ok(());
         };
@@ -42,7 +44,9 @@ impl SlotDrive<'_> {
         self.scene.queue.release_all(&is_dead, &why)?;
         let resume = SlotRunResume { resumed_from_iteration: last };
         self.put(0, |heading| vec![resume.record(heading)])?;
+        self.record_prompts()?;
         self.announce();
+        self.compare_prompts();
         Ok(())
     }
 

@@ -1,11 +1,11 @@
 //! The items that a run holds, each under the name of its slot.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use autoloop_core::queue::{Item, Status};
+use autoloop_core::queue::{Item, Status, Wanted};
 
 use crate::drive::DriveError;
 use crate::process::Interrupts;
@@ -75,16 +75,11 @@ impl<'a> Claims<'a> {
         Claims { queue, world, held: Mutex::default(), ends: Mutex::default() }
     }
 
-    /// Takes an item for each slot, as far as there are any. Those that are spent are passed over.
-    pub(super) fn take(
-        &self,
-        run: &str,
-        slots: &[u64],
-        spent: &BTreeSet<String>,
-    ) -> Result<(), DriveError> {
+    /// Takes a wanted item for each slot, as far as there are any.
+    pub(super) fn take(&self, run: &str, slots: &[u64], wanted: &Wanted) -> Result<(), DriveError> {
         self.held().clear();
         for slot in slots {
-            match self.queue.claim_next_but(&actor(run, *slot), spent) {
+            match self.queue.claim_next_of(&actor(run, *slot), wanted) {
                 Ok(Some(claimed)) => {
                     let mut held = self.held();
                     // Where a claim has run out meanwhile, whoever takes the item last has it.
@@ -333,7 +328,7 @@ mod tests {
         let queue = Builtin::new(&journal, &world, (Durability::Cached, lasting));
         queue.add(&New { title: "one".into(), ..New::default() }).unwrap();
         let claims = Claims::new(&queue, &world);
-        claims.take("r", &[1, 2], &BTreeSet::new()).unwrap();
+        claims.take("r", &[1, 2], &Wanted::default()).unwrap();
         assert_eq!((claims.item(1).unwrap().title.as_str(), claims.item(2)), ("one", None));
         let (over, is_over) = mpsc::channel::<()>();
         thread::scope(|scope| {

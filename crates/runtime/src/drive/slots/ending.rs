@@ -4,18 +4,30 @@ use std::collections::BTreeSet;
 
 use autoloop_core::queue::Status;
 use autoloop_core::record::SlotRunFinish;
-use autoloop_core::slot::{End, Slot, Slots};
+use autoloop_core::slot::{End, FinishedIteration, NewItems, Slot, Slots};
 
-use super::SlotDrive;
 use super::known::cut_off_slots;
+use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
 
+/// So many items are named that were added during a run.
+const NAMED: usize = 10;
+
 impl SlotDrive<'_> {
+    /// Records that an iteration ended.
+    pub(super) fn finish_iteration(&self, finished: &FinishedIteration) -> Result<(), DriveError> {
+        let finish = finished.finish();
+        self.put(finished.iteration, |heading| vec![finish.record(heading)])?;
+        self.tell(SlotProgress::IterationFinished(finished));
+        Ok(())
+    }
+
     /// Puts on record that the run ends. Where nothing is left to take, somebody may want to know of
     /// items that nobody works on.
     pub(super) fn finish_run(&self, finish: &SlotRunFinish) -> Result<(), DriveError> {
         self.put(0, |heading| vec![finish.record(heading)])?;
         if finish.reason == End::NoItems {
+            self.tell_of_new_items();
             match cut_off_slots(
                 self.scene.journal,
                 &self.loaded.files.state_dir,
@@ -27,6 +39,28 @@ impl SlotDrive<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Names items that were added during the run and left in the queue.
+    fn tell_of_new_items(&self) {
+        let mark = self.look(|slots| slots.start.as_ref()?.queue_mark.clone());
+        let Some(mark) = mark.filter(|_| self.rules().new_items == NewItems::Excluded) else {
+            return;
+        };
+        match self.scene.queue.added_since(&mark) {
+            Ok(added) if added.is_empty() => {}
+            Ok(added) => {
+                let mut named: Vec<&str> = added.iter().map(String::as_str).take(NAMED).collect();
+                if added.len() > NAMED {
+                    named.push("...");
+                }
+                self.note(&format!(
+                    "added during this run and left for the next one: {}; `slots.include_new = true` takes such items at once",
+                    named.join(", ")
+                ));
+            }
+            Err(error) => self.note(&error.to_string()),
+        }
     }
 
     /// Tells of items that runs hold which were cut off. A queue gives them to nobody else, or only when

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::run_id::RunId;
-use autoloop_core::slot::Slots;
+use autoloop_core::slot::{Slots, is_slot_topic};
 
 use crate::drive::DriveError;
 use crate::drive::driver::{Driver, driver_in};
@@ -63,7 +63,7 @@ fn runs_on_record(
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     journal.read(Position::START, &mut |line| {
         line.records(|record| {
-            if record.has_payload() || !record.topic().starts_with("slot.") {
+            if record.has_payload() || !is_slot_topic(&record.topic()) {
                 return;
             }
             let id = record.run().into_owned();

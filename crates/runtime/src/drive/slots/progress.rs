@@ -1,7 +1,7 @@
 //! What is told while a run over a queue goes on.
 
 use autoloop_core::record::{SlotFinish, SlotReview};
-use autoloop_core::slot::{Phase, Slot, SlotRules, Slots};
+use autoloop_core::slot::{FinishedIteration, Phase, Slot, SlotRules, Slots};
 
 /// Something worth telling.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,8 @@ pub enum SlotProgress<'a> {
     Reviewed(&'a Slot, &'a SlotReview),
     /// A slot ended.
     Finished(&'a Slot, &'a SlotFinish),
+    /// All slots of an iteration ended.
+    IterationFinished(&'a FinishedIteration),
     /// Something that a person should know.
     Note(&'a str),
 }

@@ -9,7 +9,7 @@ use super::SlotDrive;
 impl SlotDrive<'_> {
     pub(super) fn implement_order(&self, slot: &Slot) -> ImplementOrder {
         ImplementOrder {
-            instructions: self.prompts.developer.text.clone(),
+            instructions: self.prompts.in_force.developer_prompt.clone(),
             item: self.item_text(slot),
             ground: self.ground(slot),
         }
@@ -22,12 +22,7 @@ impl SlotDrive<'_> {
         let broken = slot.reviews.iter().rfind(|review| review.attempt == attempt);
         let dir = self.slot_dir(slot.iteration, slot.start.slot);
         ReviewOrder {
-            instructions: self
-                .prompts
-                .reviewer
-                .as_ref()
-                .map(|it| it.text.clone())
-                .unwrap_or_default(),
+            instructions: self.prompts.in_force.reviewer_prompt.clone().unwrap_or_default(),
             item: self.item_text(slot),
             ground: self.ground(slot),
             output: implement.map(|implement| implement.turn.output.clone()).unwrap_or_default(),

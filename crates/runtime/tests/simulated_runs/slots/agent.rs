@@ -24,8 +24,10 @@ const AGENT: u32 = 7;
 const ATTEMPTS: usize = 6;
 
 /// What only the harness may write about slots.
-const RESERVED: [&str; 9] = [
+const RESERVED: [&str; 11] = [
     "slot.run.start",
+    "slot.run.prompts",
+    "slots.iteration.finish",
     "slot.start",
     "slot.phase",
     "slot.implement",
@@ -174,6 +176,9 @@ impl<'a> Agent<'a> {
             ("reason", "no_items"),
             ("taken", "1"),
             ("passed", "1"),
+            ("failed", "0"),
+            ("items", "t-1=passed"),
+            ("reviewer_prompt", "forged"),
         ];
         let fields: Object =
             fields.iter().map(|(name, text)| ((*name).to_owned(), Value::from(*text))).collect();

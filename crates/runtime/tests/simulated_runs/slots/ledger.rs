@@ -18,6 +18,12 @@ pub(crate) struct Ledger {
     pub(crate) seats: Vec<Seat>,
     /// What was claimed for slots that have not begun, and whether somebody else did something to it.
     taken: BTreeMap<u64, (String, bool)>,
+    /// How many items the queue held when the run began.
+    held: u64,
+    /// Whether its prompts are on record.
+    has_prompts: bool,
+    /// The last iteration whose end is on record.
+    finished: u64,
     /// How it ended: the reason, and how many items were taken and passed.
     pub(crate) finish: Option<(String, u64, u64)>,
     /// Whether its harness died and another one has to say that it goes on.
@@ -50,6 +56,9 @@ impl Ledger {
             run: record.run().into_owned(),
             seats: Vec::new(),
             taken: BTreeMap::new(),
+            held: said("queue_mark").parse().unwrap(),
+            has_prompts: false,
+            finished: 0,
             finish: None,
             is_returning: false,
             was_halved: false,
@@ -87,11 +96,13 @@ impl Ledger {
 
     /// Why there is no further iteration, if there is none.
     fn is_over(&self) -> Option<&'static str> {
-        let Rules { iterations, .. } = self.setup.rules;
+        let Rules { iterations, most_items, .. } = self.setup.rules;
+        let taken = self.seats.iter().filter(|seat| !seat.item.is_empty()).count() as u64;
         match self.iteration() {
             0 => None,
             _ if self.seats.iter().any(|seat| seat.is_marked) => Some("stop_marker"),
             _ if self.of_last_iteration().all(|seat| seat.item.is_empty()) => Some("no_items"),
+            _ if most_items > 0 && taken >= most_items => Some("max_items"),
             last if iterations > 0 && last >= iterations => Some("iterations"),
             _ => None,
         }
@@ -101,6 +112,8 @@ impl Ledger {
     fn may_open(&self, shown: &str) {
         assert!(!self.is_returning, "it has to say first that it goes on: {shown}");
         assert_eq!(self.open().next().map(|seat| seat.slot), None, "not yet: {shown}");
+        assert_eq!(self.finished, self.iteration(), "the last iteration has no end: {shown}");
+        assert!(self.has_prompts, "its prompts are not on record: {shown}");
         assert_eq!(self.is_over(), None, "it was to end: {shown}");
     }
 
@@ -191,7 +204,16 @@ impl Ledger {
                 self.taken.clear();
                 (self.is_returning, self.resumed) = (false, self.resumed + 1);
             }
+            "slot.run.prompts" => {
+                assert!(!self.has_prompts, "prompts do not change: {shown}");
+                assert_eq!(
+                    said("reviewer_prompt").is_empty(),
+                    self.setup.rules.review == Review::NoPrompt
+                );
+                self.has_prompts = true;
+            }
             "slot.start" => self.slot_begins((iteration, slot), &said, &shown),
+            "slots.iteration.finish" => self.iteration_ends(iteration, &said, &shown),
             "slot.run.finish" => self.ends(&said, &shown),
             _ => {
                 let rules = self.setup.rules;
@@ -235,13 +257,35 @@ impl Ledger {
         assert!(!item.is_empty() || iteration == 1, "for nothing: {shown}");
         let is_again = self.seats.iter().any(|seat| !item.is_empty() && seat.item == item);
         assert!(!is_again || rules.iterations > 0, "{item} is spent: {shown}");
+        assert!(item.is_empty() || self.may_take(&item), "{item} is new: {shown}");
+        let begun = self.seats.iter().filter(|seat| !seat.item.is_empty()).count() as u64;
+        let is_within = rules.most_items == 0 || begun < rules.most_items || item.is_empty();
+        assert!(is_within, "{item} is one too many: {shown}");
         let passed = |seat: &Seat| seat.item == item && seat.outcome.as_deref() == Some("passed");
         assert!(!self.seats.iter().any(passed), "{item} has passed: {shown}");
         self.seats.push(Seat::begins((iteration, slot), (item, actor), is_disturbed));
     }
 
+    /// An iteration ends once, when all of its slots have ended, as these did.
+    fn iteration_ends(&mut self, iteration: u64, said: &dyn Fn(&str) -> String, shown: &str) {
+        assert_eq!(self.open().next().map(|seat| seat.slot), None, "not yet: {shown}");
+        assert_eq!((iteration, self.finished), (self.iteration(), iteration - 1), "{shown}");
+        self.finished = iteration;
+        let with_items = self.of_last_iteration().filter(|seat| !seat.item.is_empty());
+        let ends: Vec<(&str, &str)> = with_items
+            .map(|seat| (seat.item.as_str(), seat.outcome.as_deref().unwrap_or_default()))
+            .collect();
+        let listed: Vec<String> = ends.iter().map(|(id, end)| format!("{id}={end}")).collect();
+        assert_eq!(said("items"), listed.join(","), "{shown}");
+        let passed = ends.iter().filter(|(_, end)| *end == "passed").count();
+        let idle = ends.iter().filter(|(_, end)| *end == "no_item").count();
+        assert_eq!(said("passed"), passed.to_string(), "{shown}");
+        assert_eq!(said("failed"), (ends.len() - passed - idle).to_string(), "{shown}");
+    }
+
     /// The numbers of the end follow from the slots.
     fn ends(&mut self, said: &dyn Fn(&str) -> String, shown: &str) {
+        assert_eq!(self.finished, self.iteration(), "the last iteration has no end: {shown}");
         assert_eq!(self.open().next().map(|seat| seat.slot), None, "not yet: {shown}");
         // Whoever may go on and does not has found nothing to take.
         let reason = self.is_over().unwrap_or("no_items");
@@ -263,6 +307,12 @@ impl Ledger {
     /// Whether an iteration that does not begin would have had something to do.
     pub(crate) fn would_take(&self, item: &str) -> bool {
         let is_spent = self.seats.iter().any(|seat| seat.item == item);
-        self.setup.rules.iterations > 0 || !is_spent
+        self.may_take(item) && (self.setup.rules.iterations > 0 || !is_spent)
+    }
+
+    /// Whether an item was there when the run began, or new ones are taken too.
+    fn may_take(&self, item: &str) -> bool {
+        let number = item.strip_prefix("t-").and_then(|number| number.parse::<u64>().ok());
+        self.setup.rules.takes_new || number.is_some_and(|number| number <= self.held)
     }
 }

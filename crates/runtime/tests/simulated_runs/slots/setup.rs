@@ -61,6 +61,10 @@ pub(crate) struct Rules {
     pub(crate) repairs: u64,
     /// What ends a run; empty for nothing.
     pub(crate) marker: &'static str,
+    /// Whether items are taken that were added after a run began.
+    pub(crate) takes_new: bool,
+    /// The most items of a run; 0 for no limit.
+    pub(crate) most_items: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +103,8 @@ impl Setup {
                 fixes: dice.below(4),
                 repairs: dice.below(2),
                 marker: one_of(dice, &[NOTHING_LEFT, "all is done", ""]),
+                takes_new: dice.chance(1, 2),
+                most_items: *dice.pick(&[0, 0, 0, 1, 4]),
             },
             sync: *dice.pick(&[Sync::Always, Sync::Always, Sync::Iteration, Sync::Never]),
             lasting: Duration::from_secs(*dice.pick(&[20, 90, 36_000])),
@@ -110,7 +116,8 @@ impl Setup {
     pub(crate) fn of_one_item(seed: Seed) -> Setup {
         let mut setup = Setup::any(seed, &mut seed.dice());
         setup.items = vec![Given { priority: 0, after: vec![], linked: vec![], is_closed: false }];
-        setup.rules = Rules { slots: 1, iterations: 1, review: Review::Off, ..setup.rules };
+        setup.rules =
+            Rules { slots: 1, iterations: 1, review: Review::Off, most_items: 0, ..setup.rules };
         setup.forges = true;
         setup
     }
@@ -128,7 +135,8 @@ impl Setup {
 
     /// Puts the settings in place.
     pub(crate) fn plant(&self, disk: &SimDisk) {
-        let Rules { slots, iterations, review, fixes, repairs, marker } = self.rules;
+        let Rules { slots, iterations, review, fixes, repairs, marker, takes_new, most_items } =
+            self.rules;
         let sync = match self.sync {
             Sync::Always => "always",
             Sync::Iteration => "iteration",
@@ -142,7 +150,8 @@ impl Setup {
             "backend.command = \"agent\"\nbackend.kind = \"command\"\nbackend.timeout_ms = {}\n\
              backend.grace_ms = {}\njournal.sync = {sync:?}\n[slots]\nreviewEnabled = {}\n\
              reviewMaxFixAttempts = {fixes}\nreviewContractRepair = {repairs}\n\
-             parallelAgents = {slots}\niterations = {iterations}\nstopMarker = {marker:?}\n{prompt}",
+             parallelAgents = {slots}\niterations = {iterations}\nstopMarker = {marker:?}\n\
+             include_new = {takes_new}\nmax_items = {most_items}\n{prompt}",
             DEADLINE.as_millis(),
             GRACE.as_millis(),
             review != Review::Off,

@@ -92,6 +92,7 @@ impl Stage {
             program: "/bin/autoloop".into(),
             bounds: Bounds::Unenforced,
             threads: Threads::One,
+            named_now: Vec::new(),
             tell: &|_| {},
         };
         let begun = {
