@@ -152,7 +152,10 @@ fn so_many_fixes_and_one_review_more() {
 fn a_failure_ends_the_slot_at_once() {
     let done = Story::of("t-1", "").implemented(0);
     assert_eq!(done.clone().reviewed(0, "failed").next(&RULES), "failed: no JSON");
-    assert_eq!(done.clone().reviewed(0, "violation").next(&RULES), "violation: no JSON; `slots.reviewContractRepair = 1` asks the reviewer once more");
+    assert_eq!(
+        done.clone().reviewed(0, "violation").next(&RULES),
+        "violation: no JSON; `slots.reviewContractRepair = 1` asks the reviewer once more"
+    );
     insta::assert_snapshot!(done.clone().reviewed(0, "approve").next(&RULES), @"failed: the verdict is 'approve', which this version does not know");
     let fixed = done.reviewed(0, "drift").fixed(1, 3);
     assert_eq!(fixed.next(&RULES), "failed: the fixer failed (exit code 3)");

@@ -107,10 +107,13 @@ impl Judge {
                 let is_unmanned = |turn: &Turn| {
                     turn.phase == Phase::Implement && turn.run == run && turn.item == *item
                 };
-                if *what == What::Released && self.unmanned.iter().any(is_unmanned) {
+                let ledger = self.runs.get_mut(run);
+                let is_begun = ledger
+                    .as_ref()
+                    .is_some_and(|known| known.open().any(|seat| seat.item == *item));
+                if *what == What::Released && is_begun && self.unmanned.iter().any(is_unmanned) {
                     return;
                 }
-                let ledger = self.runs.get_mut(run);
                 let ledger = ledger.unwrap_or_else(|| panic!("{by} is nobody"));
                 ledger.queue_step(*what, (item, ahead), by);
             }
