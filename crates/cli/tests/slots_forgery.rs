@@ -65,6 +65,7 @@ forge another-run slot.finish '"slot": "1", "outcome": "passed"'
       slot 1  t-1  review
       slot 1  t-1  review says drift: add a test
       slot 1  t-1  drift: there are no fixes, and the review found: add a test
+    iteration 1 failed: 1 of 1 item did not pass (t-1)
     autoloop: 1 of 1 item did not pass
       hint: `autoloop inspect slots --run [RUN]` shows why; what did not pass is open again
     ");
@@ -87,6 +88,7 @@ forge another-run slot.finish '"slot": "1", "outcome": "passed"'
     --- stdout
     slots [RUN]: ended (no_items), 0 of 1 item passed
       1.1  t-1  drift  1 review, 0 fixes  there are no fixes, and the review found: add a test
+    iteration 1 failed: 1 of 1 item did not pass (t-1)
     ");
 }
 
@@ -230,8 +232,10 @@ fi"#;
     assert_eq!(ids, ["t-1", "t-2"]);
     assert_eq!(owners, [format!("{run}-s1").into(), serde_json::Value::Null]);
     assert_eq!(fences, [1.into(), serde_json::Value::Null]);
-    // What the agent added by the command counts, and is worked off.
+    // What the agent added by the command counts, and is taken by the next run.
     assert_eq!(sandbox.read("added"), b"t-3\n");
+    assert_eq!(sandbox.fields("slot.finish", "item_id"), ["t-1", "t-2"]);
+    assert_eq!(sandbox.run(&["slots"]).code, Some(0));
     assert_eq!(sandbox.fields("slot.finish", "item_id"), ["t-1", "t-2", "t-3"]);
     assert_eq!(sandbox.fields("slot.finish", "outcome"), ["passed"; 3]);
     assert!(sandbox.run(&["tasks", "list"]).stdout.starts_with("all is done: 3 tasks"));
@@ -329,7 +333,7 @@ fn views_agree_about_what_counts() {
     assert_snapshot!(view(&sandbox, &["watch"]), @r"
     exit 1
     --- stdout
-    slots [RUN] over (no_items)  2 taken, 0 passed, 2 failed  iteration 2
+    slots [RUN] over (no_items)  2 taken, 0 passed, 2 failed  iteration 2, failed: 1, 2
     slot 1  t-2  FAILED  drift  there are no fixes, and the review found: add a test
     --- stderr
     autoloop: slots '[RUN]' ended: no_items

@@ -43,7 +43,10 @@ fn items_can_come_from_beads() {
     let mut passed = outcomes(&sandbox);
     passed.sort();
     assert_eq!(passed, ["bd-a1 passed: good", "bd-b2 passed: good", "bd-c3 passed: good"]);
-    assert!(file(&sandbox, "1-1/implement.prompt.md").contains("### Description\n\n```text\nParse it.\n```\n"));
+    assert!(
+        file(&sandbox, "1-1/implement.prompt.md")
+            .contains("### Description\n\n```text\nParse it.\n```\n")
+    );
     let statuses: Vec<_> = issues(&sandbox).iter().map(|issue| issue["status"].clone()).collect();
     assert_eq!(statuses, ["closed"; 3]);
 }

@@ -13,7 +13,7 @@ const FOLLOW_UP: &str = "followUpPrompt";
 /// How many characters of it are shown to a person.
 const SHOWN: usize = 40;
 /// How many bytes before the first `{` are quoted, and how many from it on.
-const QUOTED: (usize, usize) = (60, 60);
+const QUOTED: (usize, usize) = (60, 80);
 /// How many keys are shown of an object that is no verdict.
 const KEYS: usize = 5;
 
