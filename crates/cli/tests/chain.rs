@@ -29,7 +29,7 @@ fn two_steps_one_after_another() {
     - chain.step.start step=1 preset=one preset_dir=[DIR]/one work_dir=[DIR]/.autoloop/chains/[RUN]/step-1 run_id=[RUN]
     (run 2) - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=ship it preset=one preset_dir=[DIR]/one
     (run 2) 1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    (run 2) 1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    (run 2) 1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     (run 2) 1 issue.discovered payload=id=one-1; summary=found by one;
     (run 2) 1 task.complete payload=''
     (run 2) 1 backend.finish exit_code=0 timed_out=false output=one was here\u000aemitted issue.discovered\u000aemitted task.complete\u000a
@@ -39,7 +39,7 @@ fn two_steps_one_after_another() {
     - chain.step.start step=2 preset=two preset_dir=[DIR]/two work_dir=[DIR]/.autoloop/chains/[RUN]/step-2 run_id=[RUN]
     (run 3) - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=ship it preset=two preset_dir=[DIR]/two
     (run 3) 1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    (run 3) 1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    (run 3) 1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     (run 3) 1 issue.discovered payload=id=two-1; summary=found by two;
     (run 3) 1 task.complete payload=''
     (run 3) 1 backend.finish exit_code=0 timed_out=false output=two was here\u000aemitted issue.discovered\u000aemitted task.complete\u000a

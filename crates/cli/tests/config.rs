@@ -83,7 +83,7 @@ fn shows_every_setting() {
     backend.args = []
     backend.prompt_mode = "arg"
     # backend.output is not set: told by the kind
-    backend.timeout_ms = 300000
+    backend.timeout_ms = 1800000
     backend.grace_ms = 5000
     backend.leftovers = "kill"
     backend.output_cap = 256000000

@@ -128,3 +128,16 @@ fn what_cannot_be_written_whole_is_not_written_at_all() {
     let left: Vec<_> = fs::read_dir(sandbox.path("blocked")).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
+
+#[test]
+fn a_new_preset_ends_with_the_command_that_uses_it() {
+    let sandbox = sandbox();
+    fs::create_dir_all(sandbox.path("home/autoloop/presets")).unwrap();
+    let dir = sandbox.path("home/autoloop/presets/my fix");
+    let output = sandbox.run(&["init", "--preset", "autofix", &dir.display().to_string()]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let told = "\nRun it with: autoloop run 'my fix' \"what is to be done\"\n";
+    assert!(output.stdout.contains(told), "{output}");
+    let listed = sandbox.run(&["presets"]);
+    assert!(listed.stdout.contains("my fix"), "{listed}");
+}

@@ -130,7 +130,7 @@ fn a_prompt_too_long_for_an_argument_goes_by_stdin_and_the_journal_says_so() {
     let line = story.lines().find(|line| line.contains("backend.start")).unwrap();
     let digits = line.split(' ').find(|word| word.len() == 6 && word.parse::<u32>().is_ok());
     let line = line.replace(digits.unwrap(), "[BYTES]");
-    assert_snapshot!(line, @"1 backend.start backend_kind=command command=sh prompt_mode=stdin timeout_ms=300000 prompt_detour=a prompt of [BYTES] bytes is too long for an argument");
+    assert_snapshot!(line, @"1 backend.start backend_kind=command command=sh prompt_mode=stdin timeout_ms=1800000 prompt_detour=a prompt of [BYTES] bytes is too long for an argument");
     assert!(text(&sandbox, "stdin").contains("make it"));
 }
 
@@ -274,12 +274,12 @@ fn a_scripted_agent_plays_its_turns() {
     assert_snapshot!(sandbox.story(), @r"
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles=a,b allowed_events=x.done,y.done,z backpressure='' prompt=…
-    1 backend.start backend_kind=script command=agent.toml prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=script command=agent.toml prompt_mode=arg timeout_ms=1800000
     1 x.done payload=p
     1 backend.finish exit_code=0 timed_out=false output=first\u000aemitted x.done\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=first\u000aemitted x.done\u000a
     2 iteration.start recent_event=x.done suggested_roles=a,b allowed_events=x.done,y.done,z backpressure='' prompt=…
-    2 backend.start backend_kind=script command=agent.toml prompt_mode=arg timeout_ms=300000
+    2 backend.start backend_kind=script command=agent.toml prompt_mode=arg timeout_ms=1800000
     2 event.invalid recent_event=x.done emitted=nope suggested_roles=a,b allowed_events=x.done,y.done,z
     2 backend.finish exit_code=4 timed_out=false output=second\u000a detail=autoloop: invalid event 'nope'; recent event: 'x.done'; suggested roles: a, b; allowed next events: x.done, y.done, z
     2 iteration.finish exit_code=4 timed_out=false elapsed_s=… output=second\u000a detail=autoloop: invalid event 'nope'; recent event: 'x.done'; suggested roles: a, b; allowed next events: x.done, y.done, z

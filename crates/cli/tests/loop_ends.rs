@@ -316,7 +316,7 @@ const NO_MODEL_TOLD: &str = "the agent failed (exit code 7): error: no such mode
 fn why_an_agent_failed_is_in_every_record_and_view() {
     let sandbox = shell(NO_MODEL, "");
     let output = sandbox.run(&["run", ".", "make it"]);
-    assert!(output.stderr.contains(&format!("\n  {NO_MODEL_TOLD}\n")), "{output}");
+    assert!(output.stderr.contains(&format!("  {NO_MODEL_TOLD}\n")), "{output}");
     assert!(output.stderr.contains(&format!("' stopped: {NO_MODEL_TOLD}\n")), "{output}");
     for topic in ["backend.finish", "iteration.finish"] {
         assert_eq!(sandbox.fields(topic, "detail"), ["error: no such model"], "{topic}");
@@ -335,7 +335,7 @@ fn why_an_agent_failed_is_in_every_record_and_view() {
         assert!(shown.to_string().contains(NO_MODEL_TOLD), "{view:?}: {shown}");
     }
     let verbose = sandbox.run(&["run", ".", "-v", "make it"]);
-    assert!(verbose.stderr.contains(&format!("\n  {NO_MODEL_TOLD}\n")), "{verbose}");
+    assert!(verbose.stderr.contains(&format!("  {NO_MODEL_TOLD}\n")), "{verbose}");
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn a_timeout_names_the_limit_and_what_sets_it() {
     let sandbox = shell("sleep 741", "backend.timeout_ms = 250");
     let output = sandbox.run(&["run", ".", "make it"]);
     let told = "the agent timed out after 250ms (backend.timeout_ms)";
-    assert!(output.stderr.contains(&format!("\n  {told}\n")), "{output}");
+    assert!(output.stderr.contains(&format!("  {told}\n")), "{output}");
     assert!(output.stderr.contains(&format!("' stopped: {told}\n")), "{output}");
     assert_eq!(sandbox.fields("loop.stop", "detail"), [told]);
     assert_eq!(sandbox.fields("iteration.finish", "detail"), ["after 250ms (backend.timeout_ms)"]);
@@ -391,7 +391,7 @@ fn an_interrupt_is_not_reported_as_a_failure_of_the_agent() {
         signal(&harness, sent);
         assert_eq!(ended(harness).code(), Some(code));
         let told = String::from_utf8(sandbox.read("log")).unwrap();
-        assert!(told.contains("\n  the agent was interrupted\n"), "{told}");
+        assert!(told.contains("  the agent was interrupted\n"), "{told}");
         assert!(told.contains("was interrupted\n  hint: "), "{told}");
         let mut views = told;
         for view in [&["loops", "show", "latest"][..], &["loops", "watch"], &["watch", "--once"]] {

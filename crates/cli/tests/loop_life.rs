@@ -58,7 +58,7 @@ fn a_promise_in_the_output_completes_the_run() {
     assert_snapshot!(sandbox.story(), @r"
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     1 backend.finish exit_code=0 timed_out=false output=all done, LOOP_COMPLETE\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=all done, LOOP_COMPLETE\u000a
     - loop.complete reason=completion_promise
@@ -78,7 +78,7 @@ fn records_are_written_as_the_specification_shows_them() {
     assert_snapshot!(journal, @r#"
     {"run": "[RUN]", "iteration": "", "topic": "loop.start", "fields": {"max_iterations": "3", "completion_promise": "LOOP_COMPLETE", "completion_event": "task.complete", "review_every": "0", "objective": "make it"}, "ts": "[TS]", "v": 1}
     {"run": "[RUN]", "iteration": "1", "topic": "iteration.start", "fields": {"recent_event": "loop.start", "suggested_roles": "", "allowed_events": "", "backpressure": "", "prompt": "[PROMPT]"}, "ts": "[TS]", "v": 1}
-    {"run": "[RUN]", "iteration": "1", "topic": "backend.start", "fields": {"backend_kind": "command", "command": "sh", "prompt_mode": "arg", "timeout_ms": "300000"}, "ts": "[TS]", "v": 1}
+    {"run": "[RUN]", "iteration": "1", "topic": "backend.start", "fields": {"backend_kind": "command", "command": "sh", "prompt_mode": "arg", "timeout_ms": "1800000"}, "ts": "[TS]", "v": 1}
     {"run": "[RUN]", "iteration": "1", "topic": "note", "payload": "a b", "source": "agent", "ts": "[TS]", "v": 1}
     {"run": "[RUN]", "iteration": "1", "topic": "task.complete", "payload": "", "source": "agent", "ts": "[TS]", "v": 1}
     {"run": "[RUN]", "iteration": "1", "topic": "backend.finish", "fields": {"exit_code": "0", "timed_out": false, "output": "emitted note\u000aLOOP_COMPLETE\u000aemitted task.complete\u000a"}, "ts": "[TS]", "v": 1}
@@ -94,7 +94,7 @@ fn the_completion_event_completes_the_run_whatever_the_output_says() {
     assert_snapshot!(sandbox.story(), @r"
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     1 task.complete payload=all of it
     1 backend.finish exit_code=0 timed_out=false output=emitted task.complete\u000aLOOP_COMPLETE\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted task.complete\u000aLOOP_COMPLETE\u000a
@@ -110,12 +110,12 @@ fn an_event_that_hands_over_wins_over_the_promise() {
     assert_snapshot!(sandbox.story(), @r"
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles=planner allowed_events=tasks.ready backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     1 tasks.ready payload=three
     1 backend.finish exit_code=0 timed_out=false output=emitted tasks.ready\u000aLOOP_COMPLETE\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted tasks.ready\u000aLOOP_COMPLETE\u000a
     2 iteration.start recent_event=tasks.ready suggested_roles=builder allowed_events=review.ready,build.blocked backpressure='' prompt=…
-    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 backend.finish exit_code=9 timed_out=false output=''
     2 iteration.finish exit_code=9 timed_out=false elapsed_s=… output=''
     - loop.stop reason=backend_failed iteration=2 output_tail='' detail=the agent failed (exit code 9)
@@ -130,12 +130,12 @@ fn an_event_that_is_refused_at_the_door_keeps_the_promise_from_counting() {
     assert_snapshot!(sandbox.story(), @r"
     - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles=planner allowed_events=tasks.ready backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     1 event.invalid recent_event=loop.start emitted=bogus.x suggested_roles=planner allowed_events=tasks.ready
     1 backend.finish exit_code=0 timed_out=false output=status 3 LOOP_COMPLETE\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=status 3 LOOP_COMPLETE\u000a
     2 iteration.start recent_event=loop.start suggested_roles=planner allowed_events=tasks.ready backpressure=invalid event 'bogus.x'; recent event: 'loop.start'; suggested roles: planner; allowed next events: tasks.ready prompt=…
-    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 tasks.ready payload=''
     2 backend.finish exit_code=0 timed_out=false output=emitted tasks.ready\u000a
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted tasks.ready\u000a
@@ -162,13 +162,13 @@ case $N in 1) line task.complete; echo LOOP_COMPLETE;; *) exit 9;; esac"#;
     assert_snapshot!(sandbox.story(), @r"
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles=planner allowed_events=tasks.ready backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     1 task.complete payload=''
     1 backend.finish exit_code=0 timed_out=false output=LOOP_COMPLETE\u000a
     1 event.invalid recent_event=loop.start emitted=task.complete suggested_roles=planner allowed_events=tasks.ready
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=LOOP_COMPLETE\u000a
     2 iteration.start recent_event=loop.start suggested_roles=planner allowed_events=tasks.ready backpressure=invalid event 'task.complete'; recent event: 'loop.start'; suggested roles: planner; allowed next events: tasks.ready prompt=…
-    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 backend.finish exit_code=9 timed_out=false output=''
     2 iteration.finish exit_code=9 timed_out=false elapsed_s=… output=''
     - loop.stop reason=backend_failed iteration=2 output_tail='' detail=the agent failed (exit code 9)
@@ -206,7 +206,7 @@ fi"#;
     assert_snapshot!(sandbox.story(), @"
     - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles=planner allowed_events=tasks.ready backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     - loop.complete reason=completion_event
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=LOOP_COMPLETE
     9 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=LOOP_COMPLETE
@@ -225,7 +225,7 @@ fi"#;
     1 event.invalid recent_event=loop.start emitted=loop.complete suggested_roles=planner allowed_events=tasks.ready reason=forged
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=''
     2 iteration.start recent_event=loop.start suggested_roles=planner allowed_events=tasks.ready backpressure=invalid event 'loop.complete'; topics like this are written by the harness alone; allowed next events: tasks.ready prompt=…
-    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 backend.finish exit_code=0 timed_out=false output=''
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=''
     - loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
@@ -240,7 +240,7 @@ fn reserved_topics_are_refused_by_emit_too() {
     assert_snapshot!(sandbox.story(), @r"
     - loop.start max_iterations=1 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     1 event.invalid recent_event=loop.start emitted=loop.complete suggested_roles='' allowed_events='' reason=reserved
     1 event.invalid recent_event=loop.start emitted=iteration.finish suggested_roles='' allowed_events='' reason=reserved
     1 event.invalid recent_event=loop.start emitted=review.finish suggested_roles='' allowed_events='' reason=reserved
@@ -259,15 +259,15 @@ fn the_most_iterations_end_a_run() {
     assert_snapshot!(sandbox.story(), @r"
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=Do the task and publish the completion event when finished.
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     1 backend.finish exit_code=0 timed_out=false output=turn 1\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 1\u000a
     2 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 backend.finish exit_code=0 timed_out=false output=turn 2\u000a
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 2\u000a
     3 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    3 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    3 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     3 backend.finish exit_code=0 timed_out=false output=turn 3\u000a
     3 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 3\u000a
     - loop.stop reason=max_iterations completed_iterations=3 stopped_before_iteration=4 max_iterations=3
@@ -287,7 +287,7 @@ fn a_backend_that_fails_ends_the_run_with_the_end_of_its_output() {
     assert_snapshot!(story, @"
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     1 backend.finish exit_code=7 timed_out=false output=[619 characters] detail=the end
     1 iteration.finish exit_code=7 timed_out=false elapsed_s=… output=[619 characters] detail=the end
     - loop.stop reason=backend_failed iteration=1 output_tail=[510 characters] detail=the agent failed (exit code 7): the end
@@ -311,7 +311,7 @@ fn a_backend_that_cannot_be_started_is_a_failure_with_127() {
     assert_snapshot!(sandbox.story(), @"
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    1 backend.start backend_kind=command command=./orphan prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=./orphan prompt_mode=arg timeout_ms=1800000
     1 backend.finish exit_code=127 timed_out=false output=cannot start './orphan': there is no such file, or its interpreter is missing detail=cannot start './orphan': there is no such file, or its interpreter is missing
     1 iteration.finish exit_code=127 timed_out=false elapsed_s=… output=cannot start './orphan': there is no such file, or its interpreter is missing detail=cannot start './orphan': there is no such file, or its interpreter is missing
     - loop.stop reason=backend_failed iteration=1 output_tail=cannot start './orphan': there is no such file, or its interpreter is missing detail=the agent failed (exit code 127): cannot start './orphan': there is no such file, or its interpreter is missing
@@ -405,22 +405,22 @@ fn the_map_says_who_follows() {
     assert_snapshot!(sandbox.story(), @r"
     - loop.start max_iterations=9 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles=planner allowed_events=tasks.ready backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     1 tasks.ready payload=''
     1 backend.finish exit_code=0 timed_out=false output=emitted tasks.ready\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted tasks.ready\u000a
     2 iteration.start recent_event=tasks.ready suggested_roles=builder allowed_events=review.ready,build.blocked backpressure='' prompt=…
-    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 review.ready payload=''
     2 backend.finish exit_code=0 timed_out=false output=emitted review.ready\u000a
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted review.ready\u000a
     3 iteration.start recent_event=review.ready suggested_roles=critic allowed_events=review.passed,task.complete backpressure='' prompt=…
-    3 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    3 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     3 review.passed payload=''
     3 backend.finish exit_code=0 timed_out=false output=emitted review.passed\u000a
     3 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted review.passed\u000a
     4 iteration.start recent_event=review.passed suggested_roles=critic allowed_events=review.passed,task.complete backpressure='' prompt=…
-    4 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    4 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     4 task.complete payload=''
     4 backend.finish exit_code=0 timed_out=false output=emitted task.complete\u000a
     4 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted task.complete\u000a
@@ -486,7 +486,7 @@ fn a_role_has_its_own_agent() {
     );
     assert_eq!(run(&sandbox), Some(0));
     assert_snapshot!(sandbox.fields("backend.start", "prompt_mode").join(" "), @"arg stdin");
-    assert_eq!(sandbox.fields("backend.start", "timeout_ms"), ["300000", "60000"]);
+    assert_eq!(sandbox.fields("backend.start", "timeout_ms"), ["1800000", "60000"]);
     let outputs = sandbox.fields("iteration.finish", "output");
     assert!(outputs[0].starts_with("the usual"), "{outputs:?}");
     assert!(outputs[1].starts_with("the other\\u000a"), "{outputs:?}");

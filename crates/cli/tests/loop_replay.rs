@@ -239,6 +239,6 @@ fn giant_answers_and_payloads_are_repeated_in_little_memory() {
     let journal = String::from_utf8(sandbox.read(".autoloop/journal.jsonl")).unwrap();
     let count = |text: String| journal.matches(&text).count();
     assert_eq!(count(format!(r#""topic": "tasks.ready", "payload": "{giant}", "#)), 1);
-    assert_eq!(count(format!(r#""exit_code": "7", "timed_out": false, "output": "{giant}"}}"#)), 1);
-    assert_eq!(count(format!(r#""output": "{giant}"}}"#)), 2);
+    assert_eq!(count(format!(r#""exit_code": "7", "timed_out": false, "output": "{giant}""#)), 1);
+    assert_eq!(count(format!(r#""output": "{giant}""#)), 2);
 }

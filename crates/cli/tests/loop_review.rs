@@ -45,13 +45,13 @@ fn a_review_comes_before_an_iteration_and_leaves_two_records() {
     assert_snapshot!(sandbox.story(), @r"
     - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=1 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     1 backend.finish exit_code=0 timed_out=false output=turn 1\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 1\u000a
     2 review.start kind=metareview backend_kind=command command=sh prompt_mode=arg prompt=… timeout_ms=300000 enforcement=…
     2 review.finish kind=metareview exit_code=0 timed_out=false output=reviewed before 2\u000a
     2 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 backend.finish exit_code=0 timed_out=false output=turn 2\u000a
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 2\u000a
     - loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::sandbox::{Reaped, until};
+use autoloop_testkit::sandbox::{Reaped, until, write_program};
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -57,11 +57,11 @@ fn the_first_signal_ends_the_iteration_and_puts_the_stop_on_record() {
             assert_snapshot!(sandbox.story(), @r"
             - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
             1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-            1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+            1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
             1 backend.finish exit_code=0 timed_out=false output=turn 1\u000a
             1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 1\u000a
             2 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-            2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+            2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
             2 backend.finish exit_code=143 timed_out=false output='' interrupted=true
             2 iteration.finish exit_code=143 timed_out=false elapsed_s=… output='' interrupted=true
             - loop.stop reason=interrupted iteration=2
@@ -113,18 +113,18 @@ fn a_killed_harness_takes_its_agent_with_it_and_the_iteration_runs_again_once() 
     assert_snapshot!(sandbox.story(), @r"
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     1 backend.finish exit_code=0 timed_out=false output=turn 1\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 1\u000a
     2 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     - loop.resume resumed_from_iteration=1 previous_stop_reason=''
     2 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 backend.finish exit_code=0 timed_out=false output=turn 2\u000a
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 2\u000a
     3 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    3 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    3 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     3 backend.finish exit_code=0 timed_out=false output=turn 3\u000a
     3 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 3\u000a
     - loop.stop reason=max_iterations completed_iterations=3 stopped_before_iteration=4 max_iterations=3
@@ -229,15 +229,15 @@ $T emit $me.event; echo LOOP_COMPLETE not yet"#;
     assert_snapshot!(sandbox.story(), @r"
     - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=the first
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     (run 2) - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=the second
     (run 2) 1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    (run 2) 1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    (run 2) 1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     (run 2) 1 second.event payload=''
     (run 2) 1 backend.finish exit_code=0 timed_out=false output=emitted second.event\u000aLOOP_COMPLETE not yet\u000a
     (run 2) 1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted second.event\u000aLOOP_COMPLETE not yet\u000a
     (run 2) 2 iteration.start recent_event=second.event suggested_roles='' allowed_events='' backpressure='' prompt=…
-    (run 2) 2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    (run 2) 2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     (run 2) 2 second.event payload=''
     (run 2) 2 backend.finish exit_code=0 timed_out=false output=emitted second.event\u000aLOOP_COMPLETE not yet\u000a
     (run 2) 2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted second.event\u000aLOOP_COMPLETE not yet\u000a
@@ -246,7 +246,7 @@ $T emit $me.event; echo LOOP_COMPLETE not yet"#;
     1 backend.finish exit_code=0 timed_out=false output=emitted first.event\u000aLOOP_COMPLETE not yet\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted first.event\u000aLOOP_COMPLETE not yet\u000a
     2 iteration.start recent_event=first.event suggested_roles='' allowed_events='' backpressure='' prompt=…
-    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 first.event payload=''
     2 backend.finish exit_code=0 timed_out=false output=emitted first.event\u000aLOOP_COMPLETE not yet\u000a
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted first.event\u000aLOOP_COMPLETE not yet\u000a
@@ -436,4 +436,82 @@ fn the_agent_can_be_named_on_the_command_line() {
     sandbox.write("other.sh", "echo other; echo LOOP_COMPLETE");
     let output = sandbox.run(&["run", ".", "-b", "sh other.sh", "make", "it"]);
     assert_eq!(output.code, Some(0), "{output}\n{}", sandbox.story());
+}
+
+/// An agent that says which one it is.
+fn named(sandbox: &Sandbox, path: &str) {
+    let text = format!("#!/bin/sh\necho {path} >> \"$AUTOLOOP_PROJECT_DIR/agents\"\n");
+    write_program(sandbox.path(path), text);
+}
+
+/// The agents that worked in a project, in order; the list is emptied.
+fn worked(sandbox: &Sandbox, project: &str) -> String {
+    let list = format!("{project}/agents");
+    let worked = String::from_utf8(sandbox.read(&list)).unwrap().replace('\n', " ");
+    sandbox.write(&list, "");
+    worked.trim_end().to_owned()
+}
+
+#[test]
+fn an_agent_named_on_the_command_line_is_looked_up_where_it_was_typed() {
+    let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
+    sandbox.write("pro ject/autoloops.toml", "review.enabled = false\n");
+    let own = "backend.command = './agent.sh'\nreview.enabled = false\n";
+    sandbox.write("own/autoloops.toml", own);
+    for path in ["agent.sh", "pro ject/agent.sh", "own/agent.sh"] {
+        named(&sandbox, path);
+    }
+    let one = ["-i", "1", "make it"];
+    for (agent, project, expected) in [
+        (&["-b", "./agent.sh"][..], "pro ject", "agent.sh"),
+        (&["--set", "backend.command=./agent.sh"], "pro ject", "agent.sh"),
+        (&["-b", "pro\\ ject/agent.sh"], "own", "pro ject/agent.sh"),
+        (&[], "own", "own/agent.sh"),
+    ] {
+        let output = sandbox.run(&[&["run", project], agent, &one].concat());
+        assert_eq!(output.code, Some(1), "{output}");
+        assert_eq!(worked(&sandbox, project), expected, "{agent:?} {project}");
+    }
+    // It is the same agent when the run is resumed elsewhere.
+    let shown = sandbox.run(&["loops", "show", "latest", "pro ject", "--json"]).stdout;
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let id = shown["run"].as_str().unwrap();
+    let mut command = sandbox.command();
+    command.args(["run", &format!("--resume={id}"), ".", "-i", "2"]);
+    let output = sandbox.finish({
+        command.current_dir(sandbox.path("pro ject"));
+        command
+    });
+    assert_eq!(worked(&sandbox, "pro ject"), "agent.sh", "{output}");
+    let output =
+        sandbox.run(&["run", "--chain", "../own", "-b", "./agent.sh", "pro ject", "make it"]);
+    assert_eq!(worked(&sandbox, "pro ject").split(' ').next(), Some("agent.sh"), "{output}");
+    let mut add = sandbox.command();
+    add.args(["tasks", "add", "one"]).current_dir(sandbox.path("pro ject"));
+    assert_eq!(sandbox.finish(add).code, Some(0));
+    let output = sandbox.run(&["slots", "pro ject", "--provider", "./agent.sh"]);
+    assert_eq!(worked(&sandbox, "pro ject"), "agent.sh", "{output}");
+}
+
+#[test]
+fn an_agent_named_in_a_file_is_looked_up_beside_that_file() {
+    let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
+    sandbox.write("project/README.md", "");
+    let settings = "backend.command = './agent.sh'\nreview.enabled = false\n";
+    sandbox.write("loop/autoloops.toml", settings);
+    named(&sandbox, "loop/agent.sh");
+    named(&sandbox, "project/agent.sh");
+    let args = ["run", "project", "-p", "./loop", "-i", "1", "make it"];
+    let output = sandbox.run(&args);
+    assert_eq!(worked(&sandbox, "project"), "loop/agent.sh", "{output}");
+    let role = "[[role]]\nid = 'a'\nemits = ['x']\nbackend_command = './other.sh'\n";
+    sandbox.write("loop/topology.toml", role);
+    named(&sandbox, "loop/other.sh");
+    let output = sandbox.run(&args);
+    assert_eq!(worked(&sandbox, "project"), "loop/other.sh", "{output}");
+    // A preset of the user's own is copied with the agent that it names.
+    sandbox.write("home/autoloop/presets/mine/autoloops.toml", settings);
+    named(&sandbox, "home/autoloop/presets/mine/agent.sh");
+    let output = sandbox.run(&["run", "-p", "mine", "project", "-i", "1", "make it"]);
+    assert_eq!(worked(&sandbox, "project"), "home/autoloop/presets/mine/agent.sh", "{output}");
 }

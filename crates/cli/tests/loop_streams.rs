@@ -35,7 +35,7 @@ fn the_answer_of_claude_and_its_cost_are_on_record() {
     assert_snapshot!(sandbox.story(), @r"
     - loop.start max_iterations=1 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    1 backend.start backend_kind=script command=agent.toml prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=script command=agent.toml prompt_mode=arg timeout_ms=1800000
     1 backend.finish exit_code=0 timed_out=false output=LOOP_COMPLETE
     1 backend.usage input_tokens=11 output_tokens=7 cache_read_tokens=5 cache_write_tokens=0 total_tokens=23 cost_usd=0.5
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=LOOP_COMPLETE

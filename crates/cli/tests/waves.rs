@@ -61,7 +61,7 @@ fn a_wave_of_three() {
     assert_snapshot!(story(&sandbox), @r"
     - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=Do the task and publish the completion event when finished.
     1 iteration.start recent_event=loop.start suggested_roles=planner allowed_events=tasks.ready,task.complete backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     1 explore.parallel payload=- look at a\u000a- look at b\u000a- look at c
     1 backend.finish exit_code=0 timed_out=false output=emitted explore.parallel\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted explore.parallel\u000a
@@ -76,7 +76,7 @@ fn a_wave_of_three() {
     1 wave.join.finish wave_id=[RUN]-wave-1 trigger_topic=explore.parallel joined_topic=explore.parallel.joined routing_basis=opening_context resume_recent_event=loop.start resume_roles=planner resume_events=tasks.ready,task.complete elapsed …
     1 explore.parallel.joined payload=[RUN]-wave-1
     2 iteration.start recent_event=loop.start suggested_roles=planner allowed_events=tasks.ready,task.complete backpressure='' prompt=…
-    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 backend.finish exit_code=0 timed_out=false output=''
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=''
     - loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2

@@ -104,7 +104,8 @@ impl fmt::Display for TurnFailure {
 /// The last line of a text that is not blank, without escape sequences, in a bounded length. A carriage
 /// return ends a line too: programs overwrite their progress with it.
 pub fn last_line(text: &str) -> String {
-    let lines = text.rsplit(['\n', '\r']);
+    // More than can be shown, and far less than an agent may print without a line break.
+    let lines = text.rsplit(['\n', '\r']).map(|line| excerpt::head(line, LONGEST * 8));
     let line = lines.map(|line| excerpt::one_line(&excerpt::without_escapes(line)));
     let line = line.into_iter().find(|line| !line.is_empty()).unwrap_or_default();
     excerpt::clip(&line, LONGEST).into_owned()

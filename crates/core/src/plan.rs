@@ -325,7 +325,7 @@ mod tests {
             args: vec![],
             prompt_mode: PromptMode::Arg,
             output: None,
-            timeout: Duration::from_secs(300),
+            timeout: Duration::from_secs(1800),
             timeout_key: "backend.timeout_ms".into(),
             grace: Duration::from_secs(5),
             leftovers: Leftovers::Kill,
@@ -334,8 +334,8 @@ mod tests {
         assert_eq!(plan.backend, backend);
         let review = plan.review.unwrap();
         assert_eq!(review.every.get(), 1);
-        let timeout_key = "review.timeout_ms".into();
-        assert_eq!(review.backend, BackendPlan { timeout_key, ..backend.clone() });
+        let (timeout, timeout_key) = (Duration::from_secs(300), "review.timeout_ms".into());
+        assert_eq!(review.backend, BackendPlan { timeout, timeout_key, ..backend.clone() });
         assert_eq!(review.prompt, PromptSource::File("metareview.md".into()));
         assert_eq!(review.sandbox, Sandbox::Auto);
         assert_eq!(plan.memory_budget, Some(8_000));

@@ -4,6 +4,7 @@
 //! asked again before every iteration, so that what a person or a metareview changed in the meantime
 //! holds from then on. Everything is read through the [`Disk`](crate::world::Disk) of the world.
 
+mod commands;
 mod discover;
 mod load;
 mod overrides;

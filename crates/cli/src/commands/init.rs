@@ -4,9 +4,11 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use autoloop_core::config::words;
+
 use super::settings;
 use crate::failure::Failure;
-use crate::presets::{LoopFile, Preset};
+use crate::presets::{self, LoopFile, Preset};
 
 /// Write a new loop, with comments.
 ///
@@ -88,9 +90,20 @@ fn tell(files: &[LoopFile], dir: &Path) -> Result<(), Failure> {
     for file in files {
         writeln!(out, "wrote {}", within(dir, &file.path).display())?;
     }
-    let shown = dir.display();
-    writeln!(out, "\nRun it with: autoloop run {shown} \"what is to be done\"")?;
+    let named = preset_name(dir).unwrap_or_else(|| dir.display().to_string());
+    let named = words::join([named.as_str()]);
+    writeln!(out, "\nRun it with: autoloop run {named} \"what is to be done\"")?;
     Ok(())
+}
+
+/// The name of the preset that the directory is, if it is in the user's directory of presets.
+fn preset_name(dir: &Path) -> Option<String> {
+    let presets = presets::own_dir(&settings::surroundings().ok()?)?.canonicalize().ok()?;
+    let dir = dir.canonicalize().ok()?;
+    if dir.parent() != Some(&presets) {
+        return None;
+    }
+    dir.file_name()?.to_str().map(str::to_owned)
 }
 
 /// A file in a directory, named as a person would.

@@ -8,7 +8,7 @@ pub(crate) mod suggest;
 mod tool;
 pub(super) mod which;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Config;
 use autoloop_core::run::{Ending, Run, Stage};
@@ -183,6 +183,7 @@ fn overrides(args: &Args) -> Overrides {
         set: args.set.clone(),
         more_args: args.more_args.clone(),
     }
+    .typed_in(Path::new("."))
 }
 
 /// What can be done about a program that does not exist.

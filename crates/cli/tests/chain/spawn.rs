@@ -22,7 +22,7 @@ fn a_chain_is_carried_out_between_two_iterations() {
     assert_snapshot!(story(&sandbox), @r"
     - loop.start max_iterations=3 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=ship it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     1 chain.spawn payload=steps=one,two; justification=split the work;
     1 backend.finish exit_code=0 timed_out=false output=parent was here\u000aemitted chain.spawn\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=parent was here\u000aemitted chain.spawn\u000a
@@ -31,7 +31,7 @@ fn a_chain_is_carried_out_between_two_iterations() {
     (run 2) - chain.step.start step=1 preset=one preset_dir=[DIR]/one work_dir=[DIR]/.autoloop/chains/[RUN]-chain-1/step-1 run_id=[RUN]
     (run 3) - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=split the work\u000a\u000aA run asked for this while it was at work on: ship it preset=one preset_dir=[DIR]/one
     (run 3) 1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    (run 3) 1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    (run 3) 1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     (run 3) 1 task.complete payload=''
     (run 3) 1 backend.finish exit_code=0 timed_out=false output=one was here\u000aemitted task.complete\u000a
     (run 3) 1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=one was here\u000aemitted task.complete\u000a
@@ -40,7 +40,7 @@ fn a_chain_is_carried_out_between_two_iterations() {
     (run 2) - chain.step.start step=2 preset=two preset_dir=[DIR]/two work_dir=[DIR]/.autoloop/chains/[RUN]-chain-1/step-2 run_id=[RUN]
     (run 4) - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=split the work\u000a\u000aA run asked for this while it was at work on: ship it preset=two preset_dir=[DIR]/two
     (run 4) 1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    (run 4) 1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    (run 4) 1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     (run 4) 1 task.complete payload=''
     (run 4) 1 backend.finish exit_code=0 timed_out=false output=two was here\u000aemitted task.complete\u000a
     (run 4) 1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=two was here\u000aemitted task.complete\u000a
@@ -49,7 +49,7 @@ fn a_chain_is_carried_out_between_two_iterations() {
     (run 2) - chain.complete name=one,two steps_completed=2 outcome=all_steps_complete
     1 chain.spawn.finish chain_id=[RUN]-chain-1 outcome=all_steps_complete steps_completed=2 output=[516 characters]
     2 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=300000
+    2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 task.complete payload=''
     2 backend.finish exit_code=0 timed_out=false output=parent was here\u000aemitted task.complete\u000a
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=parent was here\u000aemitted task.complete\u000a

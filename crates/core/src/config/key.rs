@@ -121,7 +121,7 @@ keys! {
         "How the prompt reaches it: as an argument, on standard input or in a file.";
     BackendOutput "backend.output": Kind::MaybeChoice(Stream::WORDS), Preset::Nothing("told by the kind"),
         "What it prints: its answer, or the stream of a client that the answer is taken out of.";
-    BackendTimeout "backend.timeout_ms": Kind::Millis { least: 1 }, Preset::Value("300000"),
+    BackendTimeout "backend.timeout_ms": Kind::Millis { least: 1 }, Preset::Value("1800000"),
         "How long one iteration may take.";
     BackendGrace "backend.grace_ms": Kind::Millis { least: 0 }, Preset::Value("5000"),
         "How long an agent that was told to end has until it is killed.";

@@ -138,6 +138,13 @@ impl Settings {
         self
     }
 
+    /// The same with another text in place of one, which keeps its provenance.
+    #[must_use]
+    pub fn with_text(mut self, key: Key, text: String) -> Settings {
+        self.held[key as usize].value = Value::Text(text);
+        self
+    }
+
     /// What a setting is.
     pub fn value(&self, key: Key) -> &Value {
         &self.held[key as usize].value

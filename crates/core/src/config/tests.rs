@@ -273,7 +273,7 @@ fn each_value_tells_where_it_came_from() {
     backend.args = []                                # default
     backend.prompt_mode = "arg"                      # default
     # backend.output is not set: told by the kind
-    backend.timeout_ms = 300000                      # default
+    backend.timeout_ms = 1800000                     # default
     backend.grace_ms = 5000                          # default
     backend.leftovers = "kill"                       # default
     backend.output_cap = 256000000                   # default
@@ -344,7 +344,7 @@ fn each_value_tells_where_it_came_from() {
       "backend.args": [],
       "backend.prompt_mode": "arg",
       "backend.output": null,
-      "backend.timeout_ms": 300000,
+      "backend.timeout_ms": 1800000,
       "backend.grace_ms": 5000,
       "backend.leftovers": "kill",
       "backend.output_cap": 256000000,

@@ -10,6 +10,7 @@ use autoloop_core::plan::{BadRole, Files, Plan, PromptSource};
 use autoloop_core::tables::UnknownKey;
 use autoloop_core::topology::{Role, RolePrompt, Topology};
 
+use super::commands::{resolve_roles, resolve_settings};
 use super::places::{git_root, within};
 use super::{LayerFile, LoadError, Loaded, Outline, Project, read_text};
 use crate::world::Disk;
@@ -34,7 +35,9 @@ impl Project {
         let (settings, mut warnings) =
             self.settings(disk)?.checked().map_err(LoadError::Problems)?;
         let (topology, topology_file) = self.topology(disk, &mut warnings)?;
+        let topology = resolve_roles(topology, &self.loop_dir, &self.dir);
         let settings = settings.with_topology(&topology, &topology_file.name);
+        let settings = resolve_settings(settings, &self.dir);
         let plan = Plan::resolve(&settings, &topology).map_err(|bad| {
             let shown = bad.iter().map(|bad| bad.problem(&topology_file.name, &topology_file.text));
             LoadError::Problems(warnings.iter().cloned().chain(shown).collect())
@@ -94,6 +97,7 @@ impl Project {
         let reading = Settings::resolve(&self.layers(files, disk)?);
         // What was hardly meant is told of when the loop itself is read.
         let (settings, _) = reading.checked().map_err(LoadError::Problems)?;
+        let settings = resolve_settings(settings, &self.dir);
         let plan = Plan::resolve(&settings, &Topology::default()).map_err(|bad| {
             LoadError::Problems(bad.iter().map(|bad| bad.problem("", &"".into())).collect())
         })?;

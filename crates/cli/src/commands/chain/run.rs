@@ -68,7 +68,8 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         max_iterations: args.max_iterations.clone(),
         set: args.set.clone(),
         more_args: Vec::new(),
-    };
+    }
+    .typed_in(Path::new("."));
     let manner = Manner { verbose: args.verbose, json: args.json };
     if let Some(id) = &args.resume {
         if args.dir.is_some() {

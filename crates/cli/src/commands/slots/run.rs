@@ -142,7 +142,8 @@ impl Flags {
         for (key, value) in said {
             value.into_iter().for_each(|value| say(key, value));
         }
-        Overrides { backend: self.provider.clone(), set, ..Overrides::default() }
+        let said = Overrides { backend: self.provider.clone(), set, ..Overrides::default() };
+        said.typed_in(Path::new("."))
     }
 }
 
