@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -34,8 +34,10 @@ pub fn prepare(dir: &Path, project: &Path) -> io::Result<()> {
 /// When the list cannot be written.
 pub fn protect(dir: &Path, project: &Path) -> io::Result<()> {
     // What a link leads to is not ours. Whoever opens the journal says so.
-    let is_own = fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir());
-    if !is_own || contains(dir, project) {
+    let Ok(found) = fs::symlink_metadata(dir) else { return Ok(()) };
+    // Most often nothing is left to do, and every event of an agent comes this way.
+    let is_done = found.mode() & 0o077 == 0 && has_list(dir);
+    if !found.is_dir() || is_done || contains(dir, project) {
         return Ok(());
     }
     private::close(dir)?;
@@ -52,8 +54,16 @@ fn contains(dir: &Path, project: &Path) -> bool {
     }
 }
 
-/// Writes the list, unless there is one. An empty one was left by a power cut.
+/// Whether there is a list. An empty one was left by a power cut.
+fn has_list(dir: &Path) -> bool {
+    fs::symlink_metadata(dir.join(LIST)).is_ok_and(|list| !list.is_file() || list.len() > 0)
+}
+
+/// Writes the list, unless there is one.
 fn ignore(dir: &Path) -> io::Result<()> {
+    if has_list(dir) {
+        return Ok(());
+    }
     let list = dir.join(LIST);
     let mut file = match fs::symlink_metadata(&list) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -63,11 +73,11 @@ fn ignore(dir: &Path) -> io::Result<()> {
                 file => file?,
             }
         }
-        Ok(found) if found.is_file() && found.len() == 0 => {
+        Err(error) => return Err(error),
+        Ok(_) => {
             let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
             OpenOptions::new().append(true).custom_flags(flags).open(&list)?
         }
-        found => return found.map(drop),
     };
     file.write_all(EVERYTHING)
 }

@@ -38,10 +38,10 @@ impl Use {
 /// When it exists or cannot be created.
 pub fn create_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(DIRECTORY).create(path)?;
-    if fs::symlink_metadata(path)?.mode() & BITS != DIRECTORY {
-        set_bits(path)?;
+    match fs::symlink_metadata(path)?.mode() & BITS == DIRECTORY {
+        true => Ok(()),
+        false => where_there_are_bits(set_bits(path)),
     }
-    Ok(())
 }
 
 /// Creates a directory and those on the way to it, as far as they are missing.
@@ -78,7 +78,10 @@ pub fn create_file(path: &Path, used: Use) -> io::Result<File> {
 pub(crate) fn set_file_bits(file: &File, used: Use) -> io::Result<()> {
     match file.metadata()?.mode() & BITS == used.bits() {
         true => Ok(()),
-        false => file.set_permissions(Permissions::from_mode(used.bits())),
+        false => {
+            let bits = Permissions::from_mode(used.bits());
+            where_there_are_bits(file.set_permissions(bits))
+        }
     }
 }
 
@@ -92,8 +95,23 @@ pub fn close(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     let is_ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
     match is_ours && found.mode() & BITS != DIRECTORY {
-        true => set_bits(path),
+        true => where_there_are_bits(set_bits(path)),
         false => Ok(()),
+    }
+}
+
+/// Some file systems give every file the same bits, and refuse to change them.
+fn where_there_are_bits(set: io::Result<()>) -> io::Result<()> {
+    match set {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
+        }
+        set => set,
     }
 }
 
