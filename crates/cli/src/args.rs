@@ -87,20 +87,42 @@ fn without_run(words: &[String], error: &clap::Error) -> Option<Failure> {
     run::suggest::without_run(words, &presets)
 }
 
-/// A mistyped subcommand of a command that takes a directory in the same place, which the parser takes
-/// for that directory.
+/// A mistyped subcommand where the parser has no suggestion: behind `help`, and where a directory may
+/// stand in the same place, for which the parser takes it.
 fn mistyped(words: &[String]) -> Option<Failure> {
-    let [command, word, ..] = words else { return None };
-    if !matches!(command.as_str(), "loops" | "slots") || Path::new(word).exists() {
-        return None;
+    let (command, rest) = words.split_first()?;
+    let (parser, place) = (Args::command, rest.first()?);
+    match command.as_str() {
+        "loops" | "slots" if !Path::new(place).exists() => {
+            unknown_among(parser().find_subcommand(command)?, (&[command], place))
+        }
+        "help" => {
+            let mut found = &parser();
+            for (at, word) in rest.iter().enumerate() {
+                match found.find_subcommand(word) {
+                    Some(next) => found = next,
+                    None => {
+                        let before: Vec<&String> = words[..=at].iter().collect();
+                        return unknown_among(found, (&before, word));
+                    }
+                }
+            }
+            None
+        }
+        _ => None,
     }
-    let parser = Args::command();
-    let known: Vec<&str> =
-        parser.find_subcommand(command)?.get_subcommands().map(clap::Command::get_name).collect();
-    if known.contains(&word.as_str()) {
+}
+
+/// The failure for a word that is close to a subcommand; `None` where it is one, or close to none.
+fn unknown_among(parent: &clap::Command, (before, word): (&[&String], &str)) -> Option<Failure> {
+    let visible = parent.get_subcommands().filter(|command| !command.is_hide_set());
+    let known: Vec<&str> = visible.map(clap::Command::get_name).collect();
+    if known.contains(&word) {
         return None;
     }
     let near = nearest(word, known)?;
-    let message = format!("'{command}' has no subcommand '{}'", word.escape_debug());
-    Some(Failure::usage(message).hint(format!("did you mean `autoloop {command} {near}`?")))
+    let before: Vec<&str> = before.iter().map(|word| word.as_str()).collect();
+    let message = format!("unrecognized subcommand '{}'", word.escape_debug());
+    let meant = format!("autoloop {} {near}", before.join(" "));
+    Some(Failure::usage(message).hint(format!("did you mean `{meant}`?")))
 }

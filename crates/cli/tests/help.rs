@@ -61,7 +61,10 @@ fn help_and_version_are_commands_too() {
     assert_eq!(run(&["help", "emit"]), run(&["emit", "--help"]));
     assert_eq!(run(&["help", "journal", "verify"]), run(&["journal", "verify", "--help"]));
     let unknown = run(&["help", "emti"]);
-    assert!(unknown.starts_with("exit 2") && unknown.contains("emti"), "{unknown}");
+    assert!(unknown.starts_with("exit 2") && unknown.contains("`autoloop help emit`"), "{unknown}");
+    let unknown = run(&["help", "journal", "folow"]);
+    assert!(unknown.contains("`autoloop help journal follow`"), "{unknown}");
+    assert!(run(&["help", "zzz"]).starts_with("exit 2"));
 }
 
 #[test]
@@ -77,6 +80,7 @@ fn completions_are_written_for_every_shell() {
         assert_eq!(output.code, Some(0), "{shell}: {}", output.stderr);
         assert!(output.stdout.contains(part), "{shell}: {}", output.stdout);
         assert!(output.stdout.contains("max-iterations"), "{shell}");
+        assert!(!output.stdout.contains("__script"), "{shell}");
     }
     assert!(run(&["completions", "cmd"]).starts_with("exit 2"));
 }
@@ -119,7 +123,7 @@ fn a_mistyped_subcommand_is_not_taken_for_a_directory() {
 fn coloured(sandbox: &Sandbox, args: &[&str], env: &[(&str, &str)]) -> String {
     let mut command = sandbox.command();
     command.args(args).envs(env.iter().copied());
-    let output = command.output().unwrap();
+    let output = command.output().expect("the binary can be started");
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
@@ -161,7 +165,8 @@ fn a_terminal_is_coloured() {
 #[test]
 fn what_is_coloured_is_harmless() {
     let line = r#"{"run": "a", "iteration": "", "topic": "loop.start", "fields": {"max_iterations": "3", "completion_promise": "", "completion_event": "", "review_every": "0", "objective": "\u001b]0;evil\u0007"}}
-{"run": "a", "iteration": "", "topic": "loop.stop", "fields": {"reason": "\u001b]0;evil\u0007"}}
+{"run": "a", "iteration": "", "topic": "loop.stop", "fields": {"reason": "\u001b]0;evil\u0007"}, "ts": "\u001b]0;evil\u0007 and some more"}
+{"run": "\u001b]0;evil\u0007", "iteration": "", "topic": "\u001b]0;evil\u0007", "payload": "", "source": "agent", "ts": "\u001b]0;evil\u0007 and some more"}
 "#;
     let sandbox = sandbox();
     sandbox.write_journal(line);

@@ -138,6 +138,8 @@ fn every_command_finds_the_project_from_a_directory_in_it() {
     let named = within(&sandbox, "src/deep", &["loops", "../.."]);
     assert!(named.stdout.contains(&run) && named.stderr.is_empty(), "{named}");
     assert_eq!(within(&sandbox, "", &["loops"]).stderr, "");
+    let below = within(&sandbox, "src", &["run", ".", "make it"]);
+    assert!(below.stderr.contains("`autoloop run [DIR] \"make it\"`"), "{below}");
     let own = within(&sandbox, "src", &["loops", "."]);
     assert!(own.stdout.contains("no run has begun"), "{own}");
 }

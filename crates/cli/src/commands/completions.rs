@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::{Shell, generate};
 
 use crate::failure::Failure;
@@ -18,7 +18,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let all = crate::args::Args::command();
+    let visible = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let mut shown =
+        Command::new("autoloop").version(env!("CARGO_PKG_VERSION")).subcommands(visible);
     let mut script = Vec::new();
-    generate(args.shell, &mut crate::args::Args::command(), "autoloop", &mut script);
+    generate(args.shell, &mut shown, "autoloop", &mut script);
     Ok(io::stdout().write_all(&script)?)
 }

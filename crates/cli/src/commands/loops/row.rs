@@ -102,7 +102,11 @@ const STATE: usize = 1;
 /// All rows, in columns as wide as they have to be.
 pub(super) fn table(rows: &[Row<'_>], color: Color) -> String {
     let mut lines = vec![HEADINGS.map(str::to_owned)];
-    lines.extend(rows.iter().map(Row::cells));
+    // Painted text is printed as it is, so nothing in it may be obeyed by a terminal.
+    lines.extend(rows.iter().map(|row| match color {
+        Color::Yes => row.cells().map(|cell| terminal::harmless(&cell).into_owned()),
+        Color::No => row.cells(),
+    }));
     let width = |column: usize| {
         lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or_default()
     };
@@ -118,7 +122,7 @@ pub(super) fn table(rows: &[Row<'_>], color: Color) -> String {
         }
         let painted = if line == 0 { 0..padded.len() } else { STATE..STATE + 1 };
         for cell in &mut padded[painted] {
-            *cell = color.paint(tone, &terminal::harmless(cell));
+            *cell = color.paint(tone, cell);
         }
         text.push_str(padded.join("  ").trim_end());
         text.push('\n');

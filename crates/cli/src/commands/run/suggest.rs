@@ -1,9 +1,10 @@
 //! The command that was probably meant, where the words of `run` name no loop or leave open which.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use autoloop_core::config::words::join;
 use autoloop_core::nearest::nearest;
+use autoloop_runtime::project::discover;
 
 use super::which::is_path;
 use crate::failure::Failure;
@@ -87,9 +88,23 @@ pub(super) fn no_loop_in(dir: &Path, rest: &[String], presets: &[Preset]) -> Fai
         None => (USUAL, rest.join(" ")),
     };
     let shown = dir.to_string_lossy();
+    let failure = match above(dir) {
+        Some(project) => {
+            let project = project.to_string_lossy();
+            let meant = command(&["run", &*project], &rest.join(" "));
+            failure.hint(format!("run the loop of the project above: {meant}"))
+        }
+        None => failure,
+    };
     failure
         .hint(format!("run a preset there: {}", there(preset, &shown, &objective)))
         .hint(format!("or write a loop of your own: `autoloop init {}`", join([&*shown])))
+}
+
+/// The project that a directory belongs to, if it has a loop.
+fn above(dir: &Path) -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    discover(dir, home.as_deref()).filter(|project| is_loop(project))
 }
 
 /// Refuses a preset behind a directory, which would become part of the objective.
