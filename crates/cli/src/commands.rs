@@ -16,6 +16,7 @@ pub(crate) mod man;
 pub(crate) mod memory;
 pub(crate) mod presets;
 pub(crate) mod replay;
+mod resume;
 pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod script;

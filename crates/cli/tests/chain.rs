@@ -34,7 +34,7 @@ fn two_steps_one_after_another() {
     (run 2) 1 task.complete payload=''
     (run 2) 1 backend.finish exit_code=0 timed_out=false output=one was here\u000aemitted issue.discovered\u000aemitted task.complete\u000a
     (run 2) 1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=one was here\u000aemitted issue.discovered\u000aemitted task.complete\u000a
-    (run 2) - loop.complete reason=completion_event
+    (run 2) 1 loop.complete reason=completion_event
     - chain.step.finish step=1 preset=one stop_reason=completion_event elapsed_ms=…
     - chain.step.start step=2 preset=two preset_dir=[DIR]/two work_dir=[DIR]/.autoloop/chains/[RUN]/step-2 run_id=[RUN]
     (run 3) - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=ship it preset=two preset_dir=[DIR]/two
@@ -44,7 +44,7 @@ fn two_steps_one_after_another() {
     (run 3) 1 task.complete payload=''
     (run 3) 1 backend.finish exit_code=0 timed_out=false output=two was here\u000aemitted issue.discovered\u000aemitted task.complete\u000a
     (run 3) 1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=two was here\u000aemitted issue.discovered\u000aemitted task.complete\u000a
-    (run 3) - loop.complete reason=completion_event
+    (run 3) 1 loop.complete reason=completion_event
     - chain.step.finish step=2 preset=two stop_reason=completion_event elapsed_ms=…
     - chain.complete name=both steps_completed=2 outcome=all_steps_complete
     ");
@@ -130,7 +130,7 @@ fn the_first_failure_is_the_end() {
     }
     assert!(
         output.stderr.ends_with(&format!(
-            "autoloop: chain '{id}' ended with step_failed: step 2 (two): backend_failed: {why}\n  hint: `autoloop chain run --resume={id}` goes on with it\n"
+            "autoloop: chain '{id}' ended with step_failed: step 2 (two): backend_failed: {why}\n  hint: resume it with `autoloop chain run --resume={id}`\n"
         )),
         "{output}"
     );

@@ -23,11 +23,15 @@ use trycmd::schema::Bin;
 /// A run of two iterations that reached its goal.
 const FINISHED: &str = r#"{"run": "swift-otter", "iteration": "", "topic": "loop.start", "fields": {"max_iterations": "10", "completion_promise": "", "completion_event": "task.complete", "review_every": "0", "objective": "write a parser"}, "ts": "2026-11-15T21:12:06.031Z", "v": 1}
 {"run": "swift-otter", "iteration": "1", "topic": "iteration.start", "fields": {"recent_event": "loop.start", "suggested_roles": "planner", "allowed_events": "tasks.ready", "backpressure": "", "prompt": "Plan it."}, "ts": "2026-11-15T21:12:06.040Z", "v": 1}
+{"run": "swift-otter", "iteration": "1", "topic": "backend.start", "fields": {"backend_kind": "command", "command": "claude", "prompt_mode": "arg", "timeout_ms": "1800000"}, "ts": "2026-11-15T21:12:06.040Z", "v": 1}
 {"run": "swift-otter", "iteration": "1", "topic": "tasks.ready", "payload": "three slices", "source": "agent", "ts": "2026-11-15T21:12:19.418Z", "v": 1}
+{"run": "swift-otter", "iteration": "1", "topic": "backend.finish", "fields": {"exit_code": "0", "timed_out": false, "output": "I planned\u000athree slices."}, "ts": "2026-11-15T21:12:20.102Z", "v": 1}
 {"run": "swift-otter", "iteration": "1", "topic": "iteration.finish", "fields": {"exit_code": "0", "timed_out": false, "elapsed_s": 14, "output": "I planned\u000athree slices."}, "ts": "2026-11-15T21:12:20.102Z", "v": 1}
 {"run": "swift-otter", "iteration": "2", "topic": "iteration.start", "fields": {"recent_event": "tasks.ready", "suggested_roles": "builder", "allowed_events": "task.complete", "backpressure": "", "prompt": "Build it."}, "ts": "2026-11-15T21:12:20.110Z", "v": 1}
+{"run": "swift-otter", "iteration": "2", "topic": "backend.start", "fields": {"backend_kind": "command", "command": "claude", "prompt_mode": "arg", "timeout_ms": "1800000"}, "ts": "2026-11-15T21:12:20.110Z", "v": 1}
 {"run": "swift-otter", "iteration": "2", "topic": "issue.discovered", "payload": "id=issue-1; summary=no test for empty input; disposition=open; owner=builder;", "source": "agent", "ts": "2026-11-15T21:13:02.500Z", "v": 1}
 {"run": "swift-otter", "iteration": "2", "topic": "task.complete", "payload": "the parser parses", "source": "agent", "ts": "2026-11-15T21:14:31.007Z", "v": 1}
+{"run": "swift-otter", "iteration": "2", "topic": "backend.finish", "fields": {"exit_code": "0", "timed_out": false, "output": "done"}, "ts": "2026-11-15T21:14:31.950Z", "v": 1}
 {"run": "swift-otter", "iteration": "2", "topic": "iteration.finish", "fields": {"exit_code": "0", "timed_out": false, "elapsed_s": 131, "output": "done"}, "ts": "2026-11-15T21:14:31.950Z", "v": 1}
 {"run": "swift-otter", "iteration": "2", "topic": "loop.complete", "fields": {"reason": "completion_event"}, "ts": "2026-11-15T21:14:31.951Z", "v": 1}
 "#;
@@ -72,10 +76,18 @@ prompt = "Judge."
 
 /// A run with a review that changed one file, and tried to change another.
 const REVIEWED: &str = r#"{"run": "calm-wren", "iteration": "", "topic": "loop.start", "fields": {"max_iterations": "2", "completion_promise": "", "completion_event": "task.complete", "review_every": "1", "objective": "write a parser"}, "ts": "2026-11-15T21:12:06.031Z", "v": 1}
+{"run": "calm-wren", "iteration": "1", "topic": "iteration.start", "fields": {"recent_event": "loop.start", "suggested_roles": "", "allowed_events": "", "backpressure": "", "prompt": "Write it."}, "ts": "2026-11-15T21:12:06.040Z", "v": 1}
+{"run": "calm-wren", "iteration": "1", "topic": "backend.start", "fields": {"backend_kind": "command", "command": "claude", "prompt_mode": "arg", "timeout_ms": "1800000"}, "ts": "2026-11-15T21:12:06.040Z", "v": 1}
+{"run": "calm-wren", "iteration": "1", "topic": "backend.finish", "fields": {"exit_code": "0", "timed_out": false, "output": "I wrote a parser."}, "ts": "2026-11-15T21:13:06.031Z", "v": 1}
+{"run": "calm-wren", "iteration": "1", "topic": "iteration.finish", "fields": {"exit_code": "0", "timed_out": false, "elapsed_s": 60, "output": "I wrote a parser."}, "ts": "2026-11-15T21:13:06.031Z", "v": 1}
 {"run": "calm-wren", "iteration": "2", "topic": "review.start", "fields": {"kind": "metareview", "backend_kind": "command", "command": "claude", "prompt_mode": "arg", "prompt": "Look at it.", "timeout_ms": "300000", "enforcement": "snapshot, landlock abi 6"}, "ts": "2026-11-15T21:14:06.031Z", "v": 1}
 {"run": "calm-wren", "iteration": "2", "topic": "review.violation", "fields": {"kind": "metareview", "path": "src/main.rs", "what": "modified", "outcome": "put back"}, "ts": "2026-11-15T21:15:06.031Z", "v": 1}
 {"run": "calm-wren", "iteration": "2", "topic": "review.finish", "fields": {"kind": "metareview", "exit_code": "0", "timed_out": false, "output": "The builder forgets the tests, so I say it twice.\u000a", "diff": "--- a/harness.md\u000a+++ b/harness.md\u000a@@ -1,2 +1,3 @@\u000a Be careful.\u000a Test it.\u000a+Test it again.\u000a"}, "ts": "2026-11-15T21:15:06.040Z", "v": 1}
-{"run": "calm-wren", "iteration": "", "topic": "loop.stop", "fields": {"reason": "max_iterations"}, "ts": "2026-11-15T21:16:06.031Z", "v": 1}
+{"run": "calm-wren", "iteration": "2", "topic": "iteration.start", "fields": {"recent_event": "loop.start", "suggested_roles": "", "allowed_events": "", "backpressure": "", "prompt": "Write it."}, "ts": "2026-11-15T21:15:06.050Z", "v": 1}
+{"run": "calm-wren", "iteration": "2", "topic": "backend.start", "fields": {"backend_kind": "command", "command": "claude", "prompt_mode": "arg", "timeout_ms": "1800000"}, "ts": "2026-11-15T21:15:06.050Z", "v": 1}
+{"run": "calm-wren", "iteration": "2", "topic": "backend.finish", "fields": {"exit_code": "0", "timed_out": false, "output": "I tested it."}, "ts": "2026-11-15T21:16:06.030Z", "v": 1}
+{"run": "calm-wren", "iteration": "2", "topic": "iteration.finish", "fields": {"exit_code": "0", "timed_out": false, "elapsed_s": 60, "output": "I tested it."}, "ts": "2026-11-15T21:16:06.030Z", "v": 1}
+{"run": "calm-wren", "iteration": "2", "topic": "loop.stop", "fields": {"reason": "max_iterations", "completed_iterations": "2", "stopped_before_iteration": "3", "max_iterations": "2"}, "ts": "2026-11-15T21:16:06.031Z", "v": 1}
 "#;
 
 /// Two chains, and the agent of their loops.

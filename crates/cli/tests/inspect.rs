@@ -188,7 +188,7 @@ fn what_cannot_be_shown_is_explained() {
 
     Commands:
       journal       The records themselves
-      metrics       What each iteration did and cost
+      metrics       Show what each iteration did; no cost is recorded yet
       scratchpad    What each iteration printed
       coordination  What agents said about their work: issues, slices, commits, archives and chains
       chain         How far a chain is: its steps, their runs, and how they ended

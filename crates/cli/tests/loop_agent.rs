@@ -26,8 +26,7 @@ const ROLES: &str = "[[role]]\nid = 'a'\nemits = ['x.done', 'y.done']\n[[role]]\
 
 #[test]
 fn the_environment_of_an_agent_is_as_documented() {
-    let agent =
-        "env | grep ^AUTOLOOP_ | grep -v _SLOT_TOKEN | sort > env; pwd > cwd; echo LOOP_COMPLETE";
+    let agent = "env | grep ^AUTOLOOP_ | grep -v _SLOT_TOKEN | grep -v ^AUTOLOOP_PROMPT= | sort > env; pwd > cwd; echo LOOP_COMPLETE";
     let sandbox = shell(agent, "").env("AUTOLOOP_REVIEW_MODE", "left over");
     sandbox.write("topology.toml", ROLES);
     assert_eq!(sandbox.run(&["run", ".", "--set", "event_loop.required_events=p,q"]).code, Some(1));
@@ -70,7 +69,8 @@ fn the_working_directory_is_the_project_wherever_the_harness_was_started() {
 }
 
 /// Prints what a process was given as `PWD` and `OLDPWD`. A shell sets its own before the first command.
-const GIVEN_PWD: &str = r"tr '\0' '\n' < /proc/$$/environ | grep -E '^(OLD)?PWD='";
+// A prompt is a variable too, and has lines of its own.
+const GIVEN_PWD: &str = r"tr '\n\0' ' \n' < /proc/$$/environ | grep -E '^(OLD)?PWD='";
 
 #[test]
 fn pwd_of_agents_and_reviewers_is_their_working_directory() {
@@ -283,6 +283,168 @@ fn a_scripted_agent_plays_its_turns() {
     2 event.invalid recent_event=x.done emitted=nope suggested_roles=a,b allowed_events=x.done,y.done,z
     2 backend.finish exit_code=4 timed_out=false output=second\u000a detail=autoloop: invalid event 'nope'; recent event: 'x.done'; suggested roles: a, b; allowed next events: x.done, y.done, z
     2 iteration.finish exit_code=4 timed_out=false elapsed_s=… output=second\u000a detail=autoloop: invalid event 'nope'; recent event: 'x.done'; suggested roles: a, b; allowed next events: x.done, y.done, z
-    - loop.stop reason=backend_failed iteration=2 output_tail=second\u000a detail=the agent failed (exit code 4): autoloop: invalid event 'nope'; recent event: 'x.done'; suggested roles: a, b; allowed next events: x.done, y.done, z
+    2 loop.stop reason=backend_failed iteration=2 output_tail=second\u000a detail=the agent failed (exit code 4): autoloop: invalid event 'nope'; recent event: 'x.done'; suggested roles: a, b; allowed next events: x.done, y.done, z
     ");
+}
+
+/// The prompts that the agent got, one for each iteration.
+fn prompts(sandbox: &Sandbox) -> Vec<String> {
+    let prompts = sandbox.fields("iteration.start", "prompt");
+    prompts.iter().map(|prompt| prompt.replace("\\u000a", "\n")).collect()
+}
+
+const TWO_EVENTS: &str = "[[role]]\nid = 'a'\nemits = ['a.done', 'b.done']\n";
+
+/// A turn without an event is told on the terminal and to the next turn, which is told once.
+#[test]
+fn a_turn_without_an_event_is_told() {
+    let agent = "[ $N = 2 ] && exec $T emit a.done; echo nothing";
+    let sandbox = shell(agent, "event_loop.max_iterations = 3");
+    sandbox.write("topology.toml", TWO_EVENTS);
+    for flags in [&[][..], &["-v"]] {
+        let output = sandbox.run(&[&["run", ".", "make it"], flags].concat());
+        let told: Vec<&str> = output.stderr.lines().filter(|line| *line == "  no event").collect();
+        assert_eq!(told.len(), 2, "{output}");
+    }
+    let told = "Iteration 1 emitted no event";
+    let is_told: Vec<bool> = prompts(&sandbox).iter().map(|text| text.contains(told)).collect();
+    assert_eq!(is_told, [false, true, false, false, true, false]);
+}
+
+#[test]
+fn a_promise_that_does_not_count_is_explained() {
+    for (agent, settings, why) in [
+        ("$T emit a.done; echo LOOP_COMPLETE", "", "the turn also emitted `a.done`"),
+        ("$T emit no.such; echo LOOP_COMPLETE", "", "`no.such` was refused in the turn"),
+        (
+            "echo LOOP_COMPLETE",
+            "event_loop.required_events = ['b.done']",
+            "required events were not seen yet: b.done",
+        ),
+    ] {
+        let settings = format!("event_loop.max_iterations = 2\n{settings}");
+        let sandbox = shell(agent, &settings);
+        sandbox.write("topology.toml", TWO_EVENTS);
+        let output = sandbox.run(&["run", ".", "make it"]);
+        assert_eq!(output.code, Some(1), "{output}");
+        let note = format!("note: the completion promise did not count: {why}\n");
+        assert_eq!(output.stderr.matches(&note).count(), 2, "{note}{output}");
+        let told = format!("The completion promise of iteration 1 did not count: {why}.");
+        let second = prompts(&sandbox).remove(1);
+        assert!(second.contains(&told), "{told}\n{second}");
+        assert!(!second.contains("Iteration 1 emitted"), "{second}");
+    }
+}
+
+#[test]
+fn a_completion_event_that_does_not_count_is_explained() {
+    let settings = "event_loop.max_iterations = 2\nevent_loop.required_events = ['b.done']";
+    let sandbox = shell("case $N in 1) $T emit task.complete;; *) $T emit b.done;; esac", settings);
+    let output = sandbox.run(&["run", ".", "make it"]);
+    let why = "did not count: required events were not seen yet: b.done";
+    assert!(output.stderr.contains(&format!("note: the completion event {why}\n")), "{output}");
+    let second = prompts(&sandbox).remove(1);
+    assert!(second.contains(&format!("The completion event of iteration 1 {why}.")), "{second}");
+    assert_eq!(output.code, Some(0), "it counts once they were seen: {output}");
+}
+
+/// What is told about the iteration before survives a harness that dies in the next one.
+#[test]
+fn what_the_last_turn_is_told_is_told_again_when_the_next_one_is_retried() {
+    let agent = "[ $N = 2 ] && [ ! -e mended ] && { touch mended; exit 5; }; $T emit a.done; echo LOOP_COMPLETE";
+    let sandbox = shell(agent, "event_loop.max_iterations = 2");
+    sandbox.write("topology.toml", TWO_EVENTS);
+    assert_eq!(sandbox.run(&["run", ".", "make it"]).code, Some(1));
+    assert_eq!(sandbox.run(&["run", "--resume"]).code, Some(1));
+    let told = "The completion promise of iteration 1 did not count";
+    let is_told: Vec<bool> = prompts(&sandbox).iter().map(|text| text.contains(told)).collect();
+    assert_eq!(is_told, [false, true, true]);
+}
+
+/// The prompt asks for an event, and for the promise only where an event is impossible.
+#[test]
+fn the_prompt_does_not_ask_for_two_things_that_exclude_each_other() {
+    let sandbox = shell("echo LOOP_COMPLETE", "event_loop.required_events = []");
+    sandbox.write("topology.toml", TWO_EVENTS);
+    assert_eq!(sandbox.run(&["run", ".", "make it"]).code, Some(0));
+    let prompt = prompts(&sandbox).remove(0);
+    let (_, protocol) = prompt.split_once("\nProtocol:\n").unwrap();
+    assert!(protocol.contains("only if you cannot run the event tool"), "{protocol}");
+    assert!(
+        protocol.contains("in a turn that emitted no event and had none refused"),
+        "{protocol}"
+    );
+}
+
+#[test]
+fn every_refusal_is_shown_also_when_another_event_was_accepted() {
+    let agent = "$T emit no.such; $T emit b.bad; $T emit a.done; true";
+    let sandbox = shell(agent, "event_loop.max_iterations = 1");
+    sandbox.write("topology.toml", TWO_EVENTS);
+    let output = sandbox.run(&["run", ".", "-v", "make it"]);
+    assert!(output.stderr.contains("  emitted: a.done\n  refused: no.such, b.bad\n"), "{output}");
+}
+
+#[test]
+fn the_end_of_a_run_has_the_number_of_its_last_iteration() {
+    let sandbox = shell("[ $N = 2 ] && [ -e mended ] && echo LOOP_COMPLETE; true", "");
+    assert_eq!(sandbox.run(&["run", ".", "-i", "2", "make it"]).code, Some(1));
+    sandbox.write("mended", "");
+    assert_eq!(sandbox.run(&["run", ".", "-i", "2", "make it"]).code, Some(0));
+    assert_eq!(sandbox.fields("loop.stop", "iteration"), ["2"]);
+    assert_eq!(sandbox.fields("loop.complete", "iteration"), ["2"]);
+    assert_eq!(sandbox.fields("loop.start", "iteration"), ["", ""]);
+}
+
+/// An event that no handoff names is followed by all roles, who may say whatever any of them may.
+#[test]
+fn an_event_without_a_handoff_is_routed_to_all_roles() {
+    let agent = "case $N in 1) $T emit x.done;; 2) $T emit z;; *) $T emit other;; esac";
+    let sandbox = shell(agent, "event_loop.max_iterations = 3");
+    sandbox.write("topology.toml", ROLES.replace("['a', 'b']", "['a']"));
+    sandbox.run(&["run", ".", "make it"]);
+    assert_eq!(sandbox.fields("iteration.start", "suggested_roles"), ["a", "a,b", "a,b"]);
+    let all = "x.done,y.done,z";
+    assert_eq!(sandbox.fields("iteration.start", "allowed_events"), ["x.done,y.done", all, all]);
+    assert_eq!(sandbox.fields("event.invalid", "emitted"), ["other"]);
+    let sandbox = shell("$T emit any.thing", "event_loop.max_iterations = 1");
+    assert_eq!(sandbox.run(&["run", ".", "make it"]).code, Some(1));
+    assert_eq!(
+        sandbox.fields("event.invalid", "emitted"),
+        [""; 0],
+        "no topology allows everything"
+    );
+}
+
+#[test]
+fn the_completion_of_the_topology_wins_over_the_settings() {
+    let sandbox = shell("$T emit all.done", "event_loop.completion_event = 'mine'");
+    sandbox.write(
+        "topology.toml",
+        "completion = 'all.done'\n[[role]]\nid = 'a'\nemits = ['all.done']\n",
+    );
+    let output = sandbox.run(&["run", ".", "make it"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let warning = "warning: event_loop.completion_event is 'mine', but the completion of [DIR]/topology.toml is 'all.done', which wins\n";
+    assert!(output.stderr.contains(warning), "{output}");
+    let shown = sandbox.run(&["config", "show", "--explain"]);
+    assert!(shown.stdout.contains("all.done"), "{shown}");
+}
+
+/// A command may take its prompt from a variable. One that is too long for that is in its file.
+#[test]
+fn the_prompt_is_in_a_variable_where_it_fits() {
+    let agent = "printf %s \"$AUTOLOOP_PROMPT\" > prompt; cp \"$AUTOLOOP_PROMPT_PATH\" path; echo LOOP_COMPLETE";
+    let sandbox = shell(agent, "core.log_level = 'none'");
+    let output = sandbox.run(&["run", ".", "make it"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let prompt = String::from_utf8(sandbox.read("prompt")).unwrap();
+    let path = String::from_utf8(sandbox.read("path")).unwrap();
+    assert_eq!(prompt.trim_end(), path.trim_end());
+    let long = "word ".repeat(30_000);
+    sandbox.write("PROMPT.md", &long);
+    let set = "event_loop.prompt_file=PROMPT.md";
+    assert_eq!(sandbox.run(&["run", ".", "--set", set]).code, Some(0));
+    assert_eq!(sandbox.read("prompt"), b"");
+    assert!(String::from_utf8(sandbox.read("path")).unwrap().contains("word word word"));
 }

@@ -267,7 +267,7 @@ fn an_agent_that_says_why_it_failed_is_pointed_to() {
     let sandbox = shell("echo I looked; exit 127", "");
     let output = sandbox.run(&["run", "."]);
     let hint = "hint: `autoloop inspect output 1` shows what the agent printed\n";
-    assert!(output.stderr.ends_with(hint), "{output}");
+    assert!(output.stderr.contains(hint), "{output}");
 }
 
 #[test]
@@ -377,12 +377,14 @@ fn a_person_who_asks_for_more_hears_all_of_an_iteration() {
     iteration 1/3  a  after loop.start
       emitted: a.done
       refused: bogus
-      the agent exited with 0 and gave the promise
+      the agent exited with 0 and printed the completion promise
+    note: the completion promise did not count: `bogus` was refused in the turn; the turn also emitted `a.done`
     iteration 2/3  b  after a.done
       emitted: b.done
-      the agent exited with 0 and gave the promise
+      the agent exited with 0 and printed the completion promise
+    note: the completion promise did not count: the turn also emitted `b.done`
     iteration 3/3  a  after b.done
-      emitted: nothing
-      the agent exited with 0 and gave the promise
+      no event
+      the agent exited with 0 and printed the completion promise
     ");
 }

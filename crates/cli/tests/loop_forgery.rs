@@ -58,7 +58,7 @@ fn a_forged_end_of_an_iteration_does_not_end_it() {
     1 backend.start
     1 backend.finish
     1 iteration.finish
-    - loop.resume
+    1 loop.resume
     1 iteration.start
     1 backend.start
     1 backend.finish
@@ -67,7 +67,7 @@ fn a_forged_end_of_an_iteration_does_not_end_it() {
     2 backend.start
     2 backend.finish
     2 iteration.finish
-    - loop.stop
+    2 loop.stop
     ");
 }
 

@@ -61,7 +61,7 @@ fn a_promise_in_the_output_completes_the_run() {
     1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     1 backend.finish exit_code=0 timed_out=false output=all done, LOOP_COMPLETE\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=all done, LOOP_COMPLETE\u000a
-    - loop.complete reason=completion_promise
+    1 loop.complete reason=completion_promise
     ");
 }
 
@@ -83,7 +83,7 @@ fn records_are_written_as_the_specification_shows_them() {
     {"run": "[RUN]", "iteration": "1", "topic": "task.complete", "payload": "", "source": "agent", "ts": "[TS]", "v": 1}
     {"run": "[RUN]", "iteration": "1", "topic": "backend.finish", "fields": {"exit_code": "0", "timed_out": false, "output": "emitted note\u000aLOOP_COMPLETE\u000aemitted task.complete\u000a"}, "ts": "[TS]", "v": 1}
     {"run": "[RUN]", "iteration": "1", "topic": "iteration.finish", "fields": {"exit_code": "0", "timed_out": false, "elapsed_s": [SECONDS], "output": "emitted note\u000aLOOP_COMPLETE\u000aemitted task.complete\u000a"}, "ts": "[TS]", "v": 1}
-    {"run": "[RUN]", "iteration": "", "topic": "loop.complete", "fields": {"reason": "completion_event"}, "ts": "[TS]", "v": 1}
+    {"run": "[RUN]", "iteration": "1", "topic": "loop.complete", "fields": {"reason": "completion_event"}, "ts": "[TS]", "v": 1}
     "#);
 }
 
@@ -98,7 +98,7 @@ fn the_completion_event_completes_the_run_whatever_the_output_says() {
     1 task.complete payload=all of it
     1 backend.finish exit_code=0 timed_out=false output=emitted task.complete\u000aLOOP_COMPLETE\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted task.complete\u000aLOOP_COMPLETE\u000a
-    - loop.complete reason=completion_event
+    1 loop.complete reason=completion_event
     ");
 }
 
@@ -118,7 +118,7 @@ fn an_event_that_hands_over_wins_over_the_promise() {
     2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 backend.finish exit_code=9 timed_out=false output=''
     2 iteration.finish exit_code=9 timed_out=false elapsed_s=… output=''
-    - loop.stop reason=backend_failed iteration=2 output_tail='' detail=the agent failed (exit code 9)
+    2 loop.stop reason=backend_failed iteration=2 output_tail='' detail=the agent failed (exit code 9)
     ");
 }
 
@@ -139,7 +139,7 @@ fn an_event_that_is_refused_at_the_door_keeps_the_promise_from_counting() {
     2 tasks.ready payload=''
     2 backend.finish exit_code=0 timed_out=false output=emitted tasks.ready\u000a
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted tasks.ready\u000a
-    - loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
+    2 loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
     ");
     assert!(prompts(&sandbox)[1].contains("bogus.x"), "the next prompt tells of it");
 }
@@ -171,7 +171,7 @@ case $N in 1) line task.complete; echo LOOP_COMPLETE;; *) exit 9;; esac"#;
     2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 backend.finish exit_code=9 timed_out=false output=''
     2 iteration.finish exit_code=9 timed_out=false elapsed_s=… output=''
-    - loop.stop reason=backend_failed iteration=2 output_tail='' detail=the agent failed (exit code 9)
+    2 loop.stop reason=backend_failed iteration=2 output_tail='' detail=the agent failed (exit code 9)
     ");
     assert!(prompts(&sandbox)[1].contains("task.complete"), "the next prompt tells of it");
 }
@@ -228,7 +228,7 @@ fi"#;
     2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 backend.finish exit_code=0 timed_out=false output=''
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=''
-    - loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
+    2 loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
     ");
 }
 
@@ -247,7 +247,7 @@ fn reserved_topics_are_refused_by_emit_too() {
     1 event.invalid recent_event=loop.start emitted=x.parallel.joined suggested_roles='' allowed_events='' reason=reserved
     1 backend.finish exit_code=0 timed_out=false output=loop.complete 3\u000aiteration.finish 3\u000areview.finish 3\u000ax.parallel.joined 3\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=loop.complete 3\u000aiteration.finish 3\u000areview.finish 3\u000ax.parallel.joined 3\u000a
-    - loop.stop reason=max_iterations completed_iterations=1 stopped_before_iteration=2 max_iterations=1
+    1 loop.stop reason=max_iterations completed_iterations=1 stopped_before_iteration=2 max_iterations=1
     ");
 }
 
@@ -270,7 +270,7 @@ fn the_most_iterations_end_a_run() {
     3 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     3 backend.finish exit_code=0 timed_out=false output=turn 3\u000a
     3 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 3\u000a
-    - loop.stop reason=max_iterations completed_iterations=3 stopped_before_iteration=4 max_iterations=3
+    3 loop.stop reason=max_iterations completed_iterations=3 stopped_before_iteration=4 max_iterations=3
     ");
 }
 
@@ -290,7 +290,7 @@ fn a_backend_that_fails_ends_the_run_with_the_end_of_its_output() {
     1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     1 backend.finish exit_code=7 timed_out=false output=[619 characters] detail=the end
     1 iteration.finish exit_code=7 timed_out=false elapsed_s=… output=[619 characters] detail=the end
-    - loop.stop reason=backend_failed iteration=1 output_tail=[510 characters] detail=the agent failed (exit code 7): the end
+    1 loop.stop reason=backend_failed iteration=1 output_tail=[510 characters] detail=the agent failed (exit code 7): the end
     ");
 }
 
@@ -314,7 +314,7 @@ fn a_backend_that_cannot_be_started_is_a_failure_with_127() {
     1 backend.start backend_kind=command command=./orphan prompt_mode=arg timeout_ms=1800000
     1 backend.finish exit_code=127 timed_out=false output=cannot start './orphan': there is no such file, or its interpreter is missing detail=cannot start './orphan': there is no such file, or its interpreter is missing
     1 iteration.finish exit_code=127 timed_out=false elapsed_s=… output=cannot start './orphan': there is no such file, or its interpreter is missing detail=cannot start './orphan': there is no such file, or its interpreter is missing
-    - loop.stop reason=backend_failed iteration=1 output_tail=cannot start './orphan': there is no such file, or its interpreter is missing detail=the agent failed (exit code 127): cannot start './orphan': there is no such file, or its interpreter is missing
+    1 loop.stop reason=backend_failed iteration=1 output_tail=cannot start './orphan': there is no such file, or its interpreter is missing detail=the agent failed (exit code 127): cannot start './orphan': there is no such file, or its interpreter is missing
     ");
 }
 
@@ -336,7 +336,7 @@ fn a_backend_whose_time_is_up_is_ended_with_all_its_children() {
     1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=[LIMIT]
     1 backend.finish exit_code=137 timed_out=true output=begun\u000a detail=after [LIMIT] (backend.timeout_ms)
     1 iteration.finish exit_code=137 timed_out=true elapsed_s=… output=begun\u000a detail=after [LIMIT] (backend.timeout_ms)
-    - loop.stop reason=backend_timeout iteration=1 output_tail=begun\u000a detail=the agent timed out after [LIMIT] (backend.timeout_ms)
+    1 loop.stop reason=backend_timeout iteration=1 output_tail=begun\u000a detail=the agent timed out after [LIMIT] (backend.timeout_ms)
     ");
 }
 
@@ -365,7 +365,7 @@ fn required_events_are_counted_over_the_whole_run() {
     3 review.passed
     3 backend.finish
     3 iteration.finish
-    - loop.complete
+    3 loop.complete
     ");
     assert_eq!(sandbox.fields("loop.complete", "reason"), ["completion_event"]);
 }
@@ -393,7 +393,7 @@ fn a_promise_does_not_count_before_the_required_events() {
     3 backend.start
     3 backend.finish
     3 iteration.finish
-    - loop.complete
+    3 loop.complete
     ");
 }
 
@@ -424,7 +424,7 @@ fn the_map_says_who_follows() {
     4 task.complete payload=''
     4 backend.finish exit_code=0 timed_out=false output=emitted task.complete\u000a
     4 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted task.complete\u000a
-    - loop.complete reason=completion_event
+    4 loop.complete reason=completion_event
     ");
 }
 

@@ -94,7 +94,7 @@ fn the_answer_and_its_cost_are_on_record_and_the_stream_is_kept() {
     2 backend.finish exit_code=0 timed_out=false output=LOOP_COMPLETE
     2 backend.usage input_tokens=11 output_tokens=7 cache_read_tokens=5 cache_write_tokens=0 total_tokens=23 cost_usd=0.25
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=LOOP_COMPLETE
-    - loop.complete reason=completion_promise
+    2 loop.complete reason=completion_promise
     ");
     assert_eq!(file_of_run(&sandbox, "pi-stream.1.jsonl"), first);
 }

@@ -96,7 +96,7 @@ fn a_run_is_repeated_record_by_record() {
     3 task.complete
     3 backend.finish
     3 iteration.finish
-    - loop.complete
+    3 loop.complete
     ");
     let id = second.fields("loop.start", "run").remove(0);
     let left = second.path(format!(".autoloop/runs/{id}/iteration-2.prompt.payload"));

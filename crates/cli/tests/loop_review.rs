@@ -54,7 +54,7 @@ fn a_review_comes_before_an_iteration_and_leaves_two_records() {
     2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 backend.finish exit_code=0 timed_out=false output=turn 2\u000a
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 2\u000a
-    - loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
+    2 loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
     ");
 }
 
@@ -278,12 +278,12 @@ fn a_finished_review_is_not_repeated_and_an_unfinished_one_is() {
     1 backend.finish
     1 iteration.finish
     2 review.start
-    - loop.resume
+    1 loop.resume
     2 review.start
     2 review.finish
     2 iteration.start
     2 backend.start
-    - loop.resume
+    2 loop.resume
     2 iteration.start
     2 backend.start
     2 backend.finish
@@ -294,7 +294,7 @@ fn a_finished_review_is_not_repeated_and_an_unfinished_one_is() {
     3 backend.start
     3 backend.finish
     3 iteration.finish
-    - loop.stop
+    3 loop.stop
     ");
 }
 
@@ -320,7 +320,43 @@ fn an_interrupt_in_a_review_ends_the_run() {
     1 iteration.finish
     2 review.start
     2 review.finish
-    - loop.stop
+    1 loop.stop
     ");
     assert_eq!(sandbox.fields("loop.stop", "reason"), ["interrupted"]);
+}
+
+#[test]
+fn a_metareview_that_fails_is_told_with_the_reason() {
+    let sandbox =
+        reviewed("true", "echo looking >&2; echo 'error: no quota left' >&2; echo >&2; exit 7", "");
+    let output = sandbox.run(&["run", ".", "-i", "2", "make", "it"]);
+    let note = "note: the metareview failed (exit code 7): error: no quota left\n";
+    assert!(output.stderr.contains(note), "{output}");
+    assert_eq!(sandbox.fields("iteration.finish", "exit_code").len(), 2, "the loop went on");
+}
+
+#[test]
+fn a_metareview_that_takes_too_long_is_told_with_the_limit_and_its_key() {
+    let sandbox = reviewed("true", "exec sleep 731", "review.timeout_ms = 300");
+    let output = sandbox.run(&["run", ".", "-i", "2", "make", "it"]);
+    let note = "note: the metareview timed out after 300ms (review.timeout_ms)\n";
+    assert!(output.stderr.contains(note), "{output}");
+}
+
+#[test]
+fn the_agent_is_not_blamed_for_what_the_metareview_emitted() {
+    let sandbox = reviewed(
+        "$T emit a.done",
+        "$T emit b.done; env -u AUTOLOOP_ALLOWED_EVENTS $T emit c.done; true",
+        "",
+    );
+    sandbox.write("topology.toml", "[[role]]\nid = 'a'\nemits = ['a.done']\n");
+    let output = sandbox.run(&["run", ".", "-v", "-i", "2", "make", "it"]);
+    let metrics = sandbox.run(&["inspect", "metrics"]).stdout;
+    assert!(!metrics.contains("rejected"), "{metrics}");
+    assert_eq!(metrics.matches("continue:routed_event").count(), 1, "{metrics}");
+    let prompts = sandbox.fields("iteration.start", "prompt");
+    assert!(prompts[1].contains("Invalid emits in this run: 0\\u000a"), "{}", prompts[1]);
+    assert!(!output.stderr.contains("  refused:"), "{output}");
+    assert!(!sandbox.run(&["loops", "show"]).stdout.contains("refused"), "it is not the run's");
 }

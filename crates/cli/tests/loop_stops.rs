@@ -64,14 +64,14 @@ fn the_first_signal_ends_the_iteration_and_puts_the_stop_on_record() {
             2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
             2 backend.finish exit_code=143 timed_out=false output='' interrupted=true
             2 iteration.finish exit_code=143 timed_out=false elapsed_s=… output='' interrupted=true
-            - loop.stop reason=interrupted iteration=2
+            2 loop.stop reason=interrupted iteration=2
             ");
         }
     }
 }
 
 #[test]
-fn an_interrupted_run_goes_on_where_it_was_when_it_is_taken_up() {
+fn an_interrupted_run_is_resumed_with_the_iteration_that_was_interrupted() {
     let sandbox = shell(WAITS_IN_2, "");
     let mut harness = start(&sandbox, &["run", ".", "make", "it"]);
     wait_for(&sandbox, "there");
@@ -80,24 +80,8 @@ fn an_interrupted_run_goes_on_where_it_was_when_it_is_taken_up() {
     let output = sandbox.run(&["run", "--resume", "."]);
     assert_eq!(output.code, Some(1), "{output}");
     assert_eq!(sandbox.fields("loop.stop", "reason"), ["interrupted", "max_iterations"]);
-    assert_snapshot!(sandbox.topics(), @"
-    - loop.start
-    1 iteration.start
-    1 backend.start
-    1 backend.finish
-    1 iteration.finish
-    2 iteration.start
-    2 backend.start
-    2 backend.finish
-    2 iteration.finish
-    - loop.stop
-    - loop.resume
-    3 iteration.start
-    3 backend.start
-    3 backend.finish
-    3 iteration.finish
-    - loop.stop
-    ");
+    assert_eq!(starts(&sandbox), "1 2 2 3 ");
+    assert_eq!(sandbox.fields("loop.resume", "resumed_from_iteration"), ["1"]);
 }
 
 #[test]
@@ -118,7 +102,7 @@ fn a_killed_harness_takes_its_agent_with_it_and_the_iteration_runs_again_once() 
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 1\u000a
     2 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
     2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
-    - loop.resume resumed_from_iteration=1 previous_stop_reason=''
+    2 loop.resume resumed_from_iteration=1 previous_stop_reason=''
     2 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
     2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 backend.finish exit_code=0 timed_out=false output=turn 2\u000a
@@ -127,7 +111,7 @@ fn a_killed_harness_takes_its_agent_with_it_and_the_iteration_runs_again_once() 
     3 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     3 backend.finish exit_code=0 timed_out=false output=turn 3\u000a
     3 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=turn 3\u000a
-    - loop.stop reason=max_iterations completed_iterations=3 stopped_before_iteration=4 max_iterations=3
+    3 loop.stop reason=max_iterations completed_iterations=3 stopped_before_iteration=4 max_iterations=3
     ");
     let prompts = sandbox.fields("iteration.start", "prompt");
     assert_eq!(prompts.len(), 4);
@@ -161,34 +145,90 @@ fn a_completion_event_of_a_killed_iteration_does_not_complete_by_itself() {
     assert_eq!(starts(&sandbox), "1 2 2 3 ");
 }
 
+/// Fails in iteration 2 for as long as there is no file `mended`, after it said something.
+const FAILS_IN_2: &str = r#"
+echo "$N" >> starts
+if [ $N = 2 ] && [ ! -e mended ]; then $T emit b.done > /dev/null; echo "no quota left" >&2; exit 5; fi
+[ $N = 3 ] && echo LOOP_COMPLETE
+[ $N = 3 ] || $T emit a.done > /dev/null"#;
+
 #[test]
-fn a_run_that_failed_goes_on_with_the_next_iteration_when_it_is_named() {
-    let sandbox = shell("[ -e mended ] || { touch mended; exit 5; }; echo LOOP_COMPLETE", "");
-    assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+fn a_failed_run_is_resumed_without_its_name_from_the_iteration_that_failed() {
+    let sandbox = shell(FAILS_IN_2, "event_loop.required_events = ['a.done']");
+    let failed = sandbox.run(&["run", ".", "make", "it"]);
     let id = sandbox.fields("loop.start", "run").remove(0);
-    let output = sandbox.run(&["run", &format!("--resume={id}"), "."]);
+    // The message names the command that resumes the run, and that command works as it is printed.
+    let resume = format!("autoloop run --resume={id}");
+    assert!(failed.stderr.contains(&format!("hint: resume it with `{resume}`\n")), "{failed}");
+    sandbox.write("mended", "");
+    let output = sandbox.run(&["run", "--resume"]);
+    assert_eq!(output.code, Some(0), "{output}\n{}", sandbox.story());
+    assert!(output.stderr.starts_with(&format!("run {id} resumes at iteration 2\n")), "{output}");
+    assert_eq!(starts(&sandbox), "1 2 2 3 ");
+    assert_eq!(sandbox.fields("loop.resume", "resumed_from_iteration"), ["1"]);
+    assert_eq!(sandbox.fields("loop.resume", "previous_stop_reason"), ["backend_failed"]);
+    // Routed as it was: what the failed iteration said does not count.
+    let recent = ["loop.start", "a.done", "a.done", "a.done"];
+    assert_eq!(sandbox.fields("iteration.start", "recent_event"), recent);
+    let metrics = sandbox.run(&["inspect", "metrics", "--format", "csv"]).stdout;
+    assert_eq!(metrics.lines().filter(|row| row.starts_with("2,")).count(), 2, "{metrics}");
+}
+
+#[test]
+fn a_run_that_timed_out_is_resumed_from_the_iteration_that_did() {
+    let agent = "echo $N >> starts; [ -e mended ] || exec sleep 613; echo LOOP_COMPLETE";
+    let sandbox = shell(agent, "backend.timeout_ms = 300");
+    let failed = sandbox.run(&["run", "."]);
+    assert!(failed.stderr.contains("resume it with `autoloop run --resume="), "{failed}");
+    assert_eq!(sandbox.fields("loop.stop", "reason"), ["backend_timeout"]);
+    sandbox.write("mended", "");
+    let output = sandbox.run(&["run", "--resume", "--set", "backend.timeout_ms=300000"]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert_snapshot!(sandbox.topics(), @"
-    - loop.start
-    1 iteration.start
-    1 backend.start
-    1 backend.finish
-    1 iteration.finish
-    - loop.stop
-    - loop.resume
-    2 iteration.start
-    2 backend.start
-    2 backend.finish
-    2 iteration.finish
-    - loop.complete
-    ");
+    assert_eq!(starts(&sandbox), "1 1 ");
+}
+
+#[test]
+fn the_latest_run_that_did_not_complete_is_resumed() {
+    let agent = r#"grep -q 'the second' "$AUTOLOOP_PROMPT_PATH" && { echo LOOP_COMPLETE; exit; }; [ -e mended ] || exit 5; echo LOOP_COMPLETE"#;
+    let sandbox = shell(agent, "");
+    assert_eq!(sandbox.run(&["run", ".", "the", "first"]).code, Some(1));
+    assert_eq!(sandbox.run(&["run", ".", "the", "second"]).code, Some(0));
+    sandbox.write("mended", "");
+    assert_eq!(sandbox.run(&["run", "--resume"]).code, Some(0));
+    let runs = sandbox.fields("loop.start", "run");
+    assert_eq!(sandbox.fields("loop.resume", "run"), runs[..1]);
+    let output = sandbox.run(&["run", "--resume"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(
+        output.stderr.contains(&format!("the latest run, '{}', completed", runs[1])),
+        "{output}"
+    );
+}
+
+#[test]
+fn the_command_that_resumes_names_the_project_where_it_is_not_this_directory() {
+    let sandbox = shell("exit 5", "");
+    sandbox.write("a project/autoloops.toml", "backend.command = 'false'");
+    let failed = sandbox.run(&["run", "a project", "make it"]);
+    let line = failed.stderr.lines().find_map(|line| line.split_once("resume it with `"));
+    let words = line.unwrap_or_else(|| panic!("{failed}")).1.trim_end_matches('`');
+    assert!(words.ends_with(" 'a project'"), "{failed}");
+    let mut shell = sandbox.at_home("sh");
+    shell.args(["-c", &words.replacen("autoloop", "\"$0\"", 1)]).arg(sandbox.binary());
+    let again = shell.output().unwrap();
+    assert_eq!(again.status.code(), Some(1), "{again:?}");
+    let again = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(again.contains("resumes at iteration 1"), "{again}");
 }
 
 #[test]
 fn a_run_at_its_limit_goes_on_when_the_limit_is_raised() {
     let sandbox = shell("echo $N", "event_loop.max_iterations = 1");
-    assert_eq!(sandbox.run(&["run", "."]).code, Some(1));
+    let output = sandbox.run(&["run", "."]);
+    assert_eq!(output.code, Some(1));
     let id = sandbox.fields("loop.start", "run").remove(0);
+    let hint = format!("hint: allow more iterations with `autoloop run --resume={id} -i 2`\n");
+    assert!(output.stderr.contains(&hint), "{output}");
     assert_eq!(sandbox.run(&["run", &format!("--resume={id}"), ".", "-i", "2"]).code, Some(1));
     assert_eq!(sandbox.fields("iteration.finish", "exit_code").len(), 2);
     assert_eq!(sandbox.fields("loop.stop", "max_iterations"), ["1", "2"]);
@@ -241,7 +281,7 @@ $T emit $me.event; echo LOOP_COMPLETE not yet"#;
     (run 2) 2 second.event payload=''
     (run 2) 2 backend.finish exit_code=0 timed_out=false output=emitted second.event\u000aLOOP_COMPLETE not yet\u000a
     (run 2) 2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted second.event\u000aLOOP_COMPLETE not yet\u000a
-    (run 2) - loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
+    (run 2) 2 loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
     1 first.event payload=''
     1 backend.finish exit_code=0 timed_out=false output=emitted first.event\u000aLOOP_COMPLETE not yet\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted first.event\u000aLOOP_COMPLETE not yet\u000a
@@ -250,7 +290,7 @@ $T emit $me.event; echo LOOP_COMPLETE not yet"#;
     2 first.event payload=''
     2 backend.finish exit_code=0 timed_out=false output=emitted first.event\u000aLOOP_COMPLETE not yet\u000a
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=emitted first.event\u000aLOOP_COMPLETE not yet\u000a
-    - loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
+    2 loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
     ");
 }
 
@@ -264,20 +304,21 @@ fn a_complete_run_is_not_taken_up() {
     assert_snapshot!(output.to_string().replace(&id, "[RUN]"), @"
     exit 1
     --- stderr
-    autoloop: run '[RUN]' is complete
-      hint: `autoloop run DIR` begins a new run
+    autoloop: run '[RUN]' completed: there is nothing to resume
+      hint: start a new run with `autoloop run DIR`
     ");
-    assert_snapshot!(sandbox.run(&["run", "--resume", "."]), @"
+    let output = sandbox.run(&["run", "--resume", "."]);
+    assert_snapshot!(output.to_string().replace(&id, "[RUN]"), @"
     exit 1
     --- stderr
-    autoloop: there is no unfinished run in [DIR]/.autoloop/journal.jsonl
-      hint: `autoloop run DIR` begins a new run
+    autoloop: no run to resume in [DIR]/.autoloop/journal.jsonl: the latest run, '[RUN]', completed
+      hint: start a new run with `autoloop run DIR`
     ");
     assert_snapshot!(sandbox.run(&["run", "--resume=nobody", "."]), @"
     exit 1
     --- stderr
     autoloop: there is no run 'nobody' in [DIR]/.autoloop/journal.jsonl
-      hint: `autoloop run DIR` begins a new run
+      hint: start a new run with `autoloop run DIR`
     ");
     assert_eq!(sandbox.journal(), before);
 }

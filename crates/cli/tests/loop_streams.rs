@@ -39,7 +39,7 @@ fn the_answer_of_claude_and_its_cost_are_on_record() {
     1 backend.finish exit_code=0 timed_out=false output=LOOP_COMPLETE
     1 backend.usage input_tokens=11 output_tokens=7 cache_read_tokens=5 cache_write_tokens=0 total_tokens=23 cost_usd=0.5
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=LOOP_COMPLETE
-    - loop.complete reason=completion_promise
+    1 loop.complete reason=completion_promise
     ");
     assert!(stream_of(&sandbox, "claude-stream.1.jsonl").contains("LOOP_COMPLETE?"));
 }

@@ -352,7 +352,7 @@ fn watching_a_run_that_is_killed_ends_too() {
     harness.kill();
     assert_snapshot!(rest(&mut watch, &run).split_once('\n').unwrap().1.split_once('\n').unwrap().1, @r"
     autoloop: run '[RUN]' was cut off
-      hint: `autoloop run --resume=[RUN]` goes on with it
+      hint: resume it with `autoloop run --resume=[RUN]`
     ");
     assert_eq!(watch.0.wait().unwrap().code(), Some(1));
     assert!(loops(&sandbox, &[]).contains("cut off"));
@@ -374,6 +374,7 @@ fn watching_a_run_that_is_over_says_how_it_ended() {
     run calm-heron: stopped: max_iterations, 0 of 5 iterations done
     --- stderr
     autoloop: run 'calm-heron' stopped: max_iterations
+    hint: resume it with `autoloop run --resume=calm-heron`
     ");
     assert_snapshot!(loops(&sandbox, &["watch", "calm-crow"]), @r"
     exit 1
@@ -381,6 +382,6 @@ fn watching_a_run_that_is_over_says_how_it_ended() {
     run calm-crow: interrupted, 0 of 5 iterations done
     --- stderr
     autoloop: run 'calm-crow' was interrupted
-    hint: `autoloop run --resume=calm-crow` goes on with it
+    hint: resume it with `autoloop run --resume=calm-crow`
     ");
 }

@@ -67,7 +67,8 @@ forge another-run slot.finish '"slot": "1", "outcome": "passed"'
       slot 1  t-1  drift: there are no fixes, and the review found: add a test
     iteration 1 failed: 1 of 1 item did not pass (t-1)
     autoloop: 1 of 1 item did not pass
-      hint: `autoloop inspect slots --run [RUN]` shows why; what did not pass is open again
+      hint: `autoloop inspect slots --run [RUN]` shows why; failed items were returned to the queue
+      hint: retry failed items with `autoloop slots --resume=[RUN]`
     ");
     assert_snapshot!(refused(&sandbox).join("\n"), @r"
     slot.finish reserved

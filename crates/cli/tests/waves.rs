@@ -79,7 +79,7 @@ fn a_wave_of_three() {
     2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 backend.finish exit_code=0 timed_out=false output=''
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=''
-    - loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
+    2 loop.stop reason=max_iterations completed_iterations=2 stopped_before_iteration=3 max_iterations=2
     ");
 }
 
@@ -238,7 +238,7 @@ fn a_wave_that_cannot_be_is_refused_and_the_run_goes_on() {
     refused 0, invalid ["empty_branch_list"], waves [], told true
     refused 0, invalid ["too_many_branches"], waves [], told true
     refused 0, invalid ["duplicate_branches"], waves [], told true
-    refused 1, invalid [], waves [], told true
+    refused 0, invalid ["parallelism disabled"], waves [], told true
     refused 1, invalid [], waves [], told true
     refused 1, invalid [], waves [], told true
     refused 1, invalid [], waves [], told true
@@ -267,7 +267,8 @@ fn one_wave_at_a_time() {
     let sandbox = waves(ask, "$T emit explore.parallel '- c' && exit 9; echo no", "");
     assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
     assert_eq!(sandbox.fields("wave.start", "objectives"), ["- a\\u000a"]);
-    assert_eq!(sandbox.fields("wave.invalid", "reason"), ["active_wave_exists"]);
+    let reasons = ["active_wave_exists", "parallelism disabled"];
+    assert_eq!(sandbox.fields("wave.invalid", "reason"), reasons);
     assert_eq!(sandbox.fields("wave.branch.finish", "stop_reason"), ["max_iterations"]);
 }
 
@@ -387,4 +388,34 @@ fn a_wave_that_is_cut_off_behind_any_record_comes_to_the_same_end() {
         assert_eq!(output.code, Some(1), "cut behind record {cut}: {}", output.stderr);
         assert_eq!(end(&sandbox), whole, "cut behind record {cut}: {}", lines[cut - 1]);
     }
+}
+
+/// Waves are off: the agent hears it at once and in the next prompt, the harness records it, and an event
+/// that the agent emits instead counts.
+#[test]
+fn a_wave_while_waves_are_off_is_recorded_and_told() {
+    let agent = "case $N in 1) $T emit explore.parallel '- a'; echo \"exit $?\";; *) $T emit tasks.ready.parallel '- a'; $T emit task.complete;; esac";
+    let sandbox = waves(agent, "true", "parallel.enabled = false");
+    let output = sandbox.run(&["run", ".", "-v", "-i", "3"]);
+    assert_eq!(output.code, Some(0), "{output}\n{}", sandbox.story());
+    assert_eq!(sandbox.fields("wave.invalid", "reason"), ["parallelism disabled"; 2]);
+    assert_eq!(
+        sandbox.fields("wave.invalid", "trigger_topic"),
+        ["explore.parallel", "tasks.ready.parallel"]
+    );
+    assert_eq!(sandbox.fields("wave.invalid", "iteration"), ["1", "2"]);
+    assert_eq!(sandbox.fields("event.invalid", "emitted"), [""; 0]);
+    assert!(sandbox.fields("iteration.finish", "output")[0].contains("exit 3"));
+    let told = sandbox.fields("iteration.start", "backpressure");
+    assert!(told[1].contains("waves are off in this run (parallel.enabled)"), "{told:?}");
+    assert_eq!(told.len(), 2, "an accepted event makes good for it");
+    assert!(output.stderr.contains("  refused: explore.parallel\n"), "{output}");
+}
+
+/// Only the harness may write it, and it says so.
+#[test]
+fn a_joined_event_is_of_the_harness() {
+    let sandbox = waves("[ $N = 1 ] && $T emit explore.parallel '- a'; true", "true", "");
+    sandbox.run(&["run", ".", "-i", "2"]);
+    assert_eq!(sandbox.fields("explore.parallel.joined", "source"), ["harness"]);
 }

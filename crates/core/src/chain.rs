@@ -75,6 +75,11 @@ impl ChainStep {
             (Some(reason), Some(detail)) => format!("{reason}: {detail}"),
         }
     }
+
+    /// Whether it ended well.
+    pub fn is_well(&self) -> bool {
+        self.stop_reason.as_deref().is_some_and(ended_well)
+    }
 }
 
 /// How a chain ends.
@@ -203,9 +208,19 @@ impl Chain {
         self.start.as_ref()?.parent_id.as_deref()
     }
 
-    /// Whether one of its steps is this run.
-    pub fn has_run(&self, run: &str) -> bool {
-        self.steps.iter().any(|step| step.run.as_deref() == Some(run))
+    /// The step that is this run.
+    pub fn step_of(&self, run: &str) -> Option<&ChainStep> {
+        self.steps.iter().find(|step| step.run.as_deref() == Some(run))
+    }
+
+    /// Whether it completed.
+    pub fn is_complete(&self) -> bool {
+        self.outcome == Some(Outcome::AllStepsComplete.to_string())
+    }
+
+    /// Whether it can be resumed: every chain can that did not complete.
+    pub fn can_resume(&self) -> bool {
+        self.start.is_some() && !self.is_complete()
     }
 
     /// Whether it was cut off or interrupted, or is under way: its records cannot tell which.

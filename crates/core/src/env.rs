@@ -15,6 +15,7 @@ const JOURNAL_FILE: &str = "AUTOLOOP_JOURNAL_FILE";
 const MEMORY_FILE: &str = "AUTOLOOP_MEMORY_FILE";
 const BIN: &str = "AUTOLOOP_BIN";
 const PROMPT_PATH: &str = "AUTOLOOP_PROMPT_PATH";
+const PROMPT: &str = "AUTOLOOP_PROMPT";
 const RECENT_EVENT: &str = "AUTOLOOP_RECENT_EVENT";
 const ALLOWED_ROLES: &str = "AUTOLOOP_ALLOWED_ROLES";
 const ALLOWED_EVENTS: &str = "AUTOLOOP_ALLOWED_EVENTS";
@@ -56,6 +57,8 @@ pub struct Env {
     pub bin: Option<PathBuf>,
     /// The file that holds the prompt of this iteration.
     pub prompt_path: Option<PathBuf>,
+    /// The prompt itself, where it is short enough for a variable.
+    pub prompt: Option<String>,
     /// The event that this iteration answers.
     pub recent_event: Option<String>,
     /// The roles that may act now.
@@ -124,6 +127,8 @@ impl Env {
             memory_file: path(MEMORY_FILE),
             bin: path(BIN),
             prompt_path: path(PROMPT_PATH),
+            // For agents only: no command of ours reads it, so nothing is refused because of it.
+            prompt: set(PROMPT).and_then(|prompt| prompt.into_string().ok()),
             recent_event: text(RECENT_EVENT)?,
             allowed_roles: list(ALLOWED_ROLES)?,
             allowed_events: list(ALLOWED_EVENTS)?,
@@ -159,6 +164,7 @@ impl Env {
             (MEMORY_FILE, path(&self.memory_file)),
             (BIN, path(&self.bin)),
             (PROMPT_PATH, path(&self.prompt_path)),
+            (PROMPT, text(&self.prompt)),
             (RECENT_EVENT, text(&self.recent_event)),
             (ALLOWED_ROLES, list(&self.allowed_roles)),
             (ALLOWED_EVENTS, list(&self.allowed_events)),
@@ -233,6 +239,7 @@ mod tests {
         field("AUTOLOOP_MEMORY_FILE", |env| env.memory_file = Some("x".into()));
         field("AUTOLOOP_BIN", |env| env.bin = Some("x".into()));
         field("AUTOLOOP_PROMPT_PATH", |env| env.prompt_path = Some("x".into()));
+        field("AUTOLOOP_PROMPT", |env| env.prompt = Some("x".into()));
         field("AUTOLOOP_RECENT_EVENT", |env| env.recent_event = Some("x".into()));
         field("AUTOLOOP_ALLOWED_ROLES", |env| env.allowed_roles = vec!["x".into()]);
         field("AUTOLOOP_ALLOWED_EVENTS", |env| env.allowed_events = vec!["x".into()]);
@@ -334,7 +341,7 @@ mod tests {
 
         fn any_env() -> impl Strategy<Value = Env> {
             let paths = [(); 7].map(|()| any_path());
-            let texts = [(); 13].map(|()| any_text());
+            let texts = [(); 14].map(|()| any_text());
             let lists = [(); 3].map(|()| any_list());
             (paths, texts, lists).prop_map(|(paths, texts, lists)| {
                 let [project_dir, state_dir, journal_file, memory_file, bin, prompt_path, door] =
@@ -354,6 +361,7 @@ mod tests {
                     slot,
                     item_id,
                     fix_attempt,
+                    prompt,
                 ] = texts;
                 Env {
                     run_id,
@@ -364,6 +372,7 @@ mod tests {
                     memory_file,
                     bin,
                     prompt_path,
+                    prompt,
                     recent_event,
                     allowed_roles,
                     allowed_events,

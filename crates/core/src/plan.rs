@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::config::{Config, Isolation, JournalConfig, Key, LogLevel, Origin, Sandbox, Settings};
+use crate::config::{Config, Isolation, JournalConfig, Key, LogLevel, Sandbox, Settings};
 use crate::run_id::RunIdFormat;
 use crate::step::Rules;
 use crate::topology::{Role, Topology};
@@ -245,10 +245,7 @@ fn role_backends(
 
 fn completion(settings: &Settings, topology: &Topology) -> Completion {
     let set = settings.text(Key::CompletionEvent).unwrap_or_default();
-    let event = match (settings.origin(Key::CompletionEvent), &topology.completion) {
-        (Origin::Default, Some(event)) => event,
-        _ => set,
-    };
+    let event = topology.completion.as_deref().unwrap_or(set);
     Completion {
         event: event.to_owned(),
         promise: settings.text(Key::CompletionPromise).map(str::to_owned),
@@ -286,6 +283,7 @@ fn count(settings: &Settings, key: Key) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Origin;
     use crate::config::{BackendKind, Layer, Leftovers, PromptMode, SyncPolicy};
     use proptest::prelude::*;
 
@@ -353,13 +351,12 @@ mod tests {
     }
 
     #[test]
-    fn the_completing_event_is_the_configured_one_then_that_of_the_topology() {
+    fn the_completing_event_is_that_of_the_topology_then_the_configured_one() {
         let event = |text, topology| plan_of(text, topology).completion.event;
         assert_eq!(event("", ""), "task.complete");
         assert_eq!(event("", THREE), "all.done");
-        assert_eq!(event("event_loop.completion_event = 'mine'", THREE), "mine");
-        // Setting the default is setting it.
-        assert_eq!(event("event_loop.completion_event = 'task.complete'", THREE), "task.complete");
+        assert_eq!(event("event_loop.completion_event = 'mine'", ""), "mine");
+        assert_eq!(event("event_loop.completion_event = 'mine'", THREE), "all.done");
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub enum Refusal {
     Reserved,
     /// It is not among the events that may come next.
     NotAllowed,
+    /// It asks for a wave, and waves are off: the harness records that as `wave.invalid`.
+    WavesOff,
 }
 
 /// The allowed list of a metareview: nothing is allowed, not even an event of this name.
@@ -39,6 +41,9 @@ pub fn admit(topic: &Topic, allowed: &[String], parallel: &Parallel) -> Admissio
     if let Some(base) = wave::base_of(topic.as_str()) {
         let is_nothing = allowed == [METAREVIEW_DISABLED];
         return match parallel.admit(base) && !is_nothing {
+            false if *parallel == Parallel::Off && !is_nothing => {
+                Admission::Refused(Refusal::WavesOff)
+            }
             true if base == wave::EXPLORE => Admission::Accepted,
             true => admit(&Topic::new(base), allowed, parallel),
             false => Admission::Refused(Refusal::NotAllowed),
@@ -89,6 +94,9 @@ impl fmt::Display for InvalidEvent {
                 joined(&self.suggested_roles),
                 joined(&self.allowed_events),
             ),
+            Refusal::WavesOff => {
+                write!(f, "; {}; allowed next events: {}", wave::OFF, joined(&self.allowed_events))
+            }
             Refusal::Reserved => {
                 f.write_str("; topics like this are written by the harness alone; ")?;
                 // The list may name reserved topics; they are refused all the same.

@@ -22,6 +22,9 @@ use crate::topic::{JOINED, Topic, TopicClass};
 use crate::topology::OPENING_EVENT;
 use crate::wave::{self, Request, Waves};
 
+/// How many refused events of an iteration are remembered by name.
+pub const REFUSALS_KEPT: usize = 1_000;
+
 /// Why a run stopped that somebody asked to stop.
 pub const INTERRUPTED: &str = "interrupted";
 
@@ -58,6 +61,8 @@ pub struct Run {
     pub reviewed_before: u64,
     /// What happened in the iteration under way, or in the last one.
     pub turn: Turn,
+    /// What the iteration before the one under way came to.
+    pub before: Option<Previous>,
     /// What was and is done in parallel.
     pub waves: Waves,
     /// The chains that were asked for.
@@ -111,12 +116,29 @@ pub struct Turn {
     pub requests: Vec<Request>,
     /// The chains that were asked for in it.
     pub asked: Vec<spawn::Request>,
+    /// The events that were refused in it, in order, up to [`REFUSALS_KEPT`].
+    pub refusals: Vec<String>,
     /// Whether an event was refused at the door.
     pub refused: bool,
     /// Whether an event that had been stored was found not to be allowed.
     pub withdrawn: bool,
     /// How its backend ended; `None` while it runs.
     pub exit: Option<TurnExit>,
+}
+
+/// What an iteration that did not fail came to, as far as the next one is told of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Previous {
+    /// Its number.
+    pub iteration: u64,
+    /// The events that were accepted, requests for chains included.
+    pub events: Vec<String>,
+    /// The events that were refused.
+    pub refusals: Vec<String>,
+    /// Whether one of them had been stored before.
+    pub withdrawn: bool,
+    /// Whether its output holds the completion promise.
+    pub promised: bool,
 }
 
 /// How the backend of an iteration ended.
@@ -128,6 +150,13 @@ pub struct TurnExit {
     pub failure: Option<TurnFailure>,
     /// Whether its output holds the completion promise.
     pub promised: bool,
+}
+
+impl Turn {
+    /// Whether its backend failed or was ended because its time was up.
+    pub fn has_failed(&self) -> bool {
+        self.exit.as_ref().is_some_and(|exit| exit.failure.is_some())
+    }
 }
 
 impl Run {
@@ -146,6 +175,7 @@ impl Run {
             backpressure: None,
             reviewed_before: 0,
             turn: Turn::default(),
+            before: None,
             waves: Waves::default(),
             spawns: Spawns::default(),
             claims: 0,
@@ -159,6 +189,33 @@ impl Run {
             Stage::Ended(Ending::Complete { .. }) => false,
             _ => true,
         }
+    }
+
+    /// Whether it can be resumed: every run can that did not complete.
+    pub fn can_resume(&self) -> bool {
+        !matches!(self.stage, Stage::Ended(Ending::Complete { .. }))
+    }
+
+    /// How many iterations are done when it is resumed: the one that failed is retried.
+    pub fn done_on_resume(&self) -> u64 {
+        let is_over = self.stage != Stage::Iterating;
+        self.done - u64::from(is_over && self.turn.has_failed()).min(self.done)
+    }
+
+    /// What the last iteration that ended without a failure came to; on a retry, the one before it.
+    pub fn previous(&self) -> Option<Previous> {
+        let exit = self.turn.exit.as_ref().filter(|exit| exit.failure.is_none());
+        let Some(exit) = exit.filter(|_| self.stage != Stage::Iterating) else {
+            return self.before.clone();
+        };
+        let asked = self.turn.asked.iter().map(|_| ChainSpawned::TOPIC.to_owned());
+        Some(Previous {
+            iteration: self.done,
+            events: self.turn.events.iter().cloned().chain(asked).collect(),
+            refusals: self.turn.refusals.clone(),
+            withdrawn: self.turn.withdrawn,
+            promised: exit.promised,
+        })
     }
 
     /// Why it ended; `None` while it has not, and when it was interrupted, which is no end to whatever
@@ -201,8 +258,9 @@ impl Run {
             LoopStart::TOPIC if self.start.is_some() => {}
             LoopComplete::TOPIC if self.stage == Stage::Iterating => {}
             LoopStart::TOPIC => self.began(record),
-            LoopResume::TOPIC => self.taken_up(),
+            LoopResume::TOPIC => self.resumed(),
             IterationStart::TOPIC => {
+                self.before = self.previous();
                 self.stage = Stage::Iterating;
                 self.done = iteration.saturating_sub(1);
                 self.turn = Turn {
@@ -272,6 +330,9 @@ impl Run {
         match topic {
             // What asks for a wave counts when there is one.
             WaveStart::TOPIC => drop(self.seen.insert(text("trigger_topic"))),
+            WaveInvalid::TOPIC if text("reason") == wave::DISABLED => {
+                self.refused_wave(text("trigger_topic"), text("opening_recent_event"));
+            }
             WaveInvalid::TOPIC => self.refused(EventInvalid {
                 recent_event: text("opening_recent_event"),
                 emitted: text("trigger_topic"),
@@ -295,26 +356,18 @@ impl Run {
         }
     }
 
-    fn taken_up(&mut self) {
-        match self.stage {
-            // The iteration is done again, routed as it was, as if it had said nothing.
-            Stage::Iterating => {
-                let Turn { opening_event, opening_backpressure, .. } =
-                    std::mem::take(&mut self.turn);
-                self.recent_event.clone_from(&opening_event);
-                self.backpressure.clone_from(&opening_backpressure);
-                self.turn = Turn { opening_event, opening_backpressure, ..Turn::default() };
-            }
-            // A failure that ended the run would end it again at once.
-            Stage::Ended(_) => {
-                self.turn.exit = self.turn.exit.take().filter(|exit| exit.failure.is_none());
-            }
-            // The interrupt that ended the turn is over.
-            Stage::Between if self.failure().is_some_and(TurnFailure::is_interrupt) => {
-                self.turn.exit = None;
-            }
-            Stage::New | Stage::Between | Stage::Reviewing => {}
+    /// An iteration that did not end, or that failed, is retried: routed as it was, as if its agent had
+    /// said nothing.
+    fn resumed(&mut self) {
+        let done = self.done_on_resume();
+        if self.stage == Stage::Iterating || self.turn.has_failed() {
+            let Turn { opening_event, opening_backpressure, .. } = std::mem::take(&mut self.turn);
+            self.recent_event.clone_from(&opening_event);
+            self.backpressure.clone_from(&opening_backpressure);
+            self.turn = Turn { opening_event, opening_backpressure, ..Turn::default() };
+            self.spawns.requests.clear();
         }
+        self.done = done;
         self.stage = Stage::Between;
     }
 
@@ -362,10 +415,14 @@ impl Run {
     }
 
     fn refused(&mut self, invalid: EventInvalid) {
-        self.invalid_count += 1;
-        self.last_rejected = Some(invalid.emitted.clone());
+        // What a metareview tried is nothing that the agent did.
         if self.stage == Stage::Reviewing {
             return;
+        }
+        self.invalid_count += 1;
+        self.last_rejected = Some(invalid.emitted.clone());
+        if self.turn.refusals.len() < REFUSALS_KEPT {
+            self.turn.refusals.push(invalid.emitted.clone());
         }
         let stored = self.turn.events.iter().rposition(|event| *event == invalid.emitted);
         match stored {
@@ -386,6 +443,29 @@ impl Run {
         self.backpressure = Some(invalid);
     }
 
+    /// Waves are off, which the agent was told at once, as of an event that is refused at the door: an event
+    /// that it emitted afterwards makes good for it.
+    fn refused_wave(&mut self, emitted: String, recent_event: String) {
+        let Turn { events, requests, refusals, .. } = &mut self.turn;
+        let place = events.iter().rposition(|event| *event == emitted);
+        let is_last = place.is_none_or(|place| place + 1 == events.len());
+        place.map(|place| events.remove(place));
+        requests.retain(|request| request.topic != emitted);
+        if refusals.len() < REFUSALS_KEPT {
+            refusals.push(emitted.clone());
+        }
+        self.turn.refused = true;
+        self.invalid_count += 1;
+        self.last_rejected = Some(emitted.clone());
+        let recent = self.turn.events.last().unwrap_or(&self.turn.opening_event);
+        self.recent_event.clone_from(recent);
+        if is_last {
+            let reason = Some(wave::DISABLED.to_owned());
+            self.backpressure =
+                Some(EventInvalid { recent_event, emitted, reason, ..EventInvalid::default() });
+        }
+    }
+
     fn ended_turn(&mut self, record: &Glance<'_>, iteration: u64) {
         let promise = self.start.as_ref().map(|start| start.completion_promise.as_str());
         let promise = promise.filter(|promise| !promise.is_empty());
@@ -398,15 +478,19 @@ impl Run {
             promised: is_true("promised")
                 || promise.is_some_and(|promise| output.contains(promise)),
         });
-        if record.topic() == IterationFinish::TOPIC {
+        if record.topic() != IterationFinish::TOPIC {
+            return;
+        }
+        self.stage = Stage::Between;
+        self.done = iteration;
+        self.spawns.requests.clone_from(&self.turn.asked);
+        // What a failed iteration said does not count, and its retry is told what it was told.
+        if !self.turn.has_failed() {
             let is_plain = |event: &&String| wave::base_of(event).is_none();
             self.seen.extend(self.turn.events.iter().filter(is_plain).cloned());
             self.waves.requests = std::mem::take(&mut self.turn.requests);
             self.waves.joined = None;
-            self.spawns.requests.clone_from(&self.turn.asked);
             self.spawns.returned.clear();
-            self.stage = Stage::Between;
-            self.done = iteration;
         }
     }
 }

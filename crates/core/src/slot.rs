@@ -43,6 +43,8 @@ pub struct Slots {
     pub is_stopping: bool,
     /// How it ended; `None` while it is under way.
     pub finish: Option<SlotRunFinish>,
+    /// The last iteration before a finished run was resumed; 0 where none was.
+    pub resumed_after: u64,
 }
 
 /// What one slot of one iteration has come to.
@@ -127,6 +129,16 @@ impl Slots {
         self.start.is_some() && self.finish.is_none()
     }
 
+    /// Whether it completed: it finished, and every item that it took passed.
+    pub fn is_complete(&self) -> bool {
+        self.finish.is_some() && Tally::of(self).is_well()
+    }
+
+    /// Whether it can be resumed: every run can that did not complete.
+    pub fn can_resume(&self) -> bool {
+        self.start.is_some() && !self.is_complete()
+    }
+
     /// The iteration that began last; 0 before the first.
     pub fn iteration(&self) -> u64 {
         self.slots.iter().map(|slot| slot.iteration).max().unwrap_or_default()
@@ -144,11 +156,9 @@ impl Slots {
 
     /// Takes in a record of this run. Records of others have to be kept away by the caller.
     pub fn apply(&mut self, record: &Glance<'_>) {
-        if record.has_payload() || self.finish.is_some() {
-            return;
-        }
         let topic = record.topic();
-        if !is_slot_topic(&topic) {
+        let is_over = self.finish.is_some() && topic != SlotRunResume::TOPIC;
+        if record.has_payload() || is_over || !is_slot_topic(&topic) {
             return;
         }
         if let Some(ts) = record.ts() {
@@ -163,7 +173,7 @@ impl Slots {
                 self.start = Some(read.run_start());
             }
             SlotRunPrompts::TOPIC => self.prompts = Some(read.prompts()),
-            SlotRunResume::TOPIC => {}
+            SlotRunResume::TOPIC => self.resumed(),
             SlotStart::TOPIC => self.begin(&read),
             SlotsIterationFinish::TOPIC => self.finish_iteration(read.iteration()),
             SlotRunFinish::TOPIC => {
@@ -182,6 +192,15 @@ impl Slots {
                     self.is_stopping |= is_marked;
                 }
             }
+        }
+    }
+
+    /// A finished run retries the items that failed, which are back in the queue.
+    fn resumed(&mut self) {
+        if self.finish.is_some() && self.can_resume() {
+            self.finish = None;
+            self.is_stopping = false;
+            self.resumed_after = self.iteration();
         }
     }
 

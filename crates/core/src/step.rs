@@ -1,5 +1,9 @@
 //! What a run does next: a value, from its state and its rules only.
 
+mod remark;
+
+pub use remark::{Claim, Remark, remark};
+
 use crate::chain::spawn::{self, SpawnStep};
 use crate::record::{EventInvalid, LoopComplete, LoopStop};
 use crate::run::{Ending, Run, Stage};

@@ -38,6 +38,11 @@ pub enum Parallel {
     },
 }
 
+/// The reason of a `wave.invalid` where waves are off.
+pub const DISABLED: &str = "parallelism disabled";
+/// What the agent is told about it.
+pub const OFF: &str = "waves are off in this run (parallel.enabled)";
+
 /// The event that a request for a wave is about; `None` for any other topic. `explore` stands for none
 /// in particular.
 pub fn base_of(topic: &str) -> Option<&str> {
@@ -68,7 +73,7 @@ pub fn joined_topic(trigger: &str) -> String {
 pub fn refused(topic: &str, reason: &str) -> String {
     let why = match reason {
         "active_wave_exists" => "another wave was asked for in the same turn".to_owned(),
-        "parallel_disabled" => "there are no waves in this loop".to_owned(),
+        DISABLED => OFF.to_owned(),
         reason if reason.starts_with(NO_WORKTREE) => {
             let why = reason[NO_WORKTREE.len()..].trim_start_matches([':', ' ']);
             format!("branches cannot have working trees of their own: {why}")

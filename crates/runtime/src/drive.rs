@@ -52,14 +52,14 @@ pub use chain::{
 };
 pub use driver::{Driver, driven_run, driver, driver_in};
 pub use error::DriveError;
-pub use known::{latest_unfinished, standing};
+pub use known::{latest_resumable, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};
 pub use preflight::Agents;
 pub use progress::Progress;
 pub use slots::{
-    SlotDrive, SlotProgress, SlotScene, WatchedSlots, latest_unfinished_slots, slot_runs,
-    slots_dir, slots_standing,
+    SlotDrive, SlotProgress, SlotScene, WatchedSlots, latest_resumable_slots, slot_runs, slots_dir,
+    slots_standing,
 };
 
 use chain::Held;
@@ -248,7 +248,7 @@ impl<'a> Drive<'a> {
                     self.reload();
                 }
                 Step::Complete(complete) => {
-                    self.put(|heading| complete.record(heading))?;
+                    self.put(self.last_iteration(), |heading| complete.record(heading))?;
                 }
                 Step::Stop(stop) => self.stop(stop)?,
                 Step::Wave(step) => self.wave(step)?,
@@ -271,7 +271,7 @@ impl<'a> Drive<'a> {
             parent: self.seat.as_ref().map(|seat| seat.parent.clone()),
             opening_event: self.seat.as_ref().map(|seat| seat.opening_event.clone()),
         };
-        self.put(|heading| start.record(heading))?;
+        self.put(String::new(), |heading| start.record(heading))?;
         (self.tell)(Progress::Began(self.ledger.run()));
         Ok(())
     }
@@ -283,7 +283,7 @@ impl<'a> Drive<'a> {
         (self.project.is_preset() && *dir != copy).then_some(dir)
     }
 
-    /// Says on record that a run goes on that had ended or was cut off.
+    /// Records that a run is resumed that had ended or crashed.
     fn announce_resumption(&mut self) -> Result<(), DriveError> {
         let run = self.ledger.run();
         let previous_stop_reason = match &run.stage {
@@ -292,9 +292,10 @@ impl<'a> Drive<'a> {
             Stage::Ended(Ending::Complete { .. }) => return Ok(()),
             Stage::Between | Stage::Iterating | Stage::Reviewing => String::new(),
         };
-        let resume = LoopResume { resumed_from_iteration: run.done, previous_stop_reason };
-        self.put(|heading| resume.record(heading))?;
-        (self.tell)(Progress::Began(self.ledger.run()));
+        let resumed_from_iteration = run.done_on_resume();
+        let resume = LoopResume { resumed_from_iteration, previous_stop_reason };
+        self.put(self.last_iteration(), |heading| resume.record(heading))?;
+        (self.tell)(Progress::Resumed(self.ledger.run()));
         Ok(())
     }
 
@@ -316,15 +317,22 @@ impl<'a> Drive<'a> {
         if stop.reason.starts_with("backend_") {
             stop.output_tail = Some(self.output_tail.clone());
         }
-        self.put(|heading| stop.record(heading))
+        self.put(self.last_iteration(), |heading| stop.record(heading))
     }
 
-    /// Puts one record on record, outside of an iteration.
+    /// The number of the last iteration that began; 0 before the first.
+    fn last_iteration(&self) -> String {
+        let run = self.ledger.run();
+        (run.done + u64::from(run.stage == Stage::Iterating)).to_string()
+    }
+
+    /// Appends one record about the run as a whole.
     fn put(
         &mut self,
+        iteration: String,
         record: impl FnOnce(&autoloop_core::record::Heading) -> Record,
     ) -> Result<(), DriveError> {
-        let heading = self.ledger.heading("", self.world.clock.now());
+        let heading = self.ledger.heading(iteration, self.world.clock.now());
         let record = record(&heading);
         self.ledger.append(self.durability(), |_| vec![record.clone().into()])?;
         Ok(())

@@ -7,7 +7,7 @@ use autoloop_core::record::{EventInvalid, Heading};
 use autoloop_core::routing::{Admission, InvalidEvent, Refusal, admit};
 use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
-use autoloop_core::wave::Parallel;
+use autoloop_core::wave::{self, Parallel};
 
 use crate::complaint::Complaint;
 use crate::journal::{Append, Durability, FileJournal, Journal, NewRecord, Spooled};
@@ -70,6 +70,12 @@ impl Emitter {
                 self.append(NewRecord { record, spooled })?;
                 Ok(said)
             }
+            // Only the harness writes `wave.invalid`, so the request itself goes on record.
+            Admission::Refused(Refusal::WavesOff) if !self.speaker.iteration.is_empty() => {
+                let record = self.heading()?.agent(topic.clone(), payload);
+                self.append(NewRecord { record, spooled })?;
+                Err(Complaint::refused(self.told(topic, Refusal::WavesOff)))
+            }
             Admission::Refused(refusal) => Err(self.refuse(topic, refusal)),
         }
     }
@@ -82,19 +88,16 @@ impl Emitter {
             emitted: topic.to_string(),
             suggested_roles: speaker.route.roles.join(","),
             allowed_events: speaker.route.events.join(","),
-            reason: (refusal == Refusal::Reserved).then(|| "reserved".to_owned()),
+            reason: match refusal {
+                Refusal::Reserved => Some("reserved".to_owned()),
+                Refusal::WavesOff => Some(wave::DISABLED.to_owned()),
+                Refusal::NotAllowed => None,
+            },
         };
         let recorded = self
             .heading()
             .and_then(|heading| self.append(NewRecord::from(invalid.record(&heading))));
-        let told = InvalidEvent {
-            emitted: topic,
-            recent_event: Topic::new(speaker.recent_event.as_str()),
-            suggested_roles: speaker.route.roles.clone(),
-            allowed_events: speaker.route.events.clone(),
-            refusal,
-        };
-        let complaint = Complaint::refused(told.to_string());
+        let complaint = Complaint::refused(self.told(topic, refusal));
         match recorded {
             Ok(()) => complaint,
             Err(error) => complaint.hint(format!(
@@ -102,6 +105,18 @@ impl Emitter {
                 excerpt::clip(&excerpt::one_line(&error.message), 200)
             )),
         }
+    }
+
+    fn told(&self, topic: Topic, refusal: Refusal) -> String {
+        let speaker = &self.speaker;
+        InvalidEvent {
+            emitted: topic,
+            recent_event: Topic::new(speaker.recent_event.as_str()),
+            suggested_roles: speaker.route.roles.clone(),
+            allowed_events: speaker.route.events.clone(),
+            refusal,
+        }
+        .to_string()
     }
 
     fn append(&self, record: NewRecord) -> Result<(), Complaint> {

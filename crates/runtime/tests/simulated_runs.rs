@@ -31,12 +31,12 @@
 //! The journals differ. An iteration that was cut off stands there twice, and what it had said before
 //! stands there too: the start that follows makes it void, for the harness as for every view. What was
 //! refused in it stays on record as refused. What is remembered is not said twice, because these agents
-//! look first.
+//! look first. A run that failed is resumed once more at the end, which retries the iteration that failed
+//! and comes to the same.
 //!
 //! Some runs cannot come to the same, and are only judged. An agent that changes who follows whom, or
-//! when there are reviews, and is then cut off, is started again under its own new rules. One that fails
-//! while a person interrupts the run is taken to have failed because of that. A step of a chain that
-//! failed is tried again when the chain is taken up, and what is done again takes its time. With `journal.sync =
+//! when there are reviews, and is then cut off, is started again under its own new rules. A step of a
+//! chain that failed is tried again when the chain is taken up, and what is done again takes its time. With `journal.sync =
 //! "never"` a power cut may undo iterations whose edits to files it does not undo. And an iteration
 //! during which a stranger forges records is not trusted as one that was left alone.
 

@@ -27,6 +27,7 @@ use self::preflight::Preview;
 pub(super) use self::report::Reporter;
 pub(super) use self::tool::install as install_tool;
 use self::which::Words;
+use super::resume::Resumed;
 use super::{chain, settings};
 use crate::diagnostic;
 use crate::failure::{Failure, Kind};
@@ -54,8 +55,8 @@ pub(crate) struct Args {
     /// `chains.toml`, separated by commas.
     #[arg(long, value_name = "A,B,…", conflicts_with_all = ["preset", "resume"])]
     chain: Option<String>,
-    /// Go on with a run that was cut off or stopped, with the flags that it was begun with: the one
-    /// named, or the latest that was cut off or interrupted.
+    /// Resume RUN, or the latest run that did not complete, with its original flags; a failed iteration
+    /// is retried.
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     resume: Option<String>,
     /// The agent: a command with its arguments, in place of `backend.command`.
@@ -104,6 +105,8 @@ pub(super) struct Ended {
     interrupts: Interrupts,
     /// Where the files of the run are.
     dir: PathBuf,
+    /// The command that resumes the run.
+    resume: String,
 }
 
 /// The same, as far as the run itself goes.
@@ -121,7 +124,8 @@ pub(super) fn carry_out(
 ) -> Result<Ended, Failure> {
     let interrupts = listen()?;
     let Driven { run, journal, dir } = drive(errand, (world, &interrupts), tell)?;
-    Ok(Ended { run, journal, interrupts, dir })
+    let resume = Resumed::Loop.command(&run.id, &errand.project.dir);
+    Ok(Ended { run, journal, interrupts, dir, resume })
 }
 
 /// Requests to stop, from here on.
@@ -169,9 +173,14 @@ pub(super) fn drive(
         world,
         interrupts,
     };
-    let drive = drive.map_err(drive_failure)?.with_loops(&spawner);
+    let resumable = |error| with_resume(drive_failure(error), errand);
+    let drive = match &errand.run {
+        Which::Old(_) => drive.map_err(resumable),
+        Which::New { .. } => drive.map_err(drive_failure),
+    };
+    let drive = drive?.with_loops(&spawner);
     errand.keep_flags(&loaded.files, world)?;
-    let run = drive.run().map_err(drive_failure)?;
+    let run = drive.run().map_err(resumable)?;
     let dir = loaded.files.of_run(&run.id);
     Ok(Driven { run, journal, dir })
 }
@@ -189,6 +198,16 @@ fn overrides(args: &Args) -> Overrides {
 /// What can be done about a program that does not exist.
 const NO_AGENT: &str =
     "install it, put its directory on PATH, make it executable, or name another agent";
+
+/// The failure of a run that has begun, with the command that resumes it once the cause is removed.
+fn with_resume(failure: Failure, errand: &Errand) -> Failure {
+    match errand.resume_command() {
+        Some(command) if failure.kind() != Kind::Busy => {
+            failure.hint(format!("then resume it with `{command}`"))
+        }
+        _ => failure,
+    }
+}
 
 /// What was asked for.
 fn errand(args: &Args, world: &World) -> Result<Errand, Failure> {
@@ -229,23 +248,29 @@ pub(super) fn verdict(ended: &Ended) -> Result<(), Failure> {
                 Kind::Interrupted(signal),
                 format!("run '{}' was interrupted", run.id),
             )
-            .hint("`autoloop run --resume` goes on with it"))
+            .hint(format!("resume it with `{}`", ended.resume)))
         }
-        (Stage::Ended(Ending::Stop { reason }), None) => {
-            let why = run.failure().map_or_else(|| reason.clone(), ToString::to_string);
-            let failure = Failure::failed(format!("run '{}' stopped: {why}", run.id));
-            Err(failure.hint(next_after(reason, ended)))
-        }
-        (_, None) => Err(Failure::failed(format!("run '{}' did not end", run.id))),
+        (Stage::Ended(Ending::Stop { reason }), None) => Err(stopped(reason, ended)),
+        (_, None) => Err(Failure::failed(format!("run '{}' did not end", run.id))
+            .hint(format!("resume it with `{}`", ended.resume))),
     }
 }
 
-/// What can be done about a run that stopped.
-fn next_after(reason: &str, Ended { run, dir, .. }: &Ended) -> String {
-    let (id, last) = (&run.id, run.done);
+fn stopped(reason: &str, ended: &Ended) -> Failure {
+    let Ended { run, resume, .. } = ended;
+    let why = run.failure().map_or_else(|| reason.to_owned(), ToString::to_string);
+    let failure = Failure::failed(format!("run '{}' stopped: {why}", run.id));
     if reason == "max_iterations" {
-        return format!("`autoloop run --resume={id} -i N` goes on with it, up to iteration N");
+        let most = run.start.as_ref().map_or(1, |start| start.max_iterations.max(1));
+        let more = run.done.saturating_add(most);
+        return failure.hint(format!("allow more iterations with `{resume} -i {more}`"));
     }
+    failure.hint(next_after(ended)).hint(format!("resume it with `{resume}`"))
+}
+
+/// Where to find why the agent failed, or what to do where it could not be started.
+fn next_after(Ended { run, dir, .. }: &Ended) -> String {
+    let last = run.done;
     let printed = format!("`autoloop inspect output {last}` shows what the agent printed");
     // An agent that said nothing has no such file.
     let [stdout, stderr] = ["out", "err"].map(|kind| dir.join(format!("iteration-{last}.{kind}")));
@@ -266,10 +291,9 @@ pub(super) fn drive_failure(error: DriveError) -> Failure {
         DriveError::Busy { .. } | DriveError::BusyChain { .. } => Failure::new(Kind::Busy, error.to_string())
             .hint("wait for it, or end that process; the journal shows how far it is"),
         DriveError::Load(error) => diagnostic::refuse(error),
-        DriveError::Append(error) => Failure::from(error)
-            .hint("then `autoloop run --resume` goes on with the run"),
+        DriveError::Append(error) => error.into(),
         DriveError::Read(error @ ReadError::Changed { .. }) => Failure::from(error)
-            .hint("somebody cut, replaced or edited the journal while the run went on"),
+            .hint("another process truncated, replaced or edited the journal during the run"),
         DriveError::Read(error) => error.into(),
         DriveError::Sandbox(_) => Failure::usage(error.to_string())
             .hint("set review.sandbox = \"auto\", which puts back what a review may not change, or review.enabled = false"),
@@ -279,14 +303,11 @@ pub(super) fn drive_failure(error: DriveError) -> Failure {
             Failure::usage(error.to_string())
         }
         DriveError::NoAgent { .. } => Failure::usage(error.to_string()).hint(NO_AGENT),
-        DriveError::Git(_) => {
-            Failure::failed(error.to_string()).hint("then go on with what was begun by `--resume`")
-        }
         DriveError::Queue(error) => error.into(),
         DriveError::BadRunId(_) => Failure::usage(error.to_string()),
-        DriveError::Write { .. } | DriveError::NoRoom(_) => Failure::failed(error.to_string()),
+        DriveError::Git(_) | DriveError::Write { .. } | DriveError::NoRoom(_) => Failure::failed(error.to_string()),
         DriveError::Chains(_) => Failure::usage(error.to_string())
-            .hint("mend the file, then `autoloop run --resume` goes on with the run and its chain"),
+            .hint("correct the file"),
         DriveError::Step(error) => match error.downcast::<Failure>() {
             Ok(failure) => *failure,
             Err(error) => Failure::failed(error.to_string()),

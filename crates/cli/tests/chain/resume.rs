@@ -19,14 +19,16 @@ const WAITS: &str = "if [ $L = two ]; then touch waiting; while [ ! -e go ]; do 
 fn a_chain_that_failed_goes_on_where_it_failed() {
     let agent = "[ $L = two ] && [ ! -e mended ] && exit 7; $T emit task.complete";
     let sandbox = project(agent, BOTH);
-    assert_eq!(sandbox.run(&["chain", "run", "both", ".", "ship it"]).code, Some(1));
-    let output = sandbox.run(&["chain", "run", "--resume"]);
+    let output = sandbox.run(&["chain", "run", "both", ".", "ship it"]);
     assert_eq!(output.code, Some(1));
-    assert!(output.stderr.contains("there is no unfinished chain in [DIR]/.autoloop/"), "{output}");
-    sandbox.write("mended", "");
     let resume = format!("--resume={}", chain_id(&sandbox));
-    let output = sandbox.run(&["chain", "run", &resume]);
+    let hint = format!("hint: resume it with `autoloop chain run {resume}`\n");
+    assert!(output.stderr.ends_with(&hint), "{output}");
+    sandbox.write("mended", "");
+    let output = sandbox.run(&["chain", "run", "--resume"]);
     assert_eq!(output.code, Some(0), "{output}");
+    // Step 2 is retried with the iteration that failed.
+    assert_eq!(sandbox.fields("iteration.start", "iteration"), ["1", "1", "1"]);
     assert_eq!(sandbox.fields("chain.resume", "resumed_from_step"), ["2"]);
     assert_eq!(sandbox.fields("chain.resume", "previous_outcome"), ["step_failed"]);
     assert_eq!(sandbox.fields("chain.complete", "outcome"), ["step_failed", "all_steps_complete"]);
@@ -34,7 +36,11 @@ fn a_chain_that_failed_goes_on_where_it_failed() {
     assert_eq!((count(&sandbox, "loop.start"), count(&sandbox, "loop.resume")), (2, 1));
     let output = sandbox.run(&["chain", "run", &resume]);
     assert_eq!(output.code, Some(1));
-    assert!(output.stderr.contains("is complete"), "{output}");
+    assert!(output.stderr.contains("' completed: there is nothing to resume\n"), "{output}");
+    let output = sandbox.run(&["chain", "run", "--resume"]);
+    assert_eq!(output.code, Some(1));
+    let told = format!("the latest chain, '{}', completed\n", chain_id(&sandbox));
+    assert!(output.stderr.contains(&told), "{output}");
 }
 
 /// Starts a chain and waits until its second step is at work.

@@ -35,7 +35,7 @@ fn a_chain_is_carried_out_between_two_iterations() {
     (run 3) 1 task.complete payload=''
     (run 3) 1 backend.finish exit_code=0 timed_out=false output=one was here\u000aemitted task.complete\u000a
     (run 3) 1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=one was here\u000aemitted task.complete\u000a
-    (run 3) - loop.complete reason=completion_event
+    (run 3) 1 loop.complete reason=completion_event
     (run 2) - chain.step.finish step=1 preset=one stop_reason=completion_event elapsed_ms=…
     (run 2) - chain.step.start step=2 preset=two preset_dir=[DIR]/two work_dir=[DIR]/.autoloop/chains/[RUN]-chain-1/step-2 run_id=[RUN]
     (run 4) - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=split the work\u000a\u000aA run asked for this while it was at work on: ship it preset=two preset_dir=[DIR]/two
@@ -44,7 +44,7 @@ fn a_chain_is_carried_out_between_two_iterations() {
     (run 4) 1 task.complete payload=''
     (run 4) 1 backend.finish exit_code=0 timed_out=false output=two was here\u000aemitted task.complete\u000a
     (run 4) 1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=two was here\u000aemitted task.complete\u000a
-    (run 4) - loop.complete reason=completion_event
+    (run 4) 1 loop.complete reason=completion_event
     (run 2) - chain.step.finish step=2 preset=two stop_reason=completion_event elapsed_ms=…
     (run 2) - chain.complete name=one,two steps_completed=2 outcome=all_steps_complete
     1 chain.spawn.finish chain_id=[RUN]-chain-1 outcome=all_steps_complete steps_completed=2 output=[516 characters]
@@ -53,7 +53,7 @@ fn a_chain_is_carried_out_between_two_iterations() {
     2 task.complete payload=''
     2 backend.finish exit_code=0 timed_out=false output=parent was here\u000aemitted task.complete\u000a
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=parent was here\u000aemitted task.complete\u000a
-    - loop.complete reason=completion_event
+    2 loop.complete reason=completion_event
     ");
     assert_eq!(sandbox.run(&["journal", "verify"]).code, Some(0));
 }

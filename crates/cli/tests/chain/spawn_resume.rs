@@ -64,16 +64,16 @@ fn after_a_kill_the_run_goes_on_with_its_chain() {
     exit 2
     --- stderr
     autoloop: chain 'run-1-chain-1' belongs to run 'run-1', which asked for it
-      hint: `autoloop run --resume=run-1` goes on with both, unless they ended
+      hint: resume both with `autoloop run --resume=run-1`, unless the run completed
     ");
     let output = sandbox.run(&["chain", "run", "--resume"]);
-    assert!(output.stderr.contains("there is no unfinished chain"), "{output}");
+    assert!(output.stderr.contains("no chain to resume in "), "{output}");
 
     sandbox.write("chains.toml", "chain = 3\n");
-    assert_snapshot!(told(&sandbox.run(&["run", "--resume"])), @"exit Some(2): chains.toml cannot be used: 'chain' has to be a list of tables: [[chain]];  hint: mend the file, then `autoloop run --resume` goes on with the run and its chain");
+    assert_snapshot!(told(&sandbox.run(&["run", "--resume"])), @"exit Some(2): chains.toml cannot be used: 'chain' has to be a list of tables: [[chain]];  hint: correct the file;  hint: then resume it with `autoloop run --resume=run-1`");
     sandbox.write("chains.toml", "");
     fs::rename(sandbox.path("two"), sandbox.path("away")).unwrap();
-    assert_snapshot!(told(&sandbox.run(&["run", "--resume"])), @"exit Some(1): run 'run-3' cannot go on: the files of its preset 'two' are gone from [DIR]/two;  hint: `autoloop run -p two …` begins a new run");
+    assert_snapshot!(told(&sandbox.run(&["run", "--resume"])), @"exit Some(1): run 'run-3' cannot go on: the files of its preset 'two' are gone from [DIR]/two;  hint: `autoloop run -p two …` begins a new run;  hint: then resume it with `autoloop run --resume=run-1`");
     fs::rename(sandbox.path("away"), sandbox.path("two")).unwrap();
 
     // The step began last, but it belongs to the run.

@@ -87,7 +87,8 @@ fn drift_to_the_limit_is_so_many_fixes_and_one_review_more() {
       slot 1  t-1  drift: after 2 fixes the review still found: add a test
     iteration 1 failed: 1 of 1 item did not pass (t-1)
     autoloop: 1 of 1 item did not pass
-      hint: `autoloop inspect slots --run [RUN]` shows why; what did not pass is open again
+      hint: `autoloop inspect slots --run [RUN]` shows why; failed items were returned to the queue
+      hint: retry failed items with `autoloop slots --resume=[RUN] -i 2`
     ");
     assert_eq!(sandbox.fields("slot.review", "attempt"), ["0", "1", "2"]);
     assert_eq!(sandbox.fields("slot.fix", "attempt"), ["1", "2"]);
@@ -391,7 +392,7 @@ fn an_agent_that_is_no_part_of_the_repository_works_in_any_tree() {
 
 #[test]
 fn agents_are_told_where_they_are() {
-    let env = "env | grep -E '^AUTOLOOP_(SLOT|SLOT_PHASE|ITEM_ID|FIX_ATTEMPT|ITERATION)=' | sort | tr '\\n' ' '; pwd";
+    let env = "env -u AUTOLOOP_PROMPT env | grep -E '^AUTOLOOP_(SLOT|SLOT_PHASE|ITEM_ID|FIX_ATTEMPT|ITERATION)=' | sort | tr '\\n' ' '; pwd";
     let review = format!("{env}; {DRIFT_THEN_PASS}");
     let sandbox = project(Agents { implement: env, review: &review, fix: env }, 1, "");
     passes(&sandbox, "--review");

@@ -169,8 +169,8 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
     assert_snapshot!(says(&sandbox, "--resume"), @r"
     exit 1
     --- stderr
-    autoloop: there is no unfinished run of slots in [DIR]/.autoloop/journal.jsonl that nobody drives
-      hint: `autoloop slots` begins a new run
+    autoloop: no run to resume in [DIR]/.autoloop/journal.jsonl: run '[RUN]' is still running
+      hint: start a new run with `autoloop slots`
     ");
     kill_process(Pid::from_child(&harness.0), Signal::INT).unwrap();
     assert_eq!(harness.0.wait().unwrap().code(), Some(130));
@@ -183,20 +183,20 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
     assert_snapshot!(says(&sandbox, "--resume"), @r"
     exit 1
     --- stderr
-    autoloop: there is no unfinished run of slots in [DIR]/.autoloop/journal.jsonl that nobody drives
-      hint: `autoloop slots` begins a new run
+    autoloop: no run to resume in [DIR]/.autoloop/journal.jsonl: the latest run, '[RUN]', completed
+      hint: start a new run with `autoloop slots`
     ");
     assert_snapshot!(says(&sandbox, &format!("--resume={run}")), @r"
     exit 1
     --- stderr
-    autoloop: run '[RUN]' is over: ended (no_items), 2 of 2 items passed
-      hint: `autoloop slots` begins a new run
+    autoloop: run '[RUN]' completed: there is nothing to resume
+      hint: start a new run with `autoloop slots`
     ");
     assert_snapshot!(says(&sandbox, "--resume=odd"), @r"
     exit 1
     --- stderr
     autoloop: there is no run of slots 'odd' in [DIR]/.autoloop/journal.jsonl
-      hint: `autoloop slots` begins a new run
+      hint: start a new run with `autoloop slots`
     ");
     assert_snapshot!(says(&sandbox, "--resume=../x"), @r"
     exit 2
@@ -312,4 +312,36 @@ fn what_an_agent_writes_into_the_journal_decides_nothing() {
     let run = sandbox.fields("slot.run.start", "run").remove(0);
     fails(&sandbox, &format!("--resume={run}"));
     assert_eq!(sandbox.fields("slot.finish", "outcome").last().map(String::as_str), Some("drift"));
+}
+
+/// Fails at `t-1` for as long as there is no file `mended`.
+const FAILS_AT_1: &str = "echo $AUTOLOOP_ITEM_ID >> starts; [ $AUTOLOOP_ITEM_ID != t-1 ] || [ -e mended ] || { echo no >&2; exit 5; }; echo $AUTOLOOP_ITEM_ID > made-$AUTOLOOP_ITEM_ID; echo done";
+
+#[test]
+fn a_run_with_failed_items_is_resumed_and_retries_them() {
+    let sandbox = project(Agents { implement: FAILS_AT_1, ..GOOD }, 2, "");
+    let failed = fails(&sandbox, "--review --stop-marker STOP");
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    let hint = format!("hint: retry failed items with `autoloop slots --resume={run}`\n");
+    assert!(failed.stderr.contains(&hint), "{failed}");
+    sandbox.write("mended", "");
+    let output = passes(&sandbox, "--resume");
+    assert_eq!(sandbox.fields("slot.run.start", "run").len(), 1, "no other run was begun");
+    assert_eq!(sandbox.read("starts"), b"t-1\nt-2\nt-1\n");
+    assert_eq!(sandbox.fields("slot.run.finish", "passed"), ["1", "2"]);
+    assert_eq!(sandbox.fields("slot.run.finish", "taken"), ["2", "2"]);
+    assert!(output.stdout.contains("2 of 2 items passed"), "{output}");
+    assert!(says(&sandbox, "--resume").contains("'[RUN]', completed"));
+}
+
+#[test]
+fn a_run_that_failed_at_its_limit_is_resumed_with_a_higher_one() {
+    let sandbox = project(Agents { implement: FAILS_AT_1, ..GOOD }, 2, "");
+    let failed = fails(&sandbox, "--review -i 1");
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    let hint = format!("hint: retry failed items with `autoloop slots --resume={run} -i 2`\n");
+    assert!(failed.stderr.contains(&hint), "{failed}");
+    sandbox.write("mended", "");
+    passes(&sandbox, "--resume -i 2");
+    assert_eq!(sandbox.read("starts"), b"t-1\nt-1\n");
 }

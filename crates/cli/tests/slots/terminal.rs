@@ -62,5 +62,5 @@ fn leaving_the_view_is_not_the_end_of_the_work_and_ctrl_c_is() {
     let status = until("the end of the program", || terminal.process.0.try_wait().unwrap());
     assert_eq!(status.code(), Some(130));
     assert_eq!(sandbox.survivors(), "");
-    terminal.see("`autoloop slots --resume` goes on with it");
+    terminal.see("resume it with `autoloop slots --resume=");
 }

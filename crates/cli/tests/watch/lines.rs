@@ -59,7 +59,7 @@ fn a_run_that_is_cut_off_or_over_is_told_and_that_is_all() {
     03:00:04 slot 2  t-8  REVIEW
     --- stderr
     autoloop: slots 'crow' was cut off
-      hint: `autoloop slots --resume=crow` goes on with it
+      hint: resume it with `autoloop slots --resume=crow`
     ");
     let over = "
         otter loop.start max_iterations=5; objective=a tool
@@ -95,7 +95,7 @@ fn programs_get_an_object_in_a_line() {
     {"ts": "[TS]", "watched": "crow", "row": "slot 2", "level": 0, "run": null, "item": "t-8", "title": "write tests", "phase": "review", "number": 0, "limit": 5, "badge": "REVIEW", "since": "[TS]", "outcome": null, "note": null, "output": "slots/crow/1-2/review-0.out"}
     --- stderr
     autoloop: slots 'crow' was cut off
-      hint: `autoloop slots --resume=crow` goes on with it
+      hint: resume it with `autoloop slots --resume=crow`
     "#);
     let once = with(SLOTS).run(&["watch", "--once", "--json"]);
     let once: serde_json::Value = serde_json::from_str(&once.stdout).unwrap();

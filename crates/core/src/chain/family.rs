@@ -61,7 +61,9 @@ fn ancestors<'a>(run: &str, chains: &'a [Chain]) -> (Vec<String>, Root<'a>) {
     let mut root = Root { run: run.to_owned(), chain: None };
     // No chain is its own ancestor, whatever the records say.
     for _ in chains {
-        let Some(chain) = chains.iter().find(|chain| chain.has_run(&root.run)) else { break };
+        let Some(chain) = chains.iter().find(|chain| chain.step_of(&root.run).is_some()) else {
+            break;
+        };
         above.insert(0, chain.start.as_ref().map_or_else(String::new, |start| start.name.clone()));
         match chain.parent() {
             Some(parent) => parent.clone_into(&mut root.run),

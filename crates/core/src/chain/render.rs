@@ -38,7 +38,7 @@ impl<'a> Tree<'a> {
         let mut top = self.chains.last()?;
         for _ in 0..DEEPEST {
             let Some(parent) = top.parent() else { break };
-            let has_it = |chain: &&Chain| chain.has_run(parent);
+            let has_it = |chain: &&Chain| chain.step_of(parent).is_some();
             match self.chains.iter().find(has_it) {
                 Some(above) => top = above,
                 None => return Some(self.render_run(parent, format)),

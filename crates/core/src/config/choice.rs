@@ -66,6 +66,8 @@ words! {
 words! {
     /// How much is logged (`core.log_level`).
     LogLevel {
+        /// Nothing.
+        None = "none",
         /// What went wrong.
         Error = "error",
         /// And what looks wrong.

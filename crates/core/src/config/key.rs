@@ -101,9 +101,9 @@ keys! {
     MaxIterations "event_loop.max_iterations": Kind::Count { least: 1, most: MANY }, Preset::Value("3"),
         "The most iterations of a run.";
     CompletionEvent "event_loop.completion_event": Kind::Event, Preset::Value("task.complete"),
-        "The event that completes the run; comes before the `completion` of topology.toml.";
+        "The event that completes the run, where topology.toml has no `completion`.";
     CompletionPromise "event_loop.completion_promise": Kind::Text, Preset::Value("LOOP_COMPLETE"),
-        "The text in an agent's output that completes the run; a blank one never does.";
+        "The text in an agent's output that completes the run, in a turn without an accepted or refused event; a blank one never does.";
     RequiredEvents "event_loop.required_events": Kind::Events, Preset::Value("[]"),
         "Events that must all have been seen before the run can complete.";
     Prompt "event_loop.prompt": Kind::Text, Preset::Nothing("event_loop.prompt_file is looked at"),
@@ -135,7 +135,7 @@ keys! {
     ReviewEvery "review.every_iterations": Kind::Count { least: 0, most: MANY }, Preset::Value("0"),
         "Iterations from one metareview to the next; 0 is as many as there are roles, or 1 without roles.";
     ReviewKind "review.kind": Kind::MaybeChoice(BackendKind::WORDS), Preset::Like(Key::BackendKind),
-        "What sort of agent the reviewer is.";
+        "What sort of agent the reviewer is; blank: told by the name of its command.";
     ReviewCommand "review.command": Kind::Text, Preset::Like(Key::BackendCommand),
         "The reviewer.";
     ReviewArgs "review.args": Kind::List, Preset::Like(Key::BackendArgs),
@@ -192,7 +192,7 @@ keys! {
     SlotsStopMarker "slots.stopMarker": Kind::Text, Preset::Value("no_beads_available"),
         "The text in an implementer's or fixer's output after which no further iteration begins.";
     SlotsReviewerKind "slots.reviewer.kind": Kind::MaybeChoice(BackendKind::WORDS), Preset::Like(Key::BackendKind),
-        "What sort of agent reviews.";
+        "What sort of agent reviews; blank: told by the name of its command.";
     SlotsReviewerCommand "slots.reviewer.command": Kind::Text, Preset::Like(Key::BackendCommand),
         "The reviewer of slots.";
     SlotsReviewerArgs "slots.reviewer.args": Kind::List, Preset::Like(Key::BackendArgs),

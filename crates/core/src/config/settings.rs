@@ -122,20 +122,37 @@ impl Settings {
         Reading { settings, problems }
     }
 
-    /// Takes the completing event from the topology, unless somebody set another one.
+    /// Takes the completing event from the topology, which wins over the settings; warns where both are set
+    /// and differ.
     #[must_use]
-    pub fn with_topology(mut self, topology: &Topology, name: &str) -> Settings {
-        if let Some(event) = &topology.completion
-            && self.origin(Key::CompletionEvent) == Origin::Default
-        {
-            let held = &mut self.held[Key::CompletionEvent as usize];
-            held.value = Value::Text(event.clone());
-            held.from = Some((self.sources.len(), 0..0));
-            let source =
-                Source { origin: Origin::Topology, name: name.to_owned(), text: Arc::from("") };
-            self.sources.push(source);
-        }
-        self
+    pub fn with_topology(mut self, topology: &Topology, name: &str) -> (Settings, Option<Problem>) {
+        let Some(event) = &topology.completion else { return (self, None) };
+        let held = &mut self.held[Key::CompletionEvent as usize];
+        let set = std::mem::replace(&mut held.value, Value::Text(event.clone()));
+        let warning = match (&held.from, &set) {
+            (Some((source, span)), Value::Text(set)) if set != event => {
+                let Source { name: file, text, .. } = &self.sources[*source];
+                Some(Problem {
+                    severity: Severity::Warning,
+                    name: file.clone(),
+                    text: text.clone(),
+                    span: span.clone(),
+                    message: format!(
+                        "event_loop.completion_event is '{}', but the completion of {name} is '{}', which wins",
+                        set.escape_debug(),
+                        event.escape_debug()
+                    ),
+                    label: "this is ignored".to_owned(),
+                    hint: Some("remove one of the two, or make them the same".to_owned()),
+                })
+            }
+            _ => None,
+        };
+        held.from = Some((self.sources.len(), 0..0));
+        let source =
+            Source { origin: Origin::Topology, name: name.to_owned(), text: Arc::from("") };
+        self.sources.push(source);
+        (self, warning)
     }
 
     /// The same with another text in place of one, which keeps its provenance.

@@ -240,13 +240,20 @@ fn a_layer_can_count_in_part() {
 }
 
 #[test]
-fn the_topology_names_the_completing_event_unless_somebody_does() {
+fn the_completion_of_the_topology_wins_and_a_warning_names_both() {
     let topology = crate::topology::Topology::parse("completion = 'all.done'").unwrap();
-    let adopted = Settings::default().with_topology(&topology, "topology.toml");
-    assert_eq!(shown(&adopted, Key::CompletionEvent), "\"all.done\"");
-    assert_eq!(adopted.origin(Key::CompletionEvent), Origin::Topology);
-    let set = resolve("event_loop.completion_event = 'x'").settings;
-    assert_eq!(set.clone().with_topology(&topology, "topology.toml"), set);
+    for (text, is_warned) in [
+        ("", false),
+        ("event_loop.completion_event = 'all.done'", false),
+        ("event_loop.completion_event = 'x'", true),
+    ] {
+        let (adopted, warning) = resolve(text).settings.with_topology(&topology, "topology.toml");
+        assert_eq!(shown(&adopted, Key::CompletionEvent), "\"all.done\"");
+        assert_eq!(adopted.origin(Key::CompletionEvent), Origin::Topology);
+        assert_eq!(warning.is_some(), is_warned, "{text}");
+        let message = warning.map(|warning| warning.message).unwrap_or_default();
+        assert!(!is_warned || message.contains("'x'") && message.contains("'all.done'"));
+    }
 }
 
 #[test]

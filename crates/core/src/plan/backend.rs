@@ -9,7 +9,8 @@ use toml::de::{DeTable, DeValue};
 
 use crate::agents::Stream;
 use crate::config::{
-    BackendKind, Key, Leftovers, Problem, PromptMode, Refusal, Settings, Severity, Value, read_text,
+    BackendKind, Key, Leftovers, Origin, Problem, PromptMode, Refusal, Settings, Severity, Value,
+    read_text,
 };
 use crate::topology::Role;
 
@@ -134,10 +135,12 @@ impl BackendPlan {
     fn for_reviewer(&self, settings: &Settings, own: &ReviewerKeys) -> BackendPlan {
         let command = settings.text(own.command).unwrap_or(&self.command);
         BackendPlan {
-            kind: settings
-                .choice(own.kind, BackendKind::from_word)
-                .or_else(|| kind_of_loop(settings))
-                .unwrap_or_else(|| kind_by_name(command)),
+            kind: match settings.origin(own.kind) {
+                // Set, and blank: told by the name of the command, whatever the loop says.
+                Origin::Default => kind_of_loop(settings),
+                _ => settings.choice(own.kind, BackendKind::from_word),
+            }
+            .unwrap_or_else(|| kind_by_name(command)),
             command: command.to_owned(),
             args: settings.list(own.args).unwrap_or(&self.args).to_vec(),
             prompt_mode: settings
@@ -334,6 +337,10 @@ mod tests {
 
         // The kind that was told by a name follows the name; blank is not set.
         assert_eq!(review("review.command = 'pi'").kind, BackendKind::Pi);
+        let loop_kind = "backend = { kind = 'command', command = 'x' }\nreview.command = 'pi'";
+        assert_eq!(review(loop_kind).kind, BackendKind::Command);
+        let blank = format!("{loop_kind}\nreview.kind = ''");
+        assert_eq!(review(&blank).kind, BackendKind::Pi, "a blank kind is detected");
         assert_eq!(
             review("backend.command = 'pi'\nreview.command = 'z'").kind,
             BackendKind::Command

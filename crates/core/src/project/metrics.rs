@@ -1,11 +1,11 @@
-//! What each iteration did and cost: one row an iteration.
+//! What each iteration did: one row an iteration. What it cost is not recorded yet.
 
 mod render;
 
 use std::collections::HashMap;
 
 use crate::record::{
-    EventInvalid, Glance, IterationFinish, IterationStart, LoopComplete, LoopStop,
+    EventInvalid, Glance, IterationFinish, IterationStart, LoopComplete, LoopStop, WaveInvalid,
 };
 use crate::topic::{Topic, TopicClass};
 use crate::view::View;
@@ -121,6 +121,14 @@ impl Metrics {
         }
     }
 
+    /// An event was refused in an iteration; what a metareview before the next one tried is not its fault.
+    fn reject(&mut self, record: &Glance<'_>, topic: &str) {
+        let Some(iteration) = self.names.find(&record.iteration()) else { return };
+        if self.row(record).is_some_and(|row| row.iteration == iteration) {
+            self.set_outcome(record, &format!("rejected:{topic}"));
+        }
+    }
+
     fn finish(&mut self, record: &Glance<'_>) {
         let none = self.names.name("");
         let [plain, routed] =
@@ -157,7 +165,7 @@ impl Metrics {
 
 impl View for Metrics {
     const NAME: &'static str = "metrics";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let topic = record.topic();
@@ -166,7 +174,7 @@ impl View for Metrics {
             topic if record.has_payload() => self.note_event(record, topic),
             IterationStart::TOPIC => self.begin(record),
             IterationFinish::TOPIC => self.finish(record),
-            EventInvalid::TOPIC => self.set_outcome(record, "rejected:event.invalid"),
+            EventInvalid::TOPIC | WaveInvalid::TOPIC => self.reject(record, topic.as_ref()),
             ending @ (LoopComplete::TOPIC | LoopStop::TOPIC) => {
                 let ending = if ending == LoopStop::TOPIC { "stop" } else { "complete" };
                 let reason = record.field("reason").unwrap_or_default();

@@ -174,9 +174,9 @@ fn protocol(order: &IterationOrder) -> String {
     let budgets = &order.budgets;
     let Completion { event, promise, required_events } = &order.completion;
     let mut out = match order.cast.route.events.as_slice() {
-        [] => "- Publish one event that says what came of this turn; any event of your own is accepted.\n".to_owned(),
+        [] => "- Emit one event that says what came of this turn; any event of your own is accepted.\n".to_owned(),
         events => format!(
-            "- Publish one of these events before you end: {}. Any other is refused, the tool exits with 3, and the turn does not count as routed.\n",
+            "- Emit one of these events before you end: {}. Any other is refused, and the tool exits with 3.\n",
             names(events, "", budgets)
         ),
     };
@@ -190,7 +190,14 @@ fn protocol(order: &IterationOrder) -> String {
             writeln!(out, "- The run completes with the event `{}`{after}.", name(event, budgets));
     }
     if !promise.is_empty() {
-        out.push_str("- The completion promise counts only in a turn without a refused event; print it only when the objective is met.\n");
+        let after = match required_events.as_slice() {
+            [] => String::new(),
+            required => format!(", once these have been seen: {}", names(required, "", budgets)),
+        };
+        let _ = writeln!(
+            out,
+            "- Fallback, only if you cannot run the event tool: when the objective is met, print the completion promise instead of emitting an event. It counts only in a turn that emitted no event and had none refused{after}."
+        );
     }
     out
 }

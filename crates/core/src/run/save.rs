@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Ending, Run, Stage, Turn, TurnExit};
+use super::{Ending, Previous, Run, Stage, Turn, TurnExit};
 use crate::chain::spawn::Spawns;
 use crate::chain::{load_asked, save_asked};
 use crate::failure::{FailureKind, TurnFailure};
@@ -44,7 +44,7 @@ impl Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 10;
+    const VERSION: u32 = 11;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();
@@ -111,6 +111,7 @@ fn save_run(run: &Run, out: &mut Vec<u8>) {
     save_texts(run.seen.iter(), run.seen.len(), out);
     save_invalid(run.backpressure.as_ref(), out);
     save_turn(&run.turn, out);
+    save_previous(run.before.as_ref(), out);
     run.waves.save(out);
     run.spawns.save(out);
 }
@@ -152,6 +153,7 @@ fn load_run(taker: &mut Taker<'_>) -> Option<Run> {
     run.seen = load_texts(taker)?.into_iter().collect();
     run.backpressure = load_invalid(taker)?;
     run.turn = load_turn(taker)?;
+    run.before = load_previous(taker)?;
     run.waves = Waves::load(taker)?;
     run.spawns = Spawns::load(taker)?;
     Some(run)
@@ -192,6 +194,7 @@ fn save_turn(turn: &Turn, out: &mut Vec<u8>) {
     save_requests(&turn.requests, out);
     save_asked(&turn.asked, out);
     save_texts(turn.events.iter(), turn.events.len(), out);
+    save_texts(turn.refusals.iter(), turn.refusals.len(), out);
     let flags = [turn.refused, turn.withdrawn, turn.replayed];
     put_number(flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag)), out);
     put_number(turn.exit.is_some().into(), out);
@@ -208,6 +211,7 @@ fn load_turn(taker: &mut Taker<'_>) -> Option<Turn> {
     let requests = load_requests(taker)?;
     let asked = load_asked(taker)?;
     let events = load_texts(taker)?;
+    let refusals = load_texts(taker)?;
     let flags = taker.number()?;
     let exit = match taker.number()? {
         0 => None,
@@ -225,6 +229,7 @@ fn load_turn(taker: &mut Taker<'_>) -> Option<Turn> {
         asked,
         replayed,
         events,
+        refusals,
         refused,
         withdrawn,
         exit,
@@ -252,6 +257,28 @@ fn load_failure(taker: &mut Taker<'_>) -> Option<Option<TurnFailure>> {
         code => FailureKind::Exit(u32::try_from(code - 3).ok()?.cast_signed()),
     };
     Some(Some(TurnFailure { kind, detail: taker.text()?.to_owned() }))
+}
+
+fn save_previous(previous: Option<&Previous>, out: &mut Vec<u8>) {
+    put_number(previous.is_some().into(), out);
+    let Some(Previous { iteration, events, refusals, withdrawn, promised }) = previous else {
+        return;
+    };
+    put_number(*iteration, out);
+    save_texts(events.iter(), events.len(), out);
+    save_texts(refusals.iter(), refusals.len(), out);
+    put_number(u64::from(*withdrawn) | u64::from(*promised) << 1, out);
+}
+
+fn load_previous(taker: &mut Taker<'_>) -> Option<Option<Previous>> {
+    if taker.number()? != 1 {
+        return Some(None);
+    }
+    let iteration = taker.number()?;
+    let (events, refusals) = (load_texts(taker)?, load_texts(taker)?);
+    let flags = taker.number()?;
+    let (withdrawn, promised) = (flags & 1 != 0, flags & 2 != 0);
+    Some(Some(Previous { iteration, events, refusals, withdrawn, promised }))
 }
 
 fn save_texts<'a>(texts: impl Iterator<Item = &'a String>, count: usize, out: &mut Vec<u8>) {

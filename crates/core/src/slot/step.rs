@@ -118,8 +118,8 @@ pub fn next_step(slots: &Slots, rules: &SlotRules) -> Step {
     let ended = match iteration {
         0 => None,
         _ if slots.is_stopping => Some(End::StopMarker),
-        // Whoever looked for items found none.
-        _ if all_in_vain(slots, iteration) => Some(End::NoItems),
+        // The last search for items found none, and the run was not resumed since.
+        _ if iteration > slots.resumed_after && all_in_vain(slots, iteration) => Some(End::NoItems),
         _ if slots.left_to_take(rules) == 0 => Some(End::MaxItems),
         _ if rules.iterations.is_some_and(|most| iteration >= most) => Some(End::Iterations),
         _ => None,
@@ -152,17 +152,20 @@ impl Slots {
 
     /// How many items may still be taken. One that is taken again counts again.
     fn left_to_take(&self, rules: &SlotRules) -> u64 {
-        let taken = self.slots.iter().filter(|slot| slot.has_item()).count() as u64;
+        let recent = self.slots.iter().filter(|slot| slot.iteration > self.resumed_after);
+        let taken = recent.filter(|slot| slot.has_item()).count() as u64;
         rules.max_items.map_or(u64::MAX, |most| most.saturating_sub(taken))
     }
 
     /// The items that are not taken again. A run without a limit would otherwise try one that fails
-    /// for ever; with a limit, another try is as good a use of an iteration as any.
+    /// for ever; with a limit, another try is as good a use of an iteration as any. A finished run that
+    /// is resumed tries each once more.
     pub fn spent(&self, rules: &SlotRules) -> Vec<&str> {
         if rules.iterations.is_some() {
             return Vec::new();
         }
-        self.slots.iter().map(|slot| slot.start.item_id.as_str()).collect()
+        let recent = self.slots.iter().filter(|slot| slot.iteration > self.resumed_after);
+        recent.map(|slot| slot.start.item_id.as_str()).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a wave needs next: a value, from what is on record and from the rules only.
 
 use super::state::{Request, Wave, branch_id};
-use super::{EXPLORE, base_of, joined_topic, objectives};
+use super::{DISABLED, EXPLORE, base_of, joined_topic, objectives};
 use crate::record::{
     WaveBranchStart, WaveFailed, WaveInvalid, WaveJoinFinish, WaveJoinStart, WaveStart, WaveTimeout,
 };
@@ -91,7 +91,7 @@ pub fn next(run: &Run, most: Option<u64>, topology: &Topology) -> Option<WaveSte
 fn open(run: &Run, request: &Request, most: Option<u64>, topology: &Topology) -> WaveStep {
     let opening_event = &run.turn.opening_event;
     let Some(most) = most else {
-        return WaveStep::Refuse(refusal(request, "parallel_disabled", "", opening_event));
+        return WaveStep::Refuse(refusal(request, DISABLED, "", opening_event));
     };
     let objectives = match objectives(&request.payload, most) {
         Ok(objectives) => objectives,

@@ -9,13 +9,13 @@ use autoloop_core::prompt::{Budgets, Cast, Completion, Pressure, RoleText, Tools
 use autoloop_core::provenance::FORGED;
 use autoloop_core::record::{
     BackendFinish, BackendStart, BackendUsage, ChainSpawned, EventInvalid, Heading,
-    IterationFinish, IterationStart, Seconds,
+    IterationFinish, IterationStart, Seconds, WaveInvalid,
 };
 use autoloop_core::routing::{Admission, InvalidEvent, Refusal, admit};
-use autoloop_core::step::Order;
+use autoloop_core::step::{Order, Remark, remark};
 use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
-use autoloop_core::wave::{Parallel, refused as refused_wave};
+use autoloop_core::wave::{DISABLED, Parallel, refused as refused_wave};
 
 use super::failure::failure;
 use super::launch::{Turn, mode_name};
@@ -96,7 +96,11 @@ impl Drive<'_> {
         self.output_tail = tail(&said(finished));
         self.ledger.append(self.durability(), |foreign| {
             let allowed = (&order.route, &parallel);
-            end.records(&heading, &invalid_events(&order.recent_event, allowed, foreign))
+            let events = invalid_events(&order.recent_event, allowed, foreign);
+            let waves = invalid_waves(&order.recent_event, allowed, foreign);
+            let events = events.iter().map(|invalid| invalid.record(&heading).into());
+            let waves = waves.iter().map(|invalid| invalid.record(&heading).into());
+            end.records(&heading, events.chain(waves).collect())
         })?;
         // Why an agent could not be started is why the iteration failed.
         let was_started = !matches!(finished.ending, Ending::NeverStarted(_));
@@ -104,6 +108,10 @@ impl Drive<'_> {
             (self.tell)(Progress::Note(note));
         }
         (self.tell)(Progress::Iterated(self.ledger.run()));
+        let rules = self.loaded.plan.rules();
+        if let Some(Remark::NotCounted { claim, why, .. }) = remark(self.ledger.run(), &rules) {
+            (self.tell)(Progress::Note(&format!("the {claim} did not count: {why}")));
+        }
         Ok(())
     }
 
@@ -127,7 +135,11 @@ impl Drive<'_> {
             objective: self.objective.clone(),
             handoff: self.handoff.clone(),
             harness_instructions: self.loaded.harness.clone().unwrap_or_default(),
-            notices: self.notices.clone(),
+            notices: remark(run, &plan.rules())
+                .iter()
+                .map(Remark::notice)
+                .chain(self.notices.iter().cloned())
+                .collect(),
             pressure: self.pressure(&memory),
             backpressure: backpressure(order),
             memory,
@@ -230,11 +242,11 @@ impl TurnEnd {
 
     /// In the order of the specification: the backend, what was not allowed, the iteration. What it
     /// cost follows the backend.
-    fn records(&self, heading: &Heading, invalid: &[EventInvalid]) -> Vec<NewRecord> {
+    fn records(&self, heading: &Heading, invalid: Vec<NewRecord>) -> Vec<NewRecord> {
         let with_output = |record| NewRecord { record, spooled: self.output.clone() };
         let mut records = vec![with_output(self.backend.record(heading))];
         records.extend(self.usage.iter().map(|usage| usage.record(heading).into()));
-        records.extend(invalid.iter().map(|invalid| invalid.record(heading).into()));
+        records.extend(invalid);
         records.push(with_output(self.iteration.record(heading)));
         records
     }
@@ -259,6 +271,23 @@ pub(super) fn invalid_events(
         foreign.events.iter().filter(is_refused).map(|topic| invalid(topic.as_str(), None));
     let forged = foreign.forged.iter().map(|topic| invalid(topic, Some(FORGED)));
     refused.chain(forged).collect()
+}
+
+/// The waves that were asked for where waves are off.
+fn invalid_waves(
+    recent_event: &str,
+    (route, parallel): (&Route, &Parallel),
+    foreign: &Foreign,
+) -> Vec<WaveInvalid> {
+    let off = Admission::Refused(Refusal::WavesOff);
+    let asked = foreign.events.iter().filter(|topic| admit(topic, &route.events, parallel) == off);
+    let invalid = asked.map(|topic| WaveInvalid {
+        trigger_topic: topic.to_string(),
+        reason: DISABLED.to_owned(),
+        opening_recent_event: recent_event.to_owned(),
+        ..WaveInvalid::default()
+    });
+    invalid.collect()
 }
 
 /// What the agent is told about the refusal that the order carries.

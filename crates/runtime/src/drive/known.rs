@@ -97,15 +97,15 @@ pub fn standing(
     believed(journal, run, &noted).map(Some)
 }
 
-/// The id of the run that began last among those that were cut off or interrupted. One that this
-/// program drove comes before one that only the journal knows of. A step of a chain that a run asked for
-/// goes on with that run. The journal is repaired first, as
-/// for [`standing`].
+/// The id of the run that began last among those that did not complete. One that this program drove
+/// comes before one that only the journal knows of. A step of a chain that a run asked for is resumed
+/// with that run, and one that did its part in a chain is not resumed unless it is named. The journal is
+/// repaired first, as for [`standing`].
 ///
 /// # Errors
 ///
 /// When the journal cannot be read.
-pub fn latest_unfinished(
+pub fn latest_resumable(
     journal: &FileJournal,
     state_dir: &Path,
     disk: &dyn Disk,
@@ -113,18 +113,22 @@ pub fn latest_unfinished(
     journal.repair()?;
     let runs = journal.fold::<Runs>()?.view;
     let chains = chains(journal)?;
-    let is_step = |run: &str| chains.iter().any(|it| it.parent().is_some() && it.has_run(run));
-    let candidates = || runs.iter().rev().filter(|run| run.stands_alone() && !is_step(&run.id));
+    let is_left_to_chain = |run: &str| {
+        let mut of = chains.iter().filter_map(|chain| Some((chain, chain.step_of(run)?)));
+        of.any(|(chain, step)| chain.parent().is_some() || step.is_well())
+    };
+    let candidates =
+        || runs.iter().rev().filter(|run| run.stands_alone() && !is_left_to_chain(&run.id));
     for run in candidates() {
         let Ok(dir) = run_dir(state_dir, &run.id) else { continue };
-        // Whoever takes it up will be told.
+        // Resuming it reports what cannot be read.
         let noted = Noted::read(&dir, disk).unwrap_or(Noted::Nothing);
         let is_ours = matches!(noted, Noted::All(_));
-        if is_ours && believed(journal, run, &noted)?.is_unfinished() {
+        if is_ours && believed(journal, run, &noted)?.can_resume() {
             return Ok(Some(run.id.clone()));
         }
     }
-    Ok(candidates().find(|run| run.is_unfinished()).map(|run| run.id.clone()))
+    Ok(candidates().find(|run| run.can_resume()).map(|run| run.id.clone()))
 }
 
 /// A run as the views tell it, or without what was forged if something was.

@@ -11,7 +11,7 @@ use autoloop_core::topology::Route;
 
 use super::{Drive, DriveError};
 use crate::git::LOCATING_VARIABLES;
-use crate::process::{self, Delivery, delivery, notes_dir};
+use crate::process::{self, Delivery, LONGEST_ARGUMENT, delivery, notes_dir};
 use crate::world::{self, Job, Limits, Spool};
 
 /// The hidden command of this program that plays a script.
@@ -78,7 +78,7 @@ impl Drive<'_> {
         let home = self.own_tree().map(|_| self.project.dir.as_path());
         let (job, delivery) =
             addressed(backend, (&self.program, home), (turn.prompt, &prompt_path));
-        let env = self.environment(turn, prompt_path);
+        let env = self.environment(turn, prompt_path, backend.kind);
         let job = Job {
             env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
             dir: Some(match self.own_tree() {
@@ -102,7 +102,7 @@ impl Drive<'_> {
         self.loaded.plan.parallel.is_some() && turn.review.is_empty()
     }
 
-    fn environment(&self, turn: &Turn<'_>, prompt_path: PathBuf) -> Env {
+    fn environment(&self, turn: &Turn<'_>, prompt_path: PathBuf, kind: BackendKind) -> Env {
         let plan = &self.loaded.plan;
         let files = &self.loaded.files;
         let run = self.ledger.run();
@@ -115,6 +115,7 @@ impl Drive<'_> {
             memory_file: self.memory_places().run,
             bin: Some(files.tool()),
             prompt_path: Some(prompt_path),
+            prompt: prompt_variable(turn.prompt, kind),
             recent_event: Some(turn.recent_event.to_owned()),
             allowed_roles: turn.route.roles.clone(),
             allowed_events: turn.route.events.clone(),
@@ -127,6 +128,13 @@ impl Drive<'_> {
             ..Env::default()
         }
     }
+}
+
+/// The prompt as a variable, for commands that take it from there. One that is too long for an argument,
+/// or contains a NUL, is too long or impossible for a variable as well: it is in its file.
+pub(super) fn prompt_variable(prompt: &str, kind: BackendKind) -> Option<String> {
+    let fits = prompt.len() <= LONGEST_ARGUMENT && !prompt.contains('\0');
+    (kind == BackendKind::Command && fits).then(|| prompt.to_owned())
 }
 
 /// The job of an agent that is given a prompt, which is in a file too, and how it gets it. Files that

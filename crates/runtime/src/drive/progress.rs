@@ -6,8 +6,10 @@ use autoloop_core::run::Run;
 /// Something worth telling while a run goes on.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'a> {
-    /// The run begins, or is taken up again.
+    /// The run begins.
     Began(&'a Run),
+    /// The run is resumed.
+    Resumed(&'a Run),
     /// An iteration begins.
     Iteration {
         /// Which one.

@@ -100,6 +100,11 @@ impl Drive<'_> {
             Ending::NeverStarted(_) => "no metareview took place: ",
             Ending::Exited(_) | Ending::Lost(_) => "",
         };
+        // One that never began is told of below, and an interrupt where the run ends.
+        let is_told = matches!(finished.ending, Ending::NeverStarted(_));
+        if let Some(failure) = failure.filter(|it| !it.is_interrupt() && !is_told) {
+            (self.tell)(Progress::Note(&failure.of(KIND)));
+        }
         for note in notes(&finished) {
             (self.tell)(Progress::Note(&format!("{about}{note}")));
         }

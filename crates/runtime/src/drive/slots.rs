@@ -50,7 +50,7 @@ use ground::Grounds;
 use prompts::RunPrompts;
 use reload::Judging;
 
-pub use known::{latest_unfinished_slots, slot_runs, slots_dir, slots_standing};
+pub use known::{latest_resumable_slots, slot_runs, slots_dir, slots_standing};
 pub use progress::SlotProgress;
 pub use watched::WatchedSlots;
 

@@ -36,7 +36,8 @@ impl Project {
             self.settings(disk)?.checked().map_err(LoadError::Problems)?;
         let (topology, topology_file) = self.topology(disk, &mut warnings)?;
         let topology = resolve_roles(topology, &self.loop_dir, &self.dir);
-        let settings = settings.with_topology(&topology, &topology_file.name);
+        let (settings, ignored) = settings.with_topology(&topology, &topology_file.name);
+        warnings.extend(ignored);
         let settings = resolve_settings(settings, &self.dir);
         let plan = Plan::resolve(&settings, &topology).map_err(|bad| {
             let shown = bad.iter().map(|bad| bad.problem(&topology_file.name, &topology_file.text));

@@ -201,7 +201,9 @@ impl<'a> Agent<'a> {
         let heading = self.heading(&self.run);
         let topic = Topic::new(topic);
         self.append(&match admit(&topic, &self.allowed, &self.parallel) {
-            Admission::Accepted | Admission::Coordination => heading.agent(topic, payload),
+            Admission::Accepted
+            | Admission::Coordination
+            | Admission::Refused(Refusal::WavesOff) => heading.agent(topic, payload),
             Admission::Refused(refusal) => EventInvalid {
                 recent_event: self.recent_event.clone(),
                 emitted: topic.to_string(),

@@ -97,7 +97,6 @@ impl Family {
     /// Whether it got another chance where it would have ended had it been left alone.
     pub(crate) fn was_favoured(&self) -> bool {
         self.chains.values().any(|chain| chain.was_favoured)
-            || self.runs.values().any(Judge::was_favoured)
     }
 
     /// What every run that began came to.

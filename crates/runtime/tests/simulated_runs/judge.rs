@@ -41,8 +41,6 @@ pub(crate) struct Judge {
     pub(crate) spawns: Spawns,
     /// What it is to others, when it is heard.
     pub(crate) kin: Kin,
-    /// Whether it went on although its agent had failed.
-    was_favoured: bool,
 }
 
 impl Judge {
@@ -61,7 +59,6 @@ impl Judge {
             waves: Waves::default(),
             spawns: Spawns::default(),
             kin: Kin::default(),
-            was_favoured: false,
         }
     }
 
@@ -78,12 +75,6 @@ impl Judge {
     pub(crate) fn stop_reason(&self) -> Option<&str> {
         let ending = self.story.ending.as_deref().filter(|_| !self.is_interrupted());
         ending.and_then(|ending| ending.split(' ').nth(1))
-    }
-
-    /// Whether a failure of its agent was, or will be, put down to something else.
-    pub(crate) fn was_favoured(&self) -> bool {
-        let has_failed = self.story.done.last().is_some_and(Done::has_failed);
-        self.was_favoured || self.is_interrupted() && has_failed
     }
 
     pub(crate) fn stage(&self) -> Known {
@@ -191,6 +182,8 @@ impl Judge {
                 return self.load(rules);
             }
             "loop.resume" => {
+                let is_retried = self.open.is_none() && self.has_failed();
+                let done = done - u64::from(is_retried);
                 assert_eq!(field("resumed_from_iteration"), done.to_string(), "{shown}");
                 self.taken_up(&field("previous_stop_reason"), &shown);
                 return self.load(rules);
@@ -230,6 +223,14 @@ impl Judge {
                 return self.load(rules);
             }
             "loop.complete" | "loop.stop" => self.ends(&topic, &field, &shown),
+            "wave.invalid" if self.open.is_some() => {
+                let open = self.open.as_mut().expect("something is under way");
+                assert!(open.backend == Backend::Over, "{shown}");
+                assert_eq!(open.turn.iteration, iteration, "{shown}");
+                assert_eq!(field("opening_recent_event"), self.story.recent, "{shown}");
+                assert_eq!(field("reason"), "parallelism disabled", "{shown}");
+                open.refused_waves.push(field("trigger_topic"));
+            }
             _ if topic.starts_with("wave.") => {
                 assert_eq!(iteration, done, "{shown}");
                 self.hear_of_wave(&topic, &field, &shown);
@@ -252,23 +253,25 @@ impl Judge {
         self.rules.as_ref().expect("the run began")
     }
 
+    /// What did not end is done again, and so is what failed: both begin as they did.
     fn taken_up(&mut self, previous: &str, shown: &str) {
         self.voice = Voice::Heard;
-        // What is done again begins as it did.
         if let Some(open) = self.open.take() {
             self.is_pressed = open.was_pressed;
+        } else if self.has_failed() {
+            let failed = self.story.done.pop().expect("it failed");
+            self.story.recent = failed.opening;
+            self.is_pressed = failed.was_pressed;
+            self.is_settled = true;
+            self.spawns.forget_requests();
         }
-        let Some(ending) = self.story.ending.take() else {
-            return assert_eq!(previous, "", "{shown}");
-        };
-        assert_eq!(ending, format!("loop.stop {previous}"), "{shown}");
-        let has_failed = self.story.done.last().is_some_and(Done::has_failed);
-        // A step of a chain that failed is tried again.
-        let is_retried = self.place().step > 0 && !self.place().is_branch() && has_failed;
-        assert!(ending == INTERRUPTED || is_retried, "it had ended: {shown}");
-        // The agent may have failed because it was interrupted.
-        self.is_settled |= has_failed;
-        self.was_favoured |= has_failed;
+        let ending = self.story.ending.take();
+        let told = ending.map_or(String::new(), |ending| ending.replace("loop.stop ", ""));
+        assert_eq!(previous, told, "{shown}");
+    }
+
+    fn has_failed(&self) -> bool {
+        self.story.done.last().is_some_and(Done::has_failed)
     }
 
     /// A record about a wave of this run, which may have some.
@@ -373,11 +376,20 @@ impl Judge {
     fn finishes(&mut self, turn: Turn, backend: Backend, shown: &str) -> Open {
         let open = self.open.take().unwrap_or_else(|| panic!("nothing began: {shown}"));
         assert_eq!((open.turn, open.backend), (turn, backend), "{shown}");
-        let refused = open.said.iter().filter(|event| !self.is_allowed(turn, event));
+        let (off, said): (Vec<_>, Vec<_>) =
+            open.said.iter().partition(|event| self.is_wave_while_off(turn, event));
+        assert_eq!(open.refused_waves.iter().collect::<Vec<_>>(), off, "{shown}");
+        let refused = said.into_iter().filter(|event| !self.is_allowed(turn, event));
         let refused = refused.map(|event| (event.clone(), String::new()));
         let forged = open.forged.iter().map(|topic| (topic.clone(), "forged".to_owned()));
         assert_eq!(open.refusals, refused.chain(forged).collect::<Vec<_>>(), "{shown}");
         open
+    }
+
+    /// Whether a wave is asked for where waves are off.
+    fn is_wave_while_off(&self, turn: Turn, event: &str) -> bool {
+        let is_off = turn.place.is_branch() || self.setup.waves.is_none();
+        base(event).is_some() && is_off && !turn.is_review
     }
 
     fn is_allowed(&self, turn: Turn, event: &str) -> bool {
@@ -396,17 +408,29 @@ impl Judge {
 
     fn is_done(&mut self, open: Open) {
         let is_allowed = |event: &String| self.is_allowed(open.turn, event);
-        let (accepted, withdrawn): (Vec<_>, Vec<_>) = open.said.into_iter().partition(is_allowed);
+        let is_off = |event: &&String| self.is_wave_while_off(open.turn, event);
+        let left = open.said.iter().rfind(|event| is_allowed(event) || is_off(event));
+        // What was said after it makes good for it.
+        let is_pressed = left.is_some_and(|event| is_off(&event));
+        let asked_while_off = open.said.iter().any(|event| is_off(&event));
+        let said: Vec<String> = open.said.iter().filter(|event| !is_off(event)).cloned().collect();
+        let (accepted, withdrawn): (Vec<_>, Vec<_>) = said.into_iter().partition(is_allowed);
+        self.is_pressed |= is_pressed;
         let end = self.setup.end(open.turn);
         let (turn, asked) = (open.turn, open.asked);
         let asked = asked.into_iter().filter(|asked| self.is_allowed(turn, &asked.topic)).collect();
-        self.waves.go_on(asked);
+        let has_failed = end.timed_out || end.code != 0;
         let asked_for_chains = !open.chains.is_empty();
-        self.spawns.go_on(open.chains);
+        self.spawns.ask(open.chains);
+        // What a failed iteration was told is told again when it is retried.
+        if !has_failed {
+            self.waves.go_on(asked);
+            self.spawns.go_on();
+        }
         let opening = self.story.recent.clone();
         self.story.recent = accepted.last().unwrap_or(&opening).clone();
         // What asks for a wave counts when there is one.
-        let is_plain = |event: &&String| base(event).is_none();
+        let is_plain = |event: &&String| base(event).is_none() && !has_failed;
         self.story.seen.extend(accepted.iter().filter(is_plain).cloned());
         self.is_settled = false;
         self.story.done.push(Done {
@@ -416,8 +440,9 @@ impl Judge {
             timed_out: end.timed_out,
             promised: self.setup.is_promised(open.turn),
             withdrawn: !withdrawn.is_empty(),
-            refused: open.refused || !open.forged.is_empty(),
+            refused: open.refused || !open.forged.is_empty() || asked_while_off,
             asked_for_chains,
+            was_pressed: open.was_pressed,
         });
     }
 

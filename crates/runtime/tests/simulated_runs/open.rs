@@ -26,6 +26,8 @@ pub(crate) struct Open {
     pub(crate) was_pressed: bool,
     /// What the harness refused, and why.
     pub(crate) refusals: Vec<(String, String)>,
+    /// The waves that it refused.
+    pub(crate) refused_waves: Vec<String>,
     /// When its backend began.
     pub(crate) since: Option<Stamp>,
 }
@@ -49,6 +51,7 @@ impl Open {
             refused: false,
             was_pressed,
             refusals: Vec::new(),
+            refused_waves: Vec::new(),
             since: None,
         }
     }

@@ -71,6 +71,7 @@ pub(crate) fn play(setup: &Setup, trouble: &Trouble) -> Played {
     let mut blows = play.trouble.blows.clone().into_iter();
     for attempt in 0..MOST_ATTEMPTS {
         if play.attempt(attempt, blows.next().as_ref()) {
+            play.retry();
             return play.come_to();
         }
     }
@@ -122,6 +123,29 @@ impl Play<'_> {
                 false
             }
         }
+    }
+
+    /// Resumes a run that failed. It fails again, because its agent does what it did.
+    fn retry(&mut self) {
+        let ending = self.witness().family.head().and_then(|head| head.story.ending.clone());
+        let has_failed = ending.is_some_and(|ending| ending.starts_with("loop.stop backend_"));
+        if !has_failed || self.trouble.blows.is_empty() {
+            return;
+        }
+        let disk = self.sim.disk.reopen();
+        self.go_on_with(disk);
+        let interrupts = Interrupts::default();
+        self.set_the_stage(None, &interrupts);
+        let world = self.sim.world();
+        let ground = Ground::new(self.setup, (&world, &interrupts), &self.witness, MOST_ATTEMPTS);
+        let root = self.witness().run.clone();
+        let mut resumed = ground.run(&root, Known::Begun, OBJECTIVE);
+        if matches!(resumed, Err(DriveError::Load(_))) {
+            self.witness().mend_files();
+            resumed = ground.run(&root, Known::Begun, OBJECTIVE);
+        }
+        self.witness().look();
+        self.check(&Driven::Run(Box::new(resumed.unwrap())));
     }
 
     fn cut_power(&mut self) -> SimDisk {

@@ -40,11 +40,20 @@ impl Spawns {
         self.asked.push(Wish { payload, in_review: true });
     }
 
-    /// The iteration that was told of the last ones is done.
-    pub(crate) fn go_on(&mut self, asked: Vec<String>) {
+    /// An iteration asks, which counts when it is over.
+    pub(crate) fn ask(&mut self, asked: Vec<String>) {
         let wish = |payload| Wish { payload, in_review: false };
         self.asked = asked.into_iter().map(wish).collect();
+    }
+
+    /// The iteration that was told of the last ones is done.
+    pub(crate) fn go_on(&mut self) {
         self.returned.clear();
+    }
+
+    /// The iteration that asked is retried.
+    pub(crate) fn forget_requests(&mut self) {
+        self.asked.clear();
     }
 
     fn kin(&self, kin: Kin) -> Kin {

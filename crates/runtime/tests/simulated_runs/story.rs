@@ -44,6 +44,8 @@ pub(crate) struct Done {
     pub(crate) withdrawn: bool,
     pub(crate) refused: bool,
     pub(crate) asked_for_chains: bool,
+    /// Whether its prompt told of a refusal.
+    pub(crate) was_pressed: bool,
 }
 
 impl Done {

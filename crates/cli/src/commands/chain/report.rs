@@ -1,11 +1,14 @@
 //! What a person sees of a chain at its end.
 
-use autoloop_core::chain::{Chain, ChainStep, DEEPEST, Outcome, Tree};
+use std::path::Path;
+
+use autoloop_core::chain::{Chain, ChainStep, DEEPEST, Tree};
 use autoloop_runtime::drive::chains;
 use autoloop_runtime::journal::FileJournal;
 use autoloop_runtime::process::Interrupts;
 
 use crate::commands::json::Json;
+use crate::commands::resume::Resumed;
 use crate::failure::{Failure, Kind};
 use crate::terminal;
 
@@ -64,11 +67,11 @@ fn json(chain: &Chain, tree: Tree<'_>, depth: usize) -> Json {
 }
 
 /// The exit code tells the truth: only a chain whose steps all ended well ends with 0.
-pub(super) fn verdict(chain: &Chain, interrupts: &Interrupts) -> Result<(), Failure> {
+pub(super) fn verdict(chain: &Chain, dir: &Path, interrupts: &Interrupts) -> Result<(), Failure> {
     let id = &chain.id;
-    let go_on = "`autoloop chain run --resume` goes on with it";
+    let resume = format!("resume it with `{}`", Resumed::Chain.command(id, dir));
     match (chain.outcome.as_deref(), interrupts.first()) {
-        (Some(outcome), _) if outcome == Outcome::AllStepsComplete.to_string() => Ok(()),
+        (Some(_), _) if chain.is_complete() => Ok(()),
         (Some(outcome), _) => {
             let failure = Failure::failed(match failed_step(chain) {
                 Some(step) => {
@@ -77,14 +80,14 @@ pub(super) fn verdict(chain: &Chain, interrupts: &Interrupts) -> Result<(), Fail
                 }
                 None => format!("chain '{id}' ended with {outcome}"),
             });
-            Err(failure.hint(format!("`autoloop chain run --resume={id}` goes on with it")))
+            Err(failure.hint(resume))
         }
         (None, Some(signal)) => {
             let signal = u8::try_from(signal).unwrap_or(u8::MAX);
             let message = format!("chain '{id}' was interrupted");
-            Err(Failure::new(Kind::Interrupted(signal), message).hint(go_on))
+            Err(Failure::new(Kind::Interrupted(signal), message).hint(resume))
         }
-        (None, None) => Err(Failure::failed(format!("chain '{id}' did not end")).hint(go_on)),
+        (None, None) => Err(Failure::failed(format!("chain '{id}' did not end")).hint(resume)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use autoloop_core::chain::{Chain, Definitions, Outcome, StepDefinition};
+use autoloop_core::chain::{Chain, Definitions, StepDefinition};
 use autoloop_core::config::SyncPolicy;
 use autoloop_core::record::ChainStart;
 use autoloop_runtime::drive::{ChainDrive, ChainScene, chain_standing, chains};
@@ -38,8 +38,8 @@ pub(super) struct Args {
     dir: Option<PathBuf>,
     /// What all steps are for.
     prompt: Vec<String>,
-    /// Go on with a chain that was cut off or that failed: the one named by its id, or the latest that
-    /// was cut off or interrupted. Steps that ended well are not done again.
+    /// Resume chain ID, or the latest chain that did not complete; a failed step is retried, and steps
+    /// that ended well are not repeated.
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     resume: Option<String>,
     /// Only say which steps there are.
@@ -193,33 +193,39 @@ fn chain_to_resume(
 ) -> Result<Chain, Failure> {
     let path = journal.path().display();
     let nothing = |message: String| {
-        Err(Failure::failed(message).hint("`autoloop chain run NAME` begins a new chain"))
+        Err(Failure::failed(message).hint("start a new chain with `autoloop chain run NAME`"))
     };
     let found = |id: &str| chain_standing(journal, &outline.files.state_dir, (id, &*world.disk));
     if !id.is_empty() {
         return match found(id)? {
             None => nothing(format!("there is no chain '{id}' in {path}")),
             Some(chain) if chain.parent().is_some() => Err(not_alone(&chain)),
-            Some(chain) if chain.outcome == Some(Outcome::AllStepsComplete.to_string()) => {
-                nothing(format!("chain '{id}' is complete"))
-            }
-            Some(chain) => Ok(chain),
+            Some(chain) if chain.can_resume() => Ok(chain),
+            Some(_) => nothing(format!("chain '{id}' completed: there is nothing to resume")),
         };
     }
-    // What somebody forged may say that a chain ended: each is asked for by its own records.
-    for chain in chains(journal)?.iter().rev().filter(|chain| chain.parent().is_none()) {
-        if let Some(chain) = found(&chain.id)?.filter(Chain::is_unfinished) {
+    // A forged record may say that a chain ended: each is judged by its own records.
+    let known = chains(journal)?;
+    let own = || known.iter().rev().filter(|chain| chain.parent().is_none());
+    for chain in own() {
+        if let Some(chain) = found(&chain.id)?.filter(Chain::can_resume) {
             return Ok(chain);
         }
     }
-    nothing(format!("there is no unfinished chain in {path}"))
+    let why = match own().next() {
+        Some(chain) => format!("the latest chain, '{}', completed", chain.id),
+        None => "no chain was started there".to_owned(),
+    };
+    nothing(format!("no chain to resume in {path}: {why}"))
 }
 
 /// A chain that a run asked for goes on with its run, which is to be told how it ends.
 fn not_alone(chain: &Chain) -> Failure {
     let parent = chain.parent().unwrap_or_default();
     Failure::usage(format!("chain '{}' belongs to run '{parent}', which asked for it", chain.id))
-        .hint(format!("`autoloop run --resume={parent}` goes on with both, unless they ended"))
+        .hint(format!(
+            "resume both with `autoloop run --resume={parent}`, unless the run completed"
+        ))
 }
 
 fn carry_out(
@@ -229,6 +235,7 @@ fn carry_out(
     (manner, world): (Manner, &World),
 ) -> Result<(), Failure> {
     let interrupts = listen()?;
+    let dir = plan.dir.clone();
     let mut reporter = Reporter::new(manner.verbose, world);
     let mut runner = Runner {
         plan,
@@ -240,7 +247,7 @@ fn carry_out(
     };
     let chain = drive.run(&mut runner)?;
     conclude(&chain, journal, manner)?;
-    verdict(&chain, &interrupts)
+    verdict(&chain, &dir, &interrupts)
 }
 
 fn names(steps: &[StepDefinition]) -> String {

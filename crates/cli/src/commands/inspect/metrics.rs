@@ -1,4 +1,4 @@
-//! `autoloop inspect metrics`: what each iteration did and cost.
+//! `autoloop inspect metrics`: what each iteration did.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::commands::settings;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// What each iteration did and cost.
+/// Show what each iteration did; no cost is recorded yet.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Project whose journal is read [default: the current one].

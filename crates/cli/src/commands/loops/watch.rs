@@ -159,17 +159,18 @@ fn conclude(watched: &Watched, state: &State) -> Result<(), Failure> {
     let run = &watched.run;
     let Run { id, done, .. } = run;
     let iterations = if *done == 1 { "iteration" } else { "iterations" };
+    let resume = || format!("resume it with `autoloop run --resume={id}`");
     match state {
         State::Complete(reason) => {
             watched.say(&format!("run {id}: complete ({reason}) after {done} {iterations}"))
         }
-        State::CutOff => Err(Failure::failed(format!("run '{id}' was cut off"))
-            .hint(format!("`autoloop run --resume={id}` goes on with it"))),
-        State::Interrupted => Err(Failure::failed(format!("run '{id}' was interrupted"))
-            .hint(format!("`autoloop run --resume={id}` goes on with it"))),
+        State::CutOff => Err(Failure::failed(format!("run '{id}' was cut off")).hint(resume())),
+        State::Interrupted => {
+            Err(Failure::failed(format!("run '{id}' was interrupted")).hint(resume()))
+        }
         State::Stopped(reason) => {
             let why = run.failure().map_or_else(|| reason.clone(), ToString::to_string);
-            Err(Failure::failed(format!("run '{id}' stopped: {why}")))
+            Err(Failure::failed(format!("run '{id}' stopped: {why}")).hint(resume()))
         }
         State::Unbegun | State::Unfinished | State::Running(_) => {
             Err(Failure::failed(format!("run '{id}' cannot be followed: {state}")))

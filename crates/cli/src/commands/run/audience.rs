@@ -29,7 +29,7 @@ impl<'a> Audience<'a> {
 
     /// What the view shows is not told in lines as well.
     pub(super) fn tell(&mut self, progress: Progress<'_>) {
-        if let (true, Progress::Began(run)) = (self.wants_view, progress) {
+        if let (true, Progress::Began(run) | Progress::Resumed(run)) = (self.wants_view, progress) {
             let opened = self.open(&run.id);
             self.note(opened);
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::chain::Budget;
 use autoloop_core::plan::Files;
-use autoloop_core::run::{Ending, Run, Runs, Stage};
+use autoloop_core::run::{Run, Runs};
 use autoloop_core::run_id::{RunId, RunIdSeed};
 use autoloop_runtime::drive::{self, Agents};
 use autoloop_runtime::files::private;
@@ -19,6 +19,7 @@ use autoloop_runtime::world::World;
 
 use super::drive_failure;
 use super::which::{Choice, Loop, existing};
+use crate::commands::resume::Resumed;
 use crate::commands::settings;
 use crate::diagnostic;
 use crate::failure::Failure;
@@ -61,6 +62,12 @@ impl Which {
 }
 
 impl Errand {
+    /// The command that resumes the run; `None` for a step, which is resumed with its chain.
+    pub(super) fn resume_command(&self) -> Option<String> {
+        let is_step = self.limits.is_some();
+        (!is_step).then(|| Resumed::Loop.command(self.run.id(), &self.project.dir))
+    }
+
     /// A new run. Of a preset it gets its own copy, which is found again when it is taken up.
     pub(in crate::commands) fn begin(
         choice: Choice,
@@ -243,23 +250,27 @@ fn copy(preset: &Preset, id: &RunId, outline: &Outline) -> Result<PathBuf, Failu
 fn run_to_resume(outline: &Outline, name: &str, world: &World) -> Result<Run, Failure> {
     let journal = journal(outline, world);
     let (state_dir, disk) = (&outline.files.state_dir, &*world.disk);
-    let nothing =
-        |message: String| Err(Failure::failed(message).hint("`autoloop run DIR` begins a new run"));
+    let nothing = |message: String| {
+        Err(Failure::failed(message).hint("start a new run with `autoloop run DIR`"))
+    };
     let name = match name {
-        "" => drive::latest_unfinished(&journal, state_dir, disk).map_err(drive_failure)?,
+        "" => drive::latest_resumable(&journal, state_dir, disk).map_err(drive_failure)?,
         name => Some(name.to_owned()),
     };
     let path = journal.path().display();
     let Some(name) = name else {
-        return nothing(format!("there is no unfinished run in {path}"));
+        let runs = journal.fold::<Runs>()?.view;
+        let latest = runs.iter().rfind(|run| run.stands_alone());
+        let why = match latest {
+            Some(run) => format!("the latest run, '{}', completed", run.id),
+            None => "no run was started there".to_owned(),
+        };
+        return nothing(format!("no run to resume in {path}: {why}"));
     };
-    let run = drive::standing(&journal, state_dir, (&name, disk)).map_err(drive_failure)?;
-    match run {
+    match drive::standing(&journal, state_dir, (&name, disk)).map_err(drive_failure)? {
         None => nothing(format!("there is no run '{name}' in {path}")),
-        Some(Run { stage: Stage::Ended(Ending::Complete { .. }), .. }) => {
-            nothing(format!("run '{name}' is complete"))
-        }
-        Some(run) => Ok(run),
+        Some(run) if run.can_resume() => Ok(run),
+        Some(_) => nothing(format!("run '{name}' completed: there is nothing to resume")),
     }
 }
 

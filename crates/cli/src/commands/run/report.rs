@@ -29,15 +29,15 @@ impl Reporter {
 
     pub(in crate::commands) fn tell(&mut self, progress: Progress<'_>) {
         let line = match progress {
-            Progress::Began(run) => format!("run {} {}", run.id, began(run)),
+            Progress::Began(run) => format!("run {} begins{}", run.id, with_preset(run)),
+            Progress::Resumed(run) => {
+                format!("run {} resumes at iteration {}{}", run.id, run.done + 1, with_preset(run))
+            }
             Progress::Iteration { number, of, roles, event } => {
                 format!("iteration {number}/{of}  {}  after {event}", listed(roles))
             }
             Progress::Iterated(run) if self.is_verbose => everything(run),
-            Progress::Iterated(run) => match iterated(run) {
-                Some(line) => line,
-                None => return,
-            },
+            Progress::Iterated(run) => iterated(run),
             Progress::Review { before } => format!("metareview before iteration {before}"),
             Progress::Wave { id, branches } => format!("wave {id}: {branches} branches"),
             Progress::Branch { id, how } => format!("{id} ended: {how}"),
@@ -87,38 +87,44 @@ fn tone(progress: Progress<'_>) -> Option<Tone> {
     }
 }
 
-fn began(run: &Run) -> String {
-    let how = if run.done == 0 { "begins" } else { "goes on" };
-    match run.start.as_ref().and_then(|start| start.preset.as_deref()) {
-        Some(preset) => format!("{how} with {preset}"),
-        None => how.to_owned(),
-    }
+fn with_preset(run: &Run) -> String {
+    let preset = run.start.as_ref().and_then(|start| start.preset.as_deref());
+    preset.map(|preset| format!(" with {preset}")).unwrap_or_default()
 }
 
 fn listed(roles: &[String]) -> String {
     if roles.is_empty() { "no roles".to_owned() } else { roles.join(", ") }
 }
 
-/// What came of an iteration, if it is worth a line.
-fn iterated(run: &Run) -> Option<String> {
-    let refused =
-        run.backpressure.as_ref().map(|invalid| format!("  refused: {}", invalid.emitted));
-    let emitted = run.turn.events.last().map(|event| format!("  emitted: {event}"));
+/// What came of an iteration, in a line.
+fn iterated(run: &Run) -> String {
     let failed = run.failure().map(|failure| format!("  {failure}"));
-    failed.or(refused).or(emitted)
+    // An event that was accepted later makes good for one that was refused.
+    let refused = run.turn.refusals.last().filter(|_| run.backpressure.is_some());
+    let refused = refused.map(|event| format!("  refused: {event}"));
+    failed.or(refused).unwrap_or_else(|| emitted(run, run.turn.events.last().as_slice()))
+}
+
+/// The events that an iteration emitted, of which `shown` are named.
+fn emitted(run: &Run, shown: &[&String]) -> String {
+    let events: Vec<&str> = shown.iter().map(|event| event.as_str()).collect();
+    match (events.is_empty(), run.turn.asked.is_empty()) {
+        (false, _) => format!("  emitted: {}", events.join(", ")),
+        (true, false) => "  emitted: chain.spawn".to_owned(),
+        (true, true) => "  no event".to_owned(),
+    }
 }
 
 /// All that came of an iteration.
 fn everything(run: &Run) -> String {
-    let emitted = match &run.turn.events[..] {
-        [] => "  emitted: nothing".to_owned(),
-        events => format!("  emitted: {}", events.join(", ")),
-    };
-    let refused = run.backpressure.as_ref().filter(|_| run.turn.refused || run.turn.withdrawn);
-    let refused = refused.map(|invalid| format!("  refused: {}", invalid.emitted));
+    let emitted = emitted(run, &run.turn.events.iter().collect::<Vec<_>>());
+    let refusals = &run.turn.refusals;
+    let refused = (!refusals.is_empty()).then(|| format!("  refused: {}", refusals.join(", ")));
     let exit = run.turn.exit.as_ref().map(|exit| match (&exit.failure, exit.promised) {
         (Some(failure), _) => format!("  {failure}"),
-        (None, true) => format!("  the agent exited with {} and gave the promise", exit.code),
+        (None, true) => {
+            format!("  the agent exited with {} and printed the completion promise", exit.code)
+        }
         (None, false) => format!("  the agent exited with {}", exit.code),
     });
     [Some(emitted), refused, exit].into_iter().flatten().collect::<Vec<_>>().join("\n")

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::config::{Config, Isolation, ItemSource, Key};
 use autoloop_core::run_id::RunId;
-use autoloop_core::slot::{Slots, Tally};
+use autoloop_core::slot::{End, Slots, Tally};
 use autoloop_runtime::drive::{
-    Bounds, DriveError, SlotDrive, SlotProgress, SlotScene, Threads, latest_unfinished_slots,
-    slots_dir, slots_standing,
+    Bounds, DriveError, SlotDrive, SlotProgress, SlotScene, Threads, latest_resumable_slots,
+    slot_runs, slots_dir, slots_standing,
 };
 use autoloop_runtime::journal::{Durability, FileJournal};
 use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
@@ -20,6 +20,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::audience::Audience;
 use super::report;
+use crate::commands::resume::Resumed;
 use crate::commands::run::which::existing;
 use crate::commands::run::{LONGEST_FLAGS, claim_slots_id, drive_failure, install_tool, listen};
 use crate::commands::settings;
@@ -73,9 +74,8 @@ pub(super) struct Flags {
     /// Any setting, as `key=value`. Can be given more than once.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Go on with a run that was cut off or interrupted: the one named, or the latest that nobody drives.
-    /// The flags that it was begun with hold, but for those that are given now. What was implemented,
-    /// reviewed and fixed is not done again.
+    /// Resume RUN, or the latest run that did not complete, with its original flags but for those given
+    /// now; failed items are retried, and what was implemented, reviewed and fixed is not repeated.
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     resume: Option<String>,
     /// Tell on a terminal what goes on a line at a time, without the live view.
@@ -303,19 +303,26 @@ fn run_to_resume(outline: &Outline, name: &str, world: &World) -> Result<String,
     let (state_dir, disk) = (&outline.files.state_dir, &*world.disk);
     let path = journal.path().display();
     let nothing =
-        |message: String| Failure::failed(message).hint("`autoloop slots` begins a new run");
+        |message: String| Failure::failed(message).hint("start a new run with `autoloop slots`");
     if name.is_empty() {
-        let latest = latest_unfinished_slots(&journal, state_dir, disk).map_err(failure)?;
-        return latest.ok_or_else(|| {
-            nothing(format!("there is no unfinished run of slots in {path} that nobody drives"))
-        });
+        let latest = latest_resumable_slots(&journal, state_dir, disk).map_err(failure)?;
+        return match latest {
+            Some(run) => Ok(run),
+            None => {
+                let runs = slot_runs(&journal, state_dir, disk).map_err(failure)?;
+                let why = match (runs.iter().rfind(|run| run.can_resume()), runs.last()) {
+                    (Some(run), _) => format!("run '{}' is still running", run.id),
+                    (None, Some(run)) => format!("the latest run, '{}', completed", run.id),
+                    (None, None) => "no run of slots was started there".to_owned(),
+                };
+                Err(nothing(format!("no run to resume in {path}: {why}")))
+            }
+        };
     }
     match slots_standing(&journal, state_dir, (name, disk)).map_err(failure)? {
         None => Err(nothing(format!("there is no run of slots '{name}' in {path}"))),
-        Some(slots) if !slots.is_unfinished() => {
-            Err(nothing(format!("run '{name}' is over: {}", slots.standing())))
-        }
-        Some(slots) => Ok(slots.id),
+        Some(slots) if slots.can_resume() => Ok(slots.id),
+        Some(_) => Err(nothing(format!("run '{name}' completed: there is nothing to resume"))),
     }
 }
 
@@ -325,14 +332,16 @@ fn verdict(slots: &Slots, dir: &Path, interrupts: &Interrupts) -> Result<(), Fai
         true => String::new(),
         false => format!("{} ", dir.display()),
     };
+    let resume = Resumed::Slots.command(&slots.id, dir);
     match (slots.is_unfinished(), interrupts.first()) {
         (true, Some(signal)) => {
             let signal = u8::try_from(signal).unwrap_or(u8::MAX);
             let message = format!("run '{}' was interrupted", slots.id);
             Err(Failure::new(Kind::Interrupted(signal), message)
-                .hint(format!("`autoloop slots {project}--resume` goes on with it")))
+                .hint(format!("resume it with `{resume}`")))
         }
-        (true, None) => Err(Failure::failed(format!("run '{}' did not end", slots.id))),
+        (true, None) => Err(Failure::failed(format!("run '{}' did not end", slots.id))
+            .hint(format!("resume it with `{resume}`"))),
         (false, _) => {
             let tally = Tally::of(slots);
             if tally.is_well() {
@@ -341,10 +350,18 @@ fn verdict(slots: &Slots, dir: &Path, interrupts: &Interrupts) -> Result<(), Fai
             let Tally { taken, passed } = tally;
             let failed = taken - passed;
             let items = if taken == 1 { "item" } else { "items" };
-            Err(Failure::failed(format!("{failed} of {taken} {items} did not pass")).hint(format!(
-                "`autoloop inspect slots {project}--run {}` shows why; what did not pass is open again",
-                slots.id
-            )))
+            let limit = match &slots.finish {
+                Some(finish) if finish.reason == End::Iterations => {
+                    format!(" -i {}", slots.iteration().saturating_mul(2))
+                }
+                _ => String::new(),
+            };
+            Err(Failure::failed(format!("{failed} of {taken} {items} did not pass"))
+                .hint(format!(
+                    "`autoloop inspect slots {project}--run {}` shows why; failed items were returned to the queue",
+                    slots.id
+                ))
+                .hint(format!("retry failed items with `{resume}{limit}`")))
         }
     }
 }

@@ -171,19 +171,19 @@ fn print(text: &str) -> Result<(), Failure> {
 fn conclude(board: &Board, standing: Standing) -> Result<(), Failure> {
     let Board { id, kind, outcome, .. } = board;
     let what = kind.word();
+    let resume = || {
+        let command = match kind {
+            Kind::Loop | Kind::Unknown => "run",
+            Kind::Chain => "chain run",
+            Kind::Slots => "slots",
+        };
+        format!("resume it with `autoloop {command} --resume={id}`")
+    };
     match (standing, outcome) {
         (Standing::Over, Some(outcome)) if outcome.is_good => Ok(()),
         (Standing::Over, Some(outcome)) => {
-            Err(Failure::failed(format!("{what} '{id}' ended: {}", outcome.word)))
+            Err(Failure::failed(format!("{what} '{id}' ended: {}", outcome.word)).hint(resume()))
         }
-        _ => {
-            let command = match kind {
-                Kind::Loop | Kind::Unknown => "run",
-                Kind::Chain => "chain run",
-                Kind::Slots => "slots",
-            };
-            Err(Failure::failed(format!("{what} '{id}' was cut off"))
-                .hint(format!("`autoloop {command} --resume={id}` goes on with it")))
-        }
+        _ => Err(Failure::failed(format!("{what} '{id}' was cut off")).hint(resume())),
     }
 }

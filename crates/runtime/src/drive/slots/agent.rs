@@ -10,7 +10,7 @@ use autoloop_core::slot::{Phase, Slot};
 use super::argument::found;
 use super::{SlotDrive, SlotScene};
 use crate::drive::DriveError;
-use crate::drive::launch::addressed;
+use crate::drive::launch::{addressed, prompt_variable};
 use crate::git::LOCATING_VARIABLES;
 use crate::process::notes_dir;
 use crate::world::{Job, Spool};
@@ -75,6 +75,7 @@ impl SlotDrive<'_> {
             journal_file: Some(files.journal.clone()),
             bin: Some(files.tool()),
             prompt_path: Some(prompt_path),
+            prompt: prompt_variable(order.prompt, order.backend.kind),
             log_level: Some(self.loaded.plan.log_level.to_string()),
             slot_phase: Some(order.phase.to_string()),
             slot: Some(slot.start.slot.to_string()),

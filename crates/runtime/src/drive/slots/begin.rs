@@ -31,7 +31,7 @@ impl SlotDrive<'_> {
     /// Says on record that a run goes on, and gives back what its last harness claimed and did not
     /// put on record.
     pub(super) fn take_up(&mut self) -> Result<(), DriveError> {
-        let Some(last) = self.look(|slots| slots.is_unfinished().then(|| slots.iteration())) else {
+        let Some(last) = self.look(|slots| slots.can_resume().then(|| slots.iteration())) else {
             return Ok(());
         };
         let (run, at_work) = self.look(|slots| {

@@ -102,24 +102,24 @@ pub fn slots_standing(
     Ok(slots.start.is_some().then_some(slots))
 }
 
-/// The run that began last among those that were cut off or interrupted, and that nobody drives. One that
-/// this program drove comes before one that only the journal knows of.
+/// The run that began last among those that did not complete and that no process drives. One that this
+/// program drove comes before one that only the journal knows of.
 ///
 /// # Errors
 ///
 /// When the journal cannot be read.
-pub fn latest_unfinished_slots(
+pub fn latest_resumable_slots(
     journal: &FileJournal,
     state_dir: &Path,
     disk: &dyn Disk,
 ) -> Result<Option<String>, DriveError> {
     journal.repair()?;
-    let found = cut_off(journal, state_dir, disk)?;
+    let found = idle(journal, state_dir, (Slots::can_resume, disk))?;
     let latest = found.iter().rfind(|known| known.is_ours).or(found.last());
     Ok(latest.map(|known| known.run.id.clone()))
 }
 
-/// The runs that did not end, by their own records, and that nobody drives.
+/// The runs that did not end, by their own records, and that no process drives.
 ///
 /// # Errors
 ///
@@ -129,19 +129,21 @@ pub(super) fn cut_off_slots(
     state_dir: &Path,
     disk: &dyn Disk,
 ) -> Result<Vec<Slots>, DriveError> {
-    Ok(cut_off(journal, state_dir, disk)?.into_iter().map(|known| known.run).collect())
+    let found = idle(journal, state_dir, (Slots::is_unfinished, disk))?;
+    Ok(found.into_iter().map(|known| known.run).collect())
 }
 
-fn cut_off(
+/// The runs of a sort that no process drives.
+fn idle(
     journal: &FileJournal,
     state_dir: &Path,
-    disk: &dyn Disk,
+    (is_meant, disk): (impl Fn(&Slots) -> bool, &dyn Disk),
 ) -> Result<Vec<OnRecord>, DriveError> {
     let is_driven =
         |run: &str| matches!(driver_in(&slots_dir(state_dir, run), disk), Driver::Process(_));
     let mut found = runs_on_record(journal, state_dir, disk)?;
     found.retain(|OnRecord { run, .. }| {
-        RunId::is_safe(&run.id) && run.is_unfinished() && !is_driven(&run.id)
+        RunId::is_safe(&run.id) && is_meant(run) && !is_driven(&run.id)
     });
     Ok(found)
 }

@@ -1,0 +1,109 @@
+//! What is said about the iteration before the next one: that it emitted nothing, or that its claim to have
+//! reached the goal did not count.
+
+use std::fmt;
+
+use super::{Rules, completion};
+use crate::excerpt;
+use crate::run::{Previous, Run};
+
+/// How many names of events one sentence lists.
+const NAMES: usize = 5;
+/// How many characters of such a name are shown.
+const NAME: usize = 100;
+
+/// A remark about the last iteration that did not fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remark {
+    /// It emitted no event, and none was refused.
+    NoEvent {
+        /// Which one.
+        iteration: u64,
+    },
+    /// It claimed that the goal was reached, and that did not count.
+    NotCounted {
+        /// Which one.
+        iteration: u64,
+        /// How it claimed that.
+        claim: Claim,
+        /// Why that did not count.
+        why: String,
+    },
+}
+
+/// How an agent says that the goal is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// By the completion event.
+    Event,
+    /// By the completion promise in its output.
+    Promise,
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Claim::Event => "completion event",
+            Claim::Promise => "completion promise",
+        })
+    }
+}
+
+impl Remark {
+    /// For the prompt of the next iteration.
+    pub fn notice(&self) -> String {
+        match self {
+            Remark::NoEvent { iteration } => format!(
+                "Iteration {iteration} emitted no event, so this one is routed as it was. Emit an event before you end your turn."
+            ),
+            Remark::NotCounted { iteration, claim, why } => {
+                format!("The {claim} of iteration {iteration} did not count: {why}.")
+            }
+        }
+    }
+}
+
+/// The remark about the last iteration, if there is something to say.
+pub fn remark(run: &Run, rules: &Rules) -> Option<Remark> {
+    let previous = run.previous()?;
+    if completion(run, rules).is_some() {
+        return None;
+    }
+    let Previous { iteration, events, refusals, withdrawn, promised } = previous;
+    let missing = || rules.required_events.iter().filter(|event| !run.seen.contains(*event));
+    let mut why = Vec::new();
+    let claim = match events.contains(&rules.completion_event) {
+        true => Claim::Event,
+        false if promised => Claim::Promise,
+        false if events.is_empty() && refusals.is_empty() => {
+            return Some(Remark::NoEvent { iteration });
+        }
+        false => return None,
+    };
+    if withdrawn || claim == Claim::Promise && !refusals.is_empty() {
+        let were = if refusals.len() == 1 { "was" } else { "were" };
+        why.push(format!("{} {were} refused in the turn", listed(refusals.iter())));
+    }
+    if claim == Claim::Promise && !events.is_empty() {
+        why.push(format!("the turn also emitted {}", listed(events.iter())));
+    }
+    if missing().next().is_some() {
+        let missing: Vec<&str> = missing().map(String::as_str).collect();
+        why.push(format!("required events were not seen yet: {}", missing.join(", ")));
+    }
+    (!why.is_empty()).then(|| Remark::NotCounted { iteration, claim, why: why.join("; ") })
+}
+
+/// Names that agents chose, in one line.
+fn listed<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
+    let more = names.len().saturating_sub(NAMES);
+    let name = |name: &String| {
+        let seen = excerpt::one_line(excerpt::head(name, NAME * 4)).replace('`', "'");
+        format!("`{}`", excerpt::clip(&seen, NAME))
+    };
+    let mut shown: Vec<String> = names.take(NAMES).map(name).collect();
+    if more > 0 {
+        shown.push(format!("{more} more"));
+    }
+    shown.join(", ")
+}
