@@ -36,7 +36,10 @@ fn asked_a_slot(agents: Agents<'_>, args: &[&str], dirty: &str) -> String {
         }
         let output = sandbox.run(&[&["slots", "--review"], args].concat());
         assert_eq!(output.code, Some(0), "{output}");
-        for line in String::from_utf8_lossy(&sandbox.read(".autoloop/asked")).lines() {
+        let asked_for = sandbox.read(".autoloop/asked");
+        let asked_for = String::from_utf8_lossy(&asked_for);
+        // The message of a commit may have several lines.
+        for line in asked_for.lines().filter(|line| line.starts_with("-C ")) {
             let mut words = line.split(' ');
             let command = loop {
                 match words.next() {

@@ -10,6 +10,8 @@ use insta::assert_snapshot;
 
 #[path = "slots_trees/hostile.rs"]
 mod hostile;
+#[path = "slots_trees/reviewed.rs"]
+mod reviewed;
 #[path = "slots_trees/setups.rs"]
 mod setups;
 

@@ -138,7 +138,7 @@ fn branches_work_apart_and_their_work_comes_back() {
     let start = prompt.find("Your working tree:").unwrap();
     assert_snapshot!(&prompt[start..start + prompt[start..].find("\n\n").unwrap()], @"
     Your working tree:
-    You work in [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2/tree, a git worktree that is yours alone, on the branch autoloop/[RUN]-wave-1/branch-2. Work there, and nowhere else in the project; stay on that branch. Commit what belongs together. What you leave uncommitted is committed for you at the end, but for ignored files. When all branches of the wave have ended, your commits are merged into the project.
+    You work in [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2/tree, a git worktree that is yours alone, on the branch autoloop/[RUN]-wave-1/branch-2. Work there, and nowhere else in the project; stay on that branch. You may commit, and need not. When all branches of the wave have ended, everything that you leave there, but for ignored files, becomes one commit that is merged into the project.
     ");
     let own = sandbox.run(&["inspect", "prompt", "1"]).stdout;
     assert!(own.contains("a git worktree of its own, made from the last commit"), "{own}");
@@ -166,19 +166,19 @@ fn a_conflict_is_told_and_nothing_is_lost() {
     Wave [RUN]-wave-1 (explore.parallel): all 3 branches have ended.
 
     branch-1: part a -> max_iterations
-    Its commits are merged (up to [COMMIT]).
+    Its work is merged ([COMMIT]).
     ```text
     1
     ```
 
     branch-2: part b -> max_iterations
-    NOT merged: what is checked out changes file differently. Its commits are on the git branch autoloop/[RUN]-wave-1/branch-2 (up to [COMMIT]).
+    NOT merged: what is checked out changes file differently. Its work is on the git branch autoloop/[RUN]-wave-1/branch-2 (up to [COMMIT]).
     ```text
     2
     ```
 
     branch-3: part c -> max_iterations
-    Its commits are merged (up to [COMMIT]).
+    Its work is merged ([COMMIT]).
     ```text
     3
     ```
@@ -247,9 +247,9 @@ fn work_of_branches_that_did_not_end_well_is_kept_and_not_merged() {
     let prompt = unnamed(&sandbox, &sandbox.run(&["inspect", "prompt", "2"]).stdout);
     let told: Vec<&str> = prompt.lines().filter(|line| line.starts_with("NOT merged")).collect();
     assert_snapshot!(told.join("\n"), @"
-    NOT merged: it ended with backend_failed. Its commits are on the git branch autoloop/[RUN]-wave-1/branch-1 (up to [COMMIT]).
-    NOT merged: it ended with backend_timeout. Its commits are on the git branch autoloop/[RUN]-wave-1/branch-2 (up to [COMMIT]).
-    NOT merged: work beside its branch (kept on autoloop/[RUN]-wave-1/branch-3-beside) was left unfinished in its tree. Its commits are on the git branch autoloop/[RUN]-wave-1/branch-3 (up to [COMMIT]).
+    NOT merged: it ended with backend_failed. Its work is on the git branch autoloop/[RUN]-wave-1/branch-1 (up to [COMMIT]).
+    NOT merged: it ended with backend_timeout. Its work is on the git branch autoloop/[RUN]-wave-1/branch-2 (up to [COMMIT]).
+    NOT merged: work beside its branch (kept on autoloop/[RUN]-wave-1/branch-3-beside) was left unfinished in its tree. Its work is on the git branch autoloop/[RUN]-wave-1/branch-3 (up to [COMMIT]).
     ");
     assert_eq!(sandbox.survivors(), "");
 }

@@ -22,6 +22,10 @@ words! {
         Busy = "project_busy",
         /// A merge or the like was left unfinished in the tree that it was done in.
         Unfinished = "unfinished",
+        /// It is not what was reviewed, or what its agent left: its files changed since.
+        Changed = "changed",
+        /// It is in the files of the project, and could not be committed apart from other changes there.
+        InPlace = "in_place",
         /// Whoever did it failed or took too long, so it was not tried.
         NotTried = "not_tried",
         /// Git could not do it.
@@ -32,7 +36,7 @@ words! {
 impl MergeOutcome {
     /// Whether nothing is left to be kept.
     pub fn is_settled(self) -> bool {
-        matches!(self, MergeOutcome::Nothing | MergeOutcome::Merged)
+        matches!(self, MergeOutcome::Nothing | MergeOutcome::Merged | MergeOutcome::InPlace)
     }
 }
 
@@ -45,6 +49,8 @@ pub struct Merge {
     pub branch: String,
     /// The commit from which they are reachable, or the last of them.
     pub commit: String,
+    /// The tree object that was brought back, or that is on the branch; empty where there is none.
+    pub tree: String,
     /// The files that were in the way.
     pub files: String,
     /// More about why not.
@@ -58,6 +64,7 @@ impl Merge {
             outcome,
             branch: branch.to_owned(),
             commit: commit.to_owned(),
+            tree: String::new(),
             files: String::new(),
             detail: String::new(),
         }

@@ -18,6 +18,7 @@ pub use step::{NewItems, Review, SlotRules, SlotStep, Step, begins, next_step, s
 use std::borrow::Cow;
 
 use crate::failure::TurnFailure;
+use crate::merge::MergeOutcome;
 use crate::record::{
     Glance, SlotFinish, SlotFix, SlotImplement, SlotMerge, SlotPhase, SlotReview, SlotRunFinish,
     SlotRunPrompts, SlotRunResume, SlotRunStart, SlotStart, SlotsIterationFinish,
@@ -62,8 +63,10 @@ pub struct Slot {
     pub reviews: Vec<Reviewed>,
     /// How the fixers ended, in order.
     pub fixes: Vec<Turn>,
-    /// What came of bringing the work back.
+    /// What came of bringing the work back, since the last review.
     pub merge: Option<SlotMerge>,
+    /// How often the work was no longer what had been reviewed when it was to be brought back.
+    pub changed: u64,
     /// How it ended.
     pub finish: Option<SlotFinish>,
 }
@@ -109,6 +112,8 @@ pub struct Reviewed {
     pub reason: String,
     /// What was changed, as the reviewer was told.
     pub changes: Changes,
+    /// The git tree object that was reviewed; empty where there was none.
+    pub tree: String,
     /// How long it took.
     pub elapsed_ms: u64,
 }
@@ -252,23 +257,31 @@ impl Slot {
                     changes: read.changes(),
                 });
             }
-            SlotReview::TOPIC => self.reviews.push(Reviewed {
-                attempt,
-                verdict: read.word("verdict"),
-                follow_up: read.text("follow_up_prompt"),
-                reason: read.text("reason"),
-                changes: read.changes(),
-                elapsed_ms: read.number("elapsed_ms"),
-            }),
+            SlotReview::TOPIC => {
+                // What changed after the last review was looked at in this one.
+                self.merge = None;
+                self.reviews.push(Reviewed {
+                    attempt,
+                    verdict: read.word("verdict"),
+                    follow_up: read.text("follow_up_prompt"),
+                    reason: read.text("reason"),
+                    changes: read.changes(),
+                    tree: read.text("tree"),
+                    elapsed_ms: read.number("elapsed_ms"),
+                });
+            }
             SlotFix::TOPIC if self.fixes.iter().all(|fix| fix.attempt != attempt) => {
                 self.fixes.push(read.turn());
             }
             SlotMerge::TOPIC => {
+                let outcome: Word<MergeOutcome> = read.word("outcome");
+                self.changed += u64::from(outcome == MergeOutcome::Changed);
                 self.merge = Some(SlotMerge {
                     slot: self.start.slot,
                     item_id: self.start.item_id.clone(),
-                    outcome: read.word("outcome"),
+                    outcome,
                     commit: read.text("commit"),
+                    tree: Some(read.text("tree")).filter(|tree| !tree.is_empty()),
                     files: read.text("files"),
                     detail: Some(read.text("detail")).filter(|detail| !detail.is_empty()),
                 });

@@ -145,8 +145,8 @@ system_events! {
     journal_repaired: JournalRepaired { offset, bytes }
     wave_start: WaveStart { wave_id, trigger_topic, branch_count, opening_recent_event, opening_roles, opening_events, objectives, base }
     wave_branch_start: WaveBranchStart { wave_id, branch_id, objective, routing_event, branch_roles, branch_events }
-    wave_branch_finish: WaveBranchFinish { wave_id, branch_id, stop_reason, elapsed_ms, output, detail }
-    wave_branch_merge: WaveBranchMerge { wave_id, branch_id, outcome, branch, commit, files, detail }
+    wave_branch_finish: WaveBranchFinish { wave_id, branch_id, stop_reason, elapsed_ms, tree, output, detail }
+    wave_branch_merge: WaveBranchMerge { wave_id, branch_id, outcome, branch, commit, tree, files, detail }
     wave_join_start: WaveJoinStart { wave_id, trigger_topic, branch_count, elapsed_ms, branch_outcomes }
     wave_join_finish: WaveJoinFinish { wave_id, trigger_topic, joined_topic, routing_basis, resume_recent_event, resume_roles, resume_events, elapsed_ms }
     wave_timeout: WaveTimeout { wave_id, timed_out_branches }
@@ -166,9 +166,9 @@ system_events! {
     slot_start: SlotStart { slot, item_id, title, actor, base, branch, tree }
     slot_phase: SlotPhase { slot, item_id, phase, attempt }
     slot_implement: SlotImplement { slot, item_id, exit_code, timed_out, elapsed_ms, picked, reason, stop_marker, changes, output }
-    slot_review: SlotReview { slot, item_id, attempt, verdict, follow_up_prompt, reason, elapsed_ms, exit_code, enforcement, changes, output }
+    slot_review: SlotReview { slot, item_id, attempt, verdict, follow_up_prompt, reason, elapsed_ms, exit_code, enforcement, changes, tree, output }
     slot_fix: SlotFix { slot, item_id, attempt, exit_code, timed_out, elapsed_ms, reason, stop_marker, output }
-    slot_merge: SlotMerge { slot, item_id, outcome, commit, files, detail }
+    slot_merge: SlotMerge { slot, item_id, outcome, commit, tree, files, detail }
     slot_finish: SlotFinish { slot, item_id, outcome, reason }
     slots_iteration_finish: SlotsIterationFinish { passed, failed, items }
     slot_run_finish: SlotRunFinish { reason, taken, passed }

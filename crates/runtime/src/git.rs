@@ -8,22 +8,24 @@
 //! done in part is done anew, and a commit goes away only when it is reachable from elsewhere.
 
 mod bring;
+mod capture;
 mod checkout;
 mod command;
 mod error;
 mod guard;
 mod lockfile;
 mod name;
+mod private;
 #[cfg(test)]
 mod scene;
-mod status;
 mod stray;
 mod tree;
 mod worktree;
 
 use std::path::{Path, PathBuf};
 
-pub use bring::{Brought, Offer};
+pub use bring::{Brought, Change, Offer};
+pub use capture::Captured;
 pub(crate) use checkout::noted;
 pub use command::LOCATING_VARIABLES;
 pub(crate) use command::without_variables;
@@ -33,6 +35,7 @@ pub use tree::{Gathered, Stand, Tree};
 
 use crate::world::World;
 use command::Git;
+use private::Pinned;
 
 /// The first version that merges without touching files.
 const OLDEST: (u32, u32) = (2, 38);
@@ -46,6 +49,8 @@ pub struct Repository {
     prefix: PathBuf,
     /// The directory of git that belongs to this working tree.
     git_dir: PathBuf,
+    /// How contents are stored, whatever is configured later.
+    pinned: Pinned,
 }
 
 impl Repository {
@@ -82,7 +87,8 @@ impl Repository {
         if !dir.canonicalize().is_ok_and(|dir| dir.starts_with(&top)) {
             return Err(GitError::Elsewhere { dir: dir.to_owned(), top });
         }
-        Ok(Some(Repository { git: git.at(&top), top, common, prefix, git_dir }))
+        let pinned = Pinned::read(&git, &common)?;
+        Ok(Some(Repository { git: git.at(&top), top, common, prefix, git_dir, pinned }))
     }
 
     /// The top of the working tree that the directory is in.
@@ -144,7 +150,26 @@ impl Repository {
             true => self.git_dir.clone(),
             false => self.registration(dir).ok_or_else(|| GitError::NotATree(dir.to_owned()))?,
         };
-        Tree::at(&self.git, dir, (&known, &self.common))
+        Tree::at(self, dir, &known)
+    }
+
+    /// The tree object of a commit.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such commit.
+    pub fn tree_of(&self, commit: &str) -> Result<String, GitError> {
+        tree_of(&self.git, commit)
+    }
+
+    /// What differs between a commit and a tree object, with a summary first. More than `limit` bytes are told as
+    /// their beginning, their end and how much is between. Neither attributes nor settings hide anything.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot say.
+    pub fn diff(&self, base: &str, tree: &str, limit: usize) -> Result<String, GitError> {
+        self.pinned.diff(&self.git, (base, tree), limit)
     }
 
     /// The commit that a name stands for.
@@ -158,6 +183,10 @@ impl Repository {
     fn contains(&self, later: &str, earlier: &str) -> Result<bool, GitError> {
         contains(&self.git, later, earlier)
     }
+}
+
+fn tree_of(git: &Git, commit: &str) -> Result<String, GitError> {
+    Ok(git.run(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])?.line())
 }
 
 fn contains(git: &Git, later: &str, earlier: &str) -> Result<bool, GitError> {

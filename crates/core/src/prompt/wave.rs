@@ -49,8 +49,8 @@ pub struct OwnTree {
 pub fn own_tree(tree: &OwnTree) -> String {
     format!(
         "You work in {}, a git worktree that is yours alone, on the branch {}. Work there, and nowhere else in the project; stay on that branch. \
-         Commit what belongs together. What you leave uncommitted is committed for you at the end, but for ignored files. \
-         When all branches of the wave have ended, your commits are merged into the project.\n",
+         You may commit, and need not. When all branches of the wave have ended, everything that you leave there, but for ignored files, \
+         becomes one commit that is merged into the project.\n",
         one_line(&tree.dir),
         one_line(&tree.branch)
     )
@@ -58,13 +58,13 @@ pub fn own_tree(tree: &OwnTree) -> String {
 
 /// What became of the work of a branch, in a sentence.
 fn told(merge: &Merge) -> String {
-    let Merge { outcome, branch, commit, files, detail } = merge;
+    let Merge { outcome, branch, commit, files, detail, .. } = merge;
     let files = one_line(head(files, FILES_TOLD)).replace(',', ", ");
     let detail = one_line(head(detail, DETAIL_TOLD));
     let why = match outcome {
         MergeOutcome::Nothing => return "It changed no file.".to_owned(),
         MergeOutcome::Merged => {
-            return format!("Its commits are merged (up to {}).", short(commit));
+            return format!("Its work is merged ({}).", short(commit));
         }
         MergeOutcome::Conflict => format!("what is checked out changes {files} differently"),
         MergeOutcome::Uncommitted => {
@@ -72,13 +72,15 @@ fn told(merge: &Merge) -> String {
         }
         MergeOutcome::Busy => format!("{detail} is under way in the project"),
         MergeOutcome::Unfinished => format!("{detail} was left unfinished in its tree"),
+        MergeOutcome::Changed => "its files were changed after the branch had ended".to_owned(),
+        MergeOutcome::InPlace => return "It is in the files of the project.".to_owned(),
         MergeOutcome::NotTried => format!("it ended with {detail}"),
         MergeOutcome::Failed => {
             format!("{}. Its working tree was left as it is", detail.trim_end_matches('.'))
         }
     };
     format!(
-        "NOT merged: {why}. Its commits are on the git branch {} (up to {}).",
+        "NOT merged: {why}. Its work is on the git branch {} (up to {}).",
         one_line(branch),
         short(commit)
     )

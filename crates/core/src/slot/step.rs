@@ -6,6 +6,9 @@ use super::{FinishedIteration, Implemented, Picked, Reviewed, Slot, Slots};
 use crate::merge::MergeOutcome;
 use crate::record::{SlotFinish, SlotRunFinish};
 
+/// How often work may change after it has passed a review, and be reviewed once more for it.
+const MOST_CHANGES: u64 = 2;
+
 /// What binds a run: its settings, as far as decisions depend on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRules {
@@ -246,6 +249,7 @@ fn settle(slot: &Slot, reason: &str) -> SlotStep {
     }
     match &slot.merge {
         None => SlotStep::Merge,
+        Some(merge) if merge.outcome == MergeOutcome::Changed => after_change(slot),
         // Whatever cannot be told is not settled, so that everything is kept.
         Some(merge) if merge.outcome.known().is_some_and(MergeOutcome::is_settled) => {
             finish(Outcome::Passed, reason.to_owned())
@@ -265,6 +269,21 @@ impl Implemented {
     /// Whether the implementer printed the stop marker and did nothing else that can be seen.
     fn reports_nothing_to_do(&self) -> bool {
         self.is_marked && self.changes != Changes::Made
+    }
+}
+
+/// Work that is no longer what was reviewed is reviewed as it is now. Where that happens again and again,
+/// something else keeps writing to its tree.
+fn after_change(slot: &Slot) -> SlotStep {
+    match slot.reviews.last() {
+        Some(last) if slot.changed <= MOST_CHANGES => SlotStep::Review { attempt: last.attempt },
+        _ => {
+            let times = slot.changed;
+            let reason = format!(
+                "the work was changed after it had passed a review, {times} times: another process writes to its files"
+            );
+            SlotStep::Finish(slot.finished(Outcome::Failed, reason))
+        }
     }
 }
 

@@ -12,6 +12,7 @@ impl Merge {
             outcome: MergeOutcome::from_word(&text("outcome")).unwrap_or(MergeOutcome::Failed),
             branch: text("branch"),
             commit: text("commit"),
+            tree: text("tree"),
             files: text("files"),
             detail: text("detail"),
         }
@@ -25,6 +26,7 @@ impl Merge {
             outcome: self.outcome.to_string(),
             branch: self.branch,
             commit: self.commit,
+            tree: Some(self.tree).filter(|tree| !tree.is_empty()),
             files: self.files,
             detail: Some(self.detail).filter(|detail| !detail.is_empty()),
         }

@@ -55,15 +55,15 @@ fn save_wave(wave: &Wave, out: &mut Vec<u8>) {
         let flags = [*is_begun, outcome.is_some(), merge.is_some()];
         let bits = flags.iter().enumerate().map(|(place, is_set)| u64::from(*is_set) << place);
         put_number(bits.sum(), out);
-        if let Some(Outcome { stop_reason, elapsed_ms, output, detail }) = outcome {
-            for text in [stop_reason, &output.head, &output.tail, detail] {
+        if let Some(Outcome { stop_reason, elapsed_ms, tree, output, detail }) = outcome {
+            for text in [stop_reason, tree, &output.head, &output.tail, detail] {
                 put_text(text, out);
             }
             put_number(output.left_out, out);
             put_number(*elapsed_ms, out);
         }
-        if let Some(Merge { outcome, branch, commit, files, detail }) = merge {
-            for text in [outcome.name(), branch, commit, files, detail] {
+        if let Some(Merge { outcome, branch, commit, tree, files, detail }) = merge {
+            for text in [outcome.name(), branch, commit, tree, files, detail] {
                 put_text(text, out);
             }
         }
@@ -87,9 +87,10 @@ fn load_branch(taker: &mut Taker<'_>) -> Option<Branch> {
         0 => None,
         _ => {
             let mut text = || taker.text().map(str::to_owned);
-            let (stop_reason, head, tail, detail) = (text()?, text()?, text()?, text()?);
+            let (stop_reason, tree, head, tail) = (text()?, text()?, text()?, text()?);
+            let detail = text()?;
             let output = Shortened { head, tail, left_out: taker.number()? };
-            Some(Outcome { stop_reason, elapsed_ms: taker.number()?, output, detail })
+            Some(Outcome { stop_reason, elapsed_ms: taker.number()?, tree, output, detail })
         }
     };
     let merge = match flags & 4 {
@@ -100,6 +101,7 @@ fn load_branch(taker: &mut Taker<'_>) -> Option<Branch> {
                 outcome: MergeOutcome::from_word(&text()?)?,
                 branch: text()?,
                 commit: text()?,
+                tree: text()?,
                 files: text()?,
                 detail: text()?,
             })

@@ -132,6 +132,8 @@ pub struct Outcome {
     pub stop_reason: String,
     /// How long it took.
     pub elapsed_ms: u64,
+    /// The tree object that it left in a working tree of its own; empty where there is none.
+    pub tree: String,
     /// What it printed, shortened.
     pub output: Shortened,
     /// Why its agent failed; empty where it did not.
@@ -190,6 +192,7 @@ impl Wave {
                     self.branches[place].outcome = Some(Outcome {
                         stop_reason: text("stop_reason"),
                         elapsed_ms: text("elapsed_ms").parse().unwrap_or_default(),
+                        tree: text("tree"),
                         output: Shortened::new(&text("output"), OUTPUT_KEPT),
                         detail: last_line(&text("detail")),
                     });

@@ -48,6 +48,8 @@ pub struct MergeOrder {
     pub objective: String,
     /// The commit that it began at.
     pub base: String,
+    /// The tree object that it left; empty where that is not on record.
+    pub tree: String,
     /// How it ended, where that is not well: its work is kept, and not brought back.
     pub failure: Option<String>,
 }
@@ -151,13 +153,14 @@ fn merge(wave: &Wave) -> Option<MergeOrder> {
     let base = Some(&wave.base).filter(|base| !base.is_empty())?;
     let mut branches = wave.branches.iter().enumerate();
     let (place, branch) = branches.find(|(_, branch)| branch.merge.is_none())?;
-    let outcome = branch.outcome.as_ref().filter(|outcome| !outcome.is_success());
+    let failed = branch.outcome.as_ref().filter(|outcome| !outcome.is_success());
     Some(MergeOrder {
         wave_id: wave.id.clone(),
         branch_id: branch_id(place),
         objective: branch.objective.clone(),
         base: base.clone(),
-        failure: outcome.map(|outcome| outcome.stop_reason.clone()),
+        tree: branch.outcome.as_ref().map(|outcome| outcome.tree.clone()).unwrap_or_default(),
+        failure: failed.map(|outcome| outcome.stop_reason.clone()),
     })
 }
 

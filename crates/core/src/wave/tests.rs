@@ -43,6 +43,7 @@ fn merged(branch: &str, outcome: &str) -> Record {
         outcome: outcome.into(),
         branch: format!("autoloop/w/{branch}"),
         commit: "0123456789abcdef".into(),
+        tree: None,
         files: "a,b c".into(),
         detail: Some("a rebase".into()),
     }
@@ -121,14 +122,14 @@ fn what_became_of_the_work_is_told() {
     let told = told.lines().filter(|line| line.contains("erged") || line.contains("changed"));
     insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"
     It changed no file.
-    Its commits are merged (up to 0123456789ab).
-    NOT merged: what is checked out changes a, b c differently. Its commits are on the git branch autoloop/w/branch-3 (up to 0123456789ab).
-    NOT merged: the project has changes in a, b c that are not committed. Its commits are on the git branch autoloop/w/branch-4 (up to 0123456789ab).
-    NOT merged: a rebase is under way in the project. Its commits are on the git branch autoloop/w/branch-5 (up to 0123456789ab).
-    NOT merged: a rebase was left unfinished in its tree. Its commits are on the git branch autoloop/w/branch-6 (up to 0123456789ab).
-    NOT merged: it ended with a rebase. Its commits are on the git branch autoloop/w/branch-7 (up to 0123456789ab).
-    NOT merged: a rebase. Its working tree was left as it is. Its commits are on the git branch autoloop/w/branch-8 (up to 0123456789ab).
-    NOT merged: a rebase. Its working tree was left as it is. Its commits are on the git branch autoloop/w/branch-9 (up to 0123456789ab).
+    Its work is merged (0123456789ab).
+    NOT merged: what is checked out changes a, b c differently. Its work is on the git branch autoloop/w/branch-3 (up to 0123456789ab).
+    NOT merged: the project has changes in a, b c that are not committed. Its work is on the git branch autoloop/w/branch-4 (up to 0123456789ab).
+    NOT merged: a rebase is under way in the project. Its work is on the git branch autoloop/w/branch-5 (up to 0123456789ab).
+    NOT merged: a rebase was left unfinished in its tree. Its work is on the git branch autoloop/w/branch-6 (up to 0123456789ab).
+    NOT merged: it ended with a rebase. Its work is on the git branch autoloop/w/branch-7 (up to 0123456789ab).
+    NOT merged: a rebase. Its working tree was left as it is. Its work is on the git branch autoloop/w/branch-8 (up to 0123456789ab).
+    NOT merged: a rebase. Its working tree was left as it is. Its work is on the git branch autoloop/w/branch-9 (up to 0123456789ab).
     ");
     let payload = joined_payload(wave);
     assert!(payload.starts_with("w: branch-1 nothing in a,b c; branch-2 merged"), "{payload}");

@@ -2,15 +2,17 @@
 //!
 //! Whoever worked in a tree may have done anything to it, so nothing in it is believed: neither that it
 //! is where it was made, nor that it is on its own branch. Work comes back in two steps, which branches
-//! of waves and slots share: what is left in the tree becomes commits on its branch, and the branch is
-//! merged into the project. What is in the tree alone keeps the tree from being taken away.
+//! of waves and slots share: what is left in the tree becomes commits on its branch, where it is kept; and its
+//! files, as one tree object, become a commit that is merged into the project. Only the tree object that was
+//! reviewed is merged, or that an agent left when it ended. What is in the tree alone keeps the tree from being
+//! taken away.
 
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
 use autoloop_core::merge::{Merge, MergeOutcome, named_files};
 
-use crate::git::{Brought, Gathered, GitError, Offer, Repository, Tree};
+use crate::git::{Brought, Change, Gathered, GitError, Offer, Repository, Tree};
 use crate::state_dir;
 use crate::world::World;
 
@@ -44,6 +46,8 @@ pub(super) struct Work<'w> {
     pub(super) left: &'w str,
     /// What is said in the commit that merges it.
     pub(super) merge: &'w str,
+    /// The only tree object that may be merged; `None` where any may.
+    pub(super) tree: Option<&'w str>,
     /// Why it is only kept and not wanted, if that is so.
     pub(super) failure: Option<&'w str>,
 }
@@ -166,13 +170,24 @@ impl Trees {
         Ok(Merge { detail: error.to_string(), ..failed })
     }
 
-    /// Commits what is left in a tree, if that is still there, so that it can be taken away.
-    pub(super) fn keep(&self, work: &Work<'_>) -> Result<(), GitError> {
+    /// The files of a tree as a tree object.
+    pub(super) fn capture(&self, tree: &Tree, base: &str) -> Result<String, GitError> {
+        Ok(tree.capture(base, &self.except())?.tree)
+    }
+
+    /// Commits what is left in a tree, if that is still there, so that it can be taken away. Work that was merged
+    /// as this tree object is not kept a second time.
+    pub(super) fn keep(&self, work: &Work<'_>, merged: Option<&str>) -> Result<(), GitError> {
         let tree = work.plot.tree();
-        match tree.exists() && !self.repository.is_unfinished(&tree) {
-            true => self.gather(work).map(drop),
-            false => Ok(()),
+        if !tree.exists() || self.repository.is_unfinished(&tree) {
+            return Ok(());
         }
+        if let Some(merged) = merged
+            && self.capture(&self.tree(&work.plot)?, work.plot.base)? == merged
+        {
+            return Ok(());
+        }
+        self.gather(work).map(drop)
     }
 
     fn gather(&self, work: &Work<'_>) -> Result<Gathered, GitError> {
@@ -181,34 +196,43 @@ impl Trees {
         self.tree(&work.plot)?.gather(&offer, &self.except())
     }
 
-    fn offer(
-        &self,
-        work: &Work<'_>,
-        Gathered { tip, unfinished }: &Gathered,
-    ) -> Result<Merge, GitError> {
+    fn offer(&self, work: &Work<'_>, gathered: &Gathered) -> Result<Merge, GitError> {
         let Plot { branch, base, .. } = work.plot;
-        let merge = |outcome| Merge::new(outcome, branch, tip);
-        let of_files =
-            |outcome, files: Vec<PathBuf>| Merge { files: named_files(&files), ..merge(outcome) };
-        let of_detail = |outcome, detail: &str| Merge { detail: detail.into(), ..merge(outcome) };
+        let Gathered { tip, tree, unfinished } = gathered;
+        let merge = |outcome, commit: &str| Merge {
+            tree: tree.clone(),
+            ..Merge::new(outcome, branch, commit)
+        };
+        let of_files = |outcome, files: Vec<PathBuf>| Merge {
+            files: named_files(&files),
+            ..merge(outcome, tip)
+        };
+        let of_detail =
+            |outcome, detail: &str| Merge { detail: detail.into(), ..merge(outcome, tip) };
+        let settled = |outcome, commit: &str| {
+            self.repository.settle(branch, tip, commit)?;
+            Ok(merge(outcome, commit))
+        };
         if let Some(what) = unfinished {
             return Ok(of_detail(MergeOutcome::Unfinished, what));
         }
-        if tip == base {
-            return Ok(merge(MergeOutcome::Nothing));
-        }
-        if let Some(why) = work.failure {
-            return Ok(of_detail(MergeOutcome::NotTried, why));
+        match work.failure {
+            Some(why) if tip != base => return Ok(of_detail(MergeOutcome::NotTried, why)),
+            None if work.tree.is_some_and(|reviewed| reviewed != tree) => {
+                return Ok(merge(MergeOutcome::Changed, tip));
+            }
+            _ if tip == base => return Ok(merge(MergeOutcome::Nothing, tip)),
+            _ => {}
         }
         self.repository.take_off_strays(&self.state_dir)?;
-        let offer = Offer { branch, base, message: work.merge };
-        Ok(match self.repository.bring_back(&offer)? {
-            Brought::Nothing => merge(MergeOutcome::Nothing),
-            Brought::Merged(commit) => Merge::new(MergeOutcome::Merged, branch, &commit),
-            Brought::Conflict(files) => of_files(MergeOutcome::Conflict, files),
-            Brought::InTheWay(files) => of_files(MergeOutcome::Uncommitted, files),
-            Brought::UnderWay(what) => of_detail(MergeOutcome::Busy, what),
-        })
+        let change = Change { base, tree, message: work.left, merge: work.merge };
+        match self.repository.bring_back(&change)? {
+            Brought::Nothing => settled(MergeOutcome::Nothing, base),
+            Brought::Merged(commit) => settled(MergeOutcome::Merged, &commit),
+            Brought::Conflict(files) => Ok(of_files(MergeOutcome::Conflict, files)),
+            Brought::InTheWay(files) => Ok(of_files(MergeOutcome::Uncommitted, files)),
+            Brought::UnderWay(what) => Ok(of_detail(MergeOutcome::Busy, what)),
+        }
     }
 
     /// Takes a tree away whose work is committed, unless something in it would be lost.

@@ -35,6 +35,8 @@ struct Ended {
     /// Why its agent failed, where it did.
     detail: Option<String>,
     elapsed: Duration,
+    /// The tree object that it left, where it had a working tree of its own.
+    tree: Option<String>,
     output: String,
 }
 
@@ -163,13 +165,14 @@ impl Drive<'_> {
     }
 
     fn branch_ended(&mut self, ended: Ended) -> Result<(), DriveError> {
-        let Ended { order, stop_reason, detail, elapsed, output } = ended;
+        let Ended { order, stop_reason, detail, elapsed, tree, output } = ended;
         let Some(stop_reason) = stop_reason else { return Ok(()) };
         let finish = WaveBranchFinish {
             wave_id: order.start.wave_id.clone(),
             branch_id: order.start.branch_id.clone(),
             stop_reason: stop_reason.clone(),
             elapsed_ms: Some(millis(elapsed)),
+            tree,
             output,
             detail,
         };
@@ -285,7 +288,7 @@ impl BranchStage<'_> {
         };
         let seat = Seat {
             parent: self.parent.clone(),
-            dir,
+            dir: dir.clone(),
             opening_event: order.start.routing_event.clone(),
             timeout: self.timeout,
             own_tree,
@@ -315,10 +318,16 @@ impl BranchStage<'_> {
         }
         let stop_reason = drive.ledger.run().stop_reason().map(str::to_owned);
         let failure = drive.ledger.run().failure().filter(|_| stop_reason.is_some());
+        let tree = match (&self.trees, &order.base) {
+            // Where it cannot be told, the merge says why.
+            (Some(trees), Some(base)) => trees::left(trees, (&order, base), &dir).ok(),
+            _ => None,
+        };
         Ok(Ended {
             order,
             detail: failure.map(ToString::to_string),
             stop_reason,
+            tree,
             elapsed: self.world.clock.elapsed().saturating_sub(began),
             output: drive
                 .ledger

@@ -1,5 +1,7 @@
-//! Bringing the commits of a branch back into the tree of the project.
+//! Bringing work back into the tree of the project.
 //!
+//! What is brought back is one tree object and the commit that it began from: what was reviewed, and not whatever a
+//! branch, a history or a checkout says by now. It becomes one commit on top of that commit, which is merged.
 //! The merge is made among the objects, where no file is touched: a conflict is known before anything
 //! has happened, and no merge is ever left half done in the tree. Only a merge that is complete is
 //! checked out, by a fast-forward, which git refuses as a whole if a file with changes that are not
@@ -12,30 +14,43 @@ use std::path::{Path, PathBuf};
 use super::checkout::noted;
 use super::command::{Git, Said};
 use super::stray::moved_to;
-use super::tree::identified;
-use super::{GitError, Repository, guard, under_way};
+use super::tree::{commit_tree, identified};
+use super::{GitError, Repository, guard, reference, under_way};
 use crate::files::{self, Links, Unreadable};
 use crate::world::RealDisk;
 
 /// How often a merge is made anew because the branch that is checked out has moved.
 const ATTEMPTS: usize = 8;
 
-/// A branch whose commits are to be brought back.
+/// A branch on which work is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'o> {
     /// Its name.
     pub branch: &'o str,
     /// Where it began.
     pub base: &'o str,
-    /// What is said in a merge commit, where one is needed.
+    /// What is said in the commit of what was left.
     pub message: &'o str,
+}
+
+/// Work that is to be brought back.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'c> {
+    /// The commit that it began from.
+    pub base: &'c str,
+    /// The tree object that it made of it.
+    pub tree: &'c str,
+    /// What is said in its commit.
+    pub message: &'c str,
+    /// What is said in a merge commit, where one is needed.
+    pub merge: &'c str,
 }
 
 /// What came of it. Unless it was merged or there was nothing to merge, nothing has changed: neither
 /// the tree, nor the index, nor a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Brought {
-    /// There is no commit on it.
+    /// It changes nothing.
     Nothing,
     /// All of it is reachable from this commit, which is checked out or was.
     Merged(String),
@@ -56,37 +71,42 @@ enum Advance {
 }
 
 impl Repository {
-    /// Merges a branch into what is checked out: one caller at a time, across processes. Asked again
-    /// after a crash, it finishes what was begun.
+    /// Merges work into what is checked out: one caller at a time, across processes. Asked again after a crash, it
+    /// finishes what was begun.
     ///
     /// # Errors
     ///
     /// When git cannot do it for another reason than those that are outcomes.
-    pub fn bring_back(&self, offer: &Offer<'_>) -> Result<Brought, GitError> {
+    pub fn bring_back(&self, change: &Change<'_>) -> Result<Brought, GitError> {
         let lock = guard::lock(&self.common.join("autoloop.lock"), self.git.world())?;
         let git = self.git.holding(lock);
         if let Some(what) = under_way(&self.git_dir) {
             return Ok(Brought::UnderWay(what));
         }
+        let git = git.with("GIT_DIR", &self.git_dir).with("GIT_WORK_TREE", &self.top);
+        let git = self.pinned.without_new_filters(&git)?;
         let note = Note(self.git_dir.join("autoloop-bringing"));
         self.finish_interrupted(&git, &note)?;
         self.catch_up(&git, &self.git_dir)?;
+        if self.tree_of(change.base)? == change.tree {
+            return Ok(Brought::Nothing);
+        }
+        let committer = identified(&git)?;
+        let tip = commit_tree(&committer, change.tree, &[change.base], change.message)?;
+        let private = self.pinned.open(&self.git)?;
         for _ in 0..ATTEMPTS {
-            let Some(tip) = self.tip(offer.branch)? else { return Ok(Brought::Nothing) };
-            if tip == offer.base {
-                return Ok(Brought::Nothing);
-            }
             let head = self.base()?;
-            if self.contains(&head, &tip)? {
-                return Ok(Brought::Merged(head));
-            }
-            if !self.contains(&head, offer.base)? {
-                let (top, base) = (self.top().to_owned(), offer.base.to_owned());
+            if !self.contains(&head, change.base)? {
+                let (top, base) = (self.top().to_owned(), change.base.to_owned());
                 return Err(GitError::Rewritten { top, base });
             }
-            let merge = match merge(&git, &head, &tip, offer.message)? {
-                Ok(merge) => merge,
-                Err(files) => return Ok(Brought::Conflict(files)),
+            let merge = match merge(&private.with_attributes(change.base), &head, &tip)? {
+                Merge::FastForward => tip.clone(),
+                Merge::Tree(tree) if tree == self.tree_of(&head)? => {
+                    return Ok(Brought::Merged(head));
+                }
+                Merge::Tree(tree) => commit_tree(&committer, &tree, &[&head, &tip], change.merge)?,
+                Merge::Conflict(files) => return Ok(Brought::Conflict(files)),
             };
             note.leave(&head, &merge)?;
             let advance = advance(&git, &head, &merge, Trust::Equal)?;
@@ -98,6 +118,17 @@ impl Repository {
             }
         }
         Err(GitError::Restless(self.top().to_owned()))
+    }
+
+    /// Has a branch of ours, whose work was brought back, stand at the commit that has it. Nothing else is on it
+    /// but the way that the work was made. One that moved meanwhile stays.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot be run.
+    pub fn settle(&self, branch: &str, tip: &str, commit: &str) -> Result<(), GitError> {
+        let name = reference(branch);
+        self.git.ask(["update-ref", "--no-deref", "-m", "settled", &name, commit, tip]).map(drop)
     }
 
     /// Has the files follow a branch that was moved from elsewhere, as by somebody who commits on it in
@@ -128,27 +159,27 @@ impl Repository {
     }
 }
 
-/// Makes a commit in which both are merged, or says which files do not go together.
-fn merge(
-    git: &Git,
-    head: &str,
-    tip: &str,
-    message: &str,
-) -> Result<Result<String, Vec<PathBuf>>, GitError> {
+/// How two commits go together.
+enum Merge {
+    /// The second follows from the first.
+    FastForward,
+    /// They make this tree.
+    Tree(String),
+    /// These files were changed differently.
+    Conflict(Vec<PathBuf>),
+}
+
+/// Merges two commits, as far as it is done among objects.
+fn merge(git: &Git, head: &str, tip: &str) -> Result<Merge, GitError> {
     if super::contains(git, tip, head)? {
-        return Ok(Ok(tip.to_owned()));
+        return Ok(Merge::FastForward);
     }
     let words = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", head, tip];
     let said = git.ask(words)?;
     let mut answer = said.names();
     match (said.code, answer.is_empty()) {
-        (0, false) => {
-            let tree = answer.swap_remove(0);
-            let tree = tree.to_string_lossy();
-            let words = ["commit-tree", &tree, "-p", head, "-p", tip, "-m", message];
-            Ok(Ok(identified(git)?.run(words)?.line()))
-        }
-        (1, false) => Ok(Err(answer.split_off(1))),
+        (0, false) => Ok(Merge::Tree(answer.swap_remove(0).to_string_lossy().into_owned())),
+        (1, false) => Ok(Merge::Conflict(answer.split_off(1))),
         _ => Err(said.failure()),
     }
 }

@@ -1,7 +1,8 @@
 //! Git as a child process: with a deadline, in bounded memory, and without surprises.
 //!
 //! A person's settings hold (who commits, what is ignored, which filters there are), but nothing that
-//! runs other programs, asks questions, signs, or goes on in the background. Git is in a process group
+//! runs other programs, asks questions, signs, or goes on in the background. Whatever decides over what is
+//! reviewed and merged is done with the settings of [`private`](super::private). Git is in a process group
 //! of its own and is not ended when we are killed: what it has begun it ends, in a moment, instead of
 //! leaving a lock and half of the files behind.
 
@@ -37,16 +38,20 @@ const LOOK: Duration = Duration::from_millis(250);
 const LOCK_PATIENCE: Duration = Duration::from_secs(15);
 /// Between two looks at it.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
+/// A file that is not there, and cannot be.
+const NOWHERE: &str = "/dev/null/none";
 /// How much of what git says is kept from the beginning, and as much from the end.
 const KEPT: usize = 8 * 1024 * 1024;
 
 /// What holds whatever the settings say.
-const SETTINGS: [&str; 17] = [
+const SETTINGS: [&str; 18] = [
     "advice.mergeConflict=false",
     "branch.autoSetupMerge=false",
     "color.ui=false",
     "commit.gpgSign=false",
     "core.bigFileThreshold=16m",
+    // It can say anything about what follows from what.
+    "core.commitGraph=false",
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "core.quotePath=false",
@@ -223,6 +228,9 @@ impl Git {
         command
             .args(args)
             .env("LC_ALL", "C")
+            // Objects are what their names say, and commits have the parents that they name.
+            .env("GIT_NO_REPLACE_OBJECTS", "1")
+            .env("GIT_GRAFT_FILE", NOWHERE)
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_EDITOR", "true")
             .env("GIT_PAGER", "cat")

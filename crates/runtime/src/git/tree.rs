@@ -2,16 +2,17 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::command::{Git, Said};
-use super::status::{Status, literal};
+use super::capture::nested;
+use super::command::Git;
+use super::private::Pinned;
 use super::stray::{files_from, stands_for};
-use super::{GitError, Offer, checkout, contains, guard, reference, under_way};
-use crate::files::{self, Links, private};
+use super::{
+    GitError, Offer, Repository, checkout, contains, guard, reference, tree_of, under_way,
+};
 
 /// Who commits where nobody said.
 const NOBODY: (&str, &str) = ("autoloop", "autoloop@localhost");
@@ -19,8 +20,9 @@ const NOBODY: (&str, &str) = ("autoloop", "autoloop@localhost");
 /// A checkout, by its top directory.
 #[derive(Clone)]
 pub struct Tree {
-    git: Git,
+    pub(super) git: Git,
     git_dir: PathBuf,
+    pub(super) pinned: Pinned,
 }
 
 /// Where a checkout stands.
@@ -31,36 +33,28 @@ pub struct Stand {
     commit: String,
 }
 
-/// Whether a checkout stands at another commit than before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moved {
-    Nowhere,
-    Elsewhere,
-}
-
 /// What came of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gathered {
     /// The last commit of its branch.
     pub tip: String,
+    /// The tree object that holds its files.
+    pub tree: String,
     /// What was begun in it and not ended, such as a merge: its files hardly are as anybody wants them.
     pub unfinished: Option<String>,
 }
 
 impl Tree {
     /// The tree at `dir`, which is to have this directory of git, in this repository.
-    pub(super) fn at(
-        git: &Git,
-        dir: &Path,
-        (own, common): (&Path, &Path),
-    ) -> Result<Tree, GitError> {
+    pub(super) fn at(repository: &Repository, dir: &Path, own: &Path) -> Result<Tree, GitError> {
+        let Repository { git, common, pinned, .. } = repository;
         if !checkout::belongs(dir, own, common) {
             return Err(GitError::NotATree(dir.to_owned()));
         }
         // Git is told both, so that it does not look for them: where a tree has lost its link, it would
         // take the one around it, and a setting can name another.
         let git = git.at(dir).with("GIT_DIR", own).with("GIT_WORK_TREE", dir);
-        Ok(Tree { git, git_dir: own.to_owned() })
+        Ok(Tree { git, git_dir: own.to_owned(), pinned: pinned.clone() })
     }
 
     /// Its top directory.
@@ -102,39 +96,6 @@ impl Tree {
         self.git.run(["reset", "--quiet", "--mixed"]).map(drop)
     }
 
-    /// Makes a commit of everything that is not committed, but for what is ignored or in one of the
-    /// directories `except`, relative to the top. `None` when there is nothing.
-    fn commit_all(
-        &self,
-        status: &Status,
-        message: &str,
-        except: &[&Path],
-    ) -> Result<Option<String>, GitError> {
-        let is_under_way = under_way(&self.git_dir).is_some();
-        if status.is_clean() && !is_under_way {
-            return Ok(None);
-        }
-        status.add_all(&self.git, except)?;
-        for path in except {
-            // Somebody else may have staged it.
-            self.git.run([
-                "reset".into(),
-                "--quiet".into(),
-                "--".into(),
-                literal(":(top,literal)", path),
-            ])?;
-        }
-        // What was changed may be the same once it is staged, by its line endings for one.
-        let staged = self.git.ask(["diff", "--cached", "--quiet", "--no-ext-diff"])?;
-        if staged.code == 0 && !is_under_way {
-            return Ok(None);
-        }
-        let quietly = ["--quiet", "--no-verify", "--allow-empty", "--cleanup=verbatim"];
-        let words = ["commit"].into_iter().chain(quietly).chain(["-m", message]);
-        identified(&self.git)?.run(words)?;
-        self.head().map(Some)
-    }
-
     /// Commits what is left in a tree that nobody works in any more, and moves its branch on to it,
     /// wherever somebody went in the tree. Work that does not follow from the branch has another branch
     /// in the end, and is told as unfinished. Locks that a killed git left are removed. No other branch
@@ -144,19 +105,21 @@ impl Tree {
     ///
     /// When something cannot be committed. Nothing is lost then, and the tree has it.
     pub fn gather(&self, offer: &Offer<'_>, except: &[&Path]) -> Result<Gathered, GitError> {
-        let Offer { branch, message, .. } = *offer;
+        let Offer { branch, base, message } = *offer;
         let tree = self.alone()?;
         let git = &tree.git;
-        let mut status = Status::of(git, except)?;
-        let unfinished = under_way(&tree.git_dir).or(status.unmerged.then_some("a merge"));
-        if tree.take_off(offer, status.head.as_deref())? == Moved::Elsewhere {
-            status = Status::of(git, except)?;
-        }
-        let tip = tree.own_branch(branch, status.head.as_deref())?;
-        let committed = tree.commit_all(&status, message, except)?;
-        let head = committed.or(status.head).map_or_else(|| tree.head(), Ok)?;
+        let captured = tree.capture(base, except)?;
+        let unfinished = under_way(&tree.git_dir).or(captured.unmerged.then_some("a merge"));
+        let born = tree.born()?;
+        let born = tree.take_off(offer, born.as_deref())?.or(born);
+        let tip = tree.own_branch(branch, born.as_deref())?;
+        let head = tree.commit_left(born.as_deref(), &captured.tree, message)?;
         let set = |name: &str| move_reference(git, &reference(name), &head);
-        let gathered = |tip| Gathered { tip, unfinished: unfinished.map(str::to_owned) };
+        let files = captured.tree;
+        let gathered = |tip| {
+            let unfinished = unfinished.map(str::to_owned);
+            Gathered { tip, tree: files.clone(), unfinished }
+        };
         let Some(tip) = tip else {
             set(branch)?;
             return Ok(gathered(head));
@@ -169,12 +132,31 @@ impl Tree {
             return Ok(gathered(head));
         }
         if contains(git, &tip, &head)? {
-            return Ok(gathered(tip));
+            let unfinished = Some("work on its branch that its files do not have".to_owned());
+            return Ok(Gathered { unfinished, ..gathered(tip) });
         }
         let beside = beside(branch);
         set(&beside)?;
         let unfinished = Some(format!("work beside its branch (kept on {beside})"));
-        Ok(Gathered { tip, unfinished })
+        Ok(Gathered { unfinished, ..gathered(tip) })
+    }
+
+    /// Commits files that are not as in the commit that is checked out, and has it checked out. The index stays as
+    /// it is: the tree goes away, or a person looks at what is in it.
+    fn commit_left(
+        &self,
+        head: Option<&str>,
+        tree: &str,
+        message: &str,
+    ) -> Result<String, GitError> {
+        if let Some(head) = head
+            && tree_of(&self.git, head)? == tree
+        {
+            return Ok(head.to_owned());
+        }
+        let commit = commit_tree(&identified(&self.git)?, tree, &head.as_slice(), message)?;
+        move_reference(&self.git, "HEAD", &commit)?;
+        Ok(commit)
     }
 
     /// What is neither committed nor ignored even after [`Tree::gather`]: repositories in the tree,
@@ -184,7 +166,7 @@ impl Tree {
     ///
     /// When git cannot say.
     pub fn left_over(&self, except: &[&Path]) -> Result<Vec<PathBuf>, GitError> {
-        let mut left = Status::of(&self.git, except)?.untracked;
+        let mut left = nested(&self.git, except)?;
         left.extend(self.submodules()?);
         Ok(left)
     }
@@ -206,69 +188,20 @@ impl Tree {
         Ok(found)
     }
 
-    /// Everything that changed since a commit: commits, what is staged, what is not, and new files
-    /// that are not ignored; a summary first. More than `limit` bytes are told as their beginning,
-    /// their end and how much is between. Nothing is changed by asking.
-    ///
-    /// # Errors
-    ///
-    /// When git cannot say.
-    pub fn diff(&self, base: &str, limit: usize, except: &[&Path]) -> Result<String, GitError> {
-        let shown = |git: &Git| shown(&git.keeping(limit / 2), base, except);
-        let status = Status::of(&self.git, except)?;
-        let said = match (status.is_clean(), status.head.as_deref() == Some(base)) {
-            (true, true) => return Ok(String::new()),
-            (true, false) => shown(&self.git)?,
-            (false, _) => self.with_all_added(&status, except, shown)?,
-        };
-        Ok(said.out.text())
-    }
-
-    /// A commit that holds everything as it is now, for [`diff`](Tree::diff) to tell later changes
-    /// from: the one that is checked out, or one on no branch where something is not committed.
+    /// A commit that holds everything as it is now, to tell later changes from: the one that is checked out, or one
+    /// on no branch where something is not committed.
     ///
     /// # Errors
     ///
     /// When git cannot make it.
     pub fn anchor(&self, message: &str, except: &[&Path]) -> Result<String, GitError> {
-        let status = Status::of(&self.git, except)?;
-        let head = status.head.clone().map_or_else(|| self.head(), Ok)?;
-        if status.is_clean() {
-            return Ok(head);
+        let head = self.head()?;
+        let captured = self.capture(&head, except)?;
+        match tree_of(&self.git, &head)? == captured.tree {
+            true => Ok(head),
+            // It is on no branch, so it needs no name of a person.
+            false => commit_tree(&as_nobody(&self.git), &captured.tree, &[&head], message),
         }
-        self.with_all_added(&status, except, |git| {
-            let tree = git.run(["write-tree"])?.line();
-            // Nobody sees it but us, so nobody is asked for a name.
-            Ok(as_nobody(git).run(["commit-tree", &tree, "-p", &head, "-m", message])?.line())
-        })
-    }
-
-    /// Does something with an index of our own that has everything, so that the one of the tree stays
-    /// as it is.
-    fn with_all_added<T>(
-        &self,
-        status: &Status,
-        except: &[&Path],
-        done: impl FnOnce(&Git) -> Result<T, GitError>,
-    ) -> Result<T, GitError> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let index = self.git_dir.join(format!("autoloop-index-{}-{count}", std::process::id()));
-        let removed = || match fs::remove_file(&index) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(GitError::io("remove", &index)(error))
-            }
-            _ => Ok(()),
-        };
-        removed()?;
-        let own = self.git_dir.join("index");
-        if own.exists() {
-            copy_index(&own, &index).map_err(GitError::io("copy", &own))?;
-        }
-        let git = self.git.with("GIT_INDEX_FILE", &index);
-        let done = status.add_all(&git, except).and_then(|()| done(&git));
-        removed()?;
-        done
     }
 
     /// Takes a tree that nobody works in at the moment off a branch that is not its own, which others may
@@ -300,19 +233,19 @@ impl Tree {
     /// Takes the tree off whatever branch it is on. One that is not its own may have been moved from
     /// elsewhere, as that of the project is whenever work is brought back: then the files are those of
     /// an earlier commit, and seem to undo what came since. A branch without commits stays, which is
-    /// nobody else's.
-    fn take_off(&self, offer: &Offer<'_>, head: Option<&str>) -> Result<Moved, GitError> {
+    /// nobody else's. Returns the commit that is checked out now, where it was on a branch.
+    fn take_off(&self, offer: &Offer<'_>, head: Option<&str>) -> Result<Option<String>, GitError> {
         if head.is_some_and(|head| checkout::is_detached(&self.git_dir, head)) {
-            return Ok(Moved::Nowhere);
+            return Ok(None);
         }
-        let Some(branch) = stands_for(&self.git, "HEAD")? else { return Ok(Moved::Nowhere) };
+        let Some(branch) = stands_for(&self.git, "HEAD")? else { return Ok(None) };
         let commit = match (branch == reference(offer.branch), head) {
             (true, Some(head)) => head.to_owned(),
-            (false, None) => return Ok(Moved::Nowhere),
+            (false, None) => return Ok(None),
             _ => self.files_from(offer.base),
         };
         move_reference(&self.git, "HEAD", &commit)?;
-        Ok(if head == Some(&*commit) { Moved::Nowhere } else { Moved::Elsewhere })
+        Ok(Some(commit))
     }
 
     /// Where the tree's own branch stands. One that is a name for another branch becomes one for what is
@@ -363,18 +296,6 @@ impl Tree {
     }
 }
 
-/// An index of ten million files is shorter.
-const LONGEST_INDEX: u64 = 2 * 1024 * 1024 * 1024;
-
-/// Copies an index, with the time at which it was written: by that git knows which files it has to look
-/// into, because they were staged and may have been changed within the same moment.
-fn copy_index(own: &Path, copy: &Path) -> io::Result<()> {
-    let mut index = files::open_here(own, Links::Refuse, LONGEST_INDEX)?;
-    let mut copy = private::create_file(copy, private::Use::Data)?;
-    io::copy(&mut index, &mut copy)?;
-    copy.set_modified(index.metadata()?.modified()?)
-}
-
 /// The branch of work that does not follow from a branch.
 pub(super) fn beside(branch: &str) -> String {
     format!("{branch}-beside")
@@ -385,14 +306,16 @@ fn move_reference(git: &Git, name: &str, commit: &str) -> Result<(), GitError> {
     git.run(["update-ref", "--no-deref", "-m", "gathered", name, commit]).map(drop)
 }
 
-fn shown(git: &Git, base: &str, except: &[&Path]) -> Result<Said, GitError> {
-    let plain =
-        ["--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/"];
-    let words = ["diff", "--cached", "--patch-with-stat", "--submodule=short"].into_iter();
-    let words = words.chain(plain).chain([base, "--", ":/"]).map(Into::into);
-    let except = except.iter().map(|path| literal(":(exclude,top,literal)", path));
-    // Whoever made the changes has no say in which of them are shown.
-    git.with("GIT_ATTR_SOURCE", base).run(words.chain(except))
+/// Makes a commit of a tree object.
+pub(super) fn commit_tree(
+    git: &Git,
+    tree: &str,
+    parents: &[&str],
+    message: &str,
+) -> Result<String, GitError> {
+    let parents = parents.iter().flat_map(|parent| ["-p", *parent]);
+    let words = ["commit-tree", tree].into_iter().chain(parents).chain(["-m", message]);
+    Ok(git.run(words)?.line())
 }
 
 /// Git with somebody who commits: the person, or us where git does not know the person.

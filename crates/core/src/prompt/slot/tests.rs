@@ -139,7 +139,7 @@ fn a_reviewer_is_told_everything() {
     order.diff = Diff::Unknown("this is no git repository".into());
     order.fix =
         Some(Fixed { attempt: 1, most: 5, follow_up: "no test".into(), output: "added".into() });
-    order.repair = Some("there is no JSON".into());
+    order.again = Some(Again::Unusable("there is no JSON".into()));
     let text = review(&order);
     let middle =
         &text[text.find("## Parallel").unwrap()..text.find("## Your answer\nText").unwrap()];

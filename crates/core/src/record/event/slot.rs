@@ -119,6 +119,8 @@ system_events! {
         /// What was changed, as the reviewer was told: `empty`, `some` or `unknown`. A `pass` of an empty change
         /// set means that no change was needed.
         changes: Option<Word<Changes>>,
+        /// The git tree object that was reviewed; nothing else is merged.
+        tree: Option<String>,
         /// What it printed, shortened.
         output: Option<String>,
     }
@@ -155,6 +157,8 @@ system_events! {
         outcome: Word<MergeOutcome>,
         /// The commit that holds the work.
         commit: String,
+        /// The git tree object that was merged.
+        tree: Option<String>,
         /// The files that stood in the way, separated by commas.
         files: String,
         /// More about why not.

@@ -49,6 +49,8 @@ system_events! {
         stop_reason: String,
         /// How long it took.
         elapsed_ms: Option<u64>,
+        /// The git tree object that it left in a working tree of its own; nothing else is merged.
+        tree: Option<String>,
         /// What it printed.
         output: String,
         /// Why its agent failed, where it did.
@@ -67,6 +69,8 @@ system_events! {
         branch: String,
         /// The commit from which they are reachable, or the last of them.
         commit: String,
+        /// The git tree object that was merged, or that is on the branch.
+        tree: Option<String>,
         /// The files that were in the way, separated by commas.
         files: String,
         /// More about why not.

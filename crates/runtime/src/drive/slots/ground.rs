@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Isolation;
 use autoloop_core::merge::{Merge, MergeOutcome};
-use autoloop_core::prompt::slot::{Diff, Ground};
+use autoloop_core::prompt::slot::{Diff, Ground, UnderReview};
 use autoloop_core::record::SlotMerge;
 use autoloop_core::slot::{Review, Slot};
 
@@ -160,15 +160,32 @@ impl Grounds {
         Ok(has_moved)
     }
 
-    /// What a slot changed since it began.
-    pub(super) fn diff(&self, slot: &Slot, slot_dir: &Path) -> Diff {
-        let trees = match &self.trees {
-            Ok(trees) => trees,
-            Err(why) => return Diff::Unknown(why.clone()),
-        };
+    /// What a slot made, as it is now: the tree object that is reviewed, and that alone may be merged then.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be told.
+    pub(super) fn work(&self, slot: &Slot, slot_dir: &Path) -> Result<UnderReview, String> {
+        let trees = self.trees.as_ref().map_err(Clone::clone)?;
+        let base = slot.start.base.clone();
         let tree = self.tree(trees, slot, slot_dir);
-        let diff = tree.and_then(|tree| tree.diff(&slot.start.base, DIFF_BYTES, &trees.except()));
-        match diff {
+        let tree = tree.and_then(|tree| trees.capture(&tree, &base));
+        Ok(UnderReview { base, tree: tree.map_err(|error| error.to_string())? })
+    }
+
+    /// Whether work changed nothing.
+    pub(super) fn is_empty(&self, work: &UnderReview) -> bool {
+        let tree_of = |trees: &Trees| trees.repository().tree_of(&work.base).ok();
+        self.trees.as_ref().ok().and_then(tree_of).is_some_and(|tree| tree == work.tree)
+    }
+
+    /// What a slot changed since it began.
+    pub(super) fn diff(&self, work: &Result<UnderReview, String>) -> Diff {
+        let (trees, work) = match (&self.trees, work) {
+            (Ok(trees), Ok(work)) => (trees, work),
+            (Err(why), _) | (_, Err(why)) => return Diff::Unknown(why.clone()),
+        };
+        match trees.repository().diff(&work.base, &work.tree, DIFF_BYTES) {
             Ok(text) if text.trim().is_empty() => Diff::Empty,
             Ok(text) => Diff::Text(text),
             Err(error) => Diff::Unknown(error.to_string()),
@@ -201,7 +218,12 @@ impl Grounds {
         let Some(trees) = self.own(slot)? else { return Ok(Vec::new()) };
         let Plot { branch, base, .. } = plot(slot, slot_dir);
         let message = message(slot);
-        trees.keep(&work(slot, slot_dir, &message))?;
+        let merged = slot
+            .merge
+            .as_ref()
+            .filter(|merge| merge.outcome.known().is_some_and(MergeOutcome::is_settled));
+        let merged = merged.and_then(|merge| merge.tree.as_deref());
+        trees.keep(&work(slot, slot_dir, &message), merged)?;
         trees.clear(&plot(slot, slot_dir))?;
         trees.drop_branch(branch, &[base, &trees.base()?])?;
         Ok(trees.repository().kept_on(branch)?)
@@ -231,7 +253,8 @@ fn plot<'s>(slot: &'s Slot, slot_dir: &'s Path) -> Plot<'s> {
 }
 
 fn work<'s>(slot: &'s Slot, slot_dir: &'s Path, message: &'s str) -> Work<'s> {
-    Work { plot: plot(slot, slot_dir), left: message, merge: message, failure: None }
+    let tree = slot.reviews.last().map(|review| &*review.tree);
+    Work { plot: plot(slot, slot_dir), left: message, merge: message, tree, failure: None }
 }
 
 fn on_record(slot: &Slot, merge: Merge) -> SlotMerge {
@@ -240,6 +263,7 @@ fn on_record(slot: &Slot, merge: Merge) -> SlotMerge {
         item_id: slot.start.item_id.clone(),
         outcome: merge.outcome.into(),
         commit: merge.commit,
+        tree: Some(merge.tree).filter(|tree| !tree.is_empty()),
         files: merge.files,
         detail: Some(merge.detail).filter(|detail| !detail.is_empty()),
     }

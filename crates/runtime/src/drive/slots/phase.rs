@@ -1,6 +1,6 @@
 //! The phases in which a slot has an agent: what it is started for, and what is put on record about it.
 
-use autoloop_core::prompt::slot::{Diff, FixOrder, fix, implement, review};
+use autoloop_core::prompt::slot::{FixOrder, UnderReview, fix, implement, review};
 use autoloop_core::record::{Heading, Record, SlotFix, SlotImplement, SlotReview};
 use autoloop_core::slot::{Changes, Phase, Slot, picked};
 
@@ -82,14 +82,17 @@ impl SlotDrive<'_> {
     }
 
     pub(super) fn review(&self, slot: &Slot, attempt: u64) -> Result<Flow, DriveError> {
-        let order = self.review_order(slot, attempt);
-        let changes = self.attributed(slot, &order.diff);
+        let dir = self.slot_dir(slot.iteration, slot.start.slot);
+        let work = self.grounds.work(slot, &dir);
+        let order = self.review_order(slot, attempt, &work);
+        let changes = self.attributed(slot, &work);
         let prompt = review(&order);
         let backend = &self.loaded.plan.slots.reviewer;
         let order = Order { phase: Phase::Review, attempt, prompt: &prompt, backend };
         self.begin_phase(slot, order.phase, attempt)?;
         let mut job = Job { reading: Reading::Verdict, ..self.job(slot, &order)? };
-        let dir = self.slot_dir(slot.iteration, slot.start.slot);
+        // What it looks up with git is what it is named after, too.
+        job.env.push(("GIT_NO_REPLACE_OBJECTS".into(), "1".into()));
         let bound = self.reviewer.bind(&mut job, (slot, &dir), self);
         let (finished, findings, held_by) = match bound {
             Ok(bound) => {
@@ -117,6 +120,7 @@ impl SlotDrive<'_> {
             exit_code: Some(finished.exit_code()),
             enforcement: held_by.map(|held_by| held_by.to_string()),
             changes: Some(changes.into()),
+            tree: work.ok().map(|work| work.tree),
             output: Some(recorded(&finished)),
         };
         let violations = findings.all_violations();
@@ -138,15 +142,15 @@ impl SlotDrive<'_> {
     /// What changed where a slot works since the slot began.
     fn changes(&self, slot: &Slot) -> Changes {
         let dir = self.slot_dir(slot.iteration, slot.start.slot);
-        self.attributed(slot, &self.grounds.diff(slot, &dir))
+        self.attributed(slot, &self.grounds.work(slot, &dir))
     }
 
-    /// What a diff says about the work of a slot. Where others work too, changes may be theirs.
-    fn attributed(&self, slot: &Slot, diff: &Diff) -> Changes {
-        match diff {
-            Diff::Empty => Changes::Empty,
-            Diff::Text(_) if !self.has_shared(slot) => Changes::Made,
-            Diff::Text(_) | Diff::Unknown(_) => Changes::Unknown,
+    /// What a slot changed, by the tree object that it made. Where others work too, changes may be theirs.
+    fn attributed(&self, slot: &Slot, work: &Result<UnderReview, String>) -> Changes {
+        match work.as_ref().map(|work| self.grounds.is_empty(work)) {
+            Ok(true) => Changes::Empty,
+            Ok(false) if !self.has_shared(slot) => Changes::Made,
+            Ok(false) | Err(_) => Changes::Unknown,
         }
     }
 

@@ -122,6 +122,12 @@ impl SlotDrive<'_> {
         if merge.outcome == MergeOutcome::Failed {
             check_room(dir, merge.detail.as_deref().unwrap_or_default())?;
         }
+        if merge.outcome == MergeOutcome::Changed {
+            let number = slot.start.slot;
+            self.note(&format!(
+                "slot {number}: the work was changed after its review; it is reviewed again"
+            ));
+        }
         self.put(slot.iteration, |heading| vec![merge.record(heading)])?;
         Ok(Flow::Continue(()))
     }

@@ -1,8 +1,10 @@
 //! What the agents of a slot are told.
 
-use autoloop_core::prompt::slot::{Fixed, Ground, ImplementOrder, ItemText, ReviewOrder};
+use autoloop_core::prompt::slot::{
+    Again, Fixed, Ground, ImplementOrder, ItemText, ReviewOrder, UnderReview,
+};
 use autoloop_core::queue::Item;
-use autoloop_core::slot::Slot;
+use autoloop_core::slot::{Slot, Verdict};
 
 use super::SlotDrive;
 
@@ -15,25 +17,34 @@ impl SlotDrive<'_> {
         }
     }
 
-    pub(super) fn review_order(&self, slot: &Slot, attempt: u64) -> ReviewOrder {
+    pub(super) fn review_order(
+        &self,
+        slot: &Slot,
+        attempt: u64,
+        work: &Result<UnderReview, String>,
+    ) -> ReviewOrder {
         let implement = slot.implement.as_ref();
         let asked = slot.reviews.iter().rfind(|review| review.attempt + 1 == attempt);
         let fixed = slot.fixes.iter().find(|fix| fix.attempt == attempt);
-        let broken = slot.reviews.iter().rfind(|review| review.attempt == attempt);
-        let dir = self.slot_dir(slot.iteration, slot.start.slot);
+        let before = slot.reviews.iter().rfind(|review| review.attempt == attempt);
+        let again = before.map(|review| match review.verdict.known() {
+            Some(Verdict::Pass) => Again::Changed,
+            _ => Again::Unusable(review.reason.clone()),
+        });
         ReviewOrder {
             instructions: self.prompts.in_force.reviewer_prompt.clone().unwrap_or_default(),
             item: self.item_text(slot),
             ground: self.ground(slot),
             output: implement.map(|implement| implement.turn.output.clone()).unwrap_or_default(),
-            diff: self.grounds.diff(slot, &dir),
+            diff: self.grounds.diff(work),
             fix: asked.zip(fixed).map(|(asked, fixed)| Fixed {
                 attempt,
                 most: self.rules().max_fix_attempts,
                 follow_up: asked.follow_up.clone(),
                 output: fixed.output.clone(),
             }),
-            repair: broken.map(|review| review.reason.clone()),
+            reviewed: work.as_ref().ok().cloned(),
+            again,
         }
     }
 

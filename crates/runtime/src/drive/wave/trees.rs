@@ -27,13 +27,24 @@ pub(super) fn prepare(
     Ok(OwnTree { dir: place.display().to_string(), branch })
 }
 
+/// What a branch left, as a tree object.
+pub(super) fn left(
+    trees: &Trees,
+    (order, base): (&BranchOrder, &str),
+    dir: &Path,
+) -> Result<String, GitError> {
+    let tree = trees.tree(&Plot { dir, branch: &git_branch(&order.start), base })?;
+    trees.capture(&tree, base)
+}
+
 /// Commits what a branch left and brings it back, if the branch ended well.
 pub(super) fn bring_back(trees: &Trees, order: &MergeOrder, dir: &Path) -> Result<Merge, GitError> {
-    let MergeOrder { wave_id, branch_id, objective, base, failure } = order;
+    let MergeOrder { wave_id, branch_id, objective, base, tree, failure } = order;
     trees.bring_back(&Work {
         plot: Plot { dir, branch: &branch_name(&[wave_id, branch_id]), base },
         left: &format!("Keep what {branch_id} of {wave_id} left"),
         merge: &format!("Merge {branch_id} of {wave_id}\n\n{objective}\n"),
+        tree: Some(&**tree).filter(|tree| !tree.is_empty()),
         failure: failure.as_deref(),
     })
 }

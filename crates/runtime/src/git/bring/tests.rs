@@ -13,6 +13,10 @@ struct Beside {
 const BRANCH: &str = "autoloop/x";
 const MINE: &str = "one\nmine\nthree\n";
 
+fn change<'c>(base: &'c str, tree: &'c str) -> Change<'c> {
+    Change { base, tree, message: "left", merge: "Merge what was left" }
+}
+
 impl Beside {
     fn new() -> Beside {
         let scene = Scene::new();
@@ -31,8 +35,9 @@ impl Beside {
     }
 
     fn bring(&self) -> Brought {
-        let offer = Offer { branch: BRANCH, base: &self.base, message: "Merge what was left" };
-        self.repository.bring_back(&offer).unwrap()
+        let tip = self.repository.tip(BRANCH).unwrap().unwrap();
+        let tree = self.repository.tree_of(&tip).unwrap();
+        self.repository.bring_back(&change(&self.base, &tree)).unwrap()
     }
 
     /// Everything that must not change when something cannot be brought back.
@@ -56,6 +61,8 @@ impl Beside {
         assert_eq!(self.repository.base().unwrap(), commit);
         assert_eq!(self.bring(), Brought::Merged(commit.clone()), "again");
         self.repository.remove_worktree(self.tree.dir()).unwrap();
+        let tip = self.repository.tip(BRANCH).unwrap().unwrap();
+        self.repository.settle(BRANCH, &tip, &commit).unwrap();
         assert!(self.repository.delete_branch(BRANCH, &commit).unwrap());
         assert!(!self.scene.top.join(".git/autoloop-bringing").exists());
     }
@@ -153,7 +160,11 @@ fn a_checkout_that_was_cut_off_is_finished() {
         beside.scene.write("meanwhile", "m").commit("meanwhile");
         let head = beside.repository.base().unwrap();
         let tip = beside.repository.tip(BRANCH).unwrap().unwrap();
-        let made = merge(&beside.repository.git, &head, &tip, "m").unwrap().unwrap();
+        let git = &beside.repository.git;
+        let made = match merge(git, &head, &tip).unwrap() {
+            Merge::Tree(tree) => commit_tree(git, &tree, &[&head, &tip], "m").unwrap(),
+            Merge::FastForward | Merge::Conflict(_) => tip,
+        };
         Note(beside.scene.top.join(".git/autoloop-bringing")).leave(&head, &made).unwrap();
         let file = beside.scene.top.join("file");
         match cut {
@@ -212,10 +223,10 @@ fn one_after_another() {
                 let tree = repository.add_worktree(&dir, &branch, base).unwrap();
                 std::fs::write(dir.join(format!("new-{number}")), "n").unwrap();
                 let offer = Offer { branch: &branch, base, message: "left" };
-                tree.gather(&offer, &[]).unwrap();
-                let Brought::Merged(commit) = repository.bring_back(&offer).unwrap() else {
-                    panic!("it is in nobody's way")
-                };
+                let left = tree.gather(&offer, &[]).unwrap();
+                let brought = repository.bring_back(&change(base, &left.tree)).unwrap();
+                let Brought::Merged(commit) = brought else { panic!("it is in nobody's way") };
+                repository.settle(&branch, &left.tip, &commit).unwrap();
                 repository.remove_worktree(&dir).unwrap();
                 assert!(repository.delete_branch(&branch, &commit).unwrap());
             });

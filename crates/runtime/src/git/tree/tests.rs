@@ -14,24 +14,6 @@ fn offer(base: &str) -> Offer<'_> {
 }
 
 #[test]
-fn what_is_left_becomes_one_commit() {
-    let scene = Scene::new();
-    let (_, tree, base) = tree(&scene);
-    let commit_all = |message, except: &[&Path]| {
-        tree.commit_all(&Status::of(&tree.git, except).unwrap(), message, except).unwrap()
-    };
-    assert_eq!(commit_all("nothing", &[]), None);
-    scene.write("state/tree/file", "changed").write("state/tree/new", "untracked");
-    scene.write("state/tree/ignored", "no").write("state/tree/kept/out", "no");
-    scene.git_in(tree.dir(), &["rm", "-q", "--cached", ".gitignore"]);
-    let commit = commit_all("left", &[Path::new("kept")]).unwrap();
-    let names = scene.git(&["diff", "--name-status", &base, &commit]);
-    assert_eq!(names, "M\tfile\nA\tnew");
-    assert_eq!(scene.git(&["log", "-1", "--format=%s %an", &commit]), "left A Person");
-    assert_eq!(commit_all("again", &[Path::new("kept")]), None);
-}
-
-#[test]
 fn a_failing_hook_a_missing_name_and_a_stale_lock_stop_nobody() {
     let scene = Scene::new();
     let (_, tree, base) = tree(&scene);
@@ -65,13 +47,17 @@ fn work_is_found_wherever_somebody_went() {
     assert_eq!(repository.tip("autoloop/x").unwrap(), Some(first.tip.clone()));
     assert_eq!(subjects("autoloop/x"), "left\nbegin");
     // Back, only to look.
+    git(&["reset", "-q"]);
     git(&["checkout", "-q", "--detach", &base]);
-    assert_eq!(gather(), first);
+    let back = gather();
+    let told = "work on its branch that its files do not have".to_owned();
+    assert_eq!((&back.tip, back.unfinished), (&first.tip, Some(told)));
     // Back, and on in another direction: both are kept.
     scene.write("state/tree/second", "2");
     let told = "work beside its branch (kept on autoloop/x-beside)".to_owned();
     for _ in 0..2 {
-        assert_eq!(gather(), Gathered { unfinished: Some(told.clone()), ..first.clone() });
+        let gathered = gather();
+        assert_eq!((gathered.tip, gathered.unfinished), (first.tip.clone(), Some(told.clone())));
     }
     let names = |name| scene.git(&["ls-tree", "--name-only", name]);
     assert_eq!(names("autoloop/x"), ".gitignore\nfile\nfirst");
@@ -142,72 +128,6 @@ fn a_tree_without_its_link_is_not_taken_for_the_one_around_it() {
 }
 
 #[test]
-fn a_diff_has_all_that_changed_and_changes_nothing() {
-    let scene = Scene::new();
-    let (_, tree, base) = tree(&scene);
-    let git = |args: &[&str]| scene.git_in(tree.dir(), args);
-    scene.write("state/tree/committed", "c\n");
-    git(&["add", "-A"]);
-    git(&["commit", "-q", "-m", "c"]);
-    scene.write("state/tree/staged", "s\n");
-    git(&["add", "-A"]);
-    scene.write("state/tree/file", "one\n2\nthree\n").write("state/tree/new", "u\n");
-    fs::write(tree.dir().join("binary"), b"\0\x01\xff").unwrap();
-    // Somebody else's work is none of it.
-    scene.write("foreign", "f\n").commit("foreign");
-    let before = git(&["status", "--porcelain"]);
-    let diff = tree.diff(&base, 100_000, &[]).unwrap();
-    let diff: Vec<&str> = diff.lines().filter(|line| !line.starts_with("index ")).collect();
-    insta::assert_snapshot!(diff.join("\n"), @r"
-     binary    | Bin 0 -> 3 bytes
-     committed |   1 +
-     file      |   2 +-
-     new       |   1 +
-     staged    |   1 +
-     5 files changed, 4 insertions(+), 1 deletion(-)
-
-    diff --git a/binary b/binary
-    new file mode 100644
-    Binary files /dev/null and b/binary differ
-    diff --git a/committed b/committed
-    new file mode 100644
-    --- /dev/null
-    +++ b/committed
-    @@ -0,0 +1 @@
-    +c
-    diff --git a/file b/file
-    --- a/file
-    +++ b/file
-    @@ -1,3 +1,3 @@
-     one
-    -two
-    +2
-     three
-    diff --git a/new b/new
-    new file mode 100644
-    --- /dev/null
-    +++ b/new
-    @@ -0,0 +1 @@
-    +u
-    diff --git a/staged b/staged
-    new file mode 100644
-    --- /dev/null
-    +++ b/staged
-    @@ -0,0 +1 @@
-    +s
-    ");
-    assert_eq!(git(&["status", "--porcelain"]), before);
-    let anchor = tree.anchor("now", &[]).unwrap();
-    assert_eq!(tree.diff(&anchor, 100_000, &[]).unwrap(), "");
-    scene.write("state/tree/new", "u\nv\n");
-    let later = tree.diff(&anchor, 100_000, &[]).unwrap();
-    assert!(later.ends_with("@@ -1 +1,2 @@\n u\n+v\n"), "{later}");
-    assert_eq!(git(&["status", "--porcelain"]), before);
-    let short = tree.diff(&base, 200, &[]).unwrap();
-    assert!(short.len() < 260 && short.contains("bytes left out"), "{short}");
-}
-
-#[test]
 fn a_setting_leads_nobody_to_another_tree() {
     let scene = Scene::new();
     let (repository, tree, base) = tree(&scene);
@@ -216,45 +136,11 @@ fn a_setting_leads_nobody_to_another_tree() {
     let elsewhere = scene.top.join("elsewhere").display().to_string();
     scene.git_in(tree.dir(), &["config", "--worktree", "core.worktree", &elsewhere]);
     let tree = repository.tree(tree.dir()).unwrap();
-    let diff = tree.diff(&base, 100_000, &[]).unwrap();
+    let captured = tree.capture(&base, &[]).unwrap();
+    let diff = repository.diff(&base, &captured.tree, 100_000).unwrap();
     assert!(diff.contains("+++ b/new") && !diff.contains("secret"), "{diff}");
     let gathered = tree.gather(&offer(&base), &[]).unwrap();
     assert_eq!(scene.git(&["ls-tree", "--name-only", &gathered.tip]), ".gitignore\nfile\nnew");
-}
-
-#[test]
-fn a_diff_has_what_was_changed_in_the_moment_of_staging() {
-    let scene = Scene::new();
-    let (_, tree, _) = tree(&scene);
-    scene.git(&["config", "core.trustctime", "false"]);
-    let file = tree.dir().join("file");
-    let at = |path: &Path, time| fs::File::open(path).unwrap().set_modified(time).unwrap();
-    let moment = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
-    scene.write("state/tree/file", "staged\n");
-    at(&file, moment);
-    scene.git_in(tree.dir(), &["add", "file"]);
-    scene.git_in(tree.dir(), &["commit", "-q", "-m", "staged"]);
-    // As long as what was staged, and nothing else about the file tells them apart.
-    scene.write("state/tree/file", "edited\n");
-    at(&file, moment);
-    at(&tree.git_dir.join("index"), moment);
-    let diff = tree.diff(&tree.head().unwrap(), 1000, &[]).unwrap();
-    assert!(diff.contains("-staged\n+edited\n"), "{diff}");
-    let anchor = tree.anchor("anchor", &[]).unwrap();
-    assert_eq!(scene.git(&["show", &format!("{anchor}:file")]), "edited");
-}
-
-#[test]
-fn a_diff_of_commits_alone_is_whole() {
-    let scene = Scene::new();
-    let (_, tree, base) = tree(&scene);
-    assert_eq!(tree.diff(&base, 100_000, &[]).unwrap(), "");
-    assert_eq!(tree.anchor("now", &[]).unwrap(), base);
-    scene.write("state/tree/new", "n\n").write("state/tree/kept/page", "p\n");
-    scene.git_in(tree.dir(), &["add", "-A"]);
-    scene.git_in(tree.dir(), &["commit", "-q", "-m", "c"]);
-    let diff = tree.diff(&base, 100_000, &[Path::new("kept")]).unwrap();
-    assert!(diff.contains("+++ b/new") && !diff.contains("kept"), "{diff}");
 }
 
 #[test]
@@ -347,16 +233,60 @@ fn submodules_are_not_thrown_away_with_a_tree() {
 }
 
 #[test]
-fn what_a_sparse_checkout_leaves_out_can_be_written() {
+fn what_is_left_becomes_one_commit() {
     let scene = Scene::new();
-    scene.write("in/file", "i").write("out/file", "o").commit("two directories");
-    scene.git(&["sparse-checkout", "set", "in"]);
-    let (_, tree, base) = tree(&scene);
-    assert!(!tree.dir().join("out").exists());
-    scene.write("state/tree/in/new", "i").write("state/tree/out/new", "o");
-    let gathered = tree.gather(&offer(&base), &[]).unwrap();
-    assert_eq!(
-        scene.git(&["diff", "--name-status", &base, &gathered.tip]),
-        "A\tin/new\nA\tout/new"
-    );
+    let (repository, tree, base) = tree(&scene);
+    let gather = || tree.gather(&offer(&base), &[Path::new("kept")]).unwrap();
+    assert_eq!(gather().tip, base);
+    scene.write("state/tree/file", "changed").write("state/tree/new", "untracked");
+    scene.write("state/tree/ignored", "no").write("state/tree/kept/out", "no");
+    scene.git_in(tree.dir(), &["rm", "-q", "--cached", ".gitignore"]);
+    let gathered = gather();
+    assert_eq!(scene.git(&["diff", "--name-status", &base, &gathered.tip]), "M\tfile\nA\tnew");
+    assert_eq!(scene.git(&["log", "-1", "--format=%s %an", &gathered.tip]), "left A Person");
+    assert_eq!(repository.tree_of(&gathered.tip).unwrap(), gathered.tree);
+    assert_eq!(gather(), gathered, "once");
+}
+
+#[test]
+fn a_diff_is_a_summary_and_a_patch_and_its_middle_can_be_left_out() {
+    let scene = Scene::new();
+    let (repository, tree, base) = tree(&scene);
+    scene.write("state/tree/file", "one\n2\nthree\n").write("state/tree/new", "u\n");
+    fs::write(tree.dir().join("binary"), b"\0\x01\xff").unwrap();
+    // Somebody else's work is none of it.
+    scene.write("foreign", "f\n").commit("foreign");
+    let captured = tree.capture(&base, &[]).unwrap();
+    let diff = repository.diff(&base, &captured.tree, 100_000).unwrap();
+    let diff: Vec<&str> = diff.lines().filter(|line| !line.starts_with("index ")).collect();
+    insta::assert_snapshot!(diff.join("\n"), @r"
+     binary | Bin 0 -> 3 bytes
+     file   |   2 +-
+     new    |   1 +
+     3 files changed, 2 insertions(+), 1 deletion(-)
+
+    diff --git a/binary b/binary
+    new file mode 100644
+    Binary files /dev/null and b/binary differ
+    diff --git a/file b/file
+    --- a/file
+    +++ b/file
+    @@ -1,3 +1,3 @@
+     one
+    -two
+    +2
+     three
+    diff --git a/new b/new
+    new file mode 100644
+    --- /dev/null
+    +++ b/new
+    @@ -0,0 +1 @@
+    +u
+    ");
+    let short = repository.diff(&base, &captured.tree, 200).unwrap();
+    assert!(short.len() < 260 && short.contains("bytes left out"), "{short}");
+    // What is there now is told from what was there before.
+    let anchor = tree.anchor("now", &[]).unwrap();
+    assert_eq!(repository.tree_of(&anchor).unwrap(), captured.tree);
+    assert_eq!(tree.anchor("now", &[]).unwrap().len(), base.len());
 }
