@@ -125,9 +125,9 @@ fn branches_work_apart_and_their_work_comes_back() {
     let log = git(&sandbox, &["log", "--no-merges", "--format=%s", "--topo-order", "--reverse"]);
     assert_snapshot!(unnamed(&sandbox, &log), @"
     begin
-    of the agent
-    Keep what branch-2 of [RUN]-wave-1 left
-    Keep what branch-3 of [RUN]-wave-1 left
+    branch-1 of [RUN]-wave-1: a
+    branch-2 of [RUN]-wave-1: b
+    branch-3 of [RUN]-wave-1: c
     ");
     assert_left(&sandbox, &[]);
     let joined = sandbox.fields("explore.parallel.joined", "payload").remove(0);
@@ -350,7 +350,7 @@ fn assert_all_is_back(sandbox: &Sandbox, what: &str) {
     let merges = sandbox.fields("wave.branch.merge", "outcome");
     assert_eq!(merges, ["merged"; 4], "{what}: {}", sandbox.story());
     assert_eq!(sandbox.fields("explore.parallel.joined", "source"), ["harness"], "{what}");
-    let log = git(sandbox, &["log", "--no-merges", "--format=%s"]);
+    let log = git(sandbox, &["log", "--no-merges", "--format=%B"]);
     for place in 1..=4 {
         assert_eq!(log.matches(&format!("work-{place}")).count(), 1, "{what}: {log}");
     }

@@ -10,6 +10,7 @@
 mod bring;
 mod capture;
 mod checkout;
+mod checkpoint;
 mod command;
 mod error;
 mod guard;
@@ -151,6 +152,19 @@ impl Repository {
             false => self.registration(dir).ok_or_else(|| GitError::NotATree(dir.to_owned()))?,
         };
         Tree::at(self, dir, &known)
+    }
+
+    /// The subjects of the commits that lead from one commit to another, the first first, as far as anybody reads
+    /// them.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot say.
+    pub fn subjects(&self, base: &str, tip: &str) -> Result<Vec<String>, GitError> {
+        const MOST: &str = "--max-count=50";
+        let words = ["log", "--reverse", "--no-merges", "--format=%s", MOST];
+        let said = self.git.run(words.into_iter().chain([&*format!("{base}..{tip}"), "--"]))?;
+        Ok(said.line().lines().map(str::to_owned).collect())
     }
 
     /// The tree object of a commit.

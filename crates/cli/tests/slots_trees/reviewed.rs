@@ -91,7 +91,7 @@ fn meddled(meddling: &str, settings: &str) -> Sandbox {
     let implement = format!(
         "{GIT}\nif [ $AUTOLOOP_SLOT = 1 ]; then echo GOOD > work; exit 0; fi\n\
         until grep -q '\"slot\": \"1\".*\"phase\": \"review\"' \"$AUTOLOOP_JOURNAL_FILE\"; do sleep 0.02; done\n\
-        {meddling}\ntouch $S/meddled; echo 2 > second"
+        ({meddling}\n)\ntouch $S/meddled; echo 2 > second"
     );
     let review = format!(
         "{READS_DIFF}\nuntil [ -e $AUTOLOOP_STATE_DIR/meddled ]; do sleep 0.02; done\n{ANSWER}"

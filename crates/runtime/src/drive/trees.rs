@@ -225,7 +225,8 @@ impl Trees {
             _ => {}
         }
         self.repository.take_off_strays(&self.state_dir)?;
-        let change = Change { base, tree, message: work.left, merge: work.merge };
+        let message = self.message(work, tip)?;
+        let change = Change { base, tree, message: &message, merge: work.merge };
         match self.repository.bring_back(&change)? {
             Brought::Nothing => settled(MergeOutcome::Nothing, base),
             Brought::Merged(commit) => settled(MergeOutcome::Merged, &commit),
@@ -233,6 +234,17 @@ impl Trees {
             Brought::InTheWay(files) => Ok(of_files(MergeOutcome::Uncommitted, files)),
             Brought::UnderWay(what) => Ok(of_detail(MergeOutcome::Busy, what)),
         }
+    }
+
+    /// What is said in the commit of work, with what its agent said in commits of its own.
+    fn message(&self, work: &Work<'_>, tip: &str) -> Result<String, GitError> {
+        let mut subjects = self.repository.subjects(work.plot.base, tip)?;
+        subjects.retain(|subject| !work.left.starts_with(&**subject));
+        let listed: String = subjects.iter().map(|subject| format!("* {subject}\n")).collect();
+        Ok(match listed.as_str() {
+            "" => work.left.to_owned(),
+            listed => format!("{}\n\n{listed}", work.left.trim_end()),
+        })
     }
 
     /// Takes a tree away whose work is committed, unless something in it would be lost.

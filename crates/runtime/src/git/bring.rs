@@ -160,7 +160,7 @@ impl Repository {
 }
 
 /// How two commits go together.
-enum Merge {
+pub(super) enum Merge {
     /// The second follows from the first.
     FastForward,
     /// They make this tree.
@@ -170,7 +170,7 @@ enum Merge {
 }
 
 /// Merges two commits, as far as it is done among objects.
-fn merge(git: &Git, head: &str, tip: &str) -> Result<Merge, GitError> {
+pub(super) fn merge(git: &Git, head: &str, tip: &str) -> Result<Merge, GitError> {
     if super::contains(git, tip, head)? {
         return Ok(Merge::FastForward);
     }

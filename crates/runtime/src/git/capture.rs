@@ -26,6 +26,14 @@ pub struct Captured {
     pub(super) unmerged: bool,
 }
 
+/// A private index that holds the files of a checkout.
+pub(super) struct Staged<'p> {
+    pub(super) private: &'p Private,
+    /// Git with this index, on these files.
+    pub(super) git: Git,
+    pub(super) captured: Captured,
+}
+
 /// One entry of the index of a checkout.
 struct Entry<'l> {
     /// Mode, object and stage, as git takes them.
@@ -44,7 +52,7 @@ impl Tree {
     ///
     /// When a file cannot be read, or git fails.
     pub fn capture(&self, base: &str, except: &[&Path]) -> Result<Captured, GitError> {
-        self.with_captured(base, except, |_, captured| Ok(captured.clone()))
+        self.with_captured(base, except, |staged| Ok(staged.captured.clone()))
     }
 
     /// The same, and does something with the index that has all of it.
@@ -52,14 +60,14 @@ impl Tree {
         &self,
         base: &str,
         except: &[&Path],
-        done: impl FnOnce(&Git, &Captured) -> Result<T, GitError>,
+        done: impl FnOnce(&Staged<'_>) -> Result<T, GitError>,
     ) -> Result<T, GitError> {
         let private = self.pinned.open(&self.git)?;
         let git = private.on(self.dir(), base);
         let unmerged = self.name_files(&private, &git, (base, except))?;
         add_all(&git, except)?;
         let captured = Captured { tree: git.run(["write-tree"])?.line(), unmerged };
-        done(&git, &captured)
+        done(&Staged { private: &private, git, captured })
     }
 
     /// Fills the index with the names that the checkout's own has, and says whether one of them is not merged.
@@ -171,7 +179,7 @@ fn is_repository(listed: &Path) -> bool {
     listed.as_os_str().as_bytes().ends_with(b"/")
 }
 
-fn literal(magic: &str, path: &Path) -> OsString {
+pub(super) fn literal(magic: &str, path: &Path) -> OsString {
     let mut spec = OsString::from(magic);
     spec.push(path);
     spec

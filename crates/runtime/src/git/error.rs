@@ -69,6 +69,17 @@ pub enum GitError {
         /// The commit.
         base: String,
     },
+    /// A merge or the like was begun in the checkout of the project and not ended.
+    #[error("{what} is under way in {}; end it, or undo it", top.display())]
+    UnderWay {
+        /// What was begun.
+        what: &'static str,
+        /// The top of the working tree.
+        top: PathBuf,
+    },
+    /// A commit is none that remembers a checkout.
+    #[error("{} does not say how the project was before the work began", short(.0))]
+    NoCheckpoint(String),
     /// It took too long.
     #[error("`git {command}` did not end within {} s, and was ended", deadline.as_secs())]
     Deadline {
@@ -136,6 +147,8 @@ mod tests {
             GitError::Busy { path: path(), waited: Duration::from_secs(60) },
             GitError::Restless(path()),
             GitError::Rewritten { top: path(), base: "0123456789abcdef".into() },
+            GitError::UnderWay { what: "a merge", top: path() },
+            GitError::NoCheckpoint("0123456789abcdef".into()),
             GitError::Deadline { command: "status".into(), deadline: Duration::from_secs(300) },
             GitError::Failed { command: "add".into(), dir: path(), said: "no".into() },
             GitError::io("remove", "/p")(io::ErrorKind::PermissionDenied.into()),
@@ -156,6 +169,8 @@ mod tests {
         another process has been bringing work back for 60 s, and holds /p
         the branch that is checked out in /p does not stand still; go on when nobody commits there
         what is checked out in /p does not have 0123456789ab, from which the work began; merge its branch by hand where that is
+        a merge is under way in /p; end it, or undo it
+        0123456789ab does not say how the project was before the work began
         `git status` did not end within 300 s, and was ended
         `git add` failed in /p: no
         cannot remove /p: permission denied

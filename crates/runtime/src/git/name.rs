@@ -7,7 +7,7 @@ pub fn branch_name(parts: &[&str]) -> String {
     ["autoloop".to_owned()].into_iter().chain(parts).collect::<Vec<_>>().join("/")
 }
 
-fn plain(part: &str) -> String {
+pub(super) fn plain(part: &str) -> String {
     const LONGEST: usize = 80;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let name: String =

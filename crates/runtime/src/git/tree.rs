@@ -324,7 +324,7 @@ pub(super) fn identified(git: &Git) -> Result<Git, GitError> {
     Ok(if known.code == 0 { git.clone() } else { as_nobody(git) })
 }
 
-fn as_nobody(git: &Git) -> Git {
+pub(super) fn as_nobody(git: &Git) -> Git {
     let (name, email) = NOBODY;
     let author = git.with("GIT_AUTHOR_NAME", name).with("GIT_AUTHOR_EMAIL", email);
     author.with("GIT_COMMITTER_NAME", name).with("GIT_COMMITTER_EMAIL", email)

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use autoloop_core::excerpt::first_line;
 use autoloop_core::merge::{Merge, MergeOutcome};
 use autoloop_core::prompt::wave::OwnTree;
 use autoloop_core::record::WaveBranchStart;
@@ -9,6 +10,9 @@ use autoloop_core::wave::{BranchOrder, MergeOrder, Wave};
 
 use crate::drive::trees::{Plot, Trees, Work};
 use crate::git::{GitError, branch_name};
+
+/// So many characters of an objective stand in the subject of a commit.
+const SUBJECT: usize = 60;
 
 /// Has git know of the tree of a branch, before anybody works in one.
 pub(super) fn register(trees: &Trees, order: &BranchOrder, dir: &Path) -> Result<(), GitError> {
@@ -42,7 +46,7 @@ pub(super) fn bring_back(trees: &Trees, order: &MergeOrder, dir: &Path) -> Resul
     let MergeOrder { wave_id, branch_id, objective, base, tree, failure } = order;
     trees.bring_back(&Work {
         plot: Plot { dir, branch: &branch_name(&[wave_id, branch_id]), base },
-        left: &format!("Keep what {branch_id} of {wave_id} left"),
+        left: &format!("{branch_id} of {wave_id}: {}", first_line(objective, SUBJECT)),
         merge: &format!("Merge {branch_id} of {wave_id}\n\n{objective}\n"),
         tree: Some(&**tree).filter(|tree| !tree.is_empty()),
         failure: failure.as_deref(),
