@@ -120,6 +120,7 @@ fn shows_every_setting() {
     slots.max_items = 0
     slots.source = "builtin"
     # slots.isolation is not set: a worktree for each of several slots, the project for one
+    slots.commit = true
     slots.stopMarker = "no_beads_available"
     # slots.reviewer.kind is not set: as backend.kind
     # slots.reviewer.command is not set: as backend.command

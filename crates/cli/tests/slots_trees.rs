@@ -14,6 +14,8 @@ mod hostile;
 mod reviewed;
 #[path = "slots_trees/setups.rs"]
 mod setups;
+#[path = "slots_trees/shared.rs"]
+mod shared;
 
 fn project(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
     slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))

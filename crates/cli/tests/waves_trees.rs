@@ -125,9 +125,9 @@ fn branches_work_apart_and_their_work_comes_back() {
     let log = git(&sandbox, &["log", "--no-merges", "--format=%s", "--topo-order", "--reverse"]);
     assert_snapshot!(unnamed(&sandbox, &log), @"
     begin
-    branch-1 of [RUN]-wave-1: a
-    branch-2 of [RUN]-wave-1: b
-    branch-3 of [RUN]-wave-1: c
+    branch-1 of [RUN]-wave-1: part a
+    branch-2 of [RUN]-wave-1: part b
+    branch-3 of [RUN]-wave-1: part c
     ");
     assert_left(&sandbox, &[]);
     let joined = sandbox.fields("explore.parallel.joined", "payload").remove(0);

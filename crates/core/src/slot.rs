@@ -13,7 +13,7 @@ mod step;
 pub use iteration::FinishedIteration;
 pub use outcome::{Changes, End, HeldBy, Outcome, Phase, Tally, Verdict};
 pub use picked::{Picked, picked};
-pub use step::{NewItems, Review, SlotRules, SlotStep, Step, begins, next_step, slot_step};
+pub use step::{Commit, NewItems, Review, SlotRules, SlotStep, Step, begins, next_step, slot_step};
 
 use std::borrow::Cow;
 

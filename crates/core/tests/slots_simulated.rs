@@ -45,6 +45,7 @@ impl Model {
             contract_repair: dice.below(2),
             new_items: NewItems::Excluded,
             max_items: *dice.pick(&[None, None, Some(0), Some(1), Some(3)]),
+            commit: if dice.below(2) == 0 { Commit::On } else { Commit::Off },
         };
         Model {
             rules,
@@ -195,7 +196,7 @@ impl Model {
                 self.put(iteration, |heading| end.record(heading));
             }
             SlotStep::Merge => {
-                let outcomes = ["merged", "merged", "nothing", "conflict", "?"];
+                let outcomes = ["merged", "merged", "nothing", "conflict", "changed", "?"];
                 let outcome = Word::from(*dice.pick(&outcomes));
                 let end = SlotMerge { slot: number, outcome, ..Default::default() };
                 self.put(iteration, |heading| end.record(heading));
@@ -278,9 +279,9 @@ fn judge_slot(slot: &Slot, rules: &SlotRules) {
     for (place, review) in slot.reviews.iter().enumerate() {
         let is_last = place + 1 == slot.reviews.len();
         match review.verdict.known() {
-            None | Some(Verdict::Pass | Verdict::Failed) => {
-                assert!(is_last, "that was the last review");
-            }
+            // Work that changed after it had passed is reviewed again.
+            Some(Verdict::Pass) => assert!(is_last || slot.changed > 0, "it had passed"),
+            None | Some(Verdict::Failed) => assert!(is_last, "that was the last review"),
             Some(Verdict::Violation) if rules.contract_repair == 0 => assert!(is_last),
             Some(Verdict::Violation | Verdict::Drift) => {}
         }

@@ -189,7 +189,8 @@ fn a_clone_and_a_submodule_in_a_tree_are_not_thrown_away() {
         let sandbox = beside(hostile, "");
         let output = run(&sandbox);
         assert_eq!(output.code, Some(0), "{output}");
-        let told = format!("the tree of slot 2 is left as it is: {what} in [DIR]/.autoloop/slots/");
+        let told =
+            format!("slot 2: its working tree is left as it is: {what} in [DIR]/.autoloop/slots/");
         assert!(output.stderr.contains(&told), "{told}: {output}");
         assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 2);
     }

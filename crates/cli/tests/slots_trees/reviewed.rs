@@ -3,19 +3,20 @@
 use super::*;
 
 /// Who commits in these projects, and where git keeps what all trees share.
-const GIT: &str = "git config user.name a; git config user.email a@b; \
+pub(super) const GIT: &str = "git config user.name a; git config user.email a@b; \
     C=$(git rev-parse --path-format=absolute --git-common-dir); S=$AUTOLOOP_STATE_DIR; D=$S/slots/$AUTOLOOP_RUN_ID";
 /// A reviewer that rejects what it finds in the diff that it is shown.
-const READS_DIFF: &str =
+pub(super) const READS_DIFF: &str =
     "v=pass; sed -n '/^## Changes/,$p' \"$AUTOLOOP_PROMPT_PATH\" | grep -q EVIL && v=drift";
 /// A reviewer that rejects what it finds in the files that it is started in.
 const READS_FILES: &str = "v=pass; grep -rq --exclude-dir=.git --exclude-dir=.autoloop --exclude=agent.sh EVIL . && v=drift";
-const ANSWER: &str = "echo \"{\\\"verdict\\\": \\\"$v\\\", \\\"followUpPrompt\\\": \\\"seen\\\"}\"";
+pub(super) const ANSWER: &str =
+    "echo \"{\\\"verdict\\\": \\\"$v\\\", \\\"followUpPrompt\\\": \\\"seen\\\"}\"";
 
 const WORKTREE: &str = "slots.isolation = 'worktree'\nslots.reviewMaxFixAttempts = 0";
 
 /// Lets an agent do something to its tree, and has it reviewed by both reviewers, one after the other.
-fn attacked(attack: &str, settings: &str, check: impl Fn(&Sandbox, &str)) {
+pub(super) fn attacked(attack: &str, settings: &str, check: impl Fn(&Sandbox, &str)) {
     for reviewer in [READS_DIFF, READS_FILES] {
         let (implement, review) = (format!("{GIT}\n{attack}"), format!("{reviewer}\n{ANSWER}"));
         let agents = Agents { implement: &implement, review: &review, ..GOOD };
@@ -31,7 +32,7 @@ fn attacked(attack: &str, settings: &str, check: impl Fn(&Sandbox, &str)) {
 }
 
 /// The project has nothing that no reviewer was shown, in its branch and in its files.
-fn assert_unharmed(sandbox: &Sandbox, told: &str) {
+pub(super) fn assert_unharmed(sandbox: &Sandbox, told: &str) {
     let real = ["--no-replace-objects", "grep", "-l", "EVIL", "HEAD", "--", ".", ":!agent.sh"];
     let mut command = sandbox.at_home("git");
     let found = sandbox.finish({
@@ -45,7 +46,7 @@ fn assert_unharmed(sandbox: &Sandbox, told: &str) {
     }
 }
 
-const ATTACKS: [&str; 9] = [
+pub(super) const ATTACKS: [&str; 9] = [
     // A commit that git shows as another one.
     "echo GOOD > work; git add work; git commit -qm good; G=$(git rev-parse HEAD)\n\
         echo EVIL > work; git commit -qa --amend -m evil; git replace HEAD $G; echo GOOD > work; git add work",
@@ -124,6 +125,9 @@ fn a_branch_that_moves_between_review_and_merge_does_not_change_what_is_merged()
             git update-ref refs/heads/autoloop/slots/$AUTOLOOP_RUN_ID/1-1 HEAD; git reset -q --hard $T",
         "T=$(git rev-parse HEAD); echo EVIL > evil; git add evil; git commit -qm evil\n\
             git -C $D/1-1/tree update-ref HEAD $(git rev-parse HEAD); git reset -q --hard $T",
+        "T=$(git rev-parse HEAD); cd $D/1-1/tree; git add -A; git commit -qm work; git checkout -q --detach\n\
+            W=$(git rev-parse HEAD); cd $D/1-2/tree; git reset -q --hard $W; echo EVIL > evil; git add evil; git commit -qm evil\n\
+            git update-ref refs/heads/autoloop/slots/$AUTOLOOP_RUN_ID/1-1 HEAD; git reset -q --hard $T",
     ] {
         let sandbox = meddled(meddling, "");
         let output = sandbox.run(&["slots", "--review", "--parallel-agents=2", "--iterations=1"]);

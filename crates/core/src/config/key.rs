@@ -189,6 +189,8 @@ keys! {
         "Where items come from: the queue of `autoloop tasks`, or beads.";
     SlotsIsolation "slots.isolation": Kind::MaybeChoice(Isolation::WORDS), Preset::Nothing("a worktree for each of several slots, the project for one"),
         "Whether slots work in the project or in working trees of their own.";
+    SlotsCommit "slots.commit": Kind::Flag, Preset::Value("true"),
+        "Whether passed work of a slot in the project itself is committed; a worktree's work always is.";
     SlotsStopMarker "slots.stopMarker": Kind::Text, Preset::Value("no_beads_available"),
         "The text in an implementer's or fixer's output after which no further iteration begins.";
     SlotsReviewerKind "slots.reviewer.kind": Kind::MaybeChoice(BackendKind::WORDS), Preset::Like(Key::BackendKind),

@@ -317,6 +317,7 @@ fn each_value_tells_where_it_came_from() {
     slots.max_items = 0                              # default
     slots.source = "builtin"                         # default
     # slots.isolation is not set: a worktree for each of several slots, the project for one
+    slots.commit = true                              # default
     slots.stopMarker = "no_beads_available"          # default
     # slots.reviewer.kind is not set: as backend.kind
     # slots.reviewer.command is not set: as backend.command
@@ -383,6 +384,7 @@ fn each_value_tells_where_it_came_from() {
       "slots.max_items": 0,
       "slots.source": "builtin",
       "slots.isolation": null,
+      "slots.commit": true,
       "slots.stopMarker": "no_beads_available",
       "slots.reviewer.kind": null,
       "slots.reviewer.command": null,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{BackendPlan, count};
 use crate::config::{Isolation, ItemSource, Key, Origin, Sandbox, Settings, words};
-use crate::slot::{NewItems, Review, SlotRules};
+use crate::slot::{Commit, NewItems, Review, SlotRules};
 
 /// How a queue of items is worked off.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +56,10 @@ impl SlotsPlan {
                 false => NewItems::Excluded,
             },
             max_items: max_items(settings),
+            commit: match settings.flag(Key::SlotsCommit) {
+                true => Commit::On,
+                false => Commit::Off,
+            },
         };
         SlotsPlan {
             rules,
@@ -136,6 +140,7 @@ mod tests {
             contract_repair: 0,
             new_items: NewItems::Excluded,
             max_items: None,
+            commit: Commit::On,
         };
         assert_eq!(usual.rules, rules);
         let new = plan("slots.include_new = true").slots.rules;

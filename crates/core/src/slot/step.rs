@@ -26,6 +26,8 @@ pub struct SlotRules {
     pub new_items: NewItems,
     /// The most items that are taken; `None` for no limit.
     pub max_items: Option<u64>,
+    /// Whether passed work is committed where a slot works in the project itself.
+    pub commit: Commit,
 }
 
 /// Whether a run takes items that were added after it began.
@@ -35,6 +37,15 @@ pub enum NewItems {
     Excluded,
     /// They are taken like all others.
     Included,
+}
+
+/// Whether passed work is committed where a slot works in the project itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commit {
+    /// It is.
+    On,
+    /// It stays in the working tree.
+    Off,
 }
 
 /// Whether work is reviewed.
@@ -197,8 +208,10 @@ pub fn slot_step(slot: &Slot, rules: &SlotRules) -> SlotStep {
             let why = "the implementer changed nothing, and without a review nothing confirms that no change was needed";
             finish(Outcome::Failed, why.to_owned())
         }
-        (Review::Off, None) => settle(slot, "not reviewed: reviews are off"),
-        (Review::NoPrompt, None) => settle(slot, "not reviewed: there is no reviewer prompt"),
+        (Review::Off, None) => settle(slot, "not reviewed: reviews are off", rules),
+        (Review::NoPrompt, None) => {
+            settle(slot, "not reviewed: there is no reviewer prompt", rules)
+        }
         (Review::On, None) => SlotStep::Review { attempt: 0 },
         (_, Some(last)) => after_review(slot, last, rules),
     }
@@ -217,9 +230,9 @@ fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
     match verdict {
         // The reviewer was told what a pass means here.
         Verdict::Pass if last.changes == Changes::Empty => {
-            settle(slot, &format!("no change was needed: {}", last.follow_up))
+            settle(slot, &format!("no change was needed: {}", last.follow_up), rules)
         }
-        Verdict::Pass => settle(slot, &last.follow_up),
+        Verdict::Pass => settle(slot, &last.follow_up, rules),
         Verdict::Failed => finish(Outcome::Failed, last.reason.clone()),
         Verdict::Violation if slot.violations(last.attempt) <= rules.contract_repair => {
             SlotStep::Review { attempt: last.attempt }
@@ -242,9 +255,9 @@ fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
 }
 
 /// What passed is brought back, and then it is done.
-fn settle(slot: &Slot, reason: &str) -> SlotStep {
+fn settle(slot: &Slot, reason: &str, rules: &SlotRules) -> SlotStep {
     let finish = |outcome, reason: String| SlotStep::Finish(slot.finished(outcome, reason));
-    if slot.start.branch.is_empty() {
+    if slot.start.branch.is_empty() && rules.commit == Commit::Off {
         return finish(Outcome::Passed, reason.to_owned());
     }
     match &slot.merge {

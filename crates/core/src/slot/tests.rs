@@ -11,6 +11,7 @@ const RULES: SlotRules = SlotRules {
     contract_repair: 0,
     new_items: NewItems::Excluded,
     max_items: None,
+    commit: Commit::Off,
 };
 
 fn at(iteration: u64) -> Heading {

@@ -220,7 +220,8 @@ impl<'a> SlotDrive<'a> {
 
     /// What decisions depend on, by the settings and prompts as they were last read.
     fn rules(&self) -> SlotRules {
-        rules(&self.loaded, self.prompts.in_force.reviewer_prompt.is_some())
+        let rules = rules(&self.loaded, self.prompts.in_force.reviewer_prompt.is_some());
+        SlotRules { commit: self.grounds.commits(rules.commit), ..rules }
     }
 
     /// Claims items and begins an iteration with them; ends the run where there are none.
@@ -236,7 +237,7 @@ impl<'a> SlotDrive<'a> {
             },
         });
         let run = self.look(|slots| slots.id.clone());
-        let base = self.grounds.base()?;
+        let base = self.grounds.base(&run)?;
         self.claims.take(&run, numbers, &wanted)?;
         let mut starts = Vec::new();
         for number in numbers {

@@ -209,10 +209,6 @@ impl Trees {
         };
         let of_detail =
             |outcome, detail: &str| Merge { detail: detail.into(), ..merge(outcome, tip) };
-        let settled = |outcome, commit: &str| {
-            self.repository.settle(branch, tip, commit)?;
-            Ok(merge(outcome, commit))
-        };
         if let Some(what) = unfinished {
             return Ok(of_detail(MergeOutcome::Unfinished, what));
         }
@@ -228,8 +224,8 @@ impl Trees {
         let message = self.message(work, tip)?;
         let change = Change { base, tree, message: &message, merge: work.merge };
         match self.repository.bring_back(&change)? {
-            Brought::Nothing => settled(MergeOutcome::Nothing, base),
-            Brought::Merged(commit) => settled(MergeOutcome::Merged, &commit),
+            Brought::Nothing => Ok(merge(MergeOutcome::Nothing, base)),
+            Brought::Merged(commit) => Ok(merge(MergeOutcome::Merged, &commit)),
             Brought::Conflict(files) => Ok(of_files(MergeOutcome::Conflict, files)),
             Brought::InTheWay(files) => Ok(of_files(MergeOutcome::Uncommitted, files)),
             Brought::UnderWay(what) => Ok(of_detail(MergeOutcome::Busy, what)),
@@ -265,19 +261,24 @@ impl Trees {
     }
 
     /// Deletes the branch of a tree that was taken away, if all of it is reachable from one of these
-    /// commits.
-    pub(super) fn drop_branch(&self, branch: &str, elsewhere: &[&str]) -> Result<(), GitError> {
+    /// commits, or its files are those of the tree object that was merged.
+    pub(super) fn drop_branch(
+        &self,
+        branch: &str,
+        elsewhere: &[&str],
+        merged: Option<&str>,
+    ) -> Result<(), GitError> {
         for commit in elsewhere {
             if self.repository.delete_branch(branch, commit)? {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+        merged.map_or(Ok(()), |tree| self.repository.delete_merged(branch, tree))
     }
 }
 
 /// Whether an error is about a tree or what was made in it, and is told as what became of that.
-fn is_outcome(error: &GitError) -> bool {
+pub(super) fn is_outcome(error: &GitError) -> bool {
     use GitError::{Failed, Link, NotATree, Rewritten};
     matches!(error, Failed { .. } | NotATree(_) | Link(_) | Rewritten { .. })
 }

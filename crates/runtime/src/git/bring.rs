@@ -15,7 +15,7 @@ use super::checkout::noted;
 use super::command::{Git, Said};
 use super::stray::moved_to;
 use super::tree::{commit_tree, identified};
-use super::{GitError, Repository, guard, reference, under_way};
+use super::{GitError, Repository, guard, under_way};
 use crate::files::{self, Links, Unreadable};
 use crate::world::RealDisk;
 
@@ -118,17 +118,6 @@ impl Repository {
             }
         }
         Err(GitError::Restless(self.top().to_owned()))
-    }
-
-    /// Has a branch of ours, whose work was brought back, stand at the commit that has it. Nothing else is on it
-    /// but the way that the work was made. One that moved meanwhile stays.
-    ///
-    /// # Errors
-    ///
-    /// When git cannot be run.
-    pub fn settle(&self, branch: &str, tip: &str, commit: &str) -> Result<(), GitError> {
-        let name = reference(branch);
-        self.git.ask(["update-ref", "--no-deref", "-m", "settled", &name, commit, tip]).map(drop)
     }
 
     /// Has the files follow a branch that was moved from elsewhere, as by somebody who commits on it in

@@ -129,6 +129,21 @@ impl Repository {
         Ok(true)
     }
 
+    /// Deletes a branch whose files are those of a tree object, which was brought back: nothing else is on it but the
+    /// way that they were made.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot say or do it.
+    pub fn delete_merged(&self, branch: &str, tree: &str) -> Result<(), GitError> {
+        if let Some(tip) = self.tip(branch)?
+            && self.tree_of(&tip)? == tree
+        {
+            self.git.run(["update-ref", "--no-deref", "-d", &reference(branch), &tip])?;
+        }
+        Ok(())
+    }
+
     /// Where git keeps what it knows about a working tree.
     pub(super) fn registration(&self, dir: &Path) -> Option<PathBuf> {
         // The tree may be gone, and the directory that it was in too.

@@ -26,6 +26,10 @@ impl SlotDrive<'_> {
     /// items that nobody works on.
     pub(super) fn finish_run(&self, finish: &SlotRunFinish) -> Result<(), DriveError> {
         self.put(0, |heading| vec![finish.record(heading)])?;
+        let run = self.look(|slots| slots.id.clone());
+        if let Err(error) = self.grounds.forget(&run) {
+            self.note(&error.to_string());
+        }
         if finish.reason == End::NoItems {
             self.tell_of_new_items();
             match cut_off_slots(

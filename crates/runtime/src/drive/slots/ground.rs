@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Isolation;
-use autoloop_core::merge::{Merge, MergeOutcome};
+use autoloop_core::merge::{Merge, MergeOutcome, named_files};
 use autoloop_core::prompt::slot::{Diff, Ground, UnderReview};
 use autoloop_core::record::SlotMerge;
-use autoloop_core::slot::{Review, Slot};
+use autoloop_core::slot::{Commit, Review, Slot};
 
 use crate::drive::DriveError;
-use crate::drive::trees::{Plot, Trees, Work};
-use crate::git::{GitError, Offer, Stand, Tree, branch_name};
+use crate::drive::trees::{Plot, Trees, Work, is_outcome};
+use crate::git::{Brought, GitError, Offer, Stand, Tree, branch_name};
 use crate::project::{Loaded, Project};
 use crate::world::World;
 
@@ -27,6 +27,8 @@ pub(super) struct Grounds {
     pub(super) isolation: Isolation,
     project: PathBuf,
     parallel: bool,
+    /// Whether the project is in no repository at all.
+    outside: bool,
 }
 
 /// Where a slot works.
@@ -52,6 +54,7 @@ impl Grounds {
         let dir = std::path::absolute(&project.dir).unwrap_or_else(|_| project.dir.clone());
         let found = Trees::find(&dir, &loaded.files.state_dir, world);
         let found = found.and_then(|trees| trees.base().map(|_| trees));
+        let outside = matches!(found, Err(GitError::Outside(_)));
         let trees = found.map_err(|error| match error {
             GitError::Outside(dir) => format!("{} is in no git repository", dir.display()),
             error => error.to_string(),
@@ -70,6 +73,7 @@ impl Grounds {
             isolation,
             project: dir,
             parallel: plan.rules.parallel_agents > 1,
+            outside,
         })
     }
 
@@ -80,7 +84,15 @@ impl Grounds {
         });
         let blind = self.trees.as_ref().err().filter(|_| review == Review::On);
         let blind = blind.map(|why| format!("reviewers see no diff: {why}"));
-        shared.into_iter().chain(blind).collect()
+        let kept = match (&self.trees, self.isolation, self.parallel) {
+            (Err(why), ..) if !self.outside => Some(format!("passed work is not committed: {why}")),
+            (Ok(_), Isolation::Shared, true) => Some(
+                "the slots share the project: passed work is not committed, and rejected work stays there"
+                    .to_owned(),
+            ),
+            _ => None,
+        };
+        shared.into_iter().chain(blind).chain(kept).collect()
     }
 
     /// The checkout that the project is in, or the project itself.
@@ -96,20 +108,36 @@ impl Grounds {
 
     /// The commit that changes are told from; empty where there is none. In the project itself what
     /// is there already, committed or not, is nobody's work.
-    pub(super) fn base(&self) -> Result<String, DriveError> {
+    pub(super) fn base(&self, run: &str) -> Result<String, DriveError> {
         let Ok(trees) = &self.trees else { return Ok(String::new()) };
         Ok(match self.isolation {
             Isolation::Worktree => trees.base()?,
-            Isolation::Shared => trees.project()?.anchor("before a slot began", &trees.except())?,
+            Isolation::Shared => trees.repository().checkpoint(run, &trees.except())?,
         })
+    }
+
+    /// Forgets what was remembered of the project for a run that is over.
+    pub(super) fn forget(&self, run: &str) -> Result<(), GitError> {
+        match &self.trees {
+            Ok(trees) if self.isolation == Isolation::Shared => {
+                trees.repository().forget_checkpoint(run)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether passed work in the project itself is committed. Where several slots work there at once, nothing
+    /// tells whose a change is.
+    pub(super) fn commits(&self, wanted: Commit) -> Commit {
+        let is_mixed = self.parallel && self.isolation == Isolation::Shared;
+        if self.trees.is_err() || is_mixed { Commit::Off } else { wanted }
     }
 
     /// Where a slot is to work.
     pub(super) fn place(&self, slot_dir: &Path, run: &str) -> Place {
-        let name = slot_dir.file_name().unwrap_or_default().to_string_lossy();
         match (&self.trees, self.isolation) {
             (Ok(trees), Isolation::Worktree) => {
-                Place { branch: branch_name(&["slots", run, &name]), tree: trees.place(slot_dir) }
+                Place { branch: own_branch(slot_dir, run), tree: trees.place(slot_dir) }
             }
             _ => Place { branch: String::new(), tree: self.project.clone() },
         }
@@ -203,13 +231,63 @@ impl Grounds {
         let work = work(slot, slot_dir, &message);
         let merge = match self.own(slot) {
             Ok(Some(trees)) => trees.bring_back(&work)?,
-            Ok(None) => Merge::new(MergeOutcome::Nothing, branch, ""),
+            Ok(None) => self.commit_in_place(slot, &message)?,
             Err(why) => {
                 let failed = Merge::new(MergeOutcome::Failed, branch, "");
                 Merge { detail: why.to_string(), ..failed }
             }
         };
         Ok(on_record(slot, merge))
+    }
+
+    /// Commits what a slot made in the project itself, apart from what the user has there. Where that cannot be,
+    /// it stays as it is.
+    fn commit_in_place(&self, slot: &Slot, message: &str) -> Result<Merge, GitError> {
+        let merge = |outcome, commit: &str| Merge::new(outcome, "", commit);
+        let (Ok(trees), base) = (&self.trees, &slot.start.base) else {
+            return Ok(in_place(&[], "there is no repository"));
+        };
+        let committed = trees.project().and_then(|project| {
+            let tree = trees.capture(&project, base)?;
+            let is_reviewed = slot.reviews.last().is_none_or(|review| review.tree == tree);
+            let outcome = match is_reviewed {
+                true => trees.repository().commit_work(base, &tree, message)?,
+                false => return Ok(Merge { tree, ..merge(MergeOutcome::Changed, "") }),
+            };
+            let merge = match outcome {
+                Brought::Nothing => merge(MergeOutcome::Nothing, ""),
+                Brought::Merged(commit) => merge(MergeOutcome::Merged, &commit),
+                Brought::Conflict(files) | Brought::InTheWay(files) => {
+                    in_place(&files, "they had changes that were not committed")
+                }
+                Brought::UnderWay(what) => in_place(&[], &format!("{what} is under way")),
+            };
+            Ok(Merge { tree, ..merge })
+        });
+        match committed {
+            Err(error @ GitError::NoCheckpoint(_)) => Ok(in_place(&[], &error.to_string())),
+            Err(error) if is_outcome(&error) => {
+                Ok(Merge { detail: error.to_string(), ..merge(MergeOutcome::Failed, "") })
+            }
+            committed => committed,
+        }
+    }
+
+    /// Moves what a slot left in the project itself to a branch, and puts the project back as it was before.
+    /// Returns the branches that have it.
+    pub(super) fn set_aside(
+        &self,
+        slot: &Slot,
+        slot_dir: &Path,
+        run: &str,
+    ) -> Result<Vec<String>, DriveError> {
+        let Ok(trees) = &self.trees else { return Ok(Vec::new()) };
+        if slot.start.base.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (branch, message) = (own_branch(slot_dir, run), message(slot));
+        let aside = (&*branch, &*message);
+        Ok(trees.repository().set_aside(&slot.start.base, aside, &trees.except())?)
     }
 
     /// Takes the tree of a slot away, and its branch if nothing is lost with it. Says on which branches
@@ -225,7 +303,7 @@ impl Grounds {
         let merged = merged.and_then(|merge| merge.tree.as_deref());
         trees.keep(&work(slot, slot_dir, &message), merged)?;
         trees.clear(&plot(slot, slot_dir))?;
-        trees.drop_branch(branch, &[base, &trees.base()?])?;
+        trees.drop_branch(branch, &[base, &trees.base()?], merged)?;
         Ok(trees.repository().kept_on(branch)?)
     }
 
@@ -257,7 +335,19 @@ fn work<'s>(slot: &'s Slot, slot_dir: &'s Path, message: &'s str) -> Work<'s> {
     Work { plot: plot(slot, slot_dir), left: message, merge: message, tree, failure: None }
 }
 
-fn on_record(slot: &Slot, merge: Merge) -> SlotMerge {
+/// The branch on which the work of a slot is.
+fn own_branch(slot_dir: &Path, run: &str) -> String {
+    let name = slot_dir.file_name().unwrap_or_default().to_string_lossy();
+    branch_name(&["slots", run, &name])
+}
+
+/// That passed work stays in the files of the project, and why.
+pub(super) fn in_place(files: &[PathBuf], why: &str) -> Merge {
+    let merge = Merge::new(MergeOutcome::InPlace, "", "");
+    Merge { files: named_files(files), detail: why.to_owned(), ..merge }
+}
+
+pub(super) fn on_record(slot: &Slot, merge: Merge) -> SlotMerge {
     SlotMerge {
         slot: slot.start.slot,
         item_id: slot.start.item_id.clone(),

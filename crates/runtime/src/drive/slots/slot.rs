@@ -9,9 +9,11 @@ use autoloop_core::record::{SlotFinish, SlotPhase};
 use autoloop_core::slot::{Outcome, Phase, Slot, SlotStep, slot_step};
 
 use super::claims::Again;
+use super::ground::{in_place, on_record};
 use super::room::check_room;
 use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
+use crate::drive::others::Others;
 
 /// So many characters of a reason are put on record and told to the queue. A reviewer may ask for far
 /// more, and the record of its review has more of it.
@@ -118,7 +120,10 @@ impl SlotDrive<'_> {
 
     fn merge(&self, slot: &Slot, dir: &Path) -> Result<Flow, DriveError> {
         self.begin_phase(slot, Phase::Merge, 0)?;
-        let merge = self.grounds.bring_back(slot, dir)?;
+        let merge = match self.is_mixed(slot) {
+            Some(why) => on_record(slot, in_place(&[], why)),
+            None => self.grounds.bring_back(slot, dir)?,
+        };
         if merge.outcome == MergeOutcome::Failed {
             check_room(dir, merge.detail.as_deref().unwrap_or_default())?;
         }
@@ -128,8 +133,50 @@ impl SlotDrive<'_> {
                 "slot {number}: the work was changed after its review; it is reviewed again"
             ));
         }
+        if merge.outcome == MergeOutcome::InPlace {
+            let (number, item) = (slot.start.slot, &slot.start.item_id);
+            let why = [&*merge.files, merge.detail.as_deref().unwrap_or_default()];
+            let why =
+                why.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
+            self.note(&format!(
+                "slot {number}: the work on {item} stays in the working tree, not committed ({why})"
+            ));
+        }
         self.put(slot.iteration, |heading| vec![merge.record(heading)])?;
         Ok(Flow::Continue(()))
+    }
+
+    /// Why nothing tells the work of a slot in the project itself from that of others, where that is so.
+    fn is_mixed(&self, slot: &Slot) -> Option<&'static str> {
+        let (state_dir, world) = (&self.loaded.files.state_dir, self.scene.world);
+        match slot.start.branch.is_empty() {
+            true if self.has_shared(slot) => Some("other slots work in the project too"),
+            true if Others::before(state_dir, world).were_driven() => {
+                Some("another run is at work in the project")
+            }
+            _ => None,
+        }
+    }
+
+    /// Clears up behind a slot: takes its working tree away, or what it left in the project itself. Returns the
+    /// branches that have its work.
+    fn clear(
+        &self,
+        slot: &Slot,
+        dir: &Path,
+        finish: &SlotFinish,
+    ) -> Result<Vec<String>, DriveError> {
+        if !slot.start.branch.is_empty() {
+            return self.grounds.clear(slot, dir);
+        }
+        let is_kept = finish.outcome == Outcome::Passed || slot.phase.is_none();
+        match self.is_mixed(slot) {
+            None if !is_kept => {
+                let run = self.look(|slots| slots.id.clone());
+                self.grounds.set_aside(slot, dir, &run)
+            }
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Ends a slot that cannot go on.
@@ -141,11 +188,15 @@ impl SlotDrive<'_> {
     fn finish(&self, slot: &Slot, finish: SlotFinish) -> Result<Flow, DriveError> {
         let number = slot.start.slot;
         let dir = self.slot_dir(slot.iteration, number);
-        let kept = match self.grounds.clear(slot, &dir) {
+        let kept = match self.clear(slot, &dir, &finish) {
             Ok(kept) => kept,
             Err(error) => {
                 check_room(&dir, &error.to_string())?;
-                self.note(&format!("the tree of slot {number} is left as it is: {error}"));
+                let what = match slot.start.branch.as_str() {
+                    "" => "what it left in the working tree stays there",
+                    _ => "its working tree is left as it is",
+                };
+                self.note(&format!("slot {number}: {what}: {error}"));
                 Vec::new()
             }
         };

@@ -63,7 +63,10 @@ pub(super) fn clear(trees: &Trees, wave: &Wave, dir: impl Fn(&str) -> PathBuf) -
         let dir = dir(&format!("branch-{}", place + 1));
         trees.clear(&Plot { dir: &dir, branch: &merge.branch, base: &wave.base })?;
         match merge.outcome.is_settled() {
-            true => trees.drop_branch(&merge.branch, &[&merge.commit]),
+            true => {
+                let tree = Some(&*merge.tree).filter(|tree| !tree.is_empty());
+                trees.drop_branch(&merge.branch, &[&merge.commit], tree)
+            }
             false => Ok(()),
         }
     });

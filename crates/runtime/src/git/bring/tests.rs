@@ -62,8 +62,13 @@ impl Beside {
         assert_eq!(self.bring(), Brought::Merged(commit.clone()), "again");
         self.repository.remove_worktree(self.tree.dir()).unwrap();
         let tip = self.repository.tip(BRANCH).unwrap().unwrap();
-        self.repository.settle(BRANCH, &tip, &commit).unwrap();
-        assert!(self.repository.delete_branch(BRANCH, &commit).unwrap());
+        let tree = self.repository.tree_of(&tip).unwrap();
+        self.repository
+            .delete_merged(BRANCH, &self.repository.tree_of(&self.base).unwrap())
+            .unwrap();
+        assert_eq!(self.repository.tip(BRANCH).unwrap(), Some(tip), "it has other files");
+        self.repository.delete_merged(BRANCH, &tree).unwrap();
+        assert_eq!(self.repository.tip(BRANCH).unwrap(), None);
         assert!(!self.scene.top.join(".git/autoloop-bringing").exists());
     }
 }
@@ -225,10 +230,9 @@ fn one_after_another() {
                 let offer = Offer { branch: &branch, base, message: "left" };
                 let left = tree.gather(&offer, &[]).unwrap();
                 let brought = repository.bring_back(&change(base, &left.tree)).unwrap();
-                let Brought::Merged(commit) = brought else { panic!("it is in nobody's way") };
-                repository.settle(&branch, &left.tip, &commit).unwrap();
+                assert!(matches!(brought, Brought::Merged(_)), "it is in nobody's way");
                 repository.remove_worktree(&dir).unwrap();
-                assert!(repository.delete_branch(&branch, &commit).unwrap());
+                repository.delete_merged(&branch, &left.tree).unwrap();
             });
         }
     });
