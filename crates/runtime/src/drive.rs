@@ -28,6 +28,7 @@ mod together;
 mod trees;
 mod wave;
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -64,6 +65,7 @@ pub use slots::{
 
 use chain::Held;
 use seat::Seat;
+use trees::Trees;
 
 /// How long the lock of a run is waited for whose holder has ended. A child that a harness was just
 /// starting when it was killed has a copy for a moment.
@@ -101,6 +103,8 @@ pub struct Drive<'a> {
     granted: Option<Held>,
     /// Who carries out the chains that it asks for.
     loops: &'a dyn Loops,
+    /// Where branches have their trees, as it was found first: how git stores files does not change after that.
+    trees: OnceCell<Trees>,
     /// Held as long as the run is driven, so that nobody else drives it.
     _lock: Box<dyn DiskFile>,
     tell: &'a mut dyn FnMut(Progress<'_>),
@@ -181,7 +185,7 @@ impl<'a> Drive<'a> {
     ) -> Result<Self, DriveError> {
         let loaded = seat::load(scene.project, seat.as_ref(), scene.world)?;
         let enforcement = bounds::enforcement(&loaded.plan, scene.bounds)?;
-        wave::check_isolation(scene.project, &loaded, scene.world)?;
+        let trees = wave::check_isolation(scene.project, &loaded, scene.world)?;
         let dir = match &seat {
             Some(seat) => seat.dir.clone(),
             None => run_dir(&loaded.files.state_dir, run)?,
@@ -196,6 +200,7 @@ impl<'a> Drive<'a> {
             .or_else(|| loaded.objective.clone())
             .unwrap_or_else(|| DEFAULT_OBJECTIVE.to_owned());
         let drive = Drive {
+            trees: trees.map(OnceCell::from).unwrap_or_default(),
             world: scene.world,
             project: scene.project,
             interrupts: scene.interrupts,

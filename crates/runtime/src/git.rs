@@ -92,6 +92,15 @@ impl Repository {
         Ok(Some(Repository { git: git.at(&top), top, common, prefix, git_dir, pinned }))
     }
 
+    /// The same with the settings that held when another was found, whatever was configured since.
+    #[must_use]
+    pub fn with_settings_of(self, earlier: &Repository) -> Repository {
+        match self.common == earlier.common {
+            true => Repository { pinned: earlier.pinned.clone(), ..self },
+            false => self,
+        }
+    }
+
     /// The top of the working tree that the directory is in.
     pub fn top(&self) -> &Path {
         &self.top

@@ -174,3 +174,24 @@ fn a_review_names_the_tree_that_is_merged() {
     assert_eq!(git(&sandbox, &["rev-parse", "HEAD^{tree}"]), tree);
     assert!(changes(&sandbox, "1-1").contains(&tree), "{}", changes(&sandbox, "1-1"));
 }
+
+/// The project has a filter, and an agent defines it anew and changes a setting by which places are looked for again.
+#[test]
+fn a_filter_of_the_project_is_run_as_it_was_when_the_run_began() {
+    let implement = format!(
+        "{GIT}\necho GOOD > work-$AUTOLOOP_ITEM_ID; git config filter.x.clean 'sed s/GOOD/EVIL/'\n\
+        sed -i 's/parallelAgents = 1/parallelAgents = 2/' \"$AUTOLOOP_PROJECT_DIR/autoloops.toml\""
+    );
+    let settings = format!("{WORKTREE}\nslots.parallelAgents = 1");
+    let sandbox = repository(Agents { implement: &implement, ..GOOD }, 2, &settings);
+    git(&sandbox, &["config", "filter.x.clean", "sed s/GOOD/stored/"]);
+    sandbox.write(".gitattributes", "work-* filter=x\n");
+    git(&sandbox, &["add", ".gitattributes"]);
+    git(&sandbox, &["commit", "-q", "-m", "second"]);
+    git(&sandbox, &["update-index", "--skip-worktree", "autoloops.toml"]);
+    let output = sandbox.run(&["slots", "--review"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    for item in ["t-1", "t-2"] {
+        assert_eq!(git(&sandbox, &["show", &format!("HEAD:work-{item}")]), "stored", "{output}");
+    }
+}

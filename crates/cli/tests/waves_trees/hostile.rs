@@ -163,3 +163,27 @@ fn a_directory_that_leads_elsewhere_is_not_cleared_away_after_a_crash() {
     assert_eq!(outcomes(&sandbox), "branch-1 merged\nbranch-2 merged\nbranch-3 merged");
     assert_eq!(sandbox.survivors(), "");
 }
+
+#[test]
+fn work_of_a_branch_that_changes_after_its_end_is_not_merged() {
+    let branch = "echo $B > mine-$B; [ $B = 2 ] || exit 0\n\
+        until grep -q '\"wave.branch.finish\"' \"$AUTOLOOP_JOURNAL_FILE\"; do sleep 0.02; done\n\
+        echo EVIL > ../../branch-1/tree/mine-1";
+    let sandbox = project("true", "ab", branch, "");
+    run(&sandbox);
+    assert_eq!(outcomes(&sandbox), "branch-1 changed\nbranch-2 merged");
+    assert_eq!(git(&sandbox, &["ls-files", "mine-*"]), "mine-2");
+    let tree = sandbox.fields("wave.branch.finish", "tree");
+    assert!(tree.iter().all(|tree| tree.len() == 40), "{tree:?}");
+}
+
+#[test]
+fn what_a_branch_configures_does_not_decide_what_is_merged() {
+    let branch = "git config filter.x.clean 'sed s/GOOD/EVIL/'; git config filter.x.smudge 'sed s/GOOD/EVIL/'\n\
+        echo '* filter=x' > $(git rev-parse --git-common-dir)/info/attributes; echo GOOD > mine-$B";
+    let sandbox = project("true", "a", branch, "");
+    run(&sandbox);
+    assert_eq!(outcomes(&sandbox), "branch-1 merged");
+    assert_eq!(git(&sandbox, &["cat-file", "blob", "HEAD:mine-1"]), "GOOD");
+    assert_eq!(text(&sandbox, "mine-1"), "GOOD\n");
+}

@@ -75,6 +75,11 @@ impl Trees {
         Ok(Trees { repository, state_dir: state_dir.to_owned(), state })
     }
 
+    /// The same with the settings of git that held when others were found.
+    pub(super) fn with_settings_of(self, earlier: &Trees) -> Trees {
+        Trees { repository: self.repository.with_settings_of(&earlier.repository), ..self }
+    }
+
     pub(super) fn repository(&self) -> &Repository {
         &self.repository
     }

@@ -66,7 +66,9 @@ impl Drive<'_> {
 
     /// The repository in which branches have their trees.
     fn trees(&self) -> Result<Trees, GitError> {
-        Trees::find(&self.project.dir, &self.loaded.files.state_dir, self.world)
+        let found = Trees::find(&self.project.dir, &self.loaded.files.state_dir, self.world)?;
+        let first = self.trees.get_or_init(|| found.clone());
+        Ok(found.with_settings_of(first))
     }
 
     /// A wave for which there can be no trees is backpressure, as any other that cannot be.
@@ -255,12 +257,13 @@ pub(super) fn check_isolation(
     project: &Project,
     loaded: &Loaded,
     world: &World,
-) -> Result<(), DriveError> {
-    if isolation(loaded) == Isolation::Worktree {
-        let trees = Trees::find(&project.dir, &loaded.files.state_dir, world);
-        trees.and_then(|trees| trees.base()).map_err(DriveError::NoTrees)?;
+) -> Result<Option<Trees>, DriveError> {
+    if isolation(loaded) != Isolation::Worktree {
+        return Ok(None);
     }
-    Ok(())
+    let trees = Trees::find(&project.dir, &loaded.files.state_dir, world);
+    let trees = trees.and_then(|trees| trees.base().map(|_| trees));
+    trees.map(Some).map_err(DriveError::NoTrees)
 }
 
 /// Where branches are carried out, and by what.

@@ -77,6 +77,15 @@ impl Grounds {
         })
     }
 
+    /// The same with the settings of git that held when they were found first: an agent can have changed them since.
+    pub(super) fn as_found(self, first: &Grounds) -> Grounds {
+        let trees = match (self.trees, &first.trees) {
+            (Ok(trees), Ok(first)) => Ok(trees.with_settings_of(first)),
+            (trees, _) => trees,
+        };
+        Grounds { trees, ..self }
+    }
+
     /// What a person should know about them.
     pub(super) fn notes(&self, review: Review) -> Vec<String> {
         let shared = self.no_trees.as_ref().map(|why| {
