@@ -7,6 +7,7 @@
 //! that somebody added although it is ignored counts, and what a sparse checkout leaves out is not missing.
 
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -78,9 +79,11 @@ impl Tree {
         (base, except): (&str, &[&Path]),
     ) -> Result<bool, GitError> {
         let words = ["ls-files", "-z", "-t", "--stage", "--full-name"];
-        let said = self.git.with("GIT_OPTIONAL_LOCKS", "0").keeping(LISTED).ask(words)?;
-        let listed = whole(said)?;
-        // An agent can have broken its index.
+        // An agent can have broken its index, or have put a pipe there for which git would wait.
+        let listed = match fs::symlink_metadata(self.git_dir.join("index")) {
+            Ok(found) if !found.is_file() => None,
+            _ => whole(self.git.with("GIT_OPTIONAL_LOCKS", "0").keeping(LISTED).ask(words)?)?,
+        };
         let Some(listed) = listed else {
             git.run(["read-tree", base])?;
             return Ok(false);

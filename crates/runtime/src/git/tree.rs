@@ -21,7 +21,7 @@ const NOBODY: (&str, &str) = ("autoloop", "autoloop@localhost");
 #[derive(Clone)]
 pub struct Tree {
     pub(super) git: Git,
-    git_dir: PathBuf,
+    pub(super) git_dir: PathBuf,
     pub(super) pinned: Pinned,
 }
 

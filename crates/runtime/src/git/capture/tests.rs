@@ -90,6 +90,10 @@ fn nothing_decides_over_the_tree_but_the_files() {
     // A broken index is no obstacle.
     fs::write(tree.git.run(["rev-parse", "--git-path", "index"]).unwrap().line(), "x").unwrap();
     assert_eq!(tree.capture(&base, &[]).unwrap(), captured);
+    let index = tree.git_dir.join("index");
+    fs::remove_file(&index).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&index).status().unwrap().success());
+    assert_eq!(tree.capture(&base, &[]).unwrap(), captured);
 }
 
 /// Filters that the commit names from which the work began, as they were defined then.
