@@ -453,6 +453,7 @@ fn the_help_is_written_for_people() {
     Commands:
       show  Print every setting with its value
       path  Print the files that settings are read from
+      help  Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help

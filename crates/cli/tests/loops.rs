@@ -260,6 +260,7 @@ fn the_files_of_a_run_are_listed_with_their_sizes() {
     lock lock
     memory memory.jsonl
     notes own-records
+    file settings-files
     ");
 }
 
