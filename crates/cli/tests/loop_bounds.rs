@@ -303,6 +303,19 @@ fn a_reviewer_speaks_and_remembers_however_it_is_held() {
 }
 
 #[test]
+fn a_sparse_log_is_not_expanded() {
+    let review = "L=.autoloop/logs/big; mkdir -p .autoloop/logs; truncate -s 400M $L; printf data | dd of=$L bs=1M seek=200 conv=notrunc";
+    for layer in Layer::all() {
+        let project = layer.project(review);
+        let sandbox = &project.sandbox;
+        assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
+        let found = fs::metadata(sandbox.path(".autoloop/logs/big")).unwrap();
+        assert_eq!(found.len(), 400 << 20, "{layer:?}");
+        assert!(found.blocks() * 512 < 1 << 20, "{layer:?}: {} blocks", found.blocks());
+    }
+}
+
+#[test]
 fn what_a_reviewer_says_past_the_harness_is_stored_or_refused() {
     let review = "past() { env -u AUTOLOOP_DOOR -u AUTOLOOP_TICKET \"$T\" \"$@\"; echo \"$1=$?\"; }
         past emit issue.discovered 'id=i-1;summary=slow;'; past memory add learning 'keep it short'

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use autoloop_core::queue::Status;
-use autoloop_core::queue::beads::{complaint, is_unknown_option, issues};
+use autoloop_core::queue::beads::{complaint, each_issue, is_unknown_option, issues};
 use proptest::prelude::*;
 
 const ISSUE: &str = r#"{"id":"bd-a1","title":"parse","status":"open","priority":1}"#;
@@ -184,4 +184,27 @@ fn any_answer() -> impl Strategy<Value = String> {
         any::<String>(),
         prop::collection::vec(word, 0..20).prop_map(|words| words.concat()),
     ]
+}
+
+/// The largest amount of memory that this process has had, in bytes.
+#[cfg(target_os = "linux")]
+fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn two_hundred_thousand_issues_cost_no_more_than_their_text() {
+    let issue = |number: usize| {
+        format!(r#"{{"id":"b-{number}","title":"do it","status":"open","priority":2,"x":[1]}}"#)
+    };
+    let text = format!("[{}]", (0..200_000).map(issue).collect::<Vec<_>>().join(","));
+    let before = peak();
+    let mut found = 0;
+    each_issue(&text, &mut |_| found += 1).unwrap();
+    assert_eq!(found, 200_000);
+    let grown = peak() - before;
+    assert!(grown < 8 << 20, "{} bytes an issue", grown / 200_000);
 }

@@ -1,6 +1,7 @@
 //! What reviewers try, and what comes of it: once in the sandbox, once without one.
 
 use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Sandbox;
@@ -468,6 +469,24 @@ fn long_files_are_copied_and_come_back() {
         .review("printf x | dd of=node_modules/huge.js bs=1 seek=9999 conv=notrunc", Sandbox::Off);
     assert_eq!(outcome.told(), ["node_modules/huge.js: file modified (put back)"]);
     assert_eq!(scene.read("node_modules/huge.js"), long);
+}
+
+#[test]
+fn a_sparse_file_stays_sparse() {
+    let scene = Scene::new();
+    let sparse = scene.project.join("node_modules/sparse");
+    let file = fs::File::create(&sparse).unwrap();
+    file.set_len(300 << 20).unwrap();
+    file.write_all_at(b"data", 200 << 20).unwrap();
+    drop(file);
+    let outcome = scene.review("rm node_modules/sparse", Sandbox::Off);
+    assert_eq!(outcome.told(), ["node_modules/sparse: file deleted (put back)"]);
+    let found = fs::metadata(&sparse).unwrap();
+    assert_eq!(found.len(), 300 << 20);
+    assert!(found.blocks() * 512 < 1 << 20, "{} blocks", found.blocks());
+    let mut bytes = [0; 6];
+    fs::File::open(&sparse).unwrap().read_exact_at(&mut bytes, (200 << 20) - 1).unwrap();
+    assert_eq!(&bytes, b"\0data\0");
 }
 
 #[test]

@@ -3,6 +3,9 @@
 //! Their answers come in several shapes: a bare list, a list in an envelope, a single object; errors as
 //! JSON on either output, or as plain text. One reader takes them all, and what it cannot use it says.
 
+mod stream;
+
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{Item, Priority, Status};
@@ -15,6 +18,8 @@ const DEEPEST: usize = 4;
 const MOST_STARTS: usize = 16;
 /// Where lists are found in an object, in this order.
 const ENVELOPES: [&str; 6] = ["data", "issues", "items", "results", "closed", "claimed"];
+/// The longest value that may be an error.
+const LONGEST_ERROR: usize = 1024 * 1024;
 /// How much of an error is told.
 const TOLD: usize = 400;
 /// How much of a reason is told to the tracker.
@@ -56,23 +61,37 @@ impl Issue {
 ///
 /// # Errors
 ///
+/// As [`each_issue`].
+pub fn issues(stdout: &str) -> Result<Vec<Issue>, BadAnswer> {
+    let mut issues = Vec::new();
+    each_issue(stdout, &mut |issue| issues.push(issue))?;
+    Ok(issues)
+}
+
+/// Hands over the issues in an answer, one after another: of hundreds of thousands nothing is held but
+/// what the caller keeps.
+///
+/// # Errors
+///
 /// When it holds none of the shapes in which issues come. Nothing at all is an empty list: a tracker
 /// that has nothing to say about issues has none.
-pub fn issues(stdout: &str) -> Result<Vec<Issue>, BadAnswer> {
+pub fn each_issue(stdout: &str, keep: &mut dyn FnMut(Issue)) -> Result<(), BadAnswer> {
     if stdout.trim().is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let values = values(stdout);
-    let lists: Vec<Vec<&Value>> =
-        values.iter().filter_map(|value| list(value, DEEPEST).ok()).collect();
-    let of = |list: &Vec<&Value>| list.iter().filter_map(|value| issue(value)).collect::<Vec<_>>();
-    if let Some(issues) = lists.iter().map(of).find(|issues| !issues.is_empty()) {
-        return Ok(issues);
+    let mut has_empty_list = false;
+    for value in &values {
+        match stream::listed(value, DEEPEST, keep) {
+            Some(counted) if counted.issues > 0 => return Ok(()),
+            Some(counted) => has_empty_list |= counted.elements == 0,
+            None => {}
+        }
     }
-    if lists.iter().any(Vec::is_empty) {
-        return Ok(Vec::new());
+    if has_empty_list {
+        return Ok(());
     }
-    Err(match values.iter().rev().find_map(error_text) {
+    Err(match values.iter().rev().find_map(|raw| error_in(raw)) {
         Some(error) => BadAnswer::Error(told(&error)),
         None if values.is_empty() => BadAnswer::NotJson(told(stdout)),
         None => BadAnswer::NoIssues(told(stdout)),
@@ -84,7 +103,7 @@ pub fn complaint(stdout: &str, stderr: &str) -> String {
     // The last word is what it failed of.
     let spoken = [stdout, stderr]
         .into_iter()
-        .find_map(|text| values(text).iter().rev().find_map(error_text));
+        .find_map(|text| values(text).iter().rev().find_map(|raw| error_in(raw)));
     let plain = || [stderr, stdout].into_iter().find(|text| !text.trim().is_empty());
     match spoken {
         Some(error) => told(&error),
@@ -110,9 +129,9 @@ pub fn remark(text: &str) -> String {
     line.trim_start_matches(['-', ' ']).to_owned()
 }
 
-/// The JSON in a text. What a tracker says before and behind it is passed over, unless that is JSON too, as
-/// log lines may be.
-fn values(text: &str) -> Vec<Value> {
+/// The JSON in a text, unread. What a tracker says before and behind it is passed over, unless that is JSON
+/// too, as log lines may be.
+fn values(text: &str) -> Vec<&RawValue> {
     if let Ok(whole) = serde_json::from_str(text.trim()) {
         return vec![whole];
     }
@@ -132,44 +151,54 @@ fn values(text: &str) -> Vec<Value> {
     found
 }
 
-fn list(value: &Value, depth: usize) -> Result<Vec<&Value>, ()> {
-    match value {
-        Value::Array(items) => Ok(items.iter().collect()),
-        Value::Null if depth < DEEPEST => Ok(Vec::new()),
-        Value::Object(object) if object.contains_key("id") => Ok(vec![value]),
-        Value::Object(object) if depth > 0 => {
-            let inside = ENVELOPES.iter().find_map(|name| object.get(*name)).ok_or(())?;
-            list(inside, depth - 1)
-        }
-        _ => Err(()),
-    }
+/// What is read of an issue.
+#[derive(Debug, Default)]
+struct Parts {
+    id: Option<String>,
+    status: Option<String>,
+    title: Option<String>,
+    description: Option<String>,
+    criteria: Option<String>,
+    acceptance: Option<String>,
+    assignee: Option<String>,
+    created: Option<String>,
+    priority: Option<u64>,
+    dependencies: Vec<Dependency>,
 }
 
-fn issue(value: &Value) -> Option<Issue> {
-    let object = value.as_object()?;
-    let id = text(object, &["id"]).filter(|id| is_id(id))?;
-    let status = text(object, &["status"]).unwrap_or_else(|| "open".to_owned());
-    let dependencies = dependencies(object, &id);
-    let mut standing = standing(&status);
-    let is_open = |(_, status): &(String, Option<String>)| {
-        status.as_deref().is_some_and(|status| self::standing(status) != Status::Closed)
-    };
-    if standing == Status::Ready && dependencies.iter().any(is_open) {
-        standing = Status::Blocked;
+/// An issue that has to be done first, with its status where that is said.
+#[derive(Debug)]
+struct Dependency {
+    id: String,
+    status: Option<String>,
+}
+
+impl Parts {
+    fn issue(self) -> Option<Issue> {
+        let id = self.id.filter(|id| is_id(id))?;
+        let status = self.status.unwrap_or_else(|| "open".to_owned());
+        let dependencies: Vec<Dependency> =
+            self.dependencies.into_iter().filter(|one| one.id != id).collect();
+        let mut standing = standing(&status);
+        let is_open = |one: &Dependency| {
+            one.status.as_deref().is_some_and(|status| self::standing(status) != Status::Closed)
+        };
+        if standing == Status::Ready && dependencies.iter().any(is_open) {
+            standing = Status::Blocked;
+        }
+        let item = Item {
+            title: self.title.unwrap_or_default(),
+            description: self.description.unwrap_or_default(),
+            acceptance: self.criteria.or(self.acceptance).unwrap_or_default(),
+            priority: self.priority.and_then(Priority::new).unwrap_or_default(),
+            status: standing,
+            dependencies: dependencies.into_iter().map(|one| one.id).collect(),
+            owner: self.assignee.filter(|owner| !owner.is_empty()),
+            id,
+        };
+        let created = self.created.and_then(|created| created.parse().ok());
+        Some(Issue { item, status, created })
     }
-    let priority = object.get("priority").and_then(Value::as_u64).and_then(Priority::new);
-    let item = Item {
-        title: text(object, &["title"]).unwrap_or_default(),
-        description: text(object, &["description"]).unwrap_or_default(),
-        acceptance: text(object, &["acceptance_criteria", "acceptance"]).unwrap_or_default(),
-        priority: priority.unwrap_or_default(),
-        status: standing,
-        dependencies: dependencies.into_iter().map(|(id, _)| id).collect(),
-        owner: text(object, &["assignee"]).filter(|owner| !owner.is_empty()),
-        id,
-    };
-    let created = text(object, &["created_at"]).and_then(|created| created.parse().ok());
-    Some(Issue { item, status, created })
 }
 
 /// Whether a text can be an id. It is passed to the tracker, which must not take it for an option.
@@ -188,21 +217,22 @@ fn standing(status: &str) -> Status {
     }
 }
 
-/// The issues that have to be done first, with their status where that is said: references in lists,
-/// whole issues where one is shown. Other relations, to a parent for one, block nothing by themselves.
-fn dependencies(object: &Map<String, Value>, of: &str) -> Vec<(String, Option<String>)> {
-    let all = object.get("dependencies").and_then(Value::as_array).into_iter().flatten();
-    all.filter_map(Value::as_object)
-        .filter(|one| {
-            let kind = text(one, &["dependency_type", "dep_type", "type"]);
-            let blocks = ["blocks", "conditional-blocks", "waits-for"];
-            kind.is_none_or(|kind| blocks.contains(&kind.as_str()))
-        })
-        .filter_map(|one| {
-            let id = text(one, &["depends_on_id", "id"]).filter(|id| id != of)?;
-            Some((id, text(one, &["status"])))
-        })
-        .collect()
+/// An issue that has to be done first: a reference in a list, a whole issue where one is shown. Other
+/// relations, to a parent for one, block nothing by themselves.
+fn dependency(one: &Map<String, Value>) -> Option<Dependency> {
+    let kind = text(one, &["dependency_type", "dep_type", "type"]);
+    let blocks = ["blocks", "conditional-blocks", "waits-for"];
+    if kind.is_some_and(|kind| !blocks.contains(&kind.as_str())) {
+        return None;
+    }
+    let id = text(one, &["depends_on_id", "id"])?;
+    Some(Dependency { id, status: text(one, &["status"]) })
+}
+
+/// The error in a value. One as long as a list of issues is no error.
+fn error_in(raw: &RawValue) -> Option<String> {
+    let text = Some(raw.get()).filter(|text| text.len() <= LONGEST_ERROR)?;
+    error_text(&serde_json::from_str(text).ok()?)
 }
 
 /// What an error object says: `{"error": "…"}`, `{"error": {"message": …}}`, `{"message": …}`, with a

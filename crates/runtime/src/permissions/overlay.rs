@@ -23,6 +23,7 @@ use rustix::io::Errno;
 use super::beneath;
 use super::report::{Offence, Violation};
 use super::restore;
+use super::vault;
 use crate::files::{self, Links};
 
 /// The attribute of a directory that hides what was in the one beneath it.
@@ -250,11 +251,11 @@ impl Carrier<'_> {
 
     fn copy(&self, seen: &Path, mode: u32) -> io::Result<()> {
         let layer = self.overlay.upper.join(seen);
-        let mut source = files::open_here(&layer, Links::Refuse, u64::MAX)?;
+        let source = files::open_here(&layer, Links::Refuse, u64::MAX)?;
         let root = beneath::open_root(&self.overlay.project)?;
         let (dir, name) = beneath::open_parent(&root, seen, &mut Vec::new())?;
         restore::replace(&dir, &name, |fresh| {
-            io::copy(&mut source, &mut &*fresh)?;
+            vault::copy_file(&source, fresh)?;
             Ok(rustix::fs::fchmod(fresh, Mode::from_raw_mode(mode & 0o777))?)
         })
     }

@@ -152,6 +152,8 @@ impl Vault {
         self.flush_when(0)?;
         self.end = self.end.next_multiple_of(ALIGNMENT);
         let at = self.end;
+        // Holes are left out, and nothing of an earlier write that failed may show in them.
+        self.file.set_len(at)?;
         let copied = copy(source, 0, (&self.file, at), len)?;
         self.end = at + copied;
         Ok(Blob { at, len: copied, crc: None })
@@ -224,8 +226,57 @@ impl Vault {
     }
 }
 
-/// Copies bytes inside the system where it can, and through us where not.
+/// Copies a whole file into an empty one. A sparse file stays sparse.
+pub(super) fn copy_file(from: &File, to: &File) -> io::Result<()> {
+    copy(from, 0, (to, 0), from.metadata()?.len()).map(drop)
+}
+
+/// Copies bytes to the end of a file and gives how many there were. Holes are not written, or a sparse file
+/// of a few bytes could fill the disk.
 fn copy(from: &File, at: u64, (to, start): (&File, u64), len: u64) -> io::Result<u64> {
+    let end = at + len.min(from.metadata()?.len().saturating_sub(at));
+    let mut position = at;
+    while let Some((data, hole)) = next_data(from, position, end)? {
+        let stretch = hole - data;
+        let copied = copy_data(from, data, (to, start + (data - at)), stretch)?;
+        position = data + copied;
+        if copied < stretch {
+            return Ok(position - at);
+        }
+    }
+    let filled = start + (end - at);
+    if to.metadata()?.len() < filled {
+        to.set_len(filled)?;
+    }
+    Ok(end - at)
+}
+
+/// The next stretch of a file that is no hole, before an end.
+#[cfg(target_os = "linux")]
+fn next_data(file: &File, position: u64, end: u64) -> io::Result<Option<(u64, u64)>> {
+    use rustix::fs::{SeekFrom, seek};
+    use rustix::io::Errno;
+
+    if position >= end {
+        return Ok(None);
+    }
+    let data = match seek(file, SeekFrom::Data(position)) {
+        Ok(data) => data,
+        Err(Errno::NXIO) => return Ok(None),
+        // A file system that knows no holes has none.
+        Err(_) => return Ok(Some((position, end))),
+    };
+    let hole = seek(file, SeekFrom::Hole(data)).unwrap_or(end);
+    Ok((data < end).then(|| (data, hole.clamp(data, end))).filter(|(data, hole)| data < hole))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn next_data(_: &File, position: u64, end: u64) -> io::Result<Option<(u64, u64)>> {
+    Ok((position < end).then_some((position, end)))
+}
+
+/// Copies bytes inside the system where it can, and through us where not.
+fn copy_data(from: &File, at: u64, (to, start): (&File, u64), len: u64) -> io::Result<u64> {
     let (mut source, mut target) = (at, start);
     let mut left = len;
     while left > 0 {

@@ -25,6 +25,9 @@ use crate::world::World;
 /// How often it is asked what is ready, when nothing of it can be claimed.
 const ROUNDS: usize = 3;
 
+/// How many issues of a list are tried to be claimed, one after another, before it is asked again.
+const CANDIDATES: usize = 1_000;
+
 /// How the tracker is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BeadsSettings {
@@ -91,11 +94,14 @@ impl Beads {
         let mark = moment(wanted.held_at.as_deref());
         let mut last = None;
         for _ in 0..ROUNDS {
-            let mut ready = self.ready(actor)?;
-            ready.retain(|issue| {
+            let mut ready = Vec::new();
+            self.ready(actor, &mut |issue| {
                 let is_new = mark.is_some_and(|mark| issue.is_newer_than(mark));
-                !is_new && !wanted.but.contains(&issue.item.id)
-            });
+                let is_wanted = !is_new && !wanted.but.contains(&issue.item.id);
+                if is_wanted && ready.len() < CANDIDATES {
+                    ready.push(issue);
+                }
+            })?;
             if ready.is_empty() {
                 return Ok(None);
             }
@@ -111,20 +117,31 @@ impl Beads {
         last.map_or(Ok(None), Err)
     }
 
-    fn ready(&self, actor: &str) -> Result<Vec<Issue>, BeadsError> {
-        self.ask_either(&["ready", "--limit", "0"], &["ready"], actor)
+    fn ready(&self, actor: &str, keep: &mut dyn FnMut(Issue)) -> Result<(), BeadsError> {
+        self.ask_either(&["ready", "--limit", "0"], &["ready"], actor, keep)
     }
 
-    fn all(&self) -> Result<Vec<Issue>, BeadsError> {
+    fn all(&self, keep: &mut dyn FnMut(Issue)) -> Result<(), BeadsError> {
         let everything = ["--readonly", "list", "--all", "--limit", "0"];
-        self.ask_either(&everything, &["list", "-a"], "")
+        self.ask_either(&everything, &["list", "-a"], "", keep)
+    }
+
+    /// Whether an issue is not in the list of all. One that is empty proves nothing: the tracker may be
+    /// ill.
+    fn lacks(&self, id: &str) -> Result<bool, BeadsError> {
+        let (mut is_empty, mut is_there) = (true, false);
+        self.all(&mut |issue| {
+            is_empty = false;
+            is_there |= issue.item.id == id;
+        })?;
+        Ok(!is_empty && !is_there)
     }
 
     fn look(&self, id: &str) -> Result<Item, BeadsError> {
         let issues = match self.ask(&["show", id], "") {
             // What cannot be shown may be there all the same, unless a list of everything lacks it.
-            Err(error @ BeadsError::Failed { .. }) => match self.all() {
-                Ok(all) if lacks(&all, id) => Vec::new(),
+            Err(error @ BeadsError::Failed { .. }) => match self.lacks(id) {
+                Ok(true) => Vec::new(),
                 _ => return Err(error),
             },
             shown => shown?,
@@ -180,11 +197,6 @@ fn moment(mark: Option<&str>) -> Option<Stamp> {
     mark?.parse().ok()
 }
 
-/// Whether an issue is not in a list. One that is empty proves nothing: the tracker may be ill.
-fn lacks(all: &[Issue], id: &str) -> bool {
-    !all.is_empty() && all.iter().all(|issue| issue.item.id != id)
-}
-
 /// Whether somebody is at an issue, and as far as the tracker tells, it is this one.
 fn is_of(item: &Item, actor: &str) -> bool {
     item.status == Status::InWork && may_be_of(item, actor)
@@ -210,8 +222,13 @@ impl Queue for Beads {
 
     fn added_since(&self, mark: &str) -> Result<Vec<String>, QueueError> {
         let Some(mark) = moment(Some(mark)) else { return Ok(Vec::new()) };
-        let ready = self.ready("")?.into_iter();
-        Ok(ready.filter(|issue| issue.is_newer_than(mark)).map(|issue| issue.item.id).collect())
+        let mut added = Vec::new();
+        self.ready("", &mut |issue| {
+            if issue.is_newer_than(mark) {
+                added.push(issue.item.id);
+            }
+        })?;
+        Ok(added)
     }
 
     fn claim_next_of(&self, actor: &str, wanted: &Wanted) -> Result<Option<Claimed>, QueueError> {
@@ -269,17 +286,20 @@ impl Queue for Beads {
     }
 
     fn progress(&self) -> Result<Progress, QueueError> {
-        let all = self.all()?;
-        let ready: BTreeSet<String> =
-            self.ready("")?.into_iter().map(|issue| issue.item.id).collect();
-        let mut progress = Progress::default();
-        for Issue { item, .. } in all {
-            // A list does not tell why something open is not ready.
-            progress.count(match item.status {
-                Status::Ready if !ready.contains(&item.id) => Status::Blocked,
-                status => status,
-            });
-        }
+        let (mut progress, mut open) = (Progress::default(), BTreeSet::new());
+        self.all(&mut |Issue { item, .. }| match item.status {
+            Status::Ready => {
+                open.insert(item.id);
+            }
+            status => progress.count(status),
+        })?;
+        self.ready("", &mut |issue| {
+            if open.remove(&issue.item.id) {
+                progress.count(Status::Ready);
+            }
+        })?;
+        // A list does not tell why something open is not ready.
+        open.iter().for_each(|_| progress.count(Status::Blocked));
         Ok(progress)
     }
 
@@ -290,14 +310,18 @@ impl Queue for Beads {
     ) -> Result<Vec<String>, QueueError> {
         let in_work = ["list", "--status", "in_progress"];
         let with_limit = [&in_work[..], &["--limit", "0"]].concat();
-        let mut released = Vec::new();
-        for Issue { item, .. } in self.ask_either(&with_limit, &in_work, "")? {
-            if let (Status::InWork, Some(owner)) = (item.status, &item.owner)
-                && is_dead(owner)
+        let mut dead = Vec::new();
+        self.ask_either(&with_limit, &in_work, "", &mut |Issue { item, .. }| {
+            if let (Status::InWork, Some(owner)) = (item.status, item.owner)
+                && is_dead(&owner)
             {
-                self.give_back(&item.id, (owner, reason))?;
-                released.push(item.id);
+                dead.push((item.id, owner));
             }
+        })?;
+        let mut released = Vec::new();
+        for (id, owner) in dead {
+            self.give_back(&id, (&owner, reason))?;
+            released.push(id);
         }
         Ok(released)
     }

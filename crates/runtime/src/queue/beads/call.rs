@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 
-use autoloop_core::queue::beads::{Issue, issues};
+use autoloop_core::queue::beads::{Issue, each_issue};
 use std::time::Duration;
 
 use super::{Beads, BeadsError};
@@ -19,6 +19,18 @@ const GRACE: Duration = Duration::from_millis(500);
 impl Beads {
     /// Asks, and reads the issues in the answer. An actor that is empty is not named.
     pub(super) fn ask(&self, words: &[&str], actor: &str) -> Result<Vec<Issue>, BeadsError> {
+        let mut issues = Vec::new();
+        self.ask_for_each(words, actor, &mut |issue| issues.push(issue))?;
+        Ok(issues)
+    }
+
+    /// Asks, and hands over the issues in the answer one after another: there may be very many.
+    fn ask_for_each(
+        &self,
+        words: &[&str],
+        actor: &str,
+        keep: &mut dyn FnMut(Issue),
+    ) -> Result<(), BeadsError> {
         let doing = || self.shown(words);
         // A call is short, and what it changes is wanted also when somebody asked us to stop.
         let finished = run(self.job(words, actor), &self.world, &Interrupts::default());
@@ -31,7 +43,8 @@ impl Beads {
         }
         let (stdout, stderr) = (held(&finished, doing)?, finished.stderr.text());
         match finished.exit_code() {
-            0 => issues(&stdout).map_err(|source| BeadsError::BadAnswer { doing: doing(), source }),
+            0 => each_issue(&stdout, keep)
+                .map_err(|source| BeadsError::BadAnswer { doing: doing(), source }),
             code => Err(BeadsError::failed(doing(), code, (&stdout, &stderr))),
         }
     }
@@ -42,10 +55,11 @@ impl Beads {
         words: &[&str],
         older: &[&str],
         actor: &str,
-    ) -> Result<Vec<Issue>, BeadsError> {
-        match self.ask(words, actor) {
+        keep: &mut dyn FnMut(Issue),
+    ) -> Result<(), BeadsError> {
+        match self.ask_for_each(words, actor, keep) {
             Err(BeadsError::Failed { complaint, .. }) if complaint.is_unknown_option() => {
-                self.ask(older, actor)
+                self.ask_for_each(older, actor, keep)
             }
             answer => answer,
         }
