@@ -242,7 +242,9 @@ fn an_item_that_is_ours_is_taken_up_without_being_claimed_again() {
         &issues(1),
         "[ \"$1\" = update ] && { echo locked >&2; exit 1; }",
     );
-    killed_at(&sandbox, &["slots", "--review"], "there");
+    // With new items too, the tracker finds and claims an issue in one step.
+    let in_one_step = ["slots", "--review", "--set", "slots.include_new=true"];
+    killed_at(&sandbox, &in_one_step, "there");
     let output = sandbox.run(&["slots", "--resume"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(outcomes(&sandbox), ["bd-1 passed: good"]);
@@ -314,8 +316,7 @@ fn nobody_takes_the_prompt_of_its_reviewer_away() {
     let output = sandbox.run(&["slots", "--review"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(sandbox.fields("slot.review", "verdict"), ["pass"; 3]);
-    let kept =
-        "note: the settings of reviews changed; this run goes on with those that it began with\n";
+    let kept = "note: the reviewer prompt changed; this run uses the one that it began with\n";
     assert_eq!(output.stderr.matches(kept).count(), 1, "{output}");
 }
 
@@ -336,9 +337,8 @@ fn nobody_changes_by_whom_it_is_judged() {
             .collect::<Vec<_>>()
             .join("\n")
     };
-    assert_snapshot!(told("echo 'Be kind.' > reviewer.md"), @"note: reviewers are told something else from now on: their prompt changed");
-    let kept =
-        "note: the settings of reviews changed; this run goes on with those that it began with";
+    assert_snapshot!(told("echo 'Be kind.' > reviewer.md"), @"note: the reviewer prompt changed; this run uses the one that it began with");
+    let kept = "note: the settings of reviews or the limits of items changed; this run uses those that it began with";
     for change in [
         "slots.reviewer.args = ['kind.sh']",
         "slots.reviewMaxFixAttempts = 0",

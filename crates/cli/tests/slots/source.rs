@@ -76,6 +76,33 @@ fn what_an_agent_closed_itself_is_open_again_when_it_did_not_pass() {
 }
 
 #[test]
+fn issues_that_are_added_during_a_run_belong_to_the_next_one() {
+    // An agent that adds an issue in every turn, with the time at which it does so.
+    let implement = r#"cd "$AUTOLOOP_PROJECT_DIR"; python3 - <<'END'
+import datetime, json
+issues = json.load(open("beads.json"))
+now = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=1)
+created = now.isoformat().replace("+00:00", "Z")
+issues.append({"id": f"bd-{len(issues)}", "title": "more", "status": "open", "priority": 0, "created_at": created})
+json.dump(issues, open("beads.json", "w"))
+END"#;
+    let sandbox = project(Agents { implement, ..GOOD }, 0, TRACKED);
+    let tracked = serde_json::json!([
+        {"id": "bd-0", "title": "parse", "status": "open", "priority": 2, "created_at": "2026-01-02T03:04:05Z"},
+        {"id": "bd-1", "title": "test", "status": "open", "priority": 2},
+    ]);
+    track(&sandbox, &tracked);
+    let output = passes(&sandbox, "");
+    assert_eq!(sandbox.fields("slot.finish", "item_id"), ["bd-0", "bd-1"]);
+    let left = "added during this run and left for the next one: bd-2, bd-3;";
+    assert!(output.stderr.contains(left), "{output}");
+    let bounded = project(Agents { implement, ..GOOD }, 0, TRACKED);
+    track(&bounded, &tracked);
+    passes(&bounded, "--set slots.include_new=true --set slots.max_items=3");
+    assert_eq!(bounded.fields("slot.finish", "item_id"), ["bd-0", "bd-2", "bd-3"]);
+}
+
+#[test]
 fn a_tracker_that_is_not_there_is_told() {
     let missing = project(GOOD, 0, "");
     assert_snapshot!(says(&missing, "--source beads --set slots.beads.command=no-bd"), @r"
