@@ -50,7 +50,7 @@ pub(crate) fn render(problems: &[Problem], color: Color) -> String {
 fn render_one(problem: &Problem, renderer: &Renderer) -> String {
     let level = match problem.severity {
         Severity::Error => Level::ERROR,
-        Severity::Warning => Level::WARNING,
+        Severity::Warning | Severity::Unenforced => Level::WARNING,
     };
     let excerpt = Excerpt::of(problem);
     let label = terminal::harmless(&problem.label);

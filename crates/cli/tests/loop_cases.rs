@@ -388,3 +388,86 @@ fn a_person_who_asks_for_more_hears_all_of_an_iteration() {
       the agent exited with 0 and printed the completion promise
     ");
 }
+
+// Settings of other versions of this tool.
+
+/// Settings that would limit a run, each in the file that projects keep it in.
+const LIMITS: [(&str, &str, &str); 8] = [
+    ("autoloops.toml", "event_loop.max_cost_usd", "event_loop.max_cost_usd = 5\n"),
+    ("autoloops.toml", "event_loop.max_runtime", "event_loop.max_runtime = '12h'\n"),
+    ("autoloops.toml", "event_loop.stall_iterations", "event_loop.stall_iterations = 3\n"),
+    ("autoloops.toml", "backend.disallowed_tools", "backend.disallowed_tools = ['Bash']\n"),
+    ("autoloops.toml", "acceptance", "[acceptance]\nverify_cmd = 'make test'\n"),
+    ("topology.toml", "gate", "[[gate]]\nevent = 'x'\nrequires = ['y']\n"),
+    ("topology.toml", "role.read_only", "[[role]]\nid = 'a'\nemits = ['x']\nread_only = true\n"),
+    (
+        "topology.toml",
+        "role.disallowed_tools",
+        "[[role]]\nid = 'a'\nemits = ['x']\ndisallowed_tools = ['Bash']\n",
+    ),
+];
+
+#[test]
+fn a_limit_that_is_not_enforced_is_an_error_unless_it_is_ignored() {
+    for (file, key, text) in LIMITS {
+        let sandbox = shell("exit 9", "");
+        let before = String::from_utf8(sandbox.read(file)).unwrap();
+        sandbox.write(file, format!("{before}{text}"));
+        let told = format!("{key} is not enforced by this version");
+        sandbox.run(&["tasks", "add", "one"]);
+        for args in [
+            &["run", ".", "make it"][..],
+            &["slots"],
+            &["run", "--chain", ".", "make it"],
+            &["run", "-p", "./", ".", "make it"],
+        ] {
+            let output = sandbox.run(args);
+            assert_eq!(output.code, Some(2), "{args:?}: {output}");
+            assert!(output.stderr.contains(&format!("error: {told}\n")), "{args:?}: {output}");
+            assert!(output.stderr.contains(file), "{args:?}: {output}");
+            assert!(output.stderr.contains("--ignore-unenforced"), "{args:?}: {output}");
+        }
+        assert!(sandbox.fields("loop.start", "run").is_empty());
+        // Other commands are not stopped by it.
+        assert_eq!(sandbox.run(&["tasks", "list"]).code, Some(0));
+
+        let output = sandbox.run(&["run", ".", "make it", "--ignore-unenforced"]);
+        assert_eq!(output.code, Some(1), "{output}");
+        assert!(output.stderr.contains(&format!("warning: {told}\n")), "{output}");
+        // The run remembers it.
+        let id = sandbox.fields("loop.start", "run").remove(0);
+        let resumed = sandbox.run(&["run", &format!("--resume={id}"), "."]);
+        assert_eq!(resumed.code, Some(1), "{resumed}");
+    }
+}
+
+#[test]
+fn a_limit_that_is_switched_off_stops_nothing() {
+    let off = "event_loop.max_cost_usd = 0\nevent_loop.stall_iterations = 0\nbackend.disallowed_tools = []\n";
+    let sandbox = shell("echo LOOP_COMPLETE", off);
+    assert_eq!(sandbox.run(&["run", ".", "make it"]).code, Some(0));
+}
+
+#[test]
+fn the_kind_claude_sdk_starts_claude_and_says_so() {
+    let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
+    write_program(
+        sandbox.path("bin/claude"),
+        "#!/bin/sh\necho \"$1\" > first; echo LOOP_COMPLETE\n",
+    );
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", sandbox.path("bin").display());
+    let sandbox = sandbox.env("PATH", path);
+    let note = "is 'claude-sdk', which this version does not know";
+    sandbox.write("autoloops.toml", "backend.kind = 'claude-sdk'\nreview.enabled = false\n");
+    let output = sandbox.run(&["run", ".", "make it"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stderr.contains(&format!("warning: backend.kind {note}\n")), "{output}");
+    assert_eq!(sandbox.read("first"), b"-p\n");
+    sandbox.write("autoloops.toml", "review.enabled = false\n");
+    let role = "[[role]]\nid = 'a'\nemits = ['x']\nbackend_kind = 'claude-sdk'\n";
+    sandbox.write("topology.toml", role);
+    let output = sandbox.run(&["run", ".", "make it"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stderr.contains(&format!("backend_kind of role 'a' {note}")), "{output}");
+}

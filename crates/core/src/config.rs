@@ -14,6 +14,7 @@ mod problem;
 mod settings;
 mod show;
 mod template;
+pub mod unenforced;
 mod value;
 pub mod words;
 

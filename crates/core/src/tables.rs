@@ -9,6 +9,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::config::unenforced::is_unenforced;
 use crate::nearest::nearest;
 
 /// A mistake, and where in the text it is.
@@ -53,6 +54,8 @@ pub struct UnknownKey {
     pub path: String,
     /// The key that was probably meant.
     pub near: Option<&'static str>,
+    /// Whether it sets a limit in another version of this tool, which this one does not enforce.
+    pub is_unenforced: bool,
 }
 
 impl UnknownKey {
@@ -89,12 +92,16 @@ pub(crate) fn unknown_keys(
     prefix: &str,
     known: &'static [&'static str],
 ) -> Vec<UnknownKey> {
-    let unknown = table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
+    let unknown = table.iter().filter(|(key, _)| !known.contains(&key.get_ref().as_ref()));
     unknown
-        .map(|key| UnknownKey {
-            span: key.span(),
-            path: format!("{prefix}{}", key.get_ref()),
-            near: nearest(key.get_ref(), known.iter().copied()),
+        .map(|(key, value)| {
+            let path = format!("{prefix}{}", key.get_ref());
+            UnknownKey {
+                span: key.span(),
+                is_unenforced: is_unenforced(&path, value.get_ref()),
+                near: nearest(key.get_ref(), known.iter().copied()),
+                path,
+            }
         })
         .collect()
 }

@@ -68,6 +68,9 @@ pub(crate) struct Args {
     /// Any setting, as `key=value`. Can be given more than once.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Continue although this version does not enforce a setting that limits the run
+    #[arg(long)]
+    ignore_unenforced: bool,
     /// Say of every iteration all that was emitted and refused, and how the agent ended.
     #[arg(short, long)]
     verbose: bool,
@@ -191,6 +194,7 @@ fn overrides(args: &Args) -> Overrides {
         max_iterations: args.max_iterations.clone(),
         set: args.set.clone(),
         more_args: args.more_args.clone(),
+        unenforced: args.ignore_unenforced.into(),
     }
     .typed_in(Path::new("."))
 }

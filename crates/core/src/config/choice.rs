@@ -118,3 +118,10 @@ mod tests {
         assert_eq!(format!("{:>6}", BackendKind::Pi), "    pi");
     }
 }
+
+impl BackendKind {
+    /// The kind by which another version of this tool starts claude.
+    pub const SDK: &'static str = "claude-sdk";
+    /// What is said about it.
+    pub const SDK_LABEL: &'static str = "taken as 'command', which starts claude itself";
+}

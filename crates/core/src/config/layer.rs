@@ -8,9 +8,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::LONGEST;
+use super::choice::BackendKind;
 use super::contradiction::contradictions;
 use super::key::Key;
 use super::problem::{Problem, Severity};
+use super::unenforced::{self, is_unenforced, is_unenforced_text};
 use super::value::{Refusal, Value, found, read, read_text};
 use super::words;
 use crate::nearest::nearest;
@@ -271,6 +273,8 @@ impl Reader<'_> {
                         });
                     }
                 }
+            } else if is_unenforced(&path, value.get_ref()) {
+                self.unenforced(&path, name.span());
             } else {
                 let is_table = prefix.is_empty() && value.get_ref().is_table();
                 self.unknown(&path, name.span(), if is_table { "table" } else { "key" });
@@ -287,7 +291,39 @@ impl Reader<'_> {
         }
     }
 
+    fn unenforced(&mut self, path: &str, span: Range<usize>) {
+        self.problem(
+            Severity::Unenforced,
+            Fault {
+                span,
+                message: unenforced::message(path),
+                label: unenforced::LABEL.to_owned(),
+                hint: Some(unenforced::HINT.to_owned()),
+            },
+        );
+    }
+
+    /// Takes the kind of another version of this tool for the one that starts the same agent.
+    fn is_of_the_sdk(&mut self, key: Key, word: &str, span: &Range<usize>) -> bool {
+        let is_kind = [Key::BackendKind, Key::ReviewKind, Key::SlotsReviewerKind].contains(&key);
+        if !is_kind || word != BackendKind::SDK {
+            return false;
+        }
+        let command = Value::Text(BackendKind::Command.name().to_owned());
+        self.add(key, Change::Replace(command), span.clone());
+        let message = format!("{key} is '{word}', which this version does not know");
+        let label = BackendKind::SDK_LABEL.to_owned();
+        let fault = Fault { span: span.clone(), message, label, hint: None };
+        self.problem(Severity::Warning, fault);
+        true
+    }
+
     fn value(&mut self, key: Key, written: &Spanned<DeValue<'_>>) {
+        if let DeValue::String(word) = written.get_ref()
+            && self.is_of_the_sdk(key, word, &written.span())
+        {
+            return;
+        }
         match read(key.kind(), written) {
             Ok(value) => self.add(key, Change::Replace(value), written.span()),
             Err(refusal) => self.refuse(key, refusal, written.span()),
@@ -312,6 +348,9 @@ impl Reader<'_> {
             let value = payload::unescape(&text[pair.value.clone()]);
             match Key::named(&text[pair.key.clone()]) {
                 Some(key) => self.text(key, &value, pair.value),
+                None if is_unenforced_text(&text[pair.key.clone()], &value) => {
+                    self.unenforced(&text[pair.key.clone()], pair.key);
+                }
                 None => self.unknown(&text[pair.key.clone()], pair.key, "key"),
             }
         }
@@ -333,6 +372,9 @@ impl Reader<'_> {
     }
 
     fn text(&mut self, key: Key, text: &str, span: Range<usize>) {
+        if self.is_of_the_sdk(key, text.trim(), &span) {
+            return;
+        }
         match read_text(key.kind(), text) {
             Ok(value) => self.add(key, Change::Replace(value), span),
             Err(refusal) => self.refuse(key, refusal, span),

@@ -11,6 +11,8 @@ pub enum Severity {
     Error,
     /// They can, but hardly as they were meant.
     Warning,
+    /// They can be read, but a run does not begin with them: a key would limit it that is not enforced.
+    Unenforced,
 }
 
 /// Something wrong with a text, and where.

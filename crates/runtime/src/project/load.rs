@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use autoloop_core::config::unenforced;
 use autoloop_core::config::{
-    self, Config, Key, Layer, Origin, Problem, Reading, Settings, Severity,
+    self, BackendKind, Config, Key, Layer, Origin, Problem, Reading, Settings, Severity,
 };
 use autoloop_core::plan::{BadRole, Files, Plan, PromptSource};
 use autoloop_core::tables::UnknownKey;
@@ -35,6 +36,8 @@ impl Project {
         let (settings, mut warnings) =
             self.settings(disk)?.checked().map_err(LoadError::Problems)?;
         let (topology, topology_file) = self.topology(disk, &mut warnings)?;
+        warnings = self.overrides.unenforced.judge(warnings).map_err(LoadError::Problems)?;
+        let topology = known_kinds(topology, &topology_file, &mut warnings);
         let topology = resolve_roles(topology, &self.loop_dir, &self.dir);
         let (settings, ignored) = settings.with_topology(&topology, &topology_file.name);
         warnings.extend(ignored);
@@ -173,7 +176,9 @@ impl Project {
         let file = Text { name: shown(&path), text: read(disk, &path)?.unwrap_or_default().into() };
         match Topology::read(&file.text) {
             Ok((topology, unknown)) => {
-                let told = unknown.into_iter().take(MOST_TOLD);
+                let (limits, rest): (Vec<_>, Vec<_>) =
+                    unknown.into_iter().partition(|key| key.is_unenforced);
+                let told = limits.into_iter().chain(rest).take(MOST_TOLD);
                 warnings.extend(told.map(|key| unknown_key(key, &file)));
                 Ok((topology, file))
             }
@@ -343,6 +348,17 @@ impl Reader<'_> {
 const MOST_TOLD: usize = 5;
 
 fn unknown_key(key: UnknownKey, file: &Text) -> Problem {
+    if key.is_unenforced {
+        return Problem {
+            severity: Severity::Unenforced,
+            name: file.name.clone(),
+            text: Arc::clone(&file.text),
+            message: unenforced::message(&key.path),
+            label: unenforced::LABEL.to_owned(),
+            span: key.span,
+            hint: Some(unenforced::HINT.to_owned()),
+        };
+    }
     Problem {
         severity: Severity::Warning,
         name: file.name.clone(),
@@ -352,6 +368,24 @@ fn unknown_key(key: UnknownKey, file: &Text) -> Problem {
         span: key.span,
         hint: None,
     }
+}
+
+/// Takes the kind of another version of this tool for the one that starts the same agent.
+fn known_kinds(mut topology: Topology, file: &Text, warnings: &mut Vec<Problem>) -> Topology {
+    let of_the_sdk = |role: &&mut Role| role.backend.kind.as_deref() == Some(BackendKind::SDK);
+    for role in topology.roles.iter_mut().filter(of_the_sdk) {
+        role.backend.kind = Some(BackendKind::Command.name().to_owned());
+        let note = BadRole {
+            role: role.id.clone(),
+            key: "backend_kind",
+            found: format!("'{}', which this version does not know", BackendKind::SDK),
+            label: BackendKind::SDK_LABEL.to_owned(),
+            hint: None,
+        };
+        let problem = note.problem(&file.name, &file.text);
+        warnings.push(Problem { severity: Severity::Warning, ..problem });
+    }
+    topology
 }
 
 fn no_such_file(key: Key, path: &Path) -> String {

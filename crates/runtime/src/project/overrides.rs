@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::words::{join, split};
+use autoloop_core::config::{Problem, Severity};
 
 /// What the command line said. It comes before everything else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,42 @@ pub struct Overrides {
     pub set: Vec<String>,
     /// The words behind `--`: more arguments for the backend.
     pub more_args: Vec<String>,
+    /// `--ignore-unenforced`
+    pub unenforced: Unenforced,
+}
+
+/// What happens with keys that would limit a run and are not enforced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unenforced {
+    /// A run does not begin with them.
+    #[default]
+    Refuse,
+    /// They are reported, and the run continues without them.
+    Ignore,
+}
+
+impl Unenforced {
+    /// Decides about problems with settings: such keys become errors or warnings.
+    pub(super) fn judge(self, problems: Vec<Problem>) -> Result<Vec<Problem>, Vec<Problem>> {
+        let severity = match self {
+            Unenforced::Refuse => Severity::Error,
+            Unenforced::Ignore => Severity::Warning,
+        };
+        let judged: Vec<Problem> = problems
+            .into_iter()
+            .map(|problem| match problem.severity {
+                Severity::Unenforced => Problem { severity, ..problem },
+                Severity::Error | Severity::Warning => problem,
+            })
+            .collect();
+        if judged.iter().any(Problem::is_error) { Err(judged) } else { Ok(judged) }
+    }
+}
+
+impl From<bool> for Unenforced {
+    fn from(is_ignored: bool) -> Self {
+        if is_ignored { Unenforced::Ignore } else { Unenforced::Refuse }
+    }
 }
 
 impl Overrides {
@@ -25,6 +62,9 @@ impl Overrides {
         self.backend.iter().for_each(|command| flag("--backend", command));
         self.max_iterations.iter().for_each(|most| flag("--max-iterations", most));
         self.set.iter().for_each(|pair| flag("--set", pair));
+        if self.unenforced == Unenforced::Ignore {
+            words.push("--ignore-unenforced");
+        }
         if !self.more_args.is_empty() {
             words.push("--");
             words.extend(self.more_args.iter().map(String::as_str));
@@ -41,6 +81,7 @@ impl Overrides {
                 "--backend" => read.backend = words.next(),
                 "--max-iterations" => read.max_iterations = words.next(),
                 "--set" => read.set.extend(words.next()),
+                "--ignore-unenforced" => read.unenforced = Unenforced::Ignore,
                 "--" => read.more_args.extend(words.by_ref()),
                 _ => {}
             }
@@ -58,6 +99,10 @@ impl Overrides {
             backend: self.backend.or(earlier.backend),
             max_iterations: self.max_iterations.or(earlier.max_iterations),
             set: [earlier.set, self.set].concat(),
+            unenforced: match self.unenforced {
+                Unenforced::Ignore => Unenforced::Ignore,
+                Unenforced::Refuse => earlier.unenforced,
+            },
         }
     }
 }
@@ -88,8 +133,9 @@ mod tests {
             max_iterations: Some("9".to_owned()),
             set: vec!["a=1".to_owned(), "b=x y".to_owned()],
             more_args: vec!["--fast".to_owned(), "--".to_owned()],
+            unenforced: Unenforced::Ignore,
         };
-        let line = r"--backend 'sh '\''my agent.sh'\''' --max-iterations 9 --set a=1 --set 'b=x y' -- --fast --";
+        let line = r"--backend 'sh '\''my agent.sh'\''' --max-iterations 9 --set a=1 --set 'b=x y' --ignore-unenforced -- --fast --";
         assert_eq!(all.line(), Some(format!("{line}\n")));
         assert_eq!(Overrides::default().line(), None);
     }
@@ -121,8 +167,10 @@ mod tests {
             max_iterations in any::<Option<String>>(),
             set in collection::vec(any::<String>(), 0..3),
             more_args in collection::vec(any::<String>(), 0..3),
+            is_ignored in any::<bool>(),
         ) {
-            let written = Overrides { backend, max_iterations, set, more_args };
+            let unenforced = is_ignored.into();
+            let written = Overrides { backend, max_iterations, set, more_args, unenforced };
             let line = written.line().unwrap_or_default();
             prop_assert_eq!(Overrides::read(&line), written);
         }

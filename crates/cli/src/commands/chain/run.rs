@@ -54,6 +54,9 @@ pub(super) struct Args {
     /// Any setting of all steps, as `key=value`. Can be given more than once.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Continue although this version does not enforce a setting that limits the run
+    #[arg(long)]
+    ignore_unenforced: bool,
     /// Say more about what goes on.
     #[arg(short, long)]
     verbose: bool,
@@ -68,6 +71,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         max_iterations: args.max_iterations.clone(),
         set: args.set.clone(),
         more_args: Vec::new(),
+        unenforced: args.ignore_unenforced.into(),
     }
     .typed_in(Path::new("."));
     let manner = Manner { verbose: args.verbose, json: args.json };

@@ -74,6 +74,9 @@ pub(super) struct Flags {
     /// Any setting, as `key=value`. Can be given more than once.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Continue although this version does not enforce a setting that limits the run
+    #[arg(long)]
+    ignore_unenforced: bool,
     /// Resume RUN, or the latest run that did not complete, with its original flags but for those given
     /// now; failed items are retried, and what was implemented, reviewed and fixed is not repeated.
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
@@ -142,7 +145,12 @@ impl Flags {
         for (key, value) in said {
             value.into_iter().for_each(|value| say(key, value));
         }
-        let said = Overrides { backend: self.provider.clone(), set, ..Overrides::default() };
+        let said = Overrides {
+            backend: self.provider.clone(),
+            set,
+            unenforced: self.ignore_unenforced.into(),
+            ..Overrides::default()
+        };
         said.typed_in(Path::new("."))
     }
 }
