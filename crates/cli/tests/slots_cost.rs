@@ -59,24 +59,52 @@ fn asked_a_slot(agents: Agents<'_>, args: &[&str], dirty: &str) -> String {
 
 #[test]
 fn git_is_asked_no_more_than_it_takes() {
-    assert_snapshot!(asked_a_slot(IDLE, &[], ""), @"status 3");
-    assert_snapshot!(asked_a_slot(IDLE, &[], "new"), @r"
-    add 3
+    // The files are written as a tree four times: before the slot begins, when the implementer has ended, for the
+    // review, and before the commit.
+    assert_snapshot!(asked_a_slot(IDLE, &[], ""), @r"
+    add 4
+    cat-file 2
     commit-tree 1
-    diff 2
-    status 3
-    write-tree 1
+    config 1
+    diff 1
+    hash-object 1
+    ls-files 9
+    read-tree 4
+    rev-parse 4
+    symbolic-ref 1
+    update-index 4
+    update-ref 1
+    write-tree 5
+    ");
+    assert_snapshot!(asked_a_slot(IDLE, &[], "new"), @r"
+    add 4
+    cat-file 2
+    commit-tree 2
+    config 1
+    diff 1
+    hash-object 1
+    ls-files 9
+    read-tree 4
+    rev-parse 4
+    symbolic-ref 1
+    update-index 4
+    update-ref 1
+    write-tree 5
     ");
     // Two at once, each in a tree of its own.
     assert_snapshot!(asked_a_slot(IDLE, &["--parallel-agents", "2"], ""), @r"
-    for-each-ref 3
-    ls-files 1
+    add 4
+    diff 1
+    for-each-ref 2
+    ls-files 10
+    read-tree 4
     reset 1
-    rev-parse 3.5
-    status 5
+    rev-parse 7.5
     symbolic-ref 1
+    update-index 4
     update-ref 3
     worktree 1
+    write-tree 4
     ");
 }
 
