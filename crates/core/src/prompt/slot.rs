@@ -179,7 +179,10 @@ pub fn review(order: &ReviewOrder) -> String {
         section(&mut out, "## What the fixer printed", &printed(&fixed.output));
     }
     section(&mut out, "## What the implementer printed", &printed(&order.output));
-    let about = order.reviewed.as_ref().map(under_review).unwrap_or_default();
+    let about = match (&order.diff, &order.reviewed) {
+        (Diff::Text(_), Some(reviewed)) => under_review(reviewed),
+        _ => String::new(),
+    };
     section(&mut out, "## Changes", &format!("{about}{}", changes(&order.diff)));
     match &order.again {
         Some(Again::Unusable(reason)) => {
