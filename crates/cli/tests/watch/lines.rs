@@ -82,6 +82,7 @@ fn a_run_that_is_cut_off_or_over_is_told_and_that_is_all() {
     03:00:01 loop  FAILED  backend_failed
     --- stderr
     autoloop: loop 'otter' ended: backend_failed
+      hint: resume it with `autoloop run --resume=otter`
     ");
 }
 
