@@ -443,7 +443,7 @@ fn an_objective_may_stand_in_a_file() {
 #[test]
 fn a_loop_of_a_known_client_needs_an_objective_too() {
     let sandbox = shell("exit 9");
-    write_loop(&sandbox, "", "mine");
+    write_loop(&sandbox, ".", "mine");
     sandbox.write("autoloops.toml", "backend.command = 'claude'");
     let said = refused(&sandbox, &["run", "."]);
     assert!(said.contains("no objective for the loop in ."), "{said}");
