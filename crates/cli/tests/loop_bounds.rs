@@ -19,6 +19,8 @@ use tempfile::TempDir;
 mod killed;
 #[path = "loop_bounds/settings.rs"]
 mod settings;
+#[path = "loop_bounds/table.rs"]
+mod table;
 
 const TOPOLOGY: &str = "[[role]]\nid = 'a'\nemits = ['a.done']\n";
 
@@ -78,7 +80,10 @@ fn look(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
     found.insert(path.to_owned(), said);
     if stat.is_dir() {
         for entry in fs::read_dir(path).unwrap().map(Result::unwrap) {
-            if entry.file_name() != ".autoloop" {
+            // What a client or git keeps its own books in is nobody's.
+            let is_books = ["objects", "opencode"].iter().any(|name| entry.file_name() == *name);
+            let is_in_git = path.file_name().is_some_and(|name| name == ".git");
+            if entry.file_name() != ".autoloop" && !(is_books && is_in_git) {
                 look(&entry.path(), found);
             }
         }

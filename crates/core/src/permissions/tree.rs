@@ -85,6 +85,20 @@ pub struct Change {
     pub what: What,
 }
 
+impl Change {
+    /// Whether a client or git only keeps its own books there: objects that are added to a repository, and
+    /// the directory of opencode in it. Neither changes what anybody reads from the repository.
+    pub fn is_bookkeeping(&self) -> bool {
+        let mut parts = self.path.components().map(|part| part.as_os_str());
+        let is_in_git = parts.any(|part| part == ".git");
+        match parts.next().and_then(std::ffi::OsStr::to_str) {
+            Some("opencode") => is_in_git,
+            Some("objects") => is_in_git && matches!(self.what, What::Added(_)),
+            _ => false,
+        }
+    }
+}
+
 /// What can be different about a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {

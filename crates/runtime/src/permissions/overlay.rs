@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use autoloop_core::permissions::{AllowList, Kind, Permission, What};
+use autoloop_core::permissions::{AllowList, Change, Kind, Permission, What};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
@@ -234,6 +234,10 @@ impl Carrier<'_> {
 
     /// Tells of something that stays in the layer. What came with a directory is told with it.
     fn keep_out(&mut self, seen: &Path, what: What) {
+        let Change { what, .. } = match (Change { path: seen.to_owned(), what }) {
+            change if change.is_bookkeeping() => return,
+            change => change,
+        };
         let is_directory = |what: &Offence| match what {
             Offence::KeptOut(What::Added(to) | What::Became { to, .. }) => *to == Kind::Directory,
             _ => false,

@@ -235,6 +235,7 @@ impl Snapshot {
                 changes.push(Change { path: path.clone(), what: What::Modified });
             }
         }
+        changes.retain(|change| !change.is_bookkeeping());
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         if reach == Reach::LoopFiles {
             let allow = &self.watched.allow;
