@@ -263,7 +263,12 @@ $T emit $me.event; echo LOOP_COMPLETE not yet"#;
     let sandbox = shell(agent, "event_loop.max_iterations = 2");
     let mut first = start(&sandbox, &["run", ".", "the", "first"]);
     wait_for(&sandbox, "there");
-    assert_eq!(sandbox.run(&["run", ".", "the", "second"]).code, Some(1));
+    let id = sandbox.fields("loop.start", "run").remove(0);
+    let second = sandbox.run(&["run", ".", "the", "second"]);
+    assert_eq!(second.code, Some(1));
+    let pid = first.0.id();
+    let warning = format!("warning: run '{id}' (process {pid}) is active in this directory");
+    assert!(second.stderr.contains(&warning), "{second}");
     sandbox.write("over", "");
     assert_eq!(first.0.wait().unwrap().code(), Some(1));
     assert_snapshot!(sandbox.story(), @r"
@@ -555,4 +560,21 @@ fn an_agent_named_in_a_file_is_looked_up_beside_that_file() {
     named(&sandbox, "home/autoloop/presets/mine/agent.sh");
     let output = sandbox.run(&["run", "-p", "mine", "project", "-i", "1", "make it"]);
     assert_eq!(worked(&sandbox, "project"), "home/autoloop/presets/mine/agent.sh", "{output}");
+}
+
+#[test]
+fn a_concurrent_run_that_was_allowed_is_not_warned_about() {
+    let sandbox = shell(WAITS_IN_2, "");
+    let mut first = start(&sandbox, &["run", ".", "make", "it"]);
+    wait_for(&sandbox, "there");
+    let second = sandbox.run(&["run", ".", "-i", "1", "more", "--allow-concurrent"]);
+    assert!(!second.stderr.contains("is active"), "{second}");
+    let slots = sandbox.run(&["slots"]);
+    assert!(slots.stderr.contains("is active in this directory"), "{slots}");
+    let silenced = sandbox.run(&["slots", "--allow-concurrent"]);
+    assert!(!silenced.stderr.contains("is active"), "{silenced}");
+    signal(&first, Signal::INT);
+    first.0.wait().unwrap();
+    let alone = sandbox.run(&["run", ".", "-i", "1", "more"]);
+    assert!(!alone.stderr.contains("is active"), "{alone}");
 }

@@ -51,7 +51,7 @@ pub use chain::{
     ChainDrive, ChainScene, Loops, NoLoops, Preparation, Ready, Steps, StepsOrder, chain_standing,
     chains,
 };
-pub use driver::{Driver, driven_run, driver, driver_in};
+pub use driver::{Driver, concurrent_runs, driven_run, driver, driver_in};
 pub use error::DriveError;
 pub use known::{latest_resumable, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};

@@ -8,11 +8,15 @@ pub(crate) mod suggest;
 mod tool;
 pub(super) mod which;
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Config;
+use autoloop_core::plan::Files;
 use autoloop_core::run::{Ending, Run, Stage};
-use autoloop_runtime::drive::{Bounds, Drive, DriveError, Progress, Scene, Threads};
+use autoloop_runtime::drive::{
+    Bounds, Drive, DriveError, Progress, Scene, Threads, concurrent_runs,
+};
 use autoloop_runtime::journal::{FileJournal, ReadError};
 use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
 use autoloop_runtime::project::Overrides;
@@ -31,6 +35,7 @@ use super::resume::Resumed;
 use super::{chain, settings};
 use crate::diagnostic;
 use crate::failure::{Failure, Kind};
+use crate::terminal;
 
 /// Run a loop until it completes, stops or fails.
 ///
@@ -71,6 +76,9 @@ pub(crate) struct Args {
     /// Continue although this version does not enforce a setting that limits the run
     #[arg(long)]
     ignore_unenforced: bool,
+    /// Do not warn about other active runs in the same directory
+    #[arg(long)]
+    allow_concurrent: bool,
     /// Say of every iteration all that was emitted and refused, and how the agent ended.
     #[arg(short, long)]
     verbose: bool,
@@ -93,12 +101,31 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         return chain::run_listed(names, place, overrides(args), (manner, world));
     }
     let errand = errand(args, world)?;
+    if !args.allow_concurrent {
+        let resumed = match &errand.run {
+            Which::Old(run) => Some(run.as_str()),
+            Which::New { .. } => None,
+        };
+        warn_of_others(&errand.load(world)?.files, resumed, world);
+    }
     let mut audience = Audience::new(args, &errand, world);
     let ended = carry_out(&errand, world, &mut |progress| audience.tell(progress));
     audience.leave();
     let ended = ended?;
     report::conclude(&ended.run, &ended.journal, args.json)?;
     verdict(&ended)
+}
+
+/// Warns about runs that other processes carry out in the same directory, except the one to be resumed.
+pub(super) fn warn_of_others(files: &Files, resumed: Option<&str>, world: &World) {
+    let others = concurrent_runs(files, &*world.disk);
+    for (run, process) in others.iter().filter(|(run, _)| Some(run.as_str()) != resumed) {
+        let warning = format!(
+            "warning: run '{run}' (process {process}) is active in this directory, and both change the same files\n  hint: wait for it, or pass --allow-concurrent"
+        );
+        // A run starts whether or not the warning can be printed.
+        let _ = writeln!(io::stderr(), "{}", terminal::harmless(&warning));
+    }
 }
 
 /// A run that was carried out.

@@ -46,6 +46,20 @@ pub fn driver_in(dir: &Path, disk: &dyn Disk) -> Driver {
     }
 }
 
+/// The runs that other processes carry out in this project, loops and slots, each with its process.
+pub fn concurrent_runs(files: &Files, disk: &dyn Disk) -> Vec<(String, u32)> {
+    let own = std::process::id();
+    let dirs = ["runs", "slots"].map(|kind| std::fs::read_dir(files.state_dir.join(kind)));
+    let dirs = dirs.into_iter().flatten().flatten().flatten();
+    let driven = dirs.filter_map(|entry| match driver_in(&entry.path(), disk) {
+        Driver::Process(process) if process != own => {
+            Some((entry.file_name().into_string().ok()?, process))
+        }
+        Driver::Process(_) | Driver::Nobody | Driver::Unknown => None,
+    });
+    driven.collect()
+}
+
 /// A run of the project that somebody drives, and the process that does.
 pub fn driven_run(files: &Files, disk: &dyn Disk) -> Option<(String, u32)> {
     let runs = std::fs::read_dir(files.state_dir.join("runs")).into_iter().flatten();

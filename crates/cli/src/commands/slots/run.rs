@@ -22,7 +22,9 @@ use super::audience::Audience;
 use super::report;
 use crate::commands::resume::Resumed;
 use crate::commands::run::which::existing;
-use crate::commands::run::{LONGEST_FLAGS, claim_slots_id, drive_failure, install_tool, listen};
+use crate::commands::run::{
+    LONGEST_FLAGS, claim_slots_id, drive_failure, install_tool, listen, warn_of_others,
+};
 use crate::commands::settings;
 use crate::diagnostic;
 use crate::failure::{Failure, Kind};
@@ -77,6 +79,9 @@ pub(super) struct Flags {
     /// Continue although this version does not enforce a setting that limits the run
     #[arg(long)]
     ignore_unenforced: bool,
+    /// Do not warn about other active runs in the same directory
+    #[arg(long)]
+    allow_concurrent: bool,
     /// Resume RUN, or the latest run that did not complete, with its original flags but for those given
     /// now; failed items are retried, and what was implemented, reviewed and fixed is not repeated.
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
@@ -192,6 +197,13 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
         }
         None => Which::New(claim_slots_id(&outline, world)?),
     };
+    if !args.allow_concurrent {
+        let resumed = match &which {
+            Which::Old(run) => Some(run.as_str()),
+            Which::New(_) => None,
+        };
+        warn_of_others(&outline.files, resumed, world);
+    }
     let interrupts = listen()?;
     let wants_view = !args.no_watch && !args.json && tui::is_possible();
     let manner = if wants_view { Manner::View } else { Manner::Lines };
