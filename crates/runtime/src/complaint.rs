@@ -102,6 +102,7 @@ impl From<ReadError> for Complaint {
 fn hint_about(complaint: Complaint, why: Unsuitable) -> Complaint {
     match why {
         Unsuitable::HardLinks(_) => complaint.hint("`find -samefile` shows the other names; remove them, or move the journal away and back by copying"),
+        Unsuitable::Hole { at, .. } => complaint.hint(format!("`truncate -s {at} FILE` removes them, and what was written after them")),
         Unsuitable::Directory | Unsuitable::Symlink | Unsuitable::Special => {
             complaint.hint("move it away, or name another journal in AUTOLOOP_JOURNAL_FILE")
         }

@@ -6,6 +6,7 @@
 //! simulation can drive the same code from one seed on one thread.
 
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,6 +141,11 @@ pub trait DiskFile: Send + Sync {
     fn cut(&self, len: u64) -> io::Result<()>;
     /// Makes all bytes written so far durable.
     fn sync(&self) -> io::Result<()>;
+    /// The first part of the file that was never written, where the file system can tell. It reads as zeros and takes no
+    /// room, so it can be longer than anything that can be read.
+    fn hole(&self) -> Option<Range<u64>> {
+        None
+    }
 }
 
 /// A watch on one file, begun before its state was looked at, so that no change is missed.

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use autoloop_testkit::Sandbox;
-use autoloop_testkit::slots::{self, GOOD, git};
+use autoloop_testkit::slots::{self, Agents, GOOD, git};
 
 /// Completes in its second turn, so that there can be a metareview before it.
 const COMPLETES: &str =
@@ -183,6 +183,20 @@ fn everything_in_it_is_private_whatever_the_umask() {
             assert!(open.is_empty(), "{umask} {args:?}: {open:#?}");
         }
     }
+}
+
+#[test]
+fn what_slots_leave_is_private_but_for_what_git_checks_out() {
+    // The work of one item is rejected, so that its worktree or branch stays.
+    let review = "v=pass; [ \"$AUTOLOOP_ITEM_ID\" = t-1 ] && v=drift; echo '{\"verdict\": \"'$v'\", \"followUpPrompt\": \"x\"}'";
+    let agents = Agents { review, ..GOOD };
+    let settings = "slots.parallelAgents = 2\nslots.reviewMaxFixAttempts = 0";
+    let sandbox = slots::repository(env!("CARGO_BIN_EXE_autoloop"), agents, (2, settings));
+    run_under("0000", &sandbox, &["slots", "--review"]);
+    assert_eq!(sandbox.fields("slot.review", "verdict").len(), 2);
+    let mut open = open_to_others(&sandbox.path(".autoloop"));
+    open.retain(|line| !line.contains("/tree"));
+    assert!(open.is_empty(), "{open:#?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use autoloop_core::duration;
 
 use super::{Position, Spooled};
-use crate::world::FileKind;
+use crate::world::{DiskFile, FileKind, FileStat};
 
 /// Why records were not stored.
 ///
@@ -122,6 +122,10 @@ fn of(stored: usize) -> String {
     }
 }
 
+/// A power cut can leave a part of a file unwritten, and that is read as a damaged line. It is never this long: an agent made
+/// the file longer, and reading all of it would take for ever.
+const LONGEST_HOLE: u64 = 1024 * 1024 * 1024;
+
 /// What is in the way of a journal, or of another file that is appended to with its care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsuitable {
@@ -133,6 +137,13 @@ pub enum Unsuitable {
     Special,
     /// A file that is known by other names too, which appending would change.
     HardLinks(u64),
+    /// A file with a long part that was never written.
+    Hole {
+        /// Where it begins.
+        at: u64,
+        /// How many bytes it has.
+        bytes: u64,
+    },
 }
 
 impl std::fmt::Display for Unsuitable {
@@ -154,7 +165,19 @@ impl Unsuitable {
             Unsuitable::HardLinks(names) => {
                 format!("has {names} names (hard links); a {wanted} has one")
             }
+            Unsuitable::Hole { at, bytes } => format!(
+                "has {bytes} bytes from byte {at} on that were never written; it is not a {wanted} any more"
+            ),
         }
+    }
+
+    /// What keeps an open file from being a journal, if anything does.
+    pub(super) fn file(file: &dyn DiskFile, stat: &FileStat) -> Option<Unsuitable> {
+        Unsuitable::kind(stat.kind).or_else(|| {
+            let hole = file.hole()?;
+            let (at, bytes) = (hole.start, hole.end - hole.start);
+            (bytes > LONGEST_HOLE).then_some(Unsuitable::Hole { at, bytes })
+        })
     }
 
     /// What keeps a thing of this kind from being a journal, if anything does.

@@ -164,7 +164,7 @@ impl FileJournal {
             Err(error) => return Err(failed(error)),
         };
         let stat = file.stat().map_err(failed)?;
-        match Unsuitable::kind(stat.kind) {
+        match Unsuitable::file(&*file, &stat) {
             None => Ok(Some((file, stat.len))),
             Some(why) => Err(ReadError::Unsuitable { path: self.path.clone(), why }),
         }
@@ -235,7 +235,7 @@ impl FileJournal {
                 Err(error) => return Err(self.cannot_open(error)),
             };
             let stat = file.stat().map_err(failed("look at"))?;
-            if let Some(why) = Unsuitable::kind(stat.kind) {
+            if let Some(why) = Unsuitable::file(&*file, &stat) {
                 return Err(AppendError::Unsuitable { path: self.path.clone(), why });
             }
             lock(file.as_ref(), &self.path, self.clock.as_ref(), self.settings.lock_timeout)?;

@@ -30,8 +30,9 @@ fn unsuitable(what: &str, path: &Path, why: Unsuitable) -> Complaint {
         Complaint::failed(format!("{what}{} {}", path.display(), why.told_of("memory file")));
     complaint.hint(match why {
         Unsuitable::HardLinks(_) => "`find -samefile` shows the other names; remove them",
-        Unsuitable::Directory | Unsuitable::Symlink | Unsuitable::Special => {
-            "move it away, or name another file in core.memory_file"
-        }
+        Unsuitable::Directory
+        | Unsuitable::Symlink
+        | Unsuitable::Special
+        | Unsuitable::Hole { .. } => "move it away, or name another file in core.memory_file",
     })
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -209,6 +210,17 @@ impl DiskFile for RealFile {
 
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn hole(&self) -> Option<Range<u64>> {
+        use rustix::fs::{SeekFrom, seek};
+
+        let len = self.0.metadata().ok()?.len();
+        // Every file is said to have a hole at its end.
+        let begin = seek(&self.0, SeekFrom::Hole(0)).ok().filter(|begin| *begin < len)?;
+        // Without data behind it the hole reaches to the end.
+        Some(begin..seek(&self.0, SeekFrom::Data(begin)).unwrap_or(len))
     }
 }
 
