@@ -118,12 +118,12 @@ impl Beads {
     }
 
     fn ready(&self, actor: &str, keep: &mut dyn FnMut(Issue)) -> Result<(), BeadsError> {
-        self.ask_either(&["ready", "--limit", "0"], &["ready"], actor, keep)
+        self.ask_either([&["ready", "--limit", "0"], &["ready"]], actor, keep)
     }
 
     fn all(&self, keep: &mut dyn FnMut(Issue)) -> Result<(), BeadsError> {
         let everything = ["--readonly", "list", "--all", "--limit", "0"];
-        self.ask_either(&everything, &["list", "-a"], "", keep)
+        self.ask_either([&everything, &["list", "-a"]], "", keep)
     }
 
     /// Whether an issue is not in the list of all. One that is empty proves nothing: the tracker may be
@@ -311,7 +311,7 @@ impl Queue for Beads {
         let in_work = ["list", "--status", "in_progress"];
         let with_limit = [&in_work[..], &["--limit", "0"]].concat();
         let mut dead = Vec::new();
-        self.ask_either(&with_limit, &in_work, "", &mut |Issue { item, .. }| {
+        self.ask_either([&with_limit, &in_work], "", &mut |Issue { item, .. }| {
             if let (Status::InWork, Some(owner)) = (item.status, item.owner)
                 && is_dead(&owner)
             {

@@ -52,8 +52,7 @@ impl Beads {
     /// Asks in one way, and in the older one where the program does not understand it.
     pub(super) fn ask_either(
         &self,
-        words: &[&str],
-        older: &[&str],
+        [words, older]: [&[&str]; 2],
         actor: &str,
         keep: &mut dyn FnMut(Issue),
     ) -> Result<(), BeadsError> {
