@@ -104,6 +104,13 @@ words! {
     }
 }
 
+impl BackendKind {
+    /// The kind by which another version of this tool starts claude.
+    pub const SDK: &'static str = "claude-sdk";
+    /// What is said about it.
+    pub const SDK_LABEL: &'static str = "taken as 'command', which starts claude itself";
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,11 +124,4 @@ mod tests {
         assert_eq!(ItemSource::from_word("tasks").map(ItemSource::name), Some("builtin"));
         assert_eq!(format!("{:>6}", BackendKind::Pi), "    pi");
     }
-}
-
-impl BackendKind {
-    /// The kind by which another version of this tool starts claude.
-    pub const SDK: &'static str = "claude-sdk";
-    /// What is said about it.
-    pub const SDK_LABEL: &'static str = "taken as 'command', which starts claude itself";
 }
