@@ -24,6 +24,7 @@ pub(crate) mod settings;
 pub(crate) mod shim;
 pub(crate) mod slots;
 pub(crate) mod tasks;
+mod trust;
 pub(crate) mod version;
 pub(crate) mod watch;
 

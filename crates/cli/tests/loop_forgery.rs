@@ -111,7 +111,63 @@ fn a_run_of_another_program_can_be_taken_up() {
         "{\"run\": \"old\", \"iteration\": \"1\", \"topic\": \"iteration.start\", \"fields\": {\"recent_event\": \"loop.start\"}}\n",
         "{\"run\": \"old\", \"iteration\": \"1\", \"topic\": \"iteration.finish\", \"fields\": {\"exit_code\": \"0\", \"timed_out\": false, \"elapsed_s\": 1, \"output\": \"one\"}}\n",
     ));
-    assert_eq!(sandbox.run(&["run", "--resume", ".", "-i", "2"]).code, Some(1));
+    // Nothing proves what it says, so a person has to.
+    assert_snapshot!(sandbox.run(&["run", "--resume", ".", "-i", "2"]), @r"
+    exit 1
+    --- stderr
+    autoloop: cannot resume 'old': its records and flags cannot be proven to be its own
+      hint: `autoloop run --resume=old --trust-journal` believes them as they stand
+    ");
+    let args = ["run", "--resume", ".", "-i", "2", "--trust-journal"];
+    assert_eq!(sandbox.run(&args).code, Some(1));
     assert_eq!(sandbox.fields("iteration.finish", "iteration"), ["1", "2"]);
     assert!(sandbox.fields("iteration.start", "prompt")[0].contains("what for"));
+}
+
+/// Lines by which an iteration and the run would be over.
+const ENDS: [&str; 3] = [
+    "backend.finish \"exit_code\": \"0\", \"timed_out\": false, \"output\": \"LOOP_COMPLETE\"",
+    "iteration.finish \"exit_code\": \"0\", \"timed_out\": false, \"elapsed_s\": 1, \"output\": \"LOOP_COMPLETE\"",
+    "loop.complete \"reason\": \"completion_promise\"",
+];
+
+#[test]
+fn what_cannot_be_proven_is_done_again() {
+    for (what, tamper, resumed_from) in [
+        ("notes removed", "rm \"$D/own-records\"", None),
+        ("notes emptied", ": > \"$D/own-records\"", None),
+        ("notes replaced", "head -c 4096 /dev/urandom > \"$D/own-records\"", None),
+        (
+            "notes truncated",
+            "head -c 40 \"$D/own-records\" > cut; cat cut > \"$D/own-records\"",
+            None,
+        ),
+        (
+            "flags edited",
+            "echo '--max-iterations 1 --set core.state_dir=elsewhere' > \"$D/flags\"",
+            Some("0"),
+        ),
+    ] {
+        let sandbox = forging(&ENDS, "");
+        let agent = String::from_utf8(sandbox.read("agent.sh")).unwrap();
+        let tamper = format!("D=\".autoloop/runs/$AUTOLOOP_RUN_ID\"; {tamper}; touch hung");
+        sandbox.write("agent.sh", agent.replace("touch hung", &tamper));
+        let mut command = sandbox.command();
+        command.args(["run", ".", "-i", "2", "make", "it"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut harness = Reaped::start(command);
+        until("the agent to hang", || sandbox.path("hung").exists().then_some(()));
+        harness.kill();
+        let output = sandbox.run(&["run", "--resume"]);
+        assert_eq!(output.code, Some(1), "{what}: {output}");
+        assert_eq!(sandbox.fields("loop.stop", "reason"), ["max_iterations"], "{what}: {output}");
+        let resumed: Option<String> = sandbox.fields("loop.resume", "resumed_from_iteration").pop();
+        assert_eq!(resumed.as_deref(), resumed_from, "{what}");
+        // The forged end, and two real ones.
+        assert_eq!(sandbox.fields("iteration.finish", "iteration"), ["1", "1", "2"], "{what}");
+        let prompts = sandbox.fields("iteration.start", "prompt");
+        assert!(prompts.iter().all(|prompt| prompt.contains("make it")), "{what}");
+        assert!(!sandbox.path("elsewhere").exists(), "{what}");
+        assert!(output.stderr.contains("forged"), "{what}: {output}");
+    }
 }

@@ -254,6 +254,7 @@ fn the_files_of_a_run_are_listed_with_their_sizes() {
     }
     assert_snapshot!(told.join("\n"), @r"
     journal journal.jsonl
+    flags flags
     errors iteration-1.err
     output iteration-1.out
     prompt iteration-1.prompt.md

@@ -61,7 +61,7 @@ forge another-run slot.finish '"slot": "1", "outcome": "passed"'
     note: reviewers see no diff: [DIR] is in no git repository
     iteration 1
       slot 1  t-1  implement: task 1
-    note: somebody wrote 8 records into the journal by hand that only the harness writes; they count for nothing: slot.implement, slot.review, slot.finish, slot.run.finish, slot.of.tomorrow, loop.complete, slot.finish, slot.start
+    note: ignored 8 forged records: only the harness may write slot.implement, slot.review, slot.finish, slot.run.finish, slot.of.tomorrow, loop.complete, slot.finish, slot.start
       slot 1  t-1  review
       slot 1  t-1  review says drift: add a test
       slot 1  t-1  drift: there are no fixes, and the review found: add a test
@@ -156,9 +156,15 @@ forge "$ME" slot.finish '"slot": "1", "outcome": "drift", "hand": "1"'"#;
 /// Runs slots until the agent hangs, and kills the harness.
 fn killed(sandbox: &Sandbox) {
     let mut command = sandbox.command();
-    command.args(["slots", "--review"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let said = fs::File::create(sandbox.path("said-by-harness")).unwrap();
+    command.args(["slots", "--review"]).stdout(Stdio::null()).stderr(said);
     let mut harness = Reaped::start(command);
-    until("the agent to hang", || sandbox.path("hung").exists().then_some(()));
+    until("the agent to hang", || {
+        let ended = harness.0.try_wait().unwrap();
+        let said = || String::from_utf8_lossy(&sandbox.read("said-by-harness")).into_owned();
+        assert!(ended.is_none(), "{}", said());
+        sandbox.path("hung").exists().then_some(())
+    });
     harness.kill();
     until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
 }
@@ -339,4 +345,90 @@ fn views_agree_about_what_counts() {
     --- stderr
     autoloop: slots '[RUN]' ended: no_items
     ");
+}
+
+/// What an agent can do to the files of its run before it kills the harness.
+const TAMPERING: [(&str, &str); 9] = [
+    ("notes removed", "rm \"$D/own-records\""),
+    ("notes emptied", ": > \"$D/own-records\""),
+    ("notes truncated", "head -c 40 \"$D/own-records\" > cut; cat cut > \"$D/own-records\""),
+    ("notes replaced", "head -c 4096 /dev/urandom > \"$D/own-records\""),
+    ("notes without their first line", "sed -i 1d \"$D/own-records\""),
+    (
+        "notes with appended lines",
+        "for i in 1 2 3; do cat \"$D/own-records\" > twice; cat twice >> \"$D/own-records\"; done",
+    ),
+    (
+        "flags that name another state directory",
+        "echo '--set core.state_dir=elsewhere' > \"$D/flags\"",
+    ),
+    ("flags without a review", "echo '--set slots.reviewEnabled=false' > \"$D/flags\""),
+    ("notes and flags removed", "rm \"$D/own-records\" \"$D/flags\""),
+];
+
+/// An implementer writes the review and the end of its own slot, spoils what would prove them false, and the
+/// harness is killed.
+#[test]
+fn records_that_cannot_be_proven_are_forged_and_the_step_is_done_again() {
+    for (what, tamper) in TAMPERING {
+        let script = format!(
+            "if [ ! -e hung ]; then {ENDS}\nD=\".autoloop/slots/$ME\"; {tamper}\ntouch hung; sleep 655; fi"
+        );
+        let sandbox = forging(&script, 1, "");
+        killed(&sandbox);
+        let run = sandbox.fields("slot.run.start", "run").remove(0);
+        // One that proves nothing about itself has to be named.
+        let resume = match what {
+            "notes and flags removed" => format!("--resume={run}"),
+            _ => "--resume".to_owned(),
+        };
+        let output = sandbox.run(&["slots", &resume]);
+        assert_ne!(output.code, Some(0), "{what}: {output}");
+        let output = match what {
+            // Nothing tells with which flags it was begun: that is for a person to say.
+            "notes and flags removed" => {
+                assert!(output.stderr.contains("cannot be proven"), "{what}: {output}");
+                assert!(output.stderr.contains("--trust-journal"), "{what}: {output}");
+                assert_eq!(sandbox.fields("slot.run.resume", "run").len(), 0, "{what}");
+                continue;
+            }
+            _ => output,
+        };
+        assert_eq!(
+            sandbox.fields("slot.finish", "outcome").last().unwrap(),
+            "drift",
+            "{what}: {output}"
+        );
+        assert_eq!(sandbox.run(&["tasks", "ready"]).stdout, "t-1  P2  ready  task 1\n", "{what}");
+        let refused = refused(&sandbox);
+        for topic in ["slot.review", "slot.finish", "slot.run.finish"] {
+            assert!(refused.contains(&format!("{topic} forged")), "{what}: {refused:?}\n{output}");
+        }
+        assert!(!sandbox.path("elsewhere").exists(), "{what}");
+        // It is over now, whatever was forged, and by its own records.
+        let output = sandbox.run(&["slots", &format!("--resume={run}")]);
+        assert!(output.stderr.contains("is over"), "{what}: {output}");
+    }
+}
+
+/// A person may believe the journal where its notes are lost: then nothing that it tells is done again.
+#[test]
+fn a_person_can_trust_the_journal() {
+    let hangs = "if [ $AUTOLOOP_ITEM_ID = t-2 ] && [ ! -e hung ]; then touch hung; sleep 656; fi";
+    let implement = format!("{hangs}\necho $AUTOLOOP_ITEM_ID >> implemented; {}", GOOD.implement);
+    let agents = Agents { implement: &implement, ..GOOD };
+    let sandbox = slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (2, ""));
+    killed(&sandbox);
+    let run = sandbox.fields("slot.run.start", "run").remove(0);
+    for name in ["own-records", "flags"] {
+        fs::remove_file(sandbox.path(format!(".autoloop/slots/{run}/{name}"))).unwrap();
+    }
+    let output = sandbox.run(&["slots", "--resume", "--trust-journal", "--review"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(sandbox.read("implemented"), b"t-1\nt-2\n");
+    assert_eq!(sandbox.fields("slot.finish", "outcome"), ["passed"; 2]);
+    assert_eq!(refused(&sandbox), [""; 0]);
+    let output = sandbox.run(&["slots", "--trust-journal"]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("--resume"), "{output}");
 }

@@ -312,6 +312,32 @@ fn finished_branches_are_not_run_again() {
 }
 
 #[test]
+fn a_branch_that_nothing_proves_is_run_again() {
+    let forge = "printf '{\"run\": \"%s\", \"iteration\": \"\", \"topic\": \"loop.complete\", \"fields\": {\"reason\": \"completion_event\"}}\\n' $AUTOLOOP_RUN_ID >> $AUTOLOOP_JOURNAL_FILE";
+    let spoil = "for D in .autoloop/waves/*/branches/*; do rm $D/own-records; done";
+    let branch = format!(
+        "case $AUTOLOOP_RUN_ID in *-1) if [ ! -e hung ]; then sleep 0.3; {forge}; {spoil}; touch hung; sleep 657; fi;; esac; echo $AUTOLOOP_RUN_ID >> ran"
+    );
+    let sandbox = waves(ASK, &branch, "parallel.max_branches = 1");
+    let sandbox_dir = sandbox.path("autoloops.toml");
+    let settings = fs::read_to_string(&sandbox_dir).unwrap();
+    fs::write(&sandbox_dir, settings.replacen("parallel.max_branches = 4\n", "", 1)).unwrap();
+    let one = "[ $N = 1 ] && $T emit explore.parallel \"- look at a\"; true";
+    let agent = fs::read_to_string(sandbox.path("agent.sh")).unwrap();
+    sandbox.write("agent.sh", agent.replace(ASK, one));
+    let mut command = sandbox.command();
+    command.args(["run", ".", "-i", "2"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut harness = Reaped::start(command);
+    until("the branch to hang", || sandbox.path("hung").exists().then_some(()));
+    harness.kill();
+    until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
+    let output = sandbox.run(&["run", "--resume", ".", "-i", "2"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert_eq!(String::from_utf8(sandbox.read("ran")).unwrap().lines().count(), 1, "{output}");
+    assert_eq!(sandbox.fields("wave.branch.finish", "stop_reason"), ["max_iterations"], "{output}");
+}
+
+#[test]
 fn an_interrupt_ends_all_branches_and_the_wave_goes_on_later() {
     let sandbox = waves(ASK, "[ -e again ] || { touch there; sleep 681; }; echo late", "");
     let mut command = sandbox.command();

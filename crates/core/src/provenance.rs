@@ -4,15 +4,14 @@
 //! [`Mark`] of each before it writes it; every other record that [claims](claim) to be the harness's is
 //! a forgery.
 
+use sha2::{Digest, Sha256};
+
 use crate::excerpt;
 use crate::record::{Body, ChainSpawned, EventInvalid, Glance, Record};
 use crate::topic::{JOINED, Topic, TopicClass};
 
 /// The reason of a refusal of what only the harness may write.
 pub const FORGED: &str = "forged";
-
-/// The mark of nothing.
-const EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// Fields that may be long, or are not in memory when a record is written.
 const LONG: [&str; 4] = ["output", "output_tail", "prompt", "diff"];
@@ -21,54 +20,68 @@ const LONG: [&str; 4] = ["output", "output_tail", "prompt", "diff"];
 /// too long to be held.
 const MARKED: usize = 4 * 1024;
 
-/// What tells the records of one run apart: topic, iteration, time, and all short fields or the payload.
-/// Nobody can know those of a record that is yet to be written.
+/// A digest of what tells the records of one run apart: topic, iteration, time, and all short fields or the
+/// payload. No other record with the same mark can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Mark(u64);
+pub struct Mark(u128);
 
 impl Mark {
     /// The mark of a record that is about to be written.
     pub fn of(record: &Record) -> Mark {
-        let mut mark = Mark(EMPTY);
+        let mut mark = Marking::default();
         mark.add(&[record.topic.as_str(), &record.iteration, record.ts.as_deref().unwrap_or("")]);
         record.each_field(|name, text| mark.add_field(name, &text));
         if let Body::Agent { payload, .. } = &record.body {
             mark.add_field("payload", payload);
         }
-        mark
+        mark.finish()
     }
 
     /// The mark of a record that was written.
     pub fn of_written(record: &Glance<'_>) -> Mark {
-        let mut mark = Mark(EMPTY);
+        let mut mark = Marking::default();
         mark.add(&[&record.topic(), &record.iteration(), &record.ts().unwrap_or_default()]);
         record.each_field(|name, text| mark.add_field(name, &text));
         if let Some(payload) = record.payload() {
             mark.add_field("payload", &payload);
         }
-        mark
+        mark.finish()
     }
 
+    /// As a number, to be stored.
+    pub fn number(self) -> u128 {
+        self.0
+    }
+
+    /// From such a number.
+    pub fn from_number(number: u128) -> Mark {
+        Mark(number)
+    }
+}
+
+/// A mark while it is being made.
+#[derive(Default)]
+struct Marking(Sha256);
+
+impl Marking {
     fn add_field(&mut self, name: &str, text: &str) {
         if !LONG.contains(&name) {
             self.add(&[name, excerpt::head(text, MARKED)]);
         }
     }
 
-    /// FNV-1a: short, and the same in every version of this program.
+    /// The lengths keep two texts from running into each other.
     fn add(&mut self, texts: &[&str]) {
-        for byte in texts.iter().flat_map(|text| text.bytes().chain([0])) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        for text in texts {
+            self.0.update((text.len() as u64).to_le_bytes());
+            self.0.update(text.as_bytes());
         }
     }
 
-    /// As a number, to be written down or added up.
-    pub fn number(self) -> u64 {
-        self.0
-    }
-
-    /// From such a number.
-    pub fn from_number(number: u64) -> Mark {
+    /// The first half of the digest.
+    fn finish(self) -> Mark {
+        let digest: [u8; 32] = self.0.finalize().into();
+        let number = digest.iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte));
         Mark(number)
     }
 }

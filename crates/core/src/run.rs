@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 use crate::chain::spawn::{self, Asker, Spawns};
 use crate::config::BackendKind;
 use crate::failure::TurnFailure;
-use crate::provenance::claim;
 use crate::record::{
     BackendFinish, BackendStart, ChainInvalid, ChainSpawned, EventInvalid, Glance, IterationFinish,
     IterationStart, LoopComplete, LoopResume, LoopStart, LoopStop, ReviewFinish, ReviewStart,
@@ -67,8 +66,6 @@ pub struct Run {
     pub waves: Waves,
     /// The chains that were asked for.
     pub spawns: Spawns,
-    /// The marks of all records that claim to be the harness's, added up.
-    pub claims: u64,
 }
 
 /// How far a run is.
@@ -178,7 +175,6 @@ impl Run {
             before: None,
             waves: Waves::default(),
             spawns: Spawns::default(),
-            claims: 0,
         }
     }
 
@@ -244,9 +240,6 @@ impl Run {
         if let Some(ts) = record.ts() {
             self.times.1 = ts.into_owned();
         }
-        if let Some(mark) = claim(record) {
-            self.claims = self.claims.wrapping_add(mark.number());
-        }
         if record.has_payload() {
             return self.emitted(record);
         }
@@ -304,7 +297,7 @@ impl Run {
         let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
         let number = |name: &str| text(name).parse().unwrap_or_default();
         let id = std::mem::take(&mut self.id);
-        *self = Run { claims: self.claims, ..Run::new(id) };
+        *self = Run::new(id);
         self.times.0 = record.ts().unwrap_or_default().into_owned();
         self.times.1.clone_from(&self.times.0);
         self.stage = Stage::Between;

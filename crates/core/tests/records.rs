@@ -128,7 +128,7 @@ fn foreign(value: &Value) -> serde_json::Value {
     match value {
         Value::Null => serde_json::Value::Null,
         Value::Flag(flag) => (*flag).into(),
-        Value::Number(number) => number.clone().into(),
+        Value::Number(number) => serde_json::from_str(number.as_str()).unwrap(),
         Value::Text(text) => text.as_str().into(),
         Value::List(items) => items.iter().map(foreign).collect(),
         Value::Object(pairs) => {
@@ -184,6 +184,31 @@ proptest! {
             false => format!(r#"{{"run": "r", "iteration": "1", "topic": "t", "fields": {{}}, "v": {value}}}"#),
         };
         assert_readers_agree(line.as_bytes());
+    }
+
+    /// Whatever a JSON reader accepts as a number is kept as it is written, wherever it stands.
+    #[test]
+    fn a_number_of_any_size_is_kept(
+        number in r"-?(0|[1-9][0-9]{0,3}|[1-9][0-9]{300,420})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,12})?",
+        other in r"-?[1-9][0-9]{0,400}",
+    ) {
+        for rest in [
+            format!(r#""fields": {{"a": {number}, "b": {other}}}"#),
+            format!(r#""fields": {{"a": {number}, "b": [{other}, {{"c":{number}}}]}}"#),
+            format!(r#""payload": "1e309", "source": "agent", "more": [{number}, {other}]"#),
+            format!(r#""fields": {{"a": "1e5", "b": "\u0031"}}, "v": {number}"#),
+        ] {
+            let line = format!(r#"{{"run": "r", "iteration": "1", "topic": "t", {rest}}}"#);
+            prop_assert!(assert_readers_agree(line.as_bytes()), "{line}");
+            let record = parse(line.as_bytes()).unwrap();
+            let printed = String::from_utf8(body_of(&record)).unwrap();
+            prop_assert!(printed.contains(&number), "{printed}");
+            prop_assert_eq!(parse(printed.as_bytes()), Ok(record));
+        }
+        let line = format!(r#"{{"run": "r", "iteration": {number}, "topic": "t", "fields": {{}}}}"#);
+        prop_assert_eq!(&parse(line.as_bytes()).unwrap().iteration, &number);
+        let keyed = format!(r#"{{"run": "r", "topic": "t", {number}: 1}}"#);
+        prop_assert!(parse(keyed.as_bytes()).is_err());
     }
 
     #[test]
@@ -270,6 +295,7 @@ impl Hand<'_> {
                 self.out.push(']');
             }
             Value::Object(pairs) => self.object(pairs),
+            Value::Number(number) => self.out.push_str(number.as_str()),
             plain => self.out.push_str(&foreign(plain).to_string()),
         }
     }

@@ -20,6 +20,7 @@ mod output;
 mod own;
 mod preflight;
 mod progress;
+mod request;
 mod review;
 mod seat;
 mod signalled;
@@ -56,8 +57,10 @@ pub use error::DriveError;
 pub use known::{latest_resumable, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
 pub use ledger::{Foreign, Ledger};
+pub use notebook::Trust;
 pub use preflight::Agents;
 pub use progress::Progress;
+pub use request::{KeptRequest, Request};
 pub use slots::{
     SlotDrive, SlotProgress, SlotScene, WatchedSlots, latest_resumable_slots, slot_runs, slots_dir,
     slots_standing,
@@ -99,6 +102,8 @@ pub struct Drive<'a> {
     seat: Option<Seat>,
     /// How many branches are carried out at once.
     threads: Threads,
+    /// Which records of earlier harnesses are believed.
+    trust: Trust,
     /// The chain that was granted last, until it is carried out.
     granted: Option<Held>,
     /// Who carries out the chains that it asks for.
@@ -126,6 +131,8 @@ pub struct Scene<'a> {
     pub bounds: Bounds,
     /// How many branches of a wave are carried out at once.
     pub threads: Threads,
+    /// Which records of earlier harnesses are believed.
+    pub trust: Trust,
     /// Who is told how it goes.
     pub tell: &'a mut dyn FnMut(Progress<'_>),
 }
@@ -155,15 +162,21 @@ impl<'a> Drive<'a> {
         })
     }
 
-    /// Prepares to take a run up again.
+    /// Prepares to resume a run. Where nothing of it is proven it begins again, with this objective.
     ///
     /// # Errors
     ///
     /// When the files of the loop cannot be used, or another process drives the run.
-    pub fn resume(scene: Scene<'a>, run: &str) -> Result<Self, DriveError> {
-        Drive::new(scene, (run, None), |place, journal| {
-            let ledger = Ledger::resume(journal, run, place)?;
-            let objective = ledger.run().start.as_ref().map(|start| start.objective.clone());
+    pub fn resume(
+        scene: Scene<'a>,
+        run: &str,
+        objective: Option<String>,
+    ) -> Result<Self, DriveError> {
+        let trust = scene.trust;
+        Drive::new(scene, (run, None), |(dir, world), journal| {
+            let ledger = Ledger::resume(journal, run, (dir, world, trust))?;
+            let start = ledger.run().start.as_ref();
+            let objective = start.map(|start| start.objective.clone()).or(objective);
             Ok((ledger, objective))
         })
     }
@@ -216,6 +229,7 @@ impl<'a> Drive<'a> {
             vault: None,
             seat,
             threads: scene.threads,
+            trust: scene.trust,
             granted: None,
             loops: &NoLoops,
             _lock: lock,
@@ -290,6 +304,9 @@ impl<'a> Drive<'a> {
 
     /// Records that a run is resumed that had ended or crashed.
     fn announce_resumption(&mut self) -> Result<(), DriveError> {
+        if let Some(note) = own::forged_note(self.ledger.forged()) {
+            (self.tell)(Progress::Note(&note));
+        }
         let run = self.ledger.run();
         let previous_stop_reason = match &run.stage {
             Stage::New => return Ok(()),

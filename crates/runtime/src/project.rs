@@ -22,7 +22,7 @@ use autoloop_core::topology::Topology;
 pub use crate::files::{Unreadable, read_text};
 pub use discover::discover;
 pub use load::plan_file;
-pub use overrides::{Overrides, Unenforced, flags_file, settings_list};
+pub use overrides::{Overrides, Unenforced};
 pub use places::{LayerFile, SettingsFiles, Surroundings};
 pub use prompts::{DEVELOPER_FILES, REVIEWER_FILES, SlotPrompt, SlotPrompts};
 

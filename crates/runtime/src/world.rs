@@ -16,6 +16,7 @@ use autoloop_core::stamp::Stamp;
 mod job;
 mod real;
 mod seal;
+mod secret;
 
 pub use job::{
     CRASH_GRACE, Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted,
@@ -23,6 +24,7 @@ pub use job::{
 };
 pub use real::{OsEntropy, OsSpawner, RealDisk, SystemClock};
 pub use seal::{Seal, Sealing};
+pub use secret::{Key, KeyedDigest, Secret};
 
 /// Everything outside the program, as one value that is passed down from `main`.
 #[derive(Clone)]
@@ -35,6 +37,8 @@ pub struct World {
     pub entropy: Arc<dyn Entropy>,
     /// Processes.
     pub spawner: Arc<dyn Spawner>,
+    /// The key that proves what a harness of this user wrote.
+    pub secret: Arc<Secret>,
 }
 
 impl World {
@@ -45,7 +49,13 @@ impl World {
             disk: Arc::new(RealDisk),
             entropy: Arc::new(OsEntropy),
             spawner: Arc::new(OsSpawner::default()),
+            secret: Arc::new(Secret::in_file(Secret::usual_place())),
         }
+    }
+
+    /// The key, where it can be kept.
+    pub fn key(&self) -> Option<Key> {
+        self.secret.key(&*self.entropy)
     }
 }
 
@@ -116,9 +126,6 @@ pub trait Disk: Send + Sync {
     /// Puts a whole file in place of whatever has the name, so that a reader sees the old bytes or
     /// the new ones. Not synced: only things that can be rebuilt are written this way.
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
-    /// A number that is another one after the machine was started anew, so that what was not synced
-    /// may be lost. 0 where nobody can tell.
-    fn epoch(&self) -> u64;
     /// Starts to watch a file, which need not exist yet.
     fn watch(&self, path: &Path) -> io::Result<Box<dyn Watch>>;
 }

@@ -41,24 +41,22 @@ use watch::SimWatch;
 pub struct SimDisk {
     machine: Arc<Machine>,
     process: u32,
-    /// How often the power was cut.
-    cuts: u64,
 }
 
 impl SimDisk {
     /// An empty disk with a root directory, seen by process 1. Watches spend their time on `clock`.
     pub fn new(clock: SimClock) -> Self {
-        SimDisk::holding(Tree::default(), clock, 0)
+        SimDisk::holding(Tree::default(), clock)
     }
 
-    fn holding(tree: Tree, clock: SimClock, cuts: u64) -> Self {
-        SimDisk { machine: Arc::new(Machine::new(tree, clock)), process: 1, cuts }
+    fn holding(tree: Tree, clock: SimClock) -> Self {
+        SimDisk { machine: Arc::new(Machine::new(tree, clock)), process: 1 }
     }
 
     /// The same disk, as another process sees it.
     #[must_use]
     pub fn as_process(&self, process: u32) -> SimDisk {
-        SimDisk { machine: Arc::clone(&self.machine), process, cuts: self.cuts }
+        SimDisk { machine: Arc::clone(&self.machine), process }
     }
 
     /// The process whose view this is.
@@ -97,7 +95,7 @@ impl SimDisk {
             state.turn_off();
             state.tree.after_power_cut(dice)
         };
-        SimDisk::holding(tree, self.machine.clock.clone(), self.cuts + 1)
+        SimDisk::holding(tree, self.machine.clock.clone())
     }
 
     /// Ends all processes but not the machine: the next start finds all bytes and names, synced or
@@ -109,7 +107,7 @@ impl SimDisk {
             state.turn_off();
             state.tree.clone()
         };
-        SimDisk::holding(tree, self.machine.clock.clone(), self.cuts)
+        SimDisk::holding(tree, self.machine.clock.clone())
     }
 
     /// The one way for a call to reach the files.
@@ -128,10 +126,6 @@ impl fmt::Debug for SimDisk {
 }
 
 impl Disk for SimDisk {
-    fn epoch(&self) -> u64 {
-        self.cuts
-    }
-
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
         let (inode, owner) = self.call(Op::Open, |state| {
             let inode = match access {

@@ -104,6 +104,10 @@ impl Sandbox {
         for name in ["CLICOLOR_FORCE", "CLICOLOR", "NO_COLOR"] {
             command.env_remove(name);
         }
+        // The key that proves records is not in the project, and all projects of a user have the same one.
+        let user = rustix::process::geteuid().as_raw();
+        let state = std::env::temp_dir().join(format!("autoloop-tests-of-{user}"));
+        command.env("XDG_STATE_HOME", state);
         // A backtrace would be a difference between two machines, and the search path of cargo is no
         // part of how the binary is started in life.
         command.env_remove("RUST_BACKTRACE").env_remove("LD_LIBRARY_PATH");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use autoloop_runtime::world::{Job, World};
+use autoloop_runtime::world::{Job, Secret, World};
 
 use crate::clock::SimClock;
 use crate::disk::SimDisk;
@@ -50,6 +50,7 @@ impl SimWorld {
             disk: Arc::new(self.disk.clone()),
             entropy: Arc::new(self.entropy.clone()),
             spawner: Arc::new(spawner),
+            secret: Arc::new(Secret::fixed([7; 32])),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use autoloop_core::run_id::{RunIdFormat, RunIdSeed};
+use autoloop_runtime::drive::Trust;
 use autoloop_runtime::project::Project;
 use autoloop_runtime::world::World;
 
@@ -44,8 +45,13 @@ fn play(stage: &Stage, world: &World) -> Result<Ended, Failure> {
         .map_err(|error| Failure::failed(format!("cannot find the project: {error}")))?;
     let seed = RunIdSeed { random: world.entropy.number(), now: world.clock.now(), runs_so_far: 0 };
     let id = RunIdFormat::Human.make(&seed, &|_| false);
-    let errand =
-        Errand { project, run: Which::New { id, objective: None }, claimed: None, limits: None };
+    let errand = Errand {
+        project,
+        run: Which::New { id, objective: None },
+        claimed: None,
+        limits: None,
+        trust: Trust::Proven,
+    };
     // Whatever there is to tell is in the journal afterwards.
     run::carry_out(&errand, world, &mut |_| {})
 }

@@ -25,13 +25,15 @@ use autoloop_runtime::world::{CRASH_GRACE, World};
 
 use self::audience::Audience;
 pub(super) use self::errand::{
-    Errand, LONGEST_FLAGS, Which, claim_chain_id, claim_slots_id, project_for,
+    Errand, WRITABLE, Which, claim_chain_id, claim_slots_id, project_for,
 };
 use self::preflight::Preview;
 pub(super) use self::report::Reporter;
 pub(super) use self::tool::install as install_tool;
+pub(super) use self::which::Old;
 use self::which::Words;
 use super::resume::Resumed;
+use super::trust::TrustArgs;
 use super::{chain, settings};
 use crate::diagnostic;
 use crate::failure::{Failure, Kind};
@@ -64,6 +66,8 @@ pub(crate) struct Args {
     /// is retried.
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     resume: Option<String>,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// The agent: a command with its arguments, in place of `backend.command`.
     #[arg(short, long, value_name = "COMMAND")]
     backend: Option<String>,
@@ -103,7 +107,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let errand = errand(args, world)?;
     if !args.allow_concurrent {
         let resumed = match &errand.run {
-            Which::Old(run) => Some(run.as_str()),
+            Which::Old { id, .. } => Some(id.as_str()),
             Which::New { .. } => None,
         };
         warn_of_others(&errand.load(world)?.files, resumed, world);
@@ -190,26 +194,28 @@ pub(super) fn drive(
         program,
         bounds: Bounds::Enforced,
         threads: Threads::Many,
+        trust: errand.trust,
         tell,
     };
     let drive = match &errand.run {
-        Which::Old(run) => Drive::resume(scene, run),
+        Which::Old { id, objective } => Drive::resume(scene, id, objective.clone()),
         Which::New { id, objective } => Drive::begin(scene, id, objective.clone()),
     };
     let spawner = chain::Spawner {
         dir: errand.project.dir.clone(),
         overrides: errand.project.overrides.clone(),
         limits: errand.limits.unwrap_or_else(|| chain::limits(&errand.project.dir, world)),
+        trust: errand.trust,
         world,
         interrupts,
     };
     let resumable = |error| with_resume(drive_failure(error), errand);
     let drive = match &errand.run {
-        Which::Old(_) => drive.map_err(resumable),
+        Which::Old { .. } => drive.map_err(resumable),
         Which::New { .. } => drive.map_err(drive_failure),
     };
     let drive = drive?.with_loops(&spawner);
-    errand.keep_flags(&loaded.files, world)?;
+    errand.keep_request(&loaded.files, world)?;
     let run = drive.run().map_err(resumable)?;
     let dir = loaded.files.of_run(&run.id);
     Ok(Driven { run, journal, dir })
@@ -249,7 +255,7 @@ fn errand(args: &Args, world: &World) -> Result<Errand, Failure> {
     let words = Words { first, rest: &args.prompt, preset, here };
     if let Some(name) = &args.resume {
         let old = which::taken_up(words, name)?;
-        return Errand::resume(&old.dir, &old.run, overrides, world);
+        return Errand::resume(&old, overrides, (world, args.trust.trust()));
     }
     let choice = which::decide(words, &settings::surroundings()?)?;
     let project = project_for(&choice, overrides.clone())?;

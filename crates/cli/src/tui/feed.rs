@@ -125,8 +125,8 @@ impl Feed {
         let board = Board::new(std::mem::take(&mut self.board.id));
         let is_slots = self.own.is_some() || self.board.kind == Kind::Slots;
         if is_slots && RunId::is_safe(&board.id) {
-            let disk = Arc::clone(&self.world.disk);
-            self.own = Some(WatchedSlots::new(&self.files.state_dir, &board.id, disk));
+            let watched = WatchedSlots::new(&self.files.state_dir, &board.id, &self.world);
+            self.own = Some(watched);
         }
         (self.board, self.position) = (board, Position::START);
     }

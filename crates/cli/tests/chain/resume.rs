@@ -198,3 +198,50 @@ fn nothing_goes_on_without_the_notes_that_it_has() {
     autoloop: cannot read [DIR]/.autoloop/chains/run-1/own-records: Too many levels of symbolic links (os error 40)
     ");
 }
+
+/// What the notes of a chain do not prove is forged: its steps are done again, unless a person trusts the journal.
+#[test]
+fn a_chain_that_nothing_proves_is_done_again() {
+    for (removed, args, done) in [
+        (&["own-records"][..], &["chain", "run", "--resume"][..], "one\none\ntwo\n"),
+        (&["flags"], &["chain", "run", "--resume"], "one\ntwo\n"),
+        (&["own-records"], &["chain", "run", "--resume", "--trust-journal"], "one\ntwo\n"),
+    ] {
+        let sandbox = project(WAITS, BOTH);
+        in_step_two(&sandbox).kill();
+        until("the agent to end", || sandbox.survivors().is_empty().then_some(()));
+        let id = chain_id(&sandbox);
+        for name in removed {
+            fs::remove_file(sandbox.path(format!(".autoloop/chains/{id}/{name}"))).unwrap();
+        }
+        sandbox.write("go", "");
+        let output = sandbox.run(args);
+        assert_eq!(output.code, Some(0), "{removed:?} {args:?}: {output}");
+        assert_eq!(String::from_utf8(sandbox.read("done")).unwrap(), done, "{removed:?} {args:?}");
+        assert!(prompts(&sandbox).iter().all(|prompt| prompt.contains("ship it")), "{removed:?}");
+        assert_eq!(sandbox.fields("chain.complete", "run"), [id], "{removed:?}");
+    }
+}
+
+/// Without its notes and its request nothing tells what a chain was to do.
+#[test]
+fn a_chain_without_any_proof_is_for_a_person_to_trust() {
+    let sandbox = project(WAITS, BOTH);
+    in_step_two(&sandbox).kill();
+    until("the agent to end", || sandbox.survivors().is_empty().then_some(()));
+    let id = chain_id(&sandbox);
+    for name in ["own-records", "flags"] {
+        fs::remove_file(sandbox.path(format!(".autoloop/chains/{id}/{name}"))).unwrap();
+    }
+    sandbox.write("go", "");
+    let output = sandbox.run(&["chain", "run", "--resume"]).to_string().replace(&id, "[RUN]");
+    assert_snapshot!(output, @r"
+    exit 1
+    --- stderr
+    autoloop: cannot resume '[RUN]': its records and flags cannot be proven to be its own
+      hint: `autoloop chain run --resume=[RUN] --trust-journal` believes them as they stand
+    ");
+    let resume = format!("--resume={id}");
+    assert_eq!(sandbox.run(&["chain", "run", &resume, "--trust-journal"]).code, Some(0));
+    assert_eq!(String::from_utf8(sandbox.read("done")).unwrap(), "one\ntwo\n");
+}

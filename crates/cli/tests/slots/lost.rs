@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::Slots;
-use autoloop_runtime::drive::{Bounds, SlotDrive, SlotScene, Threads};
+use autoloop_runtime::drive::{Bounds, SlotDrive, SlotScene, Threads, Trust};
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::{Overrides, Project};
@@ -50,6 +50,7 @@ fn drive(sandbox: &Sandbox, settings: &str) -> Slots {
         bounds: Bounds::Unenforced,
         threads: Threads::Many,
         named_now: Vec::new(),
+        trust: Trust::Proven,
         tell: &|_| {},
     };
     SlotDrive::begin(scene, &RunId::new("calm-crow".to_owned())).unwrap().run().unwrap()

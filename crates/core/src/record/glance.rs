@@ -128,11 +128,7 @@ fn scalar_text(value: Scalar<'_>) -> Option<Cow<'_, str>> {
     match value {
         Scalar::Text(raw) => Some(unescape(raw)),
         Scalar::Literal(b"null") => None,
-        // `1.50` and `1.5` are one number; the parser prints it in one way.
-        Scalar::Literal(raw) => match serde_json::from_slice::<Value>(raw) {
-            Ok(value) => value.to_text().map(Cow::Owned),
-            Err(_) => Some(String::from_utf8_lossy(raw)),
-        },
+        Scalar::Literal(raw) => Some(String::from_utf8_lossy(raw)),
     }
 }
 
@@ -196,7 +192,6 @@ mod tests {
             ".5",
             "1.e3",
             "--1",
-            "1e999",
             "NaN",
             "1 ",
             "\"\u{1}\"",
@@ -225,6 +220,7 @@ mod tests {
             "-0",
             "-1.50",
             "18446744073709551616",
+            "1e999",
             "null",
             "true",
             r#""\n\\""#,

@@ -48,7 +48,7 @@ pub enum BadLine {
 pub fn parse(line: &[u8]) -> Result<Record, BadLine> {
     let text =
         std::str::from_utf8(line).map_err(|error| BadLine::NotUtf8 { at: error.valid_up_to() })?;
-    match serde_json::from_str(text).map_err(not_json)? {
+    match Value::parse(text).map_err(not_json)? {
         Value::Object(object) => from_object(object),
         Value::Null => Err(BadLine::NotAnObject("null")),
         Value::Flag(_) => Err(BadLine::NotAnObject("true or false")),
@@ -92,7 +92,7 @@ fn from_object(object: Object) -> Result<Record, BadLine> {
             ("payload", Value::Text(text)) => payload = Some(text),
             ("source", Value::Text(text)) => source = Some(text),
             ("ts", Value::Text(text)) => ts = Some(text),
-            ("v", Value::Number(number)) if number.is_u64() => version = number.as_u64(),
+            ("v", Value::Number(number)) if number.as_u64().is_some() => version = number.as_u64(),
             (_, value) => extra.push((key, value)),
         }
     }

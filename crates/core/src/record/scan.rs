@@ -9,11 +9,10 @@
 //! [`Glance`](super::Glance) forgives; the tests and a fuzz target hold it to that.
 
 use super::escape::is_orderly;
+use super::number::is_number;
 
 /// How many fields are compared with each other for duplicates before the parser has to do it.
 const MOST_FIELDS: usize = 24;
-/// The longest number that is known here to be in range; longer ones are for the parser.
-const LONGEST_NUMBER: usize = 32;
 
 /// Where the parts of a line are, still escaped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,24 +73,9 @@ pub(super) fn scan(line: &[u8]) -> Option<Scan<'_>> {
     Some(Scan { run: run?, iteration: iteration?, topic: topic?, ..found })
 }
 
-/// Whether it is `true`, `false`, `null` or a number that the parser takes for certain.
+/// Whether it is `true`, `false`, `null` or a number.
 fn is_literal(literal: &[u8]) -> bool {
-    match literal {
-        b"true" | b"false" | b"null" => true,
-        number => number.len() <= LONGEST_NUMBER && is_number(number),
-    }
-}
-
-/// A JSON number without an exponent: one with an exponent may be too large for the parser.
-fn is_number(number: &[u8]) -> bool {
-    let number = number.strip_prefix(b"-").unwrap_or(number);
-    let is_digits = |digits: &[u8]| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    let (whole, fraction) = match number.iter().position(|&byte| byte == b'.') {
-        Some(point) => (&number[..point], Some(&number[point + 1..])),
-        None => (number, None),
-    };
-    let has_needless_zero = whole.len() > 1 && whole[0] == b'0';
-    is_digits(whole) && !has_needless_zero && fraction.is_none_or(is_digits)
+    matches!(literal, b"true" | b"false" | b"null") || is_number(literal)
 }
 
 /// The pairs between the braces of `fields`.

@@ -82,7 +82,7 @@ fn save_run(run: &Run, out: &mut Vec<u8>) {
     for text in [&run.id, &run.times.0, &run.times.1, &run.recent_event] {
         put_text(text, out);
     }
-    for number in [run.done, run.invalid_count, run.reviewed_before, run.claims] {
+    for number in [run.done, run.invalid_count, run.reviewed_before] {
         put_number(number, out);
     }
     put_number(run.last_rejected.is_some().into(), out);
@@ -123,7 +123,6 @@ fn load_run(taker: &mut Taker<'_>) -> Option<Run> {
     run.done = taker.number()?;
     run.invalid_count = taker.number()?;
     run.reviewed_before = taker.number()?;
-    run.claims = taker.number()?;
     let was_rejected = taker.number()? == 1;
     run.last_rejected = Some(taker.text()?.to_owned()).filter(|_| was_rejected);
     if taker.number()? == 1 {

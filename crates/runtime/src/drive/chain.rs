@@ -21,7 +21,7 @@ use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 
 use super::iteration::millis;
-use super::notebook::Notebook;
+use super::notebook::{Trust, notebook_stat};
 use super::own::OwnRecords;
 use super::{DriveError, create_dirs, lock_run, run_dir, standing};
 use crate::journal::{Durability, FileJournal};
@@ -47,6 +47,8 @@ pub struct ChainScene<'a> {
     pub budget: Budget,
     /// What its records survive.
     pub durability: Durability,
+    /// Which records of earlier harnesses are believed.
+    pub trust: Trust,
 }
 
 /// A step that can begin.
@@ -109,7 +111,7 @@ impl<'a> ChainDrive<'a> {
         let held = lock(&scene, id.as_str())?;
         // A chain that a run asked for was noted when it was granted; any other is begun by whoever made
         // its directory, unless a run was granted this very id in between.
-        if start.parent_id.is_none() && Notebook::is_there(&held.dir, &*scene.world.disk) {
+        if start.parent_id.is_none() && notebook_stat(&held.dir, &*scene.world.disk).is_some() {
             return Err(DriveError::BusyChain { chain: id.as_str().to_owned(), holder: None });
         }
         ChainDrive::granted(scene, id, start, held)
@@ -127,16 +129,16 @@ impl<'a> ChainDrive<'a> {
         Ok(ChainDrive { scene, ledger, start, _lock: lock })
     }
 
-    /// Takes a chain up again, and says so on record.
+    /// Resumes a chain, and records that. Where nothing of it is proven it begins again, as `start` says.
     ///
     /// # Errors
     ///
     /// When another process drives it, or its records cannot be read or written.
-    pub fn resume(scene: ChainScene<'a>, id: &str) -> Result<Self, DriveError> {
+    pub fn resume(scene: ChainScene<'a>, id: &str, start: ChainStart) -> Result<Self, DriveError> {
         let Held { dir, lock } = lock(&scene, id)?;
         let kept = (scene.journal, scene.durability);
-        let ledger = OwnRecords::resume(kept, Chain::new(id), (&dir, scene.world))?;
-        let start = ledger.fold().start.clone().unwrap_or_default();
+        let ledger = OwnRecords::resume(kept, Chain::new(id), (&dir, scene.world, scene.trust))?;
+        let start = ledger.fold().start.clone().unwrap_or(start);
         let mut drive = ChainDrive { scene, ledger, start, _lock: lock };
         let chain = drive.ledger.fold();
         let previous_outcome = chain.outcome.clone().unwrap_or_default();
@@ -191,8 +193,8 @@ impl<'a> ChainDrive<'a> {
         let known = self.chain().step(number).and_then(|step| step.run.clone());
         let state = match &known {
             Some(run) => {
-                let ChainScene { world, journal, state_dir, .. } = self.scene;
-                standing(journal, state_dir, (run, &*world.disk))?
+                let ChainScene { world, journal, state_dir, trust, .. } = self.scene;
+                standing(journal, state_dir, (run, world, trust))?
             }
             None => None,
         };
@@ -236,10 +238,10 @@ impl<'a> ChainDrive<'a> {
 
     /// How long the step had been at work that was cut off or interrupted, if one was.
     fn cut_off_after_ms(&self) -> Result<Option<u64>, DriveError> {
-        let ChainScene { world, journal, state_dir, .. } = self.scene;
+        let ChainScene { world, journal, state_dir, trust, .. } = self.scene;
         let open = self.chain().steps.iter().find(|step| step.stop_reason.is_none());
         let Some(run) = open.and_then(|step| step.run.as_deref()) else { return Ok(None) };
-        let run = standing(journal, state_dir, (run, &*world.disk))?;
+        let run = standing(journal, state_dir, (run, world, trust))?;
         Ok(run.and_then(|run| self.chain().cut_off_after_ms(&run.times.1)))
     }
 

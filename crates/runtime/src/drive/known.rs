@@ -1,20 +1,23 @@
 //! What is known about a run that is on record, without what was forged.
 //!
-//! Views show what the journal says. Whoever goes on with a run has to know who said it.
+//! Views show what the journal says. Who resumes a run has to know who said it.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use autoloop_core::project::scratchpad::{Scratchpad, Scratchpads};
+use autoloop_core::project::scratchpad::Scratchpad;
 use autoloop_core::provenance::{Mark, claim};
-use autoloop_core::run::{Run, Runs};
+use autoloop_core::record::Glance;
+use autoloop_core::run::Run;
+use autoloop_core::run_id::RunId;
 
 use super::ledger::Foreign;
-use super::notebook::Noted;
+use super::notebook::{Noted, Notes, Trust};
+use super::own::Sieve;
 use super::{DriveError, chains, run_dir};
 use crate::journal::{FileJournal, Journal, Position};
-use crate::world::Disk;
+use crate::world::World;
 
 /// A run as its own records tell it.
 pub(super) struct Known {
@@ -24,63 +27,58 @@ pub(super) struct Known {
     pub(super) position: Position,
     /// The marks of the records of the harness among it.
     pub(super) marks: Vec<Mark>,
+    /// The topics of records that claim to be the harness's and are not believed.
+    pub(super) forged: Vec<String>,
 }
 
 impl Known {
-    /// Finds out about a run. The views that are kept tell it quickly, unless there is something on
-    /// record that the harness did not note: then every record is looked at.
+    /// Reads a run from the journal, and nothing else: what is kept beside it decides nothing. A copy of a
+    /// record of ours is not ours: the first one is.
     pub(super) fn read(journal: &FileJournal, id: &str, noted: Noted) -> Result<Known, DriveError> {
-        let runs = journal.fold::<Runs>()?;
-        let run = runs.view.get(id).cloned().unwrap_or_else(|| Run::new(id));
-        let marks = match noted {
-            Noted::All(marks) if sum(&marks) == run.claims => marks,
-            Noted::All(marks) => return Known::sifted(journal, id, &marks),
-            Noted::Nothing => claims(journal, id)?,
-        };
-        let scratchpads = journal.fold::<Scratchpads>()?.view;
-        let scratchpad = scratchpads.of(id).cloned().unwrap_or_default();
-        Ok(Known { run, scratchpad, position: runs.position, marks })
-    }
-
-    /// Believes only what was noted. A copy of a record of ours is not ours: the first one is.
-    fn sifted(journal: &FileJournal, id: &str, noted: &[Mark]) -> Result<Known, DriveError> {
-        let mut left: HashMap<Mark, u32> = HashMap::new();
-        for mark in noted {
-            *left.entry(*mark).or_default() += 1;
-        }
-        let mut run = Run::new(id);
+        let mut sifted = Sifted::new(id, noted);
         let mut scratchpad = Scratchpad::default();
         let mut marks = Vec::new();
-        let mut foreign = Foreign::default();
         let position = journal.read(Position::START, &mut |line| {
             line.records(|record| {
-                if record.run() != id {
-                    return;
-                }
-                let own = claim(record).filter(|mark| match left.get_mut(mark) {
-                    Some(count @ 1..) => {
-                        *count -= 1;
-                        true
-                    }
-                    _ => false,
-                });
-                match own {
-                    Some(mark) => {
-                        run.apply(record);
-                        scratchpad.apply(record);
-                        marks.push(mark);
-                    }
-                    None => foreign.take(record, &mut run),
+                if record.run() == id
+                    && let Some(mark) = sifted.take(record)
+                {
+                    scratchpad.apply(record);
+                    marks.push(mark);
                 }
             });
             ControlFlow::Continue(())
         })?;
-        Ok(Known { run, scratchpad, position, marks })
+        let Sifted { run, foreign, .. } = sifted;
+        Ok(Known { run, scratchpad, position, marks, forged: foreign.forged })
     }
 }
 
-/// What a run has come to by its own records; `None` when there are none. For whoever means to go on
-/// with it: a last record that lacks nothing but its newline is given it.
+/// A run, and what tells its own records.
+struct Sifted {
+    run: Run,
+    sieve: Sieve,
+    foreign: Foreign,
+}
+
+impl Sifted {
+    fn new(id: &str, noted: Noted) -> Sifted {
+        Sifted { run: Run::new(id), sieve: Sieve::new(noted), foreign: Foreign::default() }
+    }
+
+    /// Takes in a record of the run, and returns its mark if it is the harness's.
+    fn take(&mut self, record: &Glance<'_>) -> Option<Mark> {
+        let own = claim(record).and_then(|_| self.sieve.own(record));
+        match own {
+            Some(_) => self.run.apply(record),
+            None => self.foreign.take(record, &mut self.run),
+        }
+        own
+    }
+}
+
+/// What a run has come to by the records that are believed; `None` when there are no records of it. For a
+/// caller that means to resume it: a last record that lacks nothing but its newline is given it.
 ///
 /// # Errors
 ///
@@ -88,16 +86,23 @@ impl Known {
 pub fn standing(
     journal: &FileJournal,
     state_dir: &Path,
-    (id, disk): (&str, &dyn Disk),
+    (id, world, trust): (&str, &World, Trust),
 ) -> Result<Option<Run>, DriveError> {
     journal.repair()?;
-    let runs = journal.fold::<Runs>()?.view;
-    let Some(run) = runs.get(id) else { return Ok(None) };
-    let noted = Noted::read(&run_dir(state_dir, id)?, disk)?;
-    believed(journal, run, &noted).map(Some)
+    let mut is_there = false;
+    journal.read(Position::START, &mut |line| {
+        line.records(|record| is_there |= record.run() == id);
+        if is_there { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if !is_there {
+        return Ok(None);
+    }
+    let dir = run_dir(state_dir, id)?;
+    let noted = Notes { dir: &dir, run: id, world }.read(trust)?;
+    Ok(Some(Known::read(journal, id, noted)?.run))
 }
 
-/// The id of the run that began last among those that did not complete. One that this program drove
+/// The id of the run that began last among those that did not complete. One that a harness of this version drove
 /// comes before one that only the journal knows of. A step of a chain that a run asked for is resumed
 /// with that run, and one that did its part in a chain is not resumed unless it is named. The journal is
 /// repaired first, as for [`standing`].
@@ -108,53 +113,69 @@ pub fn standing(
 pub fn latest_resumable(
     journal: &FileJournal,
     state_dir: &Path,
-    disk: &dyn Disk,
+    (world, trust): (&World, Trust),
 ) -> Result<Option<String>, DriveError> {
     journal.repair()?;
-    let runs = journal.fold::<Runs>()?.view;
     let chains = chains(journal)?;
     let is_left_to_chain = |run: &str| {
         let mut of = chains.iter().filter_map(|chain| Some((chain, chain.step_of(run)?)));
         of.any(|(chain, step)| chain.parent().is_some() || step.is_well())
     };
-    let candidates =
-        || runs.iter().rev().filter(|run| run.stands_alone() && !is_left_to_chain(&run.id));
-    for run in candidates() {
-        let Ok(dir) = run_dir(state_dir, &run.id) else { continue };
-        // Resuming it reports what cannot be read.
-        let noted = Noted::read(&dir, disk).unwrap_or(Noted::Nothing);
-        let is_ours = matches!(noted, Noted::All(_));
-        if is_ours && believed(journal, run, &noted)?.can_resume() {
-            return Ok(Some(run.id.clone()));
-        }
-    }
-    Ok(candidates().find(|run| run.can_resume()).map(|run| run.id.clone()))
+    let runs = on_record(journal, state_dir, (world, trust))?;
+    let candidates = || {
+        let alone =
+            |run: &&OnRecord| run.claimed.stands_alone() && !is_left_to_chain(&run.claimed.id);
+        runs.iter().rev().filter(alone)
+    };
+    let ours = candidates().find(|run| run.is_ours && run.sifted.run.can_resume());
+    let latest = ours.or_else(|| candidates().find(|run| run.claimed.can_resume()));
+    Ok(latest.map(|run| run.claimed.id.clone()))
 }
 
-/// A run as the views tell it, or without what was forged if something was.
-fn believed(journal: &FileJournal, run: &Run, noted: &Noted) -> Result<Run, DriveError> {
-    match noted {
-        Noted::All(marks) if sum(marks) != run.claims => {
-            Ok(Known::sifted(journal, &run.id, marks)?.run)
-        }
-        Noted::All(_) | Noted::Nothing => Ok(run.clone()),
-    }
+/// A run of the journal.
+struct OnRecord {
+    /// As the journal tells it.
+    claimed: Run,
+    /// By the records that are believed.
+    sifted: Sifted,
+    /// Whether a harness of this version drove it.
+    is_ours: bool,
 }
 
-/// The marks of whatever claims to be written by the harness of a run.
-fn claims(journal: &FileJournal, id: &str) -> Result<Vec<Mark>, DriveError> {
-    let mut marks = Vec::new();
+fn on_record(
+    journal: &FileJournal,
+    state_dir: &Path,
+    (world, trust): (&World, Trust),
+) -> Result<Vec<OnRecord>, DriveError> {
+    let mut found: Vec<OnRecord> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let known = |id: &str| {
+        let dir = run_dir(state_dir, id).ok().filter(|_| RunId::is_safe(id));
+        let noted = dir.as_deref().map(|dir| {
+            let notes = Notes { dir, run: id, world };
+            // What cannot be read is reported when the run is resumed.
+            (notes.read(trust).unwrap_or(Noted::Proven(Vec::new())), notes.are_ours())
+        });
+        let (noted, is_ours) = noted.unwrap_or((Noted::Proven(Vec::new()), false));
+        OnRecord { claimed: Run::new(id), sifted: Sifted::new(id, noted), is_ours }
+    };
     journal.read(Position::START, &mut |line| {
         line.records(|record| {
-            if record.run() == id {
-                marks.extend(claim(record));
-            }
+            let id = record.run();
+            let place = match places.get(&*id) {
+                Some(place) => *place,
+                None if id.is_empty() => return,
+                None => {
+                    places.insert(id.clone().into_owned(), found.len());
+                    found.push(known(&id));
+                    found.len() - 1
+                }
+            };
+            let run = &mut found[place];
+            run.claimed.apply(record);
+            run.sifted.take(record);
         });
         ControlFlow::Continue(())
     })?;
-    Ok(marks)
-}
-
-fn sum(marks: &[Mark]) -> u64 {
-    marks.iter().fold(0, |sum, mark| sum.wrapping_add(mark.number()))
+    Ok(found)
 }

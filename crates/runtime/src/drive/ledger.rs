@@ -17,7 +17,7 @@ use autoloop_core::topic::{Topic, TopicClass};
 
 use super::DriveError;
 use super::known::Known;
-use super::notebook::{Notebook, Noted};
+use super::notebook::{Notebook, Notes, Trust};
 use crate::journal::{Append, AppendError, Durability, FileJournal, Journal, NewRecord, Position};
 use crate::world::World;
 
@@ -29,6 +29,8 @@ pub struct Ledger<'a> {
     /// Everything before it is in the two above.
     position: Position,
     notebook: Notebook,
+    /// The topics of records that claim to be a harness's and are not believed, from before it was resumed.
+    forged: Vec<String>,
 }
 
 /// What others wrote about the run.
@@ -49,25 +51,34 @@ impl<'a> Ledger<'a> {
     ) -> Result<Self, DriveError> {
         Ok(Ledger {
             position: journal.head()?,
-            notebook: Notebook::begin(run_dir, &[], world).map_err(unwritable)?,
+            notebook: Notes { dir: run_dir, run: id.as_str(), world }
+                .begin(&[])
+                .map_err(unwritable)?,
             journal,
             run: Run::new(id.as_str()),
             scratchpad: Scratchpad::default(),
+            forged: Vec::new(),
         })
     }
 
-    /// The ledger of a run that is on record. Nobody else may drive it.
+    /// The ledger of a run that is on record, as far as it is believed. No other process may drive it.
     pub(super) fn resume(
         journal: &'a FileJournal,
         id: &str,
-        (run_dir, world): (&Path, &World),
+        (dir, world, trust): (&Path, &World, Trust),
     ) -> Result<Self, DriveError> {
         // What its last harness wrote may lack nothing but the newline.
         journal.repair()?;
-        let Known { run, scratchpad, position, marks } =
-            Known::read(journal, id, Noted::read(run_dir, &*world.disk)?)?;
-        let notebook = Notebook::begin(run_dir, &marks, world).map_err(unwritable)?;
-        Ok(Ledger { journal, run, scratchpad, position, notebook })
+        let notes = Notes { dir, run: id, world };
+        let known = Known::read(journal, id, notes.read(trust)?)?;
+        let Known { run, scratchpad, position, marks, forged } = known;
+        let notebook = notes.begin(&marks).map_err(unwritable)?;
+        Ok(Ledger { journal, run, scratchpad, position, notebook, forged })
+    }
+
+    /// The topics of records that were not believed when the run was resumed.
+    pub(super) fn forged(&self) -> &[String] {
+        &self.forged
     }
 
     /// The journal.
@@ -118,7 +129,7 @@ impl<'a> Ledger<'a> {
             foreign.extend(self.read_on()?);
             let how = Append { expect: Some(self.position), durability };
             let records = records(&foreign);
-            self.notebook.note(&records).map_err(unwritable)?;
+            self.notebook.note(&records, durability).map_err(unwritable)?;
             match self.journal.append(&records, how) {
                 Ok(end) => {
                     self.notebook.written();

@@ -1,100 +1,217 @@
 //! Which records of a run its harness wrote, in a file beside them.
 //!
-//! A harness that lives knows that itself. For the one that takes the run up again after it was
-//! killed, a mark of every record is noted before the record is written. The notes are not synced:
-//! they are there when a process was killed, and when the machine was, that is told by the epoch of
-//! its disk, and the records are taken by what they say.
-//!
-//! An agent that runs without a sandbox could write here as well. It would have to want to.
+//! Before a record is appended, its mark is noted here under the [key](crate::world::Key) of the user, and the
+//! note is synced where the record is. A harness that resumes the run believes the records that have a valid
+//! note, each once; every other record that claims to be a harness's is forged. So a note that was removed,
+//! damaged, edited or lost in a power cut costs the repetition of a step, never a false one.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::provenance::Mark;
 
-use crate::journal::NewRecord;
+use super::request::Request;
+use crate::journal::{Durability, NewRecord};
 use crate::project::{LoadError, Unreadable, read_text};
-use crate::world::{Access, Disk, DiskFile, FileStat, World};
+use crate::world::{Access, Disk, DiskFile, FileStat, Key, KeyedDigest, World};
 
-/// The longest notebook that is read; it holds millions of marks.
+/// The longest file that is read; it holds millions of notes.
 const LONGEST: u64 = 256 * 1024 * 1024;
+/// The first line.
+const HEADER: &str = "autoloop notes 2";
+/// What begins the line with the request.
+const REQUEST: &str = "request";
+/// How far above the file a directory may have been made for it: `waves/<wave>/branches/<run>`.
+const DEEPEST: usize = 5;
 
-/// A notebook to write in.
-pub(super) struct Notebook {
-    file: Box<dyn DiskFile>,
-    path: PathBuf,
-    /// What was noted for the append under way.
-    pending: Vec<Mark>,
-    /// Whether the last line may lack its end.
-    is_torn: bool,
+/// Which records of earlier harnesses are believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Those that are proven by the notes of the run.
+    #[default]
+    Proven,
+    /// All that claim to be a harness's: the user vouches for the journal.
+    Journal,
 }
 
-/// What was noted before.
+/// The notes about one run.
+#[derive(Clone, Copy)]
+pub(super) struct Notes<'a> {
+    /// The directory of the run.
+    pub(super) dir: &'a Path,
+    /// Its id.
+    pub(super) run: &'a str,
+    pub(super) world: &'a World,
+}
+
+/// What is known about the records of earlier harnesses.
 pub(super) enum Noted {
-    /// The marks of all records that the harness wrote, and maybe of some that it could not.
-    All(Vec<Mark>),
-    /// Nothing that can be relied on.
-    Nothing,
+    /// The marks of those that are proven, and maybe of some that could not be written.
+    Proven(Vec<Mark>),
+    /// All that claim to be a harness's are believed.
+    Trusted,
 }
 
-impl Noted {
-    /// Reads the notes about a run.
+/// A file of notes, read.
+#[derive(Default)]
+struct Found {
+    has_header: bool,
+    marks: Vec<Mark>,
+    request: Option<Request>,
+}
+
+impl<'a> Notes<'a> {
+    /// What is to be believed by someone who decides.
     ///
     /// # Errors
     ///
-    /// When the system does not let them be read: whoever went on without them would believe everything.
-    pub(super) fn read(run_dir: &Path, disk: &dyn Disk) -> Result<Noted, LoadError> {
-        let path = path(run_dir);
-        let text = match read_text(disk, &path, LONGEST) {
+    /// When the system does not let the notes be read.
+    pub(super) fn read(self, trust: Trust) -> Result<Noted, LoadError> {
+        match trust {
+            Trust::Proven => Ok(Noted::Proven(self.found()?.marks)),
+            Trust::Journal => Ok(Noted::Trusted),
+        }
+    }
+
+    /// What is shown to someone who only looks: of a run that no harness of this version drove, everything.
+    pub(super) fn to_show(self) -> Noted {
+        match self.found() {
+            Ok(found) if found.has_header || self.is_sealed(&found) => Noted::Proven(found.marks),
+            _ => Noted::Trusted,
+        }
+    }
+
+    /// Whether a harness of this version began the run, whatever became of its notes.
+    pub(super) fn are_ours(self) -> bool {
+        matches!(self.to_show(), Noted::Proven(_))
+    }
+
+    fn is_sealed(self, found: &Found) -> bool {
+        found.request.is_some() || Request::read_sealed(self).is_some()
+    }
+
+    /// The request that was noted, if it is proven.
+    pub(super) fn request(self) -> Option<Request> {
+        self.found().ok()?.request
+    }
+
+    fn found(self) -> Result<Found, LoadError> {
+        let path = path(self.dir);
+        let text = match read_text(&*self.world.disk, &path, LONGEST) {
             Ok(Some(text)) => text,
             Err(why @ Unreadable::Io(_)) => return Err(LoadError::Unreadable { path, why }),
-            Ok(None) | Err(_) => return Ok(Noted::Nothing),
+            Ok(None) | Err(_) => return Ok(Found::default()),
         };
-        let mut lines = text.lines();
-        if lines.next() != Some(header(disk).trim_end()) {
-            return Ok(Noted::Nothing);
+        let Some(key) = self.world.key() else { return Ok(Found::default()) };
+        let mut found =
+            Found { has_header: text.lines().next() == Some(HEADER), ..Found::default() };
+        // A note that was copied counts once.
+        let mut seen = HashSet::new();
+        for line in text.lines() {
+            if let Some((number, mark)) = self.note(line, &key) {
+                if seen.insert(number) {
+                    found.marks.push(mark);
+                }
+            } else if let Some(request) = self.noted_request(line) {
+                found.request = Some(request);
+            }
         }
-        let mark = |line: &str| {
-            let number = (line.len() == 16).then(|| u64::from_str_radix(line, 16).ok())??;
-            Some(Mark::from_number(number))
+        Ok(found)
+    }
+
+    /// Reads one note, if it is valid.
+    fn note(self, line: &str, key: &Key) -> Option<(u64, Mark)> {
+        let mut words = line.split(' ');
+        let number = words.next()?.parse().ok()?;
+        let mark = Mark::from_number(hex(words.next()?)?);
+        let seal = hex(words.next()?)?;
+        (words.next().is_none() && seal == self.seal(number, mark, key)).then_some((number, mark))
+    }
+
+    fn noted_request(self, line: &str) -> Option<Request> {
+        let text = line.strip_prefix(REQUEST)?.strip_prefix(' ')?;
+        Request::unsealed(&unescaped(text), self)
+    }
+
+    fn seal(self, number: u64, mark: Mark, key: &Key) -> KeyedDigest {
+        let (number, mark) = (number.to_le_bytes(), mark.number().to_le_bytes());
+        key.seal("note", &[self.run.as_bytes(), &number, &mark])
+    }
+
+    /// Begins a file with marks that are known already.
+    pub(super) fn begin(self, known: &[Mark]) -> Result<Notebook, (PathBuf, io::Error)> {
+        let path = path(self.dir);
+        let mut notebook = Notebook {
+            run: self.run.to_owned(),
+            dir: self.dir.to_owned(),
+            world: self.world.clone(),
+            file: None,
+            path: path.clone(),
+            next: 0,
+            pending: Vec::new(),
+            tail: Tail::Whole,
+            is_named: false,
         };
-        Ok(Noted::All(lines.filter_map(mark).collect()))
-    }
-}
-
-/// The file with the notes about a run, where somebody began one.
-pub(super) fn notebook_stat(run_dir: &Path, disk: &dyn Disk) -> Option<FileStat> {
-    disk.stat(&path(run_dir)).ok()
-}
-
-impl Notebook {
-    /// Whether somebody began one.
-    pub(super) fn is_there(run_dir: &Path, disk: &dyn Disk) -> bool {
-        notebook_stat(run_dir, disk).is_some()
-    }
-
-    /// Begins a notebook with marks that are known already.
-    pub(super) fn begin(
-        run_dir: &Path,
-        known: &[Mark],
-        world: &World,
-    ) -> Result<Notebook, (PathBuf, io::Error)> {
-        let path = path(run_dir);
-        let known = known.iter().copied().map(line);
-        let text: String = std::iter::once(header(&*world.disk)).chain(known).collect();
-        let file = world
-            .disk
-            .replace(&path, text.as_bytes())
-            .and_then(|()| world.disk.open(&path, Access::Append));
-        match file {
-            Ok(file) => Ok(Notebook { file, path, pending: Vec::new(), is_torn: false }),
+        let text = format!("{HEADER}\n") + &notebook.lines(known);
+        let disk = &self.world.disk;
+        let opened =
+            disk.replace(&path, text.as_bytes()).and_then(|()| disk.open(&path, Access::Append));
+        match opened {
+            Ok(file) => {
+                notebook.file = Some(file);
+                Ok(notebook)
+            }
             Err(error) => Err((path, error)),
         }
     }
 
-    /// Notes what is about to be written. When somebody was faster and it is tried again, only what is
+    /// Notes what the run was asked to do, in case the file that says so is edited.
+    pub(super) fn note_request(self, sealed: &str) -> Result<(), (PathBuf, io::Error)> {
+        let path = path(self.dir);
+        // The line begins anew where the last one was not finished.
+        let line = format!("\n{REQUEST} {}\n", escaped(sealed));
+        let opened = self.world.disk.open(&path, Access::Append);
+        opened.and_then(|file| write(&*file, line.as_bytes())).map_err(|error| (path, error))
+    }
+}
+
+/// The file with the notes about a run, where one was begun.
+pub(super) fn notebook_stat(run_dir: &Path, disk: &dyn Disk) -> Option<FileStat> {
+    disk.stat(&path(run_dir)).ok()
+}
+
+/// Whether the last line that was written is whole.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tail {
+    Whole,
+    Torn,
+}
+
+/// Notes to be written.
+pub(super) struct Notebook {
+    run: String,
+    dir: PathBuf,
+    world: World,
+    file: Option<Box<dyn DiskFile>>,
+    path: PathBuf,
+    /// The number of the next note.
+    next: u64,
+    /// What was noted for the append under way.
+    pending: Vec<Mark>,
+    tail: Tail,
+    /// Whether the name of the file survives a power cut.
+    is_named: bool,
+}
+
+impl Notebook {
+    /// Notes what is about to be written. When another writer was faster and it is tried again, only what is
     /// new is noted again.
-    pub(super) fn note(&mut self, records: &[NewRecord]) -> Result<(), (PathBuf, io::Error)> {
+    pub(super) fn note(
+        &mut self,
+        records: &[NewRecord],
+        durability: Durability,
+    ) -> Result<(), (PathBuf, io::Error)> {
         let mut noted = self.pending.clone();
         let is_fresh = |mark: &Mark| match noted.iter().position(|known| known == mark) {
             Some(place) => {
@@ -105,38 +222,93 @@ impl Notebook {
         };
         let marks = records.iter().map(|new| Mark::of(&new.record));
         let fresh: Vec<Mark> = marks.filter(is_fresh).collect();
+        if fresh.is_empty() {
+            return Ok(());
+        }
         // What could not be noted whole must not spoil what is noted after it.
-        let begin = if self.is_torn { "\n" } else { "" }.to_owned();
-        let text = fresh.iter().copied().map(line).fold(begin, |text, line| text + &line);
-        self.is_torn = true;
-        self.write(text.as_bytes()).map_err(|error| (self.path.clone(), error))?;
-        self.is_torn = false;
+        let begin = if self.tail == Tail::Torn { "\n" } else { "" };
+        let text = begin.to_owned() + &self.lines(&fresh);
+        self.tail = Tail::Torn;
+        self.write(&text, durability).map_err(|error| (self.path.clone(), error))?;
+        self.tail = Tail::Whole;
         self.pending.extend(fresh);
         Ok(())
     }
 
-    fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let count = self.file.append(bytes)?;
-            bytes = &bytes[count..];
+    fn write(&mut self, text: &str, durability: Durability) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        write(&**file, text.as_bytes())?;
+        if durability == Durability::Synced {
+            file.sync()?;
+            if !self.is_named {
+                self.sync_name();
+                self.is_named = true;
+            }
         }
         Ok(())
+    }
+
+    /// A name that is lost in a power cut costs the repetition of steps, so no failure is reported.
+    fn sync_name(&self) {
+        for dir in self.path.ancestors().skip(1).take(DEEPEST) {
+            if self.world.disk.sync_dir(dir).is_err() {
+                break;
+            }
+        }
     }
 
     /// Says that what was noted is written.
     pub(super) fn written(&mut self) {
         self.pending.clear();
     }
+
+    /// Without a key the notes prove nothing; the marks are there for people to look at.
+    fn lines(&mut self, marks: &[Mark]) -> String {
+        let key = self.world.key();
+        let mut lines = String::new();
+        for mark in marks {
+            let notes = Notes { dir: &self.dir, run: &self.run, world: &self.world };
+            let seal = key.map_or(0, |key| notes.seal(self.next, *mark, &key));
+            lines.push_str(&format!("{} {:032x} {seal:032x}\n", self.next, mark.number()));
+            self.next += 1;
+        }
+        lines
+    }
+}
+
+fn write(file: &dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let count = file.append(bytes)?;
+        bytes = &bytes[count..];
+    }
+    Ok(())
 }
 
 fn path(run_dir: &Path) -> PathBuf {
     run_dir.join("own-records")
 }
 
-fn header(disk: &dyn Disk) -> String {
-    format!("epoch {:x}\n", disk.epoch())
+fn hex(word: &str) -> Option<u128> {
+    (word.len() == 32).then(|| u128::from_str_radix(word, 16).ok())?
 }
 
-fn line(mark: Mark) -> String {
-    format!("{:016x}\n", mark.number())
+/// A text in one line.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
+}
+
+fn unescaped(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match (character, character == '\\') {
+            (_, true) => match characters.next() {
+                Some('n') => text.push('\n'),
+                Some('r') => text.push('\r'),
+                other => text.extend(other),
+            },
+            (character, false) => text.push(character),
+        }
+    }
+    text
 }

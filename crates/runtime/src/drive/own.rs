@@ -11,11 +11,12 @@ use autoloop_core::record::{Glance, Heading, Record, print};
 
 use super::DriveError;
 use super::ledger::unwritable;
-use super::notebook::{Notebook, Noted};
+use super::notebook::{Notebook, Noted, Notes, Trust};
 use crate::journal::{Append, Durability, FileJournal, Journal, NewRecord, Position};
 use crate::world::World;
 
 use forged::Forgeries;
+pub(super) use forged::forged_note;
 pub(super) use sieve::Sieve;
 
 /// What the records of one coordinator come to.
@@ -55,15 +56,16 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
         OwnRecords::open((journal, durability), known, (dir, world))
     }
 
-    /// For one that is on record. Nobody else may drive it.
+    /// For one that is on record, as far as it is believed. No other process may drive it.
     pub(super) fn resume(
         (journal, durability): (&'a FileJournal, Durability),
         fold: F,
-        (dir, world): (&Path, &World),
+        (dir, world, trust): (&Path, &World, Trust),
     ) -> Result<Self, DriveError> {
         // What its last harness wrote may lack nothing but the newline.
         journal.repair()?;
-        let known = sifted(journal, fold, Noted::read(dir, &*world.disk)?)?;
+        let noted = Notes { dir, run: fold.id(), world }.read(trust)?;
+        let known = sifted(journal, fold, noted)?;
         OwnRecords::open((journal, durability), known, (dir, world))
     }
 
@@ -72,8 +74,9 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
         Sifted { fold, marks, forgeries, position }: Sifted<F>,
         (dir, world): (&Path, &World),
     ) -> Result<Self, DriveError> {
-        let notebook = Notebook::begin(dir, &marks, world).map_err(unwritable)?;
-        let sieve = Sieve::new(Noted::All(Vec::new()));
+        let notes = Notes { dir, run: fold.id(), world };
+        let notebook = notes.begin(&marks).map_err(unwritable)?;
+        let sieve = Sieve::new(Noted::Proven(Vec::new()));
         Ok(OwnRecords { journal, durability, fold, notebook, forgeries, position, sieve })
     }
 
@@ -111,7 +114,7 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
         durability: Durability,
     ) -> Result<(), DriveError> {
         let records: Vec<NewRecord> = records.into_iter().map(NewRecord::from).collect();
-        self.notebook.note(&records).map_err(unwritable)?;
+        self.notebook.note(&records, durability).map_err(unwritable)?;
         self.sieve.expect(records.iter().map(|new| Mark::of(&new.record)));
         self.journal.append(&records, Append { expect: None, durability })?;
         self.notebook.written();
@@ -142,7 +145,7 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
     }
 }
 
-/// What the records come to that the harness noted, or all that there are where nothing was noted.
+/// What the records come to that are believed.
 pub(super) fn known<F: Fold>(
     journal: &FileJournal,
     fold: F,

@@ -34,6 +34,7 @@ use autoloop_core::record::{Heading, Record, SlotStart};
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{End, NewItems, Review, Slot, SlotRules, Slots, Step, begins, next_step};
 
+use super::notebook::Trust;
 use super::own::{Fold, OwnRecords};
 use super::together::together;
 use super::{Bounds, DriveError, Threads, create_dirs, lock_run};
@@ -78,6 +79,8 @@ pub struct SlotScene<'a> {
     pub threads: Threads,
     /// The prompts that the user names now, of those that a resumed run began with.
     pub named_now: Vec<Key>,
+    /// Which records of earlier harnesses are believed.
+    pub trust: Trust,
     /// Who is told how it goes.
     pub tell: &'a (dyn Fn(SlotProgress<'_>) + Sync),
 }
@@ -95,6 +98,7 @@ pub struct SlotDrive<'a> {
     reviewer: ReviewerBounds,
     /// How work would be judged by the settings as they were last read again.
     asked: Option<Judging>,
+    opening: Opening,
     /// Held as long as the run is driven, so that nobody else drives it.
     _lock: Box<dyn DiskFile>,
 }
@@ -156,11 +160,13 @@ impl<'a> SlotDrive<'a> {
         let dir = slots_dir(&loaded.files.state_dir, run);
         let lock = lock_run(&dir, run, world)?;
         let durability = super::durability(&loaded.plan);
-        let open = match opening {
-            Opening::Begin => OwnRecords::begin,
-            Opening::Resume => OwnRecords::resume,
+        let kept = (scene.journal, durability);
+        let records = match opening {
+            Opening::Begin => OwnRecords::begin(kept, Slots::new(run), (&dir, world))?,
+            Opening::Resume => {
+                OwnRecords::resume(kept, Slots::new(run), (&dir, world, scene.trust))?
+            }
         };
-        let records = open((scene.journal, durability), Slots::new(run), (&dir, world))?;
         same_source(records.fold(), &loaded.plan.slots)?;
         let recorded = records.fold().prompts.as_ref();
         let prompts = RunPrompts::of(recorded, read, &scene.named_now)?;
@@ -176,6 +182,7 @@ impl<'a> SlotDrive<'a> {
             grounds,
             reviewer,
             asked: None,
+            opening,
             _lock: lock,
         };
         if drive.scene.bounds == Bounds::Enforced {

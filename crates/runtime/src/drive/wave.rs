@@ -125,6 +125,7 @@ impl Drive<'_> {
             interrupts: self.interrupts,
             program: self.program.clone(),
             bounds: self.bounds,
+            trust: self.trust,
             trees: match orders.iter().any(|order| order.base.is_some()) {
                 true => Some(self.trees()?),
                 false => None,
@@ -277,6 +278,7 @@ struct BranchStage<'a> {
     interrupts: &'a crate::process::Interrupts,
     program: PathBuf,
     bounds: super::Bounds,
+    trust: super::Trust,
     /// Where branches have trees of their own.
     trees: Option<Trees>,
 }
@@ -305,13 +307,14 @@ impl BranchStage<'_> {
             program: self.program.clone(),
             bounds: self.bounds,
             threads: Threads::One,
+            trust: self.trust,
             tell: &mut silent,
         };
         let objective = Some(order.start.objective.clone());
         let began = self.world.clock.elapsed();
         let mut drive = Drive::new(scene, (&order.run, Some(seat)), |place, journal| {
             let ledger = match order.is_begun {
-                true => Ledger::resume(journal, &order.run, place)?,
+                true => Ledger::resume(journal, &order.run, (place.0, place.1, self.trust))?,
                 false => Ledger::begin(journal, &RunId::new(order.run.clone()), place)?,
             };
             Ok((ledger, objective))

@@ -1,7 +1,5 @@
 //! What the command line said about a loop, and how it is written down for the day the run is taken up.
 
-use std::path::{Path, PathBuf};
-
 use autoloop_core::config::words::{join, split};
 use autoloop_core::config::{Problem, Severity};
 
@@ -82,6 +80,10 @@ impl Overrides {
                 "--max-iterations" => read.max_iterations = words.next(),
                 "--set" => read.set.extend(words.next()),
                 "--ignore-unenforced" => read.unenforced = Unenforced::Ignore,
+                // The rest of a kept request is not about settings.
+                "--objective" | "--preset" | "--preset-dir" | "--settings-files" | "--steps" => {
+                    words.next();
+                }
                 "--" => read.more_args.extend(words.by_ref()),
                 _ => {}
             }
@@ -105,16 +107,6 @@ impl Overrides {
             },
         }
     }
-}
-
-/// Where it is written down with which flags a run was begun.
-pub fn flags_file(state_dir: &Path, run: &str) -> PathBuf {
-    state_dir.join("runs").join(run).join("flags")
-}
-
-/// Where it is written down which settings files a run began with.
-pub fn settings_list(state_dir: &Path, run: &str) -> PathBuf {
-    state_dir.join("runs").join(run).join("settings-files")
 }
 
 #[cfg(test)]

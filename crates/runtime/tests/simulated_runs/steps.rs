@@ -8,7 +8,7 @@ use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 use autoloop_runtime::drive::{
     Bounds, ChainDrive, ChainScene, Drive, DriveError, Loops, Preparation, Progress, Ready, Scene,
-    Steps, StepsOrder, Threads,
+    Steps, StepsOrder, Threads, Trust,
 };
 use autoloop_runtime::journal::{Durability, FileJournal};
 use autoloop_runtime::process::Interrupts;
@@ -71,11 +71,12 @@ impl<'a> Ground<'a> {
             program: "/bin/autoloop".into(),
             bounds: Bounds::Unenforced,
             threads: Threads::One,
+            trust: Trust::Proven,
             tell: &mut silent,
         };
         let drive = match known {
             Known::New => Drive::begin(scene, &RunId::new(run), Some(objective.to_owned()))?,
-            Known::Begun | Known::Over => Drive::resume(scene, run)?,
+            Known::Begun | Known::Over => Drive::resume(scene, run, Some(objective.to_owned()))?,
         };
         match self.limits {
             Some(limits) => drive.with_loops(&Asked { ground: self, limits }).run(),
@@ -97,10 +98,11 @@ impl<'a> Ground<'a> {
             state_dir: STATE.as_ref(),
             budget,
             durability: self.durability,
+            trust: Trust::Proven,
         };
         let drive = match known {
             Known::New => ChainDrive::begin(scene, &RunId::new(id), start)?,
-            Known::Begun | Known::Over => ChainDrive::resume(scene, id)?,
+            Known::Begun | Known::Over => ChainDrive::resume(scene, id, start)?,
         };
         drive.run(&mut Walk { ground: self, id: Some(id), objective, ready: String::new() })
     }
@@ -180,6 +182,7 @@ fn a_chain_begins_once() {
         state_dir: STATE.as_ref(),
         budget: Budget::default(),
         durability: Durability::Synced,
+        trust: Trust::Proven,
     };
     let begin = || ChainDrive::begin(scene, &RunId::new("c"), ChainStart::default());
     assert!(begin().is_ok());

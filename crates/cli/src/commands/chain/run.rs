@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use autoloop_core::chain::{Chain, Definitions, StepDefinition};
 use autoloop_core::config::SyncPolicy;
 use autoloop_core::record::ChainStart;
-use autoloop_runtime::drive::{ChainDrive, ChainScene, chain_standing, chains};
+use autoloop_runtime::drive::{ChainDrive, ChainScene, Request, Trust, chain_standing, chains};
 use autoloop_runtime::journal::{Durability, FileJournal};
 use autoloop_runtime::project::{Outline, Overrides};
 use autoloop_runtime::world::World;
@@ -17,6 +17,7 @@ use crate::commands::run::suggest;
 use crate::commands::run::which::{existing, place};
 use crate::commands::run::{Reporter, claim_chain_id, listen};
 use crate::commands::settings;
+use crate::commands::trust::{ResumedRun, TrustArgs, kept_request};
 use crate::diagnostic;
 use crate::failure::Failure;
 use crate::terminal;
@@ -42,6 +43,8 @@ pub(super) struct Args {
     /// that ended well are not repeated.
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     resume: Option<String>,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// Only say which steps there are.
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
@@ -84,13 +87,14 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
             Some(dir) => PathBuf::from(dir),
             None => settings::default_project()?,
         };
-        return resume(id, existing(&dir)?, overrides, (manner, world));
+        return resume(id, (existing(&dir)?, args.trust.trust()), overrides, (manner, world));
     }
     let name = args.name.as_deref().unwrap_or_default();
     let (dir, objective) = place(args.dir.as_deref(), &args.prompt, settings::default_project)?;
     let definitions = file::read(&dir, world)?;
     let steps = file::named(&definitions, name, &dir)?;
-    let plan = Plan { dir, objective, overrides, steps, limits: definitions.budget };
+    let (limits, trust) = (definitions.budget, Trust::Proven);
+    let plan = Plan { dir, objective, overrides, steps, limits, trust };
     plan.check(world)?;
     if args.dry_run {
         return Ok(terminal::print(&dry_run(name, &plan.steps))?);
@@ -109,7 +113,8 @@ pub(in crate::commands) fn run_listed(
 ) -> Result<(), Failure> {
     let definitions = file::read(&dir, world)?;
     let steps = definitions.listed(names).map_err(|fault| Failure::usage(fault.to_string()))?;
-    let plan = Plan { dir, objective, overrides, steps, limits: definitions.budget };
+    let (limits, trust) = (definitions.budget, Trust::Proven);
+    let plan = Plan { dir, objective, overrides, steps, limits, trust };
     plan.check(world)?;
     plan.require_objective(&suggest::command(&["run", "--chain", names], ""), world)?;
     begin(names, plan, &definitions, (manner, world))
@@ -141,27 +146,34 @@ fn begin(
         parent_id: None,
     };
     let id = claim_chain_id(&outline, world)?;
-    let drive = ChainDrive::begin(scene(&outline, &journal, definitions, world), &id, start)?;
+    let scene = scene((&outline, &journal), definitions, (world, plan.trust));
+    let request = request(&start);
+    let drive = ChainDrive::begin(scene, &id, start)?;
+    let dir = chain_dir(&outline, id.as_str());
+    request.keep(&dir, id.as_str(), world)?;
     carry_out(drive, plan, &journal, (manner, world))
 }
 
 fn resume(
     id: &str,
-    dir: PathBuf,
+    (dir, trust): (PathBuf, Trust),
     overrides: Overrides,
     (manner, world): (Manner, &World),
 ) -> Result<(), Failure> {
     let definitions = file::read(&dir, world)?;
     let limits = definitions.budget;
-    let mut plan = Plan { dir, objective: None, overrides, steps: Vec::new(), limits };
+    let mut plan = Plan { dir, objective: None, overrides, steps: Vec::new(), limits, trust };
     let outline = outline(&plan, world)?;
     let journal = journal(&outline, world);
-    let chain = chain_to_resume(id, &outline, &journal, world)?;
+    let chain = chain_to_resume(id, (&outline, &journal), (world, trust))?;
     let start = chain.start.clone().unwrap_or_default();
-    plan.objective = start.objective;
+    plan.objective.clone_from(&start.objective);
     plan.steps = steps_of(&chain, &start.name, &definitions)?;
     plan.check(world)?;
-    let drive = ChainDrive::resume(scene(&outline, &journal, &definitions, world), &chain.id)?;
+    let scene = scene((&outline, &journal), &definitions, (world, trust));
+    let request = request(&start);
+    let drive = ChainDrive::resume(scene, &chain.id, start)?;
+    request.keep(&chain_dir(&outline, &chain.id), &chain.id, world)?;
     carry_out(drive, plan, &journal, (manner, world))
 }
 
@@ -189,20 +201,52 @@ fn steps_of(
     }
 }
 
+/// What is kept about a chain for the day it is resumed. Its flags are those of the command that resumes it.
+fn request(start: &ChainStart) -> Request {
+    Request {
+        objective: start.objective.clone(),
+        preset: Some(start.name.clone()),
+        steps: Some(start.steps.clone()),
+        ..Request::default()
+    }
+}
+
+/// A chain of which no beginning is proven, as it was asked for.
+fn asked_for(id: &str, request: Request) -> Chain {
+    let steps = request.steps.unwrap_or_default();
+    let start = ChainStart {
+        name: request.preset.unwrap_or_default(),
+        step_count: steps.split(',').count() as u64,
+        steps,
+        objective: request.objective,
+        parent_id: None,
+    };
+    Chain { start: Some(start), ..Chain::new(id) }
+}
+
+fn chain_dir(outline: &Outline, id: &str) -> PathBuf {
+    outline.files.state_dir.join("chains").join(id)
+}
+
 fn chain_to_resume(
     id: &str,
-    outline: &Outline,
-    journal: &FileJournal,
-    world: &World,
+    (outline, journal): (&Outline, &FileJournal),
+    (world, trust): (&World, Trust),
 ) -> Result<Chain, Failure> {
     let path = journal.path().display();
     let nothing = |message: String| {
         Err(Failure::failed(message).hint("start a new chain with `autoloop chain run NAME`"))
     };
-    let found = |id: &str| chain_standing(journal, &outline.files.state_dir, (id, &*world.disk));
+    let found = |id: &str| chain_standing(journal, &outline.files.state_dir, (id, world, trust));
+    let from_request = |id: &str| {
+        let dir = chain_dir(outline, id);
+        let resumed = ResumedRun { dir: &dir, run: id, command: "chain run", trust };
+        kept_request(resumed, world).map(|request| asked_for(id, request))
+    };
     if !id.is_empty() {
         return match found(id)? {
             None => nothing(format!("there is no chain '{id}' in {path}")),
+            Some(chain) if chain.start.is_none() => from_request(id),
             Some(chain) if chain.parent().is_some() => Err(not_alone(&chain)),
             Some(chain) if chain.can_resume() => Ok(chain),
             Some(_) => nothing(format!("chain '{id}' completed: there is nothing to resume")),
@@ -212,8 +256,15 @@ fn chain_to_resume(
     let known = chains(journal)?;
     let own = || known.iter().rev().filter(|chain| chain.parent().is_none());
     for chain in own() {
-        if let Some(chain) = found(&chain.id)?.filter(Chain::can_resume) {
-            return Ok(chain);
+        match found(&chain.id)? {
+            Some(proven) if proven.start.is_none() => {
+                let request = from_request(&chain.id);
+                if request.is_ok() || chain.can_resume() {
+                    return request;
+                }
+            }
+            Some(proven) if proven.can_resume() => return Ok(proven),
+            _ => {}
         }
     }
     let why = match own().next() {
@@ -267,10 +318,9 @@ fn journal(outline: &Outline, world: &World) -> FileJournal {
 }
 
 fn scene<'a>(
-    outline: &'a Outline,
-    journal: &'a FileJournal,
+    (outline, journal): (&'a Outline, &'a FileJournal),
     definitions: &Definitions,
-    world: &'a World,
+    (world, trust): (&'a World, Trust),
 ) -> ChainScene<'a> {
     ChainScene {
         world,
@@ -281,5 +331,6 @@ fn scene<'a>(
             SyncPolicy::Always | SyncPolicy::Iteration => Durability::Synced,
             SyncPolicy::Never => Durability::Cached,
         },
+        trust,
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::chain::{Budget, Definitions, StepDefinition};
 use autoloop_core::run::Run;
-use autoloop_runtime::drive::{DriveError, Loops, Preparation, Progress, Steps, StepsOrder};
+use autoloop_runtime::drive::{DriveError, Loops, Preparation, Progress, Steps, StepsOrder, Trust};
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::Overrides;
 use autoloop_runtime::world::World;
@@ -25,6 +25,7 @@ pub(in crate::commands) struct Spawner<'a> {
     pub(in crate::commands) overrides: Overrides,
     /// How far chains may go, whatever an agent makes of their file.
     pub(in crate::commands) limits: Budget,
+    pub(in crate::commands) trust: Trust,
     pub(in crate::commands) world: &'a World,
     pub(in crate::commands) interrupts: &'a Interrupts,
 }
@@ -33,7 +34,7 @@ impl Spawner<'_> {
     fn plan(&self, order: StepsOrder) -> Plan {
         let StepsOrder { objective, steps } = order;
         let (dir, overrides) = (self.dir.clone(), self.overrides.clone());
-        Plan { dir, objective, overrides, steps, limits: self.limits }
+        Plan { dir, objective, overrides, steps, limits: self.limits, trust: self.trust }
     }
 }
 

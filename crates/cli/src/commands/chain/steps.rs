@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use autoloop_core::chain::{Budget, StepDefinition, changed_files};
 use autoloop_core::run::Run;
-use autoloop_runtime::drive::{DriveError, Preparation, Progress, Ready, Steps};
+use autoloop_runtime::drive::{DriveError, Preparation, Progress, Ready, Steps, Trust};
 use autoloop_runtime::permissions::Traces;
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::{Overrides, Project};
@@ -12,7 +12,7 @@ use autoloop_runtime::world::World;
 
 use crate::commands::run::preflight::Preview;
 use crate::commands::run::which::{Choice, named};
-use crate::commands::run::{self, Errand, Which, drive_failure, project_for};
+use crate::commands::run::{self, Errand, Old, Which, drive_failure, project_for};
 use crate::commands::settings;
 use crate::diagnostic;
 use crate::failure::Failure;
@@ -30,6 +30,8 @@ pub(super) struct Plan {
     pub(super) steps: Vec<StepDefinition>,
     /// How far the chains may go that they ask for.
     pub(super) limits: Budget,
+    /// Which records of earlier harnesses are believed.
+    pub(super) trust: Trust,
 }
 
 impl Plan {
@@ -128,7 +130,7 @@ impl Steps for Runner<'_> {
         errand.load(self.world)?;
         let run = match &errand.run {
             Which::New { id, .. } => id.as_str().to_owned(),
-            Which::Old(id) => id.clone(),
+            Which::Old { id, .. } => id.clone(),
         };
         let ready = Ready { run, loop_dir: errand.project.loop_dir.clone() };
         self.ready = Some(errand);
@@ -144,7 +146,8 @@ impl Steps for Runner<'_> {
 
     fn resume(&mut self, step: u64, run: &str) -> Result<Run, Failure> {
         let overrides = self.plan.overrides(self.step(step)?);
-        let mut errand = Errand::resume(&self.plan.dir, run, overrides, self.world)?;
+        let old = Old { dir: self.plan.dir.clone(), run: run.to_owned() };
+        let mut errand = Errand::resume(&old, overrides, (self.world, self.plan.trust))?;
         errand.limits = Some(self.plan.limits);
         self.drive(&errand)
     }

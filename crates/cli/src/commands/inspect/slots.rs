@@ -28,8 +28,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let located = settings::locate(args.project_dir.as_deref(), world)?;
     let journal = located.journal(world);
-    let runs =
-        slot_runs(&journal, &located.files.state_dir, &*world.disk).map_err(drive_failure)?;
+    let runs = slot_runs(&journal, &located.files.state_dir, world).map_err(drive_failure)?;
     let path = journal.path().display();
     let found: Option<&Slots> = match &args.run {
         Some(id) => runs.iter().find(|run| run.id == *id),

@@ -106,6 +106,7 @@ fn kind_of(name: &str) -> &'static str {
         "memory.jsonl" => "memory",
         // Which records were the harness's own.
         "own-records" => "notes",
+        "flags" => "flags",
         _ if name.ends_with(".prompt.md") => "prompt",
         _ if name.ends_with(".out") || name.ends_with(".excerpt") => "output",
         _ if name.ends_with(".err") => "errors",

@@ -6,7 +6,7 @@ use autoloop_core::config::Config;
 use autoloop_core::permissions::{FilePatch, Standing, read_patch};
 use autoloop_core::project::review::Review;
 use autoloop_core::record::{Heading, LoopReverted};
-use autoloop_runtime::drive::{driven_run, standing};
+use autoloop_runtime::drive::{Trust, driven_run, standing};
 use autoloop_runtime::journal::{Append, FileJournal, Journal};
 use autoloop_runtime::permissions::{Fate, UndoError, Undoing};
 use autoloop_runtime::project::loop_copy;
@@ -114,7 +114,8 @@ fn undoing(
 ) -> Result<Undoing, Failure> {
     let Located { dir, files, .. } = located;
     // Which loop it was is believed from records of its harness only.
-    let known = standing(journal, &files.state_dir, (run, &*world.disk)).map_err(drive_failure)?;
+    let known =
+        standing(journal, &files.state_dir, (run, world, Trust::Proven)).map_err(drive_failure)?;
     let start = known.and_then(|run| run.start).unwrap_or_default();
     let loop_dir = match (start.preset, start.preset_dir) {
         (None, _) => dir.clone(),

@@ -6,27 +6,26 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::chain::Budget;
 use autoloop_core::plan::Files;
+use autoloop_core::record::LoopStart;
 use autoloop_core::run::{Run, Runs};
 use autoloop_core::run_id::{RunId, RunIdSeed};
-use autoloop_runtime::drive::{self, Agents};
+use autoloop_runtime::drive::{self, Agents, Request, Trust};
 use autoloop_runtime::files::private;
 use autoloop_runtime::journal::FileJournal;
-use autoloop_runtime::project::{
-    Loaded, Outline, Overrides, Project, SettingsFiles, flags_file, loop_copy, read_text,
-    settings_list,
-};
+use autoloop_runtime::project::{Loaded, Outline, Overrides, Project, SettingsFiles, loop_copy};
 use autoloop_runtime::world::World;
 
 use super::drive_failure;
-use super::which::{Choice, Loop, existing};
+use super::which::{Choice, Loop, Old, existing};
 use crate::commands::resume::Resumed;
 use crate::commands::settings;
+use crate::commands::trust::{ResumedRun, kept_request};
 use crate::diagnostic;
 use crate::failure::Failure;
 use crate::presets::{self, Preset};
 
-/// No command line is longer on any system that we know of.
-pub(in crate::commands) const LONGEST_FLAGS: u64 = 8 * 1024 * 1024;
+/// What to do where nothing can be kept.
+pub(in crate::commands) const WRITABLE: &str = "the state directory has to be writable";
 
 /// A run that is about to be carried out.
 #[derive(Debug)]
@@ -37,6 +36,8 @@ pub(in crate::commands) struct Errand {
     pub(in crate::commands) claimed: Option<PathBuf>,
     /// How far the chains may go that it asks for, if it is a step of one; else their file says so.
     pub(in crate::commands) limits: Option<Budget>,
+    /// Which records of earlier harnesses are believed.
+    pub(in crate::commands) trust: Trust,
 }
 
 /// Which run it is.
@@ -48,15 +49,19 @@ pub(in crate::commands) enum Which {
         /// What it is for, if that was said.
         objective: Option<String>,
     },
-    /// One that goes on.
-    Old(String),
+    /// One that is resumed.
+    Old {
+        id: String,
+        /// What it was begun for, if that was said.
+        objective: Option<String>,
+    },
 }
 
 impl Which {
     fn id(&self) -> &str {
         match self {
             Which::New { id, .. } => id.as_str(),
-            Which::Old(id) => id,
+            Which::Old { id, .. } => id,
         }
     }
 }
@@ -84,27 +89,33 @@ impl Errand {
         project.settings_files = Some(settings);
         let claimed = Some(outline.files.of_run(id.as_str()));
         let run = Which::New { id, objective: choice.objective };
-        Ok(Errand { project, run, claimed, limits: None })
+        Ok(Errand { project, run, claimed, limits: None, trust: Trust::Proven })
     }
 
     /// A run that was begun before, with the files and the flags that it was begun with.
     pub(in crate::commands) fn resume(
-        dir: &Path,
-        name: &str,
+        old: &Old,
         overrides: Overrides,
-        world: &World,
+        (world, trust): (&World, Trust),
     ) -> Result<Errand, Failure> {
-        let dir = existing(dir)?;
+        let dir = existing(&old.dir)?;
         let mut project = project_in(&dir, &dir)?;
         project.overrides = overrides;
         project.surroundings = settings::surroundings()?;
         // The run may be one of a preset, and what the project's own loop says about itself no matter.
         let unknown_loop = Project { loop_dir: PathBuf::new(), ..project.clone() };
         let outline = unknown_loop.outline(&*world.disk).map_err(diagnostic::refuse)?;
-        let run = run_to_resume(&outline, name, world)?;
-        let begun_with = flags(&outline, &run.id, world)?;
-        project.overrides = project.overrides.above(begun_with);
-        let start = run.start.clone().unwrap_or_default();
+        let run = run_to_resume(&outline, &old.run, (world, trust))?;
+        let run_dir = outline.files.of_run(&run.id);
+        let resumed = ResumedRun { dir: &run_dir, run: &run.id, command: "run", trust };
+        let request = kept_request(resumed, world)?;
+        project.overrides = project.overrides.above(request.overrides);
+        // Where nothing is proven, the run begins again as it was asked for.
+        let start = run.start.clone().unwrap_or_else(|| LoopStart {
+            preset: request.preset,
+            preset_dir: request.preset_dir,
+            ..LoopStart::default()
+        });
         if let Some(preset) = start.preset {
             let copy = || loop_copy(&outline.files.state_dir, &run.id);
             project.loop_dir = start.preset_dir.map_or_else(copy, PathBuf::from);
@@ -113,9 +124,9 @@ impl Errand {
                 return Err(files_are_gone(&run.id, &project));
             }
         }
-        let list = settings_list(&outline.files.state_dir, &run.id);
-        project.settings_files = written(&list, world)?.map(|text| SettingsFiles::from_text(&text));
-        Ok(Errand { project, run: Which::Old(run.id), claimed: None, limits: None })
+        project.settings_files = request.settings_files.as_deref().map(SettingsFiles::from_text);
+        let run = Which::Old { id: run.id, objective: request.objective };
+        Ok(Errand { project, run, claimed: None, limits: None, trust })
     }
 
     /// Reads the files of the loop and looks up its agents. Where a new run cannot use them, its
@@ -134,17 +145,23 @@ impl Errand {
         })
     }
 
-    /// Writes down what the run began with, for its resumption. Only the harness that holds the run may
-    /// do so.
-    pub(super) fn keep_flags(&self, files: &Files, world: &World) -> Result<(), Failure> {
-        if let Some(settings) = &self.project.settings_files {
-            let path = settings_list(&files.state_dir, self.run.id());
-            let written = world.disk.replace(&path, settings.to_text().as_bytes());
-            written.map_err(|error| no_place(&path, &error))?;
-        }
-        let Some(line) = self.project.overrides.line() else { return Ok(()) };
-        let path = flags_file(&files.state_dir, self.run.id());
-        world.disk.replace(&path, line.as_bytes()).map_err(|error| no_place(&path, &error))
+    /// Keeps what the run was asked to do for the day it is resumed. Only the process that drives the run may.
+    pub(super) fn keep_request(&self, files: &Files, world: &World) -> Result<(), Failure> {
+        let Project { loop_dir, preset, overrides, .. } = &self.project;
+        let run = self.run.id();
+        let is_preset = self.project.is_preset();
+        let has_copy = *loop_dir == loop_copy(&files.state_dir, run);
+        let (Which::New { objective, .. } | Which::Old { objective, .. }) = &self.run;
+        let request = Request {
+            overrides: overrides.clone(),
+            objective: objective.clone(),
+            preset: is_preset.then(|| preset.clone()),
+            preset_dir: (is_preset && !has_copy).then(|| loop_dir.display().to_string()),
+            settings_files: self.project.settings_files.as_ref().map(SettingsFiles::to_text),
+            steps: None,
+        };
+        let kept = request.keep(&files.of_run(run), run, world);
+        kept.map_err(|error| drive_failure(error).hint(WRITABLE))
     }
 }
 
@@ -228,8 +245,7 @@ fn make_dir(dir: &Path) -> io::Result<()> {
 }
 
 fn no_place(path: &Path, error: &io::Error) -> Failure {
-    Failure::failed(format!("cannot write {}: {error}", path.display()))
-        .hint("the state directory has to be writable")
+    Failure::failed(format!("cannot write {}: {error}", path.display())).hint(WRITABLE)
 }
 
 /// Gives a run its own copy of a preset.
@@ -247,14 +263,20 @@ fn copy(preset: &Preset, id: &RunId, outline: &Outline) -> Result<PathBuf, Failu
 }
 
 /// The run that is to go on, as far as it got by the records of its own harness.
-fn run_to_resume(outline: &Outline, name: &str, world: &World) -> Result<Run, Failure> {
+fn run_to_resume(
+    outline: &Outline,
+    name: &str,
+    (world, trust): (&World, Trust),
+) -> Result<Run, Failure> {
     let journal = journal(outline, world);
-    let (state_dir, disk) = (&outline.files.state_dir, &*world.disk);
+    let state_dir = &outline.files.state_dir;
     let nothing = |message: String| {
         Err(Failure::failed(message).hint("start a new run with `autoloop run DIR`"))
     };
     let name = match name {
-        "" => drive::latest_resumable(&journal, state_dir, disk).map_err(drive_failure)?,
+        "" => {
+            drive::latest_resumable(&journal, state_dir, (world, trust)).map_err(drive_failure)?
+        }
         name => Some(name.to_owned()),
     };
     let path = journal.path().display();
@@ -267,23 +289,11 @@ fn run_to_resume(outline: &Outline, name: &str, world: &World) -> Result<Run, Fa
         };
         return nothing(format!("no run to resume in {path}: {why}"));
     };
-    match drive::standing(&journal, state_dir, (&name, disk)).map_err(drive_failure)? {
+    match drive::standing(&journal, state_dir, (&name, world, trust)).map_err(drive_failure)? {
         None => nothing(format!("there is no run '{name}' in {path}")),
         Some(run) if run.can_resume() => Ok(run),
         Some(_) => nothing(format!("run '{name}' completed: there is nothing to resume")),
     }
-}
-
-/// The flags that a run was begun with.
-fn flags(outline: &Outline, run: &str, world: &World) -> Result<Overrides, Failure> {
-    let line = written(&flags_file(&outline.files.state_dir, run), world)?;
-    Ok(Overrides::read(&line.unwrap_or_default()))
-}
-
-/// What was written down when a run began; `None` where nothing was.
-fn written(path: &Path, world: &World) -> Result<Option<String>, Failure> {
-    read_text(&*world.disk, path, LONGEST_FLAGS)
-        .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))
 }
 
 fn files_are_gone(run: &str, project: &Project) -> Failure {

@@ -93,11 +93,11 @@ fn is_project(word: &Path) -> bool {
 
 /// A run that is to go on.
 #[derive(Debug)]
-pub(super) struct Old {
+pub(in crate::commands) struct Old {
     /// The project.
-    pub(super) dir: PathBuf,
+    pub(in crate::commands) dir: PathBuf,
     /// Its name; empty is the latest that is not over.
-    pub(super) run: String,
+    pub(in crate::commands) run: String,
 }
 
 /// Finds out which run `--resume` means: `--resume=RUN` names it, and so does a word that is no

@@ -8,12 +8,12 @@ use autoloop_core::config::{Config, Isolation, ItemSource, Key};
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{End, Slots, Tally};
 use autoloop_runtime::drive::{
-    Bounds, DriveError, SlotDrive, SlotProgress, SlotScene, Threads, latest_resumable_slots,
-    slot_runs, slots_dir, slots_standing,
+    Bounds, DriveError, Request, SlotDrive, SlotProgress, SlotScene, Threads, Trust,
+    latest_resumable_slots, slot_runs, slots_dir, slots_standing,
 };
 use autoloop_runtime::journal::{Durability, FileJournal};
 use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
-use autoloop_runtime::project::{Loaded, Outline, Overrides, Project, read_text};
+use autoloop_runtime::project::{Loaded, Outline, Overrides, Project};
 use autoloop_runtime::queue::{Beads, BeadsSettings, Builtin, Queue};
 use autoloop_runtime::world::{CRASH_GRACE, World};
 use clap::builder::PossibleValuesParser;
@@ -23,9 +23,10 @@ use super::report;
 use crate::commands::resume::Resumed;
 use crate::commands::run::which::existing;
 use crate::commands::run::{
-    LONGEST_FLAGS, claim_slots_id, drive_failure, install_tool, listen, warn_of_others,
+    WRITABLE, claim_slots_id, drive_failure, install_tool, listen, warn_of_others,
 };
 use crate::commands::settings;
+use crate::commands::trust::{ResumedRun, TrustArgs, kept_request};
 use crate::diagnostic;
 use crate::failure::{Failure, Kind};
 use crate::tui;
@@ -86,6 +87,8 @@ pub(super) struct Flags {
     /// now; failed items are retried, and what was implemented, reviewed and fixed is not repeated.
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     resume: Option<String>,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// Tell on a terminal what goes on a line at a time, without the live view.
     #[arg(long)]
     no_watch: bool,
@@ -191,8 +194,11 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
     let outline = project.outline(&*world.disk).map_err(diagnostic::refuse)?;
     let which = match resume {
         Some(name) => {
-            let run = run_to_resume(&outline, &name, world)?;
-            project.overrides = project.overrides.above(flags(&outline, &run, world)?);
+            let trust = args.trust.trust();
+            let run = run_to_resume(&outline, &name, (world, trust))?;
+            let dir = slots_dir(&outline.files.state_dir, &run);
+            let resumed = ResumedRun { dir: &dir, run: &run, command: "slots", trust };
+            project.overrides = project.overrides.above(kept_request(resumed, world)?.overrides);
             Which::Old(run)
         }
         None => Which::New(claim_slots_id(&outline, world)?),
@@ -207,7 +213,8 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
     let interrupts = listen()?;
     let wants_view = !args.no_watch && !args.json && tui::is_possible();
     let manner = if wants_view { Manner::View } else { Manner::Lines };
-    let ended = carry_out((&project, manner), &which, (world, &interrupts), named_now)
+    let trust = args.trust.trust();
+    let ended = carry_out((&project, manner), (&which, trust), (world, &interrupts), named_now)
         .inspect_err(|_| {
             if let Which::New(id) = &which {
                 // A run that could not begin leaves nothing behind; one that did has a notebook there.
@@ -224,7 +231,7 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
 /// Carries a run out to its end, or until it is interrupted.
 fn carry_out(
     (project, manner): (&Project, Manner),
-    which: &Which,
+    (which, trust): (&Which, Trust),
     (world, interrupts): (&World, &Interrupts),
     named_now: Vec<Key>,
 ) -> Result<Slots, Failure> {
@@ -251,6 +258,7 @@ fn carry_out(
         bounds: Bounds::Enforced,
         threads: Threads::Many,
         named_now,
+        trust,
         tell: &tell,
     };
     let (drive, run) = match which {
@@ -258,13 +266,9 @@ fn carry_out(
         Which::Old(id) => (SlotDrive::resume(scene, id), id.as_str()),
     };
     let drive = drive.map_err(failure)?;
-    if let Some(line) = project.overrides.line() {
-        let path = flags_file(&loaded.files.state_dir, run);
-        world.disk.replace(&path, line.as_bytes()).map_err(|error| {
-            Failure::failed(format!("cannot write {}: {error}", path.display()))
-                .hint("the state directory has to be writable")
-        })?;
-    }
+    let request = Request { overrides: project.overrides.clone(), ..Request::default() };
+    let dir = slots_dir(&loaded.files.state_dir, run);
+    request.keep(&dir, run, world).map_err(|error| failure(error).hint(WRITABLE))?;
     let ended = drive.run();
     audience.leave();
     ended.map_err(|error| match error {
@@ -305,31 +309,24 @@ fn queue<'a>(
     }
 }
 
-/// Where it is written down with which flags a run was begun.
-fn flags_file(state_dir: &Path, run: &str) -> PathBuf {
-    slots_dir(state_dir, run).join("flags")
-}
-
-fn flags(outline: &Outline, run: &str, world: &World) -> Result<Overrides, Failure> {
-    let path = flags_file(&outline.files.state_dir, run);
-    let line = read_text(&*world.disk, &path, LONGEST_FLAGS)
-        .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
-    Ok(Overrides::read(&line.unwrap_or_default()))
-}
-
 /// The run that is to go on.
-fn run_to_resume(outline: &Outline, name: &str, world: &World) -> Result<String, Failure> {
+fn run_to_resume(
+    outline: &Outline,
+    name: &str,
+    (world, trust): (&World, Trust),
+) -> Result<String, Failure> {
     let journal = settings::journal(outline.files.journal.clone(), world, &outline.config);
-    let (state_dir, disk) = (&outline.files.state_dir, &*world.disk);
+    let state_dir = &outline.files.state_dir;
     let path = journal.path().display();
     let nothing =
         |message: String| Failure::failed(message).hint("start a new run with `autoloop slots`");
     if name.is_empty() {
-        let latest = latest_resumable_slots(&journal, state_dir, disk).map_err(failure)?;
+        let latest =
+            latest_resumable_slots(&journal, state_dir, (world, trust)).map_err(failure)?;
         return match latest {
             Some(run) => Ok(run),
             None => {
-                let runs = slot_runs(&journal, state_dir, disk).map_err(failure)?;
+                let runs = slot_runs(&journal, state_dir, world).map_err(failure)?;
                 let why = match (runs.iter().rfind(|run| run.can_resume()), runs.last()) {
                     (Some(run), _) => format!("run '{}' is still running", run.id),
                     (None, Some(run)) => format!("the latest run, '{}', completed", run.id),
@@ -339,9 +336,9 @@ fn run_to_resume(outline: &Outline, name: &str, world: &World) -> Result<String,
             }
         };
     }
-    match slots_standing(&journal, state_dir, (name, disk)).map_err(failure)? {
+    match slots_standing(&journal, state_dir, (name, world, trust)).map_err(failure)? {
         None => Err(nothing(format!("there is no run of slots '{name}' in {path}"))),
-        Some(slots) if slots.can_resume() => Ok(slots.id),
+        Some(slots) if slots.can_resume() || slots.start.is_none() => Ok(slots.id),
         Some(_) => Err(nothing(format!("run '{name}' completed: there is nothing to resume"))),
     }
 }

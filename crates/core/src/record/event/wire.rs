@@ -1,7 +1,7 @@
 //! How values stand in the fields of a record.
 
 use crate::agents::Dollars;
-use crate::record::Value;
+use crate::record::{Number, Value};
 use crate::slot::Picked;
 use crate::word::{Meaning, Word};
 
@@ -83,7 +83,7 @@ amounts! {
 
 impl Wire for Dollars {
     fn write(&self) -> Option<Value> {
-        serde_json::Number::from_f64(self.amount()).map(Value::Number)
+        Number::from_f64(self.amount()).map(Value::Number)
     }
 
     fn read(value: Option<&Value>) -> Option<Self> {

@@ -11,10 +11,10 @@ use autoloop_core::run_id::RunId;
 
 use super::{ChainScene, DriveError, chain_dir, create_dirs, run_dir};
 use crate::drive::ledger::unwritable;
-use crate::drive::notebook::{Notebook, Noted};
+use crate::drive::notebook::{Noted, Notes, Trust};
 use crate::drive::own::{Fold, Sieve, known};
 use crate::journal::{FileJournal, Journal, Position};
-use crate::world::Disk;
+use crate::world::World;
 
 impl Fold for Chain {
     fn id(&self) -> &str {
@@ -26,8 +26,8 @@ impl Fold for Chain {
     }
 }
 
-/// What a chain has come to by its own records; `None` when there are none. For whoever means to go on
-/// with it: a last record that lacks nothing but its newline is given it.
+/// What a chain has come to by the records that are believed; `None` when there are no records of it. For a
+/// caller that means to resume it: a last record that lacks nothing but its newline is given it.
 ///
 /// # Errors
 ///
@@ -35,12 +35,13 @@ impl Fold for Chain {
 pub fn chain_standing(
     journal: &FileJournal,
     state_dir: &Path,
-    (id, disk): (&str, &dyn Disk),
+    (id, world, trust): (&str, &World, Trust),
 ) -> Result<Option<Chain>, DriveError> {
     journal.repair()?;
-    let noted = Noted::read(&chain_dir(state_dir, id), disk)?;
+    let noted = Notes { dir: &chain_dir(state_dir, id), run: id, world }.read(trust)?;
     let chain = known(journal, Chain::new(id), noted)?;
-    Ok(chain.start.is_some().then_some(chain))
+    let is_claimed = || Ok::<_, DriveError>(chains(journal)?.iter().any(|chain| chain.id == id));
+    Ok((chain.start.is_some() || is_claimed()?).then_some(chain))
 }
 
 /// Every chain of a journal as its records tell it, in the order in which they began.
@@ -80,7 +81,8 @@ pub(super) struct Census {
 pub(super) fn reserve(scene: ChainScene<'_>, spawned: &ChainSpawned) -> Result<(), DriveError> {
     let dir = chain_dir(scene.state_dir, &spawned.chain_id);
     create_dirs(&dir, scene.world)?;
-    Notebook::begin(&dir, &[], scene.world).map(drop).map_err(unwritable)
+    let notes = Notes { dir: &dir, run: &spawned.chain_id, world: scene.world };
+    notes.begin(&[]).map(drop).map_err(unwritable)
 }
 
 /// Whether somebody has an id by now, be it that a run of this name is about to begin.
@@ -107,12 +109,15 @@ pub(super) fn census(scene: ChainScene<'_>) -> Result<Census, DriveError> {
             ids.extend(record.field("chain_id").map(Cow::into_owned));
             let place = *places.entry(id.clone().into_owned()).or_insert_with(|| {
                 let noted = match RunId::is_safe(&id) {
-                    true => Noted::read(&chain_dir(scene.state_dir, &id), &*scene.world.disk),
-                    false => Ok(Noted::Nothing),
+                    true => {
+                        let dir = chain_dir(scene.state_dir, &id);
+                        Notes { dir: &dir, run: &id, world: scene.world }.read(scene.trust)
+                    }
+                    false => Ok(Noted::Proven(Vec::new())),
                 };
                 let noted = noted.unwrap_or_else(|error| {
                     unreadable.get_or_insert(error);
-                    Noted::Nothing
+                    Noted::Proven(Vec::new())
                 });
                 found.push((Chain::new(id), Sieve::new(noted)));
                 found.len() - 1

@@ -10,7 +10,7 @@ use autoloop_core::run::Run;
 
 use super::{ChainScene, DriveError, run_dir};
 use crate::drive::known::Known;
-use crate::drive::notebook::Noted;
+use crate::drive::notebook::Notes;
 use crate::journal::{Journal, Position};
 
 /// What is gathered about the run of a step.
@@ -52,7 +52,8 @@ fn gather<'a>(scene: ChainScene<'_>, step: &'a ChainStep) -> Result<Gathered<'a>
         let (run, scratchpad) = (Run::new(""), Scratchpad::default());
         return Ok(Gathered { step, run, scratchpad, coordination });
     };
-    let noted = Noted::read(&run_dir(scene.state_dir, id)?, &*scene.world.disk)?;
+    let dir = run_dir(scene.state_dir, id)?;
+    let noted = Notes { dir: &dir, run: id, world: scene.world }.read(scene.trust)?;
     let Known { run, scratchpad, .. } = Known::read(scene.journal, id, noted)?;
     Ok(Gathered { step, run, scratchpad, coordination })
 }

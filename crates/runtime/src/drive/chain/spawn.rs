@@ -178,7 +178,7 @@ impl<'a> Drive<'a> {
         let scene = self.chain_scene(&state_dir, budget);
         let id = RunId::new(spawned.chain_id.clone());
         let drive = match (is_begun, self.granted.take()) {
-            (true, _) => ChainDrive::resume(scene, id.as_str())?,
+            (true, _) => ChainDrive::resume(scene, id.as_str(), start)?,
             (false, Some(held)) => ChainDrive::granted(scene, &id, start, held)?,
             (false, None) => ChainDrive::begin(scene, &id, start)?,
         };
@@ -214,6 +214,7 @@ impl<'a> Drive<'a> {
             state_dir,
             budget,
             durability: self.durability(),
+            trust: self.trust,
         }
     }
 }

@@ -45,25 +45,25 @@ impl Forgeries {
 
     /// Says that all of them are on record, and what a person should know of them.
     pub(super) fn told(&mut self) -> Option<String> {
-        let topics = std::mem::take(&mut self.untold);
-        match topics.as_slice() {
-            [] => None,
-            [topic] => Some(format!(
-                "somebody wrote {topic} into the journal by hand, which only the harness does; it counts \
-                 for nothing"
-            )),
-            topics => {
-                let named = topics[..topics.len().min(NAMED)].join(", ");
-                let rest = match topics.len().saturating_sub(NAMED) {
-                    0 => String::new(),
-                    rest => format!(" and {rest} more"),
-                };
-                let count = topics.len();
-                Some(format!(
-                    "somebody wrote {count} records into the journal by hand that only the harness \
-                     writes; they count for nothing: {named}{rest}"
-                ))
-            }
+        forged_note(&std::mem::take(&mut self.untold))
+    }
+}
+
+/// What a person should know about records that were ignored.
+pub(in crate::drive) fn forged_note(topics: &[String]) -> Option<String> {
+    match topics {
+        [] => None,
+        [topic] => Some(format!("ignored forged record {topic}: only the harness may write it")),
+        topics => {
+            let named = topics[..topics.len().min(NAMED)].join(", ");
+            let rest = match topics.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                rest => format!(" and {rest} more"),
+            };
+            let count = topics.len();
+            Some(format!(
+                "ignored {count} forged records: only the harness may write {named}{rest}"
+            ))
         }
     }
 }
@@ -82,8 +82,8 @@ mod tests {
             told.unwrap_or_default()
         };
         assert_eq!(told(0), "");
-        insta::assert_snapshot!(told(1), @"somebody wrote slot.1 into the journal by hand, which only the harness does; it counts for nothing");
-        insta::assert_snapshot!(told(2), @"somebody wrote 2 records into the journal by hand that only the harness writes; they count for nothing: slot.1, slot.2");
-        assert!(told(12).ends_with(": slot.1, slot.2, slot.3, slot.4, slot.5, slot.6, slot.7, slot.8, slot.9, slot.10 and 2 more"));
+        insta::assert_snapshot!(told(1), @"ignored forged record slot.1: only the harness may write it");
+        insta::assert_snapshot!(told(2), @"ignored 2 forged records: only the harness may write slot.1, slot.2");
+        assert!(told(12).ends_with(" slot.1, slot.2, slot.3, slot.4, slot.5, slot.6, slot.7, slot.8, slot.9, slot.10 and 2 more"));
     }
 }

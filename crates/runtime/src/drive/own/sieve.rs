@@ -7,7 +7,7 @@ use autoloop_core::record::{EventInvalid, Glance};
 
 use crate::drive::notebook::Noted;
 
-/// Lets the records through that a harness noted, or all that claim to be its own where it noted nothing.
+/// Lets the records through that are proven to be a harness's, or all that claim to be where a user trusts them.
 /// A copy of a record of ours is not ours: the first one is.
 #[derive(Clone)]
 pub(in crate::drive) struct Sieve(Option<HashMap<Mark, u32>>);
@@ -15,8 +15,8 @@ pub(in crate::drive) struct Sieve(Option<HashMap<Mark, u32>>);
 impl Sieve {
     pub(in crate::drive) fn new(noted: Noted) -> Sieve {
         match noted {
-            Noted::Nothing => Sieve(None),
-            Noted::All(marks) => {
+            Noted::Trusted => Sieve(None),
+            Noted::Proven(marks) => {
                 let mut sieve = Sieve(Some(HashMap::new()));
                 sieve.expect(marks);
                 sieve

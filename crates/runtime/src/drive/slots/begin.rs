@@ -5,7 +5,7 @@ use autoloop_core::plan::SlotsPlan;
 use autoloop_core::record::{SlotRunResume, SlotRunStart};
 use autoloop_core::slot::{Review, Slots};
 
-use super::{NO_PROMPT, SlotDrive, SlotProgress, claims};
+use super::{NO_PROMPT, Opening, SlotDrive, SlotProgress, claims};
 use crate::drive::DriveError;
 
 impl SlotDrive<'_> {
@@ -28,12 +28,13 @@ impl SlotDrive<'_> {
         Ok(())
     }
 
-    /// Says on record that a run goes on, and gives back what its last harness claimed and did not
-    /// put on record.
+    /// Records that a run is resumed, and releases what its last harness claimed and did not record. A run of
+    /// which nothing is proven begins again instead.
     pub(super) fn take_up(&mut self) -> Result<(), DriveError> {
-        let Some(last) = self.look(|slots| slots.can_resume().then(|| slots.iteration())) else {
+        let is_over = self.look(|slots| slots.start.is_some() && !slots.can_resume());
+        if self.opening == Opening::Begin || is_over {
             return Ok(());
-        };
+        }
         let (run, at_work) = self.look(|slots| {
             let at_work: Vec<String> = slots.open().map(|slot| slot.start.actor.clone()).collect();
             (slots.id.clone(), at_work)
@@ -42,7 +43,10 @@ impl SlotDrive<'_> {
             |name: &str| claims::is_of(name, &run) && !at_work.iter().any(|at| at == name);
         let why = format!("run {run} was cut off");
         self.scene.queue.release_all(&is_dead, &why)?;
-        let resume = SlotRunResume { resumed_from_iteration: last };
+        if self.look(|slots| slots.start.is_none()) {
+            return Ok(());
+        }
+        let resume = SlotRunResume { resumed_from_iteration: self.look(Slots::iteration) };
         self.put(0, |heading| vec![resume.record(heading)])?;
         self.record_prompts()?;
         self.announce();

@@ -32,11 +32,8 @@ impl SlotDrive<'_> {
         }
         if finish.reason == End::NoItems {
             self.tell_of_new_items();
-            match cut_off_slots(
-                self.scene.journal,
-                &self.loaded.files.state_dir,
-                &*self.scene.world.disk,
-            ) {
+            match cut_off_slots(self.scene.journal, &self.loaded.files.state_dir, self.scene.world)
+            {
                 Ok(runs) => self.tell_of_stranded(&runs),
                 // The run is over, and over it stays.
                 Err(error) => self.note(&error.to_string()),

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use autoloop_core::record::SlotRunStart;
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{Slots, is_slot_topic};
 
 use crate::drive::DriveError;
 use crate::drive::driver::{Driver, driver_in};
-use crate::drive::notebook::Noted;
+use crate::drive::notebook::{Noted, Notes, Trust};
 use crate::drive::own::{Sieve, known};
 use crate::journal::{FileJournal, Journal, Position};
-use crate::world::Disk;
+use crate::world::World;
 
 /// Where the files of a run over a queue are.
 pub fn slots_dir(state_dir: &Path, run: &str) -> PathBuf {
@@ -28,9 +29,11 @@ pub fn slots_dir(state_dir: &Path, run: &str) -> PathBuf {
 pub fn slot_runs(
     journal: &FileJournal,
     state_dir: &Path,
-    disk: &dyn Disk,
+    world: &World,
 ) -> Result<Vec<Slots>, DriveError> {
-    Ok(runs_on_record(journal, state_dir, disk)?.into_iter().map(|known| known.run).collect())
+    let mut found = runs_on_record(journal, state_dir, (world, Trust::Proven))?;
+    found.retain(|known| known.run.start.is_some());
+    Ok(found.into_iter().map(|known| known.run).collect())
 }
 
 /// A run over a queue that is on record.
@@ -40,24 +43,27 @@ struct OnRecord {
     sieve: Sieve,
     /// Whether a harness of this program drove it.
     is_ours: bool,
+    /// Whether the journal says that it began, whoever wrote that.
+    has_start: bool,
 }
 
 impl OnRecord {
-    fn new(id: String, state_dir: &Path, disk: &dyn Disk) -> OnRecord {
-        let noted = match RunId::is_safe(&id) {
-            // Whoever takes it up will be told.
-            true => Noted::read(&slots_dir(state_dir, &id), disk).unwrap_or(Noted::Nothing),
-            false => Noted::Nothing,
+    fn new(id: String, state_dir: &Path, (world, trust): (&World, Trust)) -> OnRecord {
+        let noted = match (RunId::is_safe(&id), trust) {
+            (true, Trust::Proven) => {
+                Notes { dir: &slots_dir(state_dir, &id), run: &id, world }.to_show()
+            }
+            (false, _) | (_, Trust::Journal) => Noted::Trusted,
         };
-        let is_ours = matches!(noted, Noted::All(_));
-        OnRecord { run: Slots::new(id), sieve: Sieve::new(noted), is_ours }
+        let is_ours = matches!(noted, Noted::Proven(_));
+        OnRecord { run: Slots::new(id), sieve: Sieve::new(noted), is_ours, has_start: false }
     }
 }
 
 fn runs_on_record(
     journal: &FileJournal,
     state_dir: &Path,
-    disk: &dyn Disk,
+    believed: (&World, Trust),
 ) -> Result<Vec<OnRecord>, DriveError> {
     let mut found: Vec<OnRecord> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
@@ -68,22 +74,23 @@ fn runs_on_record(
             }
             let id = record.run().into_owned();
             let place = *places.entry(id).or_insert_with_key(|id| {
-                found.push(OnRecord::new(id.clone(), state_dir, disk));
+                found.push(OnRecord::new(id.clone(), state_dir, believed));
                 found.len() - 1
             });
-            let OnRecord { run, sieve, .. } = &mut found[place];
+            let OnRecord { run, sieve, has_start, .. } = &mut found[place];
+            *has_start |= record.topic() == SlotRunStart::TOPIC;
             if sieve.own(record).is_some() {
                 run.apply(record);
             }
         });
         ControlFlow::Continue(())
     })?;
-    found.retain(|known| known.run.start.is_some());
+    found.retain(|known| known.has_start);
     Ok(found)
 }
 
-/// What a run has come to by its own records; `None` when there are none. For whoever means to go on
-/// with it: a last record that lacks nothing but its newline is given it.
+/// What a run has come to by the records that are believed; `None` when there are no records of it. For a
+/// caller that means to resume it: a last record that lacks nothing but its newline is given it.
 ///
 /// # Errors
 ///
@@ -91,15 +98,18 @@ fn runs_on_record(
 pub fn slots_standing(
     journal: &FileJournal,
     state_dir: &Path,
-    (id, disk): (&str, &dyn Disk),
+    (id, world, trust): (&str, &World, Trust),
 ) -> Result<Option<Slots>, DriveError> {
     if !RunId::is_safe(id) {
         return Err(DriveError::BadRunId(id.to_owned()));
     }
     journal.repair()?;
-    let noted = Noted::read(&slots_dir(state_dir, id), disk)?;
-    let slots = known(journal, Slots::new(id), noted)?;
-    Ok(slots.start.is_some().then_some(slots))
+    let found = runs_on_record(journal, state_dir, (world, trust))?;
+    if !found.iter().any(|known| known.run.id == id) {
+        return Ok(None);
+    }
+    let noted = Notes { dir: &slots_dir(state_dir, id), run: id, world }.read(trust)?;
+    known(journal, Slots::new(id), noted).map(Some)
 }
 
 /// The run that began last among those that did not complete and that no process drives. One that this
@@ -111,10 +121,10 @@ pub fn slots_standing(
 pub fn latest_resumable_slots(
     journal: &FileJournal,
     state_dir: &Path,
-    disk: &dyn Disk,
+    believed: (&World, Trust),
 ) -> Result<Option<String>, DriveError> {
     journal.repair()?;
-    let found = idle(journal, state_dir, (Slots::can_resume, disk))?;
+    let found = idle(journal, state_dir, (Slots::can_resume, believed))?;
     let latest = found.iter().rfind(|known| known.is_ours).or(found.last());
     Ok(latest.map(|known| known.run.id.clone()))
 }
@@ -127,9 +137,9 @@ pub fn latest_resumable_slots(
 pub(super) fn cut_off_slots(
     journal: &FileJournal,
     state_dir: &Path,
-    disk: &dyn Disk,
+    world: &World,
 ) -> Result<Vec<Slots>, DriveError> {
-    let found = idle(journal, state_dir, (Slots::is_unfinished, disk))?;
+    let found = idle(journal, state_dir, (Slots::is_unfinished, (world, Trust::Proven)))?;
     Ok(found.into_iter().map(|known| known.run).collect())
 }
 
@@ -137,13 +147,16 @@ pub(super) fn cut_off_slots(
 fn idle(
     journal: &FileJournal,
     state_dir: &Path,
-    (is_meant, disk): (impl Fn(&Slots) -> bool, &dyn Disk),
+    (is_meant, believed): (impl Fn(&Slots) -> bool, (&World, Trust)),
 ) -> Result<Vec<OnRecord>, DriveError> {
+    let disk = &*believed.0.disk;
     let is_driven =
         |run: &str| matches!(driver_in(&slots_dir(state_dir, run), disk), Driver::Process(_));
-    let mut found = runs_on_record(journal, state_dir, disk)?;
+    let mut found = runs_on_record(journal, state_dir, believed)?;
     found.retain(|OnRecord { run, .. }| {
-        RunId::is_safe(&run.id) && is_meant(run) && !is_driven(&run.id)
+        // One of which nothing is proven begins again.
+        let is_meant = is_meant(run) || run.start.is_none();
+        RunId::is_safe(&run.id) && is_meant && !is_driven(&run.id)
     });
     Ok(found)
 }

@@ -52,10 +52,6 @@ impl Disk for RealDisk {
         File::from(rustix::fs::open(path, flags, Mode::empty())?).sync_all()
     }
 
-    fn epoch(&self) -> u64 {
-        crc32fast::hash(crate::process::proc::boot().as_bytes()).into()
-    }
-
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let beside = unused_name(path);
         let written = private::create_file(&beside, private::Use::Data)

@@ -197,7 +197,7 @@ impl Play {
         let judge = &witness.judge;
         if !setup.forges {
             let journal = FileJournal::new(JOURNAL, &sim.world(), PATIENCE);
-            for run in slot_runs(&journal, Path::new(STATE), &*sim.world().disk).unwrap() {
+            for run in slot_runs(&journal, Path::new(STATE), &sim.world()).unwrap() {
                 check(&run, &judge.runs[&run.id]);
             }
         }

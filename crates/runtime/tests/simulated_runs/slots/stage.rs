@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{Slots, Tally};
-use autoloop_runtime::drive::{Bounds, DriveError, SlotDrive, SlotScene, Threads};
+use autoloop_runtime::drive::{Bounds, DriveError, SlotDrive, SlotScene, Threads, Trust};
 use autoloop_runtime::journal::{Durability, FileJournal};
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::Project;
@@ -93,6 +93,7 @@ impl Stage {
             bounds: Bounds::Unenforced,
             threads: Threads::One,
             named_now: Vec::new(),
+            trust: Trust::Proven,
             tell: &|_| {},
         };
         let begun = {
