@@ -387,3 +387,67 @@ fn watching_a_run_that_is_over_says_how_it_ended() {
     hint: resume it with `autoloop run --resume=calm-crow`
     ");
 }
+
+/// Journals of the same length and with the same end: one that a view was kept of, and what is found under it.
+fn swapped(
+    kept: &str,
+    found: &str,
+    view: &[&str],
+    command: &[&str],
+) -> autoloop_testkit::sandbox::Output {
+    let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
+    let width = kept.len().max(found.len());
+    let filler: String = (0..600)
+        .map(|number| format!("{{\"run\": \"r\", \"iteration\": \"1\", \"topic\": \"x.said\", \"payload\": \"{number:0>800}\", \"source\": \"agent\"}}\n"))
+        .collect();
+    let journal = |begin: &str| format!("{begin}{}\n{filler}", " ".repeat(width - begin.len()));
+    sandbox.write_journal(journal(kept));
+    // Twice: what was changed only just now is not kept.
+    for _ in 0..2 {
+        assert_eq!(sandbox.run(view).code, Some(0), "{view:?}");
+    }
+    // The same file, as `dd conv=notrunc` changes it.
+    sandbox.write_journal(journal(found));
+    sandbox.run(command)
+}
+
+fn begun(run: &str) -> String {
+    format!(
+        "{{\"run\": \"{run}\", \"iteration\": \"\", \"topic\": \"loop.start\", \"fields\": {{\"max_iterations\": \"3\", \"objective\": \"x\"}}}}\n"
+    )
+}
+
+fn added(criteria: &str) -> String {
+    format!(
+        "{{\"run\": \"\", \"iteration\": \"\", \"topic\": \"queue.task.added\", \"fields\": {{\"task\": \"t-1\", \"title\": \"one\", \"acceptance\": \"{criteria}\"}}, \"ts\": \"2026-11-15T21:12:06.031Z\"}}\n"
+    )
+}
+
+/// What is kept beside the journal is a cache: where the journal says otherwise, it counts for nothing.
+#[test]
+fn a_changed_first_line_is_noticed_under_a_sidecar() {
+    let output =
+        swapped(&begun("kept-run"), &begun("real-run"), &["loops", "--json"], &["loops", "--json"]);
+    assert!(output.stdout.contains("real-run") && !output.stdout.contains("kept-run"), "{output}");
+    let output = swapped(
+        &begun("kept-run"),
+        &begun("real-run"),
+        &["watch", "--once"],
+        &["watch", "--once", "--json"],
+    );
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stdout.contains("real-run"), "{output}");
+    let closed = added("easy")
+        + "{\"run\": \"\", \"iteration\": \"\", \"topic\": \"queue.task.closed\", \"fields\": {\"task\": \"t-1\", \"reason\": \"mine\", \"fence\": \"1\"}, \"ts\": \"2026-11-15T21:12:07.031Z\"}\n";
+    for view in [&["tasks", "list"][..], &["tasks", "ready"]] {
+        let output = swapped(
+            &closed,
+            &added("hard"),
+            view,
+            &["tasks", "claim", "t-1", "--as", "me", "--json"],
+        );
+        assert_eq!(output.code, Some(0), "{output}");
+        let output = swapped(&closed, &added("hard"), view, &["tasks", "show", "t-1"]);
+        assert!(output.stdout.contains("hard") && !output.stdout.contains("easy"), "{output}");
+    }
+}

@@ -174,6 +174,8 @@ pub struct FileStat {
     pub links: u64,
     /// What sort of thing it is.
     pub kind: FileKind,
+    /// Another number after every change: on a real disk the nanoseconds of the moment of the last one.
+    pub changed: i128,
 }
 
 impl FileStat {

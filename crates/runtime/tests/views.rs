@@ -16,7 +16,7 @@ use autoloop_runtime::journal::sidecar::{Kept, SidecarState};
 use autoloop_runtime::journal::{
     Append, Durability, FileJournal, FileSettings, Journal, NewRecord, Position, ReadError,
 };
-use autoloop_runtime::world::{Disk, World};
+use autoloop_runtime::world::{Disk, Secret, World};
 use autoloop_testkit::records::text;
 use autoloop_testkit::{Dice, Seed, SimClock, SimDisk, SimWorld, all_seeds_run, simulate};
 use proptest::prelude::*;
@@ -171,25 +171,28 @@ fn a_damaged_sidecar_is_ignored() {
     assert_eq!(journal(&disk).sidecar_state::<Metrics>().unwrap(), SidecarState::Good);
 }
 
-/// Puts other bytes at a place, and makes the checksum right again.
-fn forged(good: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
-    const SUM: usize = 28;
+/// Puts other bytes at a place, and seals the file again with a key.
+fn forged((good, journal): (&[u8], &[u8]), at: usize, bytes: &[u8], key: [u8; 32]) -> Vec<u8> {
+    const SEAL: usize = 64;
     let mut forged = good.to_vec();
     forged[at..at + bytes.len()].copy_from_slice(bytes);
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&forged[..SUM]);
-    hasher.update(&forged[SUM + 4..]);
-    forged[SUM..SUM + 4].copy_from_slice(&hasher.finalize().to_le_bytes());
+    let (header, state) = (&forged[..SEAL], &forged[SEAL + 16..]);
+    let anchor = &journal[journal.len().saturating_sub(16 * 1024)..];
+    let key = Secret::fixed(key).key(&*SimWorld::new(Seed(0)).world().entropy).unwrap();
+    let seal = key.seal("sidecar", &[b"metrics", header, anchor, state]);
+    forged[SEAL..SEAL + 16].copy_from_slice(&seal.to_le_bytes());
     forged
 }
 
 #[test]
-fn a_sidecar_that_is_whole_but_does_not_fit_is_ignored() {
+fn a_sidecar_that_is_sealed_but_does_not_fit_is_ignored() {
     let (disk, _) = kept_journal();
-    let good = disk.contents(SIDECAR);
-    assert_eq!(forged(&good, 0, &good[..1]), good, "the checksum is where it is looked for");
+    let (good, bytes) = (disk.contents(SIDECAR), disk.contents(PATH));
+    let all = (good.as_slice(), bytes.as_slice());
+    let resealed = |at, bytes: &[u8]| forged(all, at, bytes, [7; 32]);
+    assert_eq!(resealed(0, &good[..1]), good, "the seal is where it is looked for");
     let version = Metrics::VERSION + 1;
-    let len = disk.contents(PATH).len() as u64;
+    let len = bytes.len() as u64;
     for (what, at, bytes) in [
         ("another format", 6, b"9".to_vec()),
         ("another version", 8, version.to_le_bytes().to_vec()),
@@ -198,13 +201,17 @@ fn a_sidecar_that_is_whole_but_does_not_fit_is_ignored() {
         ("in the middle of a line", 12, (len - 1).to_le_bytes().to_vec()),
         ("at the start", 12, 0u64.to_le_bytes().to_vec()),
         ("another mark", 20, 7u32.to_le_bytes().to_vec()),
-        ("another anchor", 24, 7u32.to_le_bytes().to_vec()),
-        ("no view", 32, vec![0xff; good.len() - 32]),
-        ("a huge count", 32, vec![0xff, 0xff, 0xff, 0x7f]),
+        ("another file", 32, 777u64.to_le_bytes().to_vec()),
+        ("another length", 40, 7u64.to_le_bytes().to_vec()),
+        ("another time", 48, 777u64.to_le_bytes().to_vec()),
+        ("no view", 80, vec![0xff; good.len() - 80]),
+        ("a huge count", 80, vec![0xff, 0xff, 0xff, 0x7f]),
     ] {
-        disk.set_contents(SIDECAR, &forged(&good, at, &bytes));
+        disk.set_contents(SIDECAR, &resealed(at, &bytes));
         assert_ignored(&disk, what);
     }
+    disk.set_contents(SIDECAR, &forged(all, 0, &good[..1], [8; 32]));
+    assert_ignored(&disk, "sealed with another key");
     disk.set_contents(SIDECAR, &[]);
     assert_ignored(&disk, "empty");
     disk.remove(SIDECAR);
@@ -228,7 +235,8 @@ fn a_sidecar_of_another_journal_is_ignored() {
     let other = lines_of(&[said(&"other ".repeat(bytes.len() / 6 + 20))]);
     check("replaced", &other);
     check("replaced by as many bytes", &other[other.len() - bytes.len()..]);
-    for distance in [1, 2, 3, 10, 63, 64, 65, 100, 500, 3000, 16_000, 16 * 1024] {
+    let whole = bytes.len();
+    for distance in [1, 2, 3, 10, 64, 65, 500, 16_000, 16 * 1024, 17_000, whole / 2, whole - 9] {
         let mut edited = bytes.clone();
         let at = edited.len() - distance;
         edited[at] ^= 1;
@@ -236,6 +244,8 @@ fn a_sidecar_of_another_journal_is_ignored() {
     }
     let longer = [b"\n".as_slice(), &bytes].concat();
     check("a line added in front", &longer);
+    // Appended to, and nothing else; or so it looks.
+    check("a line added behind", &[bytes.as_slice(), b"\n"].concat());
 }
 
 /// Somebody puts another file in place while a view is being folded: it is that of the one or the

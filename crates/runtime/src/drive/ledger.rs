@@ -52,7 +52,7 @@ impl<'a> Ledger<'a> {
         Ok(Ledger {
             position: journal.head()?,
             notebook: Notes { dir: run_dir, run: id.as_str(), world }
-                .begin(&[])
+                .begin()
                 .map_err(unwritable)?,
             journal,
             run: Run::new(id.as_str()),
@@ -72,7 +72,7 @@ impl<'a> Ledger<'a> {
         let notes = Notes { dir, run: id, world };
         let known = Known::read(journal, id, notes.read(trust)?)?;
         let Known { run, scratchpad, position, marks, forged } = known;
-        let notebook = notes.begin(&marks).map_err(unwritable)?;
+        let notebook = notes.resume(&marks).map_err(unwritable)?;
         Ok(Ledger { journal, run, scratchpad, position, notebook, forged })
     }
 
@@ -129,7 +129,7 @@ impl<'a> Ledger<'a> {
             foreign.extend(self.read_on()?);
             let how = Append { expect: Some(self.position), durability };
             let records = records(&foreign);
-            self.notebook.note(&records, durability).map_err(unwritable)?;
+            self.notebook.note(&records).map_err(unwritable)?;
             match self.journal.append(&records, how) {
                 Ok(end) => {
                     self.notebook.written();

@@ -1,18 +1,19 @@
 //! Which records of a run its harness wrote, in a file beside them.
 //!
 //! Before a record is appended, its mark is noted here under the [key](crate::world::Key) of the user, and the
-//! note is synced where the record is. A harness that resumes the run believes the records that have a valid
+//! note is synced: no power cut leaves the record without it. A harness that resumes the run believes the records that have a valid
 //! note, each once; every other record that claims to be a harness's is forged. So a note that was removed,
 //! damaged, edited or lost in a power cut costs the repetition of a step, never a false one.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::provenance::Mark;
 
 use super::request::Request;
-use crate::journal::{Durability, NewRecord};
+use crate::journal::NewRecord;
+use crate::journal::file::sync_name;
 use crate::project::{LoadError, Unreadable, read_text};
 use crate::world::{Access, Disk, DiskFile, FileStat, Key, KeyedDigest, World};
 
@@ -22,8 +23,6 @@ const LONGEST: u64 = 256 * 1024 * 1024;
 const HEADER: &str = "autoloop notes 2";
 /// What begins the line with the request.
 const REQUEST: &str = "request";
-/// How far above the file a directory may have been made for it: `waves/<wave>/branches/<run>`.
-const DEEPEST: usize = 5;
 
 /// Which records of earlier harnesses are believed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +56,10 @@ pub(super) enum Noted {
 #[derive(Default)]
 struct Found {
     has_header: bool,
+    tail: Tail,
     marks: Vec<Mark>,
+    /// The number behind the last note.
+    next: u64,
     request: Option<Request>,
 }
 
@@ -104,14 +106,18 @@ impl<'a> Notes<'a> {
             Ok(None) | Err(_) => return Ok(Found::default()),
         };
         let Some(key) = self.world.key() else { return Ok(Found::default()) };
-        let mut found =
-            Found { has_header: text.lines().next() == Some(HEADER), ..Found::default() };
+        let mut found = Found {
+            has_header: text.lines().next() == Some(HEADER),
+            tail: if text.ends_with('\n') { Tail::Whole } else { Tail::Torn },
+            ..Found::default()
+        };
         // A note that was copied counts once.
         let mut seen = HashSet::new();
         for line in text.lines() {
             if let Some((number, mark)) = self.note(line, &key) {
                 if seen.insert(number) {
                     found.marks.push(mark);
+                    found.next = found.next.max(number.saturating_add(1));
                 }
             } else if let Some(request) = self.noted_request(line) {
                 found.request = Some(request);
@@ -139,29 +145,57 @@ impl<'a> Notes<'a> {
         key.seal("note", &[self.run.as_bytes(), &number, &mark])
     }
 
-    /// Begins a file with marks that are known already.
-    pub(super) fn begin(self, known: &[Mark]) -> Result<Notebook, (PathBuf, io::Error)> {
-        let path = path(self.dir);
-        let mut notebook = Notebook {
-            run: self.run.to_owned(),
-            dir: self.dir.to_owned(),
-            world: self.world.clone(),
-            file: None,
-            path: path.clone(),
-            next: 0,
-            pending: Vec::new(),
-            tail: Tail::Whole,
-            is_named: false,
-        };
-        let text = format!("{HEADER}\n") + &notebook.lines(known);
+    /// Begins the notes of a run that has no records yet.
+    pub(super) fn begin(self) -> Result<Notebook, (PathBuf, io::Error)> {
         let disk = &self.world.disk;
-        let opened =
-            disk.replace(&path, text.as_bytes()).and_then(|()| disk.open(&path, Access::Append));
-        match opened {
-            Ok(file) => {
-                notebook.file = Some(file);
-                Ok(notebook)
+        let begun = disk.replace(&path(self.dir), format!("{HEADER}\n").as_bytes());
+        begun.map_err(|error| (path(self.dir), error))?;
+        self.open(0)
+    }
+
+    /// Goes on with the notes of a run whose believed records have these marks. What is there stays: it was
+    /// synced, and a file in its place would not be. Only a damaged file is replaced.
+    pub(super) fn resume(self, known: &[Mark]) -> Result<Notebook, (PathBuf, io::Error)> {
+        let mut found = self.found().unwrap_or_default();
+        let is_replaced = !found.has_header;
+        if is_replaced {
+            drop(self.begin()?);
+            found = Found { tail: Tail::Whole, ..Found::default() };
+        }
+        let mut noted: HashMap<Mark, u32> = HashMap::new();
+        found.marks.iter().for_each(|mark| *noted.entry(*mark).or_default() += 1);
+        let is_missing = |mark: &&Mark| match noted.get_mut(mark) {
+            Some(count @ 1..) => {
+                *count -= 1;
+                false
             }
+            _ => true,
+        };
+        let missing: Vec<Mark> = known.iter().filter(is_missing).copied().collect();
+        let mut notebook = self.open(found.next)?;
+        notebook.tail = found.tail;
+        if is_replaced || !missing.is_empty() {
+            let begin = notebook.tail.begin();
+            let lines = begin.to_owned() + &notebook.lines(&missing);
+            notebook.write(&lines)?;
+        }
+        Ok(notebook)
+    }
+
+    fn open(self, next: u64) -> Result<Notebook, (PathBuf, io::Error)> {
+        let path = path(self.dir);
+        match self.world.disk.open(&path, Access::Append) {
+            Ok(file) => Ok(Notebook {
+                run: self.run.to_owned(),
+                dir: self.dir.to_owned(),
+                world: self.world.clone(),
+                file,
+                path,
+                next,
+                pending: Vec::new(),
+                tail: Tail::Whole,
+                name: Name::Cached,
+            }),
             Err(error) => Err((path, error)),
         }
     }
@@ -182,10 +216,28 @@ pub(super) fn notebook_stat(run_dir: &Path, disk: &dyn Disk) -> Option<FileStat>
 }
 
 /// Whether the last line that was written is whole.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Tail {
+    #[default]
     Whole,
     Torn,
+}
+
+impl Tail {
+    /// What ends the last line, if it needs an end.
+    fn begin(self) -> &'static str {
+        match self {
+            Tail::Whole => "",
+            Tail::Torn => "\n",
+        }
+    }
+}
+
+/// Whether the name of the file survives a power cut.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Name {
+    Cached,
+    Durable,
 }
 
 /// Notes to be written.
@@ -193,25 +245,20 @@ pub(super) struct Notebook {
     run: String,
     dir: PathBuf,
     world: World,
-    file: Option<Box<dyn DiskFile>>,
+    file: Box<dyn DiskFile>,
     path: PathBuf,
     /// The number of the next note.
     next: u64,
     /// What was noted for the append under way.
     pending: Vec<Mark>,
     tail: Tail,
-    /// Whether the name of the file survives a power cut.
-    is_named: bool,
+    name: Name,
 }
 
 impl Notebook {
     /// Notes what is about to be written. When another writer was faster and it is tried again, only what is
     /// new is noted again.
-    pub(super) fn note(
-        &mut self,
-        records: &[NewRecord],
-        durability: Durability,
-    ) -> Result<(), (PathBuf, io::Error)> {
+    pub(super) fn note(&mut self, records: &[NewRecord]) -> Result<(), (PathBuf, io::Error)> {
         let mut noted = self.pending.clone();
         let is_fresh = |mark: &Mark| match noted.iter().position(|known| known == mark) {
             Some(place) => {
@@ -226,35 +273,22 @@ impl Notebook {
             return Ok(());
         }
         // What could not be noted whole must not spoil what is noted after it.
-        let begin = if self.tail == Tail::Torn { "\n" } else { "" };
-        let text = begin.to_owned() + &self.lines(&fresh);
+        let text = self.tail.begin().to_owned() + &self.lines(&fresh);
         self.tail = Tail::Torn;
-        self.write(&text, durability).map_err(|error| (self.path.clone(), error))?;
+        self.write(&text)?;
         self.tail = Tail::Whole;
         self.pending.extend(fresh);
         Ok(())
     }
 
-    fn write(&mut self, text: &str, durability: Durability) -> io::Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
-        write(&**file, text.as_bytes())?;
-        if durability == Durability::Synced {
-            file.sync()?;
-            if !self.is_named {
-                self.sync_name();
-                self.is_named = true;
-            }
+    fn write(&mut self, text: &str) -> Result<(), (PathBuf, io::Error)> {
+        let written = write(&*self.file, text.as_bytes()).and_then(|()| self.file.sync());
+        written.map_err(|error| (self.path.clone(), error))?;
+        if self.name == Name::Cached {
+            sync_name(&self.path, &*self.world.disk)?;
+            self.name = Name::Durable;
         }
         Ok(())
-    }
-
-    /// A name that is lost in a power cut costs the repetition of steps, so no failure is reported.
-    fn sync_name(&self) {
-        for dir in self.path.ancestors().skip(1).take(DEEPEST) {
-            if self.world.disk.sync_dir(dir).is_err() {
-                break;
-            }
-        }
     }
 
     /// Says that what was noted is written.

@@ -107,7 +107,14 @@ impl DiskFile for Text {
         match self {
             Text::Memory(text) => {
                 let len = text.len() as u64;
-                Ok(FileStat { device: 0, inode: 0, len, links: 0, kind: FileKind::Regular })
+                Ok(FileStat {
+                    device: 0,
+                    inode: 0,
+                    len,
+                    links: 0,
+                    kind: FileKind::Regular,
+                    changed: 0,
+                })
             }
             Text::File(file) => match file.file.stat()? {
                 stat if stat.len == file.len => Ok(stat),

@@ -52,8 +52,9 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
     ) -> Result<Self, DriveError> {
         let position = journal.head()?;
         let forgeries = Forgeries::default();
+        let notebook = Notes { dir, run: fold.id(), world }.begin().map_err(unwritable)?;
         let known = Sifted { fold, marks: Vec::new(), forgeries, position };
-        OwnRecords::open((journal, durability), known, (dir, world))
+        Ok(OwnRecords::open((journal, durability), known, notebook))
     }
 
     /// For one that is on record, as far as it is believed. No other process may drive it.
@@ -66,18 +67,18 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
         journal.repair()?;
         let noted = Notes { dir, run: fold.id(), world }.read(trust)?;
         let known = sifted(journal, fold, noted)?;
-        OwnRecords::open((journal, durability), known, (dir, world))
+        let notes = Notes { dir, run: known.fold.id(), world };
+        let notebook = notes.resume(&known.marks).map_err(unwritable)?;
+        Ok(OwnRecords::open((journal, durability), known, notebook))
     }
 
     fn open(
         (journal, durability): (&'a FileJournal, Durability),
-        Sifted { fold, marks, forgeries, position }: Sifted<F>,
-        (dir, world): (&Path, &World),
-    ) -> Result<Self, DriveError> {
-        let notes = Notes { dir, run: fold.id(), world };
-        let notebook = notes.begin(&marks).map_err(unwritable)?;
+        Sifted { fold, forgeries, position, .. }: Sifted<F>,
+        notebook: Notebook,
+    ) -> Self {
         let sieve = Sieve::new(Noted::Proven(Vec::new()));
-        Ok(OwnRecords { journal, durability, fold, notebook, forgeries, position, sieve })
+        OwnRecords { journal, durability, fold, notebook, forgeries, position, sieve }
     }
 
     /// What they come to.
@@ -114,7 +115,7 @@ impl<'a, F: Fold> OwnRecords<'a, F> {
         durability: Durability,
     ) -> Result<(), DriveError> {
         let records: Vec<NewRecord> = records.into_iter().map(NewRecord::from).collect();
-        self.notebook.note(&records, durability).map_err(unwritable)?;
+        self.notebook.note(&records).map_err(unwritable)?;
         self.sieve.expect(records.iter().map(|new| Mark::of(&new.record)));
         self.journal.append(&records, Append { expect: None, durability })?;
         self.notebook.written();

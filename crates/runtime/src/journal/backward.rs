@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use autoloop_core::project::latest_run::LatestRun;
 
 use super::reader::{line_start, read_lines};
-use super::sidecar::{Kept, SAVE_AFTER};
+use super::sidecar::{Kept, SAVE_AFTER, Since};
 use super::{FileJournal, ReadError};
 use crate::world::DiskFile;
 
@@ -19,7 +19,9 @@ impl FileJournal {
     pub fn latest_run(&self) -> Result<LatestRun, ReadError> {
         let Some((file, len)) = self.open_to_read()? else { return Ok(LatestRun::default()) };
         let failed = |error| ReadError::io(self.path(), error);
-        let kept: Option<Kept<LatestRun>> = self.kept(file.as_ref());
+        // It names the run of an event that says none, and nothing is decided by it; so it may be older than the
+        // journal.
+        let kept: Option<Kept<LatestRun>> = self.kept(file.as_ref(), Since::Grown);
         let floor = kept.as_ref().map_or(0, |kept| kept.position.at);
         let end = line_start(file.as_ref(), len).map_err(failed)?;
 

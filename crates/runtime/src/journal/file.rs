@@ -31,7 +31,7 @@ use super::reader::{line_start, line_start_from, read_at, read_lines};
 use super::{
     Append, AppendError, Durability, Journal, NewRecord, Position, ReadError, Unsuitable, Visit,
 };
-use crate::world::{Access, Clock, Disk, DiskFile, FileStat, World};
+use crate::world::{Access, Clock, Disk, DiskFile, Entropy, FileStat, Key, Secret, World};
 
 /// How often the file may be taken away while we are about to write to it before we give up.
 const MOST_ATTEMPTS: usize = 100;
@@ -44,6 +44,8 @@ pub struct FileJournal {
     path: PathBuf,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
+    secret: Arc<Secret>,
+    entropy: Arc<dyn Entropy>,
     settings: FileSettings,
     commit: Commit<Entry, Result<Position, AppendError>>,
     /// Set once, when a sync has failed.
@@ -95,6 +97,8 @@ impl FileJournal {
             path: path.into(),
             disk: Arc::clone(&world.disk),
             clock: Arc::clone(&world.clock),
+            secret: Arc::clone(&world.secret),
+            entropy: Arc::clone(&world.entropy),
             settings,
             commit: Commit::default(),
             broken: OnceLock::new(),
@@ -108,6 +112,15 @@ impl FileJournal {
 
     pub(crate) fn disk(&self) -> &dyn Disk {
         self.disk.as_ref()
+    }
+
+    pub(super) fn clock(&self) -> &dyn Clock {
+        self.clock.as_ref()
+    }
+
+    /// The key that seals what is kept beside the journal.
+    pub(super) fn key(&self) -> Option<Key> {
+        self.secret.key(self.entropy.as_ref())
     }
 
     /// What stands behind the last whole line, if anything does.
@@ -291,22 +304,9 @@ impl FileJournal {
         Ok(())
     }
 
-    /// Makes the name of the journal durable, and the names of the directories on the way to it, which
-    /// another writer may have made just before it died.
     pub(crate) fn sync_name(&self) -> Result<(), AppendError> {
-        for (distance, dir) in directories(&self.path).enumerate() {
-            match self.disk.sync_dir(dir) {
-                Ok(()) => {}
-                // Some file systems cannot sync a directory, and keep its names without it.
-                Err(error) if is_not_for_directories(&error) => break,
-                // A directory that we may not even open was not made by us.
-                Err(error) if distance > 0 && error.kind() == io::ErrorKind::PermissionDenied => {
-                    break;
-                }
-                Err(error) => return Err(AppendError::io(dir, "make durable", error)),
-            }
-        }
-        Ok(())
+        sync_name(&self.path, self.disk.as_ref())
+            .map_err(|(dir, error)| AppendError::io(&dir, "make durable", error))
     }
 
     /// The head, given that it does not lie before a position: what has been read need not be searched
@@ -324,6 +324,22 @@ impl FileJournal {
     pub(crate) fn not_durable(&self, error: io::Error) -> AppendError {
         AppendError::NotDurable { path: self.path.clone(), source: Arc::new(error) }
     }
+}
+
+/// Makes the name of a file durable, and the names of the directories on the way to it, which another process
+/// may have made just before it died.
+pub(crate) fn sync_name(path: &Path, disk: &dyn Disk) -> Result<(), (PathBuf, io::Error)> {
+    for (distance, dir) in directories(path).enumerate() {
+        match disk.sync_dir(dir) {
+            Ok(()) => {}
+            // Some file systems cannot sync a directory, and keep its names without it.
+            Err(error) if is_not_for_directories(&error) => break,
+            // A directory that we may not even open was not made by us.
+            Err(error) if distance > 0 && error.kind() == io::ErrorKind::PermissionDenied => break,
+            Err(error) => return Err((dir.to_owned(), error)),
+        }
+    }
+    Ok(())
 }
 
 /// Whether a sync failed because directories cannot be synced there, and not because it went wrong.

@@ -1,9 +1,10 @@
 //! Views kept beside the journal, so that a big one need not be read whole.
 //!
 //! Beside `journal.jsonl` there may be a directory `journal.jsonl.idx` with one file a view: the state
-//! of the view, the position up to which it was folded, and checksums. All of it can be deleted at any
-//! time. A file that is damaged, that belongs to another version, or whose position does not fit the
-//! journal any more is ignored, and the view is folded anew.
+//! of the view, the position up to which it was folded, what the journal was then, and a keyed digest of all
+//! that. It is a cache: a file that is damaged, that belongs to another version or another journal, that was not
+//! sealed with the key of the user, or whose journal was changed since in any way is ignored, and the view is
+//! folded anew. What changes the queue or resumes a run reads the journal itself.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -13,19 +14,32 @@ use autoloop_core::view::View;
 use super::reader::read_at;
 use super::{FileJournal, Journal, Position, ReadError};
 use crate::files::{self, Links};
-use crate::world::{DiskFile, FileKind};
+use crate::world::{DiskFile, FileKind, FileStat, Key, KeyedDigest};
 
 /// How much has to be folded before it is worth keeping.
 pub(super) const SAVE_AFTER: u64 = 256 * 1024;
-/// How much of the journal before the position is compared: an edit close to the end is noticed, and so
-/// is another file, as most editors leave one.
+/// How much of the journal before the position is sealed as well.
 const ANCHOR: u64 = 16 * 1024;
 /// The first bytes of every sidecar.
-const MAGIC: &[u8; 8] = b"ALVIEW2\n";
-/// Magic, version, position, anchor, checksum.
-const HEADER: usize = 8 + 4 + 12 + 4 + 4;
+const MAGIC: &[u8; 8] = b"ALVIEW3\n";
+/// Magic, version, position, what the journal was.
+const HEADER: usize = 8 + 4 + 12 + 40;
+/// The header and the seal.
+const BEGINNING: usize = HEADER + 16;
 /// A view larger than this is not kept.
 const LARGEST: u64 = 256 * 1024 * 1024;
+/// A journal that was changed so recently may be changed again without another time of its last change, in
+/// nanoseconds: file systems count in ticks.
+const TICK: i128 = 20_000_000;
+
+/// What may have become of the journal since a view was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Since {
+    /// Nothing.
+    Unchanged,
+    /// Records were appended. That nothing before them was edited is not known.
+    Grown,
+}
 
 /// A view and how far it was folded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,15 +62,17 @@ pub enum SidecarState {
 }
 
 impl FileJournal {
-    /// Folds a view over the whole journal, reading only what came since it was last kept.
+    /// Folds a view over the whole journal. One that was kept is used if the journal is as it was then.
     pub fn fold<V: View>(&self) -> Result<Kept<V>, ReadError> {
         let Some((file, _)) = self.open_to_read()? else {
             return Ok(Kept::default());
         };
-        let kept: Kept<V> = self.kept(file.as_ref()).unwrap_or_default();
+        let before = file.stat().ok();
+        let kept: Kept<V> = self.kept(file.as_ref(), Since::Unchanged).unwrap_or_default();
         let from = kept.position.at;
         let kept = self.fold_on(kept)?;
-        if kept.position.at.saturating_sub(from) >= SAVE_AFTER {
+        let is_settled = before.is_some() && self.disk().stat(self.path()).ok() == before;
+        if is_settled && kept.position.at.saturating_sub(from) >= SAVE_AFTER {
             self.keep(file.as_ref(), &kept.view, kept.position);
         }
         Ok(kept)
@@ -87,7 +103,9 @@ impl FileJournal {
         let Some((file, _)) = self.open_to_read()? else { return Ok(SidecarState::Absent) };
         match self.disk().stat(&self.sidecar::<V>()) {
             Err(_) => Ok(SidecarState::Absent),
-            Ok(_) if self.kept::<V>(file.as_ref()).is_some() => Ok(SidecarState::Good),
+            Ok(_) if self.kept::<V>(file.as_ref(), Since::Unchanged).is_some() => {
+                Ok(SidecarState::Good)
+            }
             Ok(_) => Ok(SidecarState::Ignored),
         }
     }
@@ -97,22 +115,44 @@ impl FileJournal {
     }
 
     /// What was kept of a view, if it can be used.
-    pub(super) fn kept<V: View>(&self, file: &dyn DiskFile) -> Option<Kept<V>> {
+    pub(super) fn kept<V: View>(&self, file: &dyn DiskFile, since: Since) -> Option<Kept<V>> {
         let path = self.sidecar::<V>();
         self.is_own(path.parent()?).then_some(())?;
         let bytes = files::read(self.disk(), &path, Links::Refuse, LARGEST).ok()??;
-        let (position, anchored, state) = unpack::<V>(&bytes)?;
+        let Unpacked { header, position, journal, seal, state } = unpack::<V>(&bytes)?;
+        let found = file.stat().ok()?;
+        let fits = match since {
+            Since::Unchanged => journal == identity(&found),
+            Since::Grown => journal[..16] == identity(&found)[..16] && position.at <= found.len,
+        };
+        fits.then_some(())?;
         self.check(file, position).ok()?;
-        (anchor(file, position)? == anchored).then_some(())?;
+        let anchor = anchor(file, position)?;
+        (seal == sealed::<V>(&self.key()?, header, (&anchor, state))).then_some(())?;
         Some(Kept { view: V::load(state)?, position })
     }
 
-    /// Keeps a view. Failing to do so costs time later and nothing else, so nobody is told.
+    /// Keeps a view. Failing to do so costs time later and nothing else, so no error is reported.
     pub(super) fn keep<V: View>(&self, file: &dyn DiskFile, view: &V, position: Position) {
         let path = self.sidecar::<V>();
         let Some(anchor) = anchor(file, position) else { return };
-        let Some(dir) = path.parent() else { return };
-        let bytes = pack(view, position, anchor);
+        let (Some(dir), Some(key), Ok(stat)) = (path.parent(), self.key(), file.stat()) else {
+            return;
+        };
+        let now = i128::from(self.clock().now().millis()) * 1_000_000;
+        if now - stat.changed < TICK {
+            return;
+        }
+        let mut bytes = Vec::with_capacity(4096);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&V::VERSION.to_le_bytes());
+        bytes.extend_from_slice(&position.to_bytes());
+        bytes.extend_from_slice(&identity(&stat));
+        bytes.extend_from_slice(&[0; 16]);
+        view.save(&mut bytes);
+        let (header, state) = (&bytes[..HEADER], &bytes[BEGINNING..]);
+        let seal = sealed::<V>(&key, header, (&anchor, state));
+        bytes[HEADER..BEGINNING].copy_from_slice(&seal.to_le_bytes());
         let _ = self.disk().create_dir(dir);
         if bytes.len() as u64 <= LARGEST && self.is_own(dir) {
             let _ = self.disk().replace(&path, &bytes);
@@ -125,50 +165,52 @@ impl FileJournal {
     }
 }
 
-fn anchor(file: &dyn DiskFile, position: Position) -> Option<u32> {
-    let length = position.at.min(ANCHOR);
-    let mut bytes = vec![0; usize::try_from(length).ok()?];
-    let count = read_at(file, &mut bytes, position.at - length).ok()?;
-    let stat = file.stat().ok()?;
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&stat.device.to_le_bytes());
-    hasher.update(&stat.inode.to_le_bytes());
-    hasher.update(&bytes);
-    (count as u64 == length).then(|| hasher.finalize())
-}
-
-fn pack<V: View>(view: &V, position: Position, anchor: u32) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(4096);
-    bytes.extend_from_slice(MAGIC);
-    bytes.extend_from_slice(&V::VERSION.to_le_bytes());
-    bytes.extend_from_slice(&position.to_bytes());
-    bytes.extend_from_slice(&anchor.to_le_bytes());
-    bytes.extend_from_slice(&[0; 4]);
-    view.save(&mut bytes);
-    let checksum = checksum(&bytes);
-    bytes[HEADER - 4..HEADER].copy_from_slice(&checksum.to_le_bytes());
+/// Which file it is, and in which state.
+fn identity(stat: &FileStat) -> [u8; 40] {
+    let mut bytes = [0; 40];
+    bytes[..8].copy_from_slice(&stat.device.to_le_bytes());
+    bytes[8..16].copy_from_slice(&stat.inode.to_le_bytes());
+    bytes[16..24].copy_from_slice(&stat.len.to_le_bytes());
+    bytes[24..].copy_from_slice(&stat.changed.to_le_bytes());
     bytes
 }
 
-fn unpack<V: View>(bytes: &[u8]) -> Option<(Position, u32, &[u8])> {
-    let (header, state) = bytes.split_at_checked(HEADER)?;
-    let (magic, rest) = header.split_first_chunk::<8>()?;
-    let (version, rest) = rest.split_first_chunk::<4>()?;
-    let (position, rest) = rest.split_first_chunk::<12>()?;
-    let (anchor, rest) = rest.split_first_chunk::<4>()?;
-    let (sum, _) = rest.split_first_chunk::<4>()?;
-    let fits = magic == MAGIC
-        && u32::from_le_bytes(*version) == V::VERSION
-        && u32::from_le_bytes(*sum) == checksum(bytes);
-    fits.then(|| (Position::from_bytes(*position), u32::from_le_bytes(*anchor), state))
+/// The bytes before a position.
+fn anchor(file: &dyn DiskFile, position: Position) -> Option<Vec<u8>> {
+    let length = position.at.min(ANCHOR);
+    let mut bytes = vec![0; usize::try_from(length).ok()?];
+    let count = read_at(file, &mut bytes, position.at - length).ok()?;
+    (count as u64 == length).then_some(bytes)
 }
 
-/// Of everything but the checksum itself.
-fn checksum(bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&bytes[..HEADER - 4]);
-    hasher.update(&bytes[HEADER..]);
-    hasher.finalize()
+fn sealed<V: View>(key: &Key, header: &[u8], (anchor, state): (&[u8], &[u8])) -> KeyedDigest {
+    key.seal("sidecar", &[V::NAME.as_bytes(), header, anchor, state])
+}
+
+/// The parts of a sidecar.
+struct Unpacked<'a> {
+    header: &'a [u8],
+    position: Position,
+    /// What the journal was.
+    journal: &'a [u8],
+    seal: KeyedDigest,
+    state: &'a [u8],
+}
+
+fn unpack<V: View>(bytes: &[u8]) -> Option<Unpacked<'_>> {
+    let (header, rest) = bytes.split_at_checked(HEADER)?;
+    let (seal, state) = rest.split_first_chunk::<16>()?;
+    let (magic, fields) = header.split_first_chunk::<8>()?;
+    let (version, fields) = fields.split_first_chunk::<4>()?;
+    let (position, journal) = fields.split_first_chunk::<12>()?;
+    let fits = magic == MAGIC && u32::from_le_bytes(*version) == V::VERSION;
+    fits.then(|| Unpacked {
+        header,
+        position: Position::from_bytes(*position),
+        journal,
+        seal: KeyedDigest::from_le_bytes(*seal),
+        state,
+    })
 }
 
 /// Where the sidecars of a journal are.

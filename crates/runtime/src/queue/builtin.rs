@@ -35,7 +35,24 @@ pub struct Builtin<'a> {
     entropy: Arc<dyn Entropy>,
     /// How long a claim lasts.
     lasting: Duration,
-    folded: Mutex<Kept<Tasks>>,
+    folded: Mutex<Folded>,
+}
+
+/// The tasks, as far as they were read.
+#[derive(Default)]
+struct Folded {
+    tasks: Kept<Tasks>,
+    origin: Origin,
+}
+
+/// What the tasks were folded from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Origin {
+    /// From the records of the journal alone. Only from those a change is decided.
+    #[default]
+    Journal,
+    /// From what was kept beside it, and what came since: good enough to be shown.
+    Sidecar,
 }
 
 impl<'a> Builtin<'a> {
@@ -61,8 +78,8 @@ impl<'a> Builtin<'a> {
     /// Shows all tasks, and what time it is.
     pub fn look<T>(&self, look: impl FnOnce(&Tasks, Stamp) -> T) -> Result<T, QueueError> {
         let mut folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
-        self.read_on(&mut folded)?;
-        Ok(look(&folded.view, self.clock.now()))
+        self.read_on(&mut folded, Origin::Sidecar)?;
+        Ok(look(&folded.tasks.view, self.clock.now()))
     }
 
     /// Adds a task, and says under which id.
@@ -103,11 +120,11 @@ impl<'a> Builtin<'a> {
         let begin = self.clock.elapsed();
         let mut attempts = 0;
         loop {
-            self.read_on(&mut folded)?;
+            self.read_on(&mut folded, Origin::Journal)?;
             let now = self.clock.now();
-            let Some((change, told)) = decide(&folded.view, now)? else { return Ok(None) };
+            let Some((change, told)) = decide(&folded.tasks.view, now)? else { return Ok(None) };
             let records = [NewRecord::from(change.record(now))];
-            let how = Append { expect: Some(folded.position), durability: self.durability };
+            let how = Append { expect: Some(folded.tasks.position), durability: self.durability };
             match self.journal.append(&records, how) {
                 Ok(_) => return Ok(Some(told)),
                 Err(AppendError::Conflict { .. }) => {}
@@ -124,11 +141,16 @@ impl<'a> Builtin<'a> {
 
     /// Takes in what came since. Meanwhile the mutex holds an empty queue; when reading fails, that is
     /// what is folded on from the next time.
-    fn read_on(&self, folded: &mut Kept<Tasks>) -> Result<(), QueueError> {
-        *folded = match folded.position {
-            Position::START => self.journal.fold()?,
-            _ => self.journal.fold_on(std::mem::take(folded))?,
+    fn read_on(&self, folded: &mut Folded, wanted: Origin) -> Result<(), QueueError> {
+        let Folded { tasks, origin } = std::mem::take(folded);
+        let (tasks, origin) = match (tasks.position, origin, wanted) {
+            (Position::START, _, Origin::Sidecar) => (self.journal.fold()?, wanted),
+            (_, Origin::Sidecar, Origin::Journal) => {
+                (self.journal.fold_on(Kept::default())?, wanted)
+            }
+            (_, origin, _) => (self.journal.fold_on(tasks)?, origin),
         };
+        *folded = Folded { tasks, origin };
         Ok(())
     }
 

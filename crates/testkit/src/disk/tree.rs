@@ -184,7 +184,11 @@ impl Tree {
             Node::Symlink(target) => (FileKind::Symlink, target.as_os_str().len()),
             Node::Special => (FileKind::Special, 0),
         };
-        FileStat { device: DEVICE, inode, len: len as u64, links: self.links(inode), kind }
+        let changed = match self.node(inode) {
+            Node::File(content) => content.version().into(),
+            _ => 0,
+        };
+        FileStat { device: DEVICE, inode, len: len as u64, links: self.links(inode), kind, changed }
     }
 
     /// The bytes in all files that still have a name.

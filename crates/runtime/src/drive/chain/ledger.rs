@@ -82,7 +82,7 @@ pub(super) fn reserve(scene: ChainScene<'_>, spawned: &ChainSpawned) -> Result<(
     let dir = chain_dir(scene.state_dir, &spawned.chain_id);
     create_dirs(&dir, scene.world)?;
     let notes = Notes { dir: &dir, run: &spawned.chain_id, world: scene.world };
-    notes.begin(&[]).map(drop).map_err(unwritable)
+    notes.begin().map(drop).map_err(unwritable)
 }
 
 /// Whether somebody has an id by now, be it that a run of this name is about to begin.

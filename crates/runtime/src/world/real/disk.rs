@@ -272,6 +272,7 @@ fn file_stat(metadata: &fs::Metadata) -> FileStat {
         inode: metadata.ino(),
         len: metadata.len(),
         links: metadata.nlink(),
+        changed: i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec()),
         kind: if kind.is_file() {
             FileKind::Regular
         } else if kind.is_dir() {
