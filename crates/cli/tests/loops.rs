@@ -261,7 +261,6 @@ fn the_files_of_a_run_are_listed_with_their_sizes() {
     lock lock
     memory memory.jsonl
     notes own-records
-    file settings-files
     ");
 }
 
@@ -419,7 +418,7 @@ fn begun(run: &str) -> String {
 
 fn added(criteria: &str) -> String {
     format!(
-        "{{\"run\": \"\", \"iteration\": \"\", \"topic\": \"queue.task.added\", \"fields\": {{\"task\": \"t-1\", \"title\": \"one\", \"acceptance\": \"{criteria}\"}}, \"ts\": \"2026-11-15T21:12:06.031Z\"}}\n"
+        "{{\"run\": \"\", \"iteration\": \"\", \"topic\": \"queue.task.added\", \"fields\": {{\"task\": \"t-1\", \"title\": \"one\", \"acceptance\": \"{criteria}\", \"priority\": 2}}, \"ts\": \"2026-11-15T21:12:06.031Z\"}}\n"
     )
 }
 
