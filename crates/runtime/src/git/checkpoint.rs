@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use super::bring::{Brought, Merge, merge};
 use super::capture::{Staged, literal};
 use super::command::Git;
-use super::private::Private;
 use super::stray::stands_for;
 use super::tree::{as_nobody, commit_tree, identified};
 use super::{GitError, Repository, Tree, contains, guard, reference, tree_of, under_way};
@@ -131,7 +130,7 @@ impl Repository {
                 return Ok(());
             }
             if self.tip(branch)?.is_none() {
-                let kept = self.kept(&git, staged.private, &before, (&files, &head))?;
+                let kept = Kept::of(&git, staged, &before, (&files, &head))?;
                 let commit = commit_tree(&identified(&git)?, &kept.tree, &kept.parents(), message)?;
                 git.run(["update-ref", &reference(branch), &commit, ""])?;
             }
@@ -156,24 +155,6 @@ impl Repository {
         let before = Checkpoint::read(&git, checkpoint)?;
         Ok((git, before))
     }
-
-    /// What a branch is to have of the work: without what was there before, where it can be told apart.
-    fn kept(
-        &self,
-        git: &Git,
-        private: &Private,
-        before: &Checkpoint,
-        (files, head): (&str, &str),
-    ) -> Result<Kept, GitError> {
-        let merging = private.with_attributes(&before.commit);
-        let of_head = tree_of(git, &before.head)?;
-        let (tree, base) = match apart(&merging, [&before.tree, &of_head, files])? {
-            Ok(tree) => (tree, &before.head),
-            Err(_) => (files.to_owned(), &before.commit),
-        };
-        let follows = contains(git, head, base)?;
-        Ok(Kept { tree, base: base.clone(), head: head.to_owned(), follows })
-    }
 }
 
 /// What a branch is to have of work that was set aside.
@@ -188,6 +169,23 @@ struct Kept {
 }
 
 impl Kept {
+    /// Without what was there before, where it can be told apart.
+    fn of(
+        git: &Git,
+        staged: &Staged<'_>,
+        before: &Checkpoint,
+        (files, head): (&str, &str),
+    ) -> Result<Kept, GitError> {
+        let merging = staged.private.with_attributes(&before.commit);
+        let of_head = tree_of(git, &before.head)?;
+        let (tree, base) = match apart(&merging, [&before.tree, &of_head, files])? {
+            Ok(tree) => (tree, &before.head),
+            Err(_) => (files.to_owned(), &before.commit),
+        };
+        let follows = contains(git, head, base)?;
+        Ok(Kept { tree, base: base.clone(), head: head.to_owned(), follows })
+    }
+
     /// The commits of the work itself stay reachable, whatever history they are in.
     fn parents(&self) -> Vec<&str> {
         match self.follows {

@@ -154,7 +154,7 @@ impl Tree {
         {
             return Ok(head.to_owned());
         }
-        let commit = commit_tree(&identified(&self.git)?, tree, &head.as_slice(), message)?;
+        let commit = commit_tree(&identified(&self.git)?, tree, head.as_slice(), message)?;
         move_reference(&self.git, "HEAD", &commit)?;
         Ok(commit)
     }

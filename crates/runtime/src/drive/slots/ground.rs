@@ -78,7 +78,7 @@ impl Grounds {
     }
 
     /// The same with the settings of git that held when they were found first: an agent can have changed them since.
-    pub(super) fn as_found(self, first: &Grounds) -> Grounds {
+    pub(super) fn with_settings_of(self, first: &Grounds) -> Grounds {
         let trees = match (self.trees, &first.trees) {
             (Ok(trees), Ok(first)) => Ok(trees.with_settings_of(first)),
             (trees, _) => trees,

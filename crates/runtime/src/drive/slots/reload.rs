@@ -39,7 +39,8 @@ impl SlotDrive<'_> {
         self.judge_by(&settled);
         programs::check(&self.scene, &self.loaded, self.rules().review)?;
         if place != placing(&self.loaded.plan.slots) {
-            self.grounds = Grounds::find(project, &self.loaded, world)?.as_found(&self.grounds);
+            self.grounds =
+                Grounds::find(project, &self.loaded, world)?.with_settings_of(&self.grounds);
             self.tell_of_grounds();
         }
         let is_told = asked == settled || self.asked.as_ref() == Some(&asked);
