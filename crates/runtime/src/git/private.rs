@@ -294,7 +294,7 @@ mod tests {
         };
         scene.write(".git/autoloop-git-0-0/lock", "").write(".git/autoloop-git-0-1/HEAD", "");
         let age = |dir: &Path| {
-            let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(100);
+            let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(9);
             File::open(dir).unwrap().set_modified(long_ago).unwrap();
         };
         let held = pinned.open(&git).unwrap();

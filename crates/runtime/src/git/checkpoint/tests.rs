@@ -99,7 +99,8 @@ fn a_commit_of_the_agents_own_is_completed_to_what_was_reviewed() {
 
 #[test]
 fn what_did_not_pass_is_moved_to_a_branch_and_everything_is_as_it_was() {
-    let ways: [(&str, &dyn Fn(&Scene)); 5] = [
+    type Way = (&'static str, &'static dyn Fn(&Scene));
+    let ways: [Way; 5] = [
         ("files", &|_| {}),
         ("staged", &|scene| drop(scene.git(&["add", "-A"]))),
         ("committed", &|scene| scene.commit("of the agent")),
