@@ -5,16 +5,16 @@
 //! came from outside reaches a terminal with a control character in it.
 
 use std::borrow::Cow;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
-use crate::style::Color;
+use autoloop_core::format::is_obeyed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Prints a text: as it is to a file or a pipe, without harm to a terminal.
+use crate::style::Color;
+
+/// Prints a text without harm to a terminal, which may stand behind a pipe or show a file later.
 pub(crate) fn print(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout();
-    let shown = if stdout.is_terminal() { harmless(text) } else { Cow::Borrowed(text) };
-    stdout.write_all(shown.as_bytes())
+    io::stdout().write_all(harmless(text).as_bytes())
 }
 
 /// Prints a text that may be coloured: then its parts were made harmless before they were painted.
@@ -37,15 +37,22 @@ pub(crate) fn ensure_read() -> io::Result<()> {
     }
 }
 
-/// The text with every control character but the newline and the tab replaced, and every mark that has
+/// The text with every control character replaced but tabs and the ends of lines, and every mark that has
 /// what follows be read in another direction.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     let is_harmful = |c: char| is_obeyed(c) && c != '\n' && c != '\t';
-    if text.contains(is_harmful) {
-        Cow::Owned(text.replace(is_harmful, "\u{fffd}"))
-    } else {
-        Cow::Borrowed(text)
+    if !text.contains(is_harmful) {
+        return Cow::Borrowed(text);
     }
+    let mut characters = text.chars().peekable();
+    let mut harmless = String::with_capacity(text.len());
+    while let Some(character) = characters.next() {
+        // Tables for other programs end their lines with both.
+        let ends_line = character == '\r' && characters.peek() == Some(&'\n');
+        let shown = if is_harmful(character) && !ends_line { '\u{fffd}' } else { character };
+        harmless.push(shown);
+    }
+    Cow::Owned(harmless)
 }
 
 /// The beginning of a text, in one line of at most `width` characters.
@@ -57,12 +64,6 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
         line.push('…');
     }
     line
-}
-
-/// Whether a terminal does something else than to show a character.
-fn is_obeyed(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

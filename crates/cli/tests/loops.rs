@@ -450,3 +450,147 @@ fn a_changed_first_line_is_noticed_under_a_sidecar() {
         assert!(output.stdout.contains("hard") && !output.stdout.contains("easy"), "{output}");
     }
 }
+
+/// What a terminal obeys: an escape sequence, C1 controls, marks of direction, separators of lines.
+const OBEYED: &str =
+    "\\u001b]0;x\\u0007\u{9b}31m\u{85}\u{7f}\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}\u{2029}";
+
+/// A journal in which every name that an agent can choose is hostile.
+fn hostile() -> Sandbox {
+    let sandbox = empty();
+    let line = |run: &str, iteration: &str, topic: &str, body: &str| {
+        format!(
+            "{{\"run\": \"{run}\", \"iteration\": \"{iteration}\", \"topic\": \"{topic}\", {body}, \"ts\": \"2026-11-15T21:12:06.031Z\"}}\n"
+        )
+    };
+    let x = OBEYED;
+    let (run, slots, chain) = (format!("run-{x}"), format!("slots-{x}"), format!("chain-{x}"));
+    let journal = [
+        line(
+            &run,
+            "",
+            "loop.start",
+            &format!(
+                "\"fields\": {{\"max_iterations\": \"3\", \"completion_promise\": \"{x}\", \"completion_event\": \"{x}\", \"objective\": \"o{x}\"}}"
+            ),
+        ),
+        line(
+            &run,
+            "1",
+            "iteration.start",
+            &format!(
+                "\"fields\": {{\"recent_event\": \"{x}\", \"suggested_roles\": \"role{x}\", \"allowed_events\": \"{x}\"}}"
+            ),
+        ),
+        line(
+            &run,
+            "1",
+            &format!("topic{x}"),
+            &format!("\"payload\": \"p{x}\", \"source\": \"agent\""),
+        ),
+        line(
+            &run,
+            "1",
+            "issue.discovered",
+            &format!("\"payload\": \"id=i{x}; summary=s{x}; owner=o{x};\", \"source\": \"agent\""),
+        ),
+        line(
+            &run,
+            "1",
+            "event.invalid",
+            &format!("\"fields\": {{\"emitted\": \"{x}\", \"reason\": \"{x}\"}}"),
+        ),
+        line(
+            &run,
+            "1",
+            "iteration.finish",
+            &format!(
+                "\"fields\": {{\"exit_code\": \"0\", \"elapsed_s\": 1, \"output\": \"out{x}\"}}"
+            ),
+        ),
+        line(&run, "", "loop.stop", &format!("\"fields\": {{\"reason\": \"r{x}\"}}")),
+        line(
+            "",
+            "",
+            "queue.task.added",
+            &format!(
+                "\"fields\": {{\"task\": \"t-1\", \"title\": \"t{x}\", \"description\": \"d{x}\", \"acceptance\": \"a{x}\", \"priority\": 2, \"by\": \"b{x}\"}}"
+            ),
+        ),
+        line(
+            &chain,
+            "",
+            "chain.start",
+            &format!(
+                "\"fields\": {{\"name\": \"n{x}\", \"steps\": \"s{x}\", \"step_count\": \"1\", \"objective\": \"o{x}\"}}"
+            ),
+        ),
+        line(
+            &chain,
+            "",
+            "chain.step.start",
+            &format!(
+                "\"fields\": {{\"step\": \"1\", \"preset\": \"s{x}\", \"preset_dir\": \"{x}\", \"work_dir\": \"{x}\", \"run_id\": \"{run}\"}}"
+            ),
+        ),
+        line(
+            &slots,
+            "",
+            "slot.run.start",
+            "\"fields\": {\"iterations\": \"0\", \"parallel_agents\": \"1\", \"review\": true, \"max_fix_attempts\": \"1\", \"source\": \"builtin\", \"isolation\": \"shared\", \"stop_marker\": \"x\"}",
+        ),
+        line(
+            &slots,
+            "1",
+            "slot.start",
+            &format!(
+                "\"fields\": {{\"slot\": \"1\", \"item_id\": \"i{x}\", \"title\": \"t{x}\", \"actor\": \"a{x}\", \"base\": \"\", \"branch\": \"\", \"tree\": \"\"}}"
+            ),
+        ),
+        line(
+            &slots,
+            "1",
+            "slot.finish",
+            &format!(
+                "\"fields\": {{\"slot\": \"1\", \"item_id\": \"i{x}\", \"outcome\": \"failed\", \"reason\": \"r{x}\"}}"
+            ),
+        ),
+    ];
+    sandbox.write_journal(journal.concat());
+    sandbox
+}
+
+/// Whatever names agents choose, nothing that a terminal obeys is in a listing, also behind a pipe; JSON holds all of it
+/// as escapes.
+#[test]
+fn no_listing_shows_what_a_terminal_obeys() {
+    let sandbox = hostile();
+    let listings = "loops|loops --all|loops --json|loops --all --json|loops show run-|loops show run- --json|\
+        loops artifacts run-|loops artifacts run- --json|inspect metrics|inspect metrics --format json|\
+        inspect metrics --format csv|inspect journal|inspect journal --format json|inspect coordination|\
+        inspect coordination --format json|inspect chain|inspect chain --format json|inspect slots|inspect slots --format json|\
+        tasks list|tasks list --json|tasks ready|tasks ready --json|tasks show t-1|tasks show t-1 --json|\
+        watch --once|watch --once --json|watch --once run-|watch --once run- --json|watch --once chain-|\
+        watch --once slots-|watch --once slots- --json|loops show nosuch|tasks show nosuch|run --resume=nosuch";
+    let is_obeyed = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut shown = 0;
+    for listing in listings.split('|').map(str::trim) {
+        let args: Vec<&str> = listing.split(' ').collect();
+        let output = sandbox.run(&args);
+        for text in [&output.stdout, &output.stderr] {
+            // Tables for other programs end their lines with both.
+            let text = text.replace("\r\n", "\n");
+            assert!(!text.contains(is_obeyed), "{listing}: {text:?}");
+        }
+        if listing.contains("json") && output.code == Some(0) && output.stdout.contains("u202e") {
+            shown += 1;
+            let values = serde_json::Deserializer::from_str(&output.stdout).into_iter();
+            let values: Vec<serde_json::Value> = values.map(Result::unwrap).collect();
+            assert!(format!("{values:?}").contains("202e"), "{listing}: {values:?}");
+        }
+    }
+    assert!(shown >= 8, "{shown} listings hold what was to be escaped");
+}

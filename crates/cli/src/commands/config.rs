@@ -87,7 +87,7 @@ fn show(args: &ShowArgs, world: &World) -> Result<(), Failure> {
     } else {
         as_toml(&loaded.settings, detail)
     };
-    Ok(io::stdout().write_all(text.as_bytes())?)
+    Ok(terminal::print(&text)?)
 }
 
 fn path(args: &PathArgs, world: &World) -> Result<(), Failure> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use autoloop_core::format::safe_json;
 use autoloop_core::record::escape;
 
 /// A value to be printed, over several lines.
@@ -66,7 +67,7 @@ impl Json {
 fn print_text(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut bytes = Vec::with_capacity(text.len());
     escape(text, &mut bytes);
-    write!(f, "\"{}\"", String::from_utf8_lossy(&bytes))
+    write!(f, "\"{}\"", safe_json(&String::from_utf8_lossy(&bytes)))
 }
 
 impl fmt::Display for Json {

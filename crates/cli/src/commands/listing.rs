@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, StdoutLock, Write};
 use std::ops::ControlFlow;
 
+use autoloop_core::format::safe_json;
 use autoloop_core::record::{Glance, Piece};
 use autoloop_runtime::journal::{FileJournal, Line};
 use clap::ValueEnum;
@@ -93,10 +94,13 @@ impl<'a> Listing<'a> {
             Format::Text => writeln!(self.out, "{}", summary(record))?,
             Format::Json if self.to_terminal => {
                 let text = String::from_utf8_lossy(piece.bytes);
-                writeln!(self.out, "{}", terminal::harmless(&text))?;
+                writeln!(self.out, "{}", safe_json(&text))?;
             }
             Format::Json if line.is_whole() => {
-                self.out.write_all(piece.bytes)?;
+                match str::from_utf8(piece.bytes) {
+                    Ok(text) => self.out.write_all(safe_json(text).as_bytes())?,
+                    Err(_) => self.out.write_all(piece.bytes)?,
+                }
                 self.out.write_all(b"\n")?;
             }
             // Only the beginning of a giant line is at hand: it is copied from the file.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Chain, ChainStep};
 use crate::excerpt;
-use crate::format::Format;
+use crate::format::{Format, json_text};
 
 /// A step in a table: its number, its loop, its run, and how far it is.
 type Row = [String; 4];
@@ -149,7 +149,7 @@ impl<'a> Tree<'a> {
 }
 
 fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+    json_text(value)
 }
 
 impl Chain {

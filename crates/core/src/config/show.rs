@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::format::json_text;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::key::{Key, Kind, Preset};
@@ -91,8 +92,7 @@ fn quoted(text: &str) -> String {
 /// Every setting as one JSON object, by its key. What is not set is null.
 pub fn as_json(settings: &Settings, detail: Detail) -> String {
     // A map of strings to plain values always has a JSON form.
-    let json = serde_json::to_string_pretty(&Shown { settings, detail }).unwrap_or_default();
-    json + "\n"
+    json_text(&Shown { settings, detail })
 }
 
 struct Shown<'s> {

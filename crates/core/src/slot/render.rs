@@ -7,7 +7,7 @@ use serde_json::json;
 use super::outcome::{Outcome, Phase, Tally};
 use super::{FinishedIteration, Slot, Slots};
 use crate::excerpt;
-use crate::format::Format;
+use crate::format::{Format, json_text};
 use crate::word::Word;
 
 /// So much of a title is shown in a line.
@@ -24,7 +24,7 @@ impl Slots {
         match format {
             Format::Markdown => self.markdown(),
             Format::Terminal => self.terminal(),
-            Format::Json => serde_json::to_string_pretty(&self.json()).unwrap_or_default() + "\n",
+            Format::Json => json_text(&self.json()),
         }
     }
 

@@ -10,6 +10,7 @@ use super::found::Out;
 use super::{for_run, one_run};
 use crate::commands::settings;
 use crate::failure::Failure;
+use crate::terminal;
 
 /// What agents said about their work: issues, slices, commits, archives and chains.
 #[derive(Debug, clap::Args)]
@@ -36,7 +37,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let kept = journal.fold::<Coordinations>()?.view;
     let mut out = Out::new();
     if args.all_runs {
-        out.text(&all_runs(&kept, args.format))?;
+        out.text(&terminal::harmless(&all_runs(&kept, args.format)))?;
         return out.finish();
     }
     let run = one_run(&journal, args.run.as_deref())?;
@@ -51,7 +52,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
             coordination.render(args.format)
         }
     };
-    out.text(&text)?;
+    out.text(&terminal::harmless(&text))?;
     out.finish()
 }
 

@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::ops::Range;
 
+use autoloop_core::format::safe_json;
 use autoloop_core::record::{Extract, Glance, Piece, escape};
 use autoloop_runtime::journal::{FileJournal, Line};
 
@@ -112,7 +113,7 @@ impl Out {
         let mut bytes = Vec::with_capacity(text.len());
         escape(text, &mut bytes);
         let text = String::from_utf8_lossy(&bytes);
-        self.text(&text)
+        self.text(&safe_json(&text))
     }
 
     /// A whole JSON string.

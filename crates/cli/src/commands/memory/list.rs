@@ -1,7 +1,8 @@
 //! `autoloop memory list` and `find`: what is remembered.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
+use autoloop_core::format::safe_json;
 use autoloop_core::memory::{Block, Entry, Memory, Said};
 use autoloop_core::record::escape;
 use autoloop_runtime::world::World;
@@ -136,7 +137,7 @@ fn object(tier: Tier, entry: &Entry) -> String {
         .map(|(key, value)| {
             let mut text = Vec::new();
             escape(value, &mut text);
-            format!("\"{key}\": \"{}\"", String::from_utf8_lossy(&text))
+            format!("\"{key}\": \"{}\"", safe_json(&String::from_utf8_lossy(&text)))
         })
         .collect();
     format!("{{{}}}", pairs.join(", "))
@@ -144,11 +145,5 @@ fn object(tier: Tier, entry: &Entry) -> String {
 
 /// Agents write memory, and a terminal obeys what it is sent.
 fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout();
-    if stdout.is_terminal() {
-        stdout.write_all(terminal::harmless(text).as_bytes())?;
-    } else {
-        stdout.write_all(text.as_bytes())?;
-    }
-    Ok(())
+    Ok(terminal::print(text)?)
 }

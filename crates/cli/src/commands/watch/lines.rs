@@ -164,7 +164,7 @@ impl Printer {
 /// Whoever reads along sees every line at once.
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    out.write_all(terminal::harmless(text).as_bytes())?;
     Ok(out.flush()?)
 }
 

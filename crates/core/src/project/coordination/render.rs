@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Archive, Chain, Commit, Coordination, Coordinations, Entries, Issue, Slice};
 use crate::excerpt::{self, one_line};
-use crate::format::Format;
+use crate::format::{Format, json_text};
 
 /// How long a line for a terminal is.
 const LINE: usize = 100;
@@ -15,7 +15,7 @@ impl Coordination {
     /// The coordination of a run, written out.
     pub fn render(&self, format: Format) -> String {
         match format {
-            Format::Json => serde_json::to_string_pretty(&self.json()).unwrap_or_default() + "\n",
+            Format::Json => json_text(&self.json()),
             _ if self.is_empty() => "No coordination data available.\n".to_owned(),
             Format::Markdown => self.headed(|heading| format!("## {heading}\n\n"), usize::MAX),
             Format::Terminal => self.headed(|heading| format!("{heading}\n"), LINE),
@@ -84,7 +84,7 @@ impl Coordinations {
     pub fn json_by_run(&self) -> String {
         let runs: serde_json::Map<String, Value> =
             self.iter().map(|(run, coordination)| (run.to_owned(), coordination.json())).collect();
-        serde_json::to_string_pretty(&runs).unwrap_or_default() + "\n"
+        json_text(&runs)
     }
 }
 

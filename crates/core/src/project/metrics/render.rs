@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::str::FromStr;
 
 use super::{Iteration, Metrics};
+use crate::format::json_text;
 
 /// The columns, in every format. Where several runs are shown, the run comes first.
 const COLUMNS: [&str; 8] =
@@ -110,7 +111,7 @@ fn json(rows: &[Iteration<'_>], first: usize) -> String {
             cells
         })
         .collect();
-    serde_json::to_string_pretty(&rows).unwrap_or_default() + "\n"
+    json_text(&rows)
 }
 
 fn json_row(row: &Iteration<'_>) -> serde_json::Map<String, serde_json::Value> {
