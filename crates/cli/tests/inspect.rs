@@ -198,6 +198,7 @@ fn what_cannot_be_shown_is_explained() {
       review        A metareview: what held it to its bounds, how it ended, what it changed
       prompt        What the agent was told in an iteration, to the letter
       output        What the agent printed in an iteration, to the letter
+      help          Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help  Print help (see more with '--help')
