@@ -63,7 +63,7 @@ fn git_is_asked_no_more_than_it_takes() {
     // review, and before the commit.
     assert_snapshot!(asked_a_slot(IDLE, &[], ""), @r"
     add 4
-    cat-file 2
+    cat-file 4
     commit-tree 1
     config 1
     diff 1
@@ -78,7 +78,7 @@ fn git_is_asked_no_more_than_it_takes() {
     ");
     assert_snapshot!(asked_a_slot(IDLE, &[], "new"), @r"
     add 4
-    cat-file 2
+    cat-file 4
     commit-tree 2
     config 1
     diff 1

@@ -192,3 +192,42 @@ fn work_that_changes_after_its_review_is_reviewed_again_in_the_project_too() {
     assert_eq!(sandbox.fields("slot.review", "verdict"), ["pass", "drift"]);
     assert_eq!(sandbox.fields("slot.merge", "outcome"), ["changed"]);
 }
+
+/// Names that only the harness is to use, and that an agent can work out.
+#[test]
+fn a_name_of_the_harness_that_an_agent_takes_costs_no_branch_and_no_work() {
+    let checkpoint = "git symbolic-ref refs/autoloop/checkpoint/$AUTOLOOP_RUN_ID refs/heads/main";
+    let aside = "git symbolic-ref refs/heads/autoloop/slots/$AUTOLOOP_RUN_ID/1-1 refs/heads/main";
+    let implement = format!(
+        "echo x > made-$AUTOLOOP_ITEM_ID; {checkpoint}; [ $AUTOLOOP_ITEM_ID = t-2 ] || {aside}"
+    );
+    let sandbox = repository(Agents { implement: &implement, ..FIRST_FAILS }, 2, NO_FIXES);
+    let before = dirty(&sandbox);
+    let output = sandbox.run(&["slots", "--review"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert_eq!(subjects(&sandbox), "first\nt-2: task 2", "{output}");
+    assert_eq!(status(&sandbox), before, "{output}");
+    let branch = git(&sandbox, &["branch", "--list", "autoloop/*", "--format=%(refname)"]);
+    assert_eq!(git(&sandbox, &["show", &format!("{branch}:made-t-1")]), "x");
+}
+
+#[test]
+fn what_the_user_had_ignored_is_not_committed_by_who_ignores_it_no_longer() {
+    let implement = "echo x > made-$AUTOLOOP_ITEM_ID; : > .gitignore; git add -A";
+    for review in [&["--review"][..], &[]] {
+        let sandbox = repository(Agents { implement, ..GOOD }, 1, "");
+        let ignored = String::from_utf8_lossy(&sandbox.read(".gitignore")).into_owned();
+        sandbox.write(".gitignore", format!("{ignored}\n.env\nsecrets/\n"));
+        git(&sandbox, &["commit", "-q", "-a", "-m", "second"]);
+        sandbox.write(".env", "secret\n").write("secrets/key", "secret\n");
+        let output = sandbox.run(&[&["slots"], review].concat());
+        assert_eq!(output.code, Some(0), "{output}");
+        let committed = git(&sandbox, &["ls-tree", "-r", "--name-only", "HEAD"]);
+        assert!(committed.contains("made-t-1"), "{committed}\n{output}");
+        assert!(!committed.contains(".env") && !committed.contains("secrets"), "{committed}");
+        assert_eq!(sandbox.read(".env"), b"secret\n");
+        assert_eq!(sandbox.read("secrets/key"), b"secret\n");
+        let shown = if review.is_empty() { String::new() } else { changes(&sandbox, "1-1") };
+        assert!(!shown.contains("b/.env") && !shown.contains("b/secrets"), "{shown}");
+    }
+}

@@ -180,6 +180,11 @@ impl Trees {
         Ok(tree.capture(base, &self.except())?.tree)
     }
 
+    /// The work in the tree of the project itself as a tree object.
+    pub(super) fn capture_project(&self, checkpoint: &str) -> Result<String, GitError> {
+        self.repository.work(checkpoint, &self.except())
+    }
+
     /// Commits what is left in a tree, if that is still there, so that it can be taken away. Work that was merged
     /// as this tree object is not kept a second time.
     pub(super) fn keep(&self, work: &Work<'_>, merged: Option<&str>) -> Result<(), GitError> {

@@ -31,8 +31,8 @@ struct Checkpoint {
     index: String,
     /// The branch that was checked out.
     branch: Option<String>,
-    /// Files and directories that were ignored.
-    ignored: BTreeSet<PathBuf>,
+    /// The object that lists the files and directories that were ignored; empty where none were.
+    ignored: String,
 }
 
 impl Repository {
@@ -46,7 +46,8 @@ impl Repository {
         let head = tree.head()?;
         let commit =
             tree.with_captured(&head, except, |staged| remember(&tree, &head, staged, except))?;
-        self.git.run(["update-ref", &kept_as(name), &commit])?;
+        // The name itself, and not a branch that an agent made it stand for.
+        self.git.run(["update-ref", "--no-deref", &kept_as(name), &commit])?;
         Ok(commit)
     }
 
@@ -56,7 +57,25 @@ impl Repository {
     ///
     /// When git cannot be run.
     pub fn forget_checkpoint(&self, name: &str) -> Result<(), GitError> {
-        self.git.ask(["update-ref", "-d", &kept_as(name)]).map(drop)
+        self.git.ask(["update-ref", "--no-deref", "-d", &kept_as(name)]).map(drop)
+    }
+
+    /// The files of the checkout of the project as a tree object, without those that were ignored at a checkpoint: an
+    /// agent that changes what is ignored makes no file of the user a part of its work.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read, or git fails.
+    pub fn work(&self, checkpoint: &str, except: &[&Path]) -> Result<String, GitError> {
+        let tree = self.tree(&self.top)?;
+        tree.with_captured(checkpoint, except, |staged| {
+            match Checkpoint::read(&self.git, checkpoint) {
+                Ok(before) => without_ignored(staged, &before),
+                // Of a run of an earlier version.
+                Err(GitError::NoCheckpoint(_)) => Ok(staged.captured.tree.clone()),
+                Err(error) => Err(error),
+            }
+        })
     }
 
     /// Commits work in the checkout of the project: the difference between a checkpoint and a tree object, and
@@ -78,6 +97,9 @@ impl Repository {
         let head = self.base()?;
         if tree == before.tree && head == before.head {
             return Ok(Brought::Nothing);
+        }
+        if before.index.is_empty() {
+            return Ok(Brought::UnderWay("a merge"));
         }
         if !contains(&git, &head, &before.head)? {
             return Err(GitError::Rewritten { top: self.top.clone(), base: before.head });
@@ -129,11 +151,8 @@ impl Repository {
             if files == before.tree && is_there {
                 return Ok(());
             }
-            if self.tip(branch)?.is_none() {
-                let kept = Kept::of(&git, staged, &before, (&files, &head))?;
-                let commit = commit_tree(&identified(&git)?, &kept.tree, &kept.parents(), message)?;
-                git.run(["update-ref", &reference(branch), &commit, ""])?;
-            }
+            let kept = Kept::of(&git, staged, &before, (&files, &head))?;
+            self.keep_on(&git, (branch, message), &kept)?;
             // Refused as a whole where a file is no longer what was just read.
             staged.git.run(["read-tree", "-m", "-u", &files, &before.tree]).map(drop)
         })?;
@@ -144,6 +163,28 @@ impl Repository {
             stage(&git, &before.index)?;
         }
         self.kept_on(branch)
+    }
+
+    /// Has a branch hold work. An agent can have made the branch, and one that was made before a crash need not have what
+    /// was done since.
+    fn keep_on(
+        &self,
+        git: &Git,
+        (branch, message): (&str, &str),
+        kept: &Kept,
+    ) -> Result<(), GitError> {
+        let tip = self.tip(branch)?;
+        let mut parents = kept.parents();
+        if let Some(tip) = &tip {
+            if tree_of(git, tip)? == kept.tree {
+                return Ok(());
+            }
+            // Git leaves out a parent that is named twice.
+            parents.insert(0, tip);
+        }
+        let commit = commit_tree(&identified(git)?, &kept.tree, &parents, message)?;
+        let tip = tip.as_deref().unwrap_or_default();
+        git.run(["update-ref", "--no-deref", &reference(branch), &commit, tip]).map(drop)
     }
 
     /// Takes the lock of the project, and reads a checkpoint.
@@ -206,17 +247,13 @@ impl Checkpoint {
         if !message.starts_with(TITLE) {
             return Err(GitError::NoCheckpoint(commit.to_owned()));
         }
-        let ignored = match of(message, "ignored") {
-            Some(list) => git.run(["cat-file", "blob", &list])?.names().into_iter().collect(),
-            None => BTreeSet::new(),
-        };
         Ok(Checkpoint {
             commit: commit.to_owned(),
             tree: of(headers, "tree").unwrap_or_default(),
             head: of(headers, "parent").unwrap_or_default(),
             index: of(message, "index").unwrap_or_default(),
             branch: of(message, "branch"),
-            ignored,
+            ignored: of(message, "ignored").unwrap_or_default(),
         })
     }
 }
@@ -291,7 +328,9 @@ fn without_ignored(staged: &Staged<'_>, before: &Checkpoint) -> Result<String, G
     }
     let words = ["diff-tree", "-r", "-z", "--name-only", "--diff-filter=A", "--no-renames"];
     let words = words.into_iter().chain([&*before.tree, &*files]);
-    let was_ignored = |path: &PathBuf| path.ancestors().any(|above| before.ignored.contains(above));
+    let ignored = staged.git.run(["cat-file", "blob", &before.ignored])?.names();
+    let ignored: BTreeSet<PathBuf> = ignored.into_iter().collect();
+    let was_ignored = |path: &PathBuf| path.ancestors().any(|above| ignored.contains(above));
     let mut input = Vec::new();
     for path in staged.git.run(words)?.names().iter().filter(|path| was_ignored(path)) {
         input.extend([path.as_os_str().as_bytes(), b"\0"].concat());
@@ -317,7 +356,10 @@ fn put_back_head(git: &Git, before: &Checkpoint, head: &str) -> Result<(), GitEr
     }
     // Only what the branch of the work has is taken from it.
     match now.is_empty() || now == head {
-        true => git.run(["update-ref", "-m", WHY, branch, &before.head, &now]).map(drop),
+        true => {
+            let words = ["update-ref", "--no-deref", "-m", WHY, branch, &before.head, &now];
+            git.run(words).map(drop)
+        }
         false => Ok(()),
     }
 }

@@ -89,7 +89,7 @@ impl Tree {
         match &stand.branch {
             Some(branch) => {
                 self.git.run(["symbolic-ref", "HEAD", branch])?;
-                self.git.run(["update-ref", branch, &stand.commit])?;
+                self.git.run(["update-ref", "--no-deref", branch, &stand.commit])?;
             }
             None => drop(self.git.run(["update-ref", "--no-deref", "HEAD", &stand.commit])?),
         }

@@ -205,8 +205,10 @@ impl Grounds {
     pub(super) fn work(&self, slot: &Slot, slot_dir: &Path) -> Result<UnderReview, String> {
         let trees = self.trees.as_ref().map_err(Clone::clone)?;
         let base = slot.start.base.clone();
-        let tree = self.tree(trees, slot, slot_dir);
-        let tree = tree.and_then(|tree| trees.capture(&tree, &base));
+        let tree = match slot.start.branch.is_empty() {
+            true => trees.capture_project(&base),
+            false => self.tree(trees, slot, slot_dir).and_then(|tree| trees.capture(&tree, &base)),
+        };
         Ok(UnderReview { base, tree: tree.map_err(|error| error.to_string())? })
     }
 
@@ -256,8 +258,7 @@ impl Grounds {
         let (Ok(trees), base) = (&self.trees, &slot.start.base) else {
             return Ok(in_place(&[], "there is no repository"));
         };
-        let committed = trees.project().and_then(|project| {
-            let tree = trees.capture(&project, base)?;
+        let committed = trees.capture_project(base).and_then(|tree| {
             let is_reviewed = slot.reviews.last().is_none_or(|review| review.tree == tree);
             let outcome = match is_reviewed {
                 true => trees.repository().commit_work(base, &tree, message)?,

@@ -147,3 +147,73 @@ fn nothing_is_kept_where_nothing_was_done() {
     repository.forget_checkpoint("run").unwrap();
     assert!(!scene.git(&["for-each-ref"]).contains("autoloop"));
 }
+
+/// An agent knows the names that the harness uses. A name that it makes stand for a branch moves no branch, and none
+/// goes away with it.
+#[test]
+fn the_name_of_a_checkpoint_leads_to_no_branch() {
+    let (scene, repository, _) = busy();
+    let head = scene.git(&["rev-parse", "main"]);
+    scene.git(&["symbolic-ref", "refs/autoloop/checkpoint/run", "refs/heads/main"]);
+    repository.checkpoint("run", &[]).unwrap();
+    assert_eq!(scene.git(&["rev-parse", "main"]), head);
+    scene.git(&["symbolic-ref", "refs/autoloop/checkpoint/run", "refs/heads/main"]);
+    repository.forget_checkpoint("run").unwrap();
+    assert_eq!(scene.git(&["rev-parse", "main"]), head);
+    assert!(!scene.git(&["for-each-ref"]).contains("autoloop"));
+}
+
+/// A branch that is there already, by an agent or before a crash, does not stand for work that it does not have.
+#[test]
+fn work_is_kept_on_a_branch_that_is_there_already() {
+    let ways: [&[&str]; 2] =
+        [&["branch", "autoloop/x"], &["symbolic-ref", "refs/heads/autoloop/x", "refs/heads/main"]];
+    for way in ways {
+        let (scene, repository, checkpoint) = busy();
+        let before = state(&scene);
+        scene.git(way);
+        let aside = || repository.set_aside(&checkpoint, ("autoloop/x", "t-1: it"), &[]).unwrap();
+        scene.write("made", "work\n");
+        assert_eq!(aside(), ["autoloop/x"], "{way:?}");
+        assert_eq!(state(&scene), before, "{way:?}");
+        assert_eq!(scene.git(&["show", "autoloop/x:made"]), "work", "{way:?}");
+        // Made after a crash in between.
+        scene.write("made", "more\n");
+        assert_eq!((aside(), state(&scene)), (vec!["autoloop/x".to_owned()], before), "{way:?}");
+        assert_eq!(scene.git(&["show", "autoloop/x:made"]), "more", "{way:?}");
+        assert_eq!(scene.git(&["show", "autoloop/x~:made"]), "work", "{way:?}");
+    }
+}
+
+#[test]
+fn what_was_ignored_before_is_no_part_of_the_work() {
+    let (scene, repository, checkpoint) = busy();
+    scene.write(".gitignore", "state/\n").write("made", "work\n");
+    scene.git(&["add", "-A"]);
+    let tree = repository.work(&checkpoint, &[]).unwrap();
+    repository.commit_work(&checkpoint, &tree, "t-1: it").unwrap();
+    assert_eq!(scene.git(&["show", "--name-only", "--format="]), ".gitignore\nmade");
+    assert_eq!(scene.read("ignored"), "secret\n");
+    assert!(scene.git(&["status", "--porcelain"]).contains("?? ignored"));
+}
+
+#[test]
+fn nothing_is_committed_where_the_index_of_the_user_is_not_merged() {
+    let scene = Scene::new();
+    scene.git(&["checkout", "-q", "-b", "other"]);
+    scene.write("file", "other\n").commit("other");
+    scene.git(&["checkout", "-q", "main"]);
+    scene.write("file", "main\n").commit("main");
+    let mut merge = std::process::Command::new("git");
+    let merged = merge.args(["merge", "-q", "other"]).current_dir(&scene.top).output().unwrap();
+    assert!(!merged.status.success());
+    // As behind `git stash pop`: nothing says that a merge is under way but the index.
+    scene.git(&["merge", "--quit"]);
+    let repository = scene.repository();
+    let checkpoint = repository.checkpoint("run", &[]).unwrap();
+    scene.write("made", "work\n");
+    let tree = work(&scene, &repository, &checkpoint);
+    let brought = repository.commit_work(&checkpoint, &tree, "t-1: it").unwrap();
+    assert_eq!(brought, Brought::UnderWay("a merge"));
+    assert_eq!(scene.git(&["status", "--porcelain"]), "UU file\n?? made");
+}
