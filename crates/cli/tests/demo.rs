@@ -24,7 +24,13 @@ fn sandbox() -> Sandbox {
 /// What was printed, with the name of the demo's directory and this program's path filtered.
 fn shown(sandbox: &Sandbox, text: &str) -> String {
     let name = demo_dir(sandbox).file_name().unwrap().to_string_lossy().into_owned();
-    text.replace(&name, "[DEMO]").replace(env!("CARGO_BIN_EXE_autoloop"), "autoloop")
+    unquoted(text).replace(&name, "[DEMO]")
+}
+
+/// The text with a short name in place of this program's path, which is quoted where it needs to be.
+fn unquoted(text: &str) -> String {
+    let path = env!("CARGO_BIN_EXE_autoloop");
+    text.replace(&format!("'{path}'"), "autoloop").replace(path, "autoloop")
 }
 
 fn demo_dir(sandbox: &Sandbox) -> std::path::PathBuf {
@@ -123,7 +129,7 @@ fn every_command_that_it_names_shows_what_it_says() {
         shell.args(["-c", &command]);
         let shown = sandbox.finish(shell);
         assert_eq!(shown.code, Some(0), "{command}: {shown}");
-        let part = match command.split_whitespace().collect::<Vec<_>>()[..] {
+        let part = match unquoted(&command).split_whitespace().collect::<Vec<_>>()[..] {
             [_, "inspect", "scratchpad", ..] => "slug.sh is written. I am done!",
             [_, "inspect", "journal", ..] => "event.invalid  emitted=task.complete",
             [_, "inspect", "prompt", ..] => "invalid event 'task.complete'",

@@ -369,6 +369,7 @@ fn what_cannot_be_verified_is_explained() {
     Commands:
       verify  Read the whole journal and name every line that is not a record
       follow  Print records as they come, from whichever process
+      help    Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help  Print help
