@@ -289,8 +289,8 @@ impl Trees {
 
 /// Whether an error is about a tree or what was made in it, and is told as what became of that.
 pub(super) fn is_outcome(error: &GitError) -> bool {
-    use GitError::{Failed, Link, NotATree, Rewritten};
-    matches!(error, Failed { .. } | NotATree(_) | Link(_) | Rewritten { .. })
+    use GitError::{Failed, Forged, Link, NotATree, Rewritten};
+    matches!(error, Failed { .. } | Forged(_) | NotATree(_) | Link(_) | Rewritten { .. })
 }
 
 fn tree_dir(dir: &Path) -> PathBuf {

@@ -88,12 +88,14 @@ impl Repository {
         let note = Note(self.git_dir.join("autoloop-bringing"));
         self.finish_interrupted(&git, &note)?;
         self.catch_up(&git, &self.git_dir)?;
-        if self.tree_of(change.base)? == change.tree {
+        let from = self.tree_of(change.base)?;
+        if from == change.tree {
             return Ok(Brought::Nothing);
         }
+        let private = self.pinned.open(&self.git)?;
+        private.check_objects([&from, change.tree])?;
         let committer = identified(&git)?;
         let tip = commit_tree(&committer, change.tree, &[change.base], change.message)?;
-        let private = self.pinned.open(&self.git)?;
         for _ in 0..ATTEMPTS {
             let head = self.base()?;
             if !self.contains(&head, change.base)? {

@@ -128,6 +128,23 @@ impl Pinned {
     }
 }
 
+impl Private {
+    /// Makes sure that the objects that one tree has and another does not are what their names say. Git does not look
+    /// when it reads them, and an agent can write other contents into the files of objects.
+    pub(super) fn check_objects(&self, [from, to]: [&str; 2]) -> Result<(), GitError> {
+        let git = self.fed(self.git(), format!("{to}\n^{from}\n").as_bytes())?;
+        let copied = self.path("check");
+        let plain = ["--revs", "--quiet", "--no-reuse-object", "--window=0", "--compression=0"];
+        let words = ["pack-objects"].into_iter().chain(plain).map(OsStr::new);
+        let name = git.run(words.chain([copied.as_os_str()]))?.line();
+        let pack = self.path(&format!("check-{name}.idx"));
+        match git.ask([OsStr::new("verify-pack"), pack.as_os_str()])?.code {
+            0 => Ok(()),
+            _ => Err(GitError::Forged(to.to_owned())),
+        }
+    }
+}
+
 /// The whole of a listing; `None` where git could not make one.
 fn whole(said: Said) -> Result<Option<Vec<u8>>, GitError> {
     match (said.code, said.out.left_out()) {

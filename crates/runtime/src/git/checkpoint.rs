@@ -105,6 +105,7 @@ impl Repository {
             return Err(GitError::Rewritten { top: self.top.clone(), base: before.head });
         }
         let private = self.pinned.open(&self.git)?;
+        private.check_objects([&before.tree, tree])?;
         let merging = private.with_attributes(&before.commit);
         let of_head = tree_of(&git, &before.head)?;
         let files = match apart(&merging, [&before.tree, &of_head, tree])? {

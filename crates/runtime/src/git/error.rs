@@ -80,6 +80,9 @@ pub enum GitError {
     /// A commit is none that remembers a checkout.
     #[error("{} does not say how the project was before the work began", short(.0))]
     NoCheckpoint(String),
+    /// The files of objects hold something else than their names say.
+    #[error("objects of the tree {} are not what their names say; `git fsck` names them", short(.0))]
+    Forged(String),
     /// It took too long.
     #[error("`git {command}` did not end within {} s, and was ended", deadline.as_secs())]
     Deadline {

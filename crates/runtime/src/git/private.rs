@@ -195,6 +195,11 @@ impl Private {
         Ok(git.holding(Arc::new(file)))
     }
 
+    /// A file in this directory.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), GitError> {
         let path = self.dir.join(name);
         fs::write(&path, bytes).map_err(GitError::io("write", path))

@@ -251,3 +251,16 @@ fn nothing_is_written_through_a_link() {
     beside.assert_merged();
     assert_eq!(beside.scene.read("state/mine"), "mine");
 }
+
+#[test]
+fn an_object_that_is_not_what_its_name_says_is_not_merged() {
+    let beside = Beside::new().left("new", "good\n");
+    beside.scene.forge("good\n", "evil\n");
+    let before = beside.look();
+    let tip = beside.repository.tip(BRANCH).unwrap().unwrap();
+    let tree = beside.repository.tree_of(&tip).unwrap();
+    let refused = beside.repository.bring_back(&change(&beside.base, &tree));
+    assert!(matches!(refused, Err(GitError::Forged(_))), "{refused:?}");
+    assert_eq!(beside.look(), before);
+    assert!(!beside.scene.top.join("new").exists());
+}

@@ -217,3 +217,14 @@ fn nothing_is_committed_where_the_index_of_the_user_is_not_merged() {
     assert_eq!(brought, Brought::UnderWay("a merge"));
     assert_eq!(scene.git(&["status", "--porcelain"]), "UU file\n?? made");
 }
+
+#[test]
+fn an_object_that_is_not_what_its_name_says_is_not_committed() {
+    let (scene, repository, checkpoint) = busy();
+    scene.write("made", "good\n");
+    let tree = repository.work(&checkpoint, &[]).unwrap();
+    scene.forge("good\n", "evil\n");
+    let refused = repository.commit_work(&checkpoint, &tree, "t-1: it");
+    assert!(matches!(refused, Err(GitError::Forged(_))), "{refused:?}");
+    assert_eq!(scene.git(&["log", "--format=%s"]), "more\nbegin");
+}
