@@ -20,7 +20,7 @@ use super::command::Git;
 
 /// The names of private directories begin with this.
 const PREFIX: &str = "autoloop-git-";
-/// A list of ignored files is shorter.
+/// A list of ignored files, or of commits without parents, is shorter.
 const LONGEST_LIST: u64 = 16 * 1024 * 1024;
 /// How the files of a checkout are stored. The other settings are not needed, or run programs.
 const KEPT: [&str; 7] = [
@@ -40,6 +40,8 @@ pub(super) struct Pinned {
     settings: Arc<[(String, String)]>,
     /// The hash by which objects are named, where it is not the usual one.
     format: Option<String>,
+    /// The commits whose parents a shallow clone does not have; empty in any other.
+    shallow: Arc<[u8]>,
 }
 
 impl Pinned {
@@ -56,7 +58,8 @@ impl Pinned {
         let format = entries.iter().rfind(|(key, _)| key == "extensions.objectformat");
         let format = format.map(|(_, value)| value.clone());
         let settings = entries.into_iter().filter(|(key, _)| is_kept(key)).collect();
-        Ok(Pinned { common: common.to_owned(), settings, format })
+        let shallow = listed(&common.join("shallow")).into();
+        Ok(Pinned { common: common.to_owned(), settings, format, shallow })
     }
 
     /// Opens a private directory, for as long as it is held.
@@ -83,6 +86,9 @@ impl Pinned {
         private.write("HEAD", b"ref: refs/heads/none\n")?;
         private.write("config", self.format_settings().as_bytes())?;
         private.write("info/exclude", &self.ignored())?;
+        if !self.shallow.is_empty() {
+            private.write("shallow", &self.shallow)?;
+        }
         let objects = self.common.join("objects");
         let git = private.git.at(&empty).with("GIT_DIR", &private.dir).with("GIT_WORK_TREE", empty);
         let git = git.with("GIT_OBJECT_DIRECTORY", objects).with("GIT_CONFIG_GLOBAL", "/dev/null");
@@ -126,17 +132,7 @@ impl Pinned {
     /// The files that a person has the repository ignore. What is ignored is no part of any work, so an agent
     /// that writes this file can hide nothing but what is not merged either.
     fn ignored(&self) -> Vec<u8> {
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let mut options = OpenOptions::new();
-        let options = options.read(true).custom_flags(flags.bits().cast_signed());
-        let mut list = Vec::new();
-        if let Ok(file) = options.open(self.common.join("info/exclude"))
-            && file.metadata().is_ok_and(|found| found.is_file())
-        {
-            // What cannot be read ignores nothing.
-            let _ = file.take(LONGEST_LIST).read_to_end(&mut list);
-        }
-        list
+        listed(&self.common.join("info/exclude"))
     }
 
     /// Removes what processes left that were killed: they hold their locks no more.
@@ -211,6 +207,20 @@ impl Drop for Private {
         // What stays is swept the next time.
         let _ = fs::remove_dir_all(&self.dir);
     }
+}
+
+/// A list in a file of the repository. What cannot be read is an empty one.
+fn listed(path: &Path) -> Vec<u8> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    let options = options.read(true).custom_flags(flags.bits().cast_signed());
+    let mut list = Vec::new();
+    if let Ok(file) = options.open(path)
+        && file.metadata().is_ok_and(|found| found.is_file())
+    {
+        let _ = file.take(LONGEST_LIST).read_to_end(&mut list);
+    }
+    list
 }
 
 /// Git with settings that stand on no command line, where a name may hold anything.

@@ -264,3 +264,27 @@ fn an_object_that_is_not_what_its_name_says_is_not_merged() {
     assert_eq!(beside.look(), before);
     assert!(!beside.scene.top.join("new").exists());
 }
+
+#[test]
+fn work_comes_back_into_a_clone_without_its_whole_history() {
+    let scene = Scene::new();
+    scene.write("file", "more\n").commit("more");
+    let (from, clone) = (format!("file://{}", scene.top.display()), scene.place("clone"));
+    scene.git(&["clone", "-q", "--depth=1", &from, &clone.display().to_string()]);
+    let repository = Repository::find(&clone, &scene.world).unwrap().unwrap();
+    let base = repository.base().unwrap();
+    let tree = repository.add_worktree(&scene.place("tree"), BRANCH, &base).unwrap();
+    scene.write("state/tree/new", "work\n");
+    let work = tree.capture(&base, &[]).unwrap().tree;
+    for name in ["mine", "again"] {
+        let brought = repository.bring_back(&change(&base, &work)).unwrap();
+        assert!(matches!(brought, Brought::Merged(_)), "{brought:?}");
+        assert_eq!(scene.read("state/clone/new"), "work\n");
+        // The second time it has to be merged with something else.
+        scene.git_in(&clone, &["reset", "-q", "--hard", &base]);
+        scene.write(format!("state/clone/{name}"), "");
+        scene.git_in(&clone, &["add", "-A"]);
+        let named = ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", name];
+        scene.git_in(&clone, &named);
+    }
+}
