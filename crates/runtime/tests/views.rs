@@ -57,7 +57,7 @@ fn views_agree_however_they_are_folded() {
             if dice.chance(1, 3) {
                 fold_on(&writer, &mut metrics);
                 fold_on(&writer, &mut latest);
-                // Keeps the views of a large journal, to be taken up by the last look.
+                // Keeps the views of a large journal.
                 journal(&disk).fold::<Metrics>().unwrap();
                 journal(&disk).latest_run().unwrap();
             }
@@ -71,6 +71,8 @@ fn views_agree_however_they_are_folded() {
         let expected: Metrics = folded(&foreign.records);
         assert_eq!(metrics.view, expected, "folded on");
         assert_eq!(from_scratch::<Metrics>(&disk.contents(PATH)), expected, "from scratch");
+        assert_ne!(writer.sidecar_state::<Metrics>().unwrap(), SidecarState::Good, "appended to");
+        assert_eq!(writer.fold::<Metrics>().unwrap(), metrics, "anew");
         kept_views += u32::from(writer.sidecar_state::<Metrics>().unwrap() == SidecarState::Good);
         assert_eq!(writer.fold::<Metrics>().unwrap(), metrics, "from the sidecar");
 
