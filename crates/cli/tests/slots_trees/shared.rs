@@ -231,3 +231,21 @@ fn what_the_user_had_ignored_is_not_committed_by_who_ignores_it_no_longer() {
         assert!(!shown.contains("b/.env") && !shown.contains("b/secrets"), "{shown}");
     }
 }
+
+#[test]
+fn uncommitted_changes_that_an_agent_discards_are_kept_on_a_branch() {
+    let implement = "git stash -q -u; git stash drop -q; echo x > made-$AUTOLOOP_ITEM_ID";
+    let sandbox = repository(Agents { implement, ..GOOD }, 2, "");
+    sandbox.write("README.md", "mine\n").write("untracked", "mine\n");
+    let output = sandbox.run(&["slots", "--review"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let branch = git(&sandbox, &["branch", "--list", "autoloop/*", "--format=%(refname:short)"]);
+    let told = format!(
+        "note: slot 1: the work undid uncommitted changes of yours in README.md,untracked; they are on branch {branch}\n"
+    );
+    assert!(output.stderr.contains(&told), "{output}");
+    for name in ["README.md", "untracked"] {
+        assert_eq!(git(&sandbox, &["show", &format!("{branch}:{name}")]), "mine");
+    }
+    assert_eq!(subjects(&sandbox), "first\nt-1: task 1\nt-2: task 2");
+}

@@ -137,8 +137,9 @@ impl Private {
         let plain = ["--revs", "--quiet", "--no-reuse-object", "--window=0", "--compression=0"];
         let words = ["pack-objects"].into_iter().chain(plain).map(OsStr::new);
         let name = git.run(words.chain([copied.as_os_str()]))?.line();
-        let pack = self.path(&format!("check-{name}.idx"));
-        match git.ask([OsStr::new("verify-pack"), pack.as_os_str()])?.code {
+        let pack = self.path(&format!("check-{name}.pack"));
+        let words = ["index-pack", "--verify"].map(OsStr::new).into_iter();
+        match git.ask(words.chain([pack.as_os_str()]))?.code {
             0 => Ok(()),
             _ => Err(GitError::Forged(to.to_owned())),
         }

@@ -128,6 +128,36 @@ impl Repository {
         Ok(Brought::Merged(commit))
     }
 
+    /// Keeps a checkpoint on a branch where work undid changes that the user had not committed. Returns the files with these
+    /// changes.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot say or do it.
+    pub fn keep_discarded(
+        &self,
+        checkpoint: &str,
+        tree: &str,
+        branch: &str,
+    ) -> Result<Vec<PathBuf>, GitError> {
+        let before = Checkpoint::read(&self.git, checkpoint)?;
+        let of_head = tree_of(&self.git, &before.head)?;
+        if of_head == before.tree {
+            return Ok(Vec::new());
+        }
+        let changed = |to: &str| {
+            let words = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", &of_head, to];
+            Ok::<_, GitError>(self.git.run(words)?.names())
+        };
+        let left: BTreeSet<PathBuf> = changed(tree)?.into_iter().collect();
+        let mut discarded = changed(&before.tree)?;
+        discarded.retain(|path| !left.contains(path));
+        if !discarded.is_empty() {
+            self.git.run(["update-ref", "--no-deref", &reference(branch), checkpoint])?;
+        }
+        Ok(discarded)
+    }
+
     /// Moves work in the checkout of the project to a branch, and puts everything back as it was at a checkpoint.
     /// Returns the branches that have it, which are none where nothing was done.
     ///

@@ -283,6 +283,22 @@ impl Grounds {
         }
     }
 
+    /// Where work in the project itself undid uncommitted changes of the user: says in which files, and on which branch
+    /// these changes are kept.
+    pub(super) fn keep_discarded(
+        &self,
+        slot: &Slot,
+        slot_dir: &Path,
+        run: &str,
+    ) -> Result<Option<String>, GitError> {
+        let tree = slot.merge.as_ref().and_then(|merge| merge.tree.as_deref());
+        let (Ok(trees), Some(tree)) = (&self.trees, tree) else { return Ok(None) };
+        let branch = format!("{}-before", own_branch(slot_dir, run));
+        let files = trees.repository().keep_discarded(&slot.start.base, tree, &branch)?;
+        let files = named_files(&files);
+        Ok((!files.is_empty()).then(|| format!("{files}; they are on branch {branch}")))
+    }
+
     /// Moves what a slot left in the project itself to a branch, and puts the project back as it was before.
     /// Returns the branches that have it.
     pub(super) fn set_aside(

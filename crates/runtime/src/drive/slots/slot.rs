@@ -169,12 +169,19 @@ impl SlotDrive<'_> {
         if !slot.start.branch.is_empty() {
             return self.grounds.clear(slot, dir);
         }
-        let is_kept = finish.outcome == Outcome::Passed || slot.phase.is_none();
+        let has_begun = slot.phase.is_some();
+        let run = self.look(|slots| slots.id.clone());
         match self.is_mixed(slot) {
-            None if !is_kept => {
-                let run = self.look(|slots| slots.id.clone());
-                self.grounds.set_aside(slot, dir, &run)
+            None if finish.outcome == Outcome::Passed => {
+                if let Some(what) = self.grounds.keep_discarded(slot, dir, &run)? {
+                    let number = slot.start.slot;
+                    self.note(&format!(
+                        "slot {number}: the work undid uncommitted changes of yours in {what}"
+                    ));
+                }
+                Ok(Vec::new())
             }
+            None if has_begun => self.grounds.set_aside(slot, dir, &run),
             _ => Ok(Vec::new()),
         }
     }
