@@ -74,7 +74,8 @@ exec "$GIT" "$@"
 
 #[test]
 fn pwd_of_the_children_of_slots_is_their_working_directory() {
-    let given = r"tr '\0' '\n' < /proc/$$/environ | grep -E '^(OLD)?PWD='; pwd -P";
+    // A prompt in a variable has lines of its own.
+    let given = r"tr '\n\0' ' \n' < /proc/$$/environ | grep -E '^(OLD)?PWD='; pwd -P";
     let implement = format!("{given}; echo x > made-$AUTOLOOP_ITEM_ID");
     let review = format!("{given}; {PASS}");
     let agents = Agents { implement: &implement, review: &review, ..GOOD };
