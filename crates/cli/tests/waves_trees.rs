@@ -308,7 +308,8 @@ fn without_git_there_is_no_run() {
       hint: with parallel.isolation = "shared" branches work in the tree of the project
     "#);
     let sandbox = sandbox.env("PATH", "/nowhere");
-    assert_snapshot!(sandbox.run(&["run", "."]), @r#"
+    // The agent is found without PATH.
+    assert_snapshot!(sandbox.run(&["run", ".", "--set", "backend.command=/bin/sh"]), @r#"
     exit 2
     --- stderr
     autoloop: parallel.isolation = "worktree": git is not on PATH; install git 2.38 or later
