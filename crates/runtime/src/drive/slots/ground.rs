@@ -291,7 +291,8 @@ impl Grounds {
         slot_dir: &Path,
         run: &str,
     ) -> Result<Option<String>, GitError> {
-        let tree = slot.merge.as_ref().and_then(|merge| merge.tree.as_deref());
+        let merge = slot.merge.as_ref().filter(|merge| merge.outcome != MergeOutcome::Nothing);
+        let tree = merge.and_then(|merge| merge.tree.as_deref());
         let (Ok(trees), Some(tree)) = (&self.trees, tree) else { return Ok(None) };
         let branch = format!("{}-before", own_branch(slot_dir, run));
         let files = trees.repository().keep_discarded(&slot.start.base, tree, &branch)?;
