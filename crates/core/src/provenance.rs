@@ -4,8 +4,6 @@
 //! [`Mark`] of each before it writes it; every other record that [claims](claim) to be the harness's is
 //! a forgery.
 
-use sha2::{Digest, Sha256};
-
 use crate::excerpt;
 use crate::record::{Body, ChainSpawned, EventInvalid, Glance, Record};
 use crate::topic::{JOINED, Topic, TopicClass};
@@ -61,7 +59,7 @@ impl Mark {
 
 /// A mark while it is being made.
 #[derive(Default)]
-struct Marking(Sha256);
+struct Marking(blake3::Hasher);
 
 impl Marking {
     fn add_field(&mut self, name: &str, text: &str) {
@@ -73,16 +71,16 @@ impl Marking {
     /// The lengths keep two texts from running into each other.
     fn add(&mut self, texts: &[&str]) {
         for text in texts {
-            self.0.update((text.len() as u64).to_le_bytes());
+            self.0.update(&(text.len() as u64).to_le_bytes());
             self.0.update(text.as_bytes());
         }
     }
 
     /// The first half of the digest.
     fn finish(self) -> Mark {
-        let digest: [u8; 32] = self.0.finalize().into();
-        let number = digest.iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte));
-        Mark(number)
+        let mut half = [0; 16];
+        self.0.finalize_xof().fill(&mut half);
+        Mark(u128::from_be_bytes(half))
     }
 }
 

@@ -15,7 +15,6 @@ use autoloop_core::stamp::Stamp;
 
 mod job;
 mod real;
-mod seal;
 mod secret;
 
 pub use job::{
@@ -23,7 +22,6 @@ pub use job::{
     Obstacle, Output, Reading, Report, Running, Signal, Spool,
 };
 pub use real::{OsEntropy, OsSpawner, RealDisk, SystemClock};
-pub use seal::{Seal, Sealing};
 pub use secret::{Key, KeyedDigest, Secret};
 
 /// Everything outside the program, as one value that is passed down from `main`.

@@ -11,13 +11,11 @@ use autoloop_core::agents::Stream;
 use autoloop_core::verdict;
 use autoloop_runtime::world::{
     Cause, Clock, Disk, Ending, Exit, Finished, Job, Left, Limits, NeverStarted, Obstacle, Output,
-    Reading, Report, Running, Sealing, Signal, Spawner,
+    Reading, Report, Running, Signal, Spawner,
 };
 
 use crate::clock::SimClock;
 use crate::disk::SimDisk;
-use crate::entropy::SimEntropy;
-use crate::seed::Seed;
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
@@ -338,11 +336,7 @@ impl Play {
             head: head.to_vec(),
             tail: rest[rest.len().saturating_sub(kept)..].to_vec(),
             bytes: bytes.len() as u64,
-            seal: (spooled > 0).then(|| {
-                let mut sealing = Sealing::begin(&SimEntropy::new(Seed(1).dice()));
-                sealing.push(stored);
-                sealing.seal()
-            }),
+            digest: (spooled > 0).then(|| *blake3::hash(stored).as_bytes()),
             spooled: spooled as u64,
         }
     }

@@ -8,9 +8,7 @@ use autoloop_core::record::Hole;
 
 use crate::files::{self, Links};
 use crate::journal::Spooled;
-use crate::world::{
-    Disk, DiskFile, Ending, FileKind, FileStat, Finished, Output, Seal, Sealing, Spool, World,
-};
+use crate::world::{Disk, DiskFile, Ending, FileKind, FileStat, Finished, Output, Spool, World};
 
 /// Escaped, a text takes up to six times its length, and it is recorded twice: what is longer than this many bytes
 /// is copied piece by piece.
@@ -40,9 +38,9 @@ pub(super) fn spooled(
 /// The file with an output that memory does not hold whole, if it holds exactly that output.
 fn unchanged(path: &Path, output: &Output, disk: &dyn Disk) -> Option<Unchanged> {
     let is_needed = output.left_out() > 0 && output.spooled == output.bytes;
-    let seal = output.seal.filter(|_| is_needed)?;
+    let digest = output.digest.filter(|_| is_needed)?;
     let file = files::open(disk, path, Links::Refuse).ok()??;
-    let file = Unchanged { file, len: output.bytes, seal, read: Mutex::new(Read::begin(&seal)) };
+    let file = Unchanged { file, len: output.bytes, digest, read: Mutex::default() };
     let mut piece = vec![0; 256 * 1024];
     let mut offset = 0;
     while offset < output.bytes {
@@ -51,25 +49,20 @@ fn unchanged(path: &Path, output: &Output, disk: &dyn Disk) -> Option<Unchanged>
     Some(file)
 }
 
-/// A file that is compared with its seal whenever it is read from its beginning to its end, so that no change
+/// A file that is compared with its digest whenever it is read from its beginning to its end, so that no change
 /// between two readings goes unnoticed.
 struct Unchanged {
     file: Box<dyn DiskFile>,
     len: u64,
-    seal: Seal,
+    digest: [u8; 32],
     read: Mutex<Read>,
 }
 
 /// How far a reading got.
+#[derive(Default)]
 struct Read {
     offset: u64,
-    sealing: Sealing,
-}
-
-impl Read {
-    fn begin(seal: &Seal) -> Read {
-        Read { offset: 0, sealing: Sealing::again(seal) }
-    }
+    hasher: blake3::Hasher,
 }
 
 impl Unchanged {
@@ -77,15 +70,15 @@ impl Unchanged {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let count = self.file.read_at(buffer, offset)?;
         if offset == 0 {
-            *read = Read::begin(&self.seal);
+            *read = Read::default();
         }
         // Bytes that are read in another order could not be compared.
         if offset != read.offset || (count == 0 && offset < self.len) {
             return Err(changed());
         }
         read.offset += count as u64;
-        read.sealing.push(&buffer[..count]);
-        match read.offset >= self.len && read.sealing.seal() != self.seal {
+        read.hasher.update(&buffer[..count]);
+        match read.offset >= self.len && *read.hasher.finalize().as_bytes() != self.digest {
             true => Err(changed()),
             false => Ok(count),
         }
@@ -167,18 +160,16 @@ fn read_only<T>() -> io::Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::{OsEntropy, RealDisk};
+    use crate::world::RealDisk;
 
     #[test]
     fn a_changed_file_is_not_taken_for_the_output() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         let printed = b"printed ".repeat(100_000);
-        let mut sealing = Sealing::begin(&OsEntropy);
-        sealing.push(&printed);
+        let digest = Some(*blake3::hash(&printed).as_bytes());
         let bytes = printed.len() as u64;
-        let output =
-            Output { bytes, spooled: bytes, seal: Some(sealing.seal()), ..Output::default() };
+        let output = Output { bytes, spooled: bytes, digest, ..Output::default() };
         let found = || unchanged(&path, &output, &RealDisk).map(Text::File);
         assert!(found().is_none(), "there is no file");
         std::fs::write(&path, &printed).unwrap();

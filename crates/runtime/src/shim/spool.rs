@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::files::private;
-use crate::world::{OsEntropy, Seal, Sealing};
 
 /// A file that takes bytes until it is full. After that nothing is stored, so that what is there is
 /// the exact beginning. It is made with the first byte: most agents leave standard error alone, and
@@ -15,7 +14,7 @@ pub(crate) struct Spooling {
     place: Place,
     room: u64,
     pub(super) spooled: u64,
-    sealing: Option<Sealing>,
+    hasher: blake3::Hasher,
 }
 
 #[derive(Debug)]
@@ -29,7 +28,7 @@ enum Place {
 impl Spooling {
     /// Stores nothing.
     pub(crate) fn nowhere() -> Self {
-        Spooling { place: Place::Nowhere, room: 0, spooled: 0, sealing: None }
+        Spooling { place: Place::Nowhere, room: 0, spooled: 0, hasher: blake3::Hasher::new() }
     }
 
     /// Stores so many bytes in a file, which must not be there yet when they come: what an earlier job
@@ -43,8 +42,7 @@ impl Spooling {
         }
         // A directory that is not there should be told before the job begins.
         path.parent().map(fs::metadata).transpose()?;
-        let sealing = Some(Sealing::begin(&OsEntropy));
-        Ok(Spooling { place: Place::At(path), room, spooled: 0, sealing })
+        Ok(Spooling { place: Place::At(path), room, ..Spooling::nowhere() })
     }
 
     pub(super) fn take(&mut self, piece: &[u8]) {
@@ -54,7 +52,7 @@ impl Spooling {
             match file.write(rest) {
                 Ok(count @ 1..) => {
                     let (stored, more) = rest.split_at(count);
-                    self.sealing.iter_mut().for_each(|sealing| sealing.push(stored));
+                    self.hasher.update(stored);
                     rest = more;
                     self.spooled += count as u64;
                     self.room -= count as u64;
@@ -69,9 +67,9 @@ impl Spooling {
         }
     }
 
-    /// By what the file is known.
-    pub(super) fn seal(&self) -> Option<Seal> {
-        self.sealing.as_ref().filter(|_| self.spooled > 0).map(Sealing::seal)
+    /// The digest of what is stored.
+    pub(super) fn digest(&self) -> Option<[u8; 32]> {
+        (self.spooled > 0).then(|| *self.hasher.finalize().as_bytes())
     }
 
     /// The file, made when it is needed. Where that fails, nothing is stored.
@@ -133,8 +131,7 @@ mod tests {
     #[test]
     fn a_full_disk_stops_the_storing_and_nothing_else() {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let mut spooling =
-            Spooling { place: Place::Open(full), room: 100, spooled: 0, sealing: None };
+        let mut spooling = Spooling { place: Place::Open(full), room: 100, ..Spooling::nowhere() };
         spooling.take(b"one ");
         spooling.take(b"two");
         assert_eq!(spooling.spooled, 0);

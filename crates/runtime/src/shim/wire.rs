@@ -13,7 +13,7 @@ use crate::frame::{Body, Text, garbled, read_frame, write_frame};
 use crate::permissions::Confinement;
 use crate::world::{
     Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted, Obstacle, Output,
-    Reading, Report, Seal, Signal, Spool,
+    Reading, Report, Signal, Spool,
 };
 
 /// What the harness says first.
@@ -204,11 +204,7 @@ impl Body {
         self.bytes(&output.tail);
         self.number(output.bytes);
         self.number(output.spooled);
-        self.maybe(output.seal.as_ref(), |body, seal| {
-            body.number(seal.key);
-            body.number(seal.more_key);
-            body.number(seal.digest);
-        });
+        self.maybe(output.digest.as_ref(), |body, digest| body.bytes(digest));
     }
 }
 
@@ -306,10 +302,7 @@ impl Text<'_> {
             tail: self.bytes()?,
             bytes: self.number()?,
             spooled: self.number()?,
-            seal: self.maybe(|body| {
-                let (key, more_key) = (body.number()?, body.number()?);
-                Ok(Seal { key, more_key, digest: body.number()? })
-            })?,
+            digest: self.maybe(|body| body.bytes()?.try_into().map_err(|_| garbled()))?,
         })
     }
 }
@@ -403,12 +396,6 @@ mod tests {
         ]
     }
 
-    prop_compose! {
-        fn seal()(key: u64, more_key: u64, digest: u64) -> Seal {
-            Seal { key, more_key, digest }
-        }
-    }
-
     fn verdict() -> impl Strategy<Value = Result<Verdict, String>> {
         let ruling = prop::sample::select(vec![Some(Ruling::Pass), Some(Ruling::Drift), None]);
         (ruling, any::<String>()).prop_map(|(ruling, text)| match ruling {
@@ -423,9 +410,9 @@ mod tests {
             tail in vec(any::<u8>(), 0..50),
             bytes in any::<u64>(),
             spooled in any::<u64>(),
-            seal in option::of(seal()),
+            digest in option::of(any::<[u8; 32]>()),
         ) -> Output {
-            Output { head, tail, bytes, spooled, seal }
+            Output { head, tail, bytes, spooled, digest }
         }
     }
 

@@ -10,7 +10,6 @@ use autoloop_core::agents::{Answer, Stream};
 use autoloop_core::excerpt::Shortened;
 use autoloop_core::verdict::Verdict;
 
-use super::seal::Seal;
 use crate::permissions::Confinement;
 
 /// A process to start, and how it is watched over.
@@ -275,8 +274,9 @@ pub struct Output {
     /// How much of it is in the spool file. Less than `bytes` when the file's limit was reached or
     /// the disk was full.
     pub spooled: u64,
-    /// By what the spool file is known, where there is one.
-    pub seal: Option<Seal>,
+    /// The BLAKE3 digest of what the spool file was given, by which a later change is noticed: agents can
+    /// write to that file.
+    pub digest: Option<[u8; 32]>,
 }
 
 impl Output {

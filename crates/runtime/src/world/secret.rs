@@ -10,9 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use hmac::{Hmac, KeyInit, Mac};
 use rustix::fs::OFlags;
-use sha2::Sha256;
 
 use super::Entropy;
 
@@ -29,14 +27,14 @@ pub struct Key([u8; LENGTH]);
 impl Key {
     /// The keyed digest of several parts, for one purpose: a seal for one is no seal for another.
     pub fn seal(&self, purpose: &str, parts: &[&[u8]]) -> KeyedDigest {
-        // Every length is a valid length of an HMAC key.
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return 0 };
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
         for part in [purpose.as_bytes()].iter().chain(parts) {
-            mac.update(&(part.len() as u64).to_le_bytes());
-            mac.update(part);
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
         }
-        let digest = mac.finalize().into_bytes();
-        digest.iter().take(16).fold(0, |seal, byte| seal << 8 | u128::from(*byte))
+        let mut half = [0; 16];
+        hasher.finalize_xof().fill(&mut half);
+        KeyedDigest::from_be_bytes(half)
     }
 }
 
