@@ -441,7 +441,7 @@ fn the_copy_of_a_preset_is_undone_too() {
             "agent.sh",
             "[ -z \"$AUTOLOOP_REVIEW_MODE\" ] || echo more >> .autoloop/runs/$AUTOLOOP_RUN_ID/loop/harness.md",
         );
-    let run = sandbox.run(&["run", "mine", "-i", "2"]);
+    let run = sandbox.run(&["run", "mine", "do it", "-i", "2"]);
     assert_eq!(run.code, Some(1), "{run}");
     let id = sandbox.fields("loop.start", "run").remove(0);
     let file = format!(".autoloop/runs/{id}/loop/harness.md");

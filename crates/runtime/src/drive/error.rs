@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use autoloop_core::config::ItemSource;
 use autoloop_core::word::Word;
 
+use super::slots::says_full;
 use crate::git::GitError;
 use crate::journal::{AppendError, ReadError};
 use crate::permissions::SandboxError;
@@ -92,4 +93,15 @@ pub enum DriveError {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+impl DriveError {
+    /// Whether nothing is wrong but that the disk is full.
+    pub fn is_full_disk(&self) -> bool {
+        match self {
+            DriveError::NoRoom(_) => true,
+            DriveError::Git(_) | DriveError::Write { .. } => says_full(&self.to_string()),
+            _ => false,
+        }
+    }
 }

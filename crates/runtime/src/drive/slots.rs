@@ -53,6 +53,7 @@ use reload::Judging;
 
 pub use known::{latest_resumable_slots, slot_runs, slots_dir, slots_standing};
 pub use progress::SlotProgress;
+pub(super) use room::says_full;
 pub use watched::WatchedSlots;
 
 /// Said where nobody can review.

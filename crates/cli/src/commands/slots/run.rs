@@ -1,7 +1,6 @@
 //! `autoloop slots` itself: a run over a queue, begun or taken up again.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::{Config, Isolation, ItemSource, Key};
@@ -396,10 +395,8 @@ fn failure(error: DriveError) -> Failure {
         DriveError::Sandbox(_) => Failure::usage(error.to_string())
             .hint("set review.sandbox = \"auto\", which puts back what a reviewer changed"),
         DriveError::Append(error) => Failure::from(error).hint(GOES_ON),
-        DriveError::Write { ref source, .. } if source.kind() == ErrorKind::StorageFull => {
-            no_room(&error)
-        }
-        DriveError::NoRoom(_) => no_room(&error),
+        ref full if full.is_full_disk() => Failure::failed(full.to_string())
+            .hint("make room, then `autoloop slots --resume` goes on where it was"),
         DriveError::Git(_) | DriveError::Write { .. } => Failure::failed(error.to_string())
             .hint("see to it, then `autoloop slots --resume` goes on with the run"),
         DriveError::Queue(error) => {
@@ -407,9 +404,4 @@ fn failure(error: DriveError) -> Failure {
         }
         error => drive_failure(error),
     }
-}
-
-fn no_room(error: &DriveError) -> Failure {
-    Failure::failed(error.to_string())
-        .hint("make room, then `autoloop slots --resume` goes on where it was")
 }

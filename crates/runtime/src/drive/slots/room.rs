@@ -14,11 +14,15 @@ const LITTLE: usize = 64 * 1024;
 /// What programs say of a full disk.
 const SAID: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
 
+/// Whether a message of a program or of the system says that the disk is full.
+pub(in crate::drive) fn says_full(message: &str) -> bool {
+    SAID.iter().any(|words| message.contains(words))
+}
+
 /// Makes sure that something did not fail for lack of room on the disk of a directory, whatever else was
 /// said about it.
 pub(super) fn check_room(dir: &Path, said: &str) -> Result<(), DriveError> {
-    let is_said = SAID.iter().any(|words| said.contains(words));
-    match is_said || is_full(dir) {
+    match says_full(said) || is_full(dir) {
         true => Err(DriveError::NoRoom(dir.to_owned())),
         false => Ok(()),
     }
