@@ -226,8 +226,9 @@ mod tests {
         ) {
             let topic = Topic::new(topic);
             let listed = allowed.is_empty() || allowed.iter().any(|event| event == topic.as_str());
-            let listed = listed && !topic.as_str().ends_with(".parallel");
+            let asks_for_wave = topic.as_str().ends_with(".parallel");
             let expected = match (topic.class(), listed) {
+                (TopicClass::Agent, _) if asks_for_wave => Admission::Refused(Refusal::WavesOff),
                 (TopicClass::Reserved, _) => Admission::Refused(Refusal::Reserved),
                 (TopicClass::Coordination, _) => Admission::Coordination,
                 (TopicClass::Agent, true) => Admission::Accepted,

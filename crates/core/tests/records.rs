@@ -366,11 +366,13 @@ fn a_glance_sees_what_the_parser_sees_in_lines_of_other_writers() {
     simulate("other writers", 300, |_, dice| {
         for _ in 0..70 {
             let record = record(dice);
+            let by_hand = hand_written(&record, dice);
+            assert!(assert_readers_agree(&by_hand), "{}", String::from_utf8_lossy(&by_hand));
+            assert_alike(&Glance::read(&by_hand).unwrap(), &record);
+            // It writes numbers in its own way, and so is another record.
             let compact = serde_json::from_slice::<serde_json::Value>(&body_of(&record)).unwrap();
-            for line in [hand_written(&record, dice), compact.to_string().into_bytes()] {
-                assert!(assert_readers_agree(&line), "{}", String::from_utf8_lossy(&line));
-                assert_alike(&Glance::read(&line).unwrap(), &record);
-            }
+            let compact = compact.to_string();
+            assert!(assert_readers_agree(compact.as_bytes()), "{compact}");
         }
     });
 }
