@@ -52,7 +52,7 @@ fn print(words: &[String]) -> Result<(), Failure> {
 }
 
 fn unknown(word: &str, parent: &Command) -> Failure {
-    let name = parent.get_bin_name().unwrap_or_default();
+    let name = parent.get_bin_name().unwrap_or("autoloop");
     let failure = Failure::usage(format!("'{name}' has no command '{}'", word.escape_debug()));
     let known = parent.get_subcommands().filter(|known| !known.is_hide_set());
     let names: Vec<&str> = known.map(Command::get_name).collect();

@@ -28,7 +28,7 @@ pub(super) fn spooled(
     let is_said = matches!(finished.ending, Ending::Exited(_)) && finished.answer.is_none();
     let spool = spool.filter(|_| is_said && output.bytes > SHORT)?;
     let text = match unchanged(&spool.stdout, output, &*world.disk) {
-        Some(file) => Text::File(file),
+        Some(file) => Text::File(Box::new(file)),
         None => Text::Memory(output.text().into_bytes()),
     };
     let text = Arc::new(text);
@@ -92,7 +92,7 @@ fn changed() -> io::Error {
 /// An output, to be copied from where it is.
 enum Text {
     Memory(Vec<u8>),
-    File(Unchanged),
+    File(Box<Unchanged>),
 }
 
 impl DiskFile for Text {
@@ -170,7 +170,7 @@ mod tests {
         let digest = Some(*blake3::hash(&printed).as_bytes());
         let bytes = printed.len() as u64;
         let output = Output { bytes, spooled: bytes, digest, ..Output::default() };
-        let found = || unchanged(&path, &output, &RealDisk).map(Text::File);
+        let found = || unchanged(&path, &output, &RealDisk).map(|file| Text::File(Box::new(file)));
         assert!(found().is_none(), "there is no file");
         std::fs::write(&path, &printed).unwrap();
         let text = found().expect("it is as it was written");
