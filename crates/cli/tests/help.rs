@@ -97,6 +97,11 @@ fn manual_pages_are_written_for_every_command() {
     let unknown = sandbox.run(&["man", "jurnal"]);
     assert_eq!(unknown.code, Some(2), "{unknown}");
     assert!(unknown.stderr.contains("journal"), "{unknown}");
+    let unknown = sandbox.run(&["man", "nosuchthing"]).stderr;
+    assert!(
+        unknown.starts_with("autoloop: 'autoloop' has no command 'nosuchthing'\n"),
+        "{unknown}"
+    );
     assert_eq!(sandbox.run(&["man", "--dir", "pages"]).code, Some(0));
     for name in ["autoloop.1", "autoloop-run.1", "autoloop-journal-verify.1"] {
         assert!(sandbox.path("pages").join(name).is_file(), "{name}");

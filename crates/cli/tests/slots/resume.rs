@@ -318,6 +318,26 @@ fn what_an_agent_writes_into_the_journal_decides_nothing() {
 const FAILS_AT_1: &str = "echo $AUTOLOOP_ITEM_ID >> starts; [ $AUTOLOOP_ITEM_ID != t-1 ] || [ -e mended ] || { echo no >&2; exit 5; }; echo $AUTOLOOP_ITEM_ID > made-$AUTOLOOP_ITEM_ID; echo done";
 
 #[test]
+fn a_run_of_another_kind_is_resumed_by_another_command() {
+    let sandbox = project(Agents { implement: "exit 1", ..GOOD }, 1, "");
+    fails(&sandbox, "");
+    let slots = sandbox.fields("slot.run.start", "run").remove(0);
+    let as_loop = sandbox.run(&["run", &format!("--resume={slots}")]);
+    assert_eq!(as_loop.code, Some(1), "{as_loop}");
+    let hint = format!("hint: resume it with `autoloop slots --resume={slots}`\n");
+    assert!(
+        as_loop.stderr.contains("is a run of slots") && as_loop.stderr.contains(&hint),
+        "{as_loop}"
+    );
+    sandbox.run(&["run", ".", "x", "-i", "1"]);
+    let looped = sandbox.fields("loop.start", "run").remove(0);
+    let as_slots = sandbox.run(&["slots", &format!("--resume={looped}")]);
+    assert_eq!(as_slots.code, Some(1), "{as_slots}");
+    let hint = format!("hint: resume a loop with `autoloop run --resume={looped}`\n");
+    assert!(as_slots.stderr.contains(&hint), "{as_slots}");
+}
+
+#[test]
 fn a_run_with_failed_items_is_resumed_and_retries_them() {
     let sandbox = project(Agents { implement: FAILS_AT_1, ..GOOD }, 2, "");
     let failed = fails(&sandbox, "--review --stop-marker STOP");

@@ -289,6 +289,10 @@ fn run_to_resume(
         };
         return nothing(format!("no run to resume in {path}: {why}"));
     };
+    if RunId::is_safe(&name) && world.disk.stat(&drive::slots_dir(state_dir, &name)).is_ok() {
+        return Err(Failure::failed(format!("'{name}' is a run of slots, not of a loop"))
+            .hint(format!("resume it with `autoloop slots --resume={name}`")));
+    }
     match drive::standing(&journal, state_dir, (&name, world, trust)).map_err(drive_failure)? {
         None => nothing(format!("there is no run '{name}' in {path}")),
         Some(run) if run.can_resume() => Ok(run),

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::{Config, Isolation, ItemSource, Key};
+use autoloop_core::run::Runs;
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{End, Slots, Tally};
 use autoloop_runtime::drive::{
@@ -336,7 +337,14 @@ fn run_to_resume(
         };
     }
     match slots_standing(&journal, state_dir, (name, world, trust)).map_err(failure)? {
-        None => Err(nothing(format!("there is no run of slots '{name}' in {path}"))),
+        None => {
+            let failure = nothing(format!("there is no run of slots '{name}' in {path}"));
+            let is_loop = journal.fold::<Runs>()?.view.get(name).is_some();
+            Err(match is_loop {
+                true => failure.hint(format!("resume a loop with `autoloop run --resume={name}`")),
+                false => failure,
+            })
+        }
         Some(slots) if slots.can_resume() || slots.start.is_none() => Ok(slots.id),
         Some(_) => Err(nothing(format!("run '{name}' completed: there is nothing to resume"))),
     }
