@@ -230,7 +230,11 @@ fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
     match verdict {
         // The reviewer was told what a pass means here.
         Verdict::Pass if last.changes == Changes::Empty => {
-            settle(slot, &format!("no change was needed: {}", last.follow_up), rules)
+            let reason = match last.follow_up.trim() {
+                "" => "no change was needed".to_owned(),
+                said => format!("no change was needed: {said}"),
+            };
+            settle(slot, &reason, rules)
         }
         Verdict::Pass => settle(slot, &last.follow_up, rules),
         Verdict::Failed => finish(Outcome::Failed, last.reason.clone()),

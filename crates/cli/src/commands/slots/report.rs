@@ -40,13 +40,13 @@ pub(super) fn tell(progress: SlotProgress<'_>) {
                 reason => reason,
             };
             let said = excerpt::first_line(said, SAID);
-            format!("{}  review says {}: {said}", name(slot), review.verdict)
+            with_reason(format!("{}  review says {}", name(slot), review.verdict), &said)
         }
         SlotProgress::Finished(slot, finish) => {
             // A violation says where the answer went wrong and which setting helps.
             let limit = if finish.outcome == Outcome::Violation { LONG } else { SAID };
             let reason = excerpt::first_line(&finish.reason, limit);
-            format!("{}  {}: {reason}", name(slot), finish.outcome)
+            with_reason(format!("{}  {}", name(slot), finish.outcome), &reason)
         }
         SlotProgress::IterationFinished(finished) => match finished.failure() {
             Some(failure) => failure,
@@ -56,6 +56,11 @@ pub(super) fn tell(progress: SlotProgress<'_>) {
     };
     // A run goes on whether or not anybody watches.
     let _ = writeln!(io::stderr(), "{}", terminal::harmless(&line));
+}
+
+/// A reviewer that passes work may give no reason.
+fn with_reason(what: String, reason: &str) -> String {
+    if reason.is_empty() { what } else { format!("{what}: {reason}") }
 }
 
 fn name(slot: &Slot) -> String {
