@@ -139,7 +139,7 @@ fn next_order(mut control: &File, wake: &family::Wake) -> io::Result<Option<Orde
         let [has_order, is_woken] = polled.map(|it| !it.revents().is_empty());
         if is_woken {
             wake.attend(&mut [0; 64]);
-            if wake.take_request() {
+            if wake.take_request() || wake.take_death() {
                 return Ok(None);
             }
         }

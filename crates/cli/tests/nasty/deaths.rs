@@ -121,10 +121,10 @@ fn a_sweep_asks_before_it_kills() {
     assert!(trial.path("tidy").exists());
 }
 
-/// The kernel tells a shim that its harness died when one thread of the harness has ended, and the control
-/// pipe closes when all have. A sweep that asks in between is not a person who asks twice.
+/// The kernel tells a shim that its harness dies for one thread of the harness after another, and the control
+/// pipe closes when all have ended; then the sweep of the next harness asks. That is not a person who asks twice.
 #[test]
-fn a_death_signal_and_a_sweep_are_one_request() {
+fn death_signals_and_a_sweep_are_one_request() {
     let trial = Trial::new();
     let script =
         "trap 'echo > asked; while ! [ -e let_go ]; do sleep 0.02; done; echo > tidy; exit' TERM
@@ -132,9 +132,10 @@ fn a_death_signal_and_a_sweep_are_one_request() {
     let mut harness = start_harness(&trial, script, PATIENT);
     let is_shim = |one: &Pid| parent_of(*one) == harness.id();
     let shim = number(trial.marked().into_iter().find(is_shim).unwrap());
-    // The death signal of the kernel, while the control pipe is still open.
-    kill(shim, Unix::TERM);
+    // The death signals of the kernel, while the control pipe is still open.
+    kill(shim, Unix::USR1);
     trial.wait_for("asked");
+    kill(shim, Unix::USR1);
     // Both come before the shim can look at either. A harness wakes its shims, so it is stopped as well.
     kill(harness.id(), Unix::STOP);
     kill(shim, Unix::STOP);

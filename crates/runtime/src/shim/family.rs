@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, wait,
 };
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 
 use crate::process::proc;
 use crate::world::Exit;
@@ -18,12 +18,18 @@ use crate::world::Exit;
 pub(super) struct Wake {
     pub(super) bell: UnixStream,
     asked_to_end: Arc<AtomicBool>,
+    harness_died: Arc<AtomicBool>,
 }
 
 impl Wake {
     /// Whether somebody asked the shim itself to end, since the last time this was asked.
     pub(super) fn take_request(&self) -> bool {
         self.asked_to_end.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether the kernel told that the harness is dying, since the last time this was asked.
+    pub(super) fn take_death(&self) -> bool {
+        self.harness_died.swap(false, Ordering::Relaxed)
     }
 
     /// Takes notice of all that woke us.
@@ -36,10 +42,11 @@ impl Wake {
 pub(super) fn prepare() -> io::Result<Wake> {
     let (bell, ring) = UnixStream::pair()?;
     bell.set_nonblocking(true)?;
-    let asked_to_end = Arc::default();
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
-        // The flag first: whoever hears the bell must find it set.
-        signal_hook::flag::register(signal, Arc::clone(&asked_to_end))?;
+    let (asked_to_end, harness_died) = (Arc::default(), Arc::default());
+    let flags = [SIGTERM, SIGINT, SIGHUP].map(|signal| (signal, &asked_to_end));
+    for (signal, flag) in flags.into_iter().chain([(SIGUSR1, &harness_died)]) {
+        // The flag first: it must be set when the bell is heard.
+        signal_hook::flag::register(signal, Arc::clone(flag))?;
         signal_hook::low_level::pipe::register(signal, ring.try_clone()?)?;
     }
     signal_hook::low_level::pipe::register(SIGCHLD, ring)?;
@@ -48,9 +55,11 @@ pub(super) fn prepare() -> io::Result<Wake> {
     #[cfg(target_os = "linux")]
     {
         rustix::process::set_child_subreaper(Some(getpid()))?;
-        rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
+        // Not SIGTERM: the kernel sends it for each thread of the harness that we were a child of, one after
+        // another, and they would count as a person who asks twice.
+        rustix::process::set_parent_process_death_signal(Some(Signal::USR1))?;
     }
-    Ok(Wake { bell, asked_to_end })
+    Ok(Wake { bell, asked_to_end, harness_died })
 }
 
 /// Whether the harness is still our parent. It may have died before we could ask to be told.

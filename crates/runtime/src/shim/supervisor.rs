@@ -303,10 +303,12 @@ impl<'a> Supervisor<'a> {
         match source {
             Source::Bell => {
                 self.wake.attend(buffer);
+                if self.wake.take_death() {
+                    self.end_alone();
+                }
                 if self.wake.take_request() {
-                    // The death of the harness signals us as well, and so does the sweep of the next
-                    // one. The control pipe closes before either, so it is read first: otherwise the
-                    // two would count as a person who asks twice.
+                    // The sweep of the next harness asks too, once ours is gone. The control pipe has closed by
+                    // then, so it is read first: the request of a sweep is not one of a person.
                     self.read_control(buffer)?;
                     self.obey(Signal::Terminate);
                 }
