@@ -82,7 +82,7 @@ impl Secret {
     }
 }
 
-/// Reads a key that nobody else can read or write.
+/// Reads a key that no other user can read or write.
 fn read(place: &Path) -> Option<Key> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut options = OpenOptions::new();
