@@ -84,6 +84,9 @@ impl SlotDrive<'_> {
     pub(super) fn review(&self, slot: &Slot, attempt: u64) -> Result<Flow, DriveError> {
         let dir = self.slot_dir(slot.iteration, slot.start.slot);
         let work = self.grounds.work(slot, &dir);
+        if let Err(why) = &work {
+            check_room(&dir, why)?;
+        }
         let order = self.review_order(slot, attempt, &work);
         let changes = self.attributed(slot, &work);
         let prompt = review(&order);
