@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use autoloop_core::nearest::nearest;
+use autoloop_core::suggest::suggest;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
@@ -120,7 +120,7 @@ fn unknown_among(parent: &clap::Command, (before, word): (&[&String], &str)) -> 
     if known.contains(&word) {
         return None;
     }
-    let near = nearest(word, known)?;
+    let near = suggest(word, known)?;
     let before: Vec<&str> = before.iter().map(|word| word.as_str()).collect();
     let message = format!("unrecognized subcommand '{}'", word.escape_debug());
     let meant = format!("autoloop {} {near}", before.join(" "));

@@ -5,7 +5,7 @@ mod shipped;
 
 use std::path::{Path, PathBuf};
 
-use autoloop_core::nearest::nearest;
+use autoloop_core::suggest::suggest;
 use autoloop_runtime::files::read_text;
 use autoloop_runtime::project::Surroundings;
 use autoloop_runtime::world::RealDisk;
@@ -105,7 +105,7 @@ fn own(surroundings: &Surroundings) -> Vec<Preset> {
 fn unknown(name: &str, all: &[Preset]) -> Failure {
     let failure =
         Failure::usage(format!("'{}' is neither a directory nor a preset", name.escape_debug()));
-    let failure = match nearest(name, all.iter().map(Preset::name)) {
+    let failure = match suggest(name, all.iter().map(Preset::name)) {
         Some(near) => failure.hint(format!("did you mean '{near}'?")),
         None => failure,
     };

@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::config::unenforced::is_unenforced;
-use crate::nearest::nearest;
+use crate::suggest::suggest;
 
 /// A mistake, and where in the text it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub(crate) fn unknown_keys(
             UnknownKey {
                 span: key.span(),
                 is_unenforced: is_unenforced(&path, value.get_ref()),
-                near: nearest(key.get_ref(), known.iter().copied()),
+                near: suggest(key.get_ref(), known.iter().copied()),
                 path,
             }
         })

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use autoloop_core::nearest::nearest;
+use autoloop_core::suggest::suggest;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
@@ -56,7 +56,7 @@ fn unknown(word: &str, parent: &Command) -> Failure {
     let failure = Failure::usage(format!("'{name}' has no command '{}'", word.escape_debug()));
     let known = parent.get_subcommands().filter(|known| !known.is_hide_set());
     let names: Vec<&str> = known.map(Command::get_name).collect();
-    match nearest(word, names.iter().copied()) {
+    match suggest(word, names.iter().copied()) {
         Some(near) => failure.hint(format!("did you mean '{near}'?")),
         None => failure.hint(format!("list the commands with `{name} --help`")),
     }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoloop_core::config::ItemSource;
-use autoloop_core::nearest::nearest;
 use autoloop_core::plan::Files;
 use autoloop_core::project::board::{Board, Boards, Kind, Row};
 use autoloop_core::queue::Tasks;
 use autoloop_core::record::Glance;
 use autoloop_core::run_id::RunId;
 use autoloop_core::stamp::Stamp;
+use autoloop_core::suggest::suggest;
 use autoloop_runtime::drive::{Driver, WatchedSlots, driver_in};
 use autoloop_runtime::journal::sidecar::Kept;
 use autoloop_runtime::journal::{FileJournal, Journal, Position, ReadError};
@@ -152,7 +152,7 @@ impl Feed {
         let journal = self.journal.path().display();
         let failure = Failure::failed(format!("there is no run '{name}' in {journal}"));
         let ids: Vec<&str> = boards.iter().map(|board| board.id.as_str()).collect();
-        Err(match nearest(name, ids) {
+        Err(match suggest(name, ids) {
             Some(id) => failure.hint(format!("did you mean '{id}'?")),
             None => failure.hint("`autoloop loops --all` lists every run"),
         })

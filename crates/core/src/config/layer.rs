@@ -15,8 +15,8 @@ use super::problem::{Problem, Severity};
 use super::unenforced::{self, is_unenforced, is_unenforced_text};
 use super::value::{Refusal, Value, found, read, read_text};
 use super::words;
-use crate::nearest::nearest;
 use crate::payload;
+use crate::suggest::suggest;
 
 /// Where settings come from. Later ones win.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -429,8 +429,8 @@ impl Reader<'_> {
             return;
         }
         let near = match what {
-            "table" => nearest(path, Key::ALL.iter().map(|key| key.table())),
-            _ => nearest(path, Key::ALL.iter().map(|key| key.name())),
+            "table" => suggest(path, Key::ALL.iter().map(|key| key.table())),
+            _ => suggest(path, Key::ALL.iter().map(|key| key.name())),
         };
         let shown: String = path.chars().take(60).flat_map(char::escape_debug).collect();
         let message = format!("unknown {what} {shown}");

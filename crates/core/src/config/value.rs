@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::key::Kind;
 use crate::duration;
-use crate::nearest::nearest;
+use crate::suggest::suggest;
 use crate::topic::{Topic, TopicClass};
 
 /// What a setting is set to.
@@ -117,7 +117,7 @@ pub(crate) fn read_text(kind: Kind, text: &str) -> Result<Value, Refusal> {
             Ok(Value::Text(word.to_owned()))
         }
         Kind::Choice(words) | Kind::MaybeChoice(words) => Err(Refusal {
-            hint: nearest(word, words.iter().copied()).map(|near| format!("write \"{near}\"")),
+            hint: suggest(word, words.iter().copied()).map(|near| format!("write \"{near}\"")),
             ..refuse(kind, shown(text))
         }),
     }

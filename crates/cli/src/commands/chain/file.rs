@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use autoloop_core::chain::{Definitions, StepDefinition};
 use autoloop_core::config::{LONGEST, Problem, Severity};
-use autoloop_core::nearest::nearest;
+use autoloop_core::suggest::suggest;
 use autoloop_runtime::project::read_text;
 use autoloop_runtime::world::World;
 
@@ -77,7 +77,7 @@ fn unknown(definitions: &Definitions, name: &str, dir: &Path) -> Failure {
         name.escape_debug(),
         path.display()
     ));
-    match nearest(name, definitions.chains.iter().map(|chain| chain.name.as_str())) {
+    match suggest(name, definitions.chains.iter().map(|chain| chain.name.as_str())) {
         Some(near) => failure.hint(format!("did you mean '{near}'?")),
         None => failure.hint(
             "`autoloop chain list` lists the chains; `autoloop run --chain a,b` needs no file",

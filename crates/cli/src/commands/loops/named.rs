@@ -1,7 +1,7 @@
 //! The run that somebody means.
 
-use autoloop_core::nearest::nearest;
 use autoloop_core::run::{Run, Runs};
+use autoloop_core::suggest::suggest;
 
 use crate::failure::Failure;
 
@@ -35,7 +35,7 @@ pub(super) fn find<'r>(runs: &'r Runs, name: &str) -> Result<&'r Run, Miss> {
         [run] => Ok(run),
         [] => {
             let ids: Vec<&str> = runs.iter().map(|run| run.id.as_str()).collect();
-            Err(Miss::None(nearest(name, ids).map(str::to_owned)))
+            Err(Miss::None(suggest(name, ids).map(str::to_owned)))
         }
         several => Err(Miss::Several(several.iter().map(|run| run.id.clone()).collect())),
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::words::join;
-use autoloop_core::nearest::nearest;
+use autoloop_core::suggest::suggest;
 use autoloop_runtime::project::discover;
 
 use super::which::is_path;
@@ -54,7 +54,7 @@ pub(super) fn unknown(first: &str, rest: &[String], presets: &[Preset]) -> Failu
         let hint = format!("run several loops: {}", command(&["run", "--chain", first], &text));
         return failure.hint(hint);
     }
-    if let Some(near) = nearest(first, presets.iter().map(Preset::name)) {
+    if let Some(near) = suggest(first, presets.iter().map(Preset::name)) {
         return failure
             .hint(format!("did you mean {}?", command(&["run", near], &text)))
             .hint(LISTED);
