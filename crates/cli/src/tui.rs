@@ -104,7 +104,7 @@ impl Session {
             }
             self.draw(heard)?;
             let tick = if self.standing.is_open() { TICK } else { QUIET };
-            let Pressed::Keys(keys) = self.keyboard.wait(tick)? else { return Ok(()) };
+            let Pressed::Keys(keys) = self.keyboard.wait(tick) else { return Ok(()) };
             for key in keys {
                 match self.view.press(key) {
                     Wish::Stay => {}

@@ -1,150 +1,85 @@
-//! Keys, as a terminal sends them.
+//! Keys, as crossterm reads them.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
-use std::os::fd::AsFd;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
 use std::time::Duration;
 
+use ratatui::crossterm::event::{self, Event, KeyEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// How long the rest of a sequence may take. An escape character that stands alone is a key.
-const REST: Duration = Duration::from_millis(50);
-
-/// What was pressed, as far as a view knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key {
-    Char(char),
-    /// A letter with the control key, in lower case.
-    Ctrl(char),
-    Enter,
-    Escape,
-    Up,
-    Down,
-    Left,
-    Right,
-    PageUp,
-    PageDown,
-    Home,
-    End,
-}
+/// How soon the reader sees that the view was closed.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// What came of waiting for keys.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Pressed {
-    Keys(Vec<Key>),
+    Keys(Vec<KeyEvent>),
     /// The terminal is gone.
     Gone,
 }
 
-/// The keyboard of this process.
-pub(super) struct Keyboard(File);
+/// The keyboard of this process, until it is dropped.
+///
+/// A thread of its own reads it. On an incomplete or unknown sequence (Alt-[ sends one) crossterm waits
+/// for the next key however short the timeout, and neither the view nor the end of a run may wait for that.
+pub(super) struct Keyboard {
+    keys: Receiver<KeyEvent>,
+    _is_open: Arc<()>,
+}
 
 impl Keyboard {
     /// Standard input, or the terminal of the process where that is something else.
     pub(super) fn open() -> io::Result<Keyboard> {
         let stdin = io::stdin();
-        match stdin.is_terminal() {
-            true => Ok(Keyboard(stdin.as_fd().try_clone_to_owned()?.into())),
-            false => File::open("/dev/tty").map(Keyboard),
-        }
+        let terminal = match stdin.is_terminal() {
+            true => stdin.as_fd().try_clone_to_owned()?,
+            false => File::open("/dev/tty")?.into(),
+        };
+        let (sender, keys) = mpsc::channel();
+        let is_open = Arc::new(());
+        let watched = Arc::downgrade(&is_open);
+        thread::Builder::new().name("keys".to_owned()).spawn(move || {
+            // An error ends the thread and with it the channel, which the view takes for `Gone`.
+            while watched.strong_count() > 0 && forward(&terminal, &sender).is_ok() {}
+        })?;
+        Ok(Keyboard { keys, _is_open: is_open })
     }
 
     /// Returns as soon as keys are pressed, or when the time is up.
-    pub(super) fn wait(&mut self, time: Duration) -> io::Result<Pressed> {
-        let mut bytes = Vec::new();
-        let mut time = time;
-        while self.is_ready(time)? {
-            let mut piece = [0; 1024];
-            match self.0.read(&mut piece) {
-                Ok(count @ 1..) => bytes.extend_from_slice(&piece[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Ok(0) | Err(_) => return Ok(Pressed::Gone),
-            }
-            // Whatever is there already is taken at once; a sequence may still be on its way.
-            time = if bytes.last() == Some(&0x1b) { REST } else { Duration::ZERO };
-            if bytes.len() > 64 * 1024 {
-                break;
-            }
-        }
-        Ok(Pressed::Keys(keys(&bytes)))
-    }
-
-    fn is_ready(&self, time: Duration) -> io::Result<bool> {
-        let time = Timespec::try_from(time).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
-        match poll(&mut fds, Some(&time)) {
-            Err(Errno::INTR) => Ok(false),
-            ready => Ok(ready? > 0),
+    pub(super) fn wait(&self, time: Duration) -> Pressed {
+        match self.keys.recv_timeout(time) {
+            Ok(key) => Pressed::Keys([key].into_iter().chain(self.keys.try_iter()).collect()),
+            Err(RecvTimeoutError::Timeout) => Pressed::Keys(Vec::new()),
+            Err(RecvTimeoutError::Disconnected) => Pressed::Gone,
         }
     }
 }
 
-/// The keys that bytes stand for. What is unknown is left out.
-fn keys(bytes: &[u8]) -> Vec<Key> {
-    let text = String::from_utf8_lossy(bytes);
-    let mut keys = Vec::new();
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        let key = match c {
-            '\u{1b}' => match chars.next_if(|c| matches!(c, '[' | 'O')) {
-                Some(_) => sequence(&mut chars),
-                // With the alt key a character comes behind an escape: that is no key of ours.
-                None => match chars.next_if(|c| *c != '\u{1b}') {
-                    Some(_) => None,
-                    None => Some(Key::Escape),
-                },
-            },
-            '\r' | '\n' => Some(Key::Enter),
-            '\u{1}'..='\u{1a}' => char::from_u32(u32::from(c) + 0x60).map(Key::Ctrl),
-            c if c.is_control() => None,
-            c => Some(Key::Char(c)),
-        };
-        keys.extend(key);
+/// Sends the keys pressed within a moment. Waits for the terminal itself, because crossterm reads one
+/// that hung up without end.
+fn forward(terminal: &OwnedFd, keys: &Sender<KeyEvent>) -> io::Result<()> {
+    let time = Timespec::try_from(MOMENT).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut fds = [PollFd::new(terminal, PollFlags::IN)];
+    match poll(&mut fds, Some(&time)) {
+        Ok(0) | Err(Errno::INTR) => return Ok(()),
+        ready => ready?,
+    };
+    if fds[0].revents() != PollFlags::IN {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    keys
-}
-
-/// What follows `ESC [` or `ESC O`: parameters, and a character that ends it.
-fn sequence(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<Key> {
-    let mut parameters = String::new();
-    while let Some(c) = chars.next_if(|c| ('\u{20}'..='\u{3f}').contains(c)) {
-        parameters.push(c);
-    }
-    match (chars.next()?, parameters.as_str()) {
-        ('A', _) => Some(Key::Up),
-        ('B', _) => Some(Key::Down),
-        ('C', _) => Some(Key::Right),
-        ('D', _) => Some(Key::Left),
-        ('H', _) | ('~', "1" | "7") => Some(Key::Home),
-        ('F', _) | ('~', "4" | "8") => Some(Key::End),
-        ('M', _) => Some(Key::Enter),
-        ('~', "5") => Some(Key::PageUp),
-        ('~', "6") => Some(Key::PageDown),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_become_keys() {
-        use Key::*;
-        let cases: [(&[u8], &[Key]); 9] = [
-            (b"qj", &[Char('q'), Char('j')]),
-            (b"\x1b[A\x1bOB\x1b[1;5C\x1b[D", &[Up, Down, Right, Left]),
-            (b"\x1b[5~\x1b[6~\x1b[H\x1b[4~", &[PageUp, PageDown, Home, End]),
-            (b"\x1b", &[Escape]),
-            (b"\x1b\x1b[A", &[Escape, Up]),
-            (b"\x03\x1a\r\x0c", &[Ctrl('c'), Ctrl('z'), Enter, Ctrl('l')]),
-            (b"\x1bx\x1b[200~\x1b[99;3u?", &[Char('?')]),
-            ("\u{e4}\u{7f}\0".as_bytes(), &[Char('ä')]),
-            (b"\x1b[", &[]),
-        ];
-        for (bytes, expected) in cases {
-            assert_eq!(keys(bytes), expected, "{bytes:?}");
+    // Crossterm reports the second half of a long paste only with the next key. Waiting for it keeps this
+    // thread from spinning until then.
+    let mut time = MOMENT;
+    while event::poll(time)? {
+        time = Duration::ZERO;
+        if let Event::Key(key) = event::read()? {
+            keys.send(key).map_err(io::Error::other)?;
         }
     }
+    Ok(())
 }

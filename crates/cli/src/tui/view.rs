@@ -1,6 +1,6 @@
 //! What a person looks at, and what keys do to it. Nothing here touches a terminal.
 
-use super::input::Key;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// What ends with the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,19 +79,26 @@ impl View {
     }
 
     /// A key was pressed.
-    pub(super) fn press(&mut self, key: Key) -> Wish {
+    pub(super) fn press(&mut self, key: KeyEvent) -> Wish {
         let notice = self.notice.take();
-        match (key, self.pane) {
-            (Key::Ctrl('c'), _) if self.role == Role::Beside => return Wish::Stop,
-            (Key::Ctrl('c'), _) => return Wish::Leave,
-            (Key::Ctrl('z'), _) => return Wish::Suspend,
-            (Key::Ctrl('l'), _) => return Wish::Redraw,
+        let is_plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
+        match (key.code, self.pane) {
+            (KeyCode::Char('c'), _) if key.modifiers == KeyModifiers::CONTROL => {
+                return if self.role == Role::Beside { Wish::Stop } else { Wish::Leave };
+            }
+            (KeyCode::Char('z'), _) if key.modifiers == KeyModifiers::CONTROL => {
+                return Wish::Suspend;
+            }
+            (KeyCode::Char('l'), _) if key.modifiers == KeyModifiers::CONTROL => {
+                return Wish::Redraw;
+            }
             (_, Pane::Help) => self.pane = self.behind,
-            (Key::Char('?'), _) => {
+            (KeyCode::Char(_), _) if !is_plain => {}
+            (KeyCode::Char('?'), _) => {
                 self.behind = self.pane;
                 self.pane = Pane::Help;
             }
-            (Key::Char('q') | Key::Escape, Pane::Board) => {
+            (KeyCode::Char('q') | KeyCode::Esc, Pane::Board) => {
                 if self.role == Role::Watcher || notice.is_some() {
                     return Wish::Leave;
                 }
@@ -103,37 +110,39 @@ impl View {
         Wish::Stay
     }
 
-    fn press_on_board(&mut self, key: Key) {
+    fn press_on_board(&mut self, key: KeyCode) {
         let last = self.room.rows.saturating_sub(1);
         let page = self.room.height.max(1);
         match key {
-            Key::Up | Key::Char('k') => self.picked = self.picked.saturating_sub(1),
-            Key::Down | Key::Char('j') => self.picked = (self.picked + 1).min(last),
-            Key::PageUp => self.picked = self.picked.saturating_sub(page),
-            Key::PageDown => self.picked = (self.picked + page).min(last),
-            Key::Home | Key::Char('g') => self.picked = 0,
-            Key::End | Key::Char('G') => self.picked = last,
-            Key::Enter | Key::Right | Key::Char('l') => self.pane = Pane::Output { top: None },
-            Key::Char(_) | Key::Ctrl(_) | Key::Left | Key::Escape => {}
+            KeyCode::Up | KeyCode::Char('k') => self.picked = self.picked.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => self.picked = (self.picked + 1).min(last),
+            KeyCode::PageUp => self.picked = self.picked.saturating_sub(page),
+            KeyCode::PageDown => self.picked = (self.picked + page).min(last),
+            KeyCode::Home | KeyCode::Char('g') => self.picked = 0,
+            KeyCode::End | KeyCode::Char('G') => self.picked = last,
+            KeyCode::Enter | KeyCode::Right | KeyCode::Char('l') => {
+                self.pane = Pane::Output { top: None }
+            }
+            _ => {}
         }
     }
 
-    fn press_on_output(&mut self, key: Key, top: Option<usize>) {
+    fn press_on_output(&mut self, key: KeyCode, top: Option<usize>) {
         let Room { lines, height, .. } = self.room;
         let last = lines.saturating_sub(height);
         let at = top.unwrap_or(last);
         let page = height.saturating_sub(1).max(1);
         let to = match key {
-            Key::Char('q' | 'h') | Key::Escape | Key::Left => {
+            KeyCode::Char('q' | 'h') | KeyCode::Esc | KeyCode::Left => {
                 self.pane = Pane::Board;
                 return;
             }
-            Key::Up | Key::Char('k') => at.saturating_sub(1),
-            Key::Down | Key::Char('j') => at + 1,
-            Key::PageUp | Key::Char('b') => at.saturating_sub(page),
-            Key::PageDown | Key::Char(' ') => at + page,
-            Key::Home | Key::Char('g') => 0,
-            Key::End | Key::Char('G') => last,
+            KeyCode::Up | KeyCode::Char('k') => at.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => at + 1,
+            KeyCode::PageUp | KeyCode::Char('b') => at.saturating_sub(page),
+            KeyCode::PageDown | KeyCode::Char(' ') => at + page,
+            KeyCode::Home | KeyCode::Char('g') => 0,
+            KeyCode::End | KeyCode::Char('G') => last,
             _ => return,
         };
         // Whoever is at the end wants to see what comes.
@@ -150,7 +159,22 @@ mod tests {
     }
 
     fn press(view: &mut View, keys: &str) -> Wish {
-        keys.chars().map(|key| view.press(Key::Char(key))).last().unwrap()
+        keys.chars().map(|key| view.press(KeyCode::Char(key).into())).last().unwrap()
+    }
+
+    fn ctrl(letter: char) -> KeyEvent {
+        KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL)
+    }
+
+    #[test]
+    fn a_letter_with_another_key_is_not_that_letter() {
+        let mut view = view();
+        for modifiers in [KeyModifiers::CONTROL, KeyModifiers::ALT] {
+            assert_eq!(view.press(KeyEvent::new(KeyCode::Char('q'), modifiers)), Wish::Stay);
+        }
+        assert_eq!(view.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::ALT)), Wish::Stay);
+        view.press(KeyEvent::new(KeyCode::Char('G'), KeyModifiers::SHIFT));
+        assert_eq!(view.picked, 2);
     }
 
     #[test]
@@ -160,19 +184,19 @@ mod tests {
         assert_eq!(view.picked, 2);
         press(&mut view, "k");
         assert_eq!(view.picked, 1);
-        view.press(Key::Home);
-        view.press(Key::Up);
+        view.press(KeyCode::Home.into());
+        view.press(KeyCode::Up.into());
         assert_eq!(view.picked, 0);
-        view.press(Key::End);
+        view.press(KeyCode::End.into());
         assert_eq!(view.picked, 2);
     }
 
     #[test]
     fn an_output_follows_its_end_until_somebody_scrolls_up() {
         let mut view = view();
-        view.press(Key::Enter);
+        view.press(KeyCode::Enter.into());
         assert_eq!(view.pane, Pane::Output { top: None });
-        view.press(Key::PageUp);
+        view.press(KeyCode::PageUp.into());
         assert_eq!(view.pane, Pane::Output { top: Some(81) });
         press(&mut view, "g");
         assert_eq!(view.pane, Pane::Output { top: Some(0) });
@@ -180,8 +204,8 @@ mod tests {
         assert_eq!(view.pane, Pane::Output { top: Some(2) });
         press(&mut view, "G");
         assert_eq!(view.pane, Pane::Output { top: None });
-        view.press(Key::Up);
-        view.press(Key::Down);
+        view.press(KeyCode::Up.into());
+        view.press(KeyCode::Down.into());
         assert_eq!(view.pane, Pane::Output { top: None });
         assert_eq!(press(&mut view, "q"), Wish::Stay);
         assert_eq!(view.pane, Pane::Board);
@@ -194,12 +218,12 @@ mod tests {
         assert_eq!(view.notice, Some(GOES_ON));
         assert_eq!(press(&mut view, "jq"), Wish::Stay);
         assert_eq!(press(&mut view, "q"), Wish::Leave);
-        assert_eq!(view.press(Key::Ctrl('c')), Wish::Stop);
+        assert_eq!(view.press(ctrl('c')), Wish::Stop);
     }
 
     #[test]
     fn every_pane_can_be_left() {
-        for key in [Key::Char('q'), Key::Escape, Key::Ctrl('c')] {
+        for key in [KeyCode::Char('q').into(), KeyCode::Esc.into(), ctrl('c')] {
             assert_eq!(view().press(key), Wish::Leave);
         }
         let mut view = view();
@@ -207,10 +231,10 @@ mod tests {
         assert_eq!(view.pane, Pane::Help);
         assert_eq!(press(&mut view, "q"), Wish::Stay);
         assert_eq!(view.pane, Pane::Board);
-        view.press(Key::Right);
+        view.press(KeyCode::Right.into());
         press(&mut view, "g?x");
         assert_eq!(view.pane, Pane::Output { top: Some(0) }, "where it was");
-        assert_eq!(view.press(Key::Ctrl('c')), Wish::Leave);
-        assert_eq!(view.press(Key::Ctrl('z')), Wish::Suspend);
+        assert_eq!(view.press(ctrl('c')), Wish::Leave);
+        assert_eq!(view.press(ctrl('z')), Wish::Suspend);
     }
 }

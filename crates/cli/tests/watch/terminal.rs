@@ -194,6 +194,21 @@ fn ctrl_c_in_the_view_stops_the_work_beside_it() {
 }
 
 #[test]
+fn an_unfinished_key_does_not_hold_up_the_end_of_a_run() {
+    let sandbox = sandbox();
+    let mut terminal = open(&sandbox, &["run", ".", "--watch", "mend the parser"]);
+    terminal.see("hello from the agent");
+    terminal.press("?");
+    terminal.see("Ctrl-Z");
+    // What Alt-[ sends is the beginning of many keys. The pane goes with the key before it.
+    terminal.press("x\u{1b}[");
+    terminal.miss("Ctrl-Z");
+    sandbox.write("go", "");
+    assert_eq!(ended(&mut terminal).code(), Some(0));
+    terminal.assert_given_back();
+}
+
+#[test]
 fn without_a_smart_terminal_there_are_lines() {
     let sandbox = cut_off();
     let mut command = sandbox.at_home("env");
