@@ -10,7 +10,6 @@ mod family;
 mod handoff;
 mod refusal;
 mod render;
-mod save;
 pub mod spawn;
 
 pub use budget::Budget;
@@ -20,7 +19,6 @@ pub use family::Family;
 pub use handoff::{Report, changed_files, handoff, result, returned};
 pub use refusal::Refusal;
 pub use render::{DEEPEST, Tree};
-pub(crate) use save::{load_asked, save_asked};
 
 use std::fmt;
 

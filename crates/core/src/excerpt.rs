@@ -5,6 +5,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// How many characters a text has.
 pub fn length(text: &str) -> usize {
     text.chars().count()
@@ -126,7 +128,7 @@ pub const fn longest_fenced(length: usize) -> usize {
 }
 
 /// A text of which the middle was left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortened {
     /// The beginning; all of it where nothing was left out.
     pub head: String,

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::duration;
 use crate::excerpt;
 use crate::record::Glance;
@@ -11,7 +13,7 @@ use crate::record::Glance;
 const LONGEST: usize = 500;
 
 /// Why a turn of an agent failed: how it ended, and the cause where one is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnFailure {
     /// How it ended.
     pub kind: FailureKind,
@@ -21,7 +23,7 @@ pub struct TurnFailure {
 }
 
 /// How a turn that failed ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
     /// The agent exited with this code.
     Exit(i32),

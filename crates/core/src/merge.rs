@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::word::words;
 
 /// How many files are named on record; more are counted.
@@ -41,7 +43,7 @@ impl MergeOutcome {
 }
 
 /// What became of work that was done in a working tree of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Merge {
     /// In one word.
     pub outcome: MergeOutcome,

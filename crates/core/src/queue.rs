@@ -8,12 +8,13 @@ pub mod beads;
 mod change;
 mod decide;
 mod refusal;
-mod save;
 mod tasks;
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::stamp::Stamp;
 
@@ -64,7 +65,7 @@ pub struct Wanted {
 }
 
 /// How urgent something is: 0 is the most urgent, 4 the least.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Priority(u8);
 
 impl Priority {
@@ -121,7 +122,7 @@ impl fmt::Display for Status {
 }
 
 /// That somebody has an item.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The item.
     pub item: String,

@@ -3,11 +3,13 @@
 //! A [`Run`] knows nothing of settings. It says what happened; [`next_step`](crate::step::next_step)
 //! says what follows from it.
 
-mod save;
+mod runs;
 
-pub use save::Runs;
+pub use runs::Runs;
 
 use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
 
 use crate::chain::spawn::{self, Asker, Spawns};
 use crate::config::BackendKind;
@@ -34,7 +36,7 @@ pub fn ended_well(stop_reason: &str) -> bool {
 }
 
 /// The state of one run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     /// Its id.
     pub id: String,
@@ -69,7 +71,7 @@ pub struct Run {
 }
 
 /// How far a run is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     /// Nothing has happened.
     New,
@@ -84,7 +86,7 @@ pub enum Stage {
 }
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// It reached its goal.
     Complete {
@@ -99,7 +101,7 @@ pub enum Ending {
 }
 
 /// One iteration, as far as decisions depend on it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     /// The event that routed it.
     pub opening_event: String,
@@ -124,7 +126,7 @@ pub struct Turn {
 }
 
 /// What an iteration that did not fail came to, as far as the next one is told of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Previous {
     /// Its number.
     pub iteration: u64,
@@ -139,7 +141,7 @@ pub struct Previous {
 }
 
 /// How the backend of an iteration ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnExit {
     /// Its status.
     pub code: i32,

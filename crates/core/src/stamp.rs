@@ -4,11 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// Milliseconds since 1970, printed as `2026-11-15T21:12:06.031Z`.
 ///
 /// Core never asks what time it is; a stamp comes from the clock of the world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "i64")]
 pub struct Stamp(i64);
 
 /// Years 1 to 9999, the range that RFC 3339 can write.
@@ -23,6 +25,12 @@ impl Stamp {
     /// The distance from 1970.
     pub fn millis(self) -> i64 {
         self.0
+    }
+}
+
+impl From<i64> for Stamp {
+    fn from(millis: i64) -> Self {
+        Stamp::from_millis(millis)
     }
 }
 

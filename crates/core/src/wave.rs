@@ -6,11 +6,8 @@
 
 mod list;
 mod merge;
-mod save;
 mod state;
 mod step;
-
-pub(crate) use save::{load_requests, save_requests};
 
 pub use list::{BadList, objectives};
 pub use state::{Branch, Outcome, Request, Told, Wave, Waves};

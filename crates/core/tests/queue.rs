@@ -336,10 +336,9 @@ fn no_interleaving_gives_one_item_to_two() {
             again.apply(&Glance::read(line.trim_ascii_end()).unwrap());
         }
         assert_eq!(again, yard.tasks);
-        let mut bytes = Vec::new();
-        again.save(&mut bytes);
-        assert_eq!(Tasks::load(&bytes), Some(again));
-        assert_eq!(Tasks::load(&bytes[..dice.index(bytes.len())]), None);
+        let bytes = again.encode(Vec::new()).unwrap();
+        assert_eq!(Tasks::decode(&bytes), Some(again));
+        assert_eq!(Tasks::decode(&bytes[..dice.index(bytes.len())]), None);
     });
 }
 
@@ -349,13 +348,12 @@ fn damaged_views_do_no_harm() {
     simulate("queue bytes", 300, |_, dice| {
         let mut yard = Yard::with(&[("a", &[]), ("b", &[1]), ("c", &[1, 2])]);
         yard.claim("t-1", "ann", 60).unwrap();
-        let mut bytes = Vec::new();
-        yard.tasks.save(&mut bytes);
+        let mut bytes = yard.tasks.encode(Vec::new()).unwrap();
         for _ in 0..=dice.below(3) {
             let place = dice.index(bytes.len());
             bytes[place] = dice.bytes(1)[0];
         }
-        let Some(tasks) = Tasks::load(&bytes) else { return };
+        let Some(tasks) = Tasks::decode(&bytes) else { return };
         let (ready, progress) = (tasks.ready(yard.stamp()).len(), tasks.progress(yard.stamp()));
         assert_eq!(ready, progress.ready);
         yard.tasks = tasks;

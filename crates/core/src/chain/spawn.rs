@@ -3,6 +3,8 @@
 //! An agent asks under the topic `chain.spawn`. Between two iterations the harness grants it under the
 //! same topic, or refuses it; a chain that was granted is carried out, and then the run goes on.
 
+use serde::{Deserialize, Serialize};
+
 use super::refusal::Refusal;
 use super::{Chain, Definitions, Outcome, StepDefinition};
 use crate::excerpt::{Shortened, clip, head};
@@ -17,7 +19,7 @@ const OBJECTIVE_TOLD: usize = 2_000;
 pub const LONGEST_REQUEST: usize = 10_000;
 
 /// Somebody asks for a chain.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// What was said; of more than is looked at, only that it is more.
     pub payload: String,
@@ -26,7 +28,7 @@ pub struct Request {
 }
 
 /// Who asks for a chain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Asker {
     /// The agent of an iteration.
     #[default]
@@ -45,7 +47,7 @@ impl Request {
 }
 
 /// A chain that a run asked for and that ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returned {
     /// The chain.
     pub chain: String,
@@ -56,7 +58,7 @@ pub struct Returned {
 }
 
 /// The chains of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spawns {
     /// What was asked for and is not decided yet, in order.
     pub requests: Vec<Request>,

@@ -4,16 +4,18 @@
 //! under it, a chain has a row a step, and slots have a row each. Because it is made of records alone,
 //! a run under way and one of last year look the same.
 
+mod boards;
 mod chain;
 mod items;
 mod row;
-mod save;
 mod slots;
 mod turns;
 mod waves;
 
+pub use boards::Boards;
 pub use row::{Outcome, Phase, Row};
-pub use save::Boards;
+
+use serde::{Deserialize, Serialize};
 
 use crate::record::{ChainStart, Glance, LoopStart, SlotRunStart};
 use items::Items;
@@ -26,7 +28,7 @@ const NAMED_ITERATIONS: usize = 5;
 const KEPT: usize = 200;
 
 /// What sort of work a board shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// Nothing that begins it is on record.
     #[default]
@@ -52,7 +54,7 @@ impl Kind {
 }
 
 /// How far the work as a whole is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Iterations of a loop or of slots, or steps of a chain, that are done or under way.
     pub done: u64,
@@ -67,7 +69,7 @@ pub struct Progress {
 }
 
 /// One run, chain or work on a queue.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Board {
     /// Its id.
     pub id: String,

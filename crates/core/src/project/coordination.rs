@@ -4,12 +4,13 @@
 
 mod render;
 
+use serde::{Deserialize, Serialize};
+
 use super::recent_runs::RecentRuns;
 use crate::excerpt;
 use crate::payload::Payload;
 use crate::record::Glance;
 use crate::view::View;
-use crate::view::bytes::{Taker, put_number, put_text};
 
 /// How many entries of a sort are kept of a run; the oldest go first.
 pub const ENTRIES_KEPT: usize = 2_000;
@@ -17,13 +18,13 @@ pub const ENTRIES_KEPT: usize = 2_000;
 pub const TEXT_KEPT: usize = 1_000;
 
 /// The coordination of the runs that were heard of last.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coordinations {
     runs: RecentRuns<Coordination>,
 }
 
 /// The coordination of one run, in the order in which things were first heard of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coordination {
     issues: Entries<Issue>,
     slices: Entries<Slice>,
@@ -33,7 +34,7 @@ pub struct Coordination {
 }
 
 /// Entries of one sort, and how many older ones were dropped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entries<T> {
     dropped: u64,
     list: Vec<T>,
@@ -45,41 +46,46 @@ impl<T> Default for Entries<T> {
     }
 }
 
-/// Declares the sorts of entries: structs of texts that can be saved.
-macro_rules! entries {
-    ($( $(#[$doc:meta])* $name:ident { $( $field:ident, )* } )*) => { $(
-        $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        struct $name { $( $field: String, )* }
-
-        impl Saved for $name {
-            fn save(&self, out: &mut Vec<u8>) {
-                $( put_text(&self.$field, out); )*
-            }
-
-            fn load(taker: &mut Taker<'_>) -> Option<Self> {
-                Some($name { $( $field: taker.text()?.to_owned(), )* })
-            }
-        }
-    )* };
+/// Something that is to be seen to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Issue {
+    id: String,
+    summary: String,
+    disposition: String,
+    owner: String,
+    resolution: String,
 }
 
-trait Saved: Sized {
-    fn save(&self, out: &mut Vec<u8>);
-    fn load(taker: &mut Taker<'_>) -> Option<Self>;
+/// A unit of work.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Slice {
+    id: String,
+    description: String,
+    status: String,
 }
 
-entries! {
-    /// Something that is to be seen to.
-    Issue { id, summary, disposition, owner, resolution, }
-    /// A unit of work.
-    Slice { id, description, status, }
-    /// Where a unit of work went.
-    Commit { slice, hash, }
-    /// Context that was moved out of the way.
-    Archive { source, dest, reason, }
-    /// A chain that was started from within the loop.
-    Chain { id, parent, steps, justification, }
+/// Where a unit of work went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Commit {
+    slice: String,
+    hash: String,
+}
+
+/// Context that was moved out of the way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Archive {
+    source: String,
+    dest: String,
+    reason: String,
+}
+
+/// A chain that was started from within the loop.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Chain {
+    id: String,
+    parent: String,
+    steps: String,
+    justification: String,
 }
 
 impl Chain {
@@ -91,9 +97,9 @@ impl Chain {
     }
 }
 
-impl<T: Saved> Entries<T> {
+impl<T> Entries<T> {
     fn push(&mut self, entry: T) {
-        if self.list.len() == ENTRIES_KEPT {
+        if self.list.len() >= ENTRIES_KEPT {
             self.list.remove(0);
             self.dropped += 1;
         }
@@ -108,21 +114,6 @@ impl<T: Saved> Entries<T> {
             self.list.len() - 1
         });
         &mut self.list[at]
-    }
-
-    fn save(&self, out: &mut Vec<u8>) {
-        put_number(self.dropped, out);
-        put_number(self.list.len() as u64, out);
-        for entry in &self.list {
-            entry.save(out);
-        }
-    }
-
-    fn load(taker: &mut Taker<'_>) -> Option<Self> {
-        let dropped = taker.number()?;
-        let count = taker.count().filter(|count| *count <= ENTRIES_KEPT)?;
-        let list = (0..count).map(|_| T::load(taker)).collect::<Option<Vec<T>>>()?;
-        Some(Entries { dropped, list })
     }
 }
 
@@ -205,24 +196,6 @@ impl Coordination {
     pub fn is_empty(&self) -> bool {
         *self == Coordination::default()
     }
-
-    fn save(&self, out: &mut Vec<u8>) {
-        self.issues.save(out);
-        self.slices.save(out);
-        self.commits.save(out);
-        self.archives.save(out);
-        self.chains.save(out);
-    }
-
-    fn load(taker: &mut Taker<'_>) -> Option<Self> {
-        Some(Coordination {
-            issues: Entries::load(taker)?,
-            slices: Entries::load(taker)?,
-            commits: Entries::load(taker)?,
-            archives: Entries::load(taker)?,
-            chains: Entries::load(taker)?,
-        })
-    }
 }
 
 fn is_coordination(topic: &str) -> bool {
@@ -262,16 +235,6 @@ impl View for Coordinations {
         if is_coordination(&record.topic()) {
             self.runs.heard(&record.run()).apply(record);
         }
-    }
-
-    fn save(&self, out: &mut Vec<u8>) {
-        self.runs.save(out, Coordination::save);
-    }
-
-    fn load(bytes: &[u8]) -> Option<Self> {
-        let mut taker = Taker::new(bytes);
-        let runs = RecentRuns::load(&mut taker, Coordination::load)?;
-        taker.is_done().then_some(Coordinations { runs })
     }
 }
 

@@ -1,14 +1,15 @@
 //! Which run began last.
 
+use serde::{Deserialize, Serialize};
+
 use crate::record::{Glance, LoopStart};
 use crate::view::View;
-use crate::view::bytes::{Taker, put_text};
 
 /// The run of the most recent `loop.start`; empty when there was none.
 ///
 /// As a view it is folded forward like every other. The journal can also be searched backward for the
 /// same answer, which is cheaper when nothing was kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatestRun(pub String);
 
 impl LatestRun {
@@ -31,15 +32,5 @@ impl View for LatestRun {
         if let Some(latest) = LatestRun::begun_by(record) {
             *self = latest;
         }
-    }
-
-    fn save(&self, out: &mut Vec<u8>) {
-        put_text(&self.0, out);
-    }
-
-    fn load(bytes: &[u8]) -> Option<Self> {
-        let mut taker = Taker::new(bytes);
-        let run = taker.text()?.to_owned();
-        taker.is_done().then_some(LatestRun(run))
     }
 }

@@ -4,26 +4,29 @@ mod render;
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::record::{
     EventInvalid, Glance, IterationFinish, IterationStart, LoopComplete, LoopStop, WaveInvalid,
 };
 use crate::topic::{Topic, TopicClass};
 use crate::view::View;
-use crate::view::bytes::{Taker, put_number, put_text};
 
 pub use render::Format;
 
 /// The rows of every run in the journal, in the order in which the iterations began.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(Names, Vec<Row>)")]
 pub struct Metrics {
     names: Names,
     rows: Vec<Row>,
     /// The row of each run that is being filled.
+    #[serde(skip)]
     open: HashMap<Name, usize>,
 }
 
 /// One iteration. Texts are names, because a journal has few different ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Row {
     run: Name,
     iteration: Name,
@@ -163,6 +166,13 @@ impl Metrics {
     }
 }
 
+impl From<(Names, Vec<Row>)> for Metrics {
+    fn from((names, rows): (Names, Vec<Row>)) -> Self {
+        let open = rows.iter().enumerate().map(|(place, row)| (row.run, place)).collect();
+        Metrics { names, rows, open }
+    }
+}
+
 impl View for Metrics {
     const NAME: &'static str = "metrics";
     const VERSION: u32 = 3;
@@ -183,70 +193,26 @@ impl View for Metrics {
             _ => {}
         }
     }
-
-    fn save(&self, out: &mut Vec<u8>) {
-        put_number(self.names.texts.len() as u64, out);
-        for text in &self.names.texts {
-            put_text(text, out);
-        }
-        put_number(self.rows.len() as u64, out);
-        for row in &self.rows {
-            for name in [row.run, row.iteration, row.role, row.event, row.outcome] {
-                put_number(name.0.into(), out);
-            }
-            // Any number of seconds can stand in a record, so no number can mean that there is none.
-            put_number(row.elapsed_s.is_some().into(), out);
-            put_number(row.elapsed_s.unwrap_or_default(), out);
-            // Absent is 0, present is one more than the value.
-            let code = |code: i32| u64::from(code.cast_unsigned()) + 1;
-            put_number(row.exit_code.map_or(0, code), out);
-            put_number(row.timed_out.map_or(0, |flag| u64::from(flag) + 1), out);
-        }
-    }
-
-    fn load(bytes: &[u8]) -> Option<Self> {
-        let mut taker = Taker::new(bytes);
-        let mut metrics = Metrics::default();
-        for _ in 0..taker.count()? {
-            metrics.names.name(taker.text()?);
-        }
-        for row in 0..taker.count()? {
-            let mut names = [Name(0); 5];
-            for name in &mut names {
-                *name = metrics.names.known(taker.number()?)?;
-            }
-            let [run, iteration, role, event, outcome] = names;
-            metrics.open.insert(run, row);
-            metrics.rows.push(Row {
-                run,
-                iteration,
-                role,
-                event,
-                outcome,
-                elapsed_s: {
-                    let (is_there, seconds) = (taker.number()?, taker.number()?);
-                    (is_there != 0).then_some(seconds)
-                },
-                exit_code: match taker.number()?.checked_sub(1) {
-                    Some(code) => Some(u32::try_from(code).ok()?.cast_signed()),
-                    None => None,
-                },
-                timed_out: taker.number()?.checked_sub(1).map(|flag| flag != 0),
-            });
-        }
-        taker.is_done().then_some(metrics)
-    }
 }
 
 /// The place of a text in [`Names`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Name(u32);
 
 /// Texts that occur again and again, each kept once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<String>")]
 struct Names {
     texts: Vec<String>,
+    #[serde(skip)]
     places: HashMap<String, Name>,
+}
+
+impl From<Vec<String>> for Names {
+    fn from(texts: Vec<String>) -> Self {
+        let place = |(text, place): (&String, u32)| (text.clone(), Name(place));
+        Names { places: texts.iter().zip(0..).map(place).collect(), texts }
+    }
 }
 
 impl Names {
@@ -266,12 +232,6 @@ impl Names {
 
     fn text(&self, name: Name) -> &str {
         self.texts.get(name.0 as usize).map_or("", String::as_str)
-    }
-
-    /// A place read from outside, if there is something.
-    fn known(&self, place: u64) -> Option<Name> {
-        let place = u32::try_from(place).ok()?;
-        ((place as usize) < self.texts.len()).then_some(Name(place))
     }
 }
 

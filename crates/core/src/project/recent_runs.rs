@@ -1,13 +1,13 @@
 //! Something about each of the runs that were heard of last.
 
-use crate::view::bytes::{Taker, put_number, put_text};
+use serde::{Deserialize, Serialize};
 
 /// How many runs are remembered. A journal may hold thousands; prompts and people ask about the last
 /// few, and for an older one the journal is read again.
 pub const REMEMBERED: usize = 32;
 
 /// One `T` a run, for the runs that were heard of last.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecentRuns<T> {
     /// The run that was heard of last stands last.
     entries: Vec<(String, T)>,
@@ -35,7 +35,7 @@ impl<T: Default> RecentRuns<T> {
         match self.entries.iter().position(|(name, _)| name == run) {
             Some(at) => self.entries[at..].rotate_left(1),
             None => {
-                if self.entries.len() == REMEMBERED {
+                if self.entries.len() >= REMEMBERED {
                     self.entries.remove(0);
                 }
                 self.entries.push((run.to_owned(), T::default()));
@@ -43,28 +43,6 @@ impl<T: Default> RecentRuns<T> {
         }
         let last = self.entries.len() - 1;
         &mut self.entries[last].1
-    }
-
-    /// Writes every run down.
-    pub fn save(&self, out: &mut Vec<u8>, save: impl Fn(&T, &mut Vec<u8>)) {
-        put_number(self.entries.len() as u64, out);
-        for (run, entry) in &self.entries {
-            put_text(run, out);
-            save(entry, out);
-        }
-    }
-
-    /// Reads them back.
-    pub fn load<'a>(
-        taker: &mut Taker<'a>,
-        load: impl Fn(&mut Taker<'a>) -> Option<T>,
-    ) -> Option<Self> {
-        let count = taker.count().filter(|count| *count <= REMEMBERED)?;
-        let mut entries = Vec::with_capacity(count);
-        for _ in 0..count {
-            entries.push((taker.text()?.to_owned(), load(taker)?));
-        }
-        Some(RecentRuns { entries })
     }
 }
 

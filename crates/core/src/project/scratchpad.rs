@@ -8,12 +8,13 @@ mod compact;
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::iteration_text::IterationText;
 use super::recent_runs::RecentRuns;
 use crate::excerpt::{self, Shortened};
 use crate::record::Glance;
 use crate::view::View;
-use crate::view::bytes::{Taker, put_number, put_text};
 
 pub use compact::longest;
 
@@ -29,13 +30,13 @@ pub const LINE_SHOWN: usize = 120;
 const NUMBER_KEPT: usize = 24;
 
 /// The scratchpads of the runs that were heard of last.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scratchpads {
     runs: RecentRuns<Scratchpad>,
 }
 
 /// The scratchpad of one run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scratchpad {
     /// How many iterations are older than any that is kept.
     forgotten: u64,
@@ -45,7 +46,7 @@ pub struct Scratchpad {
     recent: VecDeque<Entry<Shortened>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry<T> {
     iteration: String,
     exit_code: String,
@@ -115,45 +116,6 @@ impl Scratchpad {
     pub fn is_empty(&self) -> bool {
         self.recent.is_empty()
     }
-
-    fn save(&self, out: &mut Vec<u8>) {
-        put_number(self.forgotten, out);
-        put_number(self.older.len() as u64, out);
-        for entry in &self.older {
-            for text in [&entry.iteration, &entry.exit_code, &entry.output] {
-                put_text(text, out);
-            }
-        }
-        put_number(self.recent.len() as u64, out);
-        for Entry { iteration, exit_code, output } in &self.recent {
-            for text in [iteration, exit_code, &output.head, &output.tail] {
-                put_text(text, out);
-            }
-            put_number(output.left_out, out);
-        }
-    }
-
-    fn load(taker: &mut Taker<'_>) -> Option<Self> {
-        let mut scratchpad = Scratchpad { forgotten: taker.number()?, ..Scratchpad::default() };
-        for _ in 0..taker.count().filter(|count| *count <= OLDER_KEPT)? {
-            let [iteration, exit_code, output] = texts(taker)?;
-            scratchpad.older.push_back(Entry { iteration, exit_code, output });
-        }
-        for _ in 0..taker.count().filter(|count| *count <= IN_FULL)? {
-            let [iteration, exit_code, head, tail] = texts(taker)?;
-            let output = Shortened { head, tail, left_out: taker.number()? };
-            scratchpad.recent.push_back(Entry { iteration, exit_code, output });
-        }
-        Some(scratchpad)
-    }
-}
-
-fn texts<const N: usize>(taker: &mut Taker<'_>) -> Option<[String; N]> {
-    let mut texts = [const { String::new() }; N];
-    for text in &mut texts {
-        *text = taker.text()?.to_owned();
-    }
-    Some(texts)
 }
 
 impl View for Scratchpads {
@@ -164,16 +126,6 @@ impl View for Scratchpads {
         if IterationText::Output.held_by(record).is_some() {
             self.runs.heard(&record.run()).apply(record);
         }
-    }
-
-    fn save(&self, out: &mut Vec<u8>) {
-        self.runs.save(out, Scratchpad::save);
-    }
-
-    fn load(bytes: &[u8]) -> Option<Self> {
-        let mut taker = Taker::new(bytes);
-        let runs = RecentRuns::load(&mut taker, Scratchpad::load)?;
-        taker.is_done().then_some(Scratchpads { runs })
     }
 }
 

@@ -2,27 +2,30 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Change, Claim, Item, LONGEST_CLAIM, Priority, Progress, Refusal, Status, Wanted};
 use crate::record::{Glance, QueueAdded, QueueClaimed};
 use crate::stamp::Stamp;
 use crate::view::View;
-use crate::view::bytes::Taker;
 
 /// How far the number of a claim may lie behind the last one that is known. Damage may have swallowed
 /// some; a leap is no work of ours, and believed it would leave no numbers for those to come.
 const LARGEST_GAP: u64 = 1_000;
 
 /// Every task there is, in the order in which they were added.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(Vec<Task>, u64)")]
 pub struct Tasks {
     pub(super) all: Vec<Task>,
+    #[serde(skip)]
     pub(super) places: HashMap<String, usize>,
     /// The number of the last claim.
     pub(super) fence: u64,
 }
 
 /// One task.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// Its name.
     pub id: String,
@@ -368,6 +371,13 @@ fn listed(ids: Option<&str>) -> impl Iterator<Item = &str> {
     ids.unwrap_or_default().split(',').filter(|id| !id.is_empty())
 }
 
+impl From<(Vec<Task>, u64)> for Tasks {
+    fn from((all, fence): (Vec<Task>, u64)) -> Self {
+        let places = all.iter().enumerate().map(|(place, task)| (task.id.clone(), place)).collect();
+        Tasks { all, places, fence }
+    }
+}
+
 impl View for Tasks {
     const NAME: &'static str = "queue";
     const VERSION: u32 = 3;
@@ -378,15 +388,5 @@ impl View for Tasks {
         {
             self.take(change);
         }
-    }
-
-    fn save(&self, out: &mut Vec<u8>) {
-        super::save::save(self, out);
-    }
-
-    fn load(bytes: &[u8]) -> Option<Self> {
-        let mut taker = Taker::new(bytes);
-        let tasks = super::save::load(&mut taker)?;
-        taker.is_done().then_some(tasks)
     }
 }

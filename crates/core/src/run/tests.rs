@@ -64,14 +64,13 @@ fn a_saved_view_goes_on_where_it_was() {
     for cut in 0..=records.len() {
         let mut half = Runs::default();
         fold(&mut half, &records[..cut]);
-        let mut saved = Vec::new();
-        half.save(&mut saved);
-        let mut loaded = Runs::load(&saved).unwrap();
+        let saved = half.encode(Vec::new()).unwrap();
+        let mut loaded = Runs::decode(&saved).unwrap();
         assert_eq!(loaded, half, "cut at {cut}");
         fold(&mut loaded, &records[cut..]);
         assert_eq!(loaded, whole, "cut at {cut}");
         for short in 0..saved.len() {
-            assert_eq!(Runs::load(&saved[..short]), None, "{short} bytes");
+            assert_eq!(Runs::decode(&saved[..short]), None, "{short} bytes");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What is on record about a wave.
 
+use serde::{Deserialize, Serialize};
+
 use crate::excerpt::Shortened;
 use crate::failure::last_line;
 use crate::merge::Merge;
@@ -15,7 +17,7 @@ const OUTPUT_KEPT: usize = 8_000;
 const REQUEST_KEPT: usize = super::list::LONGEST + 1;
 
 /// Somebody asks for a wave.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// The event that asks for it.
     pub topic: String,
@@ -35,7 +37,7 @@ impl Request {
 }
 
 /// The waves of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waves {
     /// What was asked for in the iteration that ended last, and is not decided yet.
     pub requests: Vec<Request>,
@@ -83,7 +85,7 @@ impl Waves {
 }
 
 /// A wave that was opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wave {
     /// Its id.
     pub id: String,
@@ -102,7 +104,7 @@ pub struct Wave {
 }
 
 /// How much of a join is on record before its end: a crash can leave a part of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
     /// The outcomes.
     pub start: bool,
@@ -113,7 +115,7 @@ pub struct Told {
 }
 
 /// One branch of a wave.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branch {
     /// What it is for.
     pub objective: String,
@@ -126,7 +128,7 @@ pub struct Branch {
 }
 
 /// How a branch ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Why it stopped, in the words of its run.
     pub stop_reason: String,

@@ -6,7 +6,6 @@ use crate::record::{
 use crate::run::Run;
 use crate::stamp::Stamp;
 use crate::topology::Topology;
-use crate::view::bytes::Taker;
 
 fn heading() -> Heading {
     Heading { run: "r".into(), iteration: "1".into(), now: Stamp::from_millis(0) }
@@ -139,9 +138,8 @@ fn what_became_of_the_work_is_told() {
 #[test]
 fn a_wave_is_kept_as_it_was() {
     let waves = everything().waves;
-    let mut bytes = Vec::new();
-    waves.save(&mut bytes);
-    assert_eq!(Waves::load(&mut Taker::new(&bytes)), Some(waves));
+    let bytes = postcard::to_stdvec(&waves).unwrap();
+    assert_eq!(postcard::from_bytes(&bytes), Ok(waves));
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(super) const SAVE_AFTER: u64 = 256 * 1024;
 /// How much of the journal before the position is sealed as well.
 const ANCHOR: u64 = 16 * 1024;
 /// The first bytes of every sidecar.
-const MAGIC: &[u8; 8] = b"ALVIEW3\n";
+const MAGIC: &[u8; 8] = b"ALVIEW4\n";
 /// Magic, version, position, what the journal was.
 const HEADER: usize = 8 + 4 + 12 + 40;
 /// The header and the seal.
@@ -129,7 +129,7 @@ impl FileJournal {
         self.check(file, position).ok()?;
         let anchor = anchor(file, position)?;
         (seal == sealed::<V>(&self.key()?, header, (&anchor, state))).then_some(())?;
-        Some(Kept { view: V::load(state)?, position })
+        Some(Kept { view: V::decode(state)?, position })
     }
 
     /// Keeps a view. Failing to do so costs time later and nothing else, so no error is reported.
@@ -149,7 +149,7 @@ impl FileJournal {
         bytes.extend_from_slice(&position.to_bytes());
         bytes.extend_from_slice(&identity(&stat));
         bytes.extend_from_slice(&[0; 16]);
-        view.save(&mut bytes);
+        let Some(mut bytes) = view.encode(bytes) else { return };
         let (header, state) = (&bytes[..HEADER], &bytes[BEGINNING..]);
         let seal = sealed::<V>(&key, header, (&anchor, state));
         bytes[HEADER..BEGINNING].copy_from_slice(&seal.to_le_bytes());

@@ -2,20 +2,24 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::Progress;
 use crate::slot::Outcome;
-use crate::view::bytes::{Taker, put_number, put_text};
 
 /// The items that slots took.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<String, Item>")]
 pub(super) struct Items {
     all: BTreeMap<String, Item>,
+    #[serde(skip)]
     passed: u64,
+    #[serde(skip)]
     failed: u64,
 }
 
 /// How an item stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Item {
     /// How its last slot ended, once it has.
     last: Settled,
@@ -23,12 +27,20 @@ struct Item {
     before: Settled,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 enum Settled {
     #[default]
     Not,
     Passed,
     Failed,
+}
+
+impl From<BTreeMap<String, Item>> for Items {
+    fn from(all: BTreeMap<String, Item>) -> Self {
+        let count = |how| all.values().filter(|item| item.last == how).count() as u64;
+        let (passed, failed) = (count(Settled::Passed), count(Settled::Failed));
+        Items { all, passed, failed }
+    }
 }
 
 impl Items {
@@ -66,33 +78,5 @@ impl Items {
     pub(super) fn tell(&self, progress: &mut Progress) {
         progress.taken = self.all.len() as u64;
         (progress.passed, progress.failed) = (self.passed, self.failed);
-    }
-
-    pub(super) fn save(&self, out: &mut Vec<u8>) {
-        put_number(self.all.len() as u64, out);
-        for (id, item) in &self.all {
-            put_text(id, out);
-            put_number(item.last as u64, out);
-            put_number(item.before as u64, out);
-        }
-    }
-
-    pub(super) fn load(taker: &mut Taker<'_>) -> Option<Items> {
-        let settled = |number| match number {
-            0 => Some(Settled::Not),
-            1 => Some(Settled::Passed),
-            2 => Some(Settled::Failed),
-            _ => None,
-        };
-        let mut items = Items::default();
-        for _ in 0..taker.count()? {
-            let id = taker.text()?.to_owned();
-            let (last, before) = (settled(taker.number()?)?, settled(taker.number()?)?);
-            items.count(Settled::Not, last);
-            if items.all.insert(id, Item { last, before }).is_some() {
-                return None;
-            }
-        }
-        Some(items)
     }
 }

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::agents::Stream;
 use crate::record::Glance;
 use crate::run::{INTERRUPTED, ended_well};
 use crate::stamp::Stamp;
 
 /// What a row is at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// It has not begun.
     #[default]
@@ -80,7 +82,7 @@ impl Phase {
 }
 
 /// How something ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// In the word of the journal.
     pub word: String,
@@ -89,7 +91,7 @@ pub struct Outcome {
 }
 
 /// One line of a board.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// The run whose records it is made of; empty where there is none yet.
     pub run: String,

@@ -251,13 +251,12 @@ proptest! {
         let story: Vec<&str> = LOOP.lines().chain(SLOTS.lines()).collect();
         let cut = cut.min(story.len());
         let kept = boards(&story[..cut].join("\n"));
-        let mut bytes = Vec::new();
-        kept.save(&mut bytes);
-        prop_assert_eq!(Boards::load(&bytes), Some(kept));
+        let bytes = kept.encode(Vec::new()).unwrap();
+        prop_assert_eq!(Boards::decode(&bytes), Some(kept));
     }
 
     #[test]
     fn bytes_of_another_make_are_refused_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-        let _ = Boards::load(&bytes);
+        let _ = Boards::decode(&bytes);
     }
 }

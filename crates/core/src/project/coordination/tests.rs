@@ -172,9 +172,8 @@ fn a_saved_view_goes_on_where_it_was() {
     for cut in ends {
         let mut half = Coordinations::default();
         fold(&mut half, &journal[..cut]);
-        let mut saved = Vec::new();
-        half.save(&mut saved);
-        let mut loaded = Coordinations::load(&saved).unwrap();
+        let saved = half.encode(Vec::new()).unwrap();
+        let mut loaded = Coordinations::decode(&saved).unwrap();
         assert_eq!(loaded, half, "cut at {cut}");
         fold(&mut loaded, &journal[cut..]);
         assert_eq!(loaded, whole, "cut at {cut}");
@@ -185,15 +184,14 @@ fn a_saved_view_goes_on_where_it_was() {
 fn damaged_bytes_are_not_loaded_or_do_no_harm() {
     let mut view = Coordinations::default();
     fold(&mut view, &journal());
-    let mut saved = Vec::new();
-    view.save(&mut saved);
+    let saved = view.encode(Vec::new()).unwrap();
     for cut in 0..saved.len() {
-        assert!(Coordinations::load(&saved[..cut]).is_none(), "cut at {cut}");
+        assert!(Coordinations::decode(&saved[..cut]).is_none(), "cut at {cut}");
     }
     for at in 0..saved.len() {
         let mut damaged = saved.clone();
         damaged[at] ^= 0x15;
-        let _ = Coordinations::load(&damaged).map(|view| {
+        let _ = Coordinations::decode(&damaged).map(|view| {
             view.iter().map(|(_, one)| one.render(Format::Markdown)).collect::<String>()
         });
     }

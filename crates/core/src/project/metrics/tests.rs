@@ -99,9 +99,8 @@ fn a_saved_view_goes_on_where_it_was() {
     for cut in ends {
         let mut half = Metrics::default();
         fold(&mut half, &journal[..cut]);
-        let mut saved = Vec::new();
-        half.save(&mut saved);
-        let mut loaded = Metrics::load(&saved).unwrap();
+        let saved = half.encode(Vec::new()).unwrap();
+        let mut loaded = Metrics::decode(&saved).unwrap();
         assert_eq!(loaded, half, "cut at {cut}");
         fold(&mut loaded, &journal[cut..]);
         assert_eq!(loaded, whole, "cut at {cut}");
@@ -112,15 +111,14 @@ fn a_saved_view_goes_on_where_it_was() {
 fn damaged_bytes_are_not_loaded_or_do_no_harm() {
     let mut metrics = Metrics::default();
     fold(&mut metrics, &journal());
-    let mut saved = Vec::new();
-    metrics.save(&mut saved);
+    let saved = metrics.encode(Vec::new()).unwrap();
     for cut in 0..saved.len() {
-        assert!(Metrics::load(&saved[..cut]).is_none(), "cut at {cut}");
+        assert!(Metrics::decode(&saved[..cut]).is_none(), "cut at {cut}");
     }
     for at in 0..saved.len() {
         let mut damaged = saved.clone();
         damaged[at] ^= 0x15;
         // The checksum of the sidecar finds it; here it only must not panic or run away.
-        let _ = Metrics::load(&damaged).map(|metrics| metrics.render(None, Format::Markdown));
+        let _ = Metrics::decode(&damaged).map(|metrics| metrics.render(None, Format::Markdown));
     }
 }

@@ -173,8 +173,7 @@ fn a_long_run_costs_no_more_than_a_short_one() {
     for iteration in 1..=2_000 {
         fold(&mut view, &finish("one", iteration, 0, &"ü".repeat(9_000)));
         if iteration % 1_000 == 0 {
-            let mut saved = Vec::new();
-            view.save(&mut saved);
+            let saved = view.encode(Vec::new()).unwrap();
             sizes.push(saved.len());
         }
     }
@@ -205,9 +204,8 @@ fn a_saved_view_goes_on_where_it_was() {
     for cut in ends {
         let mut half = Scratchpads::default();
         fold(&mut half, &journal[..cut]);
-        let mut saved = Vec::new();
-        half.save(&mut saved);
-        let mut loaded = Scratchpads::load(&saved).unwrap();
+        let saved = half.encode(Vec::new()).unwrap();
+        let mut loaded = Scratchpads::decode(&saved).unwrap();
         assert_eq!(loaded, half, "cut at {cut}");
         fold(&mut loaded, &journal[cut..]);
         assert_eq!(loaded, whole, "cut at {cut}");
@@ -220,15 +218,14 @@ fn damaged_bytes_are_not_loaded_or_do_no_harm() {
     for iteration in 1..=7 {
         fold(&mut view, &finish("one", iteration, 0, "out"));
     }
-    let mut saved = Vec::new();
-    view.save(&mut saved);
+    let saved = view.encode(Vec::new()).unwrap();
     for cut in 0..saved.len() {
-        assert!(Scratchpads::load(&saved[..cut]).is_none(), "cut at {cut}");
+        assert!(Scratchpads::decode(&saved[..cut]).is_none(), "cut at {cut}");
     }
     for at in 0..saved.len() {
         let mut damaged = saved.clone();
         damaged[at] ^= 0x15;
-        let _ = Scratchpads::load(&damaged)
+        let _ = Scratchpads::decode(&damaged)
             .map(|view| view.of("one").map(|scratchpad| scratchpad.compact(50)));
     }
 }

@@ -68,6 +68,7 @@ system_events! {
     }
 
     /// A chain that an agent asked for is granted, in the run that asked.
+    #[derive(serde::Serialize, serde::Deserialize)]
     ChainSpawned = "chain.spawn" {
         /// Which chain.
         chain_id: String,

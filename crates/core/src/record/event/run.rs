@@ -6,6 +6,7 @@ use crate::agents::{Dollars, Usage};
 
 system_events! {
     /// A run begins.
+    #[derive(serde::Serialize, serde::Deserialize)]
     LoopStart = "loop.start" {
         /// The most iterations it may take.
         max_iterations: u64,
@@ -194,6 +195,7 @@ system_events! {
     }
 
     /// An event was refused.
+    #[derive(serde::Serialize, serde::Deserialize)]
     EventInvalid = "event.invalid" {
         /// The event that routed the iteration.
         recent_event: String,
