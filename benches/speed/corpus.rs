@@ -153,7 +153,7 @@ impl Chronicle {
             suggested_roles: role.to_owned(),
             allowed_events: format!("{event},build.blocked"),
             backpressure: String::new(),
-            prompt: self.prose.text(&mut self.dice, prompt),
+            prompt: self.prose.text(&mut self.dice, prompt).into(),
         };
         out.put(&start.record(&self.heading(number)))?;
         let backend = BackendStart {
@@ -172,15 +172,19 @@ impl Chronicle {
         let output = self.prose.text(&mut self.dice, length);
         let (exit_code, timed_out) = (i32::from(self.dice.chance(1, 20)), false);
         let finish = BackendFinish {
-            exit_code,
+            exit_code: exit_code.into(),
             timed_out,
-            output: output.clone(),
+            output: output.clone().into(),
             ..BackendFinish::default()
         };
         out.put(&finish.record(&self.heading(number)))?;
         let elapsed_s = Seconds(20 + self.dice.below(400));
-        let end = IterationFinish { exit_code, timed_out, ..IterationFinish::default() };
-        let finish = IterationFinish { elapsed_s, output, ..end };
+        let end = IterationFinish {
+            exit_code: exit_code.into(),
+            timed_out,
+            ..IterationFinish::default()
+        };
+        let finish = IterationFinish { elapsed_s, output: output.into(), ..end };
         out.put(&finish.record(&self.heading(number)))
     }
 

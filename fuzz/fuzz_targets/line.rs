@@ -15,8 +15,7 @@ fuzz_target!(|journal: &[u8]| {
         both_readers_agree(line);
         pieces_cover_the_line(line);
         if let Ok(record) = parse(line) {
-            // Whatever the record means, finding it out must be possible.
-            let _ = (record.event(), record.stamp());
+            let _ = record.stamp();
             let printed = printing_changes_nothing(&record);
             a_glued_record_is_found(lines[0], &printed);
             a_glued_record_is_found(&printed[..line.len() % printed.len()], &printed);
@@ -28,6 +27,8 @@ fuzz_target!(|journal: &[u8]| {
 /// forgives.
 fn both_readers_agree(line: &[u8]) {
     let glance = Glance::read(line);
+    // Whatever the record means, reading it must be possible.
+    let _ = glance.as_ref().map(Glance::event);
     match (parse(line), glance) {
         (Ok(record), Ok(glance)) => same_record(&record, &glance),
         (Ok(record), Err(bad)) => panic!("only the strict reader sees {record:?}: {bad}"),

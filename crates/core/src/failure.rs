@@ -173,7 +173,8 @@ mod tests {
                 exit_code: match failure.kind {
                     FailureKind::Exit(code) => code,
                     FailureKind::Timeout | FailureKind::Interrupt => 143,
-                },
+                }
+                .into(),
                 timed_out: failure.kind == FailureKind::Timeout,
                 interrupted: (failure.kind == FailureKind::Interrupt).then_some(true),
                 detail: failure.cause(),
@@ -182,8 +183,11 @@ mod tests {
             assert_eq!(read(finish.record(&heading)), Some(failure));
         }
         assert_eq!(read(IterationFinish::default().record(&heading)), None);
-        let slot =
-            SlotImplement { exit_code: 2, reason: Some("no key".into()), ..Default::default() };
+        let slot = SlotImplement {
+            exit_code: 2.into(),
+            reason: Some("no key".into()),
+            ..Default::default()
+        };
         assert_eq!(read(slot.record(&heading)), Some(TurnFailure::exit(2, "no key")));
     }
 

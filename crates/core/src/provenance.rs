@@ -119,15 +119,15 @@ mod tests {
     fn a_record_is_known_again_by_its_mark() {
         let now = "2026-01-02T03:04:05.006Z".parse().unwrap();
         let heading = Heading { run: "r".to_owned(), iteration: "3".to_owned(), now };
-        let record = IterationFinish { exit_code: 7, ..Default::default() }.record(&heading);
+        let record = IterationFinish { exit_code: 7.into(), ..Default::default() }.record(&heading);
         let mut line = Vec::new();
         print(&record, &mut line);
         let glance = Glance::read(line.trim_ascii_end()).unwrap();
         assert_eq!(claim(&glance), Some(Mark::of(&record)));
         let other = Heading { iteration: "4".to_owned(), ..heading.clone() };
         for other in [
-            IterationFinish { exit_code: 7, ..Default::default() }.record(&other),
-            IterationFinish { exit_code: 8, ..Default::default() }.record(&heading),
+            IterationFinish { exit_code: 7.into(), ..Default::default() }.record(&other),
+            IterationFinish { exit_code: 8.into(), ..Default::default() }.record(&heading),
         ] {
             assert_ne!(claim(&glance), Some(Mark::of(&other)));
         }

@@ -1,11 +1,9 @@
 //! A queue of items that several workers take from: what an item is, whoever keeps it.
 //!
-//! The built-in queue is a fold of the journal ([`Tasks`]); every step is a [`Change`] that is checked
-//! in the same way before it is written and when it is read back. [`beads`] reads the answers of the
-//! issue tracker of that name.
+//! The built-in queue is a fold of the journal ([`Tasks`]); every event is checked in the same way before it
+//! is written and when it is read back. [`beads`] reads the answers of the issue tracker of that name.
 
 pub mod beads;
-mod change;
 mod decide;
 mod refusal;
 mod tasks;
@@ -18,7 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::stamp::Stamp;
 
-pub use change::Change;
 pub use decide::{New, Whose};
 pub use refusal::Refusal;
 pub use tasks::{Task, Tasks};

@@ -3,7 +3,7 @@
 //! A [`Record`] is everything that one line says, in the shape in which it was written: the harness
 //! writes `fields`, agents write a `payload` and a `source`. Topics and keys that this version does
 //! not know are kept and shown, never dropped. What a record means is another question, answered by
-//! [`Record::event`].
+//! [`Glance::event`].
 //!
 //! Reading has two speeds. [`Glance`] looks only at what is asked for and allocates next to nothing:
 //! views use it. [`parse`] takes a line apart and says what is wrong with it: `verify`, and whoever
@@ -18,6 +18,7 @@ mod lossy;
 mod number;
 mod salvage;
 mod scan;
+mod text;
 mod unescaper;
 mod value;
 
@@ -29,6 +30,8 @@ pub use glance::Glance;
 pub use line::{BadLine, Hole, parse, print, print_around};
 pub use number::{NotANumber, Number};
 pub use salvage::{Piece, pieces};
+use text::Field;
+pub use text::Text;
 pub use unescaper::Unescaper;
 pub use value::{Object, Value};
 

@@ -51,6 +51,13 @@ pub trait Meaning: Copy + fmt::Display {
     fn of_word(word: &str) -> Option<Self>;
 }
 
+/// A number, where a record may have something else in its place.
+impl Meaning for i32 {
+    fn of_word(word: &str) -> Option<Self> {
+        word.parse().ok()
+    }
+}
+
 /// A word on record. One that this version does not know is kept as it stands: it is shown, and nothing is
 /// concluded from it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -173,7 +173,7 @@ impl Model {
                 let said = *dice.pick(&["", "", "none", "t-0"]);
                 let end = SlotImplement {
                     slot: number,
-                    exit_code,
+                    exit_code: exit_code.into(),
                     stop_marker,
                     picked: Picked::from_word(said),
                     changes: changes(dice),
@@ -191,8 +191,13 @@ impl Model {
                 self.put(iteration, |heading| end.record(heading));
             }
             SlotStep::Fix { attempt, .. } => {
-                let end =
-                    SlotFix { slot: number, attempt, exit_code, stop_marker, ..Default::default() };
+                let end = SlotFix {
+                    slot: number,
+                    attempt,
+                    exit_code: exit_code.into(),
+                    stop_marker,
+                    ..Default::default()
+                };
                 self.put(iteration, |heading| end.record(heading));
             }
             SlotStep::Merge => {
@@ -318,7 +323,9 @@ fn judge_order(model: &Model) {
     for record in &model.records {
         assert!(!is_over, "nothing follows the end");
         let iteration: u64 = record.iteration.parse().unwrap();
-        match record.event() {
+        let mut line = Vec::new();
+        print(record, &mut line);
+        match Glance::read(line.trim_ascii_end()).unwrap().event() {
             Event::SlotStart(_) => {
                 let is_later = stopped_in.is_some_and(|stopped| iteration > stopped);
                 assert!(!is_later, "no iteration follows the stop marker");

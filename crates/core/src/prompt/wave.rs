@@ -160,7 +160,7 @@ pub fn result_page(start: &WaveBranchStart, finish: &WaveBranchFinish) -> String
         finish.stop_reason,
         finish.elapsed_ms.unwrap_or_default(),
         finish.detail.iter().map(|why| format!("\n\nWhy: {why}")).collect::<String>(),
-        fenced(&finish.output)
+        fenced(&finish.output.read())
     )
 }
 

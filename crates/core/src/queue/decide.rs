@@ -1,9 +1,9 @@
-//! What becomes of a wish: the step that is to be written down, or why not.
+//! What becomes of a request: the record that is to be written, or why not.
 
-use super::{Change, Claim, Priority, Refusal, Tasks};
+use super::{Claim, Priority, Refusal, Tasks};
 use crate::record::{
-    QueueAdded, QueueClaimed, QueueClosed, QueueLinked, QueueReleased, QueueRenewed, QueueReopened,
-    QueueUnlinked,
+    Heading, QueueAdded, QueueClaimed, QueueClosed, QueueLinked, QueueReleased, QueueRenewed,
+    QueueReopened, QueueUnlinked, Record,
 };
 use crate::stamp::Stamp;
 
@@ -25,24 +25,25 @@ pub struct New {
 }
 
 impl Tasks {
-    /// Adds a task under the next free id.
-    pub fn add(&self, new: New, now: Stamp) -> Result<Change, Refusal> {
+    /// Adds a task under the next free id, which is returned too.
+    pub fn add(&self, new: New, now: Stamp) -> Result<(Record, String), Refusal> {
         // Before they become a list: what has a comma in it is no id.
         new.after.iter().try_for_each(|id| self.known(id).map(|_| ()))?;
         let mut number = self.all.len() + 1;
         while self.get(&format!("t-{number}")).is_some() {
             number += 1;
         }
-        let added = Change::Added(QueueAdded {
+        let added = QueueAdded {
             task: format!("t-{number}"),
             title: new.title,
             description: new.description.filter(|text| !text.is_empty()),
             acceptance: new.acceptance.filter(|text| !text.is_empty()),
-            priority: new.priority.number(),
+            priority: Some(new.priority.number()),
             after: (!new.after.is_empty()).then(|| new.after.join(",")),
             by: new.by,
-        });
-        self.checked(added, now)
+        };
+        self.check_added(&added)?;
+        Ok((added.record(&heading(now)), added.task))
     }
 
     /// Gives a task to somebody. The claim that comes of it is returned too.
@@ -51,17 +52,18 @@ impl Tasks {
         id: &str,
         owner: &str,
         (now, until): (Stamp, Stamp),
-    ) -> Result<(Change, Claim), Refusal> {
+    ) -> Result<(Record, Claim), Refusal> {
         let fence = self.fence.saturating_add(1);
-        let claimed = Change::Claimed(QueueClaimed {
+        let claimed = QueueClaimed {
             task: id.to_owned(),
             owner: owner.to_owned(),
             until: until.to_string(),
             fence,
-        });
+        };
+        self.check_claimed(&claimed, now)?;
         let claim =
             Claim { item: id.to_owned(), owner: owner.to_owned(), until: Some(until), fence };
-        Ok((self.checked(claimed, now)?, claim))
+        Ok((claimed.record(&heading(now)), claim))
     }
 
     /// Lets a claim last longer.
@@ -69,13 +71,11 @@ impl Tasks {
         &self,
         claim: &Claim,
         (now, until): (Stamp, Stamp),
-    ) -> Result<(Change, Claim), Refusal> {
-        let renewed = Change::Renewed(QueueRenewed {
-            task: claim.item.clone(),
-            until: until.to_string(),
-            fence: claim.fence,
-        });
-        Ok((self.checked(renewed, now)?, Claim { until: Some(until), ..claim.clone() }))
+    ) -> Result<(Record, Claim), Refusal> {
+        let renewed =
+            QueueRenewed { task: claim.item.clone(), until: until.to_string(), fence: claim.fence };
+        self.check_renewed(&renewed, now)?;
+        Ok((renewed.record(&heading(now)), Claim { until: Some(until), ..claim.clone() }))
     }
 
     /// Gives back what was claimed, on behalf of somebody who need not be the owner.
@@ -84,25 +84,27 @@ impl Tasks {
         claim: &Claim,
         (by, reason): (&str, &str),
         now: Stamp,
-    ) -> Result<Change, Refusal> {
+    ) -> Result<Record, Refusal> {
         let released = QueueReleased {
             task: claim.item.clone(),
             reason: reason.to_owned(),
             by: Some(by.to_owned()),
             fence: claim.fence,
         };
-        self.checked(Change::Released(released), now)
+        self.holds(&released.task, Some(released.fence))?;
+        Ok(released.record(&heading(now)))
     }
 
     /// Closes what was claimed.
-    pub fn close(&self, claim: &Claim, reason: &str, now: Stamp) -> Result<Change, Refusal> {
+    pub fn close(&self, claim: &Claim, reason: &str, now: Stamp) -> Result<Record, Refusal> {
         let closed = QueueClosed {
             task: claim.item.clone(),
             reason: reason.to_owned(),
             by: Some(claim.owner.clone()),
             fence: Some(claim.fence),
         };
-        self.checked(Change::Closed(closed), now)
+        self.holds(&closed.task, closed.fence)?;
+        Ok(closed.record(&heading(now)))
     }
 
     /// Closes a task on behalf of somebody who need not have claimed it, unless another has.
@@ -111,7 +113,7 @@ impl Tasks {
         id: &str,
         (owner, reason): (&str, &str),
         now: Stamp,
-    ) -> Result<Change, Refusal> {
+    ) -> Result<Record, Refusal> {
         let task = self.known(id)?;
         if let Some(claim) = task.live_claim(now)
             && claim.owner != owner
@@ -124,7 +126,8 @@ impl Tasks {
             by: Some(owner.to_owned()),
             fence: task.claim.as_ref().map(|claim| claim.fence),
         };
-        self.checked(Change::Closed(closed), now)
+        self.holds(&closed.task, closed.fence)?;
+        Ok(closed.record(&heading(now)))
     }
 
     /// The claim that somebody may give back: the own one, or with [`Whose::Anybodys`] every one.
@@ -147,30 +150,34 @@ impl Tasks {
         id: &str,
         (owner, reason): (&str, &str),
         now: Stamp,
-    ) -> Result<Change, Refusal> {
+    ) -> Result<Record, Refusal> {
         let reopened = QueueReopened {
             task: id.to_owned(),
             reason: reason.to_owned(),
             by: Some(owner.to_owned()),
         };
-        self.checked(Change::Reopened(reopened), now)
+        self.check_reopened(&reopened)?;
+        Ok(reopened.record(&heading(now)))
     }
 
     /// Lets a task wait for another.
-    pub fn link(&self, id: &str, after: &str, now: Stamp) -> Result<Change, Refusal> {
+    pub fn link(&self, id: &str, after: &str, now: Stamp) -> Result<Record, Refusal> {
         let linked = QueueLinked { task: id.to_owned(), after: after.to_owned() };
-        self.checked(Change::Linked(linked), now)
+        self.check_linked(&linked)?;
+        Ok(linked.record(&heading(now)))
     }
 
     /// Lets it not wait any more.
-    pub fn unlink(&self, id: &str, after: &str, now: Stamp) -> Result<Change, Refusal> {
+    pub fn unlink(&self, id: &str, after: &str, now: Stamp) -> Result<Record, Refusal> {
         let unlinked = QueueUnlinked { task: id.to_owned(), after: after.to_owned() };
-        self.checked(Change::Unlinked(unlinked), now)
+        self.check_unlinked(&unlinked)?;
+        Ok(unlinked.record(&heading(now)))
     }
+}
 
-    fn checked(&self, change: Change, now: Stamp) -> Result<Change, Refusal> {
-        self.check(&change, now).map(|()| change)
-    }
+/// The heading of a record of the queue. It belongs to no run: a queue outlives them.
+fn heading(now: Stamp) -> Heading {
+    Heading { run: String::new(), iteration: String::new(), now }
 }
 
 /// Whose claim may be given back.

@@ -167,8 +167,8 @@ impl Refusal {
         if added.title.trim().is_empty() {
             return Err(Refusal::NoTitle);
         }
-        if Priority::new(added.priority).is_none() {
-            return Err(Refusal::NoPriority { number: added.priority });
+        if added.priority.and_then(Priority::new).is_none() {
+            return Err(Refusal::NoPriority { number: added.priority.unwrap_or_default() });
         }
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         for (what, bytes, most) in [

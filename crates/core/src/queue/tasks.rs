@@ -4,11 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Change, Claim, Item, LONGEST_CLAIM, Priority, Progress, Refusal, Status, Wanted};
-use crate::record::{Glance, QueueAdded, QueueClaimed};
+use super::{Claim, Item, LONGEST_CLAIM, Priority, Progress, Refusal, Status, Wanted};
+use crate::record::{
+    Event, Glance, QueueAdded, QueueClaimed, QueueLinked, QueueRenewed, QueueReopened,
+    QueueUnlinked,
+};
 use crate::stamp::Stamp;
 use crate::view::View;
 
+/// The family of its records.
+const FAMILY: &str = "queue.task.";
 /// How far the number of a claim may lie behind the last one that is known. Damage may have swallowed
 /// some; a leap is no work of ours, and believed it would leave no numbers for those to come.
 const LARGEST_GAP: u64 = 1_000;
@@ -157,39 +162,6 @@ impl Tasks {
         closed.is_some_and(|closed| closed.fence == claim.fence)
     }
 
-    /// Whether a step is possible now. Steps are checked before they are written and again when they
-    /// are read, so one that breaks the rules does not count, whoever wrote it.
-    ///
-    /// # Errors
-    ///
-    /// When it is not.
-    pub fn check(&self, change: &Change, now: Stamp) -> Result<(), Refusal> {
-        match change {
-            Change::Added(added) => self.check_added(added),
-            Change::Claimed(claimed) => self.check_claimed(claimed, now),
-            Change::Renewed(renewed) => {
-                self.holds(&renewed.task, Some(renewed.fence))?;
-                ends_in_time(&renewed.task, &renewed.until, now).map(drop)
-            }
-            Change::Released(released) => self.holds(&released.task, Some(released.fence)),
-            Change::Closed(closed) => self.holds(&closed.task, closed.fence),
-            Change::Reopened(reopened) => match self.known(&reopened.task)?.is_closed {
-                true => Ok(()),
-                false => Err(Refusal::NotClosed { id: reopened.task.clone() }),
-            },
-            Change::Linked(linked) => self.check_linked(&linked.task, &linked.after),
-            Change::Unlinked(unlinked) => {
-                match self.known(&unlinked.task)?.after.contains(&unlinked.after) {
-                    true => Ok(()),
-                    false => Err(Refusal::NotAfter {
-                        id: unlinked.task.clone(),
-                        after: unlinked.after.clone(),
-                    }),
-                }
-            }
-        }
-    }
-
     /// The task of this name.
     ///
     /// # Errors
@@ -199,7 +171,12 @@ impl Tasks {
         self.get(id).ok_or_else(|| Refusal::Unknown { id: id.to_owned() })
     }
 
-    fn check_added(&self, added: &QueueAdded) -> Result<(), Refusal> {
+    fn known_mut(&mut self, id: &str) -> Result<&mut Task, Refusal> {
+        let place = self.places.get(id).ok_or_else(|| Refusal::Unknown { id: id.to_owned() })?;
+        Ok(&mut self.all[*place])
+    }
+
+    pub(super) fn check_added(&self, added: &QueueAdded) -> Result<(), Refusal> {
         if self.get(&added.task).is_some() {
             return Err(Refusal::Taken { id: added.task.clone() });
         }
@@ -207,7 +184,7 @@ impl Tasks {
         listed(added.after.as_deref()).try_for_each(|after| self.known(after).map(|_| ()))
     }
 
-    fn check_claimed(&self, claimed: &QueueClaimed, now: Stamp) -> Result<(), Refusal> {
+    pub(super) fn check_claimed(&self, claimed: &QueueClaimed, now: Stamp) -> Result<(), Refusal> {
         let task = self.known(&claimed.task)?;
         Refusal::of_owner(&claimed.owner)?;
         if task.is_closed {
@@ -233,7 +210,7 @@ impl Tasks {
     }
 
     /// Whether the task is open and this is the number of the claim on it; `None` for no claim.
-    fn holds(&self, id: &str, fence: Option<u64>) -> Result<(), Refusal> {
+    pub(super) fn holds(&self, id: &str, fence: Option<u64>) -> Result<(), Refusal> {
         let task = self.known(id)?;
         if task.is_closed {
             return Err(Refusal::Closed { id: id.to_owned() });
@@ -249,7 +226,28 @@ impl Tasks {
         Refusal::Lost { id: task.id.clone(), fence: fence.unwrap_or_default(), owner }
     }
 
-    fn check_linked(&self, id: &str, after: &str) -> Result<(), Refusal> {
+    pub(super) fn check_renewed(&self, renewed: &QueueRenewed, now: Stamp) -> Result<(), Refusal> {
+        self.holds(&renewed.task, Some(renewed.fence))?;
+        ends_in_time(&renewed.task, &renewed.until, now).map(drop)
+    }
+
+    pub(super) fn check_reopened(&self, reopened: &QueueReopened) -> Result<(), Refusal> {
+        match self.known(&reopened.task)?.is_closed {
+            true => Ok(()),
+            false => Err(Refusal::NotClosed { id: reopened.task.clone() }),
+        }
+    }
+
+    pub(super) fn check_unlinked(&self, unlinked: &QueueUnlinked) -> Result<(), Refusal> {
+        let QueueUnlinked { task: id, after } = unlinked;
+        match self.known(id)?.after.contains(after) {
+            true => Ok(()),
+            false => Err(Refusal::NotAfter { id: id.clone(), after: after.clone() }),
+        }
+    }
+
+    pub(super) fn check_linked(&self, linked: &QueueLinked) -> Result<(), Refusal> {
+        let (id, after) = (linked.task.as_str(), linked.after.as_str());
         let task = self.known(id)?;
         self.known(after)?;
         if task.after.iter().any(|known| known == after) {
@@ -282,42 +280,46 @@ impl Tasks {
         Some(way.into_iter().rev().map(str::to_owned).collect())
     }
 
-    /// Takes in a step that was checked.
-    fn take(&mut self, change: Change) {
-        if let Change::Added(added) = change {
-            self.places.insert(added.task.clone(), self.all.len());
-            self.all.push(Task::from(added));
-            return;
-        }
-        let Some(task) = self.places.get(change.task()).map(|place| &mut self.all[*place]) else {
-            return;
-        };
-        match change {
-            Change::Added(_) => {}
-            Change::Claimed(claimed) => {
+    /// Takes in an event. Events are checked before they are written and again when they are read, so one
+    /// that breaks the rules does not count, whatever wrote it.
+    fn take(&mut self, event: Event<'_>, now: Stamp) -> Result<(), Refusal> {
+        match event {
+            Event::QueueAdded(added) => {
+                self.check_added(&added)?;
+                self.places.insert(added.task.clone(), self.all.len());
+                self.all.push(Task::from(added));
+            }
+            Event::QueueClaimed(claimed) => {
+                self.check_claimed(&claimed, now)?;
                 self.fence = claimed.fence;
+                let task = self.known_mut(&claimed.task)?;
                 task.claim = Some(Claim {
+                    until: claimed.until.parse().ok(),
                     item: claimed.task,
                     owner: claimed.owner,
-                    until: claimed.until.parse().ok(),
                     fence: claimed.fence,
                 });
             }
-            Change::Renewed(renewed) => {
+            Event::QueueRenewed(renewed) => {
+                self.check_renewed(&renewed, now)?;
                 let until = renewed.until.parse().ok();
                 // An end that cannot be read leaves the one before.
-                if let (Some(claim), Some(_)) = (&mut task.claim, until) {
+                if let (Some(claim), Some(_)) = (&mut self.known_mut(&renewed.task)?.claim, until) {
                     claim.until = until;
                 }
             }
-            Change::Released(released) => {
+            Event::QueueReleased(released) => {
+                self.holds(&released.task, Some(released.fence))?;
+                let task = self.known_mut(&released.task)?;
                 task.claim = None;
-                // Whoever says nothing leaves what was said before.
+                // A release without a reason leaves the last reason.
                 if !released.reason.is_empty() {
                     task.reason = released.reason;
                 }
             }
-            Change::Closed(closed) => {
+            Event::QueueClosed(closed) => {
+                self.holds(&closed.task, closed.fence)?;
+                let task = self.known_mut(&closed.task)?;
                 // A claim that is over does not keep others from closing the task, and then it is not
                 // its owner's to open again.
                 let is_own = |claim: &Claim| closed.by.as_ref().is_none_or(|by| *by == claim.owner);
@@ -325,14 +327,25 @@ impl Tasks {
                 task.is_closed = true;
                 task.reason = closed.reason;
             }
-            Change::Reopened(reopened) => {
+            Event::QueueReopened(reopened) => {
+                self.check_reopened(&reopened)?;
+                let task = self.known_mut(&reopened.task)?;
                 task.closed_under = None;
                 task.is_closed = false;
                 task.reason = reopened.reason;
             }
-            Change::Linked(linked) => task.after.push(linked.after),
-            Change::Unlinked(unlinked) => task.after.retain(|after| *after != unlinked.after),
+            Event::QueueLinked(linked) => {
+                self.check_linked(&linked)?;
+                self.known_mut(&linked.task)?.after.push(linked.after);
+            }
+            Event::QueueUnlinked(unlinked) => {
+                self.check_unlinked(&unlinked)?;
+                let task = self.known_mut(&unlinked.task)?;
+                task.after.retain(|after| *after != unlinked.after);
+            }
+            _ => {}
         }
+        Ok(())
     }
 }
 
@@ -349,7 +362,7 @@ impl From<QueueAdded> for Task {
             title: added.title,
             description: added.description.unwrap_or_default(),
             acceptance: added.acceptance.unwrap_or_default(),
-            priority: Priority::new(added.priority).unwrap_or_default(),
+            priority: added.priority.and_then(Priority::new).unwrap_or_default(),
             after,
             by: added.by,
             ..Task::default()
@@ -383,10 +396,13 @@ impl View for Tasks {
     const VERSION: u32 = 3;
 
     fn apply(&mut self, record: &Glance<'_>) {
-        if let Some((change, now)) = Change::read(record)
-            && self.check(&change, now).is_ok()
-        {
-            self.take(change);
+        // A queue outlives runs: a record of one says nothing about it.
+        if !record.topic().starts_with(FAMILY) || !record.run().is_empty() {
+            return;
+        }
+        if let Some(now) = record.ts().and_then(|ts| ts.parse().ok()) {
+            // What is refused here does not count.
+            let _ = self.take(record.event(), now);
         }
     }
 }

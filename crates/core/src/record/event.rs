@@ -1,8 +1,8 @@
 //! What records mean: one type per topic that the specification names.
 //!
-//! [`Record::event`] never fails and never guesses. A topic that is not in these tables, or a known
-//! topic without a field that it must have, is [`Event::Other`]: kept and shown, but nothing is
-//! concluded from it.
+//! [`Glance::event`] never fails. A topic that is not in these tables is [`Event::Other`]: kept and shown,
+//! but nothing is concluded from it. A field that is missing, or cannot be read, has the default of its
+//! type, because journals of older versions and of other writers lack some.
 
 mod chain;
 mod coordination;
@@ -13,8 +13,7 @@ mod table;
 mod wave;
 mod wire;
 
-use super::{Body, Record};
-use crate::payload::Payload;
+use super::Glance;
 use crate::topic::{Topic, TopicClass};
 
 pub use chain::*;
@@ -23,40 +22,34 @@ pub use queue::*;
 pub use run::*;
 pub use slot::*;
 pub use wave::*;
-pub use wire::{Seconds, Tokens};
+pub use wire::{ExitCode, Seconds, Tokens};
 
 /// Lists the events of the harness that there are.
 macro_rules! meanings {
-    ($( $name:ident, )*) => {
+    ($( $name:ident $(<$long:lifetime>)?, )*) => {
         /// What a record means.
         #[derive(Clone, Debug, PartialEq, Eq)]
-        pub enum Event {
+        pub enum Event<'a> {
             $(
                 #[doc = concat!("See [`", stringify!($name), "`].")]
-                $name($name),
+                $name($name $(<$long>)?),
             )*
             /// An agent said something about its work, in the seven topics that bypass routing.
             Coordination(Coordination),
             /// An agent (or the harness, joining a wave) emitted an event that may route.
-            Routing {
-                /// The event.
-                topic: Topic,
-                /// What was said with it.
-                payload: String,
-                /// Who is said to have said it.
-                source: String,
-            },
+            /// What was said with it is [`Glance::payload`].
+            Routing(Topic),
             /// Nothing that this version knows.
             Other,
         }
 
-        impl Record {
+        impl Glance<'_> {
             /// What the record means.
-            pub fn event(&self) -> Event {
-                match (&self.body, self.topic.as_str()) {
-                    (Body::Agent { payload, source }, _) => self.agent_event(payload, source),
-                    $( (_, $name::TOPIC) => $name::read(self).map_or(Event::Other, Event::$name), )*
-                    _ => Event::Other,
+            pub fn event(&self) -> Event<'_> {
+                match self.topic().as_ref() {
+                    topic if self.has_payload() => self.agent_event(topic),
+                    $( $name::TOPIC => Event::$name($name::read(self)), )*
+                    topic => Coordination::read(topic, self).map_or(Event::Other, Event::Coordination),
                 }
             }
         }
@@ -68,20 +61,20 @@ meanings! {
     LoopResume,
     LoopComplete,
     LoopStop,
-    IterationStart,
-    IterationFinish,
+    IterationStart<'a>,
+    IterationFinish<'a>,
     BackendStart,
-    BackendFinish,
+    BackendFinish<'a>,
     BackendUsage,
-    ReviewStart,
-    ReviewFinish,
+    ReviewStart<'a>,
+    ReviewFinish<'a>,
     ReviewViolation,
     LoopReverted,
     EventInvalid,
     JournalRepaired,
     WaveStart,
     WaveBranchStart,
-    WaveBranchFinish,
+    WaveBranchFinish<'a>,
     WaveBranchMerge,
     WaveJoinStart,
     WaveJoinFinish,
@@ -94,16 +87,16 @@ meanings! {
     ChainStepFinish,
     ChainComplete,
     ChainSpawned,
-    ChainSpawnFinish,
+    ChainSpawnFinish<'a>,
     ChainInvalid,
     SlotRunStart,
     SlotRunPrompts,
     SlotRunResume,
     SlotStart,
     SlotPhase,
-    SlotImplement,
-    SlotReview,
-    SlotFix,
+    SlotImplement<'a>,
+    SlotReview<'a>,
+    SlotFix<'a>,
     SlotMerge,
     SlotFinish,
     SlotsIterationFinish,
@@ -118,18 +111,14 @@ meanings! {
     QueueUnlinked,
 }
 
-impl Record {
-    fn agent_event(&self, payload: &str, source: &str) -> Event {
-        match self.topic.class() {
+impl Glance<'_> {
+    fn agent_event(&self, topic: &str) -> Event<'_> {
+        let topic = Topic::new(topic);
+        match topic.class() {
             TopicClass::Coordination => {
-                Coordination::read(self.topic.as_str(), &Payload::parse(payload))
-                    .map_or(Event::Other, Event::Coordination)
+                Coordination::read(topic.as_str(), self).map_or(Event::Other, Event::Coordination)
             }
-            TopicClass::Agent | TopicClass::Reserved => Event::Routing {
-                topic: self.topic.clone(),
-                payload: payload.to_owned(),
-                source: source.to_owned(),
-            },
+            TopicClass::Agent | TopicClass::Reserved => Event::Routing(topic),
         }
     }
 }

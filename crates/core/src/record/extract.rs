@@ -276,7 +276,7 @@ mod tests {
         fn it_finds_what_a_glance_finds(text in any::<String>(), step in 1..40usize) {
             let heading = Heading { run: "r".into(), iteration: "1".into(), now: Stamp::from_millis(0) };
             let mut line = Vec::new();
-            let finish = IterationFinish { output: text.clone(), ..Default::default() };
+            let finish = IterationFinish { output: text.as_str().into(), ..Default::default() };
             print(&finish.record(&heading), &mut line);
             let glance = Glance::read(line.trim_ascii_end()).unwrap();
             prop_assert_eq!(glance.field("output").unwrap(), text.as_str());

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::scan::{Scalar, Scan, pairs, scan};
-use super::{BadLine, Body, Record, Value, escape, parse, unescape};
+use super::scan::{Scan, pairs, scan};
+use super::text::Field;
+use super::{BadLine, Body, Record, escape, parse, unescape};
 
 /// One record, looked at lazily: views that fold a gigabyte read it this way.
 ///
@@ -61,27 +62,33 @@ impl<'a> Glance<'a> {
         }
     }
 
+    /// The fields of a system record, in order, not read yet.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&[u8], Field<'_>)> {
+        let (scanned, parsed) = match &self.0 {
+            Seen::Scanned(scan) => (scan.fields, None),
+            Seen::Parsed(record) => match &record.body {
+                Body::System(fields) => (None, Some(fields)),
+                Body::Agent { .. } => (None, None),
+            },
+        };
+        let scanned = scanned.into_iter().flat_map(pairs);
+        let parsed = parsed.into_iter().flatten();
+        scanned
+            .map(|(name, value)| (name, Field::Scanned(value)))
+            .chain(parsed.map(|(name, value)| (name.as_bytes(), Field::Parsed(value))))
+    }
+
     /// A field of a system record, as text: `"0"` and `0` both read as `0`.
     pub fn field(&self, name: &str) -> Option<Cow<'_, str>> {
-        match &self.0 {
-            Seen::Scanned(scan) => pairs(scan.fields?)
-                .find(|(key, _)| *key == name.as_bytes())
-                .and_then(|(_, value)| scalar_text(value)),
-            Seen::Parsed(record) => record.field(name).and_then(Value::to_text).map(Cow::Owned),
-        }
+        self.fields().find(|(key, _)| *key == name.as_bytes())?.1.text()
     }
 
     /// All fields of a system record that are no structures, in order, as [`Glance::field`] tells them.
     pub fn each_field(&self, mut tell: impl FnMut(&str, Cow<'_, str>)) {
-        match &self.0 {
-            Seen::Scanned(scan) => {
-                for (key, value) in scan.fields.into_iter().flat_map(pairs) {
-                    if let Some(text) = scalar_text(value) {
-                        tell(&String::from_utf8_lossy(key), text);
-                    }
-                }
+        for (name, field) in self.fields() {
+            if let Some(text) = field.text() {
+                tell(&String::from_utf8_lossy(name), text);
             }
-            Seen::Parsed(record) => record.each_field(|name, text| tell(name, Cow::Owned(text))),
         }
     }
 
@@ -121,14 +128,6 @@ impl<'a> Glance<'a> {
             Seen::Scanned(scan) => scan.ts.map(unescape),
             Seen::Parsed(record) => record.ts.as_deref().map(Cow::Borrowed),
         }
-    }
-}
-
-fn scalar_text(value: Scalar<'_>) -> Option<Cow<'_, str>> {
-    match value {
-        Scalar::Text(raw) => Some(unescape(raw)),
-        Scalar::Literal(b"null") => None,
-        Scalar::Literal(raw) => Some(String::from_utf8_lossy(raw)),
     }
 }
 

@@ -20,7 +20,8 @@ fn records() -> Vec<Record> {
     let begin = IterationStart { recent_event: "loop.start".into(), ..IterationStart::default() };
     let refused = EventInvalid { emitted: "x".into(), ..EventInvalid::default() };
     let forged = EventInvalid { reason: Some("forged".into()), ..refused.clone() };
-    let end = IterationFinish { exit_code: -3, output: "DONE".into(), ..Default::default() };
+    let end =
+        IterationFinish { exit_code: (-3).into(), output: "DONE".into(), ..Default::default() };
     vec![
         start("one").record(&at("a", "")),
         begin.record(&at("a", "1")),

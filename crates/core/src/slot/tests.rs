@@ -47,7 +47,8 @@ impl Story {
     }
 
     fn implemented(mut self, exit_code: i32) -> Story {
-        let implement = SlotImplement { slot: 1, exit_code, ..SlotImplement::default() };
+        let implement =
+            SlotImplement { slot: 1, exit_code: exit_code.into(), ..SlotImplement::default() };
         self.0.push(implement.record(&at(1)));
         self
     }
@@ -76,7 +77,7 @@ impl Story {
     }
 
     fn fixed(mut self, attempt: u64, exit_code: i32) -> Story {
-        let fix = SlotFix { slot: 1, attempt, exit_code, ..SlotFix::default() };
+        let fix = SlotFix { slot: 1, attempt, exit_code: exit_code.into(), ..SlotFix::default() };
         self.0.push(fix.record(&at(1)));
         self
     }

@@ -42,7 +42,11 @@ fn invalid(iteration: u64, emitted: &str) -> Record {
 }
 
 fn end(iteration: u64, exit_code: i32, output: &str) -> Record {
-    let end = IterationFinish { exit_code, output: output.into(), ..IterationFinish::default() };
+    let end = IterationFinish {
+        exit_code: exit_code.into(),
+        output: output.into(),
+        ..IterationFinish::default()
+    };
     end.record(&at(iteration))
 }
 
@@ -193,7 +197,7 @@ fn a_review_comes_once_and_an_unfinished_one_comes_again() {
     assert_eq!(step(&said, &rules), "review before 2");
     said.push(ReviewStart::default().record(&at(2)));
     assert_eq!(step(&said, &rules), "review before 2");
-    said.push(ReviewFinish { exit_code: 9, ..ReviewFinish::default() }.record(&at(2)));
+    said.push(ReviewFinish { exit_code: 9.into(), ..ReviewFinish::default() }.record(&at(2)));
     assert_eq!(step(&said, &rules), "iterate 2 after tasks.ready by builder");
 }
 

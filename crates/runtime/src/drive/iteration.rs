@@ -57,7 +57,7 @@ impl Drive<'_> {
             suggested_roles: order.route.roles.join(","),
             allowed_events: order.route.events.join(","),
             backpressure: backpressure(order).unwrap_or_default(),
-            prompt: prompt.clone(),
+            prompt: prompt.as_str().into(),
         };
         let backend_start = BackendStart {
             backend_kind: backend.kind.to_string(),
@@ -202,9 +202,9 @@ impl Drive<'_> {
 
 /// How an iteration ended, as it is put on record.
 struct TurnEnd {
-    backend: BackendFinish,
+    backend: BackendFinish<'static>,
     usage: Option<BackendUsage>,
-    iteration: IterationFinish,
+    iteration: IterationFinish<'static>,
     /// The output, where it is too long to be held in memory.
     output: Option<Spooled>,
 }
@@ -220,18 +220,18 @@ impl TurnEnd {
         let detail = failure.and_then(TurnFailure::cause);
         TurnEnd {
             backend: BackendFinish {
-                exit_code,
+                exit_code: exit_code.into(),
                 timed_out,
-                output: text.clone(),
+                output: text.clone().into(),
                 interrupted,
                 detail: detail.clone(),
             },
             usage: usage(finished),
             iteration: IterationFinish {
-                exit_code,
+                exit_code: exit_code.into(),
                 timed_out,
                 elapsed_s,
-                output: text,
+                output: text.into(),
                 promised,
                 interrupted,
                 detail,

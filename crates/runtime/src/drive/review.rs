@@ -49,7 +49,7 @@ impl Drive<'_> {
             backend_kind: plan.backend.kind.to_string(),
             command: plan.backend.command.clone(),
             prompt_mode: mode_name(launch.delivery),
-            prompt: prompt.clone(),
+            prompt: prompt.as_str().into(),
             timeout_ms: millis(plan.backend.timeout),
             enforcement: match &confined {
                 Ok(Some(confined)) => Some(confined.enforcement.to_string()),
@@ -74,10 +74,10 @@ impl Drive<'_> {
         let failure = failure(&finished, &plan.backend);
         let finish = ReviewFinish {
             kind: KIND.to_owned(),
-            exit_code: finished.exit_code(),
+            exit_code: finished.exit_code().into(),
             timed_out: finished.timed_out(),
-            output: if output.is_some() { String::new() } else { said(&finished) },
-            diff: findings.diff.clone(),
+            output: if output.is_some() { "".into() } else { said(&finished).into() },
+            diff: findings.diff.as_deref().map(Into::into),
             interrupted: failure.as_ref().filter(|it| it.is_interrupt()).map(|_| true),
             detail: failure.as_ref().and_then(TurnFailure::cause),
         };

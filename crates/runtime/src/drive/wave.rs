@@ -176,7 +176,7 @@ impl Drive<'_> {
             stop_reason: stop_reason.clone(),
             elapsed_ms: Some(millis(elapsed)),
             tree,
-            output,
+            output: output.into(),
             detail,
         };
         let dir = branch_dir(&self.wave_dir(&order.start.wave_id)?, &order.start.branch_id);

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use autoloop_core::queue::{
-    Change, Claim, Item, New, Progress, Refusal, Status, Task, Tasks, Wanted, Whose,
+    Claim, Item, New, Progress, Refusal, Status, Task, Tasks, Wanted, Whose,
 };
+use autoloop_core::record::Record;
 use autoloop_core::stamp::Stamp;
 
 use super::{Claimed, Queue, QueueError};
@@ -84,18 +85,14 @@ impl<'a> Builtin<'a> {
 
     /// Adds a task, and says under which id.
     pub fn add(&self, new: &New) -> Result<String, QueueError> {
-        self.change(|tasks, now| {
-            let added = tasks.add(new.clone(), now)?;
-            let id = added.task().to_owned();
-            Ok(Some((added, id)))
-        })
-        .map(Option::unwrap_or_default)
+        self.change(|tasks, now| tasks.add(new.clone(), now).map(Some))
+            .map(Option::unwrap_or_default)
     }
 
     /// Writes down one step that is decided from all tasks.
     pub fn step(
         &self,
-        mut decide: impl FnMut(&Tasks, Stamp) -> Result<Change, Refusal>,
+        mut decide: impl FnMut(&Tasks, Stamp) -> Result<Record, Refusal>,
     ) -> Result<(), QueueError> {
         self.change(|tasks, now| Ok(Some((decide(tasks, now)?, ())))).map(|_| ())
     }
@@ -114,7 +111,7 @@ impl<'a> Builtin<'a> {
     /// to decide.
     fn change<T>(
         &self,
-        mut decide: impl FnMut(&Tasks, Stamp) -> Result<Option<(Change, T)>, Refusal>,
+        mut decide: impl FnMut(&Tasks, Stamp) -> Result<Option<(Record, T)>, Refusal>,
     ) -> Result<Option<T>, QueueError> {
         let mut folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = self.clock.elapsed();
@@ -122,8 +119,8 @@ impl<'a> Builtin<'a> {
         loop {
             self.read_on(&mut folded, Origin::Journal)?;
             let now = self.clock.now();
-            let Some((change, told)) = decide(&folded.tasks.view, now)? else { return Ok(None) };
-            let records = [NewRecord::from(change.record(now))];
+            let Some((record, told)) = decide(&folded.tasks.view, now)? else { return Ok(None) };
+            let records = [NewRecord::from(record)];
             let how = Append { expect: Some(folded.tasks.position), durability: self.durability };
             match self.journal.append(&records, how) {
                 Ok(_) => return Ok(Some(told)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoloop_core::record::{
-    Body, Event, Hole, JournalRepaired, Object, Record, Value, parse, pieces, print,
+    Body, Event, Hole, JournalRepaired, Object, Record, Value, pieces, print,
 };
 use autoloop_core::topic::Topic;
 use autoloop_runtime::journal::{
@@ -158,12 +158,10 @@ pub(crate) fn read_all(journal: &FileJournal) -> Found {
     let mut found = Found { lines: lines(journal, Position::START), ..Found::default() };
     for piece in found.lines.iter().flat_map(|(_, line)| pieces(line)) {
         match &piece.content {
-            Ok(record) if record.topic() == JournalRepaired::TOPIC => {
-                match parse(piece.bytes).unwrap().event() {
-                    Event::JournalRepaired(repaired) => found.repairs.push(repaired),
-                    other => panic!("{other:?}"),
-                }
-            }
+            Ok(record) if record.topic() == JournalRepaired::TOPIC => match record.event() {
+                Event::JournalRepaired(repaired) => found.repairs.push(repaired),
+                other => panic!("{other:?}"),
+            },
             Ok(_) => found.records.push(piece.bytes.to_vec()),
             Err(_) => {}
         }

@@ -222,8 +222,8 @@ mod tests {
             suggested_roles: "a,b".into(),
             ..IterationStart::default()
         };
-        let end = |exit_code, timed_out| IterationFinish {
-            exit_code,
+        let end = |exit_code: i32, timed_out| IterationFinish {
+            exit_code: exit_code.into(),
             timed_out,
             elapsed_s: Seconds(4),
             ..IterationFinish::default()

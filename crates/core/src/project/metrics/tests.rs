@@ -12,8 +12,11 @@ fn journal() -> Vec<u8> {
     };
     let begin =
         |roles: &str| IterationStart { suggested_roles: roles.into(), ..Default::default() };
-    let end =
-        |exit_code| IterationFinish { exit_code, elapsed_s: Seconds(4), ..Default::default() };
+    let end = |exit_code: i32| IterationFinish {
+        exit_code: exit_code.into(),
+        elapsed_s: Seconds(4),
+        ..Default::default()
+    };
     print(&begin("planner").record(&at("one", 1)), &mut out);
     print(&EventInvalid::default().record(&at("one", 1)), &mut out);
     print(&at("one", 1).agent(Topic::new("tasks.ready"), "go"), &mut out);

@@ -8,7 +8,11 @@ fn finish(run: &str, iteration: u64, exit_code: i32, output: &str) -> Vec<u8> {
     let heading =
         Heading { run: run.into(), iteration: iteration.to_string(), now: Stamp::from_millis(0) };
     let mut line = Vec::new();
-    let finish = IterationFinish { exit_code, output: output.into(), ..Default::default() };
+    let finish = IterationFinish {
+        exit_code: exit_code.into(),
+        output: output.into(),
+        ..Default::default()
+    };
     print(&finish.record(&heading), &mut line);
     line
 }

@@ -1,6 +1,7 @@
 //! Chains: loops in sequence, also those that agents ask for.
 
 use super::table::system_events;
+use crate::record::Text;
 
 system_events! {
     /// A chain of loops begins.
@@ -81,7 +82,7 @@ system_events! {
     }
 
     /// A chain that an agent asked for ended, and its run can go on.
-    ChainSpawnFinish = "chain.spawn.finish" {
+    ChainSpawnFinish<'a> = "chain.spawn.finish" {
         /// Which chain.
         chain_id: String,
         /// How it ended.
@@ -89,7 +90,7 @@ system_events! {
         /// How many steps were done.
         steps_completed: u64,
         /// What its steps left.
-        output: String,
+        output: Text<'a>,
     }
 
     /// A chain was asked for that cannot be.

@@ -1,10 +1,12 @@
 //! What agents say about their work, in the topics that bypass routing.
 
 use crate::payload::Payload;
+use crate::record::Glance;
 
-/// Declares the coordination events, whose fields stand in the payload as `key=value;`.
+/// Declares the coordination events, whose fields stand in the payload as `key=value;`. Words without a key
+/// are the value of the field that is declared with `or words`.
 macro_rules! coordination_events {
-    ($( $(#[$doc:meta])* $name:ident = $topic:literal { $( $(#[$field_doc:meta])* $field:ident, )* } )*) => {
+    ($( $(#[$doc:meta])* $name:ident = $topic:literal { $( $(#[$field_doc:meta])* $field:ident $(or $words:ident)?, )* } )*) => {
         /// Bookkeeping by an agent. These are claims: nothing in the harness takes them for evidence.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Coordination {
@@ -31,15 +33,40 @@ macro_rules! coordination_events {
                 }
             }
 
-            pub(super) fn read(topic: &str, payload: &Payload) -> Option<Self> {
-                let text = |key| payload.get(key).unwrap_or_default().to_owned();
+            /// What a record says, in its payload or in fields.
+            pub(super) fn read(topic: &str, record: &Glance<'_>) -> Option<Self> {
+                let said = Said { record, payload: record.payload().map(|text| Payload::parse(&text)) };
                 match topic {
-                    $( $topic => Some(Coordination::$name { $( $field: text(stringify!($field)), )* }), )*
+                    $( $topic => Some(Coordination::$name { $(
+                        $field: said.value(stringify!($field))
+                            $( .or_else(|| said.$words()) )?
+                            .unwrap_or_default(),
+                    )* }), )*
                     _ => None,
                 }
             }
         }
     };
+}
+
+/// What an agent said.
+struct Said<'r, 'l> {
+    record: &'r Glance<'l>,
+    payload: Option<Payload>,
+}
+
+impl Said<'_, '_> {
+    fn value(&self, key: &str) -> Option<String> {
+        let value = match &self.payload {
+            Some(payload) => payload.get(key).map(str::to_owned),
+            None => self.record.field(key).map(Into::into),
+        };
+        value.filter(|value| !value.is_empty())
+    }
+
+    fn words(&self) -> Option<String> {
+        self.payload.as_ref()?.text().map(|words| words.trim().to_owned())
+    }
 }
 
 coordination_events! {
@@ -48,7 +75,7 @@ coordination_events! {
         /// Which issue.
         id,
         /// What it is.
-        summary,
+        summary or words,
         /// `open`, `deferred` and the like.
         disposition,
         /// Who is to see to it.
@@ -59,14 +86,14 @@ coordination_events! {
         /// Which issue.
         id,
         /// How.
-        resolution,
+        resolution or words,
     }
     /// A unit of work began.
     SliceStarted = "slice.started" {
         /// Which slice.
         id,
         /// What it is.
-        description,
+        description or words,
     }
     /// A unit of work is said to have passed verification.
     SliceVerified = "slice.verified" {
@@ -78,12 +105,12 @@ coordination_events! {
         /// Which slice.
         id,
         /// The commit.
-        commit_hash,
+        commit_hash or words,
     }
     /// Stale context was moved out of a working file.
     ContextArchived = "context.archived" {
         /// From where.
-        source_file,
+        source_file or words,
         /// To where.
         dest_file,
         /// Why.
@@ -98,6 +125,6 @@ coordination_events! {
         /// Its steps, separated by commas.
         steps,
         /// Why.
-        justification,
+        justification or words,
     }
 }

@@ -13,8 +13,8 @@ system_events! {
         description: Option<String>,
         /// How to tell that it is done.
         acceptance: Option<String>,
-        /// How urgent it is: 0 to 4, 0 first.
-        priority: u64,
+        /// How urgent it is: 0 to 4, 0 first. A record without it adds nothing.
+        priority: Option<u64>,
         /// The tasks that have to be closed before it, separated by commas.
         after: Option<String>,
         /// Who added it.

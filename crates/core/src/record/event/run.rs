@@ -1,8 +1,9 @@
 //! A run and its iterations: begun, reviewed, refused, ended.
 
 use super::table::system_events;
-use super::wire::{Seconds, Tokens};
+use super::wire::{ExitCode, Seconds, Tokens};
 use crate::agents::{Dollars, Usage};
+use crate::record::Text;
 
 system_events! {
     /// A run begins.
@@ -61,7 +62,7 @@ system_events! {
     }
 
     /// An iteration begins.
-    IterationStart = "iteration.start" {
+    IterationStart<'a> = "iteration.start" {
         /// The event that routes it.
         recent_event: String,
         /// The roles that the topology suggests, separated by commas.
@@ -71,19 +72,19 @@ system_events! {
         /// What the agent is told about an event that was refused.
         backpressure: String,
         /// The whole prompt.
-        prompt: String,
+        prompt: Text<'a>,
     }
 
     /// An iteration ended.
-    IterationFinish = "iteration.finish" {
+    IterationFinish<'a> = "iteration.finish" {
         /// The status of the backend.
-        exit_code: i32,
+        exit_code: ExitCode,
         /// Whether it was ended because its time was up.
         timed_out: bool,
         /// How long it took.
         elapsed_s: Seconds,
         /// What it printed.
-        output: String,
+        output: Text<'a>,
         /// Said where the output holds the completion promise and is too long for a reader to look.
         promised: Option<bool>,
         /// Said where it failed because the harness was asked to stop.
@@ -107,13 +108,13 @@ system_events! {
     }
 
     /// The backend returned.
-    BackendFinish = "backend.finish" {
+    BackendFinish<'a> = "backend.finish" {
         /// Its status.
-        exit_code: i32,
+        exit_code: ExitCode,
         /// Whether it was ended because its time was up.
         timed_out: bool,
         /// What it printed.
-        output: String,
+        output: Text<'a>,
         /// Said where it failed because the harness was asked to stop.
         interrupted: Option<bool>,
         /// Why it failed, where more is known than its status.
@@ -137,7 +138,7 @@ system_events! {
     }
 
     /// A review is about to begin.
-    ReviewStart = "review.start" {
+    ReviewStart<'a> = "review.start" {
         /// Which sort of review.
         kind: String,
         /// Which sort of backend does it.
@@ -147,7 +148,7 @@ system_events! {
         /// How it gets its prompt.
         prompt_mode: String,
         /// The whole prompt.
-        prompt: String,
+        prompt: Text<'a>,
         /// How long it may take.
         timeout_ms: u64,
         /// What holds the reviewer to its bounds.
@@ -155,17 +156,17 @@ system_events! {
     }
 
     /// A review ended.
-    ReviewFinish = "review.finish" {
+    ReviewFinish<'a> = "review.finish" {
         /// Which sort of review.
         kind: String,
         /// The status of the reviewer.
-        exit_code: i32,
+        exit_code: ExitCode,
         /// Whether it was ended because its time was up.
         timed_out: bool,
         /// What it printed.
-        output: String,
+        output: Text<'a>,
         /// What it changed, where that was allowed, as a unified diff.
-        diff: Option<String>,
+        diff: Option<Text<'a>>,
         /// Said where it failed because the harness was asked to stop.
         interrupted: Option<bool>,
         /// Why it failed, where more is known than its status.

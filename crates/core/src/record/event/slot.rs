@@ -1,8 +1,10 @@
 //! Slots: items implemented, reviewed, fixed and brought back.
 
 use super::table::system_events;
+use super::wire::ExitCode;
 use crate::config::{Isolation, ItemSource};
 use crate::merge::MergeOutcome;
+use crate::record::Text;
 use crate::slot::{Changes, End, Outcome, Phase, Picked, Verdict};
 use crate::word::Word;
 
@@ -73,13 +75,13 @@ system_events! {
     }
 
     /// The implementer of a slot ended.
-    SlotImplement = "slot.implement" {
+    SlotImplement<'a> = "slot.implement" {
         /// Which slot.
         slot: u64,
         /// The item.
         item_id: String,
         /// The status of the agent.
-        exit_code: i32,
+        exit_code: ExitCode,
         /// Whether it was ended because its time was up.
         timed_out: bool,
         /// How long it took.
@@ -93,11 +95,11 @@ system_events! {
         /// What changed since the slot began: `empty`, `some` or `unknown`.
         changes: Option<Word<Changes>>,
         /// What it printed, shortened.
-        output: Option<String>,
+        output: Option<Text<'a>>,
     }
 
     /// A review of a slot ended.
-    SlotReview = "slot.review" {
+    SlotReview<'a> = "slot.review" {
         /// Which slot.
         slot: u64,
         /// The item.
@@ -113,7 +115,7 @@ system_events! {
         /// How long it took.
         elapsed_ms: u64,
         /// The status of the reviewer.
-        exit_code: Option<i32>,
+        exit_code: Option<ExitCode>,
         /// What kept it from changing the tree: `overlay`, `landlock`, `snapshot` or `nothing`.
         enforcement: Option<String>,
         /// What was changed, as the reviewer was told: `empty`, `some` or `unknown`. A `pass` of an empty change
@@ -122,11 +124,11 @@ system_events! {
         /// The git tree object that was reviewed; nothing else is merged.
         tree: Option<String>,
         /// What it printed, shortened.
-        output: Option<String>,
+        output: Option<Text<'a>>,
     }
 
     /// A fixer of a slot ended.
-    SlotFix = "slot.fix" {
+    SlotFix<'a> = "slot.fix" {
         /// Which slot.
         slot: u64,
         /// The item.
@@ -134,7 +136,7 @@ system_events! {
         /// Which fix, counted from 1.
         attempt: u64,
         /// The status of the agent.
-        exit_code: i32,
+        exit_code: ExitCode,
         /// Whether it was ended because its time was up.
         timed_out: bool,
         /// How long it took.
@@ -144,7 +146,7 @@ system_events! {
         /// Said where its output holds the stop marker.
         stop_marker: Option<bool>,
         /// What it printed, shortened.
-        output: Option<String>,
+        output: Option<Text<'a>>,
     }
 
     /// What a slot made was brought back into the project, or could not be.

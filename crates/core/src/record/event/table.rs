@@ -1,18 +1,19 @@
 //! How the events of the harness are declared.
 
-/// Declares events of the harness: a struct each, how it is written and how it is read.
+/// Declares events of the harness: a struct each, how it is written and how it is read. An event with a
+/// lifetime has a long [`Text`](crate::record::Text), which is read when it is asked for.
 macro_rules! system_events {
-    ($( $(#[$doc:meta])* $name:ident = $topic:literal {
+    ($( $(#[$doc:meta])* $name:ident $(<$long:lifetime>)? = $topic:literal {
         $( $(#[$field_doc:meta])* $field:ident: $kind:ty, )*
     } )*) => {
         $(
             $(#[$doc])*
             #[derive(Clone, Debug, Default, PartialEq, Eq)]
-            pub struct $name {
+            pub struct $name $(<$long>)? {
                 $( $(#[$field_doc])* pub $field: $kind, )*
             }
 
-            impl $name {
+            impl<'a> $name $(<$long>)? {
                 /// The topic of such records.
                 pub const TOPIC: &'static str = $topic;
 
@@ -26,11 +27,25 @@ macro_rules! system_events {
                     heading.system(Self::TOPIC, fields)
                 }
 
-                pub(super) fn read(record: &$crate::record::Record) -> Option<Self> {
+                /// The event that a record holds; `None` for a record of another topic or of an agent.
+                pub fn of(record: &'a $crate::record::Glance<'_>) -> Option<Self> {
+                    let is_it = record.topic() == Self::TOPIC && !record.has_payload();
+                    is_it.then(|| Self::read(record))
+                }
+
+                /// Reads the fields of a record. What is missing or cannot be read has its default.
+                pub(super) fn read(record: &'a $crate::record::Glance<'_>) -> Self {
                     use $crate::record::event::wire::Wire;
-                    Some($name {
-                        $( $field: Wire::read(record.field(stringify!($field)))?, )*
-                    })
+                    let mut event = $name { $( $field: Wire::missing(), )* };
+                    for (name, field) in record.fields() {
+                        $( if name == stringify!($field).as_bytes() {
+                            if let Some(value) = Wire::read(field) {
+                                event.$field = value;
+                            }
+                            continue;
+                        } )*
+                    }
+                    event
                 }
             }
         )*

@@ -1,6 +1,7 @@
 //! Waves: branches begun, ended and joined.
 
 use super::table::system_events;
+use crate::record::Text;
 
 system_events! {
     /// A wave of parallel branches begins.
@@ -40,7 +41,7 @@ system_events! {
     }
 
     /// One branch ended.
-    WaveBranchFinish = "wave.branch.finish" {
+    WaveBranchFinish<'a> = "wave.branch.finish" {
         /// Which wave.
         wave_id: String,
         /// Which branch.
@@ -52,7 +53,7 @@ system_events! {
         /// The git tree object that it left in a working tree of its own; nothing else is merged.
         tree: Option<String>,
         /// What it printed.
-        output: String,
+        output: Text<'a>,
         /// Why its agent failed, where it did.
         detail: Option<String>,
     }

@@ -1,55 +1,62 @@
 //! How values stand in the fields of a record.
 
 use crate::agents::Dollars;
-use crate::record::{Number, Value};
+use crate::record::{Field, Number, Text, Value};
 use crate::slot::Picked;
 use crate::word::{Meaning, Word};
 
 /// How a type stands in the `fields` of a record.
-pub(super) trait Wire: Sized {
+pub(super) trait Wire<'a>: Sized {
     /// The value to write, unless there is nothing to say.
     fn write(&self) -> Option<Value>;
     /// Reads either form: the journal writes numbers as strings, a person may not.
-    fn read(value: Option<&Value>) -> Option<Self>;
+    fn read(field: Field<'a>) -> Option<Self>;
+    /// What a record says that has no such field, or one that cannot be read.
+    fn missing() -> Self
+    where
+        Self: Default,
+    {
+        Self::default()
+    }
 }
 
-impl Wire for String {
+impl Wire<'_> for String {
     fn write(&self) -> Option<Value> {
         Some(Value::Text(self.clone()))
     }
 
-    fn read(value: Option<&Value>) -> Option<Self> {
-        value?.to_text()
+    fn read(field: Field<'_>) -> Option<Self> {
+        field.text().map(Into::into)
     }
 }
 
-impl Wire for bool {
+impl<'a> Wire<'a> for Text<'a> {
+    fn write(&self) -> Option<Value> {
+        Some(Value::Text(self.read().into_owned()))
+    }
+
+    fn read(field: Field<'a>) -> Option<Self> {
+        field.long_text()
+    }
+}
+
+impl Wire<'_> for bool {
     fn write(&self) -> Option<Value> {
         Some(Value::Flag(*self))
     }
 
-    fn read(value: Option<&Value>) -> Option<Self> {
-        value?.to_text()?.parse().ok()
+    fn read(field: Field<'_>) -> Option<Self> {
+        field.text()?.parse().ok()
     }
 }
 
-impl Wire for u64 {
+impl Wire<'_> for u64 {
     fn write(&self) -> Option<Value> {
         Some(Value::Text(self.to_string()))
     }
 
-    fn read(value: Option<&Value>) -> Option<Self> {
-        value?.to_text()?.parse().ok()
-    }
-}
-
-impl Wire for i32 {
-    fn write(&self) -> Option<Value> {
-        Some(Value::Text(self.to_string()))
-    }
-
-    fn read(value: Option<&Value>) -> Option<Self> {
-        value?.to_text()?.parse().ok()
+    fn read(field: Field<'_>) -> Option<Self> {
+        field.text()?.parse().ok()
     }
 }
 
@@ -61,13 +68,13 @@ macro_rules! amounts {
             #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
             pub struct $name(pub u64);
 
-            impl Wire for $name {
+            impl Wire<'_> for $name {
                 fn write(&self) -> Option<Value> {
                     Some(Value::Number(self.0.into()))
                 }
 
-                fn read(value: Option<&Value>) -> Option<Self> {
-                    value?.to_text()?.parse().ok().map($name)
+                fn read(field: Field<'_>) -> Option<Self> {
+                    field.text()?.parse().ok().map($name)
                 }
             }
         )*
@@ -81,45 +88,86 @@ amounts! {
     Tokens,
 }
 
-impl Wire for Dollars {
+impl Wire<'_> for Dollars {
     fn write(&self) -> Option<Value> {
         Number::from_f64(self.amount()).map(Value::Number)
     }
 
-    fn read(value: Option<&Value>) -> Option<Self> {
-        Dollars::new(value?.to_text()?.parse().ok()?)
+    fn read(field: Field<'_>) -> Option<Self> {
+        Dollars::new(field.text()?.parse().ok()?)
     }
 }
 
-impl<T: Meaning> Wire for Word<T> {
+impl<T: Meaning> Wire<'_> for Word<T> {
     fn write(&self) -> Option<Value> {
         Some(Value::Text(self.to_string()))
     }
 
-    fn read(value: Option<&Value>) -> Option<Self> {
-        Some(Word::from(value?.to_text()?.as_str()))
+    fn read(field: Field<'_>) -> Option<Self> {
+        Some(Word::from(&*field.text()?))
     }
 }
 
-impl Wire for Picked {
+/// The exit code of an agent. A record of another writer may have none, or something that is not a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExitCode(Word<i32>);
+
+impl ExitCode {
+    /// The number, if it is known.
+    pub fn known(&self) -> Option<i32> {
+        self.0.known()
+    }
+}
+
+impl From<i32> for ExitCode {
+    fn from(code: i32) -> Self {
+        ExitCode(code.into())
+    }
+}
+
+/// Success.
+impl Default for ExitCode {
+    fn default() -> Self {
+        ExitCode::from(0)
+    }
+}
+
+impl std::fmt::Display for ExitCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Wire<'_> for ExitCode {
+    fn write(&self) -> Option<Value> {
+        self.0.write()
+    }
+
+    fn read(field: Field<'_>) -> Option<Self> {
+        Wire::read(field).map(ExitCode)
+    }
+
+    fn missing() -> Self {
+        ExitCode(Word::missing())
+    }
+}
+
+impl Wire<'_> for Picked {
     fn write(&self) -> Option<Value> {
         Some(Value::Text(self.word().to_owned()))
     }
 
-    fn read(value: Option<&Value>) -> Option<Self> {
-        Some(Picked::from_word(&value?.to_text()?))
+    fn read(field: Field<'_>) -> Option<Self> {
+        Some(Picked::from_word(&field.text()?))
     }
 }
 
-impl<T: Wire> Wire for Option<T> {
+impl<'a, T: Wire<'a>> Wire<'a> for Option<T> {
     fn write(&self) -> Option<Value> {
         self.as_ref().and_then(Wire::write)
     }
 
-    fn read(value: Option<&Value>) -> Option<Self> {
-        match value {
-            None => Some(None),
-            present => T::read(present).map(Some),
-        }
+    fn read(field: Field<'a>) -> Option<Self> {
+        Some(T::read(field))
     }
 }

@@ -197,7 +197,7 @@ impl<'a> Drive<'a> {
             chain_id: chain.id.clone(),
             outcome: chain.outcome.clone().unwrap_or_default(),
             steps_completed: chain.ended(),
-            output: returned(chain, &reports),
+            output: returned(chain, &reports).into(),
         };
         self.put_all(|heading| vec![finish.record(heading)])?;
         (self.tell)(Progress::Chained { id: &chain.id, outcome: &finish.outcome });

@@ -38,14 +38,14 @@ impl SlotDrive<'_> {
         let record = SlotImplement {
             slot: slot.start.slot,
             item_id: slot.start.item_id.clone(),
-            exit_code: finished.exit_code(),
+            exit_code: finished.exit_code().into(),
             timed_out: finished.timed_out(),
             elapsed_ms: millis(finished.elapsed),
             picked,
             reason: failure(&finished, backend).and_then(|failure| failure.cause()),
             stop_marker: finished.found_at.map(|_| true),
             changes: Some(self.changes(slot).into()),
-            output: Some(recorded(&finished)),
+            output: Some(recorded(&finished).into()),
         };
         self.put_end(slot, &finished, |heading| vec![record.record(heading)])
     }
@@ -71,12 +71,12 @@ impl SlotDrive<'_> {
             slot: slot.start.slot,
             item_id: slot.start.item_id.clone(),
             attempt,
-            exit_code: finished.exit_code(),
+            exit_code: finished.exit_code().into(),
             timed_out: finished.timed_out(),
             elapsed_ms: millis(finished.elapsed),
             reason: failure(&finished, backend).and_then(|failure| failure.cause()),
             stop_marker: finished.found_at.map(|_| true),
-            output: Some(recorded(&finished)),
+            output: Some(recorded(&finished).into()),
         };
         self.put_end(slot, &finished, |heading| vec![record.record(heading)])
     }
@@ -120,11 +120,11 @@ impl SlotDrive<'_> {
             follow_up_prompt: ruled.follow_up,
             reason: ruled.reason,
             elapsed_ms: millis(finished.elapsed),
-            exit_code: Some(finished.exit_code()),
+            exit_code: Some(finished.exit_code().into()),
             enforcement: held_by.map(|held_by| held_by.to_string()),
             changes: Some(changes.into()),
             tree: work.ok().map(|work| work.tree),
-            output: Some(recorded(&finished)),
+            output: Some(recorded(&finished).into()),
         };
         let violations = findings.all_violations();
         let flow = self.put_end(slot, &finished, |heading| {

@@ -20,7 +20,7 @@ pub enum SlotProgress<'a> {
         attempt: u64,
     },
     /// A review ended.
-    Reviewed(&'a Slot, &'a SlotReview),
+    Reviewed(&'a Slot, &'a SlotReview<'a>),
     /// A slot ended.
     Finished(&'a Slot, &'a SlotFinish),
     /// All slots of an iteration ended.
