@@ -378,7 +378,7 @@ fn a_path_that_no_review_may_change_is_refused() {
     assert_snapshot!(revert(&sandbox), @"
     exit 1
     --- stderr
-    autoloop: the changes of the review before iteration 2 cannot be read: line 5 of the diff is not a line of a change
+    autoloop: the changes of the review before iteration 2 cannot be read: at byte 25: hunk header does not match hunk
       hint: nothing was changed; `autoloop inspect review` shows the record
     ");
 }

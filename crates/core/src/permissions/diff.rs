@@ -48,9 +48,12 @@ pub fn unified(path: &str, old: Option<&[u8]>, new: Option<&[u8]>, longest: usiz
     Diff { text, complete: true }
 }
 
+/// The lines of a text end with a line feed: readers of diffs know no other end.
 fn text(bytes: Option<&[u8]>) -> Option<&str> {
-    let bytes = bytes.unwrap_or_default();
-    str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
+    let text = str::from_utf8(bytes.unwrap_or_default()).ok()?;
+    let mut ends = text.match_indices('\r').map(|(at, _)| text.as_bytes().get(at + 1));
+    let is_lines = ends.all(|next| next == Some(&b'\n'));
+    (is_lines && !text.contains('\0')).then_some(text)
 }
 
 #[cfg(test)]
@@ -90,5 +93,7 @@ mod tests {
         +++ /dev/null
         # not a text: 1 bytes before, 0 after
         ");
+        assert!(!unified("harness.md", Some(b"a\rb\n"), Some(b"b\n"), 100).complete);
+        assert!(unified("harness.md", Some(b"a\r\n"), Some(b"b\r\n"), 100).complete);
     }
 }

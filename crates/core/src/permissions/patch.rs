@@ -1,91 +1,108 @@
-//! A diff as [`unified`](super::unified) writes it, read again so that it can be undone.
+//! Reverts a diff written by [`unified`](super::unified) in a file that may have been edited since.
 //!
-//! The text comes from a journal, and anybody may have written there. So nothing is guessed: what our
-//! own writer would not have written is refused.
-
-mod undo;
+//! The diff comes from a journal, which any process can write to. `diffy` reads and applies it; this module
+//! decides whether a hunk still stands where the review put it. A hunk is reverted where all of its lines
+//! stand with the line before and after them: at their place or, if they moved, at the only place where
+//! they are found. Anything else is a conflict.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
-pub use undo::{Conflict, Standing, Undone};
+use diffy::{Hunk, HunkRange, Line, Patch};
 
 use super::diff::NOWHERE;
 
+/// How many of the lines around a change have to stand. Where there are fewer, the file begins or ends.
+const AROUND: usize = 1;
+
 /// The change of one file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FilePatch {
-    /// The file, as seen from the project.
+#[derive(Clone, Debug)]
+pub struct FilePatch<'t> {
+    /// The file, relative to the project.
     pub path: String,
-    /// What was done to it.
-    pub deed: Deed,
-    content: Content,
+    deed: Deed,
+    patch: Patch<'t, str>,
+    /// Why the diff only names the file, if it does.
+    named: Option<&'t str>,
 }
 
-/// What was done to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
-    /// It was not there before.
+enum Deed {
     Added,
-    /// It was there before and after.
     Edited,
-    /// It was there before only.
     Deleted,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Content {
-    /// Everything that is different.
-    Hunks(Vec<Hunk>),
-    /// Only that something is different, and why no more is said.
-    Named(String),
-}
-
-/// One stretch of changed lines, with some lines around it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Hunk {
-    /// As it stands in the diff: `@@ -1,2 +1,2 @@`.
-    header: String,
-    /// The line before which each side begins, counted from 0.
-    old_start: usize,
-    new_start: usize,
-    lines: Vec<(Side, String)>,
-}
-
-/// Where a line of a hunk stands.
+/// Whether the journal says that the review was reverted before. In a file of many equal lines nothing
+/// else shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Old,
-    New,
-    Both,
+pub enum Earlier {
+    /// It was never reverted.
+    Unreverted,
+    /// It was reverted.
+    Reverted,
 }
 
-/// Why a text is no diff of ours.
+/// What has to be done to a file to revert it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Revert {
+    /// Nothing: it is as it was before the change.
+    Already,
+    /// Write this text.
+    Write(String),
+    /// Remove it.
+    Remove,
+}
+
+/// Why a text is not a diff that the harness wrote.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPatch {
-    /// A line is not what should come there.
-    #[error("line {line} of the diff is not {expected}")]
-    Unexpected {
-        /// Its number, counted from 1.
-        line: usize,
-        /// What should come.
-        expected: &'static str,
-    },
+    /// It is not a unified diff.
+    #[error("{0}")]
+    Malformed(String),
     /// A file is changed twice.
     #[error("the diff changes {0} twice")]
     Twice(String),
+}
+
+/// Why the change of a file cannot be reverted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Conflict {
+    /// The record only says that there was a change.
+    #[error("the record only says that it was changed ({0})")]
+    OnlyNamed(String),
+    /// The lines of a hunk are not there any more.
+    #[error("change {number} ({header}) is not there any more: its lines were changed since")]
+    Changed {
+        /// Which one, counted from 1.
+        number: usize,
+        /// Where it was.
+        header: String,
+    },
+    /// The file was added by the review and edited since.
+    #[error("it was added by the review and has been changed since")]
+    AddedTo,
+    /// The file was deleted by the review and exists again.
+    #[error("it was deleted by the review, and there is another one now")]
+    ThereAgain,
+    /// The file was edited by the review and is gone.
+    #[error("it was edited by the review, and is gone now")]
+    Missing,
+    /// The file is not a text any more.
+    #[error("it is not a text any more")]
+    NotText,
 }
 
 /// Reads a diff of any number of files.
 ///
 /// # Errors
 ///
-/// When it is not written as our own writer does it.
-pub fn read_patch(text: &str) -> Result<Vec<FilePatch>, BadPatch> {
-    let mut reader = Reader { lines: lines(text), next: 0 };
-    let mut files = Vec::new();
+/// When this is not a diff, or not one that the harness writes.
+pub fn read_patch(text: &str) -> Result<Vec<FilePatch<'_>>, BadPatch> {
     let mut paths = BTreeSet::new();
-    while reader.next < reader.lines.len() {
-        let file = reader.file()?;
+    let mut files = Vec::new();
+    for section in sections(text) {
+        let file = FilePatch::read(section)?;
         if !paths.insert(file.path.clone()) {
             return Err(BadPatch::Twice(file.path));
         }
@@ -94,133 +111,217 @@ pub fn read_patch(text: &str) -> Result<Vec<FilePatch>, BadPatch> {
     Ok(files)
 }
 
-/// The lines of a text with their ends, as the writer splits them: a lone carriage return ends one.
-fn lines(text: &str) -> Vec<&str> {
-    let mut lines = Vec::new();
-    let mut rest = text;
-    while let Some(at) = rest.find(['\n', '\r']) {
-        let end = if rest[at..].starts_with("\r\n") { at + 2 } else { at + 1 };
-        lines.push(&rest[..end]);
-        rest = &rest[end..];
+/// Splits a diff before each header that is not a line of a hunk.
+fn sections(text: &str) -> Vec<&str> {
+    let mut starts = vec![0];
+    let (mut offset, mut old, mut new) = (0, 0_usize, 0_usize);
+    for line in text.split_inclusive('\n') {
+        match (line.as_bytes().first(), old + new > 0) {
+            (Some(b'-'), true) => old = old.saturating_sub(1),
+            (Some(b'+'), true) => new = new.saturating_sub(1),
+            (Some(b' '), true) => (old, new) = (old.saturating_sub(1), new.saturating_sub(1)),
+            (Some(b'@'), false) => (old, new) = lengths(line).unwrap_or_default(),
+            (Some(b'-'), false) if line.starts_with("--- ") && offset > 0 => starts.push(offset),
+            _ => {}
+        }
+        offset += line.len();
     }
-    lines.extend(Some(rest).filter(|rest| !rest.is_empty()));
-    lines
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    starts.iter().zip(ends).map(|(&start, end)| &text[start..end]).collect()
 }
 
-struct Reader<'t> {
-    lines: Vec<&'t str>,
-    next: usize,
+/// How many lines of either side follow the header of a hunk.
+fn lengths(header: &str) -> Option<(usize, usize)> {
+    let length = |range: &str| range.split_once(',').map_or(Some(1), |(_, len)| len.parse().ok());
+    let (old, new) = header.strip_prefix("@@ -")?.split_once(" @@")?.0.split_once(" +")?;
+    Some((length(old)?, length(new)?))
 }
 
-impl<'t> Reader<'t> {
-    fn file(&mut self) -> Result<FilePatch, BadPatch> {
-        let old = self.headed("--- ", "the name of a file before")?;
-        let new = self.headed("+++ ", "the name of a file after")?;
-        let (old, new) = (name(old, "a/"), name(new, "b/"));
-        let (path, deed) = match (old, new) {
-            (Some(old), Some(new)) if old == new && !old.is_empty() => (old, Deed::Edited),
-            (None, Some(new)) if !new.is_empty() => (new, Deed::Added),
-            (Some(old), None) if !old.is_empty() => (old, Deed::Deleted),
-            _ => return Err(self.unexpected(self.next, "the name of the same file")),
+impl<'t> FilePatch<'t> {
+    fn read(section: &'t str) -> Result<Self, BadPatch> {
+        let malformed = |why: &str| BadPatch::Malformed(why.to_owned());
+        let patch = Patch::from_str(section)
+            .map_err(|error| malformed(&error.to_string().replace("error parsing patch ", "")))?;
+        let side = |path: Option<&str>, prefix: &str| match path {
+            Some(NOWHERE) => Ok(None),
+            Some(path) => path.strip_prefix(prefix).map(|path| Some(path.to_owned())).ok_or(()),
+            None => Err(()),
         };
-        let path = path.to_owned();
-        if let Some(why) = self.peek().and_then(|line| line.strip_prefix("# ")) {
-            let content = Content::Named(why.trim_end().to_owned());
-            self.next += 1;
-            return Ok(FilePatch { path, deed, content });
+        let sides = (side(patch.original(), "a/"), side(patch.modified(), "b/"));
+        let (path, deed) = match sides {
+            (Ok(Some(old)), Ok(Some(new))) if old == new => (new, Deed::Edited),
+            (Ok(None), Ok(Some(new))) => (new, Deed::Added),
+            (Ok(Some(old)), Ok(None)) => (old, Deed::Deleted),
+            _ => return Err(malformed("a header does not name one file")),
+        };
+        let named = section.lines().nth(2).and_then(|line| line.strip_prefix("# "));
+        if patch.hunks().is_empty() && named.is_none() && deed == Deed::Edited {
+            return Err(BadPatch::Malformed(format!("no change of {path}")));
         }
-        let mut hunks = Vec::new();
-        while self.peek().is_some_and(|line| line.starts_with("@@ ")) {
-            hunks.push(self.hunk()?);
-        }
-        if hunks.is_empty() && deed == Deed::Edited {
-            return Err(self.unexpected(self.next + 1, "a change"));
-        }
-        Ok(FilePatch { path, deed, content: Content::Hunks(hunks) })
+        Ok(FilePatch { path, deed, patch, named })
     }
 
-    fn hunk(&mut self) -> Result<Hunk, BadPatch> {
-        let header = self.headed("", "the place of a change")?;
-        let place = self.next;
-        let ranges =
-            ranges(header).ok_or_else(|| self.unexpected(place, "the place of a change"))?;
-        let ((old_start, mut old), (new_start, mut new)) = ranges;
-        let mut lines = Vec::new();
-        while old > 0 || new > 0 {
-            let (side, text) = self.changed()?;
-            let counts = match side {
-                Side::Old => (1, 0),
-                Side::New => (0, 1),
-                Side::Both => (1, 1),
+    /// Decides what has to be done to the file, given what it holds now; `None` when there is no file.
+    ///
+    /// # Errors
+    ///
+    /// When the change cannot be separated from later edits.
+    pub fn revert(&self, now: Option<&[u8]>, earlier: Earlier) -> Result<Revert, Conflict> {
+        if let Some(why) = self.named {
+            return Err(Conflict::OnlyNamed(why.to_owned()));
+        }
+        let text = now.map(|bytes| str::from_utf8(bytes).map_err(|_| Conflict::NotText));
+        match (self.deed, text.transpose()?) {
+            (Deed::Added, None) => Ok(Revert::Already),
+            (Deed::Added, Some(now)) if now == before(&self.patch.reverse()) => Ok(Revert::Remove),
+            (Deed::Added, Some(_)) => Err(Conflict::AddedTo),
+            (Deed::Deleted, None) => Ok(Revert::Write(before(&self.patch))),
+            (Deed::Deleted, Some(now)) if now == before(&self.patch) => Ok(Revert::Already),
+            (Deed::Deleted, Some(_)) => Err(Conflict::ThereAgain),
+            (Deed::Edited, None) => Err(Conflict::Missing),
+            (Deed::Edited, Some(now)) => self.revert_edit(now, earlier),
+        }
+    }
+
+    fn revert_edit(&self, now: &str, earlier: Earlier) -> Result<Revert, Conflict> {
+        let near = near(&self.patch);
+        let near = Patch::from_str(&near).map_err(|_| self.changed(0))?;
+        let reverse = near.reverse();
+        let apply = || match diffy::apply(now, &reverse) {
+            Ok(text) => Ok(Revert::Write(text)),
+            Err(_) => Err(self.changed(0)),
+        };
+        let lines: Vec<&str> = now.split_inclusive('\n').collect();
+        let already = match fit(&self.patch, &lines) {
+            // Where lines were only added, the lines around them prove nothing elsewhere.
+            Fit::Moved if !self.patch.hunks().iter().all(deletes) => Fit::Not(0),
+            fit => fit,
+        };
+        match (fit(&reverse, &lines), already) {
+            (Fit::Exact, Fit::Exact) if earlier == Earlier::Reverted => Ok(Revert::Already),
+            (Fit::Exact, _) | (Fit::Moved, Fit::Not(_)) => apply(),
+            (_, Fit::Exact) | (Fit::Not(_), Fit::Moved) => Ok(Revert::Already),
+            (Fit::Moved, Fit::Moved) => Err(self.changed(0)),
+            (Fit::Not(index), Fit::Not(_)) => Err(self.changed(index)),
+        }
+    }
+
+    fn changed(&self, index: usize) -> Conflict {
+        let header = self.patch.hunks().get(index).map(|hunk| {
+            let (old, new) = (hunk.old_range(), hunk.new_range());
+            format!("@@ -{old} +{new} @@")
+        });
+        Conflict::Changed { number: index + 1, header: header.unwrap_or_default() }
+    }
+}
+
+/// The same patch with fewer lines around its changes.
+fn near(patch: &Patch<'_, str>) -> String {
+    let mut text = String::new();
+    for hunk in patch.hunks() {
+        let (leading, trailing) = around(hunk);
+        let (before, after) = (leading.saturating_sub(AROUND), trailing.saturating_sub(AROUND));
+        let range = |range: HunkRange| {
+            format!("{},{}", range.start() + before, range.len() - before - after)
+        };
+        let (old, new) = (range(hunk.old_range()), range(hunk.new_range()));
+        let _ = writeln!(text, "@@ -{old} +{new} @@");
+        for line in &hunk.lines()[before..hunk.lines().len() - after] {
+            let (mark, line) = match line {
+                Line::Context(line) => (' ', line),
+                Line::Delete(line) => ('-', line),
+                Line::Insert(line) => ('+', line),
             };
-            match (old.checked_sub(counts.0), new.checked_sub(counts.1)) {
-                (Some(rest_old), Some(rest_new)) => (old, new) = (rest_old, rest_new),
-                _ => return Err(self.unexpected(self.next, "within the change that it stands in")),
-            }
-            lines.push((side, text));
+            let end = if line.ends_with('\n') { "" } else { "\n\\ No newline at end of file\n" };
+            let _ = write!(text, "{mark}{line}{end}");
         }
-        if lines.iter().all(|(side, _)| *side == Side::Both) {
-            return Err(self.unexpected(place, "the place of a change"));
-        }
-        Ok(Hunk { header: header.to_owned(), old_start, new_start, lines })
     }
+    text
+}
 
-    /// One line of a hunk, and the mark behind it if it has no end.
-    fn changed(&mut self) -> Result<(Side, String), BadPatch> {
-        const UNENDED: &str = "\\ No newline at end of file";
-        let line = self.peek().unwrap_or_default();
-        let side = match line.as_bytes().first() {
-            Some(b'-') => Side::Old,
-            Some(b'+') => Side::New,
-            Some(b' ') => Side::Both,
-            _ => return Err(self.unexpected(self.next + 1, "a line of a change")),
+/// How many lines are around the changes of a hunk, before and after them.
+fn around(hunk: &Hunk<'_, str>) -> (usize, usize) {
+    let is_context = |line: &&Line<'_, str>| matches!(line, Line::Context(_));
+    let lines = hunk.lines().iter();
+    (lines.clone().take_while(is_context).count(), lines.rev().take_while(is_context).count())
+}
+
+/// The text that a patch of a whole file applies to.
+fn before(patch: &Patch<'_, str>) -> String {
+    patch.hunks().iter().flat_map(expected).collect()
+}
+
+/// The lines that a hunk applies to.
+fn expected<'t>(hunk: &Hunk<'t, str>) -> Vec<&'t str> {
+    let there = hunk.lines().iter().filter_map(|line| match line {
+        Line::Context(line) | Line::Delete(line) => Some(*line),
+        Line::Insert(_) => None,
+    });
+    there.collect()
+}
+
+fn deletes(hunk: &Hunk<'_, str>) -> bool {
+    hunk.lines().iter().any(|line| matches!(line, Line::Delete(_)))
+}
+
+fn text_of<'t>(line: &Line<'t, str>) -> &'t str {
+    let (Line::Context(text) | Line::Delete(text) | Line::Insert(text)) = line;
+    text
+}
+
+/// How well the hunks of a patch fit a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fit {
+    /// Every hunk is at its place.
+    Exact,
+    /// Every hunk is found, at least one of them elsewhere.
+    Moved,
+    /// This hunk does not fit.
+    Not(usize),
+}
+
+fn fit(patch: &Patch<'_, str>, now: &[&str]) -> Fit {
+    let mut fit = Fit::Exact;
+    for (index, hunk) in patch.hunks().iter().enumerate() {
+        fit = match hunk_fit(hunk, now) {
+            Some(Fit::Exact) => fit,
+            Some(found) => found,
+            None => return Fit::Not(index),
         };
-        self.next += 1;
-        let mut text = &line[1..];
-        if self.peek().is_some_and(|next| next.trim_end() == UNENDED) {
-            self.next += 1;
-            text = text.strip_suffix('\n').unwrap_or(text);
+    }
+    fit
+}
+
+fn hunk_fit(hunk: &Hunk<'_, str>, now: &[&str]) -> Option<Fit> {
+    let lines = expected(hunk);
+    let (leading, trailing) = around(hunk);
+    let is_whole = |at: usize| {
+        (leading >= AROUND || at == 0) && (trailing >= AROUND || at + lines.len() == now.len())
+    };
+    let is_at = |at: usize| now.get(at..at + lines.len()).is_some_and(|there| there == lines);
+    let range = hunk.old_range();
+    let place = range.start().saturating_sub(usize::from(!range.is_empty()));
+    if is_at(place) && is_whole(place) {
+        return Some(Fit::Exact);
+    }
+    // A change without lines of its own is known only by the lines around it, which may be anywhere.
+    let has_own = deletes(hunk);
+    // Lines that are partly at their place were edited there: the same lines elsewhere are others.
+    let end = lines.len() - trailing.min(lines.len());
+    let parts = [0..leading, leading.min(end)..end, end..lines.len()];
+    let stays = parts.into_iter().filter(|part| !part.is_empty()).any(|part| {
+        now.get(place + part.start..place + part.end).is_some_and(|there| there == &lines[part])
+    });
+    // A line without an end belongs to the end of the file; anywhere else two lines would become one.
+    let is_last = hunk.lines().iter().any(|line| !text_of(line).ends_with('\n'));
+    let is_known = |at: usize| has_own && (!is_last || at + lines.len() == now.len());
+    let mut found = (0..now.len()).filter(|at| is_at(*at));
+    match (found.next(), found.next()) {
+        (Some(at), None) if (at == place || !stays) && (is_known(at) || is_whole(at)) => {
+            Some(Fit::Moved)
         }
-        Ok((side, text.to_owned()))
+        _ => None,
     }
-
-    fn headed(&mut self, prefix: &str, expected: &'static str) -> Result<&'t str, BadPatch> {
-        let found = self.peek().and_then(|line| line.strip_prefix(prefix));
-        self.next += 1;
-        found
-            .and_then(|line| line.strip_suffix('\n'))
-            .ok_or_else(|| self.unexpected(self.next, expected))
-    }
-
-    fn peek(&self) -> Option<&'t str> {
-        self.lines.get(self.next).copied()
-    }
-
-    fn unexpected(&self, line: usize, expected: &'static str) -> BadPatch {
-        BadPatch::Unexpected { line, expected }
-    }
-}
-
-/// A name behind its prefix; `None` for no file. A name that lacks the prefix is an empty one.
-fn name<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
-    (text != NOWHERE).then(|| text.strip_prefix(prefix).unwrap_or_default())
-}
-
-type Range = (usize, usize);
-
-/// Both ranges of a header, each with its start counted from 0 and its length.
-fn ranges(header: &str) -> Option<(Range, Range)> {
-    let (old, new) = header.strip_prefix("@@ -")?.strip_suffix(" @@")?.split_once(" +")?;
-    Some((range(old)?, range(new)?))
-}
-
-fn range(text: &str) -> Option<Range> {
-    let (start, length) = text.split_once(',').unwrap_or((text, "1"));
-    let number = |text: &str| usize::try_from(text.parse::<u32>().ok()?).ok();
-    let (start, length) = (number(start)?, number(length)?);
-    // Of nothing, the line before it is told.
-    let start = if length == 0 { start } else { start.checked_sub(1)? };
-    Some((start, length))
 }
 
 #[cfg(test)]

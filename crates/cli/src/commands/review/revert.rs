@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Config;
-use autoloop_core::permissions::{FilePatch, Standing, read_patch};
+use autoloop_core::permissions::{Earlier, read_patch};
 use autoloop_core::project::review::Review;
 use autoloop_core::record::{Heading, LoopReverted};
 use autoloop_runtime::drive::{Trust, driven_run, standing};
 use autoloop_runtime::journal::{Append, FileJournal, Journal};
-use autoloop_runtime::permissions::{Fate, UndoError, Undoing};
+use autoloop_runtime::permissions::{Fate, RevertError, Reverter};
 use autoloop_runtime::project::loop_copy;
 use autoloop_runtime::world::World;
 
@@ -52,13 +52,13 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let run = one_run(&journal, args.run.as_deref())?;
     let review = look_up(&journal, &run, args.iteration)?;
     let before = review.before;
-    let files = changes(&review, &journal)?;
-    if files.is_empty() {
+    let Some(diff) = changes(&review, &journal)? else {
         return told(&format!("the review before iteration {before} changed nothing\n"));
-    }
-    let undoing = undoing(&located, (&journal, &run), world)?;
-    let standing = review.reverted.as_ref().map_or(Standing::Open, |_| Standing::Undone);
-    let fates = undoing.undo(&files, standing).map_err(|error| refused(before, &error))?;
+    };
+    let files = read_patch(&diff).map_err(|error| unusable(before, &error.to_string()))?;
+    let reverter = reverter(&located, (&journal, &run), world)?;
+    let earlier = review.reverted.as_ref().map_or(Earlier::Unreverted, |_| Earlier::Reverted);
+    let fates = reverter.revert(&files, earlier).map_err(|error| refused(before, &error))?;
     let done: Vec<&str> =
         fates.iter().filter(|(_, fate)| *fate != Fate::Already).map(|(path, _)| *path).collect();
     if done.is_empty() {
@@ -76,8 +76,8 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     told(&format!("{lines}the review before iteration {before} is undone\n"))
 }
 
-/// What the review changed, file by file.
-fn changes(review: &Review<Found>, journal: &FileJournal) -> Result<Vec<FilePatch>, Failure> {
+/// The diff of what the review changed, if it changed anything.
+fn changes(review: &Review<Found>, journal: &FileJournal) -> Result<Option<String>, Failure> {
     let before = review.before;
     let Some(end) = &review.end else {
         return Err(Failure::failed(format!(
@@ -88,30 +88,31 @@ fn changes(review: &Review<Found>, journal: &FileJournal) -> Result<Vec<FilePatc
         ));
     };
     if !end.has_diff {
-        return Ok(Vec::new());
+        return Ok(None);
     }
-    let unusable = |why: String| {
-        Failure::failed(format!(
-            "the changes of the review before iteration {before} cannot be read: {why}"
-        ))
-        .hint("nothing was changed; `autoloop inspect review` shows the record")
-    };
     if matches!(end.place, Found::Ends(_)) {
-        return Err(unusable("the record is glued to a torn one".to_owned()));
+        return Err(unusable(before, "the record is glued to a torn one"));
     }
     let diff = text_of(review, journal, ("diff", Keep::Beginning(LONGEST_DIFF)))?;
     if diff.len() > LONGEST_DIFF {
-        return Err(unusable("they are longer than any that are put on record".to_owned()));
+        return Err(unusable(before, "they are longer than any that are put on record"));
     }
-    read_patch(&diff).map_err(|error| unusable(error.to_string()))
+    Ok(Some(diff))
+}
+
+fn unusable(before: u64, why: &str) -> Failure {
+    Failure::failed(format!(
+        "the changes of the review before iteration {before} cannot be read: {why}"
+    ))
+    .hint("nothing was changed; `autoloop inspect review` shows the record")
 }
 
 /// Where the files of the run are.
-fn undoing(
+fn reverter(
     located: &Located,
     (journal, run): (&FileJournal, &str),
     world: &World,
-) -> Result<Undoing, Failure> {
+) -> Result<Reverter, Failure> {
     let Located { dir, files, .. } = located;
     // Which loop it was is believed from records of its harness only.
     let known =
@@ -123,20 +124,21 @@ fn undoing(
         (Some(_), None) => loop_copy(&files.state_dir, run),
     };
     let growing: [&Path; 2] = [&files.journal, &files.memory];
-    let undoing = Undoing::new(dir, (&loop_dir, &files.state_dir), &growing).map_err(|error| {
-        Failure::failed(format!("cannot find the files of run '{run}': {error}"))
-            .hint(format!("they were in {}", loop_dir.display()))
-    })?;
+    let reverter =
+        Reverter::new(dir, (&loop_dir, &files.state_dir), &growing).map_err(|error| {
+            Failure::failed(format!("cannot find the files of run '{run}': {error}"))
+                .hint(format!("they were in {}", loop_dir.display()))
+        })?;
     let beneath = settings::project(dir).and_then(|project| project.settings_beneath(&*world.disk));
-    Ok(undoing.above(beneath.map_err(diagnostic::refuse)?))
+    Ok(reverter.above(beneath.map_err(diagnostic::refuse)?))
 }
 
-fn refused(before: u64, error: &UndoError) -> Failure {
+fn refused(before: u64, error: &RevertError) -> Failure {
     let failure =
         Failure::failed(format!("the review before iteration {before} is not undone: {error}"));
     match error {
-        UndoError::Io { .. } => failure.hint("make sure that it can be read and written"),
-        UndoError::Conflict { .. } | UndoError::Unreadable { .. } => failure.hint(format!(
+        RevertError::Io { .. } => failure.hint("make sure that it can be read and written"),
+        RevertError::Conflict { .. } | RevertError::Unreadable { .. } => failure.hint(format!(
             "nothing was changed; `autoloop inspect review {before}` shows what to undo by hand"
         )),
         _ => failure.hint("nothing was changed"),

@@ -3,21 +3,32 @@ use proptest::prelude::*;
 use super::*;
 use crate::permissions::unified;
 
-fn patch(old: Option<&str>, new: Option<&str>) -> FilePatch {
-    let (old, new) = (old.map(str::as_bytes), new.map(str::as_bytes));
-    let diff = unified("harness.md", old, new, usize::MAX);
-    let mut files = read_patch(&diff.text).unwrap();
-    assert_eq!(files.len(), 1, "{}", diff.text);
-    files.remove(0)
+fn diff(path: &str, old: Option<&str>, new: Option<&str>) -> String {
+    unified(path, old.map(str::as_bytes), new.map(str::as_bytes), usize::MAX).text
 }
 
-/// What becomes of the change from `old` to `new` in a text of today.
-fn undo(old: &str, new: &str, now: &str) -> Result<Undone, Conflict> {
-    patch(Some(old), Some(new)).undo(Some(now.as_bytes()), Standing::Open)
+/// What becomes of the change from `old` to `new` in a file that holds `now`.
+fn revert_file(
+    old: Option<&str>,
+    new: Option<&str>,
+    now: Option<&[u8]>,
+) -> Result<Revert, Conflict> {
+    let text = diff("harness.md", old, new);
+    let files = read_patch(&text).unwrap();
+    assert_eq!(files.len(), 1, "{text:?}");
+    files[0].revert(now, Earlier::Unreverted)
 }
 
-fn holds(text: &str) -> Result<Undone, Conflict> {
-    Ok(Undone::Holds(text.to_owned()))
+fn undo(old: &str, new: &str, now: &str) -> Result<Revert, Conflict> {
+    revert_file(Some(old), Some(new), Some(now.as_bytes()))
+}
+
+fn holds(text: &str) -> Result<Revert, Conflict> {
+    Ok(Revert::Write(text.to_owned()))
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.split_inclusive('\n').collect()
 }
 
 const OLD: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
@@ -26,12 +37,12 @@ const NEW: &str = "1\n2\n3\n4\nfive\n6\n7\n8\n9\n";
 #[test]
 fn a_change_is_undone_where_it_is_found() {
     assert_eq!(undo(OLD, NEW, NEW), holds(OLD));
-    assert_eq!(undo(OLD, NEW, OLD), Ok(Undone::Already));
+    assert_eq!(undo(OLD, NEW, OLD), Ok(Revert::Already));
     let edited =
         |text: &str| [text.replace('9', "nine"), format!("0\n0\n{text}"), format!("{text}10\n")];
     for (now, then) in edited(NEW).into_iter().zip(edited(OLD)) {
         assert_eq!(undo(OLD, NEW, &now), holds(&then), "{now:?}");
-        assert_eq!(undo(OLD, NEW, &then), Ok(Undone::Already), "{then:?}");
+        assert_eq!(undo(OLD, NEW, &then), Ok(Revert::Already), "{then:?}");
     }
     // Moved, and something near it is different.
     let both = |text: &str| format!("0\n{}", text.replace('7', "seven"));
@@ -59,17 +70,16 @@ fn a_change_that_was_changed_is_a_conflict() {
         );
     }
     insta::assert_snapshot!(undo(OLD, NEW, "x\n").unwrap_err(), @"change 1 (@@ -2,7 +2,7 @@) is not there any more: its lines were changed since");
-    let patch = patch(Some(OLD), Some(NEW));
-    insta::assert_snapshot!(patch.undo(None, Standing::Open).unwrap_err(), @"it was edited by the review, and is gone now");
-    insta::assert_snapshot!(patch.undo(Some(b"\xff"), Standing::Open).unwrap_err(), @"it is not a text any more");
+    insta::assert_snapshot!(revert_file(Some(OLD), Some(NEW), None).unwrap_err(), @"it was edited by the review, and is gone now");
+    insta::assert_snapshot!(revert_file(Some(OLD), Some(NEW), Some(b"\xff")).unwrap_err(), @"it is not a text any more");
 }
 
 #[test]
 fn lines_at_the_end_are_not_put_there_twice() {
     assert_eq!(undo("a\nb\n", "a\n", "a\n"), holds("a\nb\n"));
-    assert_eq!(undo("a\nb\n", "a\n", "a\nb\n"), Ok(Undone::Already));
+    assert_eq!(undo("a\nb\n", "a\n", "a\nb\n"), Ok(Revert::Already));
     assert!(undo("a\nb\n", "a\n", "a\nx\n").is_err());
-    assert_eq!(undo("a\n", "a\nb\n", "a\n"), Ok(Undone::Already));
+    assert_eq!(undo("a\n", "a\nb\n", "a\n"), Ok(Revert::Already));
     assert_eq!(undo("a\n", "a\nb\n", "a\nb\nc\n"), holds("a\nc\n"));
     assert!(undo("a\n", "a\nb\n", "a\nx\n").is_err());
     assert_eq!(undo("", "a\n", "a\n"), holds(""));
@@ -87,38 +97,62 @@ fn a_line_without_an_end_stays_at_the_end() {
 
 #[test]
 fn files_that_came_and_went_go_and_come() {
-    let added = patch(None, Some("a\n"));
-    assert_eq!(added.undo(Some(b"a\n"), Standing::Open), Ok(Undone::Gone));
-    assert_eq!(added.undo(None, Standing::Open), Ok(Undone::Already));
-    insta::assert_snapshot!(added.undo(Some(b"a\nb\n"), Standing::Open).unwrap_err(), @"it was added by the review and has been changed since");
-    let deleted = patch(Some("a"), None);
-    assert_eq!(deleted.undo(None, Standing::Open), holds("a"));
-    assert_eq!(deleted.undo(Some(b"a"), Standing::Open), Ok(Undone::Already));
-    insta::assert_snapshot!(deleted.undo(Some(b"b"), Standing::Open).unwrap_err(), @"it was deleted by the review, and there is another one now");
-    assert_eq!(patch(None, Some("")).undo(Some(b""), Standing::Open), Ok(Undone::Gone));
-    assert_eq!(patch(Some(""), None).undo(None, Standing::Open), holds(""));
+    let added = |now| revert_file(None, Some("a\n"), now);
+    assert_eq!(added(Some(b"a\n")), Ok(Revert::Remove));
+    assert_eq!(added(None), Ok(Revert::Already));
+    insta::assert_snapshot!(added(Some(b"a\nb\n")).unwrap_err(), @"it was added by the review and has been changed since");
+    let deleted = |now| revert_file(Some("a"), None, now);
+    assert_eq!(deleted(None), holds("a"));
+    assert_eq!(deleted(Some(b"a")), Ok(Revert::Already));
+    insta::assert_snapshot!(deleted(Some(b"b")).unwrap_err(), @"it was deleted by the review, and there is another one now");
+    assert_eq!(revert_file(None, Some(""), Some(b"")), Ok(Revert::Remove));
+    assert_eq!(revert_file(Some(""), None, None), holds(""));
 }
 
 #[test]
-fn what_was_only_named_cannot_be_undone() {
-    let diff = unified("logs/x", Some(b"\xff"), Some(b"\xfe"), 1000);
-    let file = read_patch(&diff.text).unwrap().remove(0);
-    insta::assert_snapshot!(file.undo(Some(b"\xfe"), Standing::Open).unwrap_err(), @"the record only says that it was changed (not a text: 1 bytes before, 1 after)");
+fn files_without_a_shown_line_stand_between_others() {
+    let diff = [
+        diff("empty", None, Some("")),
+        diff("edited", Some("a\n"), Some("b\n")),
+        diff("gone", Some(""), None),
+        unified("named", Some(b"\xff"), None, 1000).text,
+        diff("last", None, Some("")),
+    ];
+    let text = diff.concat();
+    let files = read_patch(&text).unwrap();
+    let now = [Some(&b""[..]), Some(b"b\n"), None, None, Some(b"")];
+    let results: Vec<String> = files
+        .iter()
+        .zip(now)
+        .map(|(file, now)| {
+            let path = &file.path;
+            match file.revert(now, Earlier::Unreverted) {
+                Ok(revert) => format!("{path} {revert:?}"),
+                Err(conflict) => format!("{path} {conflict}"),
+            }
+        })
+        .collect();
+    insta::assert_snapshot!(results.join("\n"), @r#"
+    empty Remove
+    edited Write("a\n")
+    gone Write("")
+    named the record only says that it was changed (not a text: 1 bytes before, 0 after)
+    last Remove
+    "#);
 }
 
 #[test]
 fn what_we_would_not_write_is_refused() {
     let complaint = |text: &str| read_patch(text).unwrap_err().to_string();
     let whole = unified("x", Some(b"a\n"), Some(b"b\n"), 1000).text;
-    insta::assert_snapshot!(complaint("hello"), @"line 1 of the diff is not the name of a file before");
-    insta::assert_snapshot!(complaint("--- a/x\n+++ b/y\n"), @"line 2 of the diff is not the name of the same file");
-    insta::assert_snapshot!(complaint("--- x\n+++ x\n"), @"line 2 of the diff is not the name of the same file");
-    insta::assert_snapshot!(complaint("--- a/x\n+++ b/x\n"), @"line 3 of the diff is not a change");
-    insta::assert_snapshot!(complaint("--- a/x\n+++ b/x\n@@ -1 +q @@\n"), @"line 3 of the diff is not the place of a change");
-    insta::assert_snapshot!(complaint("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n-b\n"), @"line 5 of the diff is not within the change that it stands in");
-    insta::assert_snapshot!(complaint("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n"), @"line 5 of the diff is not a line of a change");
-    insta::assert_snapshot!(complaint("--- a/x\n+++ b/x\n@@ -1 +1 @@\n a\n"), @"line 3 of the diff is not the place of a change");
-    insta::assert_snapshot!(complaint("--- a/x\n+++ b/x\n@@ -18446744073709551615 +1 @@\n-a\n+b\n"), @"line 3 of the diff is not the place of a change");
+    insta::assert_snapshot!(complaint("hello"), @"a header does not name one file");
+    insta::assert_snapshot!(complaint("--- a/x\n+++ b/y\n"), @"a header does not name one file");
+    insta::assert_snapshot!(complaint("--- x\n+++ x\n"), @"a header does not name one file");
+    insta::assert_snapshot!(complaint("--- a/x\n+++ b/x\n"), @"no change of x");
+    insta::assert_snapshot!(complaint("--- a/x\n+++ b/x\n@@ -1 +q @@\n"), @"at byte 16: can't parse range");
+    insta::assert_snapshot!(complaint("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n-b\n"), @"at byte 16: hunk header does not match hunk");
+    insta::assert_snapshot!(complaint("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n"), @"at byte 16: hunk header does not match hunk");
+    insta::assert_snapshot!(complaint("--- a/x\n+++ b/x\n@@ -18446744073709551615 +1 @@\n-a\n+b\n"), @"at byte 16: can't parse range");
     insta::assert_snapshot!(complaint(&format!("{whole}{whole}")), @"the diff changes x twice");
 }
 
@@ -130,7 +164,6 @@ fn texts() -> impl Strategy<Value = String> {
         "c\n",
         "\n",
         "d\r\n",
-        "e\r",
         "-- a/x\n",
         "++ b/x\n",
         "@@ -1 +1 @@\n",
@@ -171,53 +204,55 @@ proptest! {
     #[test]
     fn once_is_enough((old, new) in prop_oneof![edits(), (texts(), texts())]) {
         prop_assume!(old != new);
-        let again = patch(Some(&old), Some(&new)).undo(Some(old.as_bytes()), Standing::Undone);
-        prop_assert_eq!(again, Ok(Undone::Already));
+        let text = diff("x", Some(&old), Some(&new));
+            let again = read_patch(&text).unwrap()[0].revert(Some(old.as_bytes()), Earlier::Reverted);
+        prop_assert_eq!(again, Ok(Revert::Already));
     }
 
     #[test]
     fn several_files_are_told_apart((a, b) in edits(), (c, d) in edits()) {
-        let diff = |path: &str, old: &str, new: &str| {
-            unified(path, Some(old.as_bytes()), Some(new.as_bytes()), usize::MAX).text
-        };
-        let files = read_patch(&(diff("one", &a, &b) + &diff("two", &c, &d))).unwrap();
+        let text = diff("one", Some(&a), Some(&b)) + &diff("two", Some(&c), Some(&d));
+            let files = read_patch(&text).unwrap();
         prop_assert_eq!(files.len(), 2);
-        prop_assert_eq!(files[0].undo(Some(b.as_bytes()), Standing::Open), holds(&a));
-        prop_assert_eq!(files[1].undo(Some(d.as_bytes()), Standing::Open), holds(&c));
+        prop_assert_eq!(files[0].revert(Some(b.as_bytes()), Earlier::Unreverted), holds(&a));
+        prop_assert_eq!(files[1].revert(Some(d.as_bytes()), Earlier::Unreverted), holds(&c));
     }
 
-    /// Somebody changed one line since. If the review had written it, that is a conflict; if not, it is
-    /// a conflict or the line stays as it is now, and everything else is as it was.
+    /// One line was changed since. If the review had written it, that is a conflict; if not, it is a conflict
+    /// or the line stays as it is now, and everything else is as it was.
     #[test]
-    fn a_line_of_somebody_else_is_never_lost((old, new) in edits(), at: prop::sample::Index) {
+    fn a_later_edit_is_never_lost((old, new) in edits(), at: prop::sample::Index) {
         prop_assume!(!new.is_empty());
         let mut now = lines(&new);
         let at = at.index(now.len());
-        now[at] = "somebody else's\n";
-        let patch = patch(Some(&old), Some(&new));
-        let Content::Hunks(hunks) = &patch.content else { unreachable!() };
+        now[at] = "a later edit\n";
+        let text = diff("x", Some(&old), Some(&new));
+            let file = read_patch(&text).unwrap().remove(0);
         let mut is_of_review = false;
         // Where the line was in the old text.
         let mut was = at;
-        for hunk in hunks.iter().filter(|hunk| hunk.new_start <= at) {
-            let mut place = hunk.new_start;
-            for (side, _) in &hunk.lines {
-                match side {
-                    Side::Old if place <= at => was += 1,
-                    Side::Old => {}
-                    Side::New if place < at => { was -= 1; place += 1 }
-                    Side::New => { is_of_review |= place == at; place += 1 }
-                    Side::Both => place += 1,
+        for hunk in file.patch.hunks() {
+            let mut place = hunk.new_range().start() - usize::from(!hunk.new_range().is_empty());
+            if place > at {
+                continue;
+            }
+            for line in hunk.lines() {
+                match line {
+                    Line::Delete(_) if place <= at => was += 1,
+                    Line::Delete(_) => {}
+                    Line::Insert(_) if place < at => { was -= 1; place += 1 }
+                    Line::Insert(_) => { is_of_review |= place == at; place += 1 }
+                    Line::Context(_) => place += 1,
                 }
             }
         }
-        match patch.undo(Some(now.concat().as_bytes()), Standing::Open) {
+        match file.revert(Some(now.concat().as_bytes()), Earlier::Unreverted) {
             Err(_) => {}
-            Ok(undone) => {
-                prop_assert!(!is_of_review, "{undone:?}");
+            Ok(reverted) => {
+                prop_assert!(!is_of_review, "{reverted:?}");
                 let mut then = lines(&old);
-                then[was] = "somebody else's\n";
-                prop_assert_eq!(undone, Undone::Holds(then.concat()));
+                then[was] = "a later edit\n";
+                prop_assert_eq!(reverted, Revert::Write(then.concat()));
             }
         }
     }
@@ -227,7 +262,7 @@ proptest! {
         let _ = read_patch(&text);
         let headed = format!("--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n{pieces}");
         if let Ok(files) = read_patch(&headed) {
-            let _ = files[0].undo(Some(text.as_bytes()), Standing::Open);
+            let _ = files[0].revert(Some(text.as_bytes()), Earlier::Unreverted);
         }
     }
 }

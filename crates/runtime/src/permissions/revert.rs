@@ -1,7 +1,7 @@
-//! Undoing what a review changed and may have changed.
+//! Reverts the allowed changes of a review.
 //!
-//! The diff comes from a journal, and anybody may have written there. So only files are touched that a
-//! metareview may touch, links are never followed, and what binds reviewers stays as it is. Everything
+//! The diff comes from a journal, which any process can write to. So only files are touched that a
+//! metareview may touch, links are never followed, and protected settings stay as they are. Everything
 //! is decided before the first file is written.
 
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Layer;
 use autoloop_core::permissions::{
-    AllowList, Conflict, FilePatch, Permission, PutBack, Standing, Undone, Unreadable,
+    AllowList, Conflict, Earlier, FilePatch, Permission, PutBack, Revert, Unreadable,
 };
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
@@ -26,9 +26,9 @@ use super::walk::Ground;
 /// A file that has become longer than this is left alone.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
-/// Where a review is undone. All paths are without links.
+/// The files of a loop in which reviews are reverted. All paths are without links.
 #[derive(Clone, Debug)]
-pub struct Undoing {
+pub struct Reverter {
     ground: Ground,
     allow: AllowList,
     beneath: Vec<Layer>,
@@ -47,9 +47,9 @@ pub enum Fate {
     Gone,
 }
 
-/// Why a review is not undone. Nothing is different then, unless it says so.
+/// Why a review is not reverted. Nothing has changed then, unless it says so.
 #[derive(Debug, thiserror::Error)]
-pub enum UndoError {
+pub enum RevertError {
     /// No review of ours changed this.
     #[error("the record says that the review changed {}, which no review may; somebody else wrote that record", .0.display())]
     NotAllowed(PathBuf),
@@ -109,9 +109,8 @@ struct Plan<'p> {
     mode: Option<u32>,
 }
 
-impl Undoing {
-    /// Undoes reviews of a loop. What may only grow is left alone even where it lies in a place that
-    /// a review may edit.
+impl Reverter {
+    /// Locates the files of a loop. Append-only files are left alone, also where a review may edit.
     ///
     /// # Errors
     ///
@@ -120,7 +119,7 @@ impl Undoing {
         project: &Path,
         (loop_dir, state_dir): (&Path, &Path),
         growing: &[&Path],
-    ) -> io::Result<Undoing> {
+    ) -> io::Result<Reverter> {
         let project = project.canonicalize()?;
         let others = [loop_dir.canonicalize()?, state_dir.canonicalize()?];
         let ground = Ground { project: project.clone(), ..Ground::default() };
@@ -134,29 +133,29 @@ impl Undoing {
         }
         let outside = others.into_iter().filter(|dir| !dir.starts_with(&project));
         let roots = std::iter::once(project.clone()).chain(outside).collect();
-        Ok(Undoing { ground: Ground { roots, ..ground }, allow, beneath: Vec::new() })
+        Ok(Reverter { ground: Ground { roots, ..ground }, allow, beneath: Vec::new() })
     }
 
     /// The same, with the layers of settings beneath `autoloops.toml`.
     #[must_use]
-    pub fn above(self, beneath: Vec<Layer>) -> Undoing {
-        Undoing { beneath, ..self }
+    pub fn above(self, beneath: Vec<Layer>) -> Reverter {
+        Reverter { beneath, ..self }
     }
 
-    /// Undoes the changes of a review in its files, in all of them or in none.
+    /// Reverts the changes of a review in all of its files or in none.
     ///
     /// # Errors
     ///
-    /// When one of them cannot be undone; the others are as they were.
-    pub fn undo<'p>(
+    /// When one of them cannot be reverted; the others are as they were.
+    pub fn revert<'p>(
         &self,
-        files: &'p [FilePatch],
-        standing: Standing,
-    ) -> Result<Vec<(&'p str, Fate)>, UndoError> {
+        files: &'p [FilePatch<'_>],
+        earlier: Earlier,
+    ) -> Result<Vec<(&'p str, Fate)>, RevertError> {
         let mut fates = Vec::new();
         let mut plans: Vec<Plan<'p>> = Vec::new();
         for file in files {
-            let plan = self.plan(file, standing)?;
+            let plan = self.plan(file, earlier)?;
             fates.push((file.path.as_str(), plan.as_ref().map_or(Fate::Already, Plan::fate)));
             plans.extend(plan);
         }
@@ -165,10 +164,10 @@ impl Undoing {
                 self.write(plan.path, plan.after.as_deref().map(str::as_bytes), plan)
             {
                 for done in &plans[..index] {
-                    // Whoever reads the error has to look anyway.
+                    // A second failure adds nothing to the error that is returned.
                     let _ = self.write(done.path, done.before.as_deref(), done);
                 }
-                return Err(UndoError::Io { path: plan.path.to_owned(), source });
+                return Err(RevertError::Io { path: plan.path.to_owned(), source });
             }
         }
         Ok(fates)
@@ -177,21 +176,21 @@ impl Undoing {
     /// What is to become of a file; `None` when it is as before already.
     fn plan<'p>(
         &self,
-        file: &'p FilePatch,
-        standing: Standing,
-    ) -> Result<Option<Plan<'p>>, UndoError> {
+        file: &'p FilePatch<'_>,
+        earlier: Earlier,
+    ) -> Result<Option<Plan<'p>>, RevertError> {
         let path = Path::new(&file.path);
         if !matches!(self.allow.permission(path), Permission::Edit | Permission::EditTree) {
-            return Err(UndoError::NotAllowed(path.to_owned()));
+            return Err(RevertError::NotAllowed(path.to_owned()));
         }
         let (before, mode) = self.read(path)?.unzip();
-        let undone = file
-            .undo(before.as_deref(), standing)
-            .map_err(|conflict| UndoError::Conflict { path: path.to_owned(), conflict })?;
-        let after = match undone {
-            Undone::Already => return Ok(None),
-            Undone::Holds(text) => Some(text),
-            Undone::Gone => None,
+        let revert = file
+            .revert(before.as_deref(), earlier)
+            .map_err(|conflict| RevertError::Conflict { path: path.to_owned(), conflict })?;
+        let after = match revert {
+            Revert::Already => return Ok(None),
+            Revert::Write(text) => Some(text),
+            Revert::Remove => None,
         };
         if let Some(file) = KeyedFile::at(path, &self.allow, &self.beneath) {
             let texts =
@@ -203,7 +202,7 @@ impl Undoing {
                     if let Some(PutBack { key, was, became }) = repaired.put_back.into_iter().next()
                     {
                         let put_back = PutBack { key, was: became, became: was };
-                        return Err(UndoError::Setting { path: path.to_owned(), put_back });
+                        return Err(RevertError::Setting { path: path.to_owned(), put_back });
                     }
                 }
                 Finding::PutBack(why) => {
@@ -212,7 +211,7 @@ impl Undoing {
                         Unreadable::Before(why) => Unreadable::After(why),
                         why @ (Unreadable::TooLong(_) | Unreadable::Unusable(_)) => why,
                     };
-                    return Err(UndoError::Unreadable { path: path.to_owned(), why });
+                    return Err(RevertError::Unreadable { path: path.to_owned(), why });
                 }
             }
         }
@@ -220,10 +219,10 @@ impl Undoing {
     }
 
     /// What a file holds and its bits; `None` when there is none.
-    fn read(&self, path: &Path) -> Result<Option<(Vec<u8>, u32)>, UndoError> {
+    fn read(&self, path: &Path) -> Result<Option<(Vec<u8>, u32)>, RevertError> {
         let failed = |source: io::Error| match Errno::from_io_error(&source) {
-            Some(Errno::LOOP | Errno::NOTDIR) => UndoError::NotAFile(path.to_owned()),
-            _ => UndoError::Io { path: path.to_owned(), source },
+            Some(Errno::LOOP | Errno::NOTDIR) => RevertError::NotAFile(path.to_owned()),
+            _ => RevertError::Io { path: path.to_owned(), source },
         };
         let file = match Opener::new(&self.ground).open(path, Bits::Respect) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -231,12 +230,12 @@ impl Undoing {
         };
         let stat = rustix::fs::fstat(&file).map_err(|error| failed(error.into()))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(UndoError::NotAFile(path.to_owned()));
+            return Err(RevertError::NotAFile(path.to_owned()));
         }
         let mut bytes = Vec::new();
         file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.len() as u64 > LONGEST {
-            return Err(UndoError::TooLong(path.to_owned()));
+            return Err(RevertError::TooLong(path.to_owned()));
         }
         Ok(Some((bytes, stat.st_mode & 0o7777)))
     }
