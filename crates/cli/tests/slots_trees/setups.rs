@@ -87,10 +87,17 @@ fn a_merge_of_a_persons_own_is_left_alone() {
 #[test]
 fn a_lock_in_the_project_is_named_as_long_as_it_may_be_somebodys() {
     let sandbox = meanwhile("touch .git/index.lock");
-    let mut git = Command::new("git");
-    git.arg("-C").arg(sandbox.path("")).args(["cat-file", "--batch"]);
-    git.stdin(Stdio::piped()).stdout(Stdio::null());
-    let mut at_work = Reaped::start(git);
+    let at_work_in = |dir: &Path| {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(dir).args(["cat-file", "--batch"]);
+        git.stdin(Stdio::piped()).stdout(Stdio::null());
+        Reaped::start(git)
+    };
+    let mut at_work = at_work_in(&sandbox.path(""));
+    // A git that works on another repository does not matter, however long it lives.
+    let elsewhere = tempfile::tempdir().unwrap();
+    git(&sandbox, &["init", "-q", elsewhere.path().to_str().unwrap()]);
+    let _other = at_work_in(elsewhere.path());
     let output = sandbox.run(&RUN);
     assert_eq!(output.code, Some(1), "{output}");
     let told = "autoloop: git waits for [DIR]/.git/index.lock; if no other git is at work there, one was killed: remove the file and go on";

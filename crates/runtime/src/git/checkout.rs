@@ -39,6 +39,21 @@ pub(super) fn is_detached(own: &Path, commit: &str) -> bool {
     noted(&own.join("HEAD")).is_some_and(|head| head.trim_ascii() == commit.as_bytes())
 }
 
+/// The directories in which a git that is started in `dir` may write: its own and the shared one.
+pub(super) fn found_from(dir: &Path) -> Vec<PathBuf> {
+    let own = dir.ancestors().find_map(|dir| match linked(&dir.join(".git")) {
+        None if dir.join("HEAD").is_file() => Some(dir.to_owned()),
+        own => own,
+    });
+    own.map_or_else(Vec::new, with_shared)
+}
+
+/// A directory of git, or a file that names it, and the directory that it shares with others.
+pub(super) fn with_shared(own: PathBuf) -> Vec<PathBuf> {
+    let own = linked(&own).unwrap_or(own);
+    shared(&own).into_iter().chain([own]).collect()
+}
+
 /// Where `.git` leads: a directory is it itself, a file names it.
 fn linked(path: &Path) -> Option<PathBuf> {
     if path.is_dir() {

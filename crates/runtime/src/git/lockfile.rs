@@ -1,17 +1,23 @@
 //! Files by which one git keeps out the others, and those that nobody holds any more.
 //!
 //! A git that is killed leaves its lock behind, and every other waits for it in vain. Who made a lock
-//! is written nowhere. But it was a git that was at work when the lock was first seen; once all of
-//! those have ended and the same file is still there, it is nobody's.
+//! is written nowhere. But it was a git that was at work on this repository when the lock was first seen;
+//! once all of those have ended and the same file is still there, it is nobody's. A git counts unless its
+//! working directory, arguments and environment can be read and all lead elsewhere: a pager that shows the
+//! log of another repository for hours holds no lock of this one.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::GitError;
+use rustix::process::Pid;
+
+use super::{GitError, checkout};
 use crate::process::proc::{self, Identity};
 
 /// A lock that is waited for.
@@ -20,12 +26,12 @@ pub(super) struct Lockfile {
     path: PathBuf,
     /// Which file it was when it was first seen; `None` if it was gone by then.
     file: Option<FileId>,
-    /// The gits that were at work then; `None` where nobody can say.
+    /// The gits that were at work on the repository then; `None` where nobody can say.
     gits: Option<Gits>,
     since: Duration,
 }
 
-/// The gits that are at work, as far as they can be seen.
+/// The gits that may have made a lock, as far as they can be seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Gits {
     at_work: BTreeSet<Identity>,
@@ -54,7 +60,8 @@ impl Lockfile {
     pub(super) fn seen(path: PathBuf, now: Duration) -> Lockfile {
         // The file first: whoever made it was there before, and is there now if it has not ended.
         let file = FileId::of(&path);
-        Lockfile { path, file, gits: Gits::look(), since: now }
+        let gits = Gits::look(&path);
+        Lockfile { path, file, gits, since: now }
     }
 
     /// How long it has been there.
@@ -69,7 +76,7 @@ impl Lockfile {
 
     /// Removes it if nobody holds it, and says whether it did.
     pub(super) fn remove_if_left(&self) -> Result<bool, GitError> {
-        let is_left = self.was_left(Gits::look().as_ref()) && self.is(&self.path);
+        let is_left = self.was_left(Gits::look(&self.path).as_ref()) && self.is(&self.path);
         match is_left.then(|| fs::remove_file(&self.path)) {
             // Somebody else may have found out too.
             Some(Err(error)) if error.kind() != ErrorKind::NotFound => {
@@ -104,16 +111,46 @@ impl FileId {
 }
 
 impl Gits {
-    /// Those on this machine, wherever: one can lock a repository from anywhere.
-    fn look() -> Option<Gits> {
+    fn look(lock: &Path) -> Option<Gits> {
         let sight = if proc::are_all_seen() { Sight::All } else { Sight::Part };
-        Some(Gits { at_work: proc::named("git")?, sight })
+        let gits = proc::named("git")?.filter(|git| may_have_made(git.pid, lock));
+        Some(Gits { at_work: gits.map(|git| git.identity()).collect(), sight })
     }
+}
+
+/// Whether a git may write at a path: unless everything that it was given to work on is elsewhere.
+fn may_have_made(git: Pid, lock: &Path) -> bool {
+    // A git changes to its repository before it makes a lock there.
+    let (Some(dir), Some(words)) = (proc::working_dir(git), proc::words(git)) else { return true };
+    let Some(parent) = lock.parent().and_then(|parent| parent.canonicalize().ok()) else {
+        return true;
+    };
+    // What the lock is for: an index may be named itself.
+    let locked = parent.join(lock.file_stem().unwrap_or_default());
+    let named = words.iter().map(|word| dir.join(path_in(word)));
+    let places = checkout::found_from(&dir).into_iter().chain([dir.clone()]);
+    let mut places = places.chain(named.flat_map(checkout::with_shared));
+    places.any(|place| place.canonicalize().is_ok_and(|place| locked.starts_with(place)))
+}
+
+/// The path that an argument or a variable of a git may stand for: `PATH`, `--git-dir=PATH` or `GIT_DIR=PATH`.
+fn path_in(word: &OsStr) -> &Path {
+    const VARIABLES: [&str; 4] =
+        ["GIT_DIR=", "GIT_COMMON_DIR=", "GIT_INDEX_FILE=", "GIT_OBJECT_DIRECTORY="];
+    let word = word.as_bytes();
+    let has_name = word.starts_with(b"-")
+        || VARIABLES.iter().any(|variable| word.starts_with(variable.as_bytes()));
+    let value = memchr::memchr(b'=', word).filter(|_| has_name).map_or(word, |at| &word[at + 1..]);
+    Path::new(OsStr::from_bytes(value))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::ffi::OsString;
+    use std::io::{Read, Write};
+    use std::process::{Child, Command, Stdio};
+
+    use tempfile::TempDir;
 
     use super::*;
 
@@ -187,26 +224,96 @@ mod tests {
         assert!(!nobodys(&other).remove_if_left().unwrap() && other.exists());
     }
 
+    /// A git that is at work until it is dropped.
+    struct AtWork(Child);
+
+    impl AtWork {
+        fn on(args: &[&OsStr], variable: Option<(&str, &Path)>) -> AtWork {
+            let mut git = Command::new("git");
+            git.args(args).args(["cat-file", "--batch"]).envs(variable);
+            let git = git.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+            let mut git = git.spawn().unwrap();
+            // It answers once it has changed to its repository.
+            git.stdin.as_mut().unwrap().write_all(b"nothing\n").unwrap();
+            git.stdout.as_mut().unwrap().read_exact(&mut [0; 8]).unwrap();
+            AtWork(git)
+        }
+
+        fn is_among(&self, gits: &Gits) -> bool {
+            let id = i32::try_from(self.0.id()).unwrap();
+            gits.at_work.iter().any(|(pid, _)| *pid == id)
+        }
+    }
+
+    impl Drop for AtWork {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    /// Two repositories; the first has a second working tree in the other.
+    fn repositories() -> (TempDir, PathBuf, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| dir.path().join(name));
+        let git = |dir: &Path, args: &[&str]| {
+            let identity = ["-c", "user.name=x", "-c", "user.email=x@x"];
+            let mut git = Command::new("git");
+            git.arg("-C").arg(dir).args(identity).args(args).stderr(Stdio::null());
+            assert!(git.status().unwrap().success(), "git {args:?}");
+        };
+        for repository in [&one, &other] {
+            fs::create_dir_all(repository.join("src")).unwrap();
+            git(repository, &["init", "-q"]);
+        }
+        git(&one, &["commit", "-q", "--allow-empty", "-m", "first"]);
+        git(&one, &["worktree", "add", "-q", "../other/tree"]);
+        (dir, one, other)
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_git_counts_where_it_may_have_made_the_lock() {
+        let (_dir, one, other) = repositories();
+        let lock = one.join(".git/index.lock");
+        let (dash_c, own) = (OsStr::new("-C"), one.join(".git"));
+        let (src, tree, index) = (one.join("src"), other.join("tree"), own.join("index"));
+        let git_dir = OsString::from(format!("--git-dir={}", own.display()));
+        let private = OsString::from(format!("--git-dir={}/worktrees/tree", own.display()));
+        let cases: [(&[&OsStr], Option<(&str, &Path)>, bool); 10] = [
+            (&[dash_c, one.as_ref()], None, true),
+            (&[dash_c, src.as_ref()], None, true),
+            (&[dash_c, own.as_ref()], None, true),
+            (&[dash_c, tree.as_ref()], None, true),
+            (&[dash_c, other.as_ref(), &git_dir], None, true),
+            (&[dash_c, other.as_ref(), &private], None, true),
+            (&[dash_c, other.as_ref()], Some(("GIT_DIR", Path::new("../one/.git"))), true),
+            (&[dash_c, other.as_ref()], Some(("GIT_INDEX_FILE", &index)), true),
+            (&[dash_c, other.as_ref()], None, false),
+            (&[dash_c, other.as_ref()], Some(("GIT_CEILING_DIRECTORIES", &one)), false),
+        ];
+        for (args, variable, expected) in cases {
+            let git = AtWork::on(args, variable);
+            let gits = Gits::look(&lock).unwrap();
+            assert_eq!(git.is_among(&gits), expected, "{args:?} {variable:?}");
+        }
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn a_lock_stays_as_long_as_a_git_lives_that_may_have_made_it() {
-        let dir = tempfile::tempdir().unwrap();
-        Command::new("git").args(["init", "-q"]).arg(dir.path()).status().unwrap();
-        let mut git = Command::new("git");
-        git.arg("-C").arg(dir.path()).args(["cat-file", "--batch"]);
-        let mut git = git.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let path = dir.path().join(".git/index.lock");
+        let (_dir, one, other) = repositories();
+        let path = one.join(".git/index.lock");
         fs::write(&path, "").unwrap();
+        let mut git = AtWork::on(&[OsStr::new("-C"), one.as_ref()], None);
+        let _elsewhere = AtWork::on(&[OsStr::new("-C"), other.as_ref()], None);
         let lock = seen(&path);
         assert!(!lock.remove_if_left().unwrap());
-        let id = i32::try_from(git.id()).unwrap();
-        let is_it = |(pid, _): &&Identity| *pid == id;
-        assert_eq!(lock.gits.as_ref().unwrap().at_work.iter().filter(is_it).count(), 1);
-        git.kill().unwrap();
+        git.0.kill().unwrap();
         // It is dead, and not waited for.
-        while Gits::look().unwrap().at_work.iter().any(|git| is_it(&git)) {
+        while git.is_among(&Gits::look(&path).unwrap()) {
             std::thread::yield_now();
         }
-        git.wait().unwrap();
+        assert_eq!(lock.remove_if_left().unwrap(), proc::are_all_seen());
     }
 }

@@ -1,7 +1,8 @@
 //! The processes of this machine, as `/proc` tells of them. Elsewhere there are none to be seen.
 
-use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use memchr::memmem;
@@ -18,6 +19,12 @@ pub(crate) struct Seen {
     pub(crate) is_dead: bool,
     /// In ticks since the machine was started. With the process id it names a process for good.
     pub(crate) started: u64,
+}
+
+impl Seen {
+    pub(crate) fn identity(&self) -> Identity {
+        (self.pid.as_raw_nonzero().get(), self.started)
+    }
 }
 
 /// The number of a process and when it was started, in ticks: no other has both.
@@ -63,14 +70,25 @@ pub(crate) fn children(of: Pid) -> Vec<Seen> {
 }
 
 /// The living processes that have a word in their names. `None` where processes cannot be seen.
-pub(crate) fn named(word: &str) -> Option<BTreeSet<Identity>> {
+pub(crate) fn named(word: &str) -> Option<impl Iterator<Item = Seen>> {
     look(rustix::process::getpid())?;
-    let is_named = |pid: &Pid| {
+    let is_named = move |pid: &Pid| {
         let name = fs::read_to_string(of(*pid, "comm"));
         name.is_ok_and(|name| name.contains(word))
     };
-    let living = all().filter(is_named).filter_map(look).filter(|seen| !seen.is_dead);
-    Some(living.map(|seen| (seen.pid.as_raw_nonzero().get(), seen.started)).collect())
+    Some(all().filter(is_named).filter_map(look).filter(|seen| !seen.is_dead))
+}
+
+/// The working directory of a process; `None` for another user's process and a deleted directory.
+pub(crate) fn working_dir(pid: Pid) -> Option<PathBuf> {
+    fs::read_link(of(pid, "cwd")).ok()?.canonicalize().ok()
+}
+
+/// The arguments and the environment that a process was started with; `None` for another user's process.
+pub(crate) fn words(pid: Pid) -> Option<Vec<OsString>> {
+    let mut text = fs::read(of(pid, "cmdline")).ok()?;
+    text.extend(fs::read(of(pid, "environ")).ok()?);
+    Some(text.split(|byte| *byte == 0).map(|word| OsStr::from_bytes(word).to_owned()).collect())
 }
 
 /// Whether the processes that can be seen are all there are: not in a container, and not where those of
@@ -140,5 +158,9 @@ mod tests {
         assert!(!carries(me, "PATH", &path[..path.len() - 1]), "a part of the value is not it");
         assert!(!carries(me, "ATH", &path), "a part of the name is not it");
         assert_eq!(boot().len(), 36);
+        assert_eq!(working_dir(me), std::env::current_dir().unwrap().canonicalize().ok());
+        let words = words(me).unwrap();
+        assert_eq!(words[0], std::env::args_os().next().unwrap());
+        assert!(words.contains(&format!("PATH={path}").into()));
     }
 }
