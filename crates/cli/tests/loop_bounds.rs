@@ -32,13 +32,21 @@ struct Project {
 
 /// A project whose reviewer runs a script. In it `$SIDE` is the sibling.
 fn project(review: &str, settings: &str) -> Project {
+    project_of(&format!("[ -z \"$AUTOLOOP_REVIEW_MODE\" ] || {{\n{review}\n}}\n"), settings)
+}
+
+/// A project whose agents all run one script. In it `$SIDE` is the sibling.
+fn project_of(agent: &str, settings: &str) -> Project {
     let sibling = tempfile::tempdir().unwrap();
     let side = sibling.path().join("side");
-    let agent =
-        format!("[ -z \"$AUTOLOOP_REVIEW_MODE\" ] || {{\nSIDE={}\n{review}\n}}\n", side.display());
+    let agent = format!("SIDE={}\n{agent}", side.display());
     let settings = format!("review.enabled = true\nreview.every_iterations = 1\n{settings}");
     let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), &agent, &settings);
+    // The agent is found from any working tree.
+    let script = format!("'{}'", sandbox.path("agent.sh").display());
+    let settings = String::from_utf8(sandbox.read("autoloops.toml")).unwrap();
     sandbox
+        .write("autoloops.toml", settings.replace("'agent.sh'", &script))
         .write("topology.toml", TOPOLOGY)
         .write("harness.md", "Be careful.\n")
         .write("src/main.rs", "fn main() {}\n")
@@ -77,7 +85,7 @@ fn look(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
     } else {
         format!("{:o}", stat.mode())
     };
-    found.insert(path.to_owned(), said);
+    found.insert(path.to_owned(), said + &attributes(path));
     if stat.is_dir() {
         for entry in fs::read_dir(path).unwrap().map(Result::unwrap) {
             // What a client or git keeps its own books in is nobody's.
@@ -88,6 +96,20 @@ fn look(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
             }
         }
     }
+}
+
+/// The extended attributes of a file, and its ACL.
+fn attributes(path: &Path) -> String {
+    let mut names = vec![0; 4096];
+    // A file system that has none is asked in vain.
+    let length = rustix::fs::llistxattr(path, &mut names).unwrap_or_default();
+    let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let said = names.map(|name| {
+        let mut value = vec![0; 4096];
+        let length = rustix::fs::lgetxattr(path, name, &mut value).unwrap();
+        format!(" {}={:x?}", String::from_utf8_lossy(name), &value[..length])
+    });
+    said.collect()
 }
 
 /// What holds a reviewer in a test.
@@ -113,17 +135,33 @@ impl Layer {
 
     /// A project in which nothing else holds a reviewer.
     fn project(self, review: &str) -> Project {
+        self.hold(project(review, self.settings()))
+    }
+
+    fn settings(self) -> &'static str {
         match self {
-            Layer::Overlay => project(review, "review.sandbox = 'required'"),
-            Layer::Landlock => {
-                let mut project = project(review, "review.sandbox = 'required'");
-                // There is no overlay on a path that the kernel cannot be told.
-                let temporary = project.sibling.path().join("a,b");
-                fs::create_dir(&temporary).unwrap();
-                project.sandbox = project.sandbox.env("TMPDIR", &temporary);
-                project
-            }
-            Layer::Snapshot => project(review, "review.sandbox = 'off'"),
+            Layer::Overlay | Layer::Landlock => "review.sandbox = 'required'",
+            Layer::Snapshot => "review.sandbox = 'off'",
+        }
+    }
+
+    /// A project with these settings, in which no other layer can be had.
+    fn hold(self, mut project: Project) -> Project {
+        if self == Layer::Landlock {
+            // There is no overlay on a path that the kernel cannot be told.
+            let temporary = project.sibling.path().join("a,b");
+            fs::create_dir(&temporary).unwrap();
+            project.sandbox = project.sandbox.env("TMPDIR", &temporary);
+        }
+        project
+    }
+
+    /// Whether the record of a review names this layer, and none above it.
+    fn is_named_in(self, enforcement: &str) -> bool {
+        match self {
+            Layer::Overlay => enforcement.contains("overlay"),
+            Layer::Landlock => enforcement.contains("landlock") && !enforcement.contains("overlay"),
+            Layer::Snapshot => enforcement == "snapshot",
         }
     }
 

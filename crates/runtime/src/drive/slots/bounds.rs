@@ -29,7 +29,7 @@ use crate::journal::{FileJournal, FileSettings};
 use crate::memory::Tiers;
 use crate::permissions::{
     Confinement, Enforcement, Overlay, Reach, Rules, Scope, Scratch, Snapshot, Vault, Watched,
-    probe,
+    probe, siblings,
 };
 use crate::process::token;
 use crate::world::{Job, Leftovers};
@@ -244,8 +244,8 @@ fn make_files(drive: &SlotDrive<'_>) {
     }
 }
 
-/// What belongs to the project and is for reading only: whatever is not beneath the tree, and the state
-/// directory, the journal and the memory wherever they are. What a reviewer wrote there would be lost
+/// What belongs to the project and is for reading only: whatever is not beneath the tree, the other working
+/// trees of the repository, and the state directory, the journal and the memory wherever they are. What a reviewer wrote there would be lost
 /// with the layer, or would be believed.
 fn sealed(tree: &Path, drive: &SlotDrive<'_>) -> Vec<PathBuf> {
     let real = |path: PathBuf| path.canonicalize().ok();
@@ -254,7 +254,8 @@ fn sealed(tree: &Path, drive: &SlotDrive<'_>) -> Vec<PathBuf> {
     let own: Vec<PathBuf> = own.into_iter().chain(growing(drive)).filter_map(real).collect();
     let others = drive.grounds.checkout().into_iter().chain(drive.grounds.git_dir());
     let mut sealed: Vec<PathBuf> = others.filter(|path| !path.starts_with(tree)).collect();
-    for path in own {
+    let siblings = siblings(&drive.scene.project.dir).into_iter().filter_map(real);
+    for path in own.into_iter().chain(siblings.filter(|path| path != tree)) {
         if !sealed.iter().any(|other| path.starts_with(other)) {
             sealed.push(path);
         }
