@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use autoloop_core::format::is_obeyed;
+use autoloop_core::table;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::style::Color;
@@ -55,15 +56,38 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(harmless)
 }
 
-/// The beginning of a text, in one line of at most `width` characters.
+/// The beginning of a text, in one line of at most `width` columns.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
-    let mut line: String =
-        text.chars().map(|c| if is_obeyed(c) { ' ' } else { c }).take(width + 1).collect();
-    if line.chars().count() > width {
-        line = line.chars().take(width.saturating_sub(1)).collect();
-        line.push('…');
+    let (mut line, mut left) = (String::new(), width);
+    for c in text.chars().map(|c| if is_obeyed(c) { ' ' } else { c }) {
+        // A mark that takes no column counts as well: there may be any number of them.
+        let taken = table::width(c.encode_utf8(&mut [0; 4])).max(1);
+        if taken > left {
+            if left == 0 {
+                line.pop();
+            }
+            line.push('…');
+            break;
+        }
+        left -= taken;
+        line.push(c);
     }
     line
+}
+
+/// Words in lines of at most `width` columns. A word that is wider has a line of its own.
+pub(crate) fn wrapped(words: impl Iterator<Item = String>, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut() {
+            Some(line) if table::width(line) + 1 + table::width(&word) <= width => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -86,5 +110,18 @@ mod tests {
         assert_eq!(one_line("a\nb\u{1b}c\u{2066}", 10), "a b c ");
         assert_eq!(one_line("abcdef", 6), "abcdef");
         assert_eq!(one_line("abcdefg", 6), "abcde…");
+        assert_eq!(one_line("漢字漢字", 8), "漢字漢字");
+        assert_eq!(one_line("漢字漢字", 6), "漢字…");
+        assert_eq!(one_line("漢字漢字", 5), "漢字…");
+    }
+
+    #[test]
+    fn lines_are_broken_between_words() {
+        let wrapped =
+            |text: &str, width| super::wrapped(text.split_whitespace().map(str::to_owned), width);
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("unbreakable it is", 5), ["unbreakable", "it is"]);
+        assert_eq!(wrapped("漢字 漢 字", 7), ["漢字 漢", "字"]);
+        assert!(wrapped("  ", 5).is_empty());
     }
 }

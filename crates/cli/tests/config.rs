@@ -422,7 +422,7 @@ fn names_the_files() {
     assert_snapshot!(stage.told(outside.output().unwrap()), @"
     exit 0
     --- stdout
-    project        autoloops.toml  (not there)
+    project  autoloops.toml  (not there)
     ");
 }
 

@@ -152,8 +152,8 @@ fn memory_is_changed_by_the_harness_and_read_by_everybody() {
     assert_snapshot!(memory(&["list"]), @r"
     exit 0
     --- stdout
-    mem-4    project learning   run the tests (created: [TS])
-    meta-2   project meta       branch: main (created: [TS])
+    mem-4   project  learning  run the tests (created: [TS])
+    meta-2  project  meta      branch: main (created: [TS])
     ");
 }
 

@@ -72,13 +72,13 @@ fn what_is_added_is_listed_and_what_is_removed_is_not() {
     );
     insta::assert_snapshot!(run(dir, &["memory", "list"]), @"
     0
-    meta-4   project meta       branch: main (created: NOW)
-    mem-2    project preference [style] small commits (created: NOW)
-    mem-1    project learning   run the tests (created: NOW)
+    meta-4  project  meta        branch: main (created: NOW)
+    mem-2   project  preference  [style] small commits (created: NOW)
+    mem-1   project  learning    run the tests (created: NOW)
     ");
     insta::assert_snapshot!(run(dir, &["memory", "find", "TESTS"]), @"
     0
-    mem-1    project learning   run the tests (created: NOW)
+    mem-1  project  learning  run the tests (created: NOW)
     ");
     insta::assert_snapshot!(run(dir, &["inspect", "memory"]), @"
     0
@@ -166,11 +166,11 @@ fn a_run_has_a_memory_of_its_own() {
     ");
     insta::assert_snapshot!(agent(dir, &["memory", "list"]), @"
     0
-    mem-6    project learning   of this run (created: NOW)
-    meta-4   project meta       branch: main (created: NOW)
-    mem-3    project preference [style] terse (created: NOW)
-    mem-1    project learning   known to all (created: NOW)
-    meta-5   run     meta       slice: 2 (created: NOW)
+    mem-6   project  learning    of this run (created: NOW)
+    meta-4  project  meta        branch: main (created: NOW)
+    mem-3   project  preference  [style] terse (created: NOW)
+    mem-1   project  learning    known to all (created: NOW)
+    meta-5  run      meta        slice: 2 (created: NOW)
     ");
 }
 

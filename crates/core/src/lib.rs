@@ -30,6 +30,7 @@ pub mod slot;
 pub mod stamp;
 pub mod step;
 pub mod suggest;
+pub mod table;
 pub mod tables;
 pub mod topic;
 pub mod topology;

@@ -1,11 +1,11 @@
 //! `autoloop config`: what the settings are, and where they come from.
 
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use autoloop_core::config::{Detail, Origin, as_json, as_toml};
+use autoloop_core::config::{Detail, as_json, as_toml};
+use autoloop_core::table;
 use autoloop_runtime::project::Project;
-use autoloop_runtime::world::{Disk, World};
+use autoloop_runtime::world::World;
 use clap::Subcommand;
 
 use super::settings;
@@ -93,16 +93,11 @@ fn show(args: &ShowArgs, world: &World) -> Result<(), Failure> {
 fn path(args: &PathArgs, world: &World) -> Result<(), Failure> {
     let project = project(&args.project)?;
     let files = project.layer_files(&*world.disk).map_err(diagnostic::refuse)?;
-    for file in files {
-        let line = told(file.origin, &file.path, &*world.disk);
-        writeln!(io::stdout(), "{}", terminal::harmless(&line))?;
-    }
-    Ok(())
-}
-
-fn told(origin: Origin, path: &Path, disk: &dyn Disk) -> String {
-    let missing = if disk.stat(path).is_ok() { "" } else { "  (not there)" };
-    format!("{origin:<13}  {}{missing}", path.display())
+    let rows = files.iter().map(|file| {
+        let missing = if world.disk.stat(&file.path).is_ok() { "" } else { "  (not there)" };
+        [file.origin.to_string(), format!("{}{missing}", file.path.display())]
+    });
+    Ok(terminal::print(&table::print(rows.collect()))?)
 }
 
 /// The project that is asked about.

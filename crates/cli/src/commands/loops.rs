@@ -80,7 +80,7 @@ fn list(args: &Args, world: &World) -> Result<(), Failure> {
         }
         false => {
             let color = Color::of(&io::stdout());
-            let text = row::table(&rows, color) + &left_out(&scene, rows.len());
+            let text = row::print(&rows, color) + &left_out(&scene, rows.len());
             return Ok(terminal::print_painted(&text, color)?);
         }
     };

@@ -1,7 +1,6 @@
 //! `autoloop presets`: the loops that have a name.
 
-use std::fmt::Write as _;
-
+use autoloop_core::table;
 use clap::Subcommand;
 
 use super::settings;
@@ -42,14 +41,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 fn list() -> Result<(), Failure> {
     let presets = Preset::all(&settings::surroundings()?);
-    let width = presets.iter().map(|preset| preset.name().chars().count()).max().unwrap_or(0);
-    let text = presets.iter().fold(String::new(), |mut text, preset| {
+    let rows = presets.iter().map(|preset| {
         let own = if matches!(preset, Preset::Own { .. }) { "(yours) " } else { "" };
-        let line = format!("{:width$}  {own}{}", preset.name(), preset.about());
-        let _ = writeln!(text, "{}", line.trim_end());
-        text
+        [preset.name().to_owned(), format!("{own}{}", preset.about())]
     });
-    Ok(terminal::print(&text)?)
+    Ok(terminal::print(&table::print(rows.collect()))?)
 }
 
 fn show(name: &str) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! What agents print, made fit for a table: no escape sequence, no mark that turns a line around.
 
 use autoloop_core::excerpt::clip;
+use autoloop_core::table;
 use ratatui::style::Style;
 use ratatui::text::Span;
 
@@ -49,7 +50,7 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
 fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) {
     let (mut piece, mut used) = (String::new(), 0);
     for grapheme in Span::raw(line).styled_graphemes(Style::default()) {
-        let wide = width_of(grapheme.symbol);
+        let wide = table::width(grapheme.symbol);
         if used + wide > width {
             lines.push(std::mem::take(&mut piece));
             used = 0;
@@ -58,11 +59,6 @@ fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) {
         used += wide;
     }
     lines.push(piece);
-}
-
-/// How many columns a text takes.
-pub(super) fn width_of(text: &str) -> usize {
-    if text.is_ascii() { text.len() } else { Span::raw(text).width() }
 }
 
 /// Leaves out what follows an escape character: `[…m`, `]…` to its end, or one character.

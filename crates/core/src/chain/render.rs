@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Chain, ChainStep};
 use crate::excerpt;
 use crate::format::{Format, json_text};
+use crate::table;
 
 /// A step in a table: its number, its loop, its run, and how far it is.
 type Row = [String; 4];
@@ -109,10 +110,13 @@ impl<'a> Tree<'a> {
         let state = excerpt::one_line(chain.state());
         let mut out = format!("{indent}chain {} ({name}): {state}\n", chain.id);
         let rows = chain.rows();
-        let width = |column: usize| rows.iter().map(|row| excerpt::length(&row[column])).max();
-        let (presets, runs) = (width(1).unwrap_or(0), width(2).unwrap_or(0));
-        for [number, preset, run, state] in &rows {
-            let _ = writeln!(out, "{indent}{number:>3}  {preset:presets$}  {run:runs$}  {state}");
+        let mut cells = rows.clone();
+        for [number, ..] in &mut cells {
+            *number = format!("{indent}{number:>3}");
+        }
+        table::pad(&mut cells);
+        for ([_, _, run, _], cells) in rows.iter().zip(&cells) {
+            out.push_str(&table::line(cells));
             for below in self.below_step(Some(run), depth) {
                 out.push_str(&self.terminal(below, depth + 1));
             }

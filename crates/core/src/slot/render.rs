@@ -8,6 +8,7 @@ use super::outcome::{Outcome, Phase, Tally};
 use super::{FinishedIteration, Slot, Slots};
 use crate::excerpt;
 use crate::format::{Format, json_text};
+use crate::table;
 use crate::word::Word;
 
 /// So much of a title is shown in a line.
@@ -48,21 +49,12 @@ impl Slots {
 
     fn terminal(&self) -> String {
         let mut out = format!("slots {}: {}\n", self.id, self.standing());
-        let rows: Vec<[String; 5]> = self
-            .rows()
-            .into_iter()
-            .map(|[slot, item, state, reviews, fixes, about]| {
-                let done =
-                    [counted(&reviews, ["review", "reviews"]), counted(&fixes, ["fix", "fixes"])];
-                [slot, item, state, done.join(", "), about]
-            })
-            .collect();
-        let width = |column: usize| rows.iter().map(|row| excerpt::length(&row[column])).max();
-        let [a, b, c, d] = [0, 1, 2, 3].map(|column| width(column).unwrap_or(0));
-        for [slot, item, state, done, about] in &rows {
-            let line = format!("  {slot:a$}  {item:b$}  {state:c$}  {done:d$}  {about}");
-            let _ = writeln!(out, "{}", line.trim_end());
-        }
+        let rows = self.rows().into_iter().map(|[slot, item, state, reviews, fixes, about]| {
+            let done =
+                [counted(&reviews, ["review", "reviews"]), counted(&fixes, ["fix", "fixes"])];
+            [format!("  {slot}"), item, state, done.join(", "), about]
+        });
+        out.push_str(&table::print(rows.collect()));
         for failure in self.finished.iter().filter_map(FinishedIteration::failure) {
             let _ = writeln!(out, "{failure}");
         }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use autoloop_core::chain::{Budget, Definition, Definitions};
+use autoloop_core::table;
 use autoloop_runtime::world::World;
 
 use super::file;
@@ -37,12 +38,11 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
             dir.join("chains.toml").display()
         ))?);
     }
-    let width = chains.iter().map(|chain| chain.name.chars().count()).max().unwrap_or(0);
-    let line = |chain: &Definition| {
+    let row = |chain: &Definition| {
         let steps: Vec<&str> = chain.steps.iter().map(|step| step.preset.as_str()).collect();
-        format!("{:width$}  {}\n", chain.name, steps.join(", "))
+        [chain.name.clone(), steps.join(", ")]
     };
-    Ok(terminal::print(&chains.iter().map(line).collect::<String>())?)
+    Ok(terminal::print(&table::print(chains.iter().map(row).collect()))?)
 }
 
 fn json(chains: &[Definition], budget: Budget) -> Json {

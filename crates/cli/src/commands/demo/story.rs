@@ -10,6 +10,7 @@ use autoloop_core::topic::{Topic, TopicClass};
 use autoloop_runtime::journal::{FileJournal, Journal, Position};
 
 use crate::failure::Failure;
+use crate::terminal;
 
 /// How wide a line may become.
 const WIDTH: usize = 79;
@@ -111,7 +112,8 @@ impl Story {
         let mut out = format!("Objective: {}\n\n", self.objective);
         for row in &self.rows {
             let Row { number, who, event, text } = row;
-            let mut lines = wrapped(text, WIDTH - INDENT).into_iter();
+            let words = text.split_whitespace().map(str::to_owned);
+            let mut lines = terminal::wrapped(words, WIDTH - INDENT).into_iter();
             let first = lines.next().unwrap_or_default();
             let line = format!("{number:>3}  {who:<12} {event:<16}  {first}");
             let _ = writeln!(out, "{}", line.trim_end());
@@ -121,32 +123,5 @@ impl Story {
         }
         let _ = writeln!(out, "\nThe run is {}.", self.ending);
         out
-    }
-}
-
-/// A text in lines of at most so many characters, broken between words.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_broken_between_words() {
-        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrapped("unbreakable it is", 5), ["unbreakable", "it is"]);
-        assert!(wrapped("  ", 5).is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! What a check found.
 
-use std::fmt::Write;
+use autoloop_core::table;
 
 use crate::commands::json::Json;
 use crate::style::{Color, Tone};
@@ -81,17 +81,17 @@ impl Finding {
 
 /// All findings, one below the other.
 pub(super) fn report(findings: &[Finding], color: Color) -> String {
-    let width = findings.iter().map(|finding| finding.check.len()).max().unwrap_or_default();
-    let mut text = String::new();
+    let (mut words, mut rows) = (Vec::new(), Vec::new());
     for Finding { check, verdict, found, advice } in findings {
-        let found = one_line(found, color);
-        let word = color.paint(verdict.tone(), &format!("{:<7}", verdict.word()));
-        let _ = writeln!(text, "{word}  {check:<width$}  {found}");
+        words.push(color.paint(verdict.tone(), &format!("{:<7}", verdict.word())));
+        rows.push([(*check).to_owned(), one_line(found, color)]);
         if let Some(advice) = advice {
-            let _ = writeln!(text, "{:7}  {:width$}  -> {}", "", "", one_line(advice, color));
+            words.push(" ".repeat(7));
+            rows.push([String::new(), format!("-> {}", one_line(advice, color))]);
         }
     }
-    text
+    table::pad(&mut rows);
+    words.iter().zip(&rows).map(|(word, row)| format!("{word}  {}", table::line(row))).collect()
 }
 
 /// What programs and people say may go over several lines.

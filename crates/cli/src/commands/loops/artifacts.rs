@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::run_id::RunId;
+use autoloop_core::table;
 use autoloop_runtime::world::World;
 
 use super::Scene;
@@ -56,7 +57,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     }
     let text = match args.json {
         true => format!("{}\n", Json::List(artifacts.iter().map(Artifact::json).collect())),
-        false => artifacts.iter().map(Artifact::line).collect(),
+        false => table::print(artifacts.iter().map(Artifact::cells).collect()),
     };
     Ok(terminal::print(&text)?)
 }
@@ -70,8 +71,9 @@ impl Artifact {
         ])
     }
 
-    fn line(&self) -> String {
-        format!("{:<8} {:>12}  {}\n", self.kind, self.bytes, self.path.display())
+    fn cells(&self) -> [String; 3] {
+        let Artifact { kind, bytes, path } = self;
+        [(*kind).to_owned(), format!("{bytes:>12}"), path.display().to_string()]
     }
 }
 

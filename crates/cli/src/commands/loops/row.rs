@@ -5,6 +5,7 @@ use std::time::Duration;
 use autoloop_core::duration;
 use autoloop_core::run::Run;
 use autoloop_core::stamp::Stamp;
+use autoloop_core::table;
 
 use super::state::State;
 use crate::commands::json::Json;
@@ -100,34 +101,20 @@ const HEADINGS: [&str; 8] =
 const STATE: usize = 1;
 
 /// All rows, in columns as wide as they have to be.
-pub(super) fn table(rows: &[Row<'_>], color: Color) -> String {
+pub(super) fn print(rows: &[Row<'_>], color: Color) -> String {
     let mut lines = vec![HEADINGS.map(str::to_owned)];
     // Painted text is printed as it is, so nothing in it may be obeyed by a terminal.
     lines.extend(rows.iter().map(|row| match color {
         Color::Yes => row.cells().map(|cell| terminal::harmless(&cell).into_owned()),
         Color::No => row.cells(),
     }));
-    let width = |column: usize| {
-        lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..HEADINGS.len()).map(width).collect();
-    let mut text = String::new();
+    table::pad(&mut lines);
     // The heading comes first, then a line for each row.
-    let tones = std::iter::once(Tone::Strong).chain(rows.iter().map(|row| row.state.tone()));
-    for (line, (cells, tone)) in lines.iter().zip(tones).enumerate() {
-        let mut padded: Vec<String> =
-            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        if let Some(last) = padded.last_mut() {
-            last.truncate(last.trim_end().len());
-        }
-        let painted = if line == 0 { 0..padded.len() } else { STATE..STATE + 1 };
-        for cell in &mut padded[painted] {
-            *cell = color.paint(tone, cell);
-        }
-        text.push_str(padded.join("  ").trim_end());
-        text.push('\n');
+    lines[0] = lines[0].clone().map(|heading| color.paint(Tone::Strong, &heading));
+    for (cells, row) in lines[1..].iter_mut().zip(rows) {
+        cells[STATE] = color.paint(row.state.tone(), &cells[STATE]);
     }
-    text
+    lines.iter().map(|cells| table::line(cells)).collect()
 }
 
 fn stamp(text: &str) -> Option<Stamp> {
@@ -181,7 +168,7 @@ mod tests {
             Row { run: &short, state: State::Stopped("backend_failed".into()), now },
             Row { run: &bare, state: State::Unbegun, now },
         ];
-        insta::assert_snapshot!(table(&rows, Color::No), @r"
+        insta::assert_snapshot!(print(&rows, Color::No), @r"
         RUN          STATE                    DONE  LAST EVENT   BEGAN (UTC)       TOOK   HEARD OF  OBJECTIVE
         swift-otter  running                  2/10  tasks.ready  2026-11-15 21:12  1d     1d        write  a parser that
         a            stopped: backend_failed  2/10  tasks.ready  2026-11-15 21:12  2m25s  1d        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…

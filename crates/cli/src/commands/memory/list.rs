@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use autoloop_core::format::safe_json;
 use autoloop_core::memory::{Block, Entry, Memory, Said};
 use autoloop_core::record::escape;
+use autoloop_core::table;
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
 
@@ -105,16 +106,13 @@ fn print_entries(entries: &[(Tier, &Entry)], format: Format) -> Result<(), Failu
     if entries.is_empty() {
         return print("(empty)\n");
     }
-    let mut out = String::new();
-    for (tier, entry) in entries {
+    let rows = entries.iter().map(|(tier, entry)| {
         let kind = entry.said.kind().map(|kind| kind.to_string()).unwrap_or_default();
         let created = if entry.created.is_empty() { "unknown" } else { &entry.created };
-        out.push_str(&format!(
-            "{:<8} {tier:<7} {kind:<10} {} (created: {created})\n",
-            entry.id, entry.said
-        ));
-    }
-    print(&out)
+        let said = format!("{} (created: {created})", entry.said);
+        [entry.id.clone(), tier.to_string(), kind, said]
+    });
+    print(&table::print(rows.collect()))
 }
 
 fn object(tier: Tier, entry: &Entry) -> String {

@@ -74,15 +74,5 @@ impl Row<'_> {
 
 /// A line each, in columns.
 pub(super) fn table(rows: &[Row<'_>]) -> String {
-    let cells: Vec<[String; 5]> = rows.iter().map(Row::cells).collect();
-    let widest = |column: usize| cells.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..5).map(|column| widest(column).unwrap_or_default()).collect();
-    let mut text = String::new();
-    for row in &cells {
-        let padded: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        text.push_str(padded.join("  ").trim_end());
-        text.push('\n');
-    }
-    text
+    autoloop_core::table::print(rows.iter().map(Row::cells).collect())
 }

@@ -1,6 +1,7 @@
 //! The rows of a board as a table.
 
 use autoloop_core::project::board::{Phase, Row};
+use autoloop_core::table;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -8,7 +9,7 @@ use ratatui::style::{Color, Modifier, Style};
 use super::columns::{Column, Columns, Widest};
 use super::{Ink, Picture, ROOMY};
 use crate::commands::loops::in_short;
-use crate::tui::text::{tame, width_of};
+use crate::tui::text::tame;
 
 /// What stands before the row that is picked, so that it can be told without colours.
 const MARK: &str = "> ";
@@ -24,7 +25,7 @@ pub(super) fn draw(
     let rows = &picture.board.rows;
     let texts: Vec<Texts> = rows.iter().map(Texts::of).collect();
     let widest = |text: fn(&Texts) -> &str| {
-        texts.iter().map(|texts| width_of(text(texts))).max().unwrap_or_default()
+        texts.iter().map(|texts| table::width(text(texts))).max().unwrap_or_default()
     };
     let widest = Widest {
         name: widest(|texts| &texts.name).max("WHO".len()),
@@ -118,7 +119,7 @@ impl Line {
     fn cell(&self, Column { x, width }: Column, (text, style): (&str, Style), buffer: &mut Buffer) {
         let style = if self.is_picked { style.add_modifier(Modifier::REVERSED) } else { style };
         let room = usize::from(width);
-        if width_of(text) <= room {
+        if table::width(text) <= room {
             buffer.set_stringn(x, self.y, text, room, style);
         } else {
             let (end, _) = buffer.set_stringn(x, self.y, text, room.saturating_sub(1), style);

@@ -65,7 +65,7 @@ impl Window {
             while x < size.0 {
                 let symbol = buffer[(x, y)].symbol();
                 line.push_str(symbol);
-                x += u16::try_from(crate::tui::text::width_of(symbol).max(1)).unwrap();
+                x += u16::try_from(autoloop_core::table::width(symbol).max(1)).unwrap();
             }
             lines.push(line);
         }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use autoloop_core::table;
 use autoloop_core::topology::{Edge, Target};
 
 use super::Picture;
@@ -23,17 +24,17 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     }
     let edges = topology.edges(&picture.completion.event);
     let event = |edge: &Edge<'_>| terminal::one_line(edge.event, EVENT);
-    let column = edges.iter().map(|edge| event(edge).chars().count()).max().unwrap_or_default();
+    let column = edges.iter().map(|edge| table::width(&event(edge))).max().unwrap_or_default();
     for edge in edges.iter().filter(|edge| edge.role.is_none()) {
         let to = wrapped(&edge.to, column + 8);
-        let _ = write!(text, "\n{:<width$}  ──▶ {to}", event(edge), width = column + 2);
+        let _ = write!(text, "\n{}  ──▶ {to}", table::padded(&event(edge), column + 2));
     }
     for role in &topology.roles {
         let _ = write!(text, "\n{}\n", terminal::one_line(&role.id, WIDTH));
         let own = edges.iter().filter(|edge| edge.role == Some(&role.id));
         for edge in own {
             let to = wrapped(&edge.to, column + 8);
-            let _ = write!(text, "  {:<column$}  ──▶ {to}", event(edge));
+            let _ = write!(text, "  {}  ──▶ {to}", table::padded(&event(edge), column));
         }
         if role.emits.is_empty() {
             text.push_str("  (emits nothing)\n");
@@ -63,18 +64,8 @@ fn wrapped(to: &Target<'_>, indent: usize) -> String {
 /// Words in lines that are not too wide; all but the first are indented.
 fn fill(words: &[String], indent: usize) -> String {
     let room = WIDTH.saturating_sub(indent).max(10);
-    let mut lines: Vec<String> = Vec::new();
-    for word in words {
-        let word = terminal::one_line(word, room);
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
-                line.push(' ');
-                line.push_str(&word);
-            }
-            _ => lines.push(word),
-        }
-    }
-    lines.join(&format!("\n{:indent$}", "")) + "\n"
+    let words = words.iter().map(|word| terminal::one_line(word, room));
+    terminal::wrapped(words, room).join(&format!("\n{:indent$}", "")) + "\n"
 }
 
 fn completion(picture: &Picture<'_>) -> String {
