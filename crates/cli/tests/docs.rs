@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use autoloop_testkit::sandbox::write_program;
 use trycmd::TestCases;
 use trycmd::schema::Bin;
 
@@ -132,8 +133,26 @@ case "$AUTOLOOP_SLOT_PHASE $AUTOLOOP_ITEM_ID $AUTOLOOP_FIX_ATTEMPT" in
 esac
 "#;
 
+/// The project of the tutorial, which is the directory of the page itself.
+const GREET: &str = "#!/bin/sh\necho \"Hello, $1!\"\n";
+/// Stands for the agent of the tutorial: does what an event or a phase asks for.
+const GREET_AGENT: &str = r#"#!/bin/sh
+say() { "$AUTOLOOP_BIN" emit "$1" "$2"; }
+case "$AUTOLOOP_SLOT_PHASE $AUTOLOOP_ALLOWED_ROLES" in
+  *diagnoser*) say cause.found "greet.sh does not look whether a name was given" ;;
+  *fixer*)
+    printf '%s\n' '#!/bin/sh' '[ -n "$1" ] || { echo "usage: greet.sh NAME" >&2; exit 2; }' 'echo "Hello, $1!"' > greet.sh
+    say fix.ready "greet.sh prints its usage when the name is missing" ;;
+  *verifier*) say fix.verified "no name: usage and exit code 2; Ada: Hello, Ada!" ;;
+  *closer*) say task.complete "greet.sh asks for a name" ;;
+  review*) echo '{"verdict": "pass", "followUpPrompt": "test.sh fails when the greeting is wrong"}' ;;
+  *) echo 'test "$(sh greet.sh Ada)" = "Hello, Ada!"' > test.sh ;;
+esac
+"#;
+
 /// What there is before the first block of a page: the files of some projects.
-const PROJECTS: [(&str, &str, &str); 19] = [
+const PROJECTS: [(&str, &str, &str); 20] = [
+    (".", "greet.sh", GREET),
     ("again", "autoloops.toml", "review.enabled = false\n"),
     ("shop", "autoloops.toml", SHOP),
     ("shop", "agent.sh", SHOP_AGENT),
@@ -156,7 +175,7 @@ const PROJECTS: [(&str, &str, &str); 19] = [
 ];
 
 /// What a block may run besides `autoloop`. A line with a program that is not installed is passed over.
-const PROGRAMS: [&str; 4] = ["cat", "jq", "python3", "timeout"];
+const PROGRAMS: [&str; 5] = ["cat", "git", "jq", "python3", "timeout"];
 
 #[test]
 fn every_console_block_runs_as_shown() {
@@ -170,8 +189,10 @@ fn every_console_block_runs_as_shown() {
     for program in PROGRAMS {
         cases.register_bin(program, find(program).map_or(Bin::Ignore, Bin::Path));
     }
-    // For programs that start `autoloop` themselves.
-    let beside = autoloop.parent().map(Path::to_owned).into_iter();
+    // For programs that start `autoloop` themselves; and the agent of the tutorial.
+    let agents = place.path().join("agents");
+    write_program(&agents.join("claude"), GREET_AGENT);
+    let beside = autoloop.parent().map(Path::to_owned).into_iter().chain([agents]);
     let path = env::join_paths(beside.chain(search_path())).unwrap();
     cases.env("PATH", path.into_string().unwrap());
     // Shells complain about a language that is not installed.
@@ -179,6 +200,11 @@ fn every_console_block_runs_as_shown() {
     // What a person has set up for every project is not for these.
     let home = place.path().join("home").display().to_string();
     cases.env("HOME", &home).env("XDG_CONFIG_HOME", &home);
+    for role in ["AUTHOR", "COMMITTER"] {
+        cases
+            .env(format!("GIT_{role}_NAME"), "Ada")
+            .env(format!("GIT_{role}_EMAIL"), "ada@example.com");
+    }
     cases.timeout(Duration::from_secs(600));
     for page in pages() {
         cases.case(set_stage(place.path(), &page));
@@ -211,7 +237,8 @@ fn the_pages_have_blocks_at_all() {
 
 #[test]
 fn every_link_leads_to_a_file() {
-    let others = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|it| root().join(it));
+    let others = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "GLOSSARY.md"]
+        .map(|it| root().join(it));
     for page in pages().into_iter().chain(others) {
         let text = fs::read_to_string(&page).unwrap();
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
