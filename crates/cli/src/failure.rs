@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use autoloop_core::run_id::BadRunId;
 use autoloop_runtime::complaint::{Complaint, Fault};
 use autoloop_runtime::journal::{AppendError, ReadError};
 
@@ -138,6 +139,12 @@ impl From<AppendError> for Failure {
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         Complaint::from(error).into()
+    }
+}
+
+impl From<BadRunId> for Failure {
+    fn from(error: BadRunId) -> Self {
+        Failure::usage(error.to_string())
     }
 }
 

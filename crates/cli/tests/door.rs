@@ -7,6 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use autoloop_core::layout::StateDir;
 use autoloop_core::memory::Places;
 use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::topology::Route;
@@ -49,7 +50,7 @@ fn open(sandbox: Sandbox) -> (Sandbox, Door) {
         durability: Durability::Synced,
         clock: Arc::clone(&world.clock),
     };
-    let places = Places::of_run(&sandbox.path(".autoloop"), "swift-otter");
+    let places = Places::of_run(&StateDir::new(sandbox.path(".autoloop")), "swift-otter");
     let memory = Tiers::at(places, &world, settings).for_author(Some("swift-otter"), Some("3"));
     let ticket = Ticket::draw(&*world.entropy);
     let sandbox = sandbox.env("AUTOLOOP_TICKET", ticket.as_str());

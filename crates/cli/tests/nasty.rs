@@ -14,7 +14,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoloop_runtime::process::{self, Interrupts, notes_dir, sweep, token};
+use autoloop_runtime::layout::StateDir;
+use autoloop_runtime::process::{self, Interrupts, sweep, token};
 use autoloop_runtime::shim::TOKEN;
 use autoloop_runtime::signals;
 use autoloop_runtime::world::{
@@ -37,6 +38,10 @@ mod deaths;
 mod trial;
 
 use trial::*;
+
+fn notes_dir(state_dir: &Path) -> PathBuf {
+    StateDir::new(state_dir).shims()
+}
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;

@@ -7,6 +7,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::layout::StateDir;
+
 const RUN_ID: &str = "AUTOLOOP_RUN_ID";
 const ITERATION: &str = "AUTOLOOP_ITERATION";
 const PROJECT_DIR: &str = "AUTOLOOP_PROJECT_DIR";
@@ -33,10 +35,6 @@ const FIX_ATTEMPT: &str = "AUTOLOOP_FIX_ATTEMPT";
 pub const DOOR: &str = "AUTOLOOP_DOOR";
 /// What shows the harness that such a process belongs to the run.
 pub const TICKET: &str = "AUTOLOOP_TICKET";
-
-/// Where the state of a project lies, unless something else was said.
-const STATE_DIR_NAME: &str = ".autoloop";
-const JOURNAL_NAME: &str = "journal.jsonl";
 
 /// What the variables say. An empty variable says nothing, like one that is not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -187,9 +185,8 @@ impl Env {
     pub fn journal_path(&self) -> PathBuf {
         match (&self.journal_file, &self.state_dir, &self.project_dir) {
             (Some(file), _, _) => file.clone(),
-            (None, Some(state), _) => state.join(JOURNAL_NAME),
-            (None, None, Some(project)) => project.join(STATE_DIR_NAME).join(JOURNAL_NAME),
-            (None, None, None) => PathBuf::from(STATE_DIR_NAME).join(JOURNAL_NAME),
+            (None, Some(state), _) => StateDir::new(state).journal(),
+            (None, None, project) => StateDir::of_project(project.as_deref()).journal(),
         }
     }
 

@@ -6,11 +6,13 @@
 pub mod agents;
 pub mod chain;
 pub mod config;
+pub mod coordinator;
 pub mod duration;
 pub mod env;
 pub mod excerpt;
 pub mod failure;
 pub mod format;
+pub mod layout;
 pub mod memory;
 pub mod merge;
 pub mod pattern;

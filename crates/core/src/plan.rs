@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::config::{Config, Isolation, JournalConfig, Key, LogLevel, Sandbox, Settings};
+use crate::layout::StateDir;
 use crate::run_id::RunIdFormat;
 use crate::step::Rules;
 use crate::topology::{Role, Topology};
@@ -99,7 +100,7 @@ pub struct ParallelPlan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     /// Everything that a run leaves behind.
-    pub state_dir: PathBuf,
+    pub state_dir: StateDir,
     /// The journal.
     pub journal: PathBuf,
     /// The memory.
@@ -109,14 +110,11 @@ pub struct Files {
 impl Files {
     /// Where the settings say that things are kept.
     pub fn of(settings: &Settings) -> Files {
-        let state_dir = PathBuf::from(settings.text(Key::StateDir).unwrap_or_default());
-        let file = |key, name| match settings.text(key) {
-            Some(path) => PathBuf::from(path),
-            None => state_dir.join(name),
-        };
+        let state_dir = StateDir::new(settings.text(Key::StateDir).unwrap_or_default());
+        let file = |key, usual| settings.text(key).map_or(usual, PathBuf::from);
         Files {
-            journal: file(Key::JournalFile, "journal.jsonl"),
-            memory: file(Key::MemoryFile, "memory.jsonl"),
+            journal: file(Key::JournalFile, state_dir.journal()),
+            memory: file(Key::MemoryFile, state_dir.memory()),
             state_dir,
         }
     }
@@ -124,20 +122,10 @@ impl Files {
     /// The same places, seen from where the project is.
     pub fn under(&self, project: &Path) -> Files {
         Files {
-            state_dir: project.join(&self.state_dir),
+            state_dir: StateDir::new(project.join(&self.state_dir)),
             journal: project.join(&self.journal),
             memory: project.join(&self.memory),
         }
-    }
-
-    /// Where the files of a run are.
-    pub fn of_run(&self, run: &str) -> PathBuf {
-        self.state_dir.join("runs").join(run)
-    }
-
-    /// The program that agents call.
-    pub fn tool(&self) -> PathBuf {
-        self.state_dir.join("autoloops")
     }
 }
 
@@ -344,10 +332,10 @@ mod tests {
         assert_eq!(plan.run_id_format, RunIdFormat::Human);
         assert_eq!(plan.log_level, LogLevel::Info);
         let files = plan.files.under(Path::new("/p"));
-        assert_eq!(files.state_dir, Path::new("/p/.autoloop"));
+        assert_eq!(*files.state_dir, *Path::new("/p/.autoloop"));
         assert_eq!(files.journal, Path::new("/p/.autoloop/journal.jsonl"));
         assert_eq!(files.memory, Path::new("/p/.autoloop/memory.jsonl"));
-        assert_eq!(files.tool(), Path::new("/p/.autoloop/autoloops"));
+        assert_eq!(files.state_dir.tool(), Path::new("/p/.autoloop/autoloops"));
     }
 
     #[test]

@@ -8,35 +8,40 @@ use std::str::FromStr;
 use crate::stamp::Stamp;
 use words::{ADJECTIVES, NOUNS};
 
-/// The name of a run, such as `swift-otter`.
+/// The id of a run, such as `swift-otter`. It can always become part of a path.
 ///
-/// An id that was read from a journal is kept whatever it is; ask [`RunId::is_safe`] before it becomes
-/// part of a path.
+/// A journal may hold any text for an id, so a fold keeps what it read as text; whoever needs the
+/// directory of the run parses it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(String);
 
-/// The most bytes of an id that may become part of a path.
-const LONGEST_SAFE: usize = 64;
+/// The most bytes of an id.
+const LONGEST: usize = 64;
+
+/// The text cannot be the id of a run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{}' cannot be the id of a run", .0.escape_debug())]
+pub struct BadRunId(pub String);
 
 impl RunId {
-    /// Any text as a run id, unchecked.
-    pub fn new(text: impl Into<String>) -> Self {
-        RunId(text.into())
-    }
-
     /// The id itself.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
 
-    /// Whether this text may become part of a path: lower-case letters, digits, `.`, `_` and `-`,
-    /// beginning with a letter or a digit, at most 64 bytes, and never `..`.
-    pub fn is_safe(text: &str) -> bool {
+impl FromStr for RunId {
+    type Err = BadRunId;
+
+    /// Accepts lower-case letters, digits, `.`, `_` and `-`, beginning with a letter or a digit, at
+    /// most 64 bytes, and never `..`.
+    fn from_str(text: &str) -> Result<Self, BadRunId> {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        text.len() <= LONGEST_SAFE
+        let is_safe = text.len() <= LONGEST
             && text.bytes().next().is_some_and(plain)
             && text.bytes().all(|byte| plain(byte) || matches!(byte, b'.' | b'_' | b'-'))
-            && !text.contains("..")
+            && !text.contains("..");
+        is_safe.then(|| RunId(text.to_owned())).ok_or_else(|| BadRunId(text.to_owned()))
     }
 }
 
@@ -263,17 +268,17 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_ids_are_safe() {
+    fn only_plain_texts_are_ids() {
         let longest = "a".repeat(64);
         for text in ["swift-otter", "run-7", "7", "a.b_c-d", "a.", &longest] {
-            assert!(RunId::is_safe(text), "{text}");
+            assert!(text.parse::<RunId>().is_ok(), "{text}");
         }
         let too_long = "a".repeat(65);
         for text in [
             "", ".", "..", "a..b", ".hidden", "-rf", "_a", "A", "a/b", "a b", "a\n", "ü", "a\0",
             &too_long,
         ] {
-            assert!(!RunId::is_safe(text), "{text:?}");
+            assert!(text.parse::<RunId>().is_err(), "{text:?}");
         }
     }
 
@@ -354,7 +359,7 @@ mod tests {
             for _ in 0..20 {
                 let id = format.make(&seed, &|id| ids.contains(id));
                 prop_assert!(is_well_formed(format, id.as_str()), "{id}");
-                prop_assert!(RunId::is_safe(id.as_str()), "{id}");
+                prop_assert_eq!(id.as_str().parse(), Ok(id.clone()));
                 prop_assert!(ids.insert(id.as_str().to_owned()), "{id} was taken");
             }
         }
@@ -372,7 +377,7 @@ mod tests {
                 && text.starts_with(|c: char| matches!(c, 'a'..='z' | '0'..='9'))
                 && !text.contains(|c: char| !matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-'))
                 && !text.contains("..");
-            prop_assert_eq!(RunId::is_safe(&text), by_rule);
+            prop_assert_eq!(text.parse::<RunId>().is_ok(), by_rule);
         }
     }
 

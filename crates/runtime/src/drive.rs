@@ -34,6 +34,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use autoloop_core::config::SyncPolicy;
+use autoloop_core::coordinator::Kind;
 use autoloop_core::memory::Places;
 use autoloop_core::plan::Plan;
 use autoloop_core::record::{LoopResume, LoopStart, LoopStop, Record};
@@ -42,9 +43,10 @@ use autoloop_core::run_id::RunId;
 use autoloop_core::step::{Step, next_step};
 
 use crate::journal::{Durability, FileJournal};
+use crate::layout::{RunDir, StateDir};
 use crate::permissions::{Enforcement, Vault};
 use crate::process::Interrupts;
-use crate::project::{Loaded, Project, loop_copy};
+use crate::project::{Loaded, Project};
 use crate::world::{Access, DiskFile, World};
 
 pub use bounds::Bounds;
@@ -62,7 +64,7 @@ pub use preflight::Agents;
 pub use progress::Progress;
 pub use request::{KeptRequest, Request};
 pub use slots::{
-    SlotDrive, SlotProgress, SlotScene, WatchedSlots, latest_resumable_slots, slot_runs, slots_dir,
+    SlotDrive, SlotProgress, SlotScene, WatchedSlots, latest_resumable_slots, slot_runs,
     slots_standing,
 };
 
@@ -98,6 +100,8 @@ pub struct Drive<'a> {
     enforcement: Option<Enforcement>,
     /// Copies that the last review needed, for the next one.
     vault: Option<Vault>,
+    /// Where its files are.
+    dir: RunDir,
     /// Where it is carried out, if it is a branch of another run.
     seat: Option<Seat>,
     /// How many branches are carried out at once.
@@ -157,7 +161,7 @@ impl<'a> Drive<'a> {
         run: &RunId,
         objective: Option<String>,
     ) -> Result<Self, DriveError> {
-        Drive::new(scene, (run.as_str(), None), |place, journal| {
+        Drive::new(scene, (run, None), |place, journal| {
             Ok((Ledger::begin(journal, run, place)?, objective))
         })
     }
@@ -169,12 +173,12 @@ impl<'a> Drive<'a> {
     /// When the files of the loop cannot be used, or another process drives the run.
     pub fn resume(
         scene: Scene<'a>,
-        run: &str,
+        run: &RunId,
         objective: Option<String>,
     ) -> Result<Self, DriveError> {
         let trust = scene.trust;
         Drive::new(scene, (run, None), |(dir, world), journal| {
-            let ledger = Ledger::resume(journal, run, (dir, world, trust))?;
+            let ledger = Ledger::resume(journal, run.as_str(), (dir, world, trust))?;
             let start = ledger.run().start.as_ref();
             let objective = start.map(|start| start.objective.clone()).or(objective);
             Ok((ledger, objective))
@@ -190,7 +194,7 @@ impl<'a> Drive<'a> {
 
     fn new(
         scene: Scene<'a>,
-        (run, seat): (&str, Option<Seat>),
+        (run, seat): (&RunId, Option<Seat>),
         open: impl FnOnce(
             (&Path, &World),
             &'a FileJournal,
@@ -201,9 +205,9 @@ impl<'a> Drive<'a> {
         let trees = wave::check_isolation(scene.project, &loaded, scene.world)?;
         let dir = match &seat {
             Some(seat) => seat.dir.clone(),
-            None => run_dir(&loaded.files.state_dir, run)?,
+            None => loaded.files.state_dir.run(Kind::Loop, run),
         };
-        let lock = lock_run(&dir, run, scene.world)?;
+        let lock = lock_run(&dir, run.as_str(), scene.world)?;
         if scene.bounds == Bounds::Enforced {
             bounds::sweep(&loaded.files.state_dir, scene.world);
         }
@@ -227,6 +231,7 @@ impl<'a> Drive<'a> {
             bounds: scene.bounds,
             enforcement,
             vault: None,
+            dir,
             seat,
             threads: scene.threads,
             trust: scene.trust,
@@ -297,9 +302,8 @@ impl<'a> Drive<'a> {
 
     /// Where the files of a preset are that the run has no copy of.
     fn foreign_loop(&self) -> Option<&Path> {
-        let copy = loop_copy(&self.loaded.files.state_dir, &self.ledger.run().id);
         let dir = &self.project.loop_dir;
-        (self.project.is_preset() && *dir != copy).then_some(dir)
+        (self.project.is_preset() && *dir != self.dir.loop_copy()).then_some(dir)
     }
 
     /// Records that a run is resumed that had ended or crashed.
@@ -398,16 +402,9 @@ impl<'a> Drive<'a> {
         durability(&self.loaded.plan)
     }
 
-    fn run_dir(&self) -> PathBuf {
-        match &self.seat {
-            Some(seat) => seat.dir.clone(),
-            None => self.loaded.files.of_run(&self.ledger.run().id),
-        }
-    }
-
     /// Where things are remembered.
     fn memory_places(&self) -> Places {
-        let run = Some(self.run_dir().join("memory.jsonl"));
+        let run = Some(self.dir.memory());
         Places { project: self.loaded.files.memory.clone(), run }
     }
 }
@@ -421,17 +418,14 @@ fn durability(plan: &Plan) -> Durability {
 }
 
 /// Where the files of a run are.
-fn run_dir(state_dir: &Path, run: &str) -> Result<PathBuf, DriveError> {
-    match RunId::is_safe(run) {
-        true => Ok(state_dir.join("runs").join(run)),
-        false => Err(DriveError::BadRunId(run.to_owned())),
-    }
+fn run_dir(state_dir: &StateDir, run: &str) -> Result<RunDir, DriveError> {
+    Ok(state_dir.run(Kind::Loop, &run.parse()?))
 }
 
 /// Makes sure that nobody else drives the run, as long as the result is held.
-fn lock_run(dir: &Path, run: &str, world: &World) -> Result<Box<dyn DiskFile>, DriveError> {
+fn lock_run(dir: &RunDir, run: &str, world: &World) -> Result<Box<dyn DiskFile>, DriveError> {
     create_dirs(dir, world)?;
-    let path = dir.join("lock");
+    let path = dir.lock();
     let failed = |source| DriveError::Write { path: path.clone(), source };
     let file = world.disk.open(&path, Access::Append).map_err(failed)?;
     let begin = world.clock.elapsed();

@@ -18,14 +18,9 @@ pub use sweep::{LeftOver, Swept, left_over, sweep};
 pub use working_dir::set_pwd;
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::world::{Ending, Entropy, Finished, Job, NeverStarted, Obstacle, Report, World};
-
-/// The directory in which notes about jobs under way are kept, for [`Job::notes`] and [`sweep`].
-pub fn notes_dir(state_dir: &Path) -> PathBuf {
-    state_dir.join("shims")
-}
 
 /// A mark for processes that no others have.
 pub fn token(entropy: &dyn Entropy) -> String {

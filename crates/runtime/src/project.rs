@@ -21,7 +21,6 @@ use autoloop_core::topology::Topology;
 
 pub use crate::files::{Unreadable, read_text};
 pub use discover::discover;
-pub use load::plan_file;
 pub use overrides::{Overrides, Unenforced};
 pub use places::{LayerFile, SettingsFiles, Surroundings};
 pub use prompts::{DEVELOPER_FILES, REVIEWER_FILES, SlotPrompt, SlotPrompts};
@@ -171,12 +170,6 @@ impl Project {
     pub fn is_preset(&self) -> bool {
         self.loop_dir != self.dir
     }
-}
-
-/// Where a run keeps its own copy of the files of a preset. A metareview may edit them without
-/// touching any other run, and the run finds them again when it is taken up.
-pub fn loop_copy(state_dir: &Path, run: &str) -> PathBuf {
-    state_dir.join("runs").join(run).join("loop")
 }
 
 /// What a directory is called; nothing if it has no name.

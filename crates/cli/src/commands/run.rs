@@ -12,13 +12,16 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Config;
+use autoloop_core::coordinator;
 use autoloop_core::plan::Files;
 use autoloop_core::run::{Ending, Run, Stage};
+use autoloop_core::run_id::RunId;
 use autoloop_runtime::drive::{
     Bounds, Drive, DriveError, Progress, Scene, Threads, concurrent_runs,
 };
 use autoloop_runtime::journal::{FileJournal, ReadError};
-use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
+use autoloop_runtime::layout::RunDir;
+use autoloop_runtime::process::{Interrupts, sweep};
 use autoloop_runtime::project::Overrides;
 use autoloop_runtime::signals;
 use autoloop_runtime::world::{CRASH_GRACE, World};
@@ -107,7 +110,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let errand = errand(args, world)?;
     if !args.allow_concurrent {
         let resumed = match &errand.run {
-            Which::Old { id, .. } => Some(id.as_str()),
+            Which::Old { id, .. } => Some(id),
             Which::New { .. } => None,
         };
         warn_of_others(&errand.load(world)?.files, resumed, world);
@@ -121,9 +124,11 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 }
 
 /// Warns about runs that other processes carry out in the same directory, except the one to be resumed.
-pub(super) fn warn_of_others(files: &Files, resumed: Option<&str>, world: &World) {
+pub(super) fn warn_of_others(files: &Files, resumed: Option<&RunId>, world: &World) {
     let others = concurrent_runs(files, &*world.disk);
-    for (run, process) in others.iter().filter(|(run, _)| Some(run.as_str()) != resumed) {
+    for (run, process) in
+        others.iter().filter(|(run, _)| Some(run.as_str()) != resumed.map(RunId::as_str))
+    {
         let warning = format!(
             "warning: run '{run}' (process {process}) is active in this directory, and both change the same files\n  hint: wait for it, or pass --allow-concurrent"
         );
@@ -138,7 +143,7 @@ pub(super) struct Ended {
     pub(super) journal: FileJournal,
     interrupts: Interrupts,
     /// Where the files of the run are.
-    dir: PathBuf,
+    dir: RunDir,
     /// The command that resumes the run.
     resume: String,
 }
@@ -147,7 +152,7 @@ pub(super) struct Ended {
 pub(super) struct Driven {
     pub(super) run: Run,
     journal: FileJournal,
-    dir: PathBuf,
+    dir: RunDir,
 }
 
 /// Carries a run out to its end, or until it is interrupted.
@@ -179,7 +184,7 @@ pub(super) fn drive(
     let loaded = errand.load(world)?;
     diagnostic::show(&loaded.warnings);
     // What a harness that was killed left running must not write into the run that goes on.
-    let _ = sweep(&notes_dir(&loaded.files.state_dir), CRASH_GRACE);
+    let _ = sweep(&loaded.files.state_dir.shims(), CRASH_GRACE);
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
     tool::install(&loaded.files, &errand.project.dir, &program)?;
@@ -217,7 +222,7 @@ pub(super) fn drive(
     let drive = drive?.with_loops(&spawner);
     errand.keep_request(&loaded.files, world)?;
     let run = drive.run().map_err(resumable)?;
-    let dir = loaded.files.of_run(&run.id);
+    let dir = loaded.files.state_dir.run(coordinator::Kind::Loop, errand.run.id());
     Ok(Driven { run, journal, dir })
 }
 
@@ -310,7 +315,8 @@ fn next_after(Ended { run, dir, .. }: &Ended) -> String {
     let last = run.done;
     let printed = format!("`autoloop inspect output {last}` shows what the agent printed");
     // An agent that said nothing has no such file.
-    let [stdout, stderr] = ["out", "err"].map(|kind| dir.join(format!("iteration-{last}.{kind}")));
+    let turn = format!("iteration-{last}");
+    let [stdout, stderr] = [dir.stdout(&turn), dir.stderr(&turn)];
     let exit = run.turn.exit.as_ref();
     let could_not_start = exit.is_some_and(|exit| matches!(exit.code, 126 | 127));
     if could_not_start && !stdout.exists() && !stderr.exists() {

@@ -11,8 +11,8 @@ use autoloop_core::env::Env;
 use autoloop_core::plan::Files;
 use autoloop_runtime::door::Visitor;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
+use autoloop_runtime::layout::{self, StateDir};
 use autoloop_runtime::project::{LoadError, Project, Surroundings, discover, read_text};
-use autoloop_runtime::state_dir;
 use autoloop_runtime::world::World;
 
 use crate::diagnostic;
@@ -73,7 +73,7 @@ pub(crate) fn surroundings() -> Result<Surroundings, Failure> {
 /// Has git ignore the state directory, and closes it to other users, after something was written to it: a command that
 /// refuses to write creates nothing. A failure does not change that the writing succeeded, and the next command tries again.
 pub(crate) fn protect(files: &Files, project: &Path) {
-    let _ = state_dir::protect(&files.state_dir, project);
+    let _ = layout::protect(&files.state_dir, project);
 }
 
 /// Opens the journal at a path.
@@ -144,9 +144,9 @@ pub(crate) fn places(env: &Env, settings: &Settings) -> Files {
     if let Some(state_dir) = &env.state_dir {
         files.journal = env.journal_path();
         if *settings.value(Key::MemoryFile) == Value::Unset {
-            files.memory = state_dir.join("memory.jsonl");
+            files.memory = StateDir::new(state_dir).memory();
         }
-        files.state_dir.clone_from(state_dir);
+        files.state_dir = StateDir::new(state_dir);
     }
     if let Some(journal) = &env.journal_file {
         files.journal.clone_from(journal);

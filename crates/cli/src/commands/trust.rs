@@ -1,9 +1,9 @@
 //! What is believed about a run that is to be resumed.
 
 use std::io::Write;
-use std::path::Path;
 
 use autoloop_runtime::drive::{KeptRequest, Request, Trust};
+use autoloop_runtime::layout::RunDir;
 use autoloop_runtime::world::World;
 
 use crate::failure::Failure;
@@ -33,7 +33,7 @@ impl TrustArgs {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands) struct ResumedRun<'a> {
     /// Its directory.
-    pub(in crate::commands) dir: &'a Path,
+    pub(in crate::commands) dir: &'a RunDir,
     /// Its id.
     pub(in crate::commands) run: &'a str,
     /// The command that resumes it.
@@ -52,7 +52,7 @@ pub(in crate::commands) fn kept_request(
         KeptRequest::Restored(request) => {
             let note = format!(
                 "autoloop: {} was edited or removed: the flags that '{run}' was begun with are used\n",
-                dir.join("flags").display()
+                dir.flags().display()
             );
             // Standard error may be closed; the run can go on without the note.
             let _ = std::io::stderr().write_all(terminal::harmless(&note).as_bytes());

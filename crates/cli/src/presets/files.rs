@@ -6,6 +6,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use autoloop_runtime::files::{self, Links, Unreadable, private};
+use autoloop_runtime::layout::StateDir;
 use autoloop_runtime::world::RealDisk;
 
 use crate::failure::Failure;
@@ -132,7 +133,7 @@ impl Found<'_> {
 
 /// Directories that are no part of a loop even if they lie in it.
 fn is_beside_the_point(dir: &Path) -> bool {
-    dir.file_name().is_some_and(|name| name == ".git" || name == ".autoloop")
+    dir.file_name().is_some_and(|name| name == ".git" || name == StateDir::NAME)
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoloop_core::config::ItemSource;
+use autoloop_core::coordinator;
 use autoloop_core::plan::Files;
 use autoloop_core::project::board::{Board, Boards, Kind, Row};
 use autoloop_core::queue::Tasks;
 use autoloop_core::record::Glance;
-use autoloop_core::run_id::RunId;
 use autoloop_core::stamp::Stamp;
 use autoloop_core::suggest::suggest;
 use autoloop_runtime::drive::{Driver, WatchedSlots, driver_in};
@@ -88,7 +88,7 @@ impl Feed {
         let Kept { view: boards, position } = journal.fold::<Boards>()?;
         let printed = Printed {
             disk: Arc::clone(&world.disk),
-            state_dir: files.state_dir.clone(),
+            state_dir: files.state_dir.to_path_buf(),
             lines: HashMap::new(),
             page: Default::default(),
         };
@@ -124,9 +124,8 @@ impl Feed {
     fn begin_anew(&mut self) {
         let board = Board::new(std::mem::take(&mut self.board.id));
         let is_slots = self.own.is_some() || self.board.kind == Kind::Slots;
-        if is_slots && RunId::is_safe(&board.id) {
-            let watched = WatchedSlots::new(&self.files.state_dir, &board.id, &self.world);
-            self.own = Some(watched);
+        if let (true, Ok(id)) = (is_slots, board.id.parse()) {
+            self.own = Some(WatchedSlots::new(&self.files.state_dir, &id, &self.world));
         }
         (self.board, self.position) = (board, Position::START);
     }
@@ -253,15 +252,14 @@ impl Feed {
     }
 
     fn standing_of(&self, board: &Board) -> Standing {
-        // No harness runs under such a name.
-        if !RunId::is_safe(&board.id) {
-            return Standing::of(board, Driver::Nobody);
-        }
-        let dir = match board.kind {
-            Kind::Chain => self.files.state_dir.join("chains").join(&board.id),
-            Kind::Slots => self.files.state_dir.join("slots").join(&board.id),
-            Kind::Loop | Kind::Unknown => self.files.of_run(&board.id),
+        // No harness runs under a name that is no id.
+        let Ok(id) = board.id.parse() else { return Standing::of(board, Driver::Nobody) };
+        let kind = match board.kind {
+            Kind::Chain => coordinator::Kind::Chain,
+            Kind::Slots => coordinator::Kind::Slots,
+            Kind::Loop | Kind::Unknown => coordinator::Kind::Loop,
         };
+        let dir = self.files.state_dir.run(kind, &id);
         Standing::of(board, driver_in(&dir, &*self.world.disk))
     }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use autoloop_core::run_id::RunId;
 use autoloop_core::slot::Slots;
 use autoloop_runtime::drive::{Bounds, SlotDrive, SlotScene, Threads, Trust};
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
@@ -53,7 +52,7 @@ fn drive(sandbox: &Sandbox, settings: &str) -> Slots {
         trust: Trust::Proven,
         tell: &|_| {},
     };
-    SlotDrive::begin(scene, &RunId::new("calm-crow".to_owned())).unwrap().run().unwrap()
+    SlotDrive::begin(scene, &"calm-crow".parse().unwrap()).unwrap().run().unwrap()
 }
 
 /// Lets somebody take the first item away while its agent works.

@@ -112,9 +112,10 @@ fn id(run: &Run, asked: &str, taken: &HashSet<String>) -> Result<String, Refusal
         let name = |number: u64| format!("{}-chain-{number}", run.id);
         let free = (run.spawns.count + 1..).map(name).find(|id| !taken.contains(id));
         // The id of the run may leave no room.
-        return free.filter(|id| RunId::is_safe(id)).ok_or_else(|| Refusal::BadId(run.id.clone()));
+        let free = free.filter(|id| id.parse::<RunId>().is_ok());
+        return free.ok_or_else(|| Refusal::BadId(run.id.clone()));
     }
-    match (RunId::is_safe(asked), taken.contains(asked)) {
+    match (asked.parse::<RunId>().is_ok(), taken.contains(asked)) {
         (false, _) => Err(Refusal::BadId(asked.to_owned())),
         (true, true) => Err(Refusal::UsedId(asked.to_owned())),
         (true, false) => Ok(asked.to_owned()),

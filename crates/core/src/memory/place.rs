@@ -1,13 +1,10 @@
 //! Where the memory files of a process are.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::coordinator::Kind;
 use crate::env::Env;
-
-/// The name of a memory file.
-const NAME: &str = "memory.jsonl";
-/// Where the state of a project lies, unless something else was said.
-const STATE_DIR_NAME: &str = ".autoloop";
+use crate::layout::StateDir;
 
 /// The files of the two tiers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,34 +21,25 @@ impl Places {
     /// names a state directory and a run.
     pub fn of(env: &Env) -> Places {
         let state = match &env.state_dir {
-            Some(dir) => dir.clone(),
-            None => in_project(env.project_dir.as_deref()),
+            Some(dir) => StateDir::new(dir),
+            None => StateDir::of_project(env.project_dir.as_deref()),
         };
-        let project = state.join(NAME);
+        let project = state.memory();
         let named_by_run = || {
             let run = env.run_id.as_deref().filter(|_| env.state_dir.is_some())?;
-            Places::run_file(&state, run)
+            Places::of_run(&state, run).run
         };
         let run = env.memory_file.clone().or_else(named_by_run).filter(|file| *file != project);
         Places { project, run }
     }
 
-    /// The files of a project, with the run tier of one of its runs.
-    pub fn of_run(state_dir: &Path, run: &str) -> Places {
-        Places { project: state_dir.join(NAME), run: Places::run_file(state_dir, run) }
+    /// The files of a project, with the run tier of one of its runs. A name that cannot be the id of a
+    /// run has none.
+    pub fn of_run(state_dir: &StateDir, run: &str) -> Places {
+        let id = run.parse().ok();
+        let run = id.map(|id| state_dir.run(Kind::Loop, &id).memory());
+        Places { project: state_dir.memory(), run }
     }
-
-    /// The run tier of a run. A name that would lead out of the directory of runs has none.
-    fn run_file(state_dir: &Path, run: &str) -> Option<PathBuf> {
-        let mut parts = Path::new(run).components();
-        let is_plain = matches!(parts.next(), Some(Component::Normal(part)) if part == run)
-            && parts.next().is_none();
-        is_plain.then(|| state_dir.join("runs").join(run).join(NAME))
-    }
-}
-
-fn in_project(dir: Option<&Path>) -> PathBuf {
-    dir.map_or_else(|| PathBuf::from(STATE_DIR_NAME), |dir| dir.join(STATE_DIR_NAME))
 }
 
 #[cfg(test)]

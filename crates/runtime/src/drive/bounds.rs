@@ -24,12 +24,13 @@ use crate::door::{Door, Keeper, Ticket};
 use crate::emit::{Emitter, Speaker};
 use crate::journal::sidecar::sidecar_dir;
 use crate::journal::{FileJournal, FileSettings};
+use crate::layout::{RunDir, StateDir};
 use crate::memory::Tiers;
 use crate::permissions::{
     Confinement, Enforcement, Overlay, Reach, Rules, SandboxError, Scratch, Snapshot, Vault,
     Watched, probe, quiet_git, repository_paths, siblings, sweep_placeholders,
 };
-use crate::process::{notes_dir, token};
+use crate::process::token;
 use crate::project::Loaded;
 use crate::world::{Job, Leftovers, World};
 
@@ -133,7 +134,7 @@ impl Drive<'_> {
         watched.ours.extend(scratch.map(|scratch| confined.grounds.seen(scratch.dir())));
         // What the kernel keeps from being written need not be watched, and others may work there.
         let is_safe = confined.enforcement != Enforcement::Snapshot;
-        let note = placeholder_note(&self.run_dir());
+        let note = self.dir.placeholders();
         let is_left_alone = |tree: &PathBuf| is_safe || others::work_in(tree, &watched, self.world);
         let trees = siblings(&watched.project_dir);
         watched.busy_worktrees = trees.into_iter().filter(is_left_alone).collect();
@@ -151,7 +152,7 @@ impl Drive<'_> {
         grounds: &Grounds,
         allow: &AllowList,
     ) -> io::Result<(Scratch, Confinement)> {
-        let scratch = Scratch::new(&token(&*self.world.entropy), &scratch_note(&self.run_dir()))?;
+        let scratch = Scratch::new(&token(&*self.world.entropy), &self.dir.scratch())?;
         let mut rules = Rules::new(&grounds.project, allow).free_in(&scratch.temporary());
         if let Some(home) = &self.project.surroundings.home {
             rules = rules.with_agent_state(home);
@@ -219,11 +220,11 @@ pub(super) fn enforcement(
 /// harness drives belong to that one.
 pub(super) fn sweep(state_dir: &Path, world: &World) {
     for run in others::abandoned(state_dir, world) {
-        Scratch::sweep(&scratch_note(&run));
+        Scratch::sweep(&run.scratch());
         // Slots have their notes one level deeper.
         for inside in fs::read_dir(&run).into_iter().flatten().flatten() {
             if inside.file_type().is_ok_and(|kind| kind.is_dir()) {
-                Scratch::sweep(&scratch_note(&inside.path()));
+                Scratch::sweep(&RunDir::at(inside.path()).scratch());
             }
         }
     }
@@ -235,7 +236,7 @@ impl Drive<'_> {
     pub(super) fn sweep_placeholders(&self) {
         let state_dir = &self.loaded.files.state_dir;
         let notes = others::abandoned(state_dir, self.world);
-        let mut notes = notes.iter().map(|run| placeholder_note(run)).filter(|note| note.exists());
+        let mut notes = notes.iter().map(RunDir::placeholders).filter(|note| note.exists());
         let Some(first) = notes.next() else { return };
         let Ok(grounds) = Grounds::of(self) else { return };
         if !Others::before(state_dir, self.world).were_driven() {
@@ -247,16 +248,6 @@ impl Drive<'_> {
             }
         }
     }
-}
-
-/// Where it is noted which empty files were made for a reviewer.
-fn placeholder_note(run_dir: &Path) -> PathBuf {
-    run_dir.join("placeholders")
-}
-
-/// Where it is noted which private place a review has.
-pub(super) fn scratch_note(run_dir: &Path) -> PathBuf {
-    run_dir.join("scratch")
 }
 
 /// The places of a review, without links in their paths.
@@ -279,7 +270,7 @@ impl Grounds {
         let project = drive.project.dir.canonicalize()?;
         let state_dir = files.state_dir.canonicalize()?;
         let memory = drive.memory_places().run;
-        let own = drive.run_dir();
+        let own = &drive.dir;
         Ok(Grounds {
             loop_dir: drive.project.loop_dir.canonicalize()?,
             growing: [files.journal.clone(), files.memory.clone()]
@@ -287,10 +278,10 @@ impl Grounds {
                 .chain(memory)
                 .collect(),
             ours: vec![
-                own.join("lock"),
-                scratch_note(&own),
-                placeholder_note(&own),
-                notes_dir(&state_dir),
+                own.lock(),
+                own.scratch(),
+                own.placeholders(),
+                StateDir::new(&state_dir).shims(),
                 sidecar_dir(&files.journal),
             ],
             has_settings: drive.project.has_settings(&*drive.world.disk),

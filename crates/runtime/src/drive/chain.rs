@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use autoloop_core::chain::{
     Budget, Chain, Next, Outcome, Report, Resumption, handoff, next_step, result, resumption,
 };
+use autoloop_core::coordinator::Kind;
 use autoloop_core::record::{
     ChainComplete, ChainResume, ChainStart, ChainStepFinish, ChainStepStart, Heading, Record,
 };
@@ -25,6 +26,7 @@ use super::notebook::{Trust, notebook_stat};
 use super::own::OwnRecords;
 use super::{DriveError, create_dirs, lock_run, run_dir, standing};
 use crate::journal::{Durability, FileJournal};
+use crate::layout::{RunDir, StateDir};
 use crate::project::{LoadError, read_text};
 use crate::world::{Disk, DiskFile, World};
 
@@ -42,7 +44,7 @@ pub struct ChainScene<'a> {
     /// The journal of the project.
     pub journal: &'a FileJournal,
     /// The state directory of the project.
-    pub state_dir: &'a Path,
+    pub state_dir: &'a StateDir,
     /// How far the chain may go.
     pub budget: Budget,
     /// What its records survive.
@@ -97,6 +99,7 @@ pub struct ChainDrive<'a> {
     scene: ChainScene<'a>,
     ledger: OwnRecords<'a, Chain>,
     start: ChainStart,
+    dir: RunDir,
     /// Held as long as the chain is driven, so that nobody else drives it.
     _lock: Box<dyn DiskFile>,
 }
@@ -126,7 +129,7 @@ impl<'a> ChainDrive<'a> {
     ) -> Result<Self, DriveError> {
         let kept = (scene.journal, scene.durability);
         let ledger = OwnRecords::begin(kept, Chain::new(id.as_str()), (&dir, scene.world))?;
-        Ok(ChainDrive { scene, ledger, start, _lock: lock })
+        Ok(ChainDrive { scene, ledger, start, dir, _lock: lock })
     }
 
     /// Resumes a chain, and records that. Where nothing of it is proven it begins again, as `start` says.
@@ -139,7 +142,7 @@ impl<'a> ChainDrive<'a> {
         let kept = (scene.journal, scene.durability);
         let ledger = OwnRecords::resume(kept, Chain::new(id), (&dir, scene.world, scene.trust))?;
         let start = ledger.fold().start.clone().unwrap_or(start);
-        let mut drive = ChainDrive { scene, ledger, start, _lock: lock };
+        let mut drive = ChainDrive { scene, ledger, start, dir, _lock: lock };
         let chain = drive.ledger.fold();
         let previous_outcome = chain.outcome.clone().unwrap_or_default();
         if chain.start.is_some() && previous_outcome != Outcome::AllStepsComplete.to_string() {
@@ -262,7 +265,7 @@ impl<'a> ChainDrive<'a> {
     fn hand_on(&self, number: u64, run: &str) -> Result<(), DriveError> {
         let text = handoff(self.chain(), number, &self.reports(number - 1)?);
         self.write(&self.step_dir(number).join("handoff.md"), &text)?;
-        self.write(&handoff_file(&run_dir(self.scene.state_dir, run)?), &text)
+        self.write(&run_dir(self.scene.state_dir, run)?.handoff(), &text)
     }
 
     /// What the steps up to one left.
@@ -277,7 +280,7 @@ impl<'a> ChainDrive<'a> {
     }
 
     fn step_dir(&self, number: u64) -> PathBuf {
-        chain_dir(self.scene.state_dir, &self.chain().id).join(format!("step-{number}"))
+        self.dir.step(number)
     }
 
     fn write(&self, path: &Path, text: &str) -> Result<(), DriveError> {
@@ -302,16 +305,13 @@ impl<'a> ChainDrive<'a> {
 /// A chain that nobody else can drive as long as this is held.
 pub(super) struct Held {
     /// Where its files are.
-    dir: PathBuf,
+    dir: RunDir,
     lock: Box<dyn DiskFile>,
 }
 
 /// Makes sure that nobody else drives the chain.
 fn lock(scene: &ChainScene<'_>, id: &str) -> Result<Held, DriveError> {
-    if !RunId::is_safe(id) {
-        return Err(DriveError::BadRunId(id.to_owned()));
-    }
-    let dir = chain_dir(scene.state_dir, id);
+    let dir = scene.state_dir.run(Kind::Chain, &id.parse()?);
     let lock = lock_run(&dir, id, scene.world).map_err(|error| match error {
         DriveError::Busy { run, holder } => DriveError::BusyChain { chain: run, holder },
         error => error,
@@ -319,19 +319,9 @@ fn lock(scene: &ChainScene<'_>, id: &str) -> Result<Held, DriveError> {
     Ok(Held { dir, lock })
 }
 
-/// Where the files of a chain are.
-fn chain_dir(state_dir: &Path, id: &str) -> PathBuf {
-    state_dir.join("chains").join(id)
-}
-
-/// Where the harness of a run finds what the earlier steps of the chain left.
-fn handoff_file(run_dir: &Path) -> PathBuf {
-    run_dir.join("handoff.md")
-}
-
 /// What a run is told by the earlier steps of its chain; nothing outside of one.
-pub(super) fn handoff_of_run(run_dir: &Path, disk: &dyn Disk) -> Result<String, DriveError> {
-    let path = handoff_file(run_dir);
+pub(super) fn handoff_of_run(run_dir: &RunDir, disk: &dyn Disk) -> Result<String, DriveError> {
+    let path = run_dir.handoff();
     let text = read_text(disk, &path, LONGEST);
     Ok(text.map_err(|why| LoadError::Unreadable { path, why })?.unwrap_or_default())
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use autoloop_core::config::ItemSource;
+use autoloop_core::run_id::BadRunId;
 use autoloop_core::word::Word;
 
 use super::slots::says_full;
@@ -32,8 +33,8 @@ pub enum DriveError {
         holder: Option<u32>,
     },
     /// A run id that would lead out of the state directory.
-    #[error("'{}' cannot be the id of a run", .0.escape_debug())]
-    BadRunId(String),
+    #[error(transparent)]
+    BadRunId(#[from] BadRunId),
     /// The files of the loop cannot be used.
     #[error(transparent)]
     Load(#[from] LoadError),

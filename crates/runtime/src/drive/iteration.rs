@@ -166,7 +166,7 @@ impl Drive<'_> {
 
     pub(super) fn tools(&self) -> Tools {
         Tools {
-            bin: self.loaded.files.tool().display().to_string(),
+            bin: self.loaded.files.state_dir.tool().display().to_string(),
             state_dir: self.loaded.files.state_dir.display().to_string(),
             loop_dir: match self.project.is_preset() {
                 true => self.project.loop_dir.display().to_string(),

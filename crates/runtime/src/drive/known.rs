@@ -4,19 +4,18 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use autoloop_core::project::scratchpad::Scratchpad;
 use autoloop_core::provenance::{Mark, claim};
 use autoloop_core::record::Glance;
 use autoloop_core::run::Run;
-use autoloop_core::run_id::RunId;
 
 use super::ledger::Foreign;
 use super::notebook::{Noted, Notes, Trust};
 use super::own::Sieve;
 use super::{DriveError, chains, run_dir};
 use crate::journal::{FileJournal, Journal, Position};
+use crate::layout::StateDir;
 use crate::world::World;
 
 /// A run as its own records tell it.
@@ -85,7 +84,7 @@ impl Sifted {
 /// When the journal cannot be read, or the id leads out of the state directory.
 pub fn standing(
     journal: &FileJournal,
-    state_dir: &Path,
+    state_dir: &StateDir,
     (id, world, trust): (&str, &World, Trust),
 ) -> Result<Option<Run>, DriveError> {
     journal.repair()?;
@@ -112,7 +111,7 @@ pub fn standing(
 /// When the journal cannot be read.
 pub fn latest_resumable(
     journal: &FileJournal,
-    state_dir: &Path,
+    state_dir: &StateDir,
     (world, trust): (&World, Trust),
 ) -> Result<Option<String>, DriveError> {
     journal.repair()?;
@@ -144,13 +143,13 @@ struct OnRecord {
 
 fn on_record(
     journal: &FileJournal,
-    state_dir: &Path,
+    state_dir: &StateDir,
     (world, trust): (&World, Trust),
 ) -> Result<Vec<OnRecord>, DriveError> {
     let mut found: Vec<OnRecord> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     let known = |id: &str| {
-        let dir = run_dir(state_dir, id).ok().filter(|_| RunId::is_safe(id));
+        let dir = run_dir(state_dir, id).ok();
         let noted = dir.as_deref().map(|dir| {
             let notes = Notes { dir, run: id, world };
             // What cannot be read is reported when the run is resumed.

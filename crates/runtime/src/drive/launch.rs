@@ -11,7 +11,8 @@ use autoloop_core::topology::Route;
 
 use super::{Drive, DriveError};
 use crate::git::LOCATING_VARIABLES;
-use crate::process::{self, Delivery, LONGEST_ARGUMENT, delivery, notes_dir};
+use crate::layout::RunDir;
+use crate::process::{self, Delivery, LONGEST_ARGUMENT, delivery};
 use crate::world::{self, Job, Limits, Spool};
 
 /// The hidden command of this program that plays a script.
@@ -44,13 +45,13 @@ impl Turn<'_> {
     }
 
     /// Where its output goes.
-    fn spool(&self, dir: &Path, stream: Stream) -> Spool {
+    fn spool(&self, dir: &RunDir, stream: Stream) -> Spool {
         let stdout = match (stream, self.review) {
-            (Stream::Plain, _) => format!("{}.out", self.name()),
-            (client, "") => format!("{client}-stream.{}.jsonl", self.iteration),
-            (client, _) => format!("{client}-review.{}.jsonl", self.iteration),
+            (Stream::Plain, _) => dir.stdout(&self.name()),
+            (client, "") => dir.join(format!("{client}-stream.{}.jsonl", self.iteration)),
+            (client, _) => dir.join(format!("{client}-review.{}.jsonl", self.iteration)),
         };
-        Spool { stdout: dir.join(stdout), stderr: dir.join(format!("{}.err", self.name())) }
+        Spool { stdout, stderr: dir.stderr(&self.name()) }
     }
 }
 
@@ -67,9 +68,8 @@ impl Drive<'_> {
         backend: &BackendPlan,
         turn: &Turn<'_>,
     ) -> Result<Launch, DriveError> {
-        let dir = self.run_dir();
-        super::create_dirs(&dir, self.world)?;
-        let prompt_path = dir.join(format!("{}.prompt.md", turn.name()));
+        super::create_dirs(&self.dir, self.world)?;
+        let prompt_path = self.dir.prompt(&turn.name());
         self.world
             .disk
             .replace(&prompt_path, turn.prompt.as_bytes())
@@ -89,8 +89,8 @@ impl Drive<'_> {
                 Some(_) => LOCATING_VARIABLES.map(OsString::from).into(),
                 None => Vec::new(),
             },
-            notes: Some(notes_dir(&self.loaded.files.state_dir)),
-            spool: Some(turn.spool(&dir, backend.stream())),
+            notes: Some(self.loaded.files.state_dir.shims()),
+            spool: Some(turn.spool(&self.dir, backend.stream())),
             look_for: self.loaded.plan.completion.promise.clone().unwrap_or_default().into_bytes(),
             ..job
         };
@@ -110,10 +110,10 @@ impl Drive<'_> {
             run_id: Some(run.id.clone()),
             iteration: Some(turn.iteration.to_string()),
             project_dir: Some(self.project.dir.clone()),
-            state_dir: Some(files.state_dir.clone()),
+            state_dir: Some(files.state_dir.to_path_buf()),
             journal_file: Some(files.journal.clone()),
             memory_file: self.memory_places().run,
-            bin: Some(files.tool()),
+            bin: Some(files.state_dir.tool()),
             prompt_path: Some(prompt_path),
             prompt: prompt_variable(turn.prompt, kind),
             recent_event: Some(turn.recent_event.to_owned()),

@@ -14,6 +14,7 @@ use autoloop_core::provenance::Mark;
 use super::request::Request;
 use crate::journal::NewRecord;
 use crate::journal::file::sync_name;
+use crate::layout::RunDir;
 use crate::project::{LoadError, Unreadable, read_text};
 use crate::world::{Access, Disk, DiskFile, FileStat, Key, KeyedDigest, World};
 
@@ -319,7 +320,7 @@ fn write(file: &dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 fn path(run_dir: &Path) -> PathBuf {
-    run_dir.join("own-records")
+    RunDir::at(run_dir).own_records()
 }
 
 fn hex(word: &str) -> Option<u128> {

@@ -6,18 +6,18 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use autoloop_core::coordinator::Kind;
+
+use crate::layout::RunDir;
 use crate::permissions::{Enforcement, Watched};
 use crate::world::{Access, World};
-
-/// Where the directories are of all that is driven: loops, and runs over a queue.
-const DRIVEN: [&str; 2] = ["runs", "slots"];
 
 /// The runs of a project when a review began.
 pub(super) struct Others {
     /// Their directories.
-    runs: BTreeSet<PathBuf>,
+    runs: BTreeSet<RunDir>,
     /// Whether another one was driven then.
     were_driven: bool,
 }
@@ -46,15 +46,15 @@ impl Others {
         (enforcement, world): (Enforcement, &World),
     ) -> bool {
         let counts_new = enforcement != Enforcement::Snapshot;
-        let is_own = |run: &Path| run.file_name().is_some_and(|name| name == own);
-        let is_new = |run: &Path| counts_new && !is_own(run) && !self.runs.contains(run);
+        let is_own = |run: &RunDir| run.file_name().is_some_and(|name| name == own);
+        let is_new = |run: &RunDir| counts_new && !is_own(run) && !self.runs.contains(run);
         self.were_driven
             || runs_in(state_dir).iter().any(|run| is_new(run) || is_driven(run, world))
     }
 }
 
 /// The directories of the runs that no other harness drives.
-pub(super) fn abandoned(state_dir: &Path, world: &World) -> Vec<PathBuf> {
+pub(super) fn abandoned(state_dir: &Path, world: &World) -> Vec<RunDir> {
     runs_in(state_dir).into_iter().filter(|run| !is_driven(run, world)).collect()
 }
 
@@ -65,17 +65,19 @@ pub(super) fn work_in(tree: &Path, watched: &Watched, world: &World) -> bool {
 }
 
 /// Whether another process drives a run. Our own lock under another name is none.
-fn is_driven(run: &Path, world: &World) -> bool {
-    let lock = run.join("lock");
+fn is_driven(run: &RunDir, world: &World) -> bool {
+    let lock = run.lock();
     let is_plain =
         fs::symlink_metadata(&lock).is_ok_and(|lock| lock.is_file() && lock.nlink() == 1);
     let holder = || world.disk.open(&lock, Access::Read).ok()?.lock_holder();
     is_plain && holder().is_some_and(|holder| holder != std::process::id())
 }
 
-fn runs_in(state_dir: &Path) -> BTreeSet<PathBuf> {
-    let places = DRIVEN.iter().map(|name| state_dir.join(name));
-    let entries = places.filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
+fn runs_in(state_dir: &Path) -> BTreeSet<RunDir> {
+    // A chain does nothing but start loops.
+    let places = [Kind::Loop, Kind::Slots].map(|kind| state_dir.join(kind.dir()));
+    let entries =
+        places.into_iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
     let runs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    runs.map(|entry| entry.path()).collect()
+    runs.map(|entry| RunDir::at(entry.path())).collect()
 }

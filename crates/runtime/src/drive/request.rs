@@ -10,6 +10,7 @@ use autoloop_core::config::words::{join, split};
 use super::DriveError;
 use super::ledger::unwritable;
 use super::notebook::{Notes, Trust};
+use crate::layout::RunDir;
 use crate::project::{Overrides, read_text};
 use crate::world::World;
 
@@ -156,7 +157,7 @@ fn split_seal(sealed: &str) -> Option<(&str, u128)> {
 }
 
 fn path(dir: &Path) -> PathBuf {
-    dir.join("flags")
+    RunDir::at(dir).flags()
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Where a branch of another run is carried out.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use autoloop_core::prompt::wave::OwnTree;
 
 use super::Drive;
+use crate::layout::RunDir;
 use crate::project::{LoadError, Loaded, Project};
 use crate::world::World;
 
@@ -15,7 +15,7 @@ pub(super) struct Seat {
     /// The run that it is a branch of.
     pub(super) parent: String,
     /// Where its files are.
-    pub(super) dir: PathBuf,
+    pub(super) dir: RunDir,
     /// The event that routes it at first.
     pub(super) opening_event: String,
     /// How long it may take.

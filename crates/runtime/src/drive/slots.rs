@@ -29,6 +29,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
 use autoloop_core::config::Key;
+use autoloop_core::coordinator::Kind;
 use autoloop_core::queue::Wanted;
 use autoloop_core::record::{Heading, Record, SlotStart};
 use autoloop_core::run_id::RunId;
@@ -39,6 +40,7 @@ use super::own::{Fold, OwnRecords};
 use super::together::together;
 use super::{Bounds, DriveError, Threads, create_dirs, lock_run};
 use crate::journal::FileJournal;
+use crate::layout::RunDir;
 use crate::process::Interrupts;
 use crate::project::{Loaded, Project};
 use crate::queue::Queue;
@@ -51,7 +53,7 @@ use ground::Grounds;
 use prompts::RunPrompts;
 use reload::Judging;
 
-pub use known::{latest_resumable_slots, slot_runs, slots_dir, slots_standing};
+pub use known::{latest_resumable_slots, slot_runs, slots_standing};
 pub use progress::SlotProgress;
 pub(super) use room::says_full;
 pub use watched::WatchedSlots;
@@ -92,7 +94,7 @@ pub struct SlotDrive<'a> {
     loaded: Loaded,
     prompts: RunPrompts,
     /// Where its files are.
-    dir: PathBuf,
+    dir: RunDir,
     records: Mutex<OwnRecords<'a, Slots>>,
     claims: Claims<'a>,
     grounds: Grounds,
@@ -128,7 +130,7 @@ impl<'a> SlotDrive<'a> {
     ///
     /// When the settings or the prompts cannot be used, or another process drives a run of this name.
     pub fn begin(scene: SlotScene<'a>, run: &RunId) -> Result<Self, DriveError> {
-        SlotDrive::new(scene, run.as_str(), Opening::Begin)
+        SlotDrive::new(scene, run, Opening::Begin)
     }
 
     /// Prepares to take a run up again.
@@ -136,14 +138,11 @@ impl<'a> SlotDrive<'a> {
     /// # Errors
     ///
     /// When the settings or the prompts cannot be used, or another process drives the run.
-    pub fn resume(scene: SlotScene<'a>, run: &str) -> Result<Self, DriveError> {
+    pub fn resume(scene: SlotScene<'a>, run: &RunId) -> Result<Self, DriveError> {
         SlotDrive::new(scene, run, Opening::Resume)
     }
 
-    fn new(scene: SlotScene<'a>, run: &str, opening: Opening) -> Result<Self, DriveError> {
-        if !RunId::is_safe(run) {
-            return Err(DriveError::BadRunId(run.to_owned()));
-        }
+    fn new(scene: SlotScene<'a>, run: &RunId, opening: Opening) -> Result<Self, DriveError> {
         let world = scene.world;
         let loaded = scene.project.load(&*world.disk)?;
         let read = scene.project.slot_prompts(&loaded, &*world.disk);
@@ -158,14 +157,14 @@ impl<'a> SlotDrive<'a> {
         }
         let reviewer = ReviewerBounds::choose(&loaded.plan.slots, scene.bounds)?;
         let grounds = Grounds::find(scene.project, &loaded, world)?;
-        let dir = slots_dir(&loaded.files.state_dir, run);
-        let lock = lock_run(&dir, run, world)?;
+        let dir = loaded.files.state_dir.run(Kind::Slots, run);
+        let lock = lock_run(&dir, run.as_str(), world)?;
         let durability = super::durability(&loaded.plan);
         let kept = (scene.journal, durability);
         let records = match opening {
-            Opening::Begin => OwnRecords::begin(kept, Slots::new(run), (&dir, world))?,
+            Opening::Begin => OwnRecords::begin(kept, Slots::new(run.as_str()), (&dir, world))?,
             Opening::Resume => {
-                OwnRecords::resume(kept, Slots::new(run), (&dir, world, scene.trust))?
+                OwnRecords::resume(kept, Slots::new(run.as_str()), (&dir, world, scene.trust))?
             }
         };
         same_source(records.fold(), &loaded.plan.slots)?;
@@ -325,8 +324,8 @@ impl<'a> SlotDrive<'a> {
     }
 
     /// Where the files of a slot are.
-    fn slot_dir(&self, iteration: u64, number: u64) -> PathBuf {
-        self.dir.join(format!("{iteration}-{number}"))
+    fn slot_dir(&self, iteration: u64, number: u64) -> RunDir {
+        self.dir.slot(iteration, number)
     }
 
     fn look<T>(&self, look: impl FnOnce(&Slots) -> T) -> T {

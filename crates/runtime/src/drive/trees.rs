@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use autoloop_core::merge::{Merge, MergeOutcome, named_files};
 
 use crate::git::{Brought, Change, Gathered, GitError, Offer, Repository, Tree};
-use crate::state_dir;
+use crate::layout;
 use crate::world::World;
 
 /// Where the trees of a project come from, and where the work in them goes.
@@ -145,7 +145,7 @@ impl Trees {
     fn make_way(&self, dir: &Path) -> Result<(), GitError> {
         self.check_way(dir)?;
         let top = self.repository.top();
-        state_dir::prepare(&self.state_dir, top).map_err(GitError::io("make", &self.state_dir))
+        layout::prepare(&self.state_dir, top).map_err(GitError::io("make", &self.state_dir))
     }
 
     /// Makes sure that a directory is where we made it. Behind a link we would commit and clear away

@@ -10,7 +10,6 @@ use autoloop_core::prompt::wave::{join_page, joined_payload, result_page, spec_p
 use autoloop_core::record::{
     Body, Heading, Record, WaveBranchFinish, WaveInvalid, WaveJoinFinish, WaveStart,
 };
-use autoloop_core::run_id::RunId;
 use autoloop_core::topic::Topic;
 use autoloop_core::wave::{BranchOrder, Join, MergeOrder, NO_WORKTREE, WaveStep};
 
@@ -21,6 +20,7 @@ use super::trees::Trees;
 use super::{Drive, DriveError, Ledger, Progress, Scene, Threads, create_dirs};
 use crate::git::GitError;
 use crate::journal::{FileJournal, NewRecord};
+use crate::layout::WaveDir;
 use crate::project::{Loaded, Project};
 use crate::world::World;
 
@@ -85,7 +85,7 @@ impl Drive<'_> {
     /// Brings back the work of one branch. What came of it is on record before anything is taken away.
     fn merge(&mut self, order: &MergeOrder) -> Result<(), DriveError> {
         let wave_dir = self.wave_dir(&order.wave_id)?;
-        let dir = branch_dir(&wave_dir, &order.branch_id);
+        let dir = wave_dir.branch(&order.branch_id);
         let merge = trees::bring_back(&self.trees()?, order, &dir)?;
         (self.tell)(Progress::Merge { id: &order.branch_id, outcome: merge.outcome });
         let merge = merge.record_of(&order.wave_id, &order.branch_id);
@@ -133,7 +133,7 @@ impl Drive<'_> {
         };
         if let Some(trees) = &stage.trees {
             for order in &orders {
-                trees::register(trees, order, &branch_dir(&stage.dir, &order.start.branch_id))?;
+                trees::register(trees, order, &stage.dir.branch(&order.start.branch_id))?;
             }
         }
         match self.threads {
@@ -179,7 +179,7 @@ impl Drive<'_> {
             output: output.into(),
             detail,
         };
-        let dir = branch_dir(&self.wave_dir(&order.start.wave_id)?, &order.start.branch_id);
+        let dir = self.wave_dir(&order.start.wave_id)?.branch(&order.start.branch_id);
         self.write_page(&dir, "result.md", &result_page(&order.start, &finish))?;
         self.put_all(|heading| vec![finish.record(heading)])?;
         let how = finish.detail.as_deref().unwrap_or(&stop_reason);
@@ -194,7 +194,7 @@ impl Drive<'_> {
         let payload = joined_payload(wave);
         let dir = self.wave_dir(&wave.id)?;
         if !wave.base.is_empty() {
-            let left = trees::clear(&self.trees()?, wave, |id| branch_dir(&dir, id));
+            let left = trees::clear(&self.trees()?, wave, |id| dir.branch(id));
             for error in left {
                 (self.tell)(Progress::Note(&format!("a working tree stays: {error}")));
             }
@@ -219,11 +219,8 @@ impl Drive<'_> {
         Ok(())
     }
 
-    fn wave_dir(&self, wave: &str) -> Result<PathBuf, DriveError> {
-        match RunId::is_safe(wave) {
-            true => Ok(self.loaded.files.state_dir.join("waves").join(wave)),
-            false => Err(DriveError::BadRunId(wave.to_owned())),
-        }
+    fn wave_dir(&self, wave: &str) -> Result<WaveDir, DriveError> {
+        Ok(self.loaded.files.state_dir.wave(&wave.parse()?))
     }
 
     fn write_page(&self, dir: &Path, name: &str, text: &str) -> Result<(), DriveError> {
@@ -243,10 +240,6 @@ fn joined(heading: &Heading, join: &Join, payload: &str) -> Record {
         "harness".clone_into(source);
     }
     record
-}
-
-fn branch_dir(wave_dir: &Path, branch_id: &str) -> PathBuf {
-    wave_dir.join("branches").join(branch_id)
 }
 
 fn isolation(loaded: &Loaded) -> Isolation {
@@ -270,7 +263,7 @@ pub(super) fn check_isolation(
 /// Where branches are carried out, and by what.
 struct BranchStage<'a> {
     parent: String,
-    dir: PathBuf,
+    dir: WaveDir,
     timeout: Duration,
     world: &'a World,
     project: &'a Project,
@@ -286,7 +279,7 @@ struct BranchStage<'a> {
 impl BranchStage<'_> {
     /// Carries out one branch to its end, or from where it was cut off.
     fn carry_out(&self, order: BranchOrder) -> Result<Ended, DriveError> {
-        let dir = branch_dir(&self.dir, &order.start.branch_id);
+        let dir = self.dir.branch(&order.start.branch_id);
         let own_tree = match (&self.trees, &order.base) {
             (Some(trees), Some(base)) => Some(trees::prepare(trees, (&order, base), &dir)?),
             _ => None,
@@ -312,10 +305,11 @@ impl BranchStage<'_> {
         };
         let objective = Some(order.start.objective.clone());
         let began = self.world.clock.elapsed();
-        let mut drive = Drive::new(scene, (&order.run, Some(seat)), |place, journal| {
+        let run = order.run.parse()?;
+        let mut drive = Drive::new(scene, (&run, Some(seat)), |place, journal| {
             let ledger = match order.is_begun {
                 true => Ledger::resume(journal, &order.run, (place.0, place.1, self.trust))?,
-                false => Ledger::begin(journal, &RunId::new(order.run.clone()), place)?,
+                false => Ledger::begin(journal, &run, place)?,
             };
             Ok((ledger, objective))
         })?;

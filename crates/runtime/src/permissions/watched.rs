@@ -8,6 +8,7 @@ use autoloop_core::permissions::{AllowList, Place, Shape};
 
 use super::git::Repository;
 use super::walk::Ground;
+use crate::layout::StateDir;
 
 /// What is to be remembered.
 #[derive(Clone, Debug)]
@@ -52,7 +53,7 @@ impl Watched {
             busy_worktrees: Vec::new(),
             last_good: BTreeMap::new(),
             beneath: Vec::new(),
-            put_aside: Some(state_dir.join("put-aside")),
+            put_aside: Some(StateDir::new(state_dir).put_aside()),
             limits: Limits::default(),
             longest_diff: 64 * 1024,
         }

@@ -4,8 +4,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::layout::StateDir;
+
 /// What makes a directory a project: its state, or a loop of its own.
-const MARKS: [&str; 3] = [".autoloop", "autoloops.toml", "autoloops.conf"];
+const MARKS: [&str; 3] = [StateDir::NAME, "autoloops.toml", "autoloops.conf"];
 
 /// Finds the nearest project at or above a directory.
 ///
@@ -66,7 +68,7 @@ impl Search {
     /// Whether this is the state directory of a project.
     fn is_state(&self, dir: &Path) -> bool {
         let is_named = dir.file_name().is_some_and(|name| name == MARKS[0]);
-        is_named && self.trusts(dir) && dir.join("journal.jsonl").is_file()
+        is_named && self.trusts(dir) && dir.join(StateDir::JOURNAL).is_file()
     }
 }
 

@@ -121,7 +121,7 @@ impl Project {
         files: &Files,
     ) -> Result<Option<String>, LoadError> {
         let Some(root) = git_root(disk, &self.dir) else { return Ok(None) };
-        if disk.stat(&plan_file(files)).is_ok() {
+        if disk.stat(&files.state_dir.plan()).is_ok() {
             return Ok(None);
         }
         let text = read(disk, &root.join("PROMPT.md"))?;
@@ -200,11 +200,6 @@ impl Project {
         let dir = std::path::absolute(&self.dir).unwrap_or_else(|_| self.dir.clone());
         files.under(&dir)
     }
-}
-
-/// The plan that a loop works by. A run that has one needs no objective.
-pub fn plan_file(files: &Files) -> PathBuf {
-    files.state_dir.join("plan.md")
 }
 
 /// A text and what it is called.
@@ -320,7 +315,7 @@ impl Reader<'_> {
     fn fill(&mut self, name: String, text: String) -> String {
         let loop_dir = std::path::absolute(&self.project.loop_dir);
         let loop_dir = loop_dir.unwrap_or_else(|_| self.project.loop_dir.clone());
-        let tool = self.files.tool();
+        let tool = self.files.state_dir.tool();
         let values = [
             ("STATE_DIR", &*self.files.state_dir.to_string_lossy()),
             ("TOOL_PATH", &*tool.to_string_lossy()),

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use autoloop_core::config::{Origin, Tables, VARIABLE};
 
 use super::{LoadError, Project};
+use crate::layout::StateDir;
 use crate::world::Disk;
 
 const CONFIG: &str = "AUTOLOOP_CONFIG";
@@ -124,7 +125,7 @@ impl Project {
             let user_dir = user.and_then(Path::parent);
             files.extend(user_dir.map(|dir| file(Origin::UserOverride, beside(dir))));
             let root = git_root(disk, &self.dir);
-            let overrides = root.map(|root| beside(&root.join(".autoloop")));
+            let overrides = root.map(|root| beside(&root.join(StateDir::NAME)));
             files.extend(overrides.map(|path| file(Origin::RepoOverride, path)));
         }
         files.retain(|file| self.counts(file.origin, &file.path));

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use autoloop_core::layout::StateDir;
 use autoloop_core::memory::Places;
 use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::topic::Topic;
@@ -59,7 +60,7 @@ impl House {
             durability: Durability::Cached,
             clock: Arc::clone(&world.clock),
         };
-        let memory = Tiers::at(Places::of_run(&self.state, "r"), &world, settings)
+        let memory = Tiers::at(Places::of_run(&StateDir::new(&self.state), "r"), &world, settings)
             .for_author(Some("r"), Some("3"));
         let keeper = Keeper { emitter, memory };
         let door = Door::open_with(self.door_path(), self.ticket.clone(), keeper, patience);

@@ -1,11 +1,11 @@
 //! Carrying a generated run out, through whatever befalls it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use autoloop_core::chain::Chain;
+use autoloop_core::layout::StateDir;
 use autoloop_core::memory::{Places, Said};
 use autoloop_core::record::{Heading, Object};
 use autoloop_core::run::{Run, Runs, Stage};
@@ -279,7 +279,7 @@ fn check_run(run: &Run, story: &Story) {
 }
 
 fn memory(world: &World, run: &str) -> Vec<Said> {
-    let path = Places::of_run(Path::new(STATE), run).run.unwrap();
+    let path = Places::of_run(&StateDir::new(STATE), run).run.unwrap();
     let memory = MemoryFile::new(path, world, PATIENCE).read().unwrap();
     memory.live().into_iter().map(|entry| entry.said.clone()).collect()
 }

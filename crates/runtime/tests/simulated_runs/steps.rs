@@ -3,9 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use autoloop_core::chain::{Budget, Chain, Definitions, StepDefinition};
+use autoloop_core::layout::StateDir;
 use autoloop_core::record::ChainStart;
 use autoloop_core::run::Run;
-use autoloop_core::run_id::RunId;
 use autoloop_runtime::drive::{
     Bounds, ChainDrive, ChainScene, Drive, DriveError, Loops, Preparation, Progress, Ready, Scene,
     Steps, StepsOrder, Threads, Trust,
@@ -75,8 +75,10 @@ impl<'a> Ground<'a> {
             tell: &mut silent,
         };
         let drive = match known {
-            Known::New => Drive::begin(scene, &RunId::new(run), Some(objective.to_owned()))?,
-            Known::Begun | Known::Over => Drive::resume(scene, run, Some(objective.to_owned()))?,
+            Known::New => Drive::begin(scene, &run.parse()?, Some(objective.to_owned()))?,
+            Known::Begun | Known::Over => {
+                Drive::resume(scene, &run.parse()?, Some(objective.to_owned()))?
+            }
         };
         match self.limits {
             Some(limits) => drive.with_loops(&Asked { ground: self, limits }).run(),
@@ -92,16 +94,17 @@ impl<'a> Ground<'a> {
     ) -> Result<Chain, DriveError> {
         let (start, budget) = chained.begin();
         let objective = start.objective.clone().unwrap_or_default();
+        let state_dir = StateDir::new(STATE);
         let scene = ChainScene {
             world: self.world,
             journal: &self.journal,
-            state_dir: STATE.as_ref(),
+            state_dir: &state_dir,
             budget,
             durability: self.durability,
             trust: Trust::Proven,
         };
         let drive = match known {
-            Known::New => ChainDrive::begin(scene, &RunId::new(id), start)?,
+            Known::New => ChainDrive::begin(scene, &id.parse()?, start)?,
             Known::Begun | Known::Over => ChainDrive::resume(scene, id, start)?,
         };
         drive.run(&mut Walk { ground: self, id: Some(id), objective, ready: String::new() })
@@ -176,15 +179,17 @@ impl Steps for Walk<'_> {
 fn a_chain_begins_once() {
     let world = SimWorld::new(Seed(0)).world();
     let journal = FileJournal::new(JOURNAL, &world, PATIENCE);
+    let state_dir = StateDir::new(STATE);
     let scene = ChainScene {
         world: &world,
         journal: &journal,
-        state_dir: STATE.as_ref(),
+        state_dir: &state_dir,
         budget: Budget::default(),
         durability: Durability::Synced,
         trust: Trust::Proven,
     };
-    let begin = || ChainDrive::begin(scene, &RunId::new("c"), ChainStart::default());
+    let id = "c".parse().unwrap();
+    let begin = || ChainDrive::begin(scene, &id, ChainStart::default());
     assert!(begin().is_ok());
     let again = begin().err().expect("it was begun");
     assert_eq!(again.to_string(), "chain 'c' is being driven by another process");

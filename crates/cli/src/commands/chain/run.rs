@@ -4,9 +4,13 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::chain::{Chain, Definitions, StepDefinition};
 use autoloop_core::config::SyncPolicy;
+use autoloop_core::coordinator::Kind;
 use autoloop_core::record::ChainStart;
-use autoloop_runtime::drive::{ChainDrive, ChainScene, Request, Trust, chain_standing, chains};
+use autoloop_runtime::drive::{
+    ChainDrive, ChainScene, DriveError, Request, Trust, chain_standing, chains,
+};
 use autoloop_runtime::journal::{Durability, FileJournal};
+use autoloop_runtime::layout::RunDir;
 use autoloop_runtime::project::{Outline, Overrides};
 use autoloop_runtime::world::World;
 
@@ -149,7 +153,7 @@ fn begin(
     let scene = scene((&outline, &journal), definitions, (world, plan.trust));
     let request = request(&start);
     let drive = ChainDrive::begin(scene, &id, start)?;
-    let dir = chain_dir(&outline, id.as_str());
+    let dir = outline.files.state_dir.run(Kind::Chain, &id);
     request.keep(&dir, id.as_str(), world)?;
     carry_out(drive, plan, &journal, (manner, world))
 }
@@ -173,7 +177,8 @@ fn resume(
     let scene = scene((&outline, &journal), &definitions, (world, trust));
     let request = request(&start);
     let drive = ChainDrive::resume(scene, &chain.id, start)?;
-    request.keep(&chain_dir(&outline, &chain.id), &chain.id, world)?;
+    let dir = chain_dir(&outline, &chain.id)?;
+    request.keep(&dir, &chain.id, world)?;
     carry_out(drive, plan, &journal, (manner, world))
 }
 
@@ -224,8 +229,8 @@ fn asked_for(id: &str, request: Request) -> Chain {
     Chain { start: Some(start), ..Chain::new(id) }
 }
 
-fn chain_dir(outline: &Outline, id: &str) -> PathBuf {
-    outline.files.state_dir.join("chains").join(id)
+fn chain_dir(outline: &Outline, id: &str) -> Result<RunDir, DriveError> {
+    Ok(outline.files.state_dir.run(Kind::Chain, &id.parse()?))
 }
 
 fn chain_to_resume(
@@ -239,7 +244,7 @@ fn chain_to_resume(
     };
     let found = |id: &str| chain_standing(journal, &outline.files.state_dir, (id, world, trust));
     let from_request = |id: &str| {
-        let dir = chain_dir(outline, id);
+        let dir = chain_dir(outline, id)?;
         let resumed = ResumedRun { dir: &dir, run: id, command: "chain run", trust };
         kept_request(resumed, world).map(|request| asked_for(id, request))
     };

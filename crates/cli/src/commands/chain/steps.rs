@@ -12,7 +12,7 @@ use autoloop_runtime::world::World;
 
 use crate::commands::run::preflight::Preview;
 use crate::commands::run::which::{Choice, named};
-use crate::commands::run::{self, Errand, Old, Which, drive_failure, project_for};
+use crate::commands::run::{self, Errand, Old, drive_failure, project_for};
 use crate::commands::settings;
 use crate::diagnostic;
 use crate::failure::Failure;
@@ -128,10 +128,7 @@ impl Steps for Runner<'_> {
         errand.limits = Some(self.plan.limits);
         // A loop that cannot be used is told of before the step is on record.
         errand.load(self.world)?;
-        let run = match &errand.run {
-            Which::New { id, .. } => id.as_str().to_owned(),
-            Which::Old { id, .. } => id.clone(),
-        };
+        let run = errand.run.id().to_string();
         let ready = Ready { run, loop_dir: errand.project.loop_dir.clone() };
         self.ready = Some(errand);
         Ok(Preparation::Ready(ready))

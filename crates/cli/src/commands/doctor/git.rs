@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use autoloop_core::config::Isolation;
 use autoloop_runtime::git::{GitError, Repository};
+use autoloop_runtime::layout::StateDir;
 use autoloop_runtime::permissions::quiet_git;
 use autoloop_runtime::process::{Interrupts, run};
 use autoloop_runtime::project::Loaded;
@@ -65,7 +66,7 @@ fn is_ignored(located: &Located, world: &World) -> Option<Finding> {
             format!("remove them from the index: git rm -r -q --cached {shown}"),
         ));
     }
-    let journal = state.join("journal.jsonl");
+    let journal = StateDir::new(state).journal();
     match ask(&["check-ignore", "-q", "--", &journal.to_string_lossy()], dir, world).exit_code() {
         0 => Some(Finding::ok(NAME, format!("git ignores {shown}"))),
         1 => Some(Finding::warning(

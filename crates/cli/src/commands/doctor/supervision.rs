@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use autoloop_runtime::process::{
-    Interrupts, LeftOver, left_over as find_left_over, notes_dir, run,
-};
+use autoloop_runtime::layout::StateDir;
+use autoloop_runtime::process::{Interrupts, LeftOver, left_over as find_left_over, run};
 use autoloop_runtime::world::{Ending, Exit, Finished, Job, Limits, World};
 
 use super::finding::Finding;
@@ -58,7 +57,7 @@ fn verdict(finished: &Finished) -> Finding {
 /// Looks for processes of harnesses that were killed.
 pub(super) fn left_over(state_dir: &Path) -> Finding {
     const NAME: &str = "left over";
-    let notes = notes_dir(state_dir);
+    let notes = StateDir::new(state_dir).shims();
     match find_left_over(&notes) {
         Err(error) => Finding::warning(
             NAME,

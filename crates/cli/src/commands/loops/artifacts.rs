@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use autoloop_core::run_id::RunId;
+use autoloop_core::coordinator::Kind;
 use autoloop_core::table;
 use autoloop_runtime::world::World;
 
@@ -46,8 +46,8 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         .filter_map(|(kind, path)| artifact(kind, path))
         .collect();
     // No harness keeps files under a name that leads elsewhere.
-    if RunId::is_safe(&run.id) {
-        let dir = files.of_run(&run.id);
+    if let Ok(id) = run.id.parse() {
+        let dir = files.state_dir.run(Kind::Loop, &id);
         let mut own = Vec::new();
         collect(&dir, DEPTH, &mut own).map_err(|error| {
             Failure::failed(format!("cannot look into {}: {error}", dir.display()))

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use autoloop_core::coordinator::Kind;
 use autoloop_core::run::{Run, Stage};
 use autoloop_runtime::world::World;
 
@@ -49,7 +50,7 @@ fn json(row: &Row<'_>, scene: &Scene) -> Json {
         ("refused", run.invalid_count.into()),
         ("last_refused", run.last_rejected.as_deref().into()),
         ("journal", files.journal.display().to_string().into()),
-        ("files", files.of_run(&run.id).display().to_string().into()),
+        ("files", files.state_dir.runs(Kind::Loop).join(&run.id).display().to_string().into()),
     ]);
     Json::Object(facts)
 }
@@ -86,7 +87,7 @@ fn facts(row: &Row<'_>, scene: &Scene) -> String {
         facts.push(("metareviews", reviews(start.review_every, run.reviewed_before)));
     }
     facts.push(("journal", files.journal.display().to_string()));
-    facts.push(("files", files.of_run(&run.id).display().to_string()));
+    facts.push(("files", files.state_dir.runs(Kind::Loop).join(&run.id).display().to_string()));
     if row.state.can_go_on() {
         let dir = scene.located.dir.display();
         facts.push(("to go on", format!("autoloop run --resume={} {dir}", run.id)));

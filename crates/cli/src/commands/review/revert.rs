@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Config;
+use autoloop_core::coordinator;
 use autoloop_core::permissions::{Earlier, read_patch};
 use autoloop_core::project::review::Review;
 use autoloop_core::record::{Heading, LoopReverted};
 use autoloop_runtime::drive::{Trust, driven_run, standing};
 use autoloop_runtime::journal::{Append, FileJournal, Journal};
 use autoloop_runtime::permissions::{Fate, RevertError, Reverter};
-use autoloop_runtime::project::loop_copy;
 use autoloop_runtime::world::World;
 
 use crate::commands::inspect::found::Found;
@@ -121,7 +121,7 @@ fn reverter(
     let loop_dir = match (start.preset, start.preset_dir) {
         (None, _) => dir.clone(),
         (Some(_), Some(preset_dir)) => PathBuf::from(preset_dir),
-        (Some(_), None) => loop_copy(&files.state_dir, run),
+        (Some(_), None) => files.state_dir.run(coordinator::Kind::Loop, &run.parse()?).loop_copy(),
     };
     let growing: [&Path; 2] = [&files.journal, &files.memory];
     let reverter =

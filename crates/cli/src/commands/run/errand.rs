@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use autoloop_core::chain::Budget;
+use autoloop_core::coordinator::Kind;
 use autoloop_core::plan::Files;
 use autoloop_core::record::LoopStart;
 use autoloop_core::run::{Run, Runs};
@@ -12,7 +13,8 @@ use autoloop_core::run_id::{RunId, RunIdSeed};
 use autoloop_runtime::drive::{self, Agents, Request, Trust};
 use autoloop_runtime::files::private;
 use autoloop_runtime::journal::FileJournal;
-use autoloop_runtime::project::{Loaded, Outline, Overrides, Project, SettingsFiles, loop_copy};
+use autoloop_runtime::layout::RunDir;
+use autoloop_runtime::project::{Loaded, Outline, Overrides, Project, SettingsFiles};
 use autoloop_runtime::world::World;
 
 use super::drive_failure;
@@ -33,7 +35,7 @@ pub(in crate::commands) struct Errand {
     pub(in crate::commands) project: Project,
     pub(in crate::commands) run: Which,
     /// The directory that was made for a new run, to keep its name.
-    pub(in crate::commands) claimed: Option<PathBuf>,
+    pub(in crate::commands) claimed: Option<RunDir>,
     /// How far the chains may go that it asks for, if it is a step of one; else their file says so.
     pub(in crate::commands) limits: Option<Budget>,
     /// Which records of earlier harnesses are believed.
@@ -51,17 +53,16 @@ pub(in crate::commands) enum Which {
     },
     /// One that is resumed.
     Old {
-        id: String,
+        id: RunId,
         /// What it was begun for, if that was said.
         objective: Option<String>,
     },
 }
 
 impl Which {
-    fn id(&self) -> &str {
+    pub(in crate::commands) fn id(&self) -> &RunId {
         match self {
-            Which::New { id, .. } => id.as_str(),
-            Which::Old { id, .. } => id,
+            Which::New { id, .. } | Which::Old { id, .. } => id,
         }
     }
 }
@@ -70,7 +71,7 @@ impl Errand {
     /// The command that resumes the run; `None` for a step, which is resumed with its chain.
     pub(super) fn resume_command(&self) -> Option<String> {
         let is_step = self.limits.is_some();
-        (!is_step).then(|| Resumed::Loop.command(self.run.id(), &self.project.dir))
+        (!is_step).then(|| Resumed::Loop.command(self.run.id().as_str(), &self.project.dir))
     }
 
     /// A new run. Of a preset it gets its own copy, which is found again when it is taken up.
@@ -87,7 +88,7 @@ impl Errand {
         }
         let settings = project.existing_settings(&*world.disk).map_err(diagnostic::refuse)?;
         project.settings_files = Some(settings);
-        let claimed = Some(outline.files.of_run(id.as_str()));
+        let claimed = Some(outline.files.state_dir.run(Kind::Loop, &id));
         let run = Which::New { id, objective: choice.objective };
         Ok(Errand { project, run, claimed, limits: None, trust: Trust::Proven })
     }
@@ -106,7 +107,8 @@ impl Errand {
         let unknown_loop = Project { loop_dir: PathBuf::new(), ..project.clone() };
         let outline = unknown_loop.outline(&*world.disk).map_err(diagnostic::refuse)?;
         let run = run_to_resume(&outline, &old.run, (world, trust))?;
-        let run_dir = outline.files.of_run(&run.id);
+        let id: RunId = run.id.parse()?;
+        let run_dir = outline.files.state_dir.run(Kind::Loop, &id);
         let resumed = ResumedRun { dir: &run_dir, run: &run.id, command: "run", trust };
         let request = kept_request(resumed, world)?;
         project.overrides = project.overrides.above(request.overrides);
@@ -117,15 +119,14 @@ impl Errand {
             ..LoopStart::default()
         });
         if let Some(preset) = start.preset {
-            let copy = || loop_copy(&outline.files.state_dir, &run.id);
-            project.loop_dir = start.preset_dir.map_or_else(copy, PathBuf::from);
+            project.loop_dir = start.preset_dir.map_or_else(|| run_dir.loop_copy(), PathBuf::from);
             project.preset = preset;
             if !project.loop_dir.is_dir() {
                 return Err(files_are_gone(&run.id, &project));
             }
         }
         project.settings_files = request.settings_files.as_deref().map(SettingsFiles::from_text);
-        let run = Which::Old { id: run.id, objective: request.objective };
+        let run = Which::Old { id, objective: request.objective };
         Ok(Errand { project, run, claimed: None, limits: None, trust })
     }
 
@@ -150,7 +151,8 @@ impl Errand {
         let Project { loop_dir, preset, overrides, .. } = &self.project;
         let run = self.run.id();
         let is_preset = self.project.is_preset();
-        let has_copy = *loop_dir == loop_copy(&files.state_dir, run);
+        let dir = files.state_dir.run(Kind::Loop, run);
+        let has_copy = *loop_dir == dir.loop_copy();
         let (Which::New { objective, .. } | Which::Old { objective, .. }) = &self.run;
         let request = Request {
             overrides: overrides.clone(),
@@ -160,7 +162,7 @@ impl Errand {
             settings_files: self.project.settings_files.as_ref().map(SettingsFiles::to_text),
             steps: None,
         };
-        let kept = request.keep(&files.of_run(run), run, world);
+        let kept = request.keep(&dir, run.as_str(), world);
         kept.map_err(|error| drive_failure(error).hint(WRITABLE))
     }
 }
@@ -192,7 +194,7 @@ fn journal(outline: &Outline, world: &World) -> FileJournal {
 /// Takes an id that no run in the journal has, by making its directory: of several runs that begin at
 /// the same moment only one can.
 fn claim_run_id(outline: &Outline, world: &World) -> Result<RunId, Failure> {
-    claim_id(outline, world, |id| outline.files.of_run(id))
+    claim_id(outline, Kind::Loop, world)
 }
 
 /// The same for a chain, which is no run and has a directory elsewhere.
@@ -200,7 +202,7 @@ pub(in crate::commands) fn claim_chain_id(
     outline: &Outline,
     world: &World,
 ) -> Result<RunId, Failure> {
-    claim_id(outline, world, |id| outline.files.state_dir.join("chains").join(id))
+    claim_id(outline, Kind::Chain, world)
 }
 
 /// The same for a run over a queue.
@@ -208,32 +210,26 @@ pub(in crate::commands) fn claim_slots_id(
     outline: &Outline,
     world: &World,
 ) -> Result<RunId, Failure> {
-    claim_id(outline, world, |id| drive::slots_dir(&outline.files.state_dir, id))
+    claim_id(outline, Kind::Slots, world)
 }
 
-fn claim_id(
-    outline: &Outline,
-    world: &World,
-    dir: impl Fn(&str) -> PathBuf,
-) -> Result<RunId, Failure> {
+fn claim_id(outline: &Outline, kind: Kind, world: &World) -> Result<RunId, Failure> {
     let runs = journal(outline, world).fold::<Runs>()?.view;
     let seed = RunIdSeed {
         random: world.entropy.number(),
         now: world.clock.now(),
         runs_so_far: runs.iter().filter(|run| run.start.is_some()).count() as u64,
     };
-    let is_there = |id: &str| {
-        let state_dir = &outline.files.state_dir;
-        let elsewhere = [state_dir.join("chains").join(id), drive::slots_dir(state_dir, id)];
-        outline.files.of_run(id).exists() || elsewhere.iter().any(|dir| dir.exists())
-    };
+    let state_dir = &outline.files.state_dir;
+    let is_there = |id: &str| Kind::ALL.iter().any(|kind| state_dir.runs(*kind).join(id).exists());
     loop {
         let is_taken = |id: &str| runs.get(id).is_some() || is_there(id);
         let id = outline.config.run_id_format.make(&seed, &is_taken);
-        match make_dir(&dir(id.as_str())) {
+        let dir = state_dir.run(kind, &id);
+        match make_dir(&dir) {
             Ok(()) => return Ok(id),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(no_place(&dir(id.as_str()), &error)),
+            Err(error) => return Err(no_place(&dir, &error)),
         }
     }
 }
@@ -250,7 +246,7 @@ fn no_place(path: &Path, error: &io::Error) -> Failure {
 
 /// Gives a run its own copy of a preset.
 fn copy(preset: &Preset, id: &RunId, outline: &Outline) -> Result<PathBuf, Failure> {
-    let dir = loop_copy(&outline.files.state_dir, id.as_str());
+    let dir = outline.files.state_dir.run(Kind::Loop, id).loop_copy();
     presets::place(&preset.files()?, &dir).map_err(|error| {
         let to = dir.display();
         Failure::failed(format!(
@@ -289,7 +285,8 @@ fn run_to_resume(
         };
         return nothing(format!("no run to resume in {path}: {why}"));
     };
-    if RunId::is_safe(&name) && world.disk.stat(&drive::slots_dir(state_dir, &name)).is_ok() {
+    let id = name.parse::<RunId>();
+    if id.is_ok_and(|id| world.disk.stat(&state_dir.run(Kind::Slots, &id)).is_ok()) {
         return Err(Failure::failed(format!("'{name}' is a run of slots, not of a loop"))
             .hint(format!("resume it with `autoloop slots --resume={name}`")));
     }

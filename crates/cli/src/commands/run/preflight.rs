@@ -4,7 +4,7 @@ use std::path::Path;
 
 use autoloop_core::plan::{BackendPlan, PromptSource};
 use autoloop_runtime::drive::Agents;
-use autoloop_runtime::project::{Loaded, Outline, Project, plan_file};
+use autoloop_runtime::project::{Loaded, Outline, Project};
 use autoloop_runtime::world::World;
 
 use super::drive_failure;
@@ -91,7 +91,7 @@ impl Preview {
                 (is_set || usual().is_ok_and(|text| text.is_some()), &outline.files)
             }
         };
-        is_named || plan_file(files).exists()
+        is_named || files.state_dir.plan().exists()
     }
 
     fn asks_a_model(&self) -> bool {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use autoloop_core::plan::Files;
 use autoloop_runtime::files::{self, Links, private};
-use autoloop_runtime::state_dir;
+use autoloop_runtime::layout;
 
 use crate::failure::Failure;
 
@@ -19,7 +19,7 @@ pub(in crate::commands) fn install(
     project: &Path,
     program: &Path,
 ) -> Result<(), Failure> {
-    let path = files.tool();
+    let path = files.state_dir.tool();
     let text = script(files, project, program);
     write(files, project, &text).map_err(|error| {
         Failure::failed(format!("cannot write {}: {error}", path.display()))
@@ -28,8 +28,8 @@ pub(in crate::commands) fn install(
 }
 
 fn write(places: &Files, project: &Path, text: &[u8]) -> io::Result<()> {
-    state_dir::prepare(&places.state_dir, project)?;
-    let path = places.tool();
+    layout::prepare(&places.state_dir, project)?;
+    let path = places.state_dir.tool();
     let found = files::open_here(&path, Links::Refuse, text.len() as u64);
     if let Ok(file) = found
         && is_program(&file, text)?
@@ -60,7 +60,7 @@ fn script(files: &Files, project: &Path, program: &Path) -> Vec<u8> {
     let mut text = b"#!/bin/sh\n# Written by autoloop: the command that agents call.\n".to_vec();
     for (name, value) in [
         ("AUTOLOOP_PROJECT_DIR", project),
-        ("AUTOLOOP_STATE_DIR", files.state_dir.as_path()),
+        ("AUTOLOOP_STATE_DIR", &*files.state_dir),
         ("AUTOLOOP_JOURNAL_FILE", files.journal.as_path()),
     ] {
         text.extend_from_slice(format!(": \"${{{name}:=").as_bytes());

@@ -4,15 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::{Config, Isolation, ItemSource, Key};
+use autoloop_core::coordinator;
 use autoloop_core::run::Runs;
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{End, Slots, Tally};
 use autoloop_runtime::drive::{
     Bounds, DriveError, Request, SlotDrive, SlotProgress, SlotScene, Threads, Trust,
-    latest_resumable_slots, slot_runs, slots_dir, slots_standing,
+    latest_resumable_slots, slot_runs, slots_standing,
 };
 use autoloop_runtime::journal::{Durability, FileJournal};
-use autoloop_runtime::process::{Interrupts, notes_dir, sweep};
+use autoloop_runtime::process::{Interrupts, sweep};
 use autoloop_runtime::project::{Loaded, Outline, Overrides, Project};
 use autoloop_runtime::queue::{Beads, BeadsSettings, Builtin, Queue};
 use autoloop_runtime::world::{CRASH_GRACE, World};
@@ -178,7 +179,7 @@ enum Manner {
 /// Which run it is.
 enum Which {
     New(RunId),
-    Old(String),
+    Old(RunId),
 }
 
 pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
@@ -196,8 +197,9 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
         Some(name) => {
             let trust = args.trust.trust();
             let run = run_to_resume(&outline, &name, (world, trust))?;
-            let dir = slots_dir(&outline.files.state_dir, &run);
-            let resumed = ResumedRun { dir: &dir, run: &run, command: "slots", trust };
+            let run: RunId = run.parse()?;
+            let dir = outline.files.state_dir.run(coordinator::Kind::Slots, &run);
+            let resumed = ResumedRun { dir: &dir, run: run.as_str(), command: "slots", trust };
             project.overrides = project.overrides.above(kept_request(resumed, world)?.overrides);
             Which::Old(run)
         }
@@ -205,7 +207,7 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
     };
     if !args.allow_concurrent {
         let resumed = match &which {
-            Which::Old(run) => Some(run.as_str()),
+            Which::Old(run) => Some(run),
             Which::New(_) => None,
         };
         warn_of_others(&outline.files, resumed, world);
@@ -218,8 +220,8 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
         .inspect_err(|_| {
             if let Which::New(id) = &which {
                 // A run that could not begin leaves nothing behind; one that did has a notebook there.
-                let dir = slots_dir(&outline.files.state_dir, id.as_str());
-                if !dir.join("own-records").exists() {
+                let dir = outline.files.state_dir.run(coordinator::Kind::Slots, id);
+                if !dir.own_records().exists() {
                     let _ = fs::remove_dir_all(dir);
                 }
             }
@@ -238,7 +240,7 @@ fn carry_out(
     let loaded = project.load(&*world.disk).map_err(diagnostic::refuse)?;
     diagnostic::show(&loaded.warnings);
     // What a harness that was killed left running must not work in the trees of the run that goes on.
-    let _ = sweep(&notes_dir(&loaded.files.state_dir), CRASH_GRACE);
+    let _ = sweep(&loaded.files.state_dir.shims(), CRASH_GRACE);
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
     install_tool(&loaded.files, &project.dir, &program)?;
@@ -262,13 +264,13 @@ fn carry_out(
         tell: &tell,
     };
     let (drive, run) = match which {
-        Which::New(id) => (SlotDrive::begin(scene, id), id.as_str()),
-        Which::Old(id) => (SlotDrive::resume(scene, id), id.as_str()),
+        Which::New(id) => (SlotDrive::begin(scene, id), id),
+        Which::Old(id) => (SlotDrive::resume(scene, id), id),
     };
     let drive = drive.map_err(failure)?;
     let request = Request { overrides: project.overrides.clone(), ..Request::default() };
-    let dir = slots_dir(&loaded.files.state_dir, run);
-    request.keep(&dir, run, world).map_err(|error| failure(error).hint(WRITABLE))?;
+    let dir = loaded.files.state_dir.run(coordinator::Kind::Slots, run);
+    request.keep(&dir, run.as_str(), world).map_err(|error| failure(error).hint(WRITABLE))?;
     let ended = drive.run();
     audience.leave();
     ended.map_err(|error| match error {

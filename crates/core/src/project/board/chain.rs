@@ -1,11 +1,12 @@
 //! The steps of a chain on a board: a row each, which its run fills.
 
 use super::{Board, Kind, Outcome, Phase, ROWS, in_line, number, text};
+use crate::coordinator;
+use crate::layout::run_path;
 use crate::record::{
     ChainComplete, ChainResume, ChainStart, ChainStepFinish, ChainStepStart, Glance,
 };
 use crate::run::ended_well;
-use crate::run_id::RunId;
 
 /// Takes in a record of a chain.
 pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
@@ -27,10 +28,7 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
             if let Some(row) = board.step(record) {
                 row.item = in_line(&text(record, "preset"));
                 row.run = text(record, "run_id");
-                row.dir = match RunId::is_safe(&row.run) {
-                    true => format!("runs/{}", row.run),
-                    false => String::new(),
-                };
+                row.dir = run_path(coordinator::Kind::Loop, &row.run);
                 row.enter(Phase::Between, record);
             }
         }

@@ -1,11 +1,11 @@
 //! Slots on a board: a row each, with the item that it has at the moment.
 
 use super::{Board, Kind, Outcome, Phase, in_line, number, text};
+use crate::layout::slot_path;
 use crate::record::{
     Glance, SlotFinish, SlotMerge, SlotPhase, SlotReview, SlotRunFinish, SlotRunResume,
     SlotRunStart, SlotStart, SlotsIterationFinish,
 };
-use crate::run_id::RunId;
 use crate::slot;
 
 /// Takes in a record of slots.
@@ -108,10 +108,7 @@ impl Board {
     /// Changes the row of the slot that a record is about.
     fn slot(&mut self, record: &Glance<'_>, change: impl FnOnce(&mut super::Row)) {
         let (slot, most_fixes) = (number(record, "slot"), self.most_fixes);
-        let dir = match RunId::is_safe(&self.id) {
-            true => format!("slots/{}/{}-{slot}", self.id, record.iteration()),
-            false => String::new(),
-        };
+        let dir = slot_path(&self.id, &record.iteration(), slot);
         if let Some(row) = self.numbered("slot", slot) {
             row.limit = most_fixes;
             row.dir = dir;

@@ -1,7 +1,9 @@
 //! The turns of a loop on a board: iterations, metareviews, the end.
 
 use super::{Board, Kind, Outcome, Phase, Row, in_line, number, text};
+use crate::coordinator;
 use crate::failure::TurnFailure;
+use crate::layout::run_path;
 use crate::record::{
     Glance, IterationFinish, IterationStart, LoopComplete, LoopResume, LoopStart, LoopStop,
     ReviewFinish, ReviewStart,
@@ -56,7 +58,7 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
 }
 
 fn begin(board: &mut Board, run: &str, record: &Glance<'_>) {
-    let dir = if RunId::is_safe(run) { format!("runs/{run}") } else { String::new() };
+    let dir = run_path(coordinator::Kind::Loop, run);
     let is_whole = board.id == run;
     if is_whole {
         // A run begins once; whoever says otherwise is not its harness.
@@ -91,5 +93,5 @@ impl Row {
 
 /// The sort of a review as a part of a file's name.
 fn safe(kind: &str) -> &str {
-    if RunId::is_safe(kind) { kind } else { "review" }
+    if kind.parse::<RunId>().is_ok() { kind } else { "review" }
 }

@@ -1,9 +1,9 @@
 //! The branches of a wave on a board: a row each, under the loop that asked for them.
 
 use super::{Board, Outcome, Phase, ROWS, Row, in_line, text};
+use crate::layout::branch_path;
 use crate::record::{Glance, WaveBranchFinish, WaveBranchStart, WaveJoinFinish, WaveStart};
 use crate::run::ended_well;
-use crate::run_id::RunId;
 use crate::wave::objectives;
 
 /// Takes in a record about a wave.
@@ -46,10 +46,7 @@ fn open(board: &mut Board, run: &str, wave: &str, record: &Glance<'_>) {
         level: level + 1,
         name: format!("branch-{number}"),
         title: in_line(objective),
-        dir: match RunId::is_safe(wave) {
-            true => format!("waves/{wave}/branches/branch-{number}"),
-            false => String::new(),
-        },
+        dir: branch_path(wave, number),
         ..Row::default()
     });
     board.rows.splice(parent + 1..=parent + below, branches);

@@ -3,17 +3,18 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use autoloop_core::chain::Chain;
+use autoloop_core::coordinator::Kind;
 use autoloop_core::record::{ChainSpawned, Glance};
 use autoloop_core::run_id::RunId;
 
-use super::{ChainScene, DriveError, chain_dir, create_dirs, run_dir};
+use super::{ChainScene, DriveError, create_dirs, run_dir};
 use crate::drive::ledger::unwritable;
 use crate::drive::notebook::{Noted, Notes, Trust};
 use crate::drive::own::{Fold, Sieve, known};
 use crate::journal::{FileJournal, Journal, Position};
+use crate::layout::StateDir;
 use crate::world::World;
 
 impl Fold for Chain {
@@ -34,11 +35,12 @@ impl Fold for Chain {
 /// When the journal cannot be read.
 pub fn chain_standing(
     journal: &FileJournal,
-    state_dir: &Path,
+    state_dir: &StateDir,
     (id, world, trust): (&str, &World, Trust),
 ) -> Result<Option<Chain>, DriveError> {
     journal.repair()?;
-    let noted = Notes { dir: &chain_dir(state_dir, id), run: id, world }.read(trust)?;
+    let dir = state_dir.run(Kind::Chain, &id.parse()?);
+    let noted = Notes { dir: &dir, run: id, world }.read(trust)?;
     let chain = known(journal, Chain::new(id), noted)?;
     let is_claimed = || Ok::<_, DriveError>(chains(journal)?.iter().any(|chain| chain.id == id));
     Ok((chain.start.is_some() || is_claimed()?).then_some(chain))
@@ -79,7 +81,7 @@ pub(super) struct Census {
 
 /// Notes that nothing is on record yet about a chain that is to be: whatever claims to be is forged.
 pub(super) fn reserve(scene: ChainScene<'_>, spawned: &ChainSpawned) -> Result<(), DriveError> {
-    let dir = chain_dir(scene.state_dir, &spawned.chain_id);
+    let dir = scene.state_dir.run(Kind::Chain, &spawned.chain_id.parse()?);
     create_dirs(&dir, scene.world)?;
     let notes = Notes { dir: &dir, run: &spawned.chain_id, world: scene.world };
     notes.begin().map(drop).map_err(unwritable)
@@ -108,12 +110,13 @@ pub(super) fn census(scene: ChainScene<'_>) -> Result<Census, DriveError> {
             }
             ids.extend(record.field("chain_id").map(Cow::into_owned));
             let place = *places.entry(id.clone().into_owned()).or_insert_with(|| {
-                let noted = match RunId::is_safe(&id) {
-                    true => {
-                        let dir = chain_dir(scene.state_dir, &id);
-                        Notes { dir: &dir, run: &id, world: scene.world }.read(scene.trust)
+                let noted = match id.parse::<RunId>() {
+                    Ok(id) => {
+                        let dir = scene.state_dir.run(Kind::Chain, &id);
+                        let notes = Notes { dir: &dir, run: id.as_str(), world: scene.world };
+                        notes.read(scene.trust)
                     }
-                    false => Ok(Noted::Proven(Vec::new())),
+                    Err(_) => Ok(Noted::Proven(Vec::new())),
                 };
                 let noted = noted.unwrap_or_else(|error| {
                     unreadable.get_or_insert(error);

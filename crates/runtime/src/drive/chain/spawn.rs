@@ -3,8 +3,6 @@
 //! While one is under way its run waits, and what ends the one ends the other: both go on when the run
 //! is taken up again, and the run is told once how the chain ended.
 
-use std::path::Path;
-
 use autoloop_core::chain::spawn::{self, Request, SpawnStep};
 use autoloop_core::chain::{
     Budget, Chain, Circumstances, Definitions, Family, Refusal, StepDefinition, consider, returned,
@@ -16,6 +14,7 @@ use autoloop_core::run_id::RunId;
 use super::ledger::{self, Census, census};
 use super::{ChainDrive, ChainScene, Preparation, Steps, lock, reports};
 use crate::drive::{Drive, DriveError, Progress};
+use crate::layout::StateDir;
 
 /// Whoever knows which loops there are, and can carry them out for a run that asks.
 pub trait Loops {
@@ -176,7 +175,7 @@ impl<'a> Drive<'a> {
         let is_begun = known.is_some();
         (self.tell)(Progress::Chain { id: &spawned.chain_id, steps: &start.steps });
         let scene = self.chain_scene(&state_dir, budget);
-        let id = RunId::new(spawned.chain_id.clone());
+        let id: RunId = spawned.chain_id.parse()?;
         let drive = match (is_begun, self.granted.take()) {
             (true, _) => ChainDrive::resume(scene, id.as_str(), start)?,
             (false, Some(held)) => ChainDrive::granted(scene, &id, start, held)?,
@@ -204,7 +203,7 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    fn chain_scene<'s>(&self, state_dir: &'s Path, budget: Budget) -> ChainScene<'s>
+    fn chain_scene<'s>(&self, state_dir: &'s StateDir, budget: Budget) -> ChainScene<'s>
     where
         'a: 's,
     {

@@ -12,7 +12,6 @@ use super::{SlotDrive, SlotScene};
 use crate::drive::DriveError;
 use crate::drive::launch::{addressed, prompt_variable};
 use crate::git::LOCATING_VARIABLES;
-use crate::process::notes_dir;
 use crate::world::{Job, Spool};
 
 /// An agent that is to be started for a slot.
@@ -38,8 +37,8 @@ impl SlotDrive<'_> {
     pub(super) fn job(&self, slot: &Slot, order: &Order<'_>) -> Result<Job, DriveError> {
         let world = self.scene.world;
         let dir = self.slot_dir(slot.iteration, slot.start.slot);
-        let path = |ending: &str| dir.join(format!("{}.{ending}", order.name()));
-        let prompt_path = path("prompt.md");
+        let name = order.name();
+        let prompt_path = dir.prompt(&name);
         world
             .disk
             .replace(&prompt_path, order.prompt.as_bytes())
@@ -59,8 +58,8 @@ impl SlotDrive<'_> {
             env_removed,
             env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
             dir: Some(PathBuf::from(&slot.start.tree)),
-            notes: Some(notes_dir(&self.loaded.files.state_dir)),
-            spool: Some(Spool { stdout: path("out"), stderr: path("err") }),
+            notes: Some(self.loaded.files.state_dir.shims()),
+            spool: Some(Spool { stdout: dir.stdout(&name), stderr: dir.stderr(&name) }),
             ..job
         })
     }
@@ -71,9 +70,9 @@ impl SlotDrive<'_> {
             run_id: Some(self.look(|slots| slots.id.clone())),
             iteration: Some(slot.iteration.to_string()),
             project_dir: std::path::absolute(&self.scene.project.dir).ok(),
-            state_dir: Some(files.state_dir.clone()),
+            state_dir: Some(files.state_dir.to_path_buf()),
             journal_file: Some(files.journal.clone()),
-            bin: Some(files.tool()),
+            bin: Some(files.state_dir.tool()),
             prompt_path: Some(prompt_path),
             prompt: prompt_variable(order.prompt, order.backend.kind),
             log_level: Some(self.loaded.plan.log_level.to_string()),

@@ -18,7 +18,7 @@ use autoloop_core::slot::{HeldBy, Slot};
 
 use super::SlotDrive;
 use crate::door::{Door, Keeper, Ticket};
-use crate::drive::bounds::{quiet_git_variable, scratch_note};
+use crate::drive::bounds::quiet_git_variable;
 use crate::drive::findings::Findings;
 use crate::drive::others::Others;
 use crate::drive::{Bounds, DriveError, durability};
@@ -26,6 +26,7 @@ use crate::emit::{Emitter, Speaker};
 use crate::git::Stand;
 use crate::journal::sidecar::sidecar_dir;
 use crate::journal::{FileJournal, FileSettings};
+use crate::layout::RunDir;
 use crate::memory::Tiers;
 use crate::permissions::{
     Confinement, Enforcement, Overlay, Reach, Rules, Scope, Scratch, Snapshot, Vault, Watched,
@@ -85,7 +86,7 @@ impl ReviewerBounds {
     pub(super) fn bind(
         &self,
         job: &mut Job,
-        (slot, slot_dir): (&Slot, &Path),
+        (slot, slot_dir): (&Slot, &RunDir),
         drive: &SlotDrive<'_>,
     ) -> io::Result<Bound> {
         let nothing = Bound { door: None, overlay: None, remembered: None, scratch: None };
@@ -107,7 +108,7 @@ impl ReviewerBounds {
             }
             Enforcement::Landlock { .. } | Enforcement::Overlay { .. } => {
                 let scratch =
-                    Scratch::new(&token(&*drive.scene.world.entropy), &scratch_note(slot_dir))?;
+                    Scratch::new(&token(&*drive.scene.world.entropy), &slot_dir.scratch())?;
                 make_files(drive);
                 let bounds = self.confinement(&tree, &scratch, drive);
                 let ticket = Ticket::draw(&*drive.scene.world.entropy);
@@ -148,7 +149,7 @@ impl Bound {
     /// with everything that it started.
     pub(super) fn release(
         mut self,
-        (slot, slot_dir): (&Slot, &Path),
+        (slot, slot_dir): (&Slot, &RunDir),
         drive: &SlotDrive<'_>,
     ) -> (Findings, HeldBy) {
         // What it said last is on record before its verdict.
@@ -187,7 +188,7 @@ impl Remembered {
 
     fn put_back(
         self,
-        (slot, slot_dir): (&Slot, &Path),
+        (slot, slot_dir): (&Slot, &RunDir),
         drive: &SlotDrive<'_>,
         findings: &mut Findings,
     ) {
@@ -250,7 +251,7 @@ fn make_files(drive: &SlotDrive<'_>) {
 fn sealed(tree: &Path, drive: &SlotDrive<'_>) -> Vec<PathBuf> {
     let real = |path: PathBuf| path.canonicalize().ok();
     let files = &drive.loaded.files;
-    let own = [files.state_dir.clone(), sidecar_dir(&files.journal)];
+    let own = [files.state_dir.to_path_buf(), sidecar_dir(&files.journal)];
     let own: Vec<PathBuf> = own.into_iter().chain(growing(drive)).filter_map(real).collect();
     let others = drive.grounds.checkout().into_iter().chain(drive.grounds.git_dir());
     let mut sealed: Vec<PathBuf> = others.filter(|path| !path.starts_with(tree)).collect();

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 
+use autoloop_core::coordinator::Kind;
 use autoloop_core::record::SlotRunStart;
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{Slots, is_slot_topic};
@@ -13,12 +13,8 @@ use crate::drive::driver::{Driver, driver_in};
 use crate::drive::notebook::{Noted, Notes, Trust};
 use crate::drive::own::{Sieve, known};
 use crate::journal::{FileJournal, Journal, Position};
+use crate::layout::StateDir;
 use crate::world::World;
-
-/// Where the files of a run over a queue are.
-pub fn slots_dir(state_dir: &Path, run: &str) -> PathBuf {
-    state_dir.join("slots").join(run)
-}
 
 /// Every run over a queue by its own records, in the order in which they began. Of one that no harness of
 /// this program drove, all records count.
@@ -28,7 +24,7 @@ pub fn slots_dir(state_dir: &Path, run: &str) -> PathBuf {
 /// When the journal cannot be read.
 pub fn slot_runs(
     journal: &FileJournal,
-    state_dir: &Path,
+    state_dir: &StateDir,
     world: &World,
 ) -> Result<Vec<Slots>, DriveError> {
     let mut found = runs_on_record(journal, state_dir, (world, Trust::Proven))?;
@@ -48,12 +44,12 @@ struct OnRecord {
 }
 
 impl OnRecord {
-    fn new(id: String, state_dir: &Path, (world, trust): (&World, Trust)) -> OnRecord {
-        let noted = match (RunId::is_safe(&id), trust) {
-            (true, Trust::Proven) => {
-                Notes { dir: &slots_dir(state_dir, &id), run: &id, world }.to_show()
+    fn new(id: String, state_dir: &StateDir, (world, trust): (&World, Trust)) -> OnRecord {
+        let noted = match (id.parse(), trust) {
+            (Ok(run), Trust::Proven) => {
+                Notes { dir: &state_dir.run(Kind::Slots, &run), run: &id, world }.to_show()
             }
-            (false, _) | (_, Trust::Journal) => Noted::Trusted,
+            (Err(_), _) | (_, Trust::Journal) => Noted::Trusted,
         };
         let is_ours = matches!(noted, Noted::Proven(_));
         OnRecord { run: Slots::new(id), sieve: Sieve::new(noted), is_ours, has_start: false }
@@ -62,7 +58,7 @@ impl OnRecord {
 
 fn runs_on_record(
     journal: &FileJournal,
-    state_dir: &Path,
+    state_dir: &StateDir,
     believed: (&World, Trust),
 ) -> Result<Vec<OnRecord>, DriveError> {
     let mut found: Vec<OnRecord> = Vec::new();
@@ -97,18 +93,16 @@ fn runs_on_record(
 /// When the journal cannot be read, or the id leads out of the state directory.
 pub fn slots_standing(
     journal: &FileJournal,
-    state_dir: &Path,
+    state_dir: &StateDir,
     (id, world, trust): (&str, &World, Trust),
 ) -> Result<Option<Slots>, DriveError> {
-    if !RunId::is_safe(id) {
-        return Err(DriveError::BadRunId(id.to_owned()));
-    }
+    let dir = state_dir.run(Kind::Slots, &id.parse()?);
     journal.repair()?;
     let found = runs_on_record(journal, state_dir, (world, trust))?;
     if !found.iter().any(|known| known.run.id == id) {
         return Ok(None);
     }
-    let noted = Notes { dir: &slots_dir(state_dir, id), run: id, world }.read(trust)?;
+    let noted = Notes { dir: &dir, run: id, world }.read(trust)?;
     known(journal, Slots::new(id), noted).map(Some)
 }
 
@@ -120,7 +114,7 @@ pub fn slots_standing(
 /// When the journal cannot be read.
 pub fn latest_resumable_slots(
     journal: &FileJournal,
-    state_dir: &Path,
+    state_dir: &StateDir,
     believed: (&World, Trust),
 ) -> Result<Option<String>, DriveError> {
     journal.repair()?;
@@ -136,7 +130,7 @@ pub fn latest_resumable_slots(
 /// When the journal cannot be read.
 pub(super) fn cut_off_slots(
     journal: &FileJournal,
-    state_dir: &Path,
+    state_dir: &StateDir,
     world: &World,
 ) -> Result<Vec<Slots>, DriveError> {
     let found = idle(journal, state_dir, (Slots::is_unfinished, (world, Trust::Proven)))?;
@@ -146,17 +140,18 @@ pub(super) fn cut_off_slots(
 /// The runs of a sort that no process drives.
 fn idle(
     journal: &FileJournal,
-    state_dir: &Path,
+    state_dir: &StateDir,
     (is_meant, believed): (impl Fn(&Slots) -> bool, (&World, Trust)),
 ) -> Result<Vec<OnRecord>, DriveError> {
     let disk = &*believed.0.disk;
-    let is_driven =
-        |run: &str| matches!(driver_in(&slots_dir(state_dir, run), disk), Driver::Process(_));
+    let is_driven = |run: &RunId| {
+        matches!(driver_in(&state_dir.run(Kind::Slots, run), disk), Driver::Process(_))
+    };
     let mut found = runs_on_record(journal, state_dir, believed)?;
     found.retain(|OnRecord { run, .. }| {
         // One of which nothing is proven begins again.
         let is_meant = is_meant(run) || run.start.is_none();
-        RunId::is_safe(&run.id) && is_meant && !is_driven(&run.id)
+        is_meant && run.id.parse().is_ok_and(|id| !is_driven(&id))
     });
     Ok(found)
 }

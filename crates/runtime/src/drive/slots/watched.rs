@@ -1,13 +1,13 @@
 //! Which records of a run over a queue count, for whoever watches while it goes on.
 
-use std::path::{Path, PathBuf};
-
+use autoloop_core::coordinator::Kind;
 use autoloop_core::provenance::{Mark, claim};
 use autoloop_core::record::Glance;
+use autoloop_core::run_id::RunId;
 
-use super::slots_dir;
 use crate::drive::notebook::{Noted, Notes, notebook_stat};
 use crate::drive::own::Sieve;
+use crate::layout::{RunDir, StateDir};
 use crate::world::{FileStat, World};
 
 /// Tells the records of a harness from those that others wrote in its name, by what it noted. Notes come
@@ -15,7 +15,7 @@ use crate::world::{FileStat, World};
 pub struct WatchedSlots {
     world: World,
     run: String,
-    dir: PathBuf,
+    dir: RunDir,
     sieve: Sieve,
     /// The notes as they were when they were read.
     notes: Option<FileStat>,
@@ -24,11 +24,11 @@ pub struct WatchedSlots {
 }
 
 impl WatchedSlots {
-    /// For a run whose id leads nowhere else.
-    pub fn new(state_dir: &Path, run: &str, world: &World) -> Self {
-        let dir = slots_dir(state_dir, run);
+    /// Reads the notes of a run.
+    pub fn new(state_dir: &StateDir, run: &RunId, world: &World) -> Self {
+        let dir = state_dir.run(Kind::Slots, run);
         let sieve = Sieve::new(Noted::Proven(Vec::new()));
-        let (world, run) = (world.clone(), run.to_owned());
+        let (world, run) = (world.clone(), run.to_string());
         let mut watched = WatchedSlots { world, run, dir, sieve, notes: None, seen: Vec::new() };
         watched.read_notes();
         watched

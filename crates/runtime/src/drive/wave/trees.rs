@@ -1,6 +1,6 @@
 //! The working trees of the branches of a wave.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use autoloop_core::excerpt::first_line;
 use autoloop_core::merge::{Merge, MergeOutcome};
@@ -10,6 +10,7 @@ use autoloop_core::wave::{BranchOrder, MergeOrder, Wave};
 
 use crate::drive::trees::{Plot, Trees, Work};
 use crate::git::{GitError, branch_name};
+use crate::layout::RunDir;
 
 /// So many characters of an objective stand in the subject of a commit.
 const SUBJECT: usize = 60;
@@ -55,7 +56,7 @@ pub(super) fn bring_back(trees: &Trees, order: &MergeOrder, dir: &Path) -> Resul
 
 /// Takes away what a wave needs no more: the trees, unless something in one is not committed, and the
 /// branches whose commits are elsewhere. Returns what stays, and why: that is no reason to stop a run.
-pub(super) fn clear(trees: &Trees, wave: &Wave, dir: impl Fn(&str) -> PathBuf) -> Vec<GitError> {
+pub(super) fn clear(trees: &Trees, wave: &Wave, dir: impl Fn(&str) -> RunDir) -> Vec<GitError> {
     let branches = wave.branches.iter().enumerate();
     let merges = branches.filter_map(|(place, branch)| Some((place, branch.merge.as_ref()?)));
     let gathered = merges.filter(|(_, merge)| merge.outcome != MergeOutcome::Failed);

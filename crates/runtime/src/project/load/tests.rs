@@ -156,7 +156,11 @@ fn of_a_project_only_what_is_about_it_holds_for_the_preset_of_somebody_else() {
     assert_eq!(loaded.settings.origin(Key::MaxIterations), Origin::Preset);
     assert_eq!(loaded.plan.backend.command, "pi");
     assert_eq!(loaded.harness.as_deref(), Some("from the preset"));
-    assert_eq!(loaded.files.state_dir, stage.path("loop/.autoloop"), "a preset has no say in this");
+    assert_eq!(
+        *loaded.files.state_dir,
+        *stage.path("loop/.autoloop"),
+        "a preset has no say in this"
+    );
 }
 
 #[test]
@@ -169,7 +173,7 @@ fn where_things_are_kept_is_known_before_a_preset_is_in_place() {
     let mut project = Project::before_preset(&stage.path("loop"), "mine");
     project.surroundings.user_file = Some(stage.path("user/config.toml"));
     let outline = project.outline(&RealDisk).unwrap();
-    assert_eq!(outline.files.state_dir, stage.path("loop/state"));
+    assert_eq!(*outline.files.state_dir, *stage.path("loop/state"));
     assert_eq!(outline.files.journal, stage.path("loop/state/journal.jsonl"));
     assert_eq!(outline.config.run_id_format.name(), "counter");
 

@@ -1,6 +1,6 @@
 //! Carrying a generated run over a queue out, through whatever befalls it.
 
-use std::path::Path;
+use autoloop_core::layout::StateDir;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -197,7 +197,7 @@ impl Play {
         let judge = &witness.judge;
         if !setup.forges {
             let journal = FileJournal::new(JOURNAL, &sim.world(), PATIENCE);
-            for run in slot_runs(&journal, Path::new(STATE), &sim.world()).unwrap() {
+            for run in slot_runs(&journal, &StateDir::new(STATE), &sim.world()).unwrap() {
                 check(&run, &judge.runs[&run.id]);
             }
         }

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{Slots, Tally};
 use autoloop_runtime::drive::{Bounds, DriveError, SlotDrive, SlotScene, Threads, Trust};
 use autoloop_runtime::journal::{Durability, FileJournal};
@@ -102,8 +101,8 @@ impl Stage {
             witness.judge.of(side).map(|(run, _)| run.clone())
         };
         let drive = match begun {
-            None => SlotDrive::begin(scene, &RunId::new(format!("{side}{attempt}")))?,
-            Some(run) => SlotDrive::resume(scene, &run)?,
+            None => SlotDrive::begin(scene, &format!("{side}{attempt}").parse()?)?,
+            Some(run) => SlotDrive::resume(scene, &run.parse()?)?,
         };
         let slots = drive.run()?;
         let mut witness = lock(&self.witness);

@@ -1,4 +1,5 @@
-//! The state directory of a project: private to its owner, and ignored by git.
+//! The state directory of a project: the names of everything below it, and how it is created, private to
+//! its owner and ignored by git.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -8,6 +9,8 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use crate::files::private;
+
+pub use autoloop_core::layout::{RunDir, StateDir, WaveDir};
 
 /// The list that git reads in every directory.
 const LIST: &str = ".gitignore";

@@ -1,0 +1,260 @@
+//! The names of everything below the state directory.
+//!
+//! Only names are made here. The files are read and written by the runtime.
+
+use std::fmt::Display;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use crate::coordinator::Kind;
+use crate::run_id::RunId;
+
+/// The state directory of a project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateDir(PathBuf);
+
+impl StateDir {
+    /// Its name in a project, where the settings give no other.
+    pub const NAME: &str = ".autoloop";
+    /// The name of the journal in it.
+    pub const JOURNAL: &str = "journal.jsonl";
+    /// The name of a memory file, of the project as of a run.
+    pub const MEMORY: &str = "memory.jsonl";
+
+    /// The state directory at a path.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        StateDir(path.into())
+    }
+
+    /// The usual one of a project.
+    pub fn of_project(project: Option<&Path>) -> Self {
+        StateDir(project.map_or_else(|| StateDir::NAME.into(), |dir| dir.join(StateDir::NAME)))
+    }
+
+    /// The journal, where the settings name no other.
+    pub fn journal(&self) -> PathBuf {
+        self.join(StateDir::JOURNAL)
+    }
+
+    /// The memory of the project, where the settings name no other.
+    pub fn memory(&self) -> PathBuf {
+        self.join(StateDir::MEMORY)
+    }
+
+    /// The program that agents call.
+    pub fn tool(&self) -> PathBuf {
+        self.join("autoloops")
+    }
+
+    /// The plan that a loop works by. A run that has one needs no objective.
+    pub fn plan(&self) -> PathBuf {
+        self.join("plan.md")
+    }
+
+    /// The notes about jobs that have been started and have not ended.
+    pub fn shims(&self) -> PathBuf {
+        self.join("shims")
+    }
+
+    /// Files that were moved out of the way of a restore.
+    pub fn put_aside(&self) -> PathBuf {
+        self.join("put-aside")
+    }
+
+    /// The directory that holds all runs of a coordinator.
+    pub fn runs(&self, kind: Kind) -> PathBuf {
+        self.join(kind.dir())
+    }
+
+    /// The directory of a run.
+    pub fn run(&self, kind: Kind, id: &RunId) -> RunDir {
+        RunDir(self.runs(kind).join(id.as_str()))
+    }
+
+    /// The directory of a wave.
+    pub fn wave(&self, id: &RunId) -> WaveDir {
+        WaveDir(self.join(WAVES).join(id.as_str()))
+    }
+}
+
+/// The directory of a run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RunDir(PathBuf);
+
+impl RunDir {
+    /// The directory of a run that was found by listing those of its kind.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        RunDir(path.into())
+    }
+
+    /// Held by the process that carries the run out.
+    pub fn lock(&self) -> PathBuf {
+        self.join("lock")
+    }
+
+    /// What the run was asked to do.
+    pub fn flags(&self) -> PathBuf {
+        self.join("flags")
+    }
+
+    /// Which records the harness wrote.
+    pub fn own_records(&self) -> PathBuf {
+        self.join("own-records")
+    }
+
+    /// The memory of the run.
+    pub fn memory(&self) -> PathBuf {
+        self.join(StateDir::MEMORY)
+    }
+
+    /// The run's own copy of the files of a preset. A metareview may edit them without touching any
+    /// other run, and the run finds them again when it is resumed.
+    pub fn loop_copy(&self) -> PathBuf {
+        self.join("loop")
+    }
+
+    /// What the earlier steps of a chain left for the run.
+    pub fn handoff(&self) -> PathBuf {
+        self.join("handoff.md")
+    }
+
+    /// Which empty files were made for a reviewer.
+    pub fn placeholders(&self) -> PathBuf {
+        self.join("placeholders")
+    }
+
+    /// Which private directory a review has.
+    pub fn scratch(&self) -> PathBuf {
+        self.join("scratch")
+    }
+
+    /// The directory of a step of a chain.
+    pub fn step(&self, number: u64) -> PathBuf {
+        self.join(format!("step-{number}"))
+    }
+
+    /// The directory of a slot.
+    pub fn slot(&self, iteration: u64, number: u64) -> RunDir {
+        RunDir(self.join(slot_name(iteration, number)))
+    }
+
+    /// The prompt of the agent turn of this name.
+    pub fn prompt(&self, turn: &str) -> PathBuf {
+        self.join(format!("{turn}.prompt.md"))
+    }
+
+    /// What the agent of a turn printed.
+    pub fn stdout(&self, turn: &str) -> PathBuf {
+        self.join(format!("{turn}.out"))
+    }
+
+    /// The same for standard error.
+    pub fn stderr(&self, turn: &str) -> PathBuf {
+        self.join(format!("{turn}.err"))
+    }
+}
+
+/// The directory of a wave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaveDir(PathBuf);
+
+impl WaveDir {
+    /// The directory of a branch, which is a run.
+    pub fn branch(&self, id: &str) -> RunDir {
+        RunDir(self.join(BRANCHES).join(id))
+    }
+}
+
+impl Deref for StateDir {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Deref for RunDir {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Deref for WaveDir {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<Path> for StateDir {
+    fn as_ref(&self) -> &Path {
+        self
+    }
+}
+
+impl AsRef<Path> for RunDir {
+    fn as_ref(&self) -> &Path {
+        self
+    }
+}
+
+const WAVES: &str = "waves";
+const BRANCHES: &str = "branches";
+
+fn slot_name(iteration: impl Display, number: u64) -> String {
+    format!("{iteration}-{number}")
+}
+
+/// The directory of a run, seen from the state directory; empty where the text is no id.
+pub(crate) fn run_path(kind: Kind, id: &str) -> String {
+    let id = id.parse::<RunId>();
+    id.map(|id| format!("{}/{id}", kind.dir())).unwrap_or_default()
+}
+
+/// The directory of a slot, seen from the state directory.
+pub(crate) fn slot_path(run: &str, iteration: &str, number: u64) -> String {
+    match run_path(Kind::Slots, run) {
+        run if run.is_empty() => run,
+        run => format!("{run}/{}", slot_name(iteration, number)),
+    }
+}
+
+/// The directory of a branch, seen from the state directory.
+pub(crate) fn branch_path(wave: &str, number: u64) -> String {
+    let wave = wave.parse::<RunId>();
+    wave.map(|wave| format!("{WAVES}/{wave}/{BRANCHES}/branch-{number}")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_earlier_versions() {
+        let state = StateDir::of_project(Some(Path::new("/p")));
+        let id: RunId = "calm-heron".parse().unwrap();
+        let run = state.run(Kind::Loop, &id);
+        let slot = state.run(Kind::Slots, &id).slot(2, 1);
+        let branch = state.wave(&id).branch("branch-3");
+        for (path, name) in [
+            (run.lock(), "runs/calm-heron/lock"),
+            (run.stdout("iteration-1"), "runs/calm-heron/iteration-1.out"),
+            (state.run(Kind::Chain, &id).step(1), "chains/calm-heron/step-1"),
+            (slot.prompt("implement"), "slots/calm-heron/2-1/implement.prompt.md"),
+            (branch.lock(), "waves/calm-heron/branches/branch-3/lock"),
+            (state.journal(), "journal.jsonl"),
+        ] {
+            assert_eq!(path, Path::new("/p/.autoloop").join(name));
+        }
+        assert_eq!(state.join(run_path(Kind::Loop, "calm-heron")), *run);
+        assert_eq!(state.join(slot_path("calm-heron", "2", 1)), *slot);
+        assert_eq!(state.join(branch_path("calm-heron", 3)), *branch);
+        assert_eq!(
+            run_path(Kind::Loop, "../x") + &slot_path("..", "1", 1) + &branch_path("/", 1),
+            ""
+        );
+    }
+}
