@@ -4,8 +4,8 @@
 //! [`Chain`] is the fold of the chain's records; [`next_step`] says what follows from it.
 
 mod budget;
+mod config;
 mod consider;
-mod define;
 mod family;
 mod handoff;
 mod refusal;
@@ -13,8 +13,8 @@ mod render;
 pub mod spawn;
 
 pub use budget::Budget;
+pub use config::{Definition, Definitions, Fault, StepDefinition};
 pub use consider::{Circumstances, Proposal, consider};
-pub use define::{BadChains, Definition, Definitions, Fault, StepDefinition};
 pub use family::Family;
 pub use handoff::{Report, changed_files, handoff, result, returned};
 pub use refusal::Refusal;

@@ -33,7 +33,7 @@ pub mod stamp;
 pub mod step;
 pub mod suggest;
 pub mod table;
-pub mod tables;
+pub mod toml_file;
 pub mod topic;
 pub mod topology;
 pub mod verdict;

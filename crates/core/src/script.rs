@@ -15,27 +15,32 @@
 
 use std::time::Duration;
 
-use toml::de::DeValue;
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 
-use crate::duration::{self, BadDuration};
-use crate::tables::{self, Misplaced, Misread, Value, at, list, number, table, text, wrong};
+use crate::duration;
+use crate::toml_file::{Invalid, TomlFile};
 
 /// What an agent does, turn by turn.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Script {
+    #[serde(default, rename = "turn")]
     turns: Vec<Turn>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table: [[turn]]")]
 struct Turn {
     iteration: Option<u64>,
     role: Option<String>,
-    review: Option<bool>,
+    review: bool,
+    #[serde(rename = "do", deserialize_with = "actions")]
     actions: Vec<Action>,
 }
 
 /// One thing that a scripted agent does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(try_from = "ActionTable")]
 pub enum Action {
     /// Print a line.
     Print(String),
@@ -79,47 +84,14 @@ pub struct Cue<'a> {
     pub is_review: bool,
 }
 
-/// A script that cannot be played, and where in its text that is.
-pub type BadScript = Misplaced<ScriptFault>;
-
-/// What can be wrong with a script.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ScriptFault {
-    /// What can be wrong with any file.
-    #[error("{0}")]
-    Misread(#[from] Misread),
-    /// A key that means nothing.
-    #[error("'{}' means nothing here; known are {known}", .key.escape_debug())]
-    UnknownKey {
-        /// The key.
-        key: String,
-        /// The keys that mean something.
-        known: &'static str,
-    },
-    /// A pause that cannot be understood.
-    #[error("{0}")]
-    Duration(#[from] BadDuration),
-}
-
 impl Script {
     /// Reads the text of a script.
     ///
     /// # Errors
     ///
     /// With the first mistake in it.
-    pub fn parse(text: &str) -> Result<Script, BadScript> {
-        let root = tables::parse(text)?;
-        let mut script = Script::default();
-        for (key, value) in root.get_ref() {
-            if key.get_ref() != "turn" {
-                let key = key.get_ref().clone().into_owned();
-                return Err(at(ScriptFault::UnknownKey { key, known: "turn" }, value.span()));
-            }
-            for turn in list(value, "turn", "a list of tables: [[turn]]")? {
-                script.turns.push(read_turn(turn)?);
-            }
-        }
-        Ok(script)
+    pub fn parse(text: &str) -> Result<Script, Invalid> {
+        TomlFile::parse(text)?.read(&[]).map(|(script, _)| script)
     }
 
     /// What is to be done in a turn: the actions of the first turn of the script whose conditions all
@@ -128,68 +100,63 @@ impl Script {
         let fits = |turn: &&Turn| {
             turn.iteration.is_none_or(|iteration| iteration == cue.iteration)
                 && turn.role.as_ref().is_none_or(|role| cue.roles.contains(role))
-                && turn.review.unwrap_or(false) == cue.is_review
+                && turn.review == cue.is_review
         };
         self.turns.iter().find(fits).map_or(&[], |turn| &turn.actions)
     }
 }
 
-fn read_turn(value: &Value<'_>) -> Result<Turn, BadScript> {
-    let mut turn = Turn::default();
-    for (key, value) in table(value, "turn", "a list of tables: [[turn]]")? {
-        match key.get_ref().as_ref() {
-            "iteration" => turn.iteration = Some(number(value, "iteration")?),
-            "role" => turn.role = Some(text(value, "role")?),
-            "review" => match value.get_ref() {
-                DeValue::Boolean(flag) => turn.review = Some(*flag),
-                _ => return Err(wrong(value, "review", "true or false")),
-            },
-            "do" => {
-                for action in list(value, "do", "a list of actions")? {
-                    turn.actions.push(read_action(action)?);
-                }
-            }
-            other => {
-                let known = "iteration, role, review and do";
-                let key = other.to_owned();
-                return Err(at(ScriptFault::UnknownKey { key, known }, value.span()));
-            }
-        }
-    }
-    Ok(turn)
+/// An action as it is written: one of these keys, some with another beside it.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an action like { print = \"done\" }")]
+struct ActionTable {
+    print: Option<String>,
+    emit: Option<String>,
+    #[serde(default)]
+    payload: String,
+    write: Option<String>,
+    #[serde(default)]
+    text: String,
+    delete: Option<String>,
+    remember: Option<String>,
+    #[serde(default, deserialize_with = "pause")]
+    sleep: Option<Duration>,
+    hang: Option<IgnoredAny>,
+    exit: Option<u8>,
 }
 
-fn read_action(value: &Value<'_>) -> Result<Action, BadScript> {
-    const KNOWN: &str = "print, emit (with payload), write (with text), delete, remember, sleep, \
-                         hang and exit";
-    let table = table(value, "do", "a list of actions like { print = \"done\" }")?;
-    let beside = |key: &'static str| match table.get(key) {
-        Some(value) => text(value, key),
-        None => Ok(String::new()),
-    };
-    for (key, value) in table {
-        return Ok(match key.get_ref().as_ref() {
-            "payload" | "text" => continue,
-            "print" => Action::Print(text(value, "print")?),
-            "emit" => Action::Emit { topic: text(value, "emit")?, payload: beside("payload")? },
-            "write" => Action::Write { path: text(value, "write")?, text: beside("text")? },
-            "delete" => Action::Delete { path: text(value, "delete")? },
-            "remember" => Action::Remember(text(value, "remember")?),
-            "sleep" => Action::Sleep(
-                duration::parse(&text(value, "sleep")?).map_err(|error| at(error, value.span()))?,
-            ),
-            "hang" => Action::Hang,
-            "exit" => Action::Exit(
-                i32::try_from(number(value, "exit")?)
-                    .map_err(|_| wrong(value, "exit", "a status from 0 to 255"))?,
-            ),
-            other => {
-                let key = other.to_owned();
-                return Err(at(ScriptFault::UnknownKey { key, known: KNOWN }, value.span()));
-            }
-        });
+impl TryFrom<ActionTable> for Action {
+    type Error = &'static str;
+
+    fn try_from(table: ActionTable) -> Result<Action, Self::Error> {
+        let ActionTable { payload, text, .. } = table;
+        let actions = [
+            table.delete.map(|path| Action::Delete { path }),
+            table.emit.map(|topic| Action::Emit { topic, payload }),
+            table.exit.map(|status| Action::Exit(status.into())),
+            table.hang.map(|_| Action::Hang),
+            table.print.map(Action::Print),
+            table.remember.map(Action::Remember),
+            table.sleep.map(Action::Sleep),
+            table.write.map(|path| Action::Write { path, text }),
+        ];
+        let mut actions = actions.into_iter().flatten();
+        actions.next().ok_or("expected an action like { print = \"done\" }")
     }
-    Err(wrong(value, "do", "a list of actions like { print = \"done\" }"))
+}
+
+fn actions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Action>, D::Error> {
+    /// A type of its own, so that a mistake is placed at one action and not at the whole list.
+    #[derive(serde::Deserialize)]
+    struct Element(Action);
+
+    let actions = Vec::<Element>::deserialize(deserializer)?;
+    Ok(actions.into_iter().map(|action| action.0).collect())
+}
+
+fn pause<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    duration::parse(&text).map(Some).map_err(D::Error::custom)
 }
 
 #[cfg(test)]
@@ -252,13 +219,14 @@ mod tests {
             let bad = Script::parse(text).unwrap_err();
             format!("{bad} <- {}", &text[bad.span.clone()])
         };
-        insta::assert_snapshot!(mistake("role = 1"), @"'role' means nothing here; known are turn <- 1");
-        insta::assert_snapshot!(mistake("turn = 1"), @"'turn' has to be a list of tables: [[turn]] <- 1");
-        insta::assert_snapshot!(mistake("[[turn]]\nrole = 1"), @"'role' has to be a text in quotes <- 1");
-        insta::assert_snapshot!(mistake("[[turn]]\nwhen = 1"), @"'when' means nothing here; known are iteration, role, review and do <- 1");
-        insta::assert_snapshot!(mistake("[[turn]]\ndo = [{ shout = \"x\" }]"), @r#"'shout' means nothing here; known are print, emit (with payload), write (with text), delete, remember, sleep, hang and exit <- "x""#);
-        insta::assert_snapshot!(mistake("[[turn]]\ndo = [{ payload = \"x\" }]"), @r#"'do' has to be a list of actions like { print = "done" } <- { payload = "x" }"#);
-        insta::assert_snapshot!(mistake("[[turn]]\ndo = [{ sleep = \"soon\" }]"), @r#"'soon' is not a duration; write one like 30s, 1m30s, 500ms or 1.5h <- "soon""#);
-        insta::assert_snapshot!(mistake("[[turn]]\ndo = [{ exit = 3000000000 }]"), @"'exit' has to be a status from 0 to 255 <- 3000000000");
+        insta::assert_snapshot!(mistake("role = 1"), @"unknown field `role`, expected `turn` <- role");
+        insta::assert_snapshot!(mistake("turn = 1"), @"invalid type: integer `1`, expected a sequence, in `turn` <- 1");
+        insta::assert_snapshot!(mistake("[[turn]]\nrole = 1"), @"invalid type: integer `1`, expected a string, in `turn.role` <- 1");
+        insta::assert_snapshot!(mistake("\"\\u001b\" = 1"), @r#"unknown field `\u{1b}`, expected `turn` <- "\u001b""#);
+        insta::assert_snapshot!(mistake("[[turn]]\nwhen = 1"), @"unknown field `when`, expected one of `iteration`, `role`, `review`, `do`, in `turn` <- when");
+        insta::assert_snapshot!(mistake("[[turn]]\ndo = [{ shout = \"x\" }]"), @"unknown field `shout`, expected one of `print`, `emit`, `payload`, `write`, `text`, `delete`, `remember`, `sleep`, `hang`, `exit`, in `turn.do` <- shout");
+        insta::assert_snapshot!(mistake("[[turn]]\ndo = [{ payload = \"x\" }]"), @r#"expected an action like { print = "done" }, in `turn.do` <- { payload = "x" }"#);
+        insta::assert_snapshot!(mistake("[[turn]]\ndo = [{ sleep = \"soon\" }]"), @r#"'soon' is not a duration; write one like 30s, 1m30s, 500ms or 1.5h, in `turn.do.sleep` <- "soon""#);
+        insta::assert_snapshot!(mistake("[[turn]]\ndo = [{ exit = 3000000000 }]"), @"invalid value: integer `3000000000`, expected u8, in `turn.do.exit` <- 3000000000");
     }
 }

@@ -7,11 +7,13 @@ mod edges;
 mod read;
 mod warnings;
 
+use serde::Deserialize;
+use toml::Spanned;
+
 use crate::pattern::Pattern;
 use crate::topic::JOINED;
 
 pub use edges::{Edge, Target};
-pub use read::{BadTopology, Fault};
 pub use warnings::Warning;
 
 /// The event that stands for "nothing was said yet".
@@ -31,44 +33,52 @@ pub struct Topology {
 }
 
 /// One part that an agent can play.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(expecting = "a table: [[role]]")]
 pub struct Role {
     /// Its name.
+    #[serde(deserialize_with = "read::role_id")]
     pub id: String,
     /// The events that it may emit.
+    #[serde(default, deserialize_with = "read::emitted_events")]
     pub emits: Vec<Pattern>,
-    /// What it is told to do.
-    pub prompt: RolePrompt,
-    /// How its backend differs from that of the loop.
-    pub backend: RoleBackend,
+    prompt: Option<String>,
+    prompt_file: Option<Spanned<String>>,
+    /// The settings of the role's backend that come before those of the loop.
+    pub backend_kind: Option<Spanned<String>>,
+    /// As for the kind.
+    pub backend_command: Option<Spanned<String>>,
+    /// As for the kind.
+    pub backend_args: Option<Spanned<Vec<String>>>,
+    /// As for the kind.
+    pub backend_prompt_mode: Option<Spanned<String>>,
+    /// As for the kind.
+    pub backend_output: Option<Spanned<String>>,
+    /// As for the kind.
+    #[serde(default, deserialize_with = "read::milliseconds")]
+    pub backend_timeout_ms: Option<Spanned<u64>>,
 }
 
 /// Where the prompt of a role is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RolePrompt {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RolePrompt<'r> {
     /// In the topology itself.
-    Inline(String),
+    Inline(&'r str),
     /// In a file, named relative to the directory of the topology.
-    File(String),
+    File(&'r Spanned<String>),
     /// Nowhere.
     None,
 }
 
-/// The settings of a role that come before those of the loop.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RoleBackend {
-    /// `backend_kind`
-    pub kind: Option<String>,
-    /// `backend_command`
-    pub command: Option<String>,
-    /// `backend_args`
-    pub args: Option<Vec<String>>,
-    /// `backend_prompt_mode`
-    pub prompt_mode: Option<String>,
-    /// `backend_output`
-    pub output: Option<String>,
-    /// `backend_timeout_ms`
-    pub timeout_ms: Option<u64>,
+impl Role {
+    /// Where its prompt is.
+    pub fn prompt(&self) -> RolePrompt<'_> {
+        match (self.prompt.as_deref(), &self.prompt_file) {
+            (Some(inline), _) if !inline.is_empty() => RolePrompt::Inline(inline),
+            (_, Some(file)) if !file.get_ref().is_empty() => RolePrompt::File(file),
+            _ => RolePrompt::None,
+        }
+    }
 }
 
 /// What follows an event.

@@ -118,7 +118,8 @@ mod tests {
         for shipped in SHIPPED {
             let topology = topology(shipped);
             for (place, role) in topology.roles.iter().enumerate() {
-                let RolePrompt::File(file) = &role.prompt else { panic!("{}", role.id) };
+                let RolePrompt::File(file) = role.prompt() else { panic!("{}", role.id) };
+                let file = file.get_ref();
                 assert_eq!(*file, format!("roles/{}.md", role.id), "{}", shipped.name);
                 let prompt = text(shipped, file);
                 // The other roles see the first line only, so it says what the role does.

@@ -70,7 +70,7 @@ fn after_a_kill_the_run_goes_on_with_its_chain() {
     assert!(output.stderr.contains("no chain to resume in "), "{output}");
 
     sandbox.write("chains.toml", "chain = 3\n");
-    assert_snapshot!(told(&sandbox.run(&["run", "--resume"])), @"exit Some(2): chains.toml cannot be used: 'chain' has to be a list of tables: [[chain]];  hint: correct the file;  hint: then resume it with `autoloop run --resume=run-1`");
+    assert_snapshot!(told(&sandbox.run(&["run", "--resume"])), @"exit Some(2): chains.toml cannot be used: invalid type: integer `3`, expected a sequence, in `chain`;  hint: correct the file;  hint: then resume it with `autoloop run --resume=run-1`");
     sandbox.write("chains.toml", "");
     fs::rename(sandbox.path("two"), sandbox.path("away")).unwrap();
     assert_snapshot!(told(&sandbox.run(&["run", "--resume"])), @"exit Some(1): run 'run-3' cannot go on: the files of its preset 'two' are gone from [DIR]/two;  hint: `autoloop run -p two …` begins a new run;  hint: then resume it with `autoloop run --resume=run-1`");

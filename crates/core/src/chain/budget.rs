@@ -1,7 +1,10 @@
 //! How far chains may go.
 
+use serde::Deserialize;
+
 /// How far chains may go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "a table: [budget]")]
 pub struct Budget {
     /// How deep chains may be nested.
     pub max_depth: u64,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Component, Path};
 
-use super::define::{Definitions, Fault, StepDefinition};
+use super::config::{Definitions, Fault, StepDefinition};
 use super::family::Family;
 use super::refusal::Refusal;
 use super::spawn::{LONGEST_REQUEST, Request};

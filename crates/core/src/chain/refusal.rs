@@ -1,6 +1,6 @@
 //! Why a chain that an agent asks for cannot be.
 
-use super::define::Fault;
+use super::config::Fault;
 use super::spawn::{Asker, LONGEST_REQUEST, Request};
 use crate::excerpt::{clip, one_line};
 use crate::record::{ChainInvalid, ChainSpawned};

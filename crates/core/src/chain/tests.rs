@@ -145,21 +145,21 @@ fn mistake(text: &str) -> String {
 
 #[test]
 fn every_mistake_is_named_and_found() {
-    insta::assert_snapshot!(mistake("chain = 3"), @"'chain' has to be a list of tables: [[chain]] <- 3");
-    insta::assert_snapshot!(mistake("[[chain]]\nsteps = ['a']").lines().next().unwrap(), @"a chain needs a 'name' <- [[chain]]");
-    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a/b'"), @"a chain cannot be called 'a/b': a name is one word, without commas and slashes <- 'a/b'");
+    insta::assert_snapshot!(mistake("chain = 3"), @"invalid type: integer `3`, expected a sequence, in `chain` <- 3");
+    insta::assert_snapshot!(mistake("[[chain]]\nsteps = ['a']").lines().next().unwrap(), @"missing field `name`, in `chain` <- [[chain]]");
+    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a/b'"), @"invalid name 'a/b': expected one word without commas and slashes, in `chain.name` <- 'a/b'");
     insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'"), @r#"chain 'a' has no steps; it needs steps = ["…"] or [[chain.step]] <- 'a'"#);
-    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nsteps = ['x']\n[[chain]]\nname = 'a'\nsteps = ['x']"), @"there are two chains called 'a' <- 'a'");
-    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nsteps = ['x']\nstep = 1"), @"chain 'a' has its steps in 'steps' and in [[chain.step]]; keep one of them <- 1");
-    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nsteps = ['x,y']"), @"'x,y' cannot be a step: steps are listed with commas, and a step is the name of a preset, of a chain, or a directory <- 'x,y'");
-    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nsteps = [1]"), @"'steps' has to be a list of presets, of chains and of directories <- 1");
-    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nstep = [{ backend = 'x' }]"), @"a step needs a 'preset' <- { backend = 'x' }");
-    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nstep = [{ preset = 'x', backend = 1 }]"), @r#"'backend' has to be a command line, or a table like { command = "…" } <- 1"#);
-    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nstep = [{ preset = 'x', backend = { args = [1] } }]"), @"'args' has to be a list of texts <- 1");
-    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nstep = [{ preset = 'x', backend = { kind = true } }]"), @"'kind' has to be a text, a number or a list of texts <- true");
-    insta::assert_snapshot!(mistake("[budget]\nmax_steps = 0"), @"'max_steps' has to be a whole number from 1 to 1000 <- 0");
-    insta::assert_snapshot!(mistake("[budget]\nmax_children = 1001"), @"'max_children' has to be a whole number from 0 to 1000 <- 1001");
-    insta::assert_snapshot!(mistake("[budget]\nmax_consecutive_failures = 0"), @"'max_consecutive_failures' has to be a whole number from 1 to 1000 <- 0");
+    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nsteps = ['x']\n[[chain]]\nname = 'a'\nsteps = ['x']"), @"duplicate chain 'a' <- 'a'");
+    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nsteps = ['x']\nstep = [{ preset = 'x' }]"), @"chain 'a' also has 'steps'; keep one of the two <- [{ preset = 'x' }]");
+    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nsteps = ['x,y']"), @"'x,y' cannot be a step: steps are listed with commas, and a step is the name of a preset, of a chain, or a directory, in `chain.steps` <- 'x,y'");
+    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nsteps = [1]"), @"invalid type: integer `1`, expected a string, in `chain.steps` <- 1");
+    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nstep = [{ backend = 'x' }]"), @"missing field `preset`, in `chain.step` <- { backend = 'x' }");
+    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nstep = [{ preset = 'x', backend = 1 }]"), @r#"invalid type: integer `1`, expected a command line, or a table like { command = "…" }, in `chain.step.backend` <- 1"#);
+    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nstep = [{ preset = 'x', backend = { args = [1] } }]"), @"expected a string, a whole number or a list of strings, in `chain.step.backend.args` <- [1]");
+    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nstep = [{ preset = 'x', backend = { kind = true } }]"), @"expected a string, a whole number or a list of strings, in `chain.step.backend.kind` <- true");
+    insta::assert_snapshot!(mistake("[budget]\nmax_steps = 0"), @"invalid max_steps 0: expected 1 to 1000 <- 0");
+    insta::assert_snapshot!(mistake("[budget]\nmax_children = 1001"), @"invalid max_children 1001: expected 0 to 1000 <- 1001");
+    insta::assert_snapshot!(mistake("[budget]\nmax_consecutive_failures = 0"), @"invalid max_consecutive_failures 0: expected 1 to 1000 <- 0");
     insta::assert_snapshot!(mistake("[budget]\nmax_depth = 1\n[[chain]]\nname = 'a'\nsteps = ['b']\n[[chain]]\nname = 'b'\nsteps = ['x']"), @"chain 'a' is nested deeper than budget.max_depth = 1 allows <- 'a'");
     assert!(mistake("x = ").starts_with("this is not TOML"));
 }

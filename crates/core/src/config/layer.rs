@@ -17,6 +17,7 @@ use super::value::{Refusal, Value, found, read, read_text};
 use super::words;
 use crate::payload;
 use crate::suggest::suggest;
+use crate::toml_file::one_line;
 
 /// Where settings come from. Later ones win.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -240,10 +241,7 @@ impl Reader<'_> {
         match DeTable::parse(text) {
             Ok(root) => self.table("", root.get_ref()),
             Err(error) => {
-                // The parser writes one thought a line, and may quote what it stumbled over.
-                let lines: Vec<_> = error.message().lines().collect();
-                let problem: String = lines.join("; ").chars().map(visible).collect();
-                let message = format!("this is not TOML: {problem}");
+                let message = format!("this is not TOML: {}", one_line(error.message()));
                 let span = error.span().unwrap_or_default();
                 self.error(Fault { span, message, ..Fault::default() });
             }
@@ -484,13 +482,5 @@ impl Reader<'_> {
             label,
             hint,
         });
-    }
-}
-
-/// The character, or its escape if a terminal would obey it.
-fn visible(character: char) -> String {
-    match character {
-        '\'' | '"' | '\\' => character.to_string(),
-        _ => character.escape_debug().to_string(),
     }
 }

@@ -39,8 +39,9 @@ pub(super) fn resolve_settings(settings: Settings, project: &Path) -> Settings {
 /// Resolves the agents of roles in the same way.
 pub(super) fn resolve_roles(mut topology: Topology, dir: &Path, project: &Path) -> Topology {
     for role in &mut topology.roles {
-        let kind = role.backend.kind.as_deref().and_then(BackendKind::from_word);
-        if let Some(command) = &mut role.backend.command
+        let kind = role.backend_kind.as_ref();
+        let kind = kind.and_then(|kind| BackendKind::from_word(kind.get_ref()));
+        if let Some(command) = role.backend_command.as_mut().map(|command| command.get_mut())
             && let Some(path) = resolved(command, kind, Base { dir, project })
         {
             *command = path;

@@ -8,7 +8,7 @@ use autoloop_core::config::{
     self, BackendKind, Config, Key, Layer, Origin, Problem, Reading, Settings, Severity,
 };
 use autoloop_core::plan::{BadRole, Files, Plan, PromptSource};
-use autoloop_core::tables::UnknownKey;
+use autoloop_core::toml_file::UnknownKey;
 use autoloop_core::topology::{Role, RolePrompt, Topology};
 
 use super::commands::{resolve_roles, resolve_settings};
@@ -219,21 +219,22 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn role(&mut self, role: &Role, topology: &Text) -> Result<String, LoadError> {
-        match &role.prompt {
+        match role.prompt() {
             RolePrompt::None => Ok(String::new()),
             RolePrompt::Inline(text) => {
                 let name = format!("{}, prompt of role {}", topology.name, role.id);
-                Ok(self.fill(name, text.clone()))
+                Ok(self.fill(name, text.to_owned()))
             }
             RolePrompt::File(name) => {
-                let path = within(&self.project.loop_dir, name);
+                let path = within(&self.project.loop_dir, name.get_ref());
                 match read(self.disk, &path)? {
                     Some(text) => Ok(self.fill(shown(&path), text)),
                     None => {
                         let bad = BadRole {
                             role: role.id.clone(),
                             key: "prompt_file",
-                            found: format!("'{}'", name.escape_debug()),
+                            span: name.span(),
+                            found: format!("'{}'", name.get_ref().escape_debug()),
                             label: format!("there is no {}", shown(&path).escape_debug()),
                             hint: None,
                         };
@@ -367,12 +368,14 @@ fn unknown_key(key: UnknownKey, file: &Text) -> Problem {
 
 /// Takes the kind of another version of this tool for the one that starts the same agent.
 fn known_kinds(mut topology: Topology, file: &Text, warnings: &mut Vec<Problem>) -> Topology {
-    let of_the_sdk = |role: &&mut Role| role.backend.kind.as_deref() == Some(BackendKind::SDK);
-    for role in topology.roles.iter_mut().filter(of_the_sdk) {
-        role.backend.kind = Some(BackendKind::Command.name().to_owned());
+    for role in &mut topology.roles {
+        let kind = role.backend_kind.as_mut();
+        let Some(kind) = kind.filter(|kind| kind.get_ref() == BackendKind::SDK) else { continue };
+        *kind.get_mut() = BackendKind::Command.name().to_owned();
         let note = BadRole {
             role: role.id.clone(),
             key: "backend_kind",
+            span: kind.span(),
             found: format!("'{}', which this version does not know", BackendKind::SDK),
             label: BackendKind::SDK_LABEL.to_owned(),
             hint: None,

@@ -112,15 +112,16 @@ fn json(picture: &Picture<'_>) -> Json {
 }
 
 fn role(role: &Role) -> Json {
-    let file = match &role.prompt {
-        RolePrompt::File(file) => Some(file.as_str()),
+    let file = match role.prompt() {
+        RolePrompt::File(file) => Some(file.get_ref().as_str()),
         RolePrompt::Inline(_) | RolePrompt::None => None,
     };
+    let command = role.backend_command.as_ref().map(|command| command.get_ref().as_str());
     Json::Object(vec![
         ("id", role.id.as_str().into()),
         ("emits", Json::texts(&role.emits)),
-        ("has_prompt", (role.prompt != RolePrompt::None).into()),
+        ("has_prompt", (role.prompt() != RolePrompt::None).into()),
         ("prompt_file", file.into()),
-        ("backend_command", role.backend.command.as_deref().into()),
+        ("backend_command", command.into()),
     ])
 }

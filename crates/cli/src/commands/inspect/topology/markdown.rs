@@ -24,9 +24,9 @@ pub(super) fn write(picture: &Picture<'_>) -> String {
     text.push_str("\n## Roles\n\n| role | emits | prompt |\n|---|---|---|\n");
     for role in &topology.roles {
         let emits: Vec<String> = role.emits.iter().map(ToString::to_string).collect();
-        let prompt = match &role.prompt {
+        let prompt = match role.prompt() {
             RolePrompt::Inline(_) => "in topology.toml".to_owned(),
-            RolePrompt::File(file) => code(file),
+            RolePrompt::File(file) => code(file.get_ref()),
             RolePrompt::None => "-".to_owned(),
         };
         let _ = writeln!(text, "| {} | {} | {prompt} |", code(&role.id), codes(&emits));

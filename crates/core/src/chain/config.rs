@@ -1,0 +1,397 @@
+//! `chains.toml`: the chains of a project, and how far they may go.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use toml::Spanned;
+
+use super::budget::Budget;
+use super::render::DEEPEST;
+use crate::record::escape;
+use crate::toml_file::{Invalid, TomlFile, UnknownKey, fields};
+use crate::topic::Topic;
+
+/// Why a list of steps cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Something that cannot name a loop.
+    #[error("{}", bad_step(.0))]
+    BadStep(String),
+    /// A chain that would never end.
+    #[error("chain '{name}' would run itself{}", by_way(.way))]
+    Circle {
+        /// The chain.
+        name: String,
+        /// The chains on the way back to it.
+        way: Vec<String>,
+        /// Where the step is that closes the circle.
+        span: Range<usize>,
+    },
+    /// Chains in chains in chains.
+    #[error("chain '{name}' is nested deeper than budget.max_depth = {most} allows")]
+    TooDeep {
+        /// The chain.
+        name: String,
+        /// The limit.
+        most: u64,
+    },
+    /// More steps than there may be.
+    #[error("chain '{name}' has more steps than budget.max_steps = {most} allows")]
+    TooLong {
+        /// The chain.
+        name: String,
+        /// The limit.
+        most: u64,
+    },
+}
+
+fn bad_step(name: &str) -> String {
+    format!(
+        "'{}' cannot be a step: steps are listed with commas, and a step is the name of a preset, of a \
+         chain, or a directory",
+        name.escape_debug()
+    )
+}
+
+fn by_way(way: &[String]) -> String {
+    match way {
+        [] => String::new(),
+        way => format!(", by way of {}", way.join(", ")),
+    }
+}
+
+/// All chains of a project.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Definitions {
+    /// In the order of the file.
+    pub chains: Vec<Definition>,
+    /// How far they may go.
+    pub budget: Budget,
+}
+
+/// A chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Definition {
+    /// Its name.
+    pub name: String,
+    /// Its steps, as they are written.
+    pub steps: Vec<StepDefinition>,
+}
+
+/// A step of a chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StepDefinition {
+    /// The name of a preset or of a chain, or a directory.
+    pub preset: String,
+    /// The agent of the step as a command line, where it has one of its own.
+    pub backend: Option<String>,
+    /// Settings of that agent, as `key=value`.
+    pub settings: Vec<String>,
+    /// Where it is in the file.
+    pub span: Range<usize>,
+}
+
+/// The file as it is written.
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct ChainsFile {
+    chain: Vec<ChainTable>,
+    budget: Budget,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(expecting = "a table: [[chain]]")]
+struct ChainTable {
+    #[serde(deserialize_with = "chain_name")]
+    name: String,
+    steps: Option<Vec<StepName>>,
+    step: Option<Vec<StepTable>>,
+}
+
+/// The name of a step, in a type of its own so that a mistake is placed at it and not at the whole list.
+#[derive(serde::Deserialize)]
+struct StepName(#[serde(deserialize_with = "step_name")] Spanned<String>);
+
+#[derive(serde::Deserialize)]
+#[serde(expecting = "a table: [[chain.step]]")]
+struct StepTable {
+    preset: StepName,
+    #[serde(default)]
+    backend: Backend,
+}
+
+/// The agent of a step: a command line, or settings.
+#[derive(Default)]
+struct Backend {
+    line: Option<String>,
+    settings: Vec<String>,
+}
+
+const BACKEND_KEYS: &[&str] = &["kind", "command", "args", "prompt_mode", "timeout_ms"];
+
+/// A value as `--set` takes it. It is validated with all other settings.
+#[derive(serde::Deserialize)]
+struct Setting(#[serde(deserialize_with = "setting")] String);
+
+impl Definitions {
+    /// Reads the text of a file of chains, and finds its unknown keys.
+    ///
+    /// # Errors
+    ///
+    /// With the first mistake in it, which may be that a chain would run itself.
+    pub fn read(text: &str) -> Result<(Definitions, Vec<UnknownKey>), Invalid> {
+        let file = TomlFile::parse(text)?;
+        let (ChainsFile { chain: tables, budget }, unknown) = file.read(&[
+            ("budget", fields::<Budget>()),
+            ("chain", fields::<ChainTable>()),
+            ("chain.step", fields::<StepTable>()),
+            ("chain.step.backend", BACKEND_KEYS),
+        ])?;
+        for (key, value, limits) in [
+            ("max_depth", budget.max_depth, 1..=DEEPEST as u64),
+            ("max_steps", budget.max_steps, 1..=1_000),
+            ("max_runtime_ms", budget.max_runtime_ms, 1..=u64::MAX / 2),
+            ("max_children", budget.max_children, 0..=1_000),
+            ("max_consecutive_failures", budget.max_consecutive_failures, 1..=1_000),
+        ] {
+            if !limits.contains(&value) {
+                let (least, most) = limits.into_inner();
+                let message = format!("invalid {key} {value}: expected {least} to {most}");
+                return Err(file.locate(&["budget", key]).invalid(message));
+            }
+        }
+        let mut definitions = Definitions { chains: Vec::new(), budget };
+        for (index, table) in tables.into_iter().enumerate() {
+            let place = |key| file.locate(&["chain", &index.to_string(), key]);
+            let ChainTable { name, steps, step } = table;
+            if definitions.named(&name).is_some() {
+                return Err(place("name").invalid(format!("duplicate chain '{name}'")));
+            }
+            let steps: Vec<_> = match (steps, step) {
+                (Some(_), Some(_)) => {
+                    let message = format!("chain '{name}' also has 'steps'; keep one of the two");
+                    return Err(place("step").invalid(message));
+                }
+                (Some(names), None) => names.into_iter().map(StepDefinition::from).collect(),
+                (None, tables) => tables.into_iter().flatten().map(StepDefinition::from).collect(),
+            };
+            if steps.is_empty() {
+                return Err(place("name").invalid(format!(
+                    "chain '{name}' has no steps; it needs steps = [\"…\"] or [[chain.step]]"
+                )));
+            }
+            definitions.chains.push(Definition { name, steps });
+        }
+        for (index, chain) in definitions.chains.iter().enumerate() {
+            definitions.expand(&chain.name, &chain.steps).map_err(|fault| {
+                let name = file.locate(&["chain", &index.to_string(), "name"]);
+                let invalid = name.invalid(&fault);
+                match fault {
+                    // A circle is closed in one place; too much is the chain as a whole.
+                    Fault::Circle { span, .. } => Invalid { span, ..invalid },
+                    _ => invalid,
+                }
+            })?;
+        }
+        Ok((definitions, unknown))
+    }
+
+    /// The chain of a name.
+    pub fn named(&self, name: &str) -> Option<&Definition> {
+        self.chains.iter().find(|chain| chain.name == name)
+    }
+
+    /// The steps of a list with commas, as it was typed; those of the chains that it names take
+    /// their place.
+    ///
+    /// # Errors
+    ///
+    /// When a step has no name, or there are too many.
+    pub fn listed(&self, names: &str) -> Result<Vec<StepDefinition>, Fault> {
+        self.listed_below(names, &[])
+    }
+
+    /// The same for a chain that a step of other chains asks for, the outermost first: they count for
+    /// how deep it is, and it may not run one of them again.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Definitions::listed`], and when it is too deep or one of those chains would run itself.
+    pub fn listed_below(
+        &self,
+        names: &str,
+        above: &[String],
+    ) -> Result<Vec<StepDefinition>, Fault> {
+        let step = |name: &str| match is_step(name.trim()) {
+            true => Ok(StepDefinition { preset: name.trim().to_owned(), ..Default::default() }),
+            false => Err(Fault::BadStep(name.to_owned())),
+        };
+        let steps = names.split(',').map(step).collect::<Result<Vec<_>, _>>()?;
+        if above.len() as u64 >= self.budget.max_depth {
+            return Err(Fault::TooDeep { name: names.to_owned(), most: self.budget.max_depth });
+        }
+        let way = above.iter().map(String::as_str).chain([""]).collect();
+        self.expand_on(names, way, &steps)
+    }
+
+    /// The steps of a chain, with those of the chains that it names in their place.
+    ///
+    /// # Errors
+    ///
+    /// When it would run itself, or is longer or deeper than chains may be.
+    pub fn expand(
+        &self,
+        name: &str,
+        steps: &[StepDefinition],
+    ) -> Result<Vec<StepDefinition>, Fault> {
+        self.expand_on(name, vec![name], steps)
+    }
+
+    fn expand_on<'a>(
+        &'a self,
+        name: &'a str,
+        way: Vec<&'a str>,
+        steps: &'a [StepDefinition],
+    ) -> Result<Vec<StepDefinition>, Fault> {
+        let chains = self.chains.iter().map(|chain| (chain.name.as_str(), chain)).collect();
+        let mut expansion = Expansion { name, chains, budget: self.budget, way, found: Vec::new() };
+        expansion.add(steps)?;
+        Ok(expansion.found)
+    }
+}
+
+/// Puts the steps of chains in the place of their names.
+struct Expansion<'a> {
+    /// What is expanded, for messages.
+    name: &'a str,
+    chains: HashMap<&'a str, &'a Definition>,
+    budget: Budget,
+    /// The chains that we are in.
+    way: Vec<&'a str>,
+    found: Vec<StepDefinition>,
+}
+
+impl<'a> Expansion<'a> {
+    fn add(&mut self, steps: &'a [StepDefinition]) -> Result<(), Fault> {
+        for step in steps {
+            let Some(chain) = self.chains.get(step.preset.as_str()).copied() else {
+                if self.found.len() as u64 >= self.budget.max_steps {
+                    let name = self.name.to_owned();
+                    return Err(Fault::TooLong { name, most: self.budget.max_steps });
+                }
+                self.found.push(step.clone());
+                continue;
+            };
+            // A chain that was listed is called by its list, and a name has no commas.
+            let is_in = |list: &&str| list.split(',').any(|name| name.trim() == chain.name);
+            if let Some(place) = self.way.iter().position(is_in) {
+                let way = self.way[place + 1..].iter().filter(|name| !name.is_empty());
+                let way = way.map(ToString::to_string).collect();
+                let (name, span) = (chain.name.clone(), step.span.clone());
+                return Err(Fault::Circle { name, way, span });
+            }
+            if self.way.len() as u64 >= self.budget.max_depth {
+                let name = self.name.to_owned();
+                return Err(Fault::TooDeep { name, most: self.budget.max_depth });
+            }
+            self.way.push(&chain.name);
+            self.add(&chain.steps)?;
+            self.way.pop();
+        }
+        Ok(())
+    }
+}
+
+impl From<StepName> for StepDefinition {
+    fn from(StepName(name): StepName) -> Self {
+        let span = name.span();
+        StepDefinition { preset: name.into_inner(), span, ..StepDefinition::default() }
+    }
+}
+
+impl From<StepTable> for StepDefinition {
+    fn from(StepTable { preset, backend: Backend { line, settings } }: StepTable) -> Self {
+        StepDefinition { backend: line, settings, ..preset.into() }
+    }
+}
+
+impl<'de> Deserialize<'de> for Backend {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Backend;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a command line, or a table like { command = \"…\" }")
+            }
+
+            fn visit_str<E>(self, line: &str) -> Result<Backend, E> {
+                Ok(Backend { line: Some(line.to_owned()), settings: Vec::new() })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Backend, A::Error> {
+                let mut settings = BTreeMap::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    if let Some(place) = BACKEND_KEYS.iter().position(|known| *known == key) {
+                        let Setting(value) = map.next_value()?;
+                        settings.insert(place, format!("backend.{key}={value}"));
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(Backend { line: None, settings: settings.into_values().collect() })
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+fn chain_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    match Topic::check(&name).is_err() || name.contains('/') || name == "." || name == ".." {
+        false => Ok(name),
+        true => Err(D::Error::custom(format!(
+            "invalid name '{}': expected one word without commas and slashes",
+            name.escape_debug()
+        ))),
+    }
+}
+
+fn step_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spanned<String>, D::Error> {
+    let name = Spanned::<String>::deserialize(deserializer)?;
+    match is_step(name.get_ref()) {
+        true => Ok(name),
+        false => Err(D::Error::custom(bad_step(name.get_ref()))),
+    }
+}
+
+/// Whether a text can be in a list of steps.
+fn is_step(text: &str) -> bool {
+    !text.trim().is_empty() && !text.contains(|c: char| c == ',' || c.is_control())
+}
+
+fn setting<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = match toml::Value::deserialize(deserializer)? {
+        toml::Value::String(text) => Some(text),
+        toml::Value::Integer(number @ 0..) => Some(number.to_string()),
+        toml::Value::Array(items) => {
+            let items: Option<Vec<_>> =
+                items.iter().map(|item| item.as_str().map(quoted)).collect();
+            items.map(|items| format!("[{}]", items.join(", ")))
+        }
+        _ => None,
+    };
+    let expected = "expected a string, a whole number or a list of strings";
+    text.ok_or_else(|| D::Error::custom(expected))
+}
+
+/// A text in quotes, as TOML reads it.
+fn quoted(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    escape(text, &mut bytes);
+    format!("\"{}\"", String::from_utf8_lossy(&bytes))
+}
