@@ -199,8 +199,8 @@ fn a_harness_that_dies_before_its_answer_leaves_a_doubt() {
     let dying = std::thread::spawn(move || {
         use std::io::Read;
         let (mut stream, _) = listener.accept().unwrap();
-        // The frames of a ticket that is not set and of the request.
-        let mut bytes = [0; 5 + 5 + 8 + "issue.discovered".len() + 8];
+        // The length of a ticket that is not set, and the request.
+        let mut bytes = [0; 5 + 4 + 2 + "issue.discovered".len() + 1];
         stream.read_exact(&mut bytes).unwrap();
     });
     assert_snapshot!(sandbox.emit(&["issue.discovered"]), @r"

@@ -12,6 +12,8 @@ mod place;
 use std::collections::HashSet;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 pub use block::{Block, Counts, DEFAULT_BUDGET, longest};
 pub use check::BadEntry;
 pub use line::{parse, print};
@@ -38,7 +40,7 @@ pub struct Entry {
 }
 
 /// What an entry says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Said {
     /// Something worth knowing next time.
     Learning {
@@ -59,7 +61,9 @@ pub enum Said {
         /// The note.
         value: String,
     },
-    /// Another entry is not wanted any more.
+    /// Another entry is not wanted any more. Only a removal writes it, after it has checked that there is such
+    /// an entry; none is accepted from another process.
+    #[serde(skip_deserializing)]
     Tombstone {
         /// Which.
         target: String,

@@ -16,6 +16,8 @@ mod violation;
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::agents::{Answer, Decoder, Stream};
 
 pub use print::Printed;
@@ -25,7 +27,7 @@ pub use violation::Violation;
 use message::Message;
 
 /// What a reviewer ruled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ruling {
     /// The work is as it should be.
     Pass,
@@ -34,7 +36,7 @@ pub enum Ruling {
 }
 
 /// A verdict.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// What the reviewer ruled.
     pub ruling: Ruling,

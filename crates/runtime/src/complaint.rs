@@ -7,10 +7,12 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
+
 use crate::journal::{AppendError, ReadError, Unsuitable};
 
 /// What sort of failure it is, as far as the caller is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
     /// It was tried, and did not work out.
     Failed,
@@ -21,7 +23,7 @@ pub enum Fault {
 }
 
 /// Something was not done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Complaint {
     /// What sort of failure it is.
     pub fault: Fault,

@@ -30,9 +30,13 @@ const A_MOMENT: Patience = Patience { idle: Duration::from_secs(3), total: Durat
 const FOR_EVER: Patience =
     Patience { idle: Duration::from_secs(3600), total: Duration::from_secs(3600) };
 
-fn frame(name: u8, body: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(body.len()).unwrap().to_le_bytes();
-    [&[name][..], &length, body].concat()
+fn framed(encoded: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(encoded.len()).unwrap().to_le_bytes();
+    [&length, encoded].concat()
+}
+
+fn message(value: &impl serde::Serialize) -> Vec<u8> {
+    framed(&postcard::to_stdvec(value).unwrap())
 }
 
 fn learning(text: &str) -> Change {
@@ -184,9 +188,9 @@ fn the_silent_are_sent_away() {
 fn the_slow_are_sent_away() {
     let mut house = House::new(Patience { total: Duration::from_millis(500), ..FOR_EVER });
     let mut slow = house.stranger();
-    slow.write_all(&frame(b'T', house.ticket.as_str().as_bytes())).unwrap();
+    slow.write_all(&message(&house.ticket.as_str())).unwrap();
     // The beginning of something that would take longer than anybody waits here.
-    slow.write_all(&frame(b'M', &[b'x'; 100_000])[..5]).unwrap();
+    slow.write_all(&framed(&[b'x'; 100_000])[..5]).unwrap();
     until("the slow one to be sent away", || slow.write_all(b"x").is_err().then_some(()));
     let mut answer = Vec::new();
     let _ = slow.read_to_end(&mut answer);
@@ -200,20 +204,19 @@ fn the_slow_are_sent_away() {
 #[test]
 fn the_garbled_and_the_gone_do_no_harm() {
     let mut house = House::new(A_MOMENT);
-    let ticket = frame(b'T', house.ticket.as_str().as_bytes());
+    let ticket = message(&house.ticket.as_str());
     let emit = |bytes: u64| {
-        let topic = b"issue.discovered";
-        let body = [&(topic.len() as u64).to_le_bytes()[..], topic, &bytes.to_le_bytes()].concat();
-        [ticket.clone(), frame(b'E', &body)].concat()
+        // The first kind of request, with its fields.
+        [ticket.clone(), message(&(0_u8, "issue.discovered", bytes))].concat()
     };
     let nasty: [Vec<u8>; 9] = [
         b"GET / HTTP/1.1\r\n\r\n".to_vec(),
         vec![0xff; 5000],
-        frame(b'T', &[b'x'; 10_000]),
-        [ticket.clone(), frame(b'X', b"")].concat(),
-        [ticket.clone(), frame(b'M', &[9; 40])].concat(),
-        [ticket.clone(), frame(b'E', &u64::MAX.to_le_bytes())].concat(),
-        [&ticket[..], b"M\xff\xff\xff\xff"].concat(),
+        framed(&[b'x'; 10_000]),
+        [ticket.clone(), framed(b"")].concat(),
+        [ticket.clone(), framed(&[9; 40])].concat(),
+        [ticket.clone(), message(&(0_u8, u64::MAX))].concat(),
+        [&ticket[..], b"\xff\xff\xff\xff"].concat(),
         ticket[..20].to_vec(),
         [emit(1000), b"only a part".to_vec()].concat(),
     ];
@@ -266,7 +269,7 @@ fn a_hundred_at_once_are_all_heard() {
 fn a_door_closes_although_visitors_stay() {
     let mut house = House::new(FOR_EVER);
     let mut silent: Vec<_> = (0..31).map(|_| house.stranger()).collect();
-    let ticket = frame(b'T', house.ticket.as_str().as_bytes());
+    let ticket = message(&house.ticket.as_str());
     silent[0].write_all(&ticket).unwrap();
     // Whoever comes later is heard later: all of them are inside now. The next ones are not.
     house.is_well();

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// What came out of a stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// The last thing that the agent said.
     pub text: String,
@@ -17,7 +19,7 @@ pub struct Answer {
 
 /// How an agent ended, by its own account. Its exit code is only the second witness: some clients
 /// exit with 0 whatever happened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// It said all that it had to say.
     Done,
@@ -88,7 +90,7 @@ impl Answer {
 }
 
 /// What an agent cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens that the model read.
     pub input: u64,
@@ -123,7 +125,7 @@ impl Usage {
 }
 
 /// An amount of money in billionths of a dollar, because sums of fractions go astray.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dollars(pub u64);
 
 const BILLION: f64 = 1e9;

@@ -63,10 +63,10 @@ impl Visitor {
     }
 
     fn ask(&self, request: &Request, payload: Payload<'_>) -> Result<String, Complaint> {
-        let frame = wire::request_frame(request).ok().flatten().ok_or_else(too_large)?;
+        let request = wire::encode_request(request).ok().flatten().ok_or_else(too_large)?;
         let mut stream = self.connect().map_err(|error| self.nobody(&error))?;
         let said = wire::write_ticket(&mut stream, &self.ticket)
-            .and_then(|()| stream.write_all(&frame))
+            .and_then(|()| stream.write_all(&request))
             .map_err(Unsaid::Socket)
             .and_then(|()| send(&mut stream, payload));
         if let Err(unsaid @ Unsaid::Payload(_)) = said {

@@ -1,6 +1,7 @@
 //! What can be done to memory: add to it, hide something in it, give an entry to the project.
 
 use autoloop_core::memory::{BadEntry, Entry, Fate, LONGEST_TEXT, Memory, Said};
+use serde::{Deserialize, Serialize};
 
 use super::fault::not_stored;
 use super::{Tier, Tiers};
@@ -9,7 +10,7 @@ use crate::complaint::Complaint;
 const LOOK: &str = "`autoloop memory list` shows what there is";
 
 /// A change of memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
     /// Something is to be remembered.
     Add {
@@ -35,7 +36,7 @@ pub enum Change {
 }
 
 /// For whom something is remembered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reach {
     /// For the run, where there is one; but how somebody wants things done is for all runs.
     Usual,

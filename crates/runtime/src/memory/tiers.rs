@@ -3,6 +3,7 @@
 use std::fmt;
 
 use autoloop_core::memory::{Memory, Places};
+use serde::{Deserialize, Serialize};
 
 use super::fault::not_read;
 use super::{Author, MemoryFile};
@@ -11,7 +12,7 @@ use crate::journal::FileSettings;
 use crate::world::World;
 
 /// One of the two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tier {
     /// The memory of the project.
     Project,

@@ -6,21 +6,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use autoloop_core::config::Sandbox;
+use serde::{Deserialize, Serialize};
 
 use super::overlay::Overlay;
 use super::sandbox::{Rules, Support};
+use crate::message::bytes;
 
 /// The first word about any bounds.
 const BOUND: &str = "--bound";
 
 /// The bounds of a process: where it may write, and in which view of the project.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
     /// Where it may write.
     pub rules: Rules,
     /// The view that stands in the place of the project.
     pub overlay: Option<Overlay>,
     /// With such a view: files and directories that are for reading only, wherever else it may write.
+    #[serde(with = "bytes")]
     pub sealed: Vec<PathBuf>,
 }
 

@@ -19,24 +19,29 @@ use std::path::{Path, PathBuf};
 use autoloop_core::permissions::{AllowList, Change, Kind, Permission, What};
 use rustix::fs::Mode;
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::beneath;
 use super::report::{Offence, Violation};
 use super::restore;
 use super::vault;
 use crate::files::{self, Links};
+use crate::message::bytes;
 
 /// The attribute of a directory that hides what was in the one beneath it.
 const OPAQUE: &str = "user.overlay.opaque";
 
 /// A view of a project that can be written without changing it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlay {
     /// The project, without links in its path.
+    #[serde(with = "bytes")]
     pub project: PathBuf,
     /// What is written goes here.
+    #[serde(with = "bytes")]
     pub upper: PathBuf,
     /// The kernel works here. On the same file system.
+    #[serde(with = "bytes")]
     pub work: PathBuf,
 }
 

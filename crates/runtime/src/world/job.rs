@@ -9,11 +9,13 @@ use std::time::Duration;
 use autoloop_core::agents::{Answer, Stream};
 use autoloop_core::excerpt::Shortened;
 use autoloop_core::verdict::Verdict;
+use serde::{Deserialize, Serialize};
 
+use crate::message::bytes;
 use crate::permissions::Confinement;
 
 /// A process to start, and how it is watched over.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// The executable: a path (a relative one is looked up from `dir`), or a name to be looked up in
     /// the job's own `PATH`.
@@ -25,13 +27,16 @@ pub struct Job {
     /// Variables taken out of the inherited environment.
     pub env_removed: Vec<OsString>,
     /// The directory to start in; `None` is the current one.
+    #[serde(with = "bytes")]
     pub dir: Option<PathBuf>,
     /// What the process reads on standard input, which is closed after it.
+    #[serde(with = "bytes")]
     pub stdin: Vec<u8>,
     /// Marks the process and everything that it starts, in their environment, so that a sweep finds
     /// them. Empty: whoever starts it finds one.
     pub token: String,
     /// The directory of notes about jobs under way, from which the next start learns what to sweep.
+    #[serde(with = "bytes")]
     pub notes: Option<PathBuf>,
     /// How long it may take, and how much of what it prints is kept.
     pub limits: Limits,
@@ -40,6 +45,7 @@ pub struct Job {
     /// What it prints on standard output.
     pub stream: Stream,
     /// A text to look for in its answer: on its standard output, unless that is a stream.
+    #[serde(with = "bytes")]
     pub look_for: Vec<u8>,
     /// What else is taken out of what it prints.
     pub reading: Reading,
@@ -53,7 +59,7 @@ pub struct Job {
 pub const CRASH_GRACE: Duration = Duration::from_secs(2);
 
 /// How long a job may take, and how much of what it prints is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// After this time it is asked to end.
     pub deadline: Option<Duration>,
@@ -84,17 +90,19 @@ impl Default for Limits {
 
 /// Files for the two outputs of a job. Each is made with the first byte that it holds; what is there
 /// when the job starts is removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spool {
     /// For standard output.
+    #[serde(with = "bytes")]
     pub stdout: PathBuf,
     /// For standard error.
+    #[serde(with = "bytes")]
     pub stderr: PathBuf,
 }
 
 /// What becomes of the processes that a job leaves behind when it ends by itself. A job that is made
 /// to end never leaves any.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Leftovers {
     /// They end with it.
     #[default]
@@ -106,7 +114,7 @@ pub enum Leftovers {
 }
 
 /// What is taken out of the standard output of a job while it prints.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reading {
     /// Nothing.
     #[default]
@@ -127,7 +135,7 @@ pub struct Running {
 }
 
 /// Something that became of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
     /// The program runs, under this process id.
     Started(u32),
@@ -145,7 +153,7 @@ pub enum Signal {
 }
 
 /// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exit {
     /// With this status.
     Code(i32),
@@ -154,7 +162,7 @@ pub enum Exit {
 }
 
 /// How a job came to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// The program ran and ended.
     Exited(Exit),
@@ -165,7 +173,7 @@ pub enum Ending {
 }
 
 /// Why a program could not be started.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct NeverStarted {
     /// The number of the system's error; 0 where there is none.
@@ -177,7 +185,7 @@ pub struct NeverStarted {
 }
 
 /// What stood in the way of a program that could not be started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Obstacle {
     /// The program itself: it is not there, or may not or cannot be executed. Whatever it is started for,
     /// it would not start.
@@ -188,7 +196,7 @@ pub enum Obstacle {
 }
 
 /// Who brought a job to its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
     /// The job itself.
     #[default]
@@ -200,7 +208,7 @@ pub enum Cause {
 }
 
 /// The whole story of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
     /// How it ended.
     pub ending: Ending,
@@ -263,11 +271,13 @@ impl Finished {
 }
 
 /// One output of a job: all of it when it is short, else its beginning and its end.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
     /// How it begins.
+    #[serde(with = "bytes")]
     pub head: Vec<u8>,
     /// How it ends, as far as that is not in `head`.
+    #[serde(with = "bytes")]
     pub tail: Vec<u8>,
     /// How much there was.
     pub bytes: u64,
@@ -347,7 +357,7 @@ fn without_split_start(bytes: &[u8]) -> &[u8] {
 }
 
 /// What a job left behind.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
     /// How many processes had to be ended after it, or with it.
     pub ended: u64,
