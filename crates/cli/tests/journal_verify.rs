@@ -367,7 +367,7 @@ fn what_cannot_be_verified_is_explained() {
     Usage: autoloop journal <COMMAND>
 
     Commands:
-      verify  Read the whole journal and name every line that is not a record
+      verify  Report invalid lines, and removed, edited or copied records
       follow  Print records as they come, from whichever process
       help    Print this message or the help of the given subcommand(s)
 
@@ -442,4 +442,62 @@ fn a_giant_is_verified_to_its_end() {
     line 2, byte 33: not JSON: expected value at byte 5200077 of the line
     line 2, byte 33: not JSON: control character (\u0000-\u001F) found while parsing a string at byte 5200086 of the line
     ");
+}
+
+/// Three records of a harness, in a journal of its own.
+fn sealed() -> (Sandbox, Vec<String>) {
+    let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), "echo turn", "");
+    let args = ["run", ".", "-i", "1", "--set", "core.run_id_format=counter"];
+    assert_eq!(sandbox.run(&args).code, Some(1));
+    let journal = fs::read_to_string(sandbox.journal_path()).expect("there is a journal");
+    (sandbox, journal.lines().map(|line| line.to_owned() + "\n").collect())
+}
+
+#[test]
+fn removed_edited_and_copied_records_are_found_by_their_seals() {
+    let (sandbox, lines) = sealed();
+    let verify = |lines: &[String]| {
+        sandbox.write_journal(lines.concat());
+        let shown = sandbox.run(&["journal", "verify"]).to_string();
+        // How long lines are depends on where the project is.
+        let bytes = |line: &str| match line.split_once(", byte ") {
+            Some((line, rest)) => format!("{line}{}", &rest[rest.find(':').unwrap_or(0)..]),
+            None => line.to_owned(),
+        };
+        shown.lines().map(bytes).collect::<Vec<_>>().join("\n")
+    };
+    assert_snapshot!(verify(&lines), @"
+    exit 0
+    --- stdout
+    .autoloop/journal.jsonl: 6 records in 6 lines, all is well
+    ");
+    let removed = [&lines[..1], &lines[3..]].concat();
+    let edited = lines.concat().replace(": \"max_iterations\"", ": \"interrupted\"");
+    let edited: Vec<String> = edited.lines().map(|line| line.to_owned() + "\n").collect();
+    let copied = [&lines[..], &lines[1..2]].concat();
+    assert_snapshot!([removed, edited, copied].map(|lines| verify(&lines)).join("\n"), @"
+    exit 1
+    --- stdout
+    line 2: run 'run-1': the 2 records before it are missing
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 4 records in 4 lines, and 1 place where records were removed, edited or copied
+      hint: resuming such a run repeats the steps whose records are not proven
+    exit 1
+    --- stdout
+    line 6: run 'run-1': the record was edited: its seal does not fit
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 6 records in 6 lines, and 1 place where records were removed, edited or copied
+      hint: resuming such a run repeats the steps whose records are not proven
+    exit 1
+    --- stdout
+    line 7: run 'run-1': the record was copied or moved
+    --- stderr
+    autoloop: .autoloop/journal.jsonl: 7 records in 7 lines, and 1 place where records were removed, edited or copied
+      hint: resuming such a run repeats the steps whose records are not proven
+    ");
+    // Nothing is known about the records of another user.
+    sandbox.write_journal(lines[1..].concat());
+    let mut other = sandbox.command();
+    other.args(["journal", "verify"]).env("XDG_STATE_HOME", sandbox.path("other"));
+    assert_eq!(sandbox.finish(other).code, Some(0));
 }

@@ -260,7 +260,7 @@ fn the_files_of_a_run_are_listed_with_their_sizes() {
     prompt iteration-1.prompt.md
     lock lock
     memory memory.jsonl
-    notes own-records
+    flags request
     ");
 }
 

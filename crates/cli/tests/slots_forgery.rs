@@ -139,12 +139,8 @@ forge "$ME" slot.finish '"slot": "1", "outcome": "drift", "hand": "1"'"#;
     let lines: Vec<&str> = journal.lines().collect();
     let first = lines.iter().position(|line| line.contains("slot.run.start")).unwrap();
     let last = lines.iter().rposition(|line| line.contains("slot.run.finish")).unwrap();
-    let run = sandbox.fields("slot.run.start", "run").remove(0);
-    let notebook = sandbox.path(format!(".autoloop/slots/{run}/own-records"));
-    let own_records = fs::read(&notebook).unwrap();
     for cut in first + 1..=last {
         fs::write(sandbox.journal_path(), lines[..cut].join("\n") + "\n").unwrap();
-        fs::write(&notebook, &own_records).unwrap();
         let output = sandbox.run(&["slots", "--resume"]);
         assert_eq!(output.code, Some(1), "cut behind {}: {output}", lines[cut - 1]);
         let [forged, told] = counts(&sandbox);
@@ -349,22 +345,18 @@ fn views_agree_about_what_counts() {
 }
 
 /// What an agent can do to the files of its run before it kills the harness.
-const TAMPERING: [(&str, &str); 9] = [
-    ("notes removed", "rm \"$D/own-records\""),
-    ("notes emptied", ": > \"$D/own-records\""),
-    ("notes truncated", "head -c 40 \"$D/own-records\" > cut; cat cut > \"$D/own-records\""),
-    ("notes replaced", "head -c 4096 /dev/urandom > \"$D/own-records\""),
-    ("notes without their first line", "sed -i 1d \"$D/own-records\""),
-    (
-        "notes with appended lines",
-        "for i in 1 2 3; do cat \"$D/own-records\" > twice; cat twice >> \"$D/own-records\"; done",
-    ),
+const TAMPERING: [(&str, &str); 8] = [
+    ("seals removed", r#"sed -i 's/, "seal": "[^"]*"//' $J"#),
+    ("seals edited", r#"sed -i 's/"seal": "\([0-9]*\):./"seal": "\1:x/' $J"#),
+    ("seals renumbered", r#"sed -i 's/"seal": "/"seal": "1/' $J"#),
+    ("notes forged", r#"echo 'autoloop notes 2' > "$D/own-records""#),
+    ("records copied", "for i in 1 2 3; do grep seal $J > twice; cat twice >> $J; done"),
     (
         "flags that name another state directory",
         "echo '--set core.state_dir=elsewhere' > \"$D/flags\"",
     ),
     ("flags without a review", "echo '--set slots.reviewEnabled=false' > \"$D/flags\""),
-    ("notes and flags removed", "rm \"$D/own-records\" \"$D/flags\""),
+    ("seals and flags removed", r#"sed -i 's/, "seal": "[^"]*"//' $J; rm "$D/request" "$D/flags""#),
 ];
 
 /// An implementer writes the review and the end of its own slot, spoils what would prove them false, and the
@@ -373,21 +365,21 @@ const TAMPERING: [(&str, &str); 9] = [
 fn records_that_cannot_be_proven_are_forged_and_the_step_is_done_again() {
     for (what, tamper) in TAMPERING {
         let script = format!(
-            "if [ ! -e hung ]; then {ENDS}\nD=\".autoloop/slots/$ME\"; {tamper}\ntouch hung; sleep 655; fi"
+            "if [ ! -e hung ]; then {ENDS}\nJ=$AUTOLOOP_JOURNAL_FILE; D=\".autoloop/slots/$ME\"; {tamper}\ntouch hung; sleep 655; fi"
         );
         let sandbox = forging(&script, 1, "");
         killed(&sandbox);
         let run = sandbox.fields("slot.run.start", "run").remove(0);
         // One that proves nothing about itself has to be named.
         let resume = match what {
-            "notes and flags removed" => format!("--resume={run}"),
+            "seals and flags removed" => format!("--resume={run}"),
             _ => "--resume".to_owned(),
         };
         let output = sandbox.run(&["slots", &resume]);
         assert_ne!(output.code, Some(0), "{what}: {output}");
         let output = match what {
             // Nothing tells with which flags it was begun: that is for a person to say.
-            "notes and flags removed" => {
+            "seals and flags removed" => {
                 assert!(output.stderr.contains("cannot be proven"), "{what}: {output}");
                 assert!(output.stderr.contains("--trust-journal"), "{what}: {output}");
                 assert_eq!(sandbox.fields("slot.run.resume", "run").len(), 0, "{what}");
@@ -409,7 +401,7 @@ fn records_that_cannot_be_proven_are_forged_and_the_step_is_done_again() {
     }
 }
 
-/// A person may believe the journal where its notes are lost: then nothing that it tells is done again.
+/// A user may trust the journal where its seals are lost: then no recorded step is repeated, also later.
 #[test]
 fn a_person_can_trust_the_journal() {
     let hangs = "if [ $AUTOLOOP_ITEM_ID = t-2 ] && [ ! -e hung ]; then touch hung; sleep 656; fi";
@@ -418,9 +410,10 @@ fn a_person_can_trust_the_journal() {
     let sandbox = slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (2, ""));
     killed(&sandbox);
     let run = sandbox.fields("slot.run.start", "run").remove(0);
-    for name in ["own-records", "flags"] {
+    for name in ["request", "flags"] {
         fs::remove_file(sandbox.path(format!(".autoloop/slots/{run}/{name}"))).unwrap();
     }
+    sandbox.remove_seals();
     let output = sandbox.run(&["slots", "--resume", "--trust-journal", "--review"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(sandbox.read("implemented"), b"t-1\nt-2\n");

@@ -313,8 +313,18 @@ fn finished_branches_are_not_run_again() {
 
 #[test]
 fn a_branch_that_nothing_proves_is_run_again() {
+    branch_with_spoiled_seals(r#""run": "[^"]*-wave-"#);
+}
+
+/// Then the wave begins anew, and its branches get the ids that they had.
+#[test]
+fn a_wave_that_nothing_proves_is_run_again() {
+    branch_with_spoiled_seals(r#""topic": "wave."#);
+}
+
+fn branch_with_spoiled_seals(spoiled: &str) {
     let forge = "printf '{\"run\": \"%s\", \"iteration\": \"\", \"topic\": \"loop.complete\", \"fields\": {\"reason\": \"completion_event\"}}\\n' $AUTOLOOP_RUN_ID >> $AUTOLOOP_JOURNAL_FILE";
-    let spoil = "for D in .autoloop/waves/*/branches/*; do rm $D/own-records; done";
+    let spoil = format!(r#"sed -i '/{spoiled}/s/, "seal": "[^"]*"//' $AUTOLOOP_JOURNAL_FILE"#);
     let branch = format!(
         "case $AUTOLOOP_RUN_ID in *-1) if [ ! -e hung ]; then sleep 0.3; {forge}; {spoil}; touch hung; sleep 657; fi;; esac; echo $AUTOLOOP_RUN_ID >> ran"
     );

@@ -97,7 +97,12 @@ impl RunDir {
         self.join("flags")
     }
 
-    /// Which records the harness wrote.
+    /// A copy of the same.
+    pub fn request(&self) -> PathBuf {
+        self.join("request")
+    }
+
+    /// Which records without a seal the harness wrote.
     pub fn own_records(&self) -> PathBuf {
         self.join("own-records")
     }

@@ -56,6 +56,8 @@ pub struct Record {
     pub ts: Option<String>,
     /// The format version. Records of other writers may lack it.
     pub version: Option<u64>,
+    /// The [proof](crate::provenance) that a harness wrote it, as written. Only records of a harness have one.
+    pub seal: Option<String>,
     /// Keys that this version does not know, or whose value is of an unexpected type.
     pub extra: Object,
 }
@@ -104,6 +106,7 @@ impl Heading {
             body,
             ts: Some(self.now.to_string()),
             version: Some(FORMAT_VERSION),
+            seal: None,
             extra: Object::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! Carries a run out: asks for the next step, does it, and puts on record what came of it.
 //!
 //! Nothing is decided here. What to do is a value that [`next_step`] returns, from the state that the
-//! [`Ledger`] folds from the journal and from the plan that was last loaded; so a run that was cut off
+//! [`Harness`] folds from the journal and from the plan that was last loaded; so a run that was cut off
 //! anywhere is taken up by asking again.
 
 mod bounds;
@@ -11,17 +11,14 @@ mod error;
 mod failure;
 mod findings;
 mod iteration;
-mod known;
 mod launch;
-mod ledger;
-mod notebook;
 mod others;
 mod output;
-mod own;
 mod preflight;
 mod progress;
 mod request;
 mod review;
+mod runs;
 mod seat;
 mod signalled;
 mod slots;
@@ -29,12 +26,11 @@ mod together;
 mod trees;
 mod wave;
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use autoloop_core::config::SyncPolicy;
-use autoloop_core::coordinator::Kind;
+use autoloop_core::coordinator::{Kind, LoopFold};
 use autoloop_core::memory::Places;
 use autoloop_core::plan::Plan;
 use autoloop_core::record::{LoopResume, LoopStart, LoopStop, Record};
@@ -42,39 +38,34 @@ use autoloop_core::run::{Ending, INTERRUPTED, Run, Stage};
 use autoloop_core::run_id::RunId;
 use autoloop_core::step::{Step, next_step};
 
-use crate::journal::{Durability, FileJournal};
-use crate::layout::{RunDir, StateDir};
+use crate::harness::{Harness, RunLock, RunPlace};
+use crate::journal::{Durability, Journal};
+use crate::layout::RunDir;
 use crate::permissions::{Enforcement, Vault};
 use crate::process::Interrupts;
 use crate::project::{Loaded, Project};
-use crate::world::{Access, DiskFile, World};
+use crate::world::World;
 
 pub use bounds::Bounds;
-pub use chain::{
-    ChainDrive, ChainScene, Loops, NoLoops, Preparation, Ready, Steps, StepsOrder, chain_standing,
-    chains,
-};
+pub use chain::{ChainDrive, ChainScene, Loops, NoLoops, Preparation, Ready, Steps, StepsOrder};
 pub use driver::{Driver, concurrent_runs, driven_run, driver, driver_in};
 pub use error::DriveError;
-pub use known::{latest_resumable, standing};
 pub use launch::{PLAY_SCRIPT, REPLAY};
-pub use ledger::{Foreign, Ledger};
-pub use notebook::Trust;
 pub use preflight::Agents;
 pub use progress::Progress;
 pub use request::{KeptRequest, Request};
-pub use slots::{
-    SlotDrive, SlotProgress, SlotScene, WatchedSlots, latest_resumable_slots, slot_runs,
-    slots_standing,
+pub use runs::{
+    chain_standing, chains, latest_resumable, latest_resumable_slots, slot_runs, slots_standing,
+    standing,
 };
+pub use slots::{SlotDrive, SlotProgress, SlotScene, WatchedSlots};
 
-use chain::Held;
+pub use crate::harness::{Foreign, Trust};
+
+use chain::Census;
 use seat::Seat;
 use trees::Trees;
 
-/// How long the lock of a run is waited for whose holder has ended. A child that a harness was just
-/// starting when it was killed has a copy for a moment.
-const LAST_COPY: Duration = Duration::from_secs(5);
 /// What a run is for when nobody said.
 const DEFAULT_OBJECTIVE: &str = "Do the task and publish the completion event when finished.";
 
@@ -85,7 +76,7 @@ pub struct Drive<'a> {
     interrupts: &'a Interrupts,
     /// This program, which plays scripts and is what agents call.
     program: PathBuf,
-    ledger: Ledger<'a>,
+    harness: Harness<'a, LoopFold>,
     loaded: Loaded,
     objective: String,
     /// What the earlier steps of a chain left; empty outside of one.
@@ -109,13 +100,13 @@ pub struct Drive<'a> {
     /// Which records of earlier harnesses are believed.
     trust: Trust,
     /// The chain that was granted last, until it is carried out.
-    granted: Option<Held>,
+    granted: Option<RunLock>,
+    /// The chains of the journal, as far as they were looked at.
+    census: RefCell<Census>,
     /// Who carries out the chains that it asks for.
     loops: &'a dyn Loops,
     /// Where branches have their trees, as it was found first: how git stores files does not change after that.
     trees: OnceCell<Trees>,
-    /// Held as long as the run is driven, so that nobody else drives it.
-    _lock: Box<dyn DiskFile>,
     tell: &'a mut dyn FnMut(Progress<'_>),
 }
 
@@ -126,7 +117,7 @@ pub struct Scene<'a> {
     /// The project.
     pub project: &'a Project,
     /// Its journal.
-    pub journal: &'a FileJournal,
+    pub journal: &'a dyn Journal,
     /// Requests to stop.
     pub interrupts: &'a Interrupts,
     /// This program.
@@ -150,6 +141,13 @@ pub enum Threads {
     One,
 }
 
+/// How a run is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    Begin,
+    Resume,
+}
+
 impl<'a> Drive<'a> {
     /// Prepares to begin a run.
     ///
@@ -161,9 +159,7 @@ impl<'a> Drive<'a> {
         run: &RunId,
         objective: Option<String>,
     ) -> Result<Self, DriveError> {
-        Drive::new(scene, (run, None), |place, journal| {
-            Ok((Ledger::begin(journal, run, place)?, objective))
-        })
+        Drive::new(scene, (run, None), Opening::Begin, objective)
     }
 
     /// Prepares to resume a run. Where nothing of it is proven it begins again, with this objective.
@@ -176,13 +172,7 @@ impl<'a> Drive<'a> {
         run: &RunId,
         objective: Option<String>,
     ) -> Result<Self, DriveError> {
-        let trust = scene.trust;
-        Drive::new(scene, (run, None), |(dir, world), journal| {
-            let ledger = Ledger::resume(journal, run.as_str(), (dir, world, trust))?;
-            let start = ledger.run().start.as_ref();
-            let objective = start.map(|start| start.objective.clone()).or(objective);
-            Ok((ledger, objective))
-        })
+        Drive::new(scene, (run, None), Opening::Resume, objective)
     }
 
     /// The same, for a run that may ask for chains.
@@ -195,10 +185,8 @@ impl<'a> Drive<'a> {
     fn new(
         scene: Scene<'a>,
         (run, seat): (&RunId, Option<Seat>),
-        open: impl FnOnce(
-            (&Path, &World),
-            &'a FileJournal,
-        ) -> Result<(Ledger<'a>, Option<String>), DriveError>,
+        opening: Opening,
+        objective: Option<String>,
     ) -> Result<Self, DriveError> {
         let loaded = seat::load(scene.project, seat.as_ref(), scene.world)?;
         let enforcement = bounds::enforcement(&loaded.plan, scene.bounds)?;
@@ -207,13 +195,19 @@ impl<'a> Drive<'a> {
             Some(seat) => seat.dir.clone(),
             None => loaded.files.state_dir.run(Kind::Loop, run),
         };
-        let lock = lock_run(&dir, run.as_str(), scene.world)?;
+        let place = RunPlace { dir: &dir, run: run.as_str(), world: scene.world };
+        let lock = RunLock::take(place)?;
         if scene.bounds == Bounds::Enforced {
             bounds::sweep(&loaded.files.state_dir, scene.world);
         }
         let handoff = chain::handoff_of_run(&dir, &*scene.world.disk)?;
-        let (ledger, objective) = open((&dir, scene.world), scene.journal)?;
-        let objective = objective
+        let harness: Harness<'_, LoopFold> = match opening {
+            Opening::Begin => Harness::begin(scene.journal, place, lock)?,
+            Opening::Resume => Harness::resume(scene.journal, place, lock, scene.trust)?,
+        };
+        let recorded = harness.run().start.as_ref().map(|start| start.objective.clone());
+        let objective = recorded
+            .or(objective)
             .or_else(|| loaded.objective.clone())
             .unwrap_or_else(|| DEFAULT_OBJECTIVE.to_owned());
         let drive = Drive {
@@ -222,7 +216,7 @@ impl<'a> Drive<'a> {
             project: scene.project,
             interrupts: scene.interrupts,
             program: scene.program,
-            ledger,
+            harness,
             loaded,
             objective,
             handoff,
@@ -236,8 +230,8 @@ impl<'a> Drive<'a> {
             threads: scene.threads,
             trust: scene.trust,
             granted: None,
+            census: RefCell::default(),
             loops: &NoLoops,
-            _lock: lock,
             tell: scene.tell,
         };
         if drive.bounds == Bounds::Enforced {
@@ -254,7 +248,7 @@ impl<'a> Drive<'a> {
     /// up again.
     pub fn run(mut self) -> Result<Run, DriveError> {
         self.carry_out()?;
-        Ok(self.ledger.into_run())
+        Ok(self.harness.into_fold().run)
     }
 
     fn carry_out(&mut self) -> Result<(), DriveError> {
@@ -264,7 +258,7 @@ impl<'a> Drive<'a> {
                 return Ok(());
             }
             let rules = self.loaded.plan.rules();
-            match next_step(self.ledger.run(), &rules, &self.loaded.topology) {
+            match next_step(self.harness.run(), &rules, &self.loaded.topology) {
                 Step::Start => self.start()?,
                 Step::Review { before } => self.review(before)?,
                 Step::Iterate(order) => {
@@ -296,7 +290,7 @@ impl<'a> Drive<'a> {
             opening_event: self.seat.as_ref().map(|seat| seat.opening_event.clone()),
         };
         self.put(String::new(), |heading| start.record(heading))?;
-        (self.tell)(Progress::Began(self.ledger.run()));
+        (self.tell)(Progress::Began(self.harness.run()));
         Ok(())
     }
 
@@ -308,10 +302,10 @@ impl<'a> Drive<'a> {
 
     /// Records that a run is resumed that had ended or crashed.
     fn announce_resumption(&mut self) -> Result<(), DriveError> {
-        if let Some(note) = own::forged_note(self.ledger.forged()) {
+        if let Some(note) = self.harness.take_forged_note() {
             (self.tell)(Progress::Note(&note));
         }
-        let run = self.ledger.run();
+        let run = self.harness.run();
         let previous_stop_reason = match &run.stage {
             Stage::New => return Ok(()),
             Stage::Ended(Ending::Stop { reason }) => reason.clone(),
@@ -321,19 +315,19 @@ impl<'a> Drive<'a> {
         let resumed_from_iteration = run.done_on_resume();
         let resume = LoopResume { resumed_from_iteration, previous_stop_reason };
         self.put(self.last_iteration(), |heading| resume.record(heading))?;
-        (self.tell)(Progress::Resumed(self.ledger.run()));
+        (self.tell)(Progress::Resumed(self.harness.run()));
         Ok(())
     }
 
     /// Ends the run if somebody asked for it.
     fn is_interrupted(&mut self) -> Result<bool, DriveError> {
-        let is_over = matches!(self.ledger.run().stage, Stage::New | Stage::Ended(_));
+        let is_over = matches!(self.harness.run().stage, Stage::New | Stage::Ended(_));
         if self.interrupts.first().is_none() || is_over {
             return Ok(false);
         }
         self.stop(LoopStop {
             reason: INTERRUPTED.to_owned(),
-            iteration: Some(self.ledger.run().done),
+            iteration: Some(self.harness.run().done),
             ..LoopStop::default()
         })?;
         Ok(true)
@@ -348,7 +342,7 @@ impl<'a> Drive<'a> {
 
     /// The number of the last iteration that began; 0 before the first.
     fn last_iteration(&self) -> String {
-        let run = self.ledger.run();
+        let run = self.harness.run();
         (run.done + u64::from(run.stage == Stage::Iterating)).to_string()
     }
 
@@ -358,9 +352,9 @@ impl<'a> Drive<'a> {
         iteration: String,
         record: impl FnOnce(&autoloop_core::record::Heading) -> Record,
     ) -> Result<(), DriveError> {
-        let heading = self.ledger.heading(iteration, self.world.clock.now());
+        let heading = self.harness.heading(iteration, self.world.clock.now());
         let record = record(&heading);
-        self.ledger.append(self.durability(), |_| vec![record.clone().into()])?;
+        self.harness.append(self.durability(), |_| vec![record.clone().into()])?;
         Ok(())
     }
 
@@ -415,41 +409,4 @@ fn durability(plan: &Plan) -> Durability {
         SyncPolicy::Always | SyncPolicy::Iteration => Durability::Synced,
         SyncPolicy::Never => Durability::Cached,
     }
-}
-
-/// Where the files of a run are.
-fn run_dir(state_dir: &StateDir, run: &str) -> Result<RunDir, DriveError> {
-    Ok(state_dir.run(Kind::Loop, &run.parse()?))
-}
-
-/// Makes sure that nobody else drives the run, as long as the result is held.
-fn lock_run(dir: &RunDir, run: &str, world: &World) -> Result<Box<dyn DiskFile>, DriveError> {
-    create_dirs(dir, world)?;
-    let path = dir.lock();
-    let failed = |source| DriveError::Write { path: path.clone(), source };
-    let file = world.disk.open(&path, Access::Append).map_err(failed)?;
-    let begin = world.clock.elapsed();
-    while !file.try_lock().map_err(failed)? {
-        let holder = file.lock_holder();
-        if holder.is_some() || world.clock.elapsed().saturating_sub(begin) > LAST_COPY {
-            return Err(DriveError::Busy { run: run.to_owned(), holder });
-        }
-        world.clock.sleep(LAST_COPY / 500);
-    }
-    Ok(file)
-}
-
-/// Makes a directory and those on the way to it.
-fn create_dirs(dir: &Path, world: &World) -> Result<(), DriveError> {
-    let missing: Vec<&Path> =
-        dir.ancestors().take_while(|dir| world.disk.stat(dir).is_err()).collect();
-    for dir in missing.into_iter().rev() {
-        match world.disk.create_dir(dir) {
-            Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(DriveError::Write { path: dir.to_owned(), source });
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }

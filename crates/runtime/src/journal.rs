@@ -45,6 +45,9 @@ pub trait Journal: Send + Sync {
     ///
     /// Anything that must be atomic has to be one record: when the disk fills up in the middle, the
     /// first of several records may have been stored. [`AppendError::Full`] says how many were.
+    ///
+    /// Appending nothing repairs the journal: a line that its writer did not live to end is ended. It may be a whole
+    /// record that lacks nothing but its newline, so a process that resumes a run does this first.
     fn append(&self, records: &[NewRecord], how: Append) -> Result<Position, AppendError>;
 
     /// Shows every complete line behind a position, until `visit` breaks off or there are no more, and

@@ -6,6 +6,7 @@ pub mod drive;
 pub mod emit;
 pub mod files;
 pub mod git;
+mod harness;
 pub mod journal;
 pub mod layout;
 pub mod memory;

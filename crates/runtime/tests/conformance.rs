@@ -63,6 +63,7 @@ fn said(payload: &str) -> Record {
         body: Body::Agent { payload: payload.into(), source: "agent".into() },
         ts: None,
         version: None,
+        seal: None,
         extra: Object::new(),
     }
 }

@@ -157,6 +157,7 @@ pub fn record(dice: &mut Dice) -> Record {
         body,
         ts: dice.chance(2, 3).then(|| "2026-11-15T21:12:06.031Z".to_owned()),
         version: dice.chance(2, 3).then_some(1),
+        seal: dice.chance(1, 3).then(|| text(dice)),
         extra: Object::new(),
     };
     if dice.chance(1, 3) {
@@ -198,7 +199,8 @@ fn add_extra(record: &mut Record, dice: &mut Dice) {
     }
 }
 
-const KNOWN: [&str; 8] = ["run", "iteration", "topic", "fields", "payload", "source", "ts", "v"];
+const KNOWN: [&str; 9] =
+    ["run", "iteration", "topic", "fields", "payload", "source", "ts", "v", "seal"];
 
 /// The known keys that can stand among the extra ones, because the record does not say them itself.
 fn misused(record: &Record) -> Vec<&'static str> {
@@ -217,6 +219,9 @@ fn misused(record: &Record) -> Vec<&'static str> {
     }
     if record.version.is_none() {
         keys.push("v");
+    }
+    if record.seal.is_none() {
+        keys.push("seal");
     }
     keys
 }
@@ -273,11 +278,13 @@ pub fn any_record() -> impl Strategy<Value = Record> {
     let topic = prop_oneof![prop::sample::select(TOPICS).prop_map(str::to_owned), any_text()];
     let ts = prop::option::of(any_text());
     let version = prop::option::of(any::<u64>());
+    let seal = prop::option::of(any_text());
     let heading = (any_text(), any_text(), topic);
-    (heading, body, ts, version, any_object_of(any_value())).prop_map(
-        |((run, iteration, topic), body, ts, version, mut extra)| {
+    (heading, body, ts, (version, seal), any_object_of(any_value())).prop_map(
+        |((run, iteration, topic), body, ts, (version, seal), mut extra)| {
             extra.retain(|(key, _)| !KNOWN.contains(&key.as_str()));
-            Record { run, iteration, topic: Topic::new(topic), body, ts, version, extra }
+            let topic = Topic::new(topic);
+            Record { run, iteration, topic, body, ts, version, seal, extra }
         },
     )
 }

@@ -166,6 +166,16 @@ impl Sandbox {
         }
     }
 
+    /// Removes the seals of all records of the journal.
+    ///
+    /// # Panics
+    ///
+    /// When there is no journal.
+    pub fn remove_seals(&self) {
+        let journal = fs::read_to_string(self.journal_path()).expect("there is a journal");
+        self.write_journal(without_seals(&journal));
+    }
+
     /// Writes a file of the project and the directories on the way to it.
     ///
     /// # Panics
@@ -190,7 +200,7 @@ impl Sandbox {
         let mut text: String = text.split_inclusive('\n').map(without_elapsed).collect();
         text = text.replace(&self.root.display().to_string(), "[DIR]");
         text = text.replace(&self.dir.path().display().to_string(), "[DIR]");
-        without_times(&text)
+        without_seals(&without_times(&text))
     }
 }
 
@@ -216,6 +226,19 @@ fn without_elapsed(line: &str) -> &str {
     let (time, rest) =
         line.strip_prefix('[').and_then(|line| line.split_once("] ")).unwrap_or(("", line));
     if is_time(time) { rest } else { line }
+}
+
+/// The text without the seals of records.
+fn without_seals(text: &str) -> String {
+    let mut parts = text.split(", \"seal\": \"");
+    let mut rest: String = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once('"') {
+            Some((seal, behind)) if seal.contains(':') => rest.push_str(behind),
+            _ => rest.push_str(part),
+        }
+    }
+    rest
 }
 
 /// The text with everything of the shape `2026-01-31T23:59:59.999Z` replaced.

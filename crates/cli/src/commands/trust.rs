@@ -14,8 +14,8 @@ use crate::terminal;
 pub(in crate::commands) struct TrustArgs {
     /// Believe the records and flags of the run as they stand, also where nothing proves them.
     ///
-    /// Without it, a record that claims to be written by the harness and has no valid note in `own-records` is
-    /// forged, and the step that it tells of is done again.
+    /// Without it, a record that claims to be written by the harness and has no valid seal is forged, and
+    /// its step is repeated.
     #[arg(long, requires = "resume")]
     trust_journal: bool,
 }

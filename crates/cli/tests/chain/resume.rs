@@ -182,15 +182,14 @@ fn the_time_of_a_step_that_was_cut_off_is_kept() {
     assert!(spent >= 100, "{spent} ms");
 }
 
-/// Without its notes a harness would believe whatever somebody forged.
+/// An earlier version may have noted there which records are its own.
 #[test]
-fn nothing_goes_on_without_the_notes_that_it_has() {
+fn notes_that_cannot_be_read_end_a_resumption() {
     let sandbox = project("exit 7", BOTH);
     let counter = "core.run_id_format=counter";
     assert_eq!(sandbox.run(&["chain", "run", "both", "--set", counter]).code, Some(1));
     let notes = sandbox.path(".autoloop/chains/run-1/own-records");
-    // A link to itself cannot be read by anybody.
-    fs::remove_file(&notes).unwrap();
+    // A link to itself cannot be read.
     std::os::unix::fs::symlink(&notes, &notes).unwrap();
     assert_snapshot!(sandbox.run(&["chain", "run", "--resume=run-1"]), @"
     exit 2
@@ -199,38 +198,42 @@ fn nothing_goes_on_without_the_notes_that_it_has() {
     ");
 }
 
-/// What the notes of a chain do not prove is forged: its steps are done again, unless a person trusts the journal.
+/// Records of a chain without a valid seal are forged: its steps are repeated, unless the user trusts the journal.
 #[test]
 fn a_chain_that_nothing_proves_is_done_again() {
     for (removed, args, done) in [
-        (&["own-records"][..], &["chain", "run", "--resume"][..], "one\none\ntwo\n"),
-        (&["flags"], &["chain", "run", "--resume"], "one\ntwo\n"),
-        (&["own-records"], &["chain", "run", "--resume", "--trust-journal"], "one\ntwo\n"),
+        ("seals", &["chain", "run", "--resume"][..], "one\none\ntwo\n"),
+        ("flags", &["chain", "run", "--resume"], "one\ntwo\n"),
+        ("seals", &["chain", "run", "--resume", "--trust-journal"], "one\ntwo\n"),
     ] {
         let sandbox = project(WAITS, BOTH);
         in_step_two(&sandbox).kill();
         until("the agent to end", || sandbox.survivors().is_empty().then_some(()));
         let id = chain_id(&sandbox);
-        for name in removed {
-            fs::remove_file(sandbox.path(format!(".autoloop/chains/{id}/{name}"))).unwrap();
+        match removed {
+            "seals" => sandbox.remove_seals(),
+            name => {
+                fs::remove_file(sandbox.path(format!(".autoloop/chains/{id}/{name}"))).unwrap();
+            }
         }
         sandbox.write("go", "");
         let output = sandbox.run(args);
-        assert_eq!(output.code, Some(0), "{removed:?} {args:?}: {output}");
-        assert_eq!(String::from_utf8(sandbox.read("done")).unwrap(), done, "{removed:?} {args:?}");
-        assert!(prompts(&sandbox).iter().all(|prompt| prompt.contains("ship it")), "{removed:?}");
-        assert_eq!(sandbox.fields("chain.complete", "run"), [id], "{removed:?}");
+        assert_eq!(output.code, Some(0), "{removed} {args:?}: {output}");
+        assert_eq!(String::from_utf8(sandbox.read("done")).unwrap(), done, "{removed} {args:?}");
+        assert!(prompts(&sandbox).iter().all(|prompt| prompt.contains("ship it")), "{removed}");
+        assert_eq!(sandbox.fields("chain.complete", "run"), [id], "{removed}");
     }
 }
 
-/// Without its notes and its request nothing tells what a chain was to do.
+/// Without its seals and its request nothing proves what a chain was to do.
 #[test]
 fn a_chain_without_any_proof_is_for_a_person_to_trust() {
     let sandbox = project(WAITS, BOTH);
     in_step_two(&sandbox).kill();
     until("the agent to end", || sandbox.survivors().is_empty().then_some(()));
     let id = chain_id(&sandbox);
-    for name in ["own-records", "flags"] {
+    sandbox.remove_seals();
+    for name in ["request", "flags"] {
         fs::remove_file(sandbox.path(format!(".autoloop/chains/{id}/{name}"))).unwrap();
     }
     sandbox.write("go", "");

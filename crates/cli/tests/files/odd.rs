@@ -269,7 +269,7 @@ fn an_implementer_that_replaces_a_file_of_git_stops_no_run() {
 fn an_agent_that_replaces_files_of_its_run_stops_no_run() {
     let places = [
         "\"${AUTOLOOP_STATE_DIR:?}/runs/${AUTOLOOP_RUN_ID:?}/scratch\"",
-        "\"${AUTOLOOP_STATE_DIR:?}/runs/${AUTOLOOP_RUN_ID:?}/own-records\"",
+        "\"${AUTOLOOP_STATE_DIR:?}/runs/${AUTOLOOP_RUN_ID:?}/request\"",
         "\"${AUTOLOOP_STATE_DIR:?}/shims/abc1\"",
         "metareview.md",
         ".git",

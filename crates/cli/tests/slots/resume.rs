@@ -32,14 +32,10 @@ fn cut_everywhere(sandbox: &Sandbox, args: &[&str]) {
     let lines: Vec<&str> = journal.lines().collect();
     let first = lines.iter().position(|line| line.contains("slot.run.start")).unwrap();
     let last = lines.iter().rposition(|line| line.contains("slot.run.finish")).unwrap();
-    let run = sandbox.fields("slot.run.start", "run").remove(0);
-    let notebook = sandbox.path(format!(".autoloop/slots/{run}/own-records"));
-    let own_records = fs::read(&notebook).unwrap();
     for cut in first + 1..=last {
         // The project has to be where it was: its agents and its repository know their places.
         let kept = lines[..cut].join("\n") + "\n";
         fs::write(sandbox.journal_path(), &kept).unwrap();
-        fs::write(&notebook, &own_records).unwrap();
         let (output, noted) =
             with_notes(cut.to_string(), &["slots", "--resume"], &sandbox.path(""));
         assert_eq!(output.code, Some(0), "cut behind {}: {output}", lines[cut - 1]);

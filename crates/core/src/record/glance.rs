@@ -129,6 +129,14 @@ impl<'a> Glance<'a> {
             Seen::Parsed(record) => record.ts.as_deref().map(Cow::Borrowed),
         }
     }
+
+    /// The seal, as written.
+    pub fn seal(&self) -> Option<Cow<'_, str>> {
+        match &self.0 {
+            Seen::Scanned(scan) => scan.seal.map(unescape),
+            Seen::Parsed(record) => record.seal.as_deref().map(Cow::Borrowed),
+        }
+    }
 }
 
 #[cfg(test)]

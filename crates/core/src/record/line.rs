@@ -79,7 +79,7 @@ fn from_object(object: Object) -> Result<Record, BadLine> {
     let mut extra = Object::new();
     let (mut run, mut iteration, mut topic) = (None, None, None);
     let (mut fields, mut payload, mut source) = (None, None, None);
-    let (mut ts, mut version) = (None, None);
+    let (mut ts, mut version, mut seal) = (None, None, None);
     for (key, value) in object {
         match (key.as_str(), value) {
             ("run", Value::Text(text)) => run = Some(text),
@@ -92,6 +92,7 @@ fn from_object(object: Object) -> Result<Record, BadLine> {
             ("payload", Value::Text(text)) => payload = Some(text),
             ("source", Value::Text(text)) => source = Some(text),
             ("ts", Value::Text(text)) => ts = Some(text),
+            ("seal", Value::Text(text)) => seal = Some(text),
             ("v", Value::Number(number)) if number.as_u64().is_some() => version = number.as_u64(),
             (_, value) => extra.push((key, value)),
         }
@@ -111,6 +112,7 @@ fn from_object(object: Object) -> Result<Record, BadLine> {
         body,
         ts,
         version,
+        seal,
         extra,
     })
 }
@@ -198,6 +200,10 @@ fn print_with(record: &Record, hole: Option<Hole>, out: &mut Vec<u8>) -> Option<
     }
     if let Some(version) = record.version {
         out.extend_from_slice(format!(", \"v\": {version}").as_bytes());
+    }
+    if let Some(seal) = &record.seal {
+        out.extend_from_slice(b", \"seal\": ");
+        print_text(seal, out);
     }
     out.extend_from_slice(b"}\n");
     end_of_text

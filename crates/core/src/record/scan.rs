@@ -25,6 +25,7 @@ pub(super) struct Scan<'a> {
     pub(super) payload: Option<&'a [u8]>,
     pub(super) source: Option<&'a [u8]>,
     pub(super) ts: Option<&'a [u8]>,
+    pub(super) seal: Option<&'a [u8]>,
 }
 
 /// A value inside `fields`, still escaped.
@@ -45,13 +46,14 @@ pub(super) fn scan(line: &[u8]) -> Option<Scan<'_>> {
     at.expect(b"{")?;
     loop {
         // Two bytes tell the keys apart, and a comparison with a text of known length is a few
-        // instructions: every record of a gigabyte has seven of them.
+        // instructions: every record of a gigabyte has up to eight of them.
         let (slot, value) = match (at.rest.get(1)?, at.rest.get(2)?) {
             (b'r', _) => (&mut run, at.expect(br#""run": "#)?.text()?),
             (b'i', _) => (&mut iteration, at.expect(br#""iteration": "#)?.text()?),
             (b't', b'o') => (&mut topic, at.expect(br#""topic": "#)?.text()?),
             (b'f', _) => (&mut found.fields, at.expect(br#""fields": "#)?.flat_object()?),
             (b'p', _) => (&mut found.payload, at.expect(br#""payload": "#)?.text()?),
+            (b's', b'e') => (&mut found.seal, at.expect(br#""seal": "#)?.text()?),
             (b's', _) => (&mut found.source, at.expect(br#""source": "#)?.text()?),
             (b't', b's') => (&mut found.ts, at.expect(br#""ts": "#)?.text()?),
             (b'v', _) => (&mut version, at.expect(br#""v": "#)?.literal()?),

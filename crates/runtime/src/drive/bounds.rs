@@ -101,7 +101,7 @@ impl Drive<'_> {
     /// Does for a reviewer what it may not do itself.
     fn keeper(&self, turn: &Turn<'_>) -> Keeper {
         let files = &self.loaded.files;
-        let run = &self.ledger.run().id;
+        let run = &self.harness.run().id;
         let iteration = turn.iteration.to_string();
         let settings = FileSettings { lock_timeout: self.loaded.plan.journal.lock_timeout };
         let memory = self.memory_places();
@@ -186,7 +186,7 @@ impl Drive<'_> {
         }
         let state_dir = &confined.grounds.state_dir;
         let held_by = (confined.enforcement, self.world);
-        let reach = match others.were_at_work(state_dir, &self.ledger.run().id, held_by) {
+        let reach = match others.were_at_work(state_dir, &self.harness.run().id, held_by) {
             true => Reach::LoopFiles,
             false => Reach::Everywhere,
         };

@@ -5,7 +5,7 @@
 //! What a step is told by those before it is in its directory for people, and beside its run for the
 //! harness of the run, which finds it there whoever takes the run up again.
 
-mod ledger;
+mod census;
 mod reports;
 mod spawn;
 
@@ -22,15 +22,14 @@ use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 
 use super::iteration::millis;
-use super::notebook::{Trust, notebook_stat};
-use super::own::OwnRecords;
-use super::{DriveError, create_dirs, lock_run, run_dir, standing};
-use crate::journal::{Durability, FileJournal};
+use super::{DriveError, standing};
+use crate::harness::{Harness, HarnessError, RunLock, RunPlace, Trust, create_dirs, run_dir};
+use crate::journal::{Durability, Journal};
 use crate::layout::{RunDir, StateDir};
 use crate::project::{LoadError, read_text};
-use crate::world::{Disk, DiskFile, World};
+use crate::world::{Disk, World};
 
-pub use ledger::{chain_standing, chains};
+pub(super) use census::Census;
 pub use spawn::{Loops, NoLoops, StepsOrder};
 
 /// The longest handoff that is read back.
@@ -42,7 +41,7 @@ pub struct ChainScene<'a> {
     /// The world.
     pub world: &'a World,
     /// The journal of the project.
-    pub journal: &'a FileJournal,
+    pub journal: &'a dyn Journal,
     /// The state directory of the project.
     pub state_dir: &'a StateDir,
     /// How far the chain may go.
@@ -97,11 +96,9 @@ pub trait Steps {
 /// A chain, and everything that is needed to carry it out.
 pub struct ChainDrive<'a> {
     scene: ChainScene<'a>,
-    ledger: OwnRecords<'a, Chain>,
+    harness: Harness<'a, Chain>,
     start: ChainStart,
     dir: RunDir,
-    /// Held as long as the chain is driven, so that nobody else drives it.
-    _lock: Box<dyn DiskFile>,
 }
 
 impl<'a> ChainDrive<'a> {
@@ -111,25 +108,26 @@ impl<'a> ChainDrive<'a> {
     ///
     /// When another process drives a chain of this id, or its files cannot be written.
     pub fn begin(scene: ChainScene<'a>, id: &RunId, start: ChainStart) -> Result<Self, DriveError> {
-        let held = lock(&scene, id.as_str())?;
-        // A chain that a run asked for was noted when it was granted; any other is begun by whoever made
+        let lock = lock(&scene, id.as_str())?;
+        // A chain that a run asked for was locked when it was granted; any other is begun by the process that made
         // its directory, unless a run was granted this very id in between.
-        if start.parent_id.is_none() && notebook_stat(&held.dir, &*scene.world.disk).is_some() {
+        if start.parent_id.is_none() && lock.was_used() {
             return Err(DriveError::BusyChain { chain: id.as_str().to_owned(), holder: None });
         }
-        ChainDrive::granted(scene, id, start, held)
+        ChainDrive::granted(scene, id, start, lock)
     }
 
-    /// Prepares to begin a chain that is held already.
+    /// Prepares to begin a chain that is locked already.
     fn granted(
         scene: ChainScene<'a>,
         id: &RunId,
         start: ChainStart,
-        Held { dir, lock }: Held,
+        lock: RunLock,
     ) -> Result<Self, DriveError> {
-        let kept = (scene.journal, scene.durability);
-        let ledger = OwnRecords::begin(kept, Chain::new(id.as_str()), (&dir, scene.world))?;
-        Ok(ChainDrive { scene, ledger, start, dir, _lock: lock })
+        let dir = scene.state_dir.run(Kind::Chain, id);
+        let place = RunPlace { dir: &dir, run: id.as_str(), world: scene.world };
+        let harness = Harness::begin(scene.journal, place, lock)?;
+        Ok(ChainDrive { scene, harness, start, dir })
     }
 
     /// Resumes a chain, and records that. Where nothing of it is proven it begins again, as `start` says.
@@ -138,12 +136,13 @@ impl<'a> ChainDrive<'a> {
     ///
     /// When another process drives it, or its records cannot be read or written.
     pub fn resume(scene: ChainScene<'a>, id: &str, start: ChainStart) -> Result<Self, DriveError> {
-        let Held { dir, lock } = lock(&scene, id)?;
-        let kept = (scene.journal, scene.durability);
-        let ledger = OwnRecords::resume(kept, Chain::new(id), (&dir, scene.world, scene.trust))?;
-        let start = ledger.fold().start.clone().unwrap_or(start);
-        let mut drive = ChainDrive { scene, ledger, start, dir, _lock: lock };
-        let chain = drive.ledger.fold();
+        let lock = lock(&scene, id)?;
+        let dir = run_dir(scene.state_dir, Kind::Chain, id)?;
+        let place = RunPlace { dir: &dir, run: id, world: scene.world };
+        let harness: Harness<'_, Chain> = Harness::resume(scene.journal, place, lock, scene.trust)?;
+        let start = harness.fold().start.clone().unwrap_or(start);
+        let mut drive = ChainDrive { scene, harness, start, dir };
+        let chain = drive.chain();
         let previous_outcome = chain.outcome.clone().unwrap_or_default();
         if chain.start.is_some() && previous_outcome != Outcome::AllStepsComplete.to_string() {
             let resumed_from_step = chain.first_open();
@@ -156,7 +155,7 @@ impl<'a> ChainDrive<'a> {
 
     /// The chain, as far as it is.
     pub fn chain(&self) -> &Chain {
-        self.ledger.fold()
+        self.harness.fold()
     }
 
     /// Carries the chain out to its end, or until it is interrupted.
@@ -174,7 +173,7 @@ impl<'a> ChainDrive<'a> {
                 }
                 Next::Step(number) => {
                     if !self.step(number, steps)? {
-                        return Ok(self.ledger.into_fold());
+                        return Ok(self.harness.into_fold());
                     }
                 }
                 Next::Complete(outcome) => {
@@ -185,7 +184,7 @@ impl<'a> ChainDrive<'a> {
                     };
                     self.put(|heading| complete.record(heading))?;
                 }
-                Next::Over => return Ok(self.ledger.into_fold()),
+                Next::Over => return Ok(self.harness.into_fold()),
             }
         }
     }
@@ -265,7 +264,7 @@ impl<'a> ChainDrive<'a> {
     fn hand_on(&self, number: u64, run: &str) -> Result<(), DriveError> {
         let text = handoff(self.chain(), number, &self.reports(number - 1)?);
         self.write(&self.step_dir(number).join("handoff.md"), &text)?;
-        self.write(&run_dir(self.scene.state_dir, run)?.handoff(), &text)
+        self.write(&run_dir(self.scene.state_dir, Kind::Loop, run)?.handoff(), &text)
     }
 
     /// What the steps up to one left.
@@ -293,30 +292,21 @@ impl<'a> ChainDrive<'a> {
     }
 
     fn put(&mut self, record: impl FnOnce(&Heading) -> Record) -> Result<(), DriveError> {
-        let heading = Heading {
-            run: self.chain().id.clone(),
-            iteration: String::new(),
-            now: self.scene.world.clock.now(),
-        };
-        self.ledger.append(&heading, vec![record(&heading)]).map(drop)
+        let heading = self.harness.heading("", self.scene.world.clock.now());
+        let records = [record(&heading)];
+        self.harness.append_refusing(self.scene.durability, &heading, &records)?;
+        Ok(())
     }
 }
 
-/// A chain that nobody else can drive as long as this is held.
-pub(super) struct Held {
-    /// Where its files are.
-    dir: RunDir,
-    lock: Box<dyn DiskFile>,
-}
-
-/// Makes sure that nobody else drives the chain.
-fn lock(scene: &ChainScene<'_>, id: &str) -> Result<Held, DriveError> {
-    let dir = scene.state_dir.run(Kind::Chain, &id.parse()?);
-    let lock = lock_run(&dir, id, scene.world).map_err(|error| match error {
-        DriveError::Busy { run, holder } => DriveError::BusyChain { chain: run, holder },
-        error => error,
-    })?;
-    Ok(Held { dir, lock })
+/// Makes sure that no other process drives the chain.
+fn lock(scene: &ChainScene<'_>, id: &str) -> Result<RunLock, DriveError> {
+    let dir = run_dir(scene.state_dir, Kind::Chain, id)?;
+    let place = RunPlace { dir: &dir, run: id, world: scene.world };
+    RunLock::take(place).map_err(|error| match error {
+        HarnessError::Busy { run, holder } => DriveError::BusyChain { chain: run, holder },
+        error => error.into(),
+    })
 }
 
 /// What a run is told by the earlier steps of its chain; nothing outside of one.

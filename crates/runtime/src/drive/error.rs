@@ -8,6 +8,7 @@ use autoloop_core::word::Word;
 
 use super::slots::says_full;
 use crate::git::GitError;
+use crate::harness::HarnessError;
 use crate::journal::{AppendError, ReadError};
 use crate::permissions::SandboxError;
 use crate::project::LoadError;
@@ -94,6 +95,19 @@ pub enum DriveError {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+impl From<HarnessError> for DriveError {
+    fn from(error: HarnessError) -> Self {
+        match error {
+            HarnessError::Busy { run, holder } => DriveError::Busy { run, holder },
+            HarnessError::BadRunId(run) => DriveError::BadRunId(run),
+            HarnessError::Load(error) => DriveError::Load(error),
+            HarnessError::Append(error) => DriveError::Append(error),
+            HarnessError::Read(error) => DriveError::Read(error),
+            HarnessError::Write { path, source } => DriveError::Write { path, source },
+        }
+    }
 }
 
 impl DriveError {

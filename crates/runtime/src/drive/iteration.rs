@@ -66,8 +66,8 @@ impl Drive<'_> {
             timeout_ms: millis(backend.timeout),
             prompt_detour: launch.delivery.detour.map(|detour| detour.to_string()),
         };
-        let heading = self.ledger.heading(order.iteration, self.world.clock.now());
-        self.ledger.append(self.durability(), |_| {
+        let heading = self.harness.heading(order.iteration, self.world.clock.now());
+        self.harness.append(self.durability(), |_| {
             vec![start.record(&heading).into(), backend_start.record(&heading).into()]
         })?;
 
@@ -91,10 +91,10 @@ impl Drive<'_> {
         finished: &Finished,
         end: &TurnEnd,
     ) -> Result<(), DriveError> {
-        let heading = self.ledger.heading(order.iteration, self.world.clock.now());
+        let heading = self.harness.heading(order.iteration, self.world.clock.now());
         let parallel = self.loaded.plan.waves();
         self.output_tail = tail(&said(finished));
-        self.ledger.append(self.durability(), |foreign| {
+        self.harness.append(self.durability(), |foreign| {
             let allowed = (&order.route, &parallel);
             let events = invalid_events(&order.recent_event, allowed, foreign);
             let waves = invalid_waves(&order.recent_event, allowed, foreign);
@@ -107,9 +107,9 @@ impl Drive<'_> {
         for note in notes(finished).iter().filter(|_| was_started) {
             (self.tell)(Progress::Note(note));
         }
-        (self.tell)(Progress::Iterated(self.ledger.run()));
+        (self.tell)(Progress::Iterated(self.harness.run()));
         let rules = self.loaded.plan.rules();
-        if let Some(Remark::NotCounted { claim, why, .. }) = remark(self.ledger.run(), &rules) {
+        if let Some(Remark::NotCounted { claim, why, .. }) = remark(self.harness.run(), &rules) {
             (self.tell)(Progress::Note(&format!("the {claim} did not count: {why}")));
         }
         Ok(())
@@ -126,7 +126,7 @@ impl Drive<'_> {
 
     fn iteration_order(&self, order: &Order) -> Result<IterationOrder, DriveError> {
         let plan = &self.loaded.plan;
-        let run = self.ledger.run();
+        let run = self.harness.run();
         let memory = self.memory()?;
         Ok(IterationOrder {
             run: run.id.clone(),
@@ -154,14 +154,14 @@ impl Drive<'_> {
             joined: run.waves.joined.clone(),
             chains: self.chains_left()?,
             returned: run.spawns.returned.clone(),
-            scratchpad: self.ledger.scratchpad().compact(SCRATCHPAD_BUDGET),
+            scratchpad: self.harness.scratchpad().compact(SCRATCHPAD_BUDGET),
             tools: self.tools(),
             budgets: Budgets::default(),
         })
     }
 
     pub(super) fn scratchpad(&self) -> String {
-        self.ledger.scratchpad().compact(SCRATCHPAD_BUDGET)
+        self.harness.scratchpad().compact(SCRATCHPAD_BUDGET)
     }
 
     pub(super) fn tools(&self) -> Tools {
@@ -185,7 +185,7 @@ impl Drive<'_> {
     }
 
     pub(super) fn pressure(&self, memory: &Block) -> Pressure {
-        let run = self.ledger.run();
+        let run = self.harness.run();
         Pressure::new(memory, run.invalid_count, run.last_rejected.clone())
     }
 

@@ -11,6 +11,7 @@ use autoloop_core::topology::Route;
 
 use super::{Drive, DriveError};
 use crate::git::LOCATING_VARIABLES;
+use crate::harness::create_dirs;
 use crate::layout::RunDir;
 use crate::process::{self, Delivery, LONGEST_ARGUMENT, delivery};
 use crate::world::{self, Job, Limits, Spool};
@@ -68,7 +69,7 @@ impl Drive<'_> {
         backend: &BackendPlan,
         turn: &Turn<'_>,
     ) -> Result<Launch, DriveError> {
-        super::create_dirs(&self.dir, self.world)?;
+        create_dirs(&self.dir, self.world)?;
         let prompt_path = self.dir.prompt(&turn.name());
         self.world
             .disk
@@ -105,7 +106,7 @@ impl Drive<'_> {
     fn environment(&self, turn: &Turn<'_>, prompt_path: PathBuf, kind: BackendKind) -> Env {
         let plan = &self.loaded.plan;
         let files = &self.loaded.files;
-        let run = self.ledger.run();
+        let run = self.harness.run();
         Env {
             run_id: Some(run.id.clone()),
             iteration: Some(turn.iteration.to_string()),

@@ -1,23 +1,12 @@
 //! What a run was asked to do, kept in its directory for the day it is resumed.
-//!
-//! The file `flags` is for people to read and for the harness to use, so it is sealed: an edited one is not
-//! used. The same is noted beside the marks of the run's records.
-
-use std::path::{Path, PathBuf};
 
 use autoloop_core::config::words::{join, split};
 
 use super::DriveError;
-use super::ledger::unwritable;
-use super::notebook::{Notes, Trust};
+use crate::harness::{RequestText, RunPlace, Trust, keep_request, read_request};
 use crate::layout::RunDir;
-use crate::project::{Overrides, read_text};
+use crate::project::Overrides;
 use crate::world::World;
-
-/// No command line is longer on any system that we know of.
-const LONGEST: u64 = 8 * 1024 * 1024;
-/// What begins the last line.
-const SEAL: &str = "seal ";
 
 /// What a run was begun with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +30,7 @@ pub struct Request {
 pub enum KeptRequest {
     /// As it was kept.
     Intact(Request),
-    /// The file was edited, damaged or removed; this is from the notes about the run.
+    /// The file was edited, damaged or removed; this is its copy.
     Restored(Request),
     /// Nothing proves what it was.
     Unproven,
@@ -89,75 +78,23 @@ impl Request {
         request
     }
 
-    /// The text with its seal, `None` without a key.
-    fn sealed(&self, notes: Notes<'_>) -> String {
-        let text = self.text();
-        let seal = notes.world.key().map_or(0, |key| key.seal("request", &parts(notes, &text)));
-        format!("{text}{SEAL}{seal:032x}\n")
-    }
-
-    /// Reads such a text, if its seal is valid.
-    pub(super) fn unsealed(sealed: &str, notes: Notes<'_>) -> Option<Request> {
-        let (text, seal) = split_seal(sealed)?;
-        let key = notes.world.key()?;
-        (seal == key.seal("request", &parts(notes, text))).then(|| Request::parse(text))
-    }
-
-    /// The request in the file `flags`, if it is proven.
-    pub(super) fn read_sealed(notes: Notes<'_>) -> Option<Request> {
-        let text = read_text(&*notes.world.disk, &path(notes.dir), LONGEST).ok()??;
-        Request::unsealed(&text, notes)
-    }
-
     /// Keeps it in the directory of a run, for the day the run is resumed.
     ///
     /// # Errors
     ///
     /// When the directory cannot be written to.
-    pub fn keep(&self, dir: &Path, run: &str, world: &World) -> Result<(), DriveError> {
-        let notes = Notes { dir, run, world };
-        let sealed = self.sealed(notes);
-        let path = path(dir);
-        world
-            .disk
-            .replace(&path, sealed.as_bytes())
-            .map_err(|source| DriveError::Write { path, source })?;
-        notes.note_request(&sealed).map_err(unwritable)
+    pub fn keep(&self, dir: &RunDir, run: &str, world: &World) -> Result<(), DriveError> {
+        Ok(keep_request(RunPlace { dir, run, world }, &self.text())?)
     }
 
     /// The request of a run. A user who trusts the journal trusts it as it stands.
-    pub fn of_run(dir: &Path, run: &str, world: &World, trust: Trust) -> KeptRequest {
-        let notes = Notes { dir, run, world };
-        if let Some(request) = Request::read_sealed(notes) {
-            return KeptRequest::Intact(request);
+    pub fn of_run(dir: &RunDir, run: &str, world: &World, trust: Trust) -> KeptRequest {
+        match read_request(RunPlace { dir, run, world }, trust) {
+            RequestText::Intact(text) => KeptRequest::Intact(Request::parse(&text)),
+            RequestText::Restored(text) => KeptRequest::Restored(Request::parse(&text)),
+            RequestText::Unproven => KeptRequest::Unproven,
         }
-        if let Some(request) = notes.request() {
-            return KeptRequest::Restored(request);
-        }
-        if trust == Trust::Proven {
-            return KeptRequest::Unproven;
-        }
-        let text = read_text(&*world.disk, &path(dir), LONGEST).ok().flatten().unwrap_or_default();
-        let text = split_seal(&text).map_or(text.as_str(), |(text, _)| text);
-        KeptRequest::Intact(Request::parse(text))
     }
-}
-
-fn parts<'a>(notes: Notes<'a>, text: &'a str) -> [&'a [u8]; 2] {
-    [notes.run.as_bytes(), text.as_bytes()]
-}
-
-/// The text before the last line, and the seal in it.
-fn split_seal(sealed: &str) -> Option<(&str, u128)> {
-    let body = sealed.strip_suffix('\n')?;
-    let start = body.rfind('\n').map_or(0, |newline| newline + 1);
-    let (text, line) = body.split_at(start);
-    let seal = line.strip_prefix(SEAL).filter(|seal| seal.len() == 32)?;
-    Some((text, u128::from_str_radix(seal, 16).ok()?))
-}
-
-fn path(dir: &Path) -> PathBuf {
-    RunDir::at(dir).flags()
 }
 
 #[cfg(test)]

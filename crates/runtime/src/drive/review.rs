@@ -27,7 +27,7 @@ impl Drive<'_> {
     pub(super) fn review(&mut self, before: u64) -> Result<(), DriveError> {
         let Some(plan) = self.loaded.plan.review.clone() else { return Ok(()) };
         (self.tell)(Progress::Review { before });
-        let recent_event = self.ledger.run().recent_event.clone();
+        let recent_event = self.harness.run().recent_event.clone();
         let prompt = render(&self.review_order(before, &recent_event)?);
         let route = Route {
             roles: vec!["review".to_owned()],
@@ -56,8 +56,8 @@ impl Drive<'_> {
                 Ok(None) | Err(_) => None,
             },
         };
-        let heading = self.ledger.heading(before, self.world.clock.now());
-        self.ledger.append(self.durability(), |_| vec![start.record(&heading).into()])?;
+        let heading = self.harness.heading(before, self.world.clock.now());
+        self.harness.append(self.durability(), |_| vec![start.record(&heading).into()])?;
 
         let spool = launch.job.spool.clone();
         let watched = |confined: Confined| self.watch(confined, &launch.job);
@@ -86,8 +86,8 @@ impl Drive<'_> {
             let note = format!("the reviewer went too far: {}: {}", violation.path, violation.what);
             (self.tell)(Progress::Note(&note));
         }
-        let heading = self.ledger.heading(before, self.world.clock.now());
-        self.ledger.append(self.durability(), |foreign| {
+        let heading = self.harness.heading(before, self.world.clock.now());
+        self.harness.append(self.durability(), |foreign| {
             let invalid = invalid_events(&recent_event, (&route, &Parallel::Off), foreign);
             let mut records: Vec<NewRecord> =
                 invalid.iter().map(|invalid| invalid.record(&heading).into()).collect();
@@ -115,7 +115,7 @@ impl Drive<'_> {
 
     fn review_order(&self, before: u64, recent_event: &str) -> Result<ReviewOrder, DriveError> {
         let memory = self.memory()?;
-        let run = self.ledger.run();
+        let run = self.harness.run();
         Ok(ReviewOrder {
             run: run.id.clone(),
             iteration: before,

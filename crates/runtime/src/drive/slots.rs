@@ -11,7 +11,6 @@ mod bounds;
 mod claims;
 mod ending;
 mod ground;
-mod known;
 mod phase;
 mod programs;
 mod progress;
@@ -35,16 +34,15 @@ use autoloop_core::record::{Heading, Record, SlotStart};
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{End, NewItems, Review, Slot, SlotRules, Slots, Step, begins, next_step};
 
-use super::notebook::Trust;
-use super::own::{Fold, OwnRecords};
 use super::together::together;
-use super::{Bounds, DriveError, Threads, create_dirs, lock_run};
-use crate::journal::FileJournal;
+use super::{Bounds, DriveError, Opening, Threads};
+use crate::harness::{Harness, RunLock, RunPlace, Trust, create_dirs};
+use crate::journal::{Durability, Journal};
 use crate::layout::RunDir;
 use crate::process::Interrupts;
 use crate::project::{Loaded, Project};
 use crate::queue::Queue;
-use crate::world::{DiskFile, World};
+use crate::world::World;
 
 use begin::same_source;
 use bounds::ReviewerBounds;
@@ -53,7 +51,6 @@ use ground::Grounds;
 use prompts::RunPrompts;
 use reload::Judging;
 
-pub use known::{latest_resumable_slots, slot_runs, slots_standing};
 pub use progress::SlotProgress;
 pub(super) use room::says_full;
 pub use watched::WatchedSlots;
@@ -69,7 +66,7 @@ pub struct SlotScene<'a> {
     /// The project.
     pub project: &'a Project,
     /// Its journal.
-    pub journal: &'a FileJournal,
+    pub journal: &'a dyn Journal,
     /// Where items come from.
     pub queue: &'a dyn Queue,
     /// Requests to stop.
@@ -95,32 +92,13 @@ pub struct SlotDrive<'a> {
     prompts: RunPrompts,
     /// Where its files are.
     dir: RunDir,
-    records: Mutex<OwnRecords<'a, Slots>>,
+    harness: Mutex<Harness<'a, Slots>>,
     claims: Claims<'a>,
     grounds: Grounds,
     reviewer: ReviewerBounds,
     /// How work would be judged by the settings as they were last read again.
     asked: Option<Judging>,
     opening: Opening,
-    /// Held as long as the run is driven, so that nobody else drives it.
-    _lock: Box<dyn DiskFile>,
-}
-
-/// How a run is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opening {
-    Begin,
-    Resume,
-}
-
-impl Fold for Slots {
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn apply(&mut self, record: &autoloop_core::record::Glance<'_>) {
-        Slots::apply(self, record);
-    }
 }
 
 impl<'a> SlotDrive<'a> {
@@ -158,23 +136,20 @@ impl<'a> SlotDrive<'a> {
         let reviewer = ReviewerBounds::choose(&loaded.plan.slots, scene.bounds)?;
         let grounds = Grounds::find(scene.project, &loaded, world)?;
         let dir = loaded.files.state_dir.run(Kind::Slots, run);
-        let lock = lock_run(&dir, run.as_str(), world)?;
-        let durability = super::durability(&loaded.plan);
-        let kept = (scene.journal, durability);
-        let records = match opening {
-            Opening::Begin => OwnRecords::begin(kept, Slots::new(run.as_str()), (&dir, world))?,
-            Opening::Resume => {
-                OwnRecords::resume(kept, Slots::new(run.as_str()), (&dir, world, scene.trust))?
-            }
+        let place = RunPlace { dir: &dir, run: run.as_str(), world };
+        let lock = RunLock::take(place)?;
+        let harness: Harness<'_, Slots> = match opening {
+            Opening::Begin => Harness::begin(scene.journal, place, lock)?,
+            Opening::Resume => Harness::resume(scene.journal, place, lock, scene.trust)?,
         };
-        same_source(records.fold(), &loaded.plan.slots)?;
-        let recorded = records.fold().prompts.as_ref();
+        same_source(harness.fold(), &loaded.plan.slots)?;
+        let recorded = harness.fold().prompts.as_ref();
         let prompts = RunPrompts::of(recorded, read, &scene.named_now)?;
         let has_prompt = prompts.in_force.reviewer_prompt.is_some();
         programs::check(&scene, &loaded, rules(&loaded, has_prompt).review)?;
         let drive = SlotDrive {
             claims: Claims::new(scene.queue, world),
-            records: Mutex::new(records),
+            harness: Mutex::new(harness),
             scene,
             loaded,
             prompts,
@@ -183,7 +158,6 @@ impl<'a> SlotDrive<'a> {
             reviewer,
             asked: None,
             opening,
-            _lock: lock,
         };
         if drive.scene.bounds == Bounds::Enforced {
             super::bounds::sweep(&drive.loaded.files.state_dir, world);
@@ -218,7 +192,7 @@ impl<'a> SlotDrive<'a> {
                 Step::Over => break,
             }
         }
-        Ok(self.records.into_inner().unwrap_or_else(PoisonError::into_inner).into_fold())
+        Ok(self.harness.into_inner().unwrap_or_else(PoisonError::into_inner).into_fold())
     }
 
     fn step(&self) -> Step {
@@ -329,11 +303,11 @@ impl<'a> SlotDrive<'a> {
     }
 
     fn look<T>(&self, look: impl FnOnce(&Slots) -> T) -> T {
-        look(self.records().fold())
+        look(self.harness().fold())
     }
 
-    fn records(&self) -> MutexGuard<'_, OwnRecords<'a, Slots>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    fn harness(&self) -> MutexGuard<'_, Harness<'a, Slots>> {
+        self.harness.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts records on record; those of an iteration under its number. What agents wrote in the name of
@@ -343,10 +317,11 @@ impl<'a> SlotDrive<'a> {
         iteration: u64,
         records: impl FnOnce(&Heading) -> Vec<Record>,
     ) -> Result<(), DriveError> {
-        let mut ledger = self.records();
-        let heading = self.heading(ledger.fold(), iteration);
-        let note = ledger.append(&heading, records(&heading))?;
-        drop(ledger);
+        let mut harness = self.harness();
+        let heading = self.heading(&harness, iteration);
+        let durability = super::durability(&self.loaded.plan);
+        let note = harness.append_refusing(durability, &heading, &records(&heading))?;
+        drop(harness);
         note.iter().for_each(|note| self.note(note));
         Ok(())
     }
@@ -357,14 +332,16 @@ impl<'a> SlotDrive<'a> {
         iteration: u64,
         record: impl FnOnce(&Heading) -> Record,
     ) -> Result<(), DriveError> {
-        let mut ledger = self.records();
-        let record = record(&self.heading(ledger.fold(), iteration));
-        ledger.mention(vec![record])
+        let mut harness = self.harness();
+        let record = record(&self.heading(&harness, iteration));
+        // The next records bring it to the disk.
+        harness.append_quietly(Durability::Cached, |_| vec![record.clone().into()])?;
+        Ok(())
     }
 
-    fn heading(&self, slots: &Slots, iteration: u64) -> Heading {
+    fn heading(&self, harness: &Harness<'_, Slots>, iteration: u64) -> Heading {
         let iteration = if iteration == 0 { String::new() } else { iteration.to_string() };
-        Heading { run: slots.id.clone(), iteration, now: self.scene.world.clock.now() }
+        harness.heading(iteration, self.scene.world.clock.now())
     }
 
     fn tell(&self, progress: SlotProgress<'_>) {
@@ -376,7 +353,7 @@ impl<'a> SlotDrive<'a> {
     }
 
     fn make_dir(&self, dir: &std::path::Path) -> Result<(), DriveError> {
-        create_dirs(dir, self.scene.world)
+        Ok(create_dirs(dir, self.scene.world)?)
     }
 }
 

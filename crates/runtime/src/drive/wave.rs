@@ -17,9 +17,10 @@ use super::iteration::millis;
 use super::seat::Seat;
 use super::together::together;
 use super::trees::Trees;
-use super::{Drive, DriveError, Ledger, Progress, Scene, Threads, create_dirs};
+use super::{Drive, DriveError, Opening, Progress, Scene, Threads};
 use crate::git::GitError;
-use crate::journal::{FileJournal, NewRecord};
+use crate::harness::create_dirs;
+use crate::journal::{Journal, NewRecord};
 use crate::layout::WaveDir;
 use crate::project::{Loaded, Project};
 use crate::world::World;
@@ -97,9 +98,9 @@ impl Drive<'_> {
         &mut self,
         records: impl FnOnce(&Heading) -> Vec<Record>,
     ) -> Result<(), DriveError> {
-        let heading = self.ledger.heading(self.ledger.run().done, self.world.clock.now());
+        let heading = self.harness.heading(self.harness.run().done, self.world.clock.now());
         let records = records(&heading);
-        self.ledger.append(self.durability(), |_| {
+        self.harness.append(self.durability(), |_| {
             records.iter().cloned().map(NewRecord::from).collect()
         })?;
         Ok(())
@@ -116,12 +117,12 @@ impl Drive<'_> {
         let dir = self.wave_dir(&wave)?;
         let timeout = self.loaded.plan.parallel.map(|parallel| parallel.branch_timeout);
         let stage = BranchStage {
-            parent: self.ledger.run().id.clone(),
+            parent: self.harness.run().id.clone(),
             dir,
             timeout: timeout.unwrap_or(Duration::MAX),
             world: self.world,
             project: self.project,
-            journal: self.ledger.journal(),
+            journal: self.harness.journal(),
             interrupts: self.interrupts,
             program: self.program.clone(),
             bounds: self.bounds,
@@ -188,7 +189,7 @@ impl Drive<'_> {
     }
 
     fn join(&mut self, join: &Join) -> Result<(), DriveError> {
-        let Some(wave) = &self.ledger.run().waves.open else { return Ok(()) };
+        let Some(wave) = &self.harness.run().waves.open else { return Ok(()) };
         let began = self.world.clock.elapsed();
         let page = join_page(wave);
         let payload = joined_payload(wave);
@@ -267,7 +268,7 @@ struct BranchStage<'a> {
     timeout: Duration,
     world: &'a World,
     project: &'a Project,
-    journal: &'a FileJournal,
+    journal: &'a dyn Journal,
     interrupts: &'a crate::process::Interrupts,
     program: PathBuf,
     bounds: super::Bounds,
@@ -306,18 +307,13 @@ impl BranchStage<'_> {
         let objective = Some(order.start.objective.clone());
         let began = self.world.clock.elapsed();
         let run = order.run.parse()?;
-        let mut drive = Drive::new(scene, (&run, Some(seat)), |place, journal| {
-            let ledger = match order.is_begun {
-                true => Ledger::resume(journal, &order.run, (place.0, place.1, self.trust))?,
-                false => Ledger::begin(journal, &run, place)?,
-            };
-            Ok((ledger, objective))
-        })?;
-        if drive.ledger.run().stop_reason().is_none() {
+        let opening = if order.is_begun { Opening::Resume } else { Opening::Begin };
+        let mut drive = Drive::new(scene, (&run, Some(seat)), opening, objective)?;
+        if drive.harness.run().stop_reason().is_none() {
             drive.carry_out()?;
         }
-        let stop_reason = drive.ledger.run().stop_reason().map(str::to_owned);
-        let failure = drive.ledger.run().failure().filter(|_| stop_reason.is_some());
+        let stop_reason = drive.harness.run().stop_reason().map(str::to_owned);
+        let failure = drive.harness.run().failure().filter(|_| stop_reason.is_some());
         let tree = match (&self.trees, &order.base) {
             // Where it cannot be told, the merge says why.
             (Some(trees), Some(base)) => trees::left(trees, (&order, base), &dir).ok(),
@@ -330,7 +326,7 @@ impl BranchStage<'_> {
             tree,
             elapsed: self.world.clock.elapsed().saturating_sub(began),
             output: drive
-                .ledger
+                .harness
                 .scratchpad()
                 .last_output()
                 .map(|output| output.shortened(OUTPUT_TOLD).to_string())

@@ -136,7 +136,7 @@ impl FileJournal {
 
     /// Ends a line that its writer did not live to end, if that is how the journal ends. It may be a
     /// whole record that lacks nothing but its newline: whoever goes by what is on record repairs first.
-    pub fn repair(&self) -> Result<(), AppendError> {
+    fn repair(&self) -> Result<(), AppendError> {
         let fragment = self.fragment()?;
         if fragment.is_some_and(|fragment| fragment.kind == FragmentKind::Torn) {
             let nothing = Entry::new(&[], Append::default())?;
@@ -362,6 +362,7 @@ impl Journal for FileJournal {
             return Err(error.clone());
         }
         if records.is_empty() {
+            self.repair()?;
             let head = self.head()?;
             return match how.expect {
                 Some(expected) if expected != head => Err(AppendError::Conflict { head }),

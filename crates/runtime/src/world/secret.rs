@@ -10,6 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use autoloop_core::provenance::RunKey;
 use rustix::fs::OFlags;
 
 use super::Entropy;
@@ -25,6 +26,11 @@ pub type KeyedDigest = u128;
 pub struct Key([u8; LENGTH]);
 
 impl Key {
+    /// The key that seals the records of a run.
+    pub fn of_run(&self, run: &str) -> RunKey {
+        RunKey::new(&self.0, run)
+    }
+
     /// The keyed digest of several parts, for one purpose: a seal for one is no seal for another.
     pub fn seal(&self, purpose: &str, parts: &[&[u8]]) -> KeyedDigest {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);

@@ -42,6 +42,7 @@ pub(crate) fn said(payload: &str) -> Record {
         body: Body::Agent { payload: payload.into(), source: "agent".into() },
         ts: None,
         version: None,
+        seal: None,
         extra: Object::new(),
     }
 }

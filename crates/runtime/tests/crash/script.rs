@@ -203,17 +203,17 @@ fn a_synced_append_behind_a_cached_one_is_safe() {
 #[test]
 fn a_record_that_lacks_its_newline_is_there_once_the_journal_is_repaired() {
     let disk = new_disk();
-    journal(&disk).repair().unwrap();
+    journal(&disk).append(&[], Append::default()).unwrap();
     assert!(!disk.exists(PATH), "there was nothing to repair");
 
     let line = line_of(&said("whole").into());
     disk.set_contents(PATH, line.trim_ascii_end());
-    journal(&disk).repair().unwrap();
+    journal(&disk).append(&[], Append::default()).unwrap();
     let repaired = disk.contents(PATH);
     assert!(repaired.starts_with(&line));
     assert_eq!(disk.durable_contents(PATH), Some(repaired.clone()));
     assert_eq!(journal(&disk).fragment().unwrap(), None);
 
-    journal(&disk).repair().unwrap();
+    journal(&disk).append(&[], Append::default()).unwrap();
     assert_eq!(disk.contents(PATH), repaired);
 }

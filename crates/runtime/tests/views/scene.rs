@@ -21,6 +21,7 @@ pub(crate) fn record(run: &str, topic: &str, body: Body) -> Record {
         body,
         ts: None,
         version: None,
+        seal: None,
         extra: Object::new(),
     }
 }

@@ -36,7 +36,7 @@ impl Sandbox {
                     "iteration" if place > 1 => {
                         let _ = write!(story, " iteration={}", shown(value));
                     }
-                    "run" | "iteration" | "topic" | "fields" | "ts" | "v" | "source" => {}
+                    "run" | "iteration" | "topic" | "fields" | "ts" | "v" | "seal" | "source" => {}
                     "prompt" => story.push_str(" prompt=…"),
                     "elapsed_s" => story.push_str(" elapsed_s=…"),
                     "enforcement" => story.push_str(" enforcement=…"),

@@ -106,9 +106,9 @@ fn kind_of(name: &str) -> &'static str {
     match name {
         "lock" => "lock",
         "memory.jsonl" => "memory",
-        // Which records were the harness's own.
+        // Which records without a seal are the harness's own.
         "own-records" => "notes",
-        "flags" => "flags",
+        "flags" | "request" => "flags",
         _ if name.ends_with(".prompt.md") => "prompt",
         _ if name.ends_with(".out") || name.ends_with(".excerpt") => "output",
         _ if name.ends_with(".err") => "errors",

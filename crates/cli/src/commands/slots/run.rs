@@ -219,9 +219,9 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
     let ended = carry_out((&project, manner), (&which, trust), (world, &interrupts), named_now)
         .inspect_err(|_| {
             if let Which::New(id) = &which {
-                // A run that could not begin leaves nothing behind; one that did has a notebook there.
+                // A run that could not begin leaves nothing behind; one that did has a lock there.
                 let dir = outline.files.state_dir.run(coordinator::Kind::Slots, id);
-                if !dir.own_records().exists() {
+                if !dir.lock().exists() {
                     let _ = fs::remove_dir_all(dir);
                 }
             }

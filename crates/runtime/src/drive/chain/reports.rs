@@ -3,15 +3,15 @@
 use std::ops::ControlFlow;
 
 use autoloop_core::chain::{ChainStep, Report};
+use autoloop_core::coordinator::{Fold, LoopFold};
 use autoloop_core::format::Format;
 use autoloop_core::project::coordination::Coordination;
 use autoloop_core::project::scratchpad::Scratchpad;
 use autoloop_core::run::Run;
 
-use super::{ChainScene, DriveError, run_dir};
-use crate::drive::known::Known;
-use crate::drive::notebook::Notes;
-use crate::journal::{Journal, Position};
+use super::{ChainScene, DriveError};
+use crate::harness::find;
+use crate::journal::Position;
 
 /// What is gathered about the run of a step.
 struct Gathered<'a> {
@@ -52,9 +52,9 @@ fn gather<'a>(scene: ChainScene<'_>, step: &'a ChainStep) -> Result<Gathered<'a>
         let (run, scratchpad) = (Run::new(""), Scratchpad::default());
         return Ok(Gathered { step, run, scratchpad, coordination });
     };
-    let dir = run_dir(scene.state_dir, id)?;
-    let noted = Notes { dir: &dir, run: id, world: scene.world }.read(scene.trust)?;
-    let Known { run, scratchpad, .. } = Known::read(scene.journal, id, noted)?;
+    let known = (id.as_str(), scene.world, scene.trust);
+    let found = find(scene.journal, scene.state_dir, known)?;
+    let LoopFold { run, scratchpad } = found.unwrap_or_else(|| LoopFold::new(id));
     Ok(Gathered { step, run, scratchpad, coordination })
 }
 

@@ -3,17 +3,20 @@
 //! While one is under way its run waits, and what ends the one ends the other: both go on when the run
 //! is taken up again, and the run is told once how the chain ended.
 
+use std::cell::RefMut;
+
 use autoloop_core::chain::spawn::{self, Request, SpawnStep};
 use autoloop_core::chain::{
     Budget, Chain, Circumstances, Definitions, Family, Refusal, StepDefinition, consider, returned,
 };
+use autoloop_core::coordinator::Kind;
 use autoloop_core::record::{ChainSpawnFinish, ChainSpawned};
 use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 
-use super::ledger::{self, Census, census};
-use super::{ChainDrive, ChainScene, Preparation, Steps, lock, reports};
+use super::{Census, ChainDrive, ChainScene, Preparation, Steps, lock, reports};
 use crate::drive::{Drive, DriveError, Progress};
+use crate::harness::run_dir;
 use crate::layout::StateDir;
 
 /// Whoever knows which loops there are, and can carry them out for a run that asks.
@@ -100,7 +103,7 @@ impl<'a> Drive<'a> {
     /// How many chains the run may still ask for; `None` where it may not.
     pub(in crate::drive) fn chains_left(&self) -> Result<Option<u64>, DriveError> {
         let Ok(Definitions { budget, .. }) = self.loops.definitions() else { return Ok(None) };
-        let run = self.ledger.run();
+        let run = self.harness.run();
         let left = budget.max_children.saturating_sub(run.spawns.count);
         if left == 0 || run.spawns.failures >= budget.max_consecutive_failures {
             return Ok(None);
@@ -109,7 +112,7 @@ impl<'a> Drive<'a> {
         if self.handoff.is_empty() && run.spawns.count == 0 {
             return Ok(Some(left));
         }
-        let chains = census(self.chain_scene(&self.loaded.files.state_dir, budget))?.chains;
+        let chains = self.census()?.chains();
         Ok(Some(left).filter(|_| Family::of(&run.id, &chains).has_room(budget)))
     }
 
@@ -123,9 +126,10 @@ impl<'a> Drive<'a> {
             Ok(definitions) => definitions,
             Err(why) => return Ok(Err(Refusal::BadFile(why))),
         };
-        let state_dir = &self.loaded.files.state_dir;
-        let Census { chains, ids } = census(self.chain_scene(state_dir, definitions.budget))?;
-        let run = self.ledger.run();
+        let census = self.census()?;
+        let (chains, ids) = (census.chains(), census.ids.clone());
+        drop(census);
+        let run = self.harness.run();
         let family = Family::of(&run.id, &chains);
         let proposal = consider(run, request, &Circumstances { definitions, family, ids });
         Ok(proposal.and_then(|proposal| match self.loops.unfit(&proposal.steps) {
@@ -139,19 +143,31 @@ impl<'a> Drive<'a> {
     fn grant(&mut self, spawned: &ChainSpawned) -> Result<(), DriveError> {
         let state_dir = self.loaded.files.state_dir.clone();
         let scene = self.chain_scene(&state_dir, Budget::default());
-        let held = match lock(&scene, &spawned.chain_id) {
-            Ok(held) => Some(held),
+        let lock = match lock(&scene, &spawned.chain_id) {
+            Ok(lock) => Some(lock),
             Err(DriveError::BusyChain { .. }) => None,
             Err(error) => return Err(error),
         };
-        if held.is_none() || ledger::is_taken(scene, &spawned.chain_id)? {
+        if lock.is_none() || self.is_taken(&spawned.chain_id)? {
             return self.refuse_chain(&Refusal::UsedId(spawned.chain_id.clone()));
         }
-        ledger::reserve(scene, spawned)?;
         self.put_all(|heading| vec![spawned.record(heading)])?;
-        // It is held until it ends, so that nobody who looks whether the id is free gets in its way.
-        self.granted = held;
+        // It is held until it ends, so that no process that looks whether the id is free gets in its way.
+        self.granted = lock;
         Ok(())
+    }
+
+    /// Whether an id is taken, also by a run of this name that is about to begin.
+    fn is_taken(&self, id: &str) -> Result<bool, DriveError> {
+        let dir = run_dir(&self.loaded.files.state_dir, Kind::Loop, id)?;
+        Ok(self.world.disk.stat(&dir).is_ok() || self.census()?.ids.contains(id))
+    }
+
+    /// All chains and ids of the journal. Only what was appended since the last call is read.
+    fn census(&self) -> Result<RefMut<'_, Census>, DriveError> {
+        let mut census = self.census.borrow_mut();
+        census.read_on(self.chain_scene(&self.loaded.files.state_dir, Budget::default()))?;
+        Ok(census)
     }
 
     /// Carries a chain out from wherever it is, and tells the run how it ended.
@@ -159,7 +175,7 @@ impl<'a> Drive<'a> {
         let definitions = self.loops.definitions().map_err(DriveError::Chains)?;
         let mut budget = definitions.budget;
         let state_dir = self.loaded.files.state_dir.clone();
-        let chains = census(self.chain_scene(&state_dir, budget))?.chains;
+        let chains = self.census()?.chains();
         let known = chains.iter().find(|chain| chain.id == spawned.chain_id);
         if let Some(chain) = known.filter(|chain| chain.outcome.is_some()) {
             return self.chain_ended(chain);
@@ -178,7 +194,7 @@ impl<'a> Drive<'a> {
         let id: RunId = spawned.chain_id.parse()?;
         let drive = match (is_begun, self.granted.take()) {
             (true, _) => ChainDrive::resume(scene, id.as_str(), start)?,
-            (false, Some(held)) => ChainDrive::granted(scene, &id, start, held)?,
+            (false, Some(lock)) => ChainDrive::granted(scene, &id, start, lock)?,
             (false, None) => ChainDrive::begin(scene, &id, start)?,
         };
         let chain = drive.run(&mut *self.loops.steps(order, &mut *self.tell))?;
@@ -209,7 +225,7 @@ impl<'a> Drive<'a> {
     {
         ChainScene {
             world: self.world,
-            journal: self.ledger.journal(),
+            journal: self.harness.journal(),
             state_dir,
             budget,
             durability: self.durability(),

@@ -5,8 +5,8 @@ use autoloop_core::plan::SlotsPlan;
 use autoloop_core::record::{SlotRunResume, SlotRunStart};
 use autoloop_core::slot::{Review, Slots};
 
-use super::{NO_PROMPT, Opening, SlotDrive, SlotProgress, claims};
-use crate::drive::DriveError;
+use super::{NO_PROMPT, SlotDrive, SlotProgress, claims};
+use crate::drive::{DriveError, Opening};
 
 impl SlotDrive<'_> {
     pub(super) fn start(&self) -> Result<(), DriveError> {

@@ -6,9 +6,9 @@ use autoloop_core::queue::Status;
 use autoloop_core::record::SlotRunFinish;
 use autoloop_core::slot::{End, FinishedIteration, NewItems, Slot, Slots};
 
-use super::known::cut_off_slots;
 use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
+use crate::drive::runs::unfinished_slots;
 
 /// So many items are named that were added during a run.
 const NAMED: usize = 10;
@@ -32,8 +32,11 @@ impl SlotDrive<'_> {
         }
         if finish.reason == End::NoItems {
             self.tell_of_new_items();
-            match cut_off_slots(self.scene.journal, &self.loaded.files.state_dir, self.scene.world)
-            {
+            match unfinished_slots(
+                self.scene.journal,
+                &self.loaded.files.state_dir,
+                self.scene.world,
+            ) {
                 Ok(runs) => self.tell_of_stranded(&runs),
                 // The run is over, and over it stays.
                 Err(error) => self.note(&error.to_string()),

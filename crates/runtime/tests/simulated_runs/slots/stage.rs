@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use autoloop_core::slot::{Slots, Tally};
 use autoloop_runtime::drive::{Bounds, DriveError, SlotDrive, SlotScene, Threads, Trust};
-use autoloop_runtime::journal::{Durability, FileJournal};
+use autoloop_runtime::journal::{Append, Durability, FileJournal, Journal};
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::Project;
 use autoloop_runtime::queue::Builtin;
@@ -79,7 +79,7 @@ impl Stage {
         });
         let world = sim.world();
         let journal = FileJournal::new(JOURNAL, &world, PATIENCE);
-        journal.repair()?;
+        journal.append(&[], Append::default())?;
         // As the program has it: a record of the run follows every claim and brings it to the disk.
         let queue = Builtin::new(&journal, &world, (Durability::Cached, self.setup.lasting));
         let scene = SlotScene {
