@@ -126,7 +126,7 @@ fn a_prompt_that_goes_away_is_reported_and_the_run_uses_what_it_began_with() {
 }
 
 /// What is left of a prompt without the texts between fences.
-fn outside_of_fences(prompt: &str) -> String {
+pub(crate) fn outside_of_fences(prompt: &str) -> String {
     let (mut fence, mut left) = (None, String::new());
     for line in prompt.lines() {
         let ticks = line.len() - line.trim_start_matches('`').len();
