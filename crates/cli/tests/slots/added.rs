@@ -10,7 +10,8 @@ const BREEDS: Agents<'_> = Agents {
 
 #[test]
 fn tasks_added_during_a_run_belong_to_the_next_one() {
-    let sandbox = project(BREEDS, 2, "");
+    // The limit ends a run that takes them all.
+    let sandbox = project(BREEDS, 2, "slots.max_items = 5");
     let output = passes(&sandbox, "");
     assert_eq!(sandbox.fields("slot.start", "item_id"), ["t-1", "t-2"]);
     let note = "note: added during this run and left for the next one: t-3, t-4; `slots.include_new = true` takes such items at once\n";
@@ -22,7 +23,7 @@ fn tasks_added_during_a_run_belong_to_the_next_one() {
 #[test]
 fn what_was_added_during_a_run_is_known_when_it_is_resumed() {
     let implement = format!("{}; [ -e there ] || {{ touch there; sleep 611; }}", BREEDS.implement);
-    let sandbox = project(Agents { implement: &implement, ..GOOD }, 2, "");
+    let sandbox = project(Agents { implement: &implement, ..GOOD }, 2, "slots.max_items = 5");
     kill_at(&sandbox, "there", "");
     passes(&sandbox, "--resume");
     assert_eq!(sandbox.fields("slot.start", "item_id"), ["t-1", "t-2"]);
