@@ -1,7 +1,7 @@
 //! Why something that an agent asked for was not done, in words.
 //!
 //! `emit` and `memory` are carried out by the process that the agent started or, where that one may
-//! not write, by the harness at its [door](crate::door). Either way the agent is to read the same words
+//! not write, by the harness through its [socket](crate::ipc). Either way the agent is to read the same words
 //! and to see the same exit code, so the words are made here, next to what is done.
 
 use std::error::Error;

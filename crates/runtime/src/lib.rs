@@ -1,12 +1,12 @@
 //! The effects of autoloop: everything that touches files, processes or time.
 
 pub mod complaint;
-pub mod door;
 pub mod drive;
 pub mod emit;
 pub mod files;
 pub mod git;
 mod harness;
+pub mod ipc;
 pub mod journal;
 pub mod layout;
 pub mod memory;

@@ -11,8 +11,8 @@ use autoloop_core::record::Hole;
 use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
 use autoloop_core::wave::Parallel;
-use autoloop_runtime::door::Payload;
 use autoloop_runtime::emit::{Emitter, Event, LARGEST_PAYLOAD, Speaker};
+use autoloop_runtime::ipc::Payload;
 use autoloop_runtime::journal::{FileJournal, Spooled};
 use autoloop_runtime::world::{Access, FileKind, World};
 
@@ -54,11 +54,11 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         return Err(Failure::usage("the payload is given twice: as words and by --file")
             .hint("leave one of them out"));
     }
-    let emitted = match settings::door(&env) {
-        Some(door) => {
+    let emitted = match settings::client(&env) {
+        Some(client) => {
             let whole = Payload::Text(&payload);
             let payload = file.as_ref().map_or(whole, |(file, bytes)| Payload::File(file, *bytes));
-            door.emit(&topic, payload)?
+            client.emit(&topic, payload)?
         }
         None => {
             let spooled = file.map(|(file, _)| file);

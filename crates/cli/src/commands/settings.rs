@@ -9,7 +9,7 @@ use autoloop_core::config::{
 };
 use autoloop_core::env::Env;
 use autoloop_core::plan::Files;
-use autoloop_runtime::door::Visitor;
+use autoloop_runtime::ipc::Client;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
 use autoloop_runtime::layout::{self, StateDir};
 use autoloop_runtime::project::{LoadError, Project, Surroundings, discover, read_text};
@@ -60,9 +60,9 @@ fn project_above() -> Option<PathBuf> {
 }
 
 /// The harness, where it has to be asked because this process may not write.
-pub(crate) fn door(env: &Env) -> Option<Visitor> {
+pub(crate) fn client(env: &Env) -> Option<Client> {
     let ticket = env.ticket.clone().unwrap_or_default();
-    env.door.as_ref().map(|path| Visitor::new(path, ticket))
+    env.door.as_ref().map(|path| Client::new(path, ticket))
 }
 
 /// What the environment says about settings.

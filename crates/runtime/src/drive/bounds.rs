@@ -20,8 +20,9 @@ use super::findings::Findings;
 use super::launch::Turn;
 use super::others::{self, Others};
 use super::{Drive, DriveError};
-use crate::door::{Door, Keeper, Ticket};
+
 use crate::emit::{Emitter, Speaker};
+use crate::ipc::{Handler, Server, Ticket};
 use crate::journal::sidecar::sidecar_dir;
 use crate::journal::{FileJournal, FileSettings};
 use crate::layout::{RunDir, StateDir};
@@ -49,7 +50,7 @@ pub(super) struct Confined {
     allow: AllowList,
     overlay: Option<Overlay>,
     /// Where it speaks to us; closed when it has ended.
-    door: Option<Door>,
+    server: Option<Server>,
     /// Held until the reviewer has ended.
     scratch: Option<Scratch>,
     pub(super) enforcement: Enforcement,
@@ -76,7 +77,7 @@ impl Drive<'_> {
         let grounds = Grounds::of(self)?;
         let allow = grounds.allow_list();
         let mut confined =
-            Confined { grounds, allow, overlay: None, door: None, scratch: None, enforcement };
+            Confined { grounds, allow, overlay: None, server: None, scratch: None, enforcement };
         if let Enforcement::Landlock { abi } = enforcement {
             confined.grounds.make_growing();
             let (scratch, bounds) = self.confinement(&confined.grounds, &confined.allow)?;
@@ -85,27 +86,27 @@ impl Drive<'_> {
                 confined.overlay.clone_from(&bounds.overlay);
             }
             let ticket = Ticket::draw(&*self.world.entropy);
-            let door = Door::open(scratch.door(), ticket.clone(), self.keeper(turn))?;
+            let server = Server::open(scratch.socket(), ticket.clone(), self.handler(turn))?;
             job.env.extend([
                 ("TMPDIR".into(), scratch.temporary().into_os_string()),
-                (DOOR.into(), door.path().into()),
+                (DOOR.into(), server.path().into()),
                 (TICKET.into(), ticket.as_str().into()),
             ]);
             job.confinement = Some(bounds);
-            confined.door = Some(door);
+            confined.server = Some(server);
             confined.scratch = Some(scratch);
         }
         Ok(confined)
     }
 
     /// Does for a reviewer what it may not do itself.
-    fn keeper(&self, turn: &Turn<'_>) -> Keeper {
+    fn handler(&self, turn: &Turn<'_>) -> Handler {
         let files = &self.loaded.files;
         let run = &self.harness.run().id;
         let iteration = turn.iteration.to_string();
         let settings = FileSettings { lock_timeout: self.loaded.plan.journal.lock_timeout };
         let memory = self.memory_places();
-        Keeper {
+        Handler {
             memory: Tiers::at(memory, self.world, settings).for_author(Some(run), Some(&iteration)),
             emitter: Emitter {
                 speaker: Speaker {
@@ -176,7 +177,7 @@ impl Drive<'_> {
     pub(super) fn release(&mut self, bound: Bound, kind: &str) -> Findings {
         let Bound { mut confined, snapshot, others } = bound;
         // What it said last is on record when this returns.
-        drop(confined.door.take());
+        drop(confined.server.take());
         let mut findings = Findings::of(kind);
         if let Some(overlay) = &confined.overlay {
             match overlay.bring_over(&confined.allow) {

@@ -85,8 +85,8 @@ impl Scratch {
     }
 
     /// For the socket by which the reviewer speaks to the harness.
-    pub fn door(&self) -> PathBuf {
-        self.dir.join("door")
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join("socket")
     }
 
     /// A layer over the project.

@@ -6,7 +6,7 @@ use autoloop_runtime::world::World;
 use clap::Subcommand;
 
 use super::Tiers;
-use super::tiers::change_at;
+use super::tiers::change_through;
 use crate::commands::settings;
 use crate::failure::Failure;
 
@@ -52,8 +52,8 @@ enum What {
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let change = change(&args.what);
     let env = settings::environment()?;
-    match settings::door(&env) {
-        Some(door) => change_at(&door, &change),
+    match settings::client(&env) {
+        Some(client) => change_through(&client, &change),
         None => Tiers::of_environment(&env, world)?.change(change),
     }
 }

@@ -3,7 +3,7 @@
 use autoloop_runtime::memory::Change;
 use autoloop_runtime::world::World;
 
-use super::tiers::{change_at, tier_by_name};
+use super::tiers::{change_through, tier_by_name};
 use super::{Tier, Tiers};
 use crate::commands::settings;
 use crate::failure::{Failure, Kind};
@@ -46,16 +46,16 @@ pub(super) fn promote(args: &PromoteArgs, world: &World) -> Result<(), Failure> 
 
 fn make(change: Change, run: Option<&str>, world: &World) -> Result<(), Failure> {
     let env = settings::environment()?;
-    let Some(door) = settings::door(&env) else {
+    let Some(client) = settings::client(&env) else {
         return Tiers::to_look_at(None, run, world)?.change(change);
     };
-    // The harness knows which run is at its door, and changes the memory of no other.
+    // The harness knows which run the request comes from, and changes the memory of no other.
     match run.filter(|run| Some(*run) != env.run_id.as_deref()) {
         Some(run) => {
             let message = format!("the memory of run '{run}' cannot be changed from here");
             Err(Failure::new(Kind::Refused, message)
                 .hint("leave --run out: the harness changes the memory of this run"))
         }
-        None => change_at(&door, &change),
+        None => change_through(&client, &change),
     }
 }

@@ -7,7 +7,7 @@ use autoloop_core::config::Config;
 use autoloop_core::env::Env;
 use autoloop_core::memory::{Memory, Places};
 use autoloop_core::plan::Files;
-use autoloop_runtime::door::Visitor;
+use autoloop_runtime::ipc::Client;
 use autoloop_runtime::journal::FileSettings;
 use autoloop_runtime::memory::{self, Change, MemoryFile};
 use autoloop_runtime::world::World;
@@ -100,8 +100,8 @@ impl Tiers {
 }
 
 /// Has a change made by the harness, where this process may not write.
-pub(super) fn change_at(door: &Visitor, change: &Change) -> Result<(), Failure> {
-    told(&door.change(change)?)
+pub(super) fn change_through(client: &Client, change: &Change) -> Result<(), Failure> {
+    told(&client.change(change)?)
 }
 
 fn told(what: &str) -> Result<(), Failure> {

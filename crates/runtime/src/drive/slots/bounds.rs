@@ -17,13 +17,14 @@ use autoloop_core::plan::SlotsPlan;
 use autoloop_core::slot::{HeldBy, Slot};
 
 use super::SlotDrive;
-use crate::door::{Door, Keeper, Ticket};
+
 use crate::drive::bounds::quiet_git_variable;
 use crate::drive::findings::Findings;
 use crate::drive::others::Others;
 use crate::drive::{Bounds, DriveError, durability};
 use crate::emit::{Emitter, Speaker};
 use crate::git::Stand;
+use crate::ipc::{Handler, Server, Ticket};
 use crate::journal::sidecar::sidecar_dir;
 use crate::journal::{FileJournal, FileSettings};
 use crate::layout::RunDir;
@@ -48,7 +49,7 @@ pub(super) struct ReviewerBounds {
 /// What holds one reviewer.
 pub(super) struct Bound {
     /// The socket through which it emits and remembers; closed when it has ended.
-    door: Option<Door>,
+    server: Option<Server>,
     overlay: Option<Overlay>,
     remembered: Option<Remembered>,
     /// Held until the reviewer has ended.
@@ -89,7 +90,7 @@ impl ReviewerBounds {
         (slot, slot_dir): (&Slot, &RunDir),
         drive: &SlotDrive<'_>,
     ) -> io::Result<Bound> {
-        let nothing = Bound { door: None, overlay: None, remembered: None, scratch: None };
+        let nothing = Bound { server: None, overlay: None, remembered: None, scratch: None };
         let Some(enforcement) = self.enforcement else { return Ok(nothing) };
         // Nothing that it started may write when everything is looked at again.
         job.leftovers = Leftovers::Kill;
@@ -112,15 +113,15 @@ impl ReviewerBounds {
                 make_files(drive);
                 let bounds = self.confinement(&tree, &scratch, drive);
                 let ticket = Ticket::draw(&*drive.scene.world.entropy);
-                let door = Door::open(scratch.door(), ticket.clone(), drive.keeper(slot))?;
+                let server = Server::open(scratch.socket(), ticket.clone(), drive.handler(slot))?;
                 job.env.extend([
                     ("TMPDIR".into(), scratch.temporary().into_os_string()),
-                    (DOOR.into(), door.path().into()),
+                    (DOOR.into(), server.path().into()),
                     (TICKET.into(), ticket.as_str().into()),
                 ]);
                 let overlay = bounds.overlay.clone();
                 job.confinement = Some(bounds);
-                Ok(Bound { door: Some(door), overlay, scratch: Some(scratch), ..nothing })
+                Ok(Bound { server: Some(server), overlay, scratch: Some(scratch), ..nothing })
             }
         }
     }
@@ -153,7 +154,7 @@ impl Bound {
         drive: &SlotDrive<'_>,
     ) -> (Findings, HeldBy) {
         // What it said last is on record before its verdict.
-        drop(self.door.take());
+        drop(self.server.take());
         let mut findings = Findings::of(KIND);
         let mut held_by = match (&self.overlay, &self.scratch) {
             (Some(_), _) => HeldBy::Overlay,
@@ -209,7 +210,7 @@ impl Remembered {
 
 impl SlotDrive<'_> {
     /// Stores for a reviewer what it cannot write itself.
-    fn keeper(&self, slot: &Slot) -> Keeper {
+    fn handler(&self, slot: &Slot) -> Handler {
         let (files, world) = (&self.loaded.files, self.scene.world);
         let run = self.look(|slots| slots.id.clone());
         let iteration = slot.iteration.to_string();
@@ -219,7 +220,7 @@ impl SlotDrive<'_> {
             run: Places::of_run(&files.state_dir, &run).run,
         };
         let memory = Tiers::at(places, world, settings).for_author(Some(&run), Some(&iteration));
-        Keeper {
+        Handler {
             memory,
             emitter: Emitter {
                 speaker: Speaker { run: Some(run), iteration, ..Speaker::default() },

@@ -1,4 +1,4 @@
-//! What the harness does for whoever comes to its door.
+//! What the harness does for a client.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,32 +14,32 @@ use crate::memory::{Change, Tiers};
 use crate::world::DiskFile;
 
 /// What the harness knows about the agent that it started, and where it writes for it.
-pub struct Keeper {
-    /// Who speaks, what may be said, and the journal that it goes to.
+pub struct Handler {
+    /// The agent, the events that it may emit, and the journal that they go to.
     pub emitter: Emitter,
     /// The memory of the run and of the project.
     pub memory: Tiers,
 }
 
 /// A payload that has arrived.
-pub(super) enum Heard {
+pub(super) enum Received {
     /// In memory.
     Short(String),
     /// In a file without a name.
     Long(File),
 }
 
-impl Keeper {
+impl Handler {
     pub(super) fn emit(
         &self,
         topic: &str,
-        payload: Heard,
+        payload: Received,
         dir: &Path,
     ) -> Result<String, Complaint> {
         let topic = checked(topic)?;
         let (payload, spooled) = match payload {
-            Heard::Short(text) => (text, None),
-            Heard::Long(file) => {
+            Received::Short(text) => (text, None),
+            Received::Long(file) => {
                 let text: Arc<dyn DiskFile> = Arc::from(Box::<dyn DiskFile>::from(file));
                 (String::new(), Some(Spooled { hole: Hole::Payload, path: dir.to_owned(), text }))
             }
@@ -52,7 +52,7 @@ impl Keeper {
     }
 }
 
-/// The visitor has looked at its topic already, if it is our program.
+/// A client that is this program has checked its topic already.
 pub(super) fn checked(topic: &str) -> Result<Topic, Complaint> {
     Topic::check(topic).map_err(|error| Complaint::usage(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! A harness with an open door, for the tests.
+//! A harness that listens, for the tests.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -11,38 +11,38 @@ use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
 use autoloop_runtime::complaint::Complaint;
-use autoloop_runtime::door::{Door, Keeper, Patience, Payload, Ticket, Visitor};
 use autoloop_runtime::emit::{Emitter, Speaker};
+use autoloop_runtime::ipc::{Client, Handler, Payload, Server, Ticket, Timeouts};
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
 use autoloop_runtime::memory::Tiers;
 use autoloop_runtime::world::World;
 use tempfile::TempDir;
 
-/// A state directory with a door in it, as a metareview before iteration 3 of run `r` finds it.
-pub(crate) struct House {
+/// A state directory with a socket in it, as a metareview before iteration 3 of run `r` finds it.
+pub(crate) struct Harness {
     _temp: TempDir,
     pub(crate) state: PathBuf,
-    pub(crate) door: Option<Door>,
+    pub(crate) server: Option<Server>,
     pub(crate) ticket: Ticket,
 }
 
-impl House {
-    pub(crate) fn new(patience: Patience) -> House {
-        House::beneath("", patience)
+impl Harness {
+    pub(crate) fn new(timeouts: Timeouts) -> Harness {
+        Harness::beneath("", timeouts)
     }
 
     /// With a longer way to it.
-    pub(crate) fn beneath(way: &str, patience: Patience) -> House {
+    pub(crate) fn beneath(way: &str, timeouts: Timeouts) -> Harness {
         let temp = tempfile::tempdir().expect("tests need a temporary directory");
         let state = temp.path().join(way).join(".autoloop");
         fs::create_dir_all(state.join("runs/r")).expect("it is ours");
         let ticket = Ticket::draw(&*World::real().entropy);
-        let mut house = House { _temp: temp, state, door: None, ticket };
-        house.open(patience);
-        house
+        let mut harness = Harness { _temp: temp, state, server: None, ticket };
+        harness.open(timeouts);
+        harness
     }
 
-    pub(crate) fn open(&mut self, patience: Patience) {
+    pub(crate) fn open(&mut self, timeouts: Timeouts) {
         let world = World::real();
         let settings = FileSettings::default();
         let emitter = Emitter {
@@ -62,12 +62,12 @@ impl House {
         };
         let memory = Tiers::at(Places::of_run(&StateDir::new(&self.state), "r"), &world, settings)
             .for_author(Some("r"), Some("3"));
-        let keeper = Keeper { emitter, memory };
-        let door = Door::open_with(self.door_path(), self.ticket.clone(), keeper, patience);
-        self.door = Some(door.expect("a door can be opened there"));
+        let handler = Handler { emitter, memory };
+        let server = Server::open_with(self.socket_path(), self.ticket.clone(), handler, timeouts);
+        self.server = Some(server.expect("the harness can listen there"));
     }
 
-    pub(crate) fn door_path(&self) -> PathBuf {
+    pub(crate) fn socket_path(&self) -> PathBuf {
         self.state.join("runs/r/metareview-3.door")
     }
 
@@ -94,17 +94,17 @@ impl House {
         text.lines().map(record).map(told).collect()
     }
 
-    pub(crate) fn visitor(&self) -> Visitor {
-        Visitor::new(&self.door_path(), self.ticket.as_str())
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.socket_path(), self.ticket.as_str())
     }
 
     pub(crate) fn emit(&self, topic: &str, payload: &str) -> Result<String, Complaint> {
-        self.visitor().emit(&Topic::new(topic), Payload::Text(payload))
+        self.client().emit(&Topic::new(topic), Payload::Text(payload))
     }
 
     /// Somebody who connects and does not know how to behave.
     pub(crate) fn stranger(&self) -> UnixStream {
-        UnixStream::connect(self.door_path()).expect("the door is open")
+        UnixStream::connect(self.socket_path()).expect("the harness listens")
     }
 
     pub(crate) fn is_well(&self) {

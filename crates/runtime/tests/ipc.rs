@@ -1,8 +1,8 @@
-//! The door of the harness, and those who come to it: honest, lost and nasty ones. Real sockets.
+//! The socket of the harness and its clients: honest, lost and malicious ones. Real sockets.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-#[path = "door/house.rs"]
-mod house;
+#[path = "ipc/harness.rs"]
+mod harness;
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -16,19 +16,19 @@ use autoloop_core::memory::Said;
 use autoloop_core::record::Hole;
 use autoloop_core::topic::Topic;
 use autoloop_runtime::complaint::{Complaint, Fault};
-use autoloop_runtime::door::{Patience, Payload, Ticket, Visitor};
+use autoloop_runtime::ipc::{Client, Payload, Ticket, Timeouts};
 use autoloop_runtime::journal::Spooled;
 use autoloop_runtime::memory::{Change, Reach};
 use autoloop_runtime::permissions::{Confinement, Support, probe};
 use autoloop_runtime::world::{Access, World};
 use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{assert_success, part, skip, until};
-use house::House;
+use harness::Harness;
 
 /// Enough for honest ones also on a busy machine.
-const A_MOMENT: Patience = Patience { idle: Duration::from_secs(3), total: Duration::from_secs(9) };
-const FOR_EVER: Patience =
-    Patience { idle: Duration::from_secs(3600), total: Duration::from_secs(3600) };
+const A_MOMENT: Timeouts = Timeouts { idle: Duration::from_secs(3), total: Duration::from_secs(9) };
+const FOR_EVER: Timeouts =
+    Timeouts { idle: Duration::from_secs(3600), total: Duration::from_secs(3600) };
 
 fn framed(encoded: &[u8]) -> Vec<u8> {
     let length = u32::try_from(encoded.len()).unwrap().to_le_bytes();
@@ -50,55 +50,55 @@ fn told(complaint: &Complaint) -> String {
 
 #[test]
 fn the_harness_decides_by_its_own_route() {
-    let house = House::new(Patience::default());
-    assert_eq!(house.emit("issue.discovered", "id=1;"), Ok("emitted issue.discovered".into()));
+    let harness = Harness::new(Timeouts::default());
+    assert_eq!(harness.emit("issue.discovered", "id=1;"), Ok("emitted issue.discovered".into()));
     insta::assert_snapshot!(
-        told(&house.emit("task.complete", "").unwrap_err()),
+        told(&harness.emit("task.complete", "").unwrap_err()),
         @"Refused: invalid event 'task.complete'; recent event: 'tasks.ready'; suggested roles: review; allowed next events: __metareview_disabled__"
     );
     insta::assert_snapshot!(
-        told(&house.emit("loop.complete", "").unwrap_err()),
+        told(&harness.emit("loop.complete", "").unwrap_err()),
         @"Refused: invalid event 'loop.complete'; topics like this are written by the harness alone; allowed next events: __metareview_disabled__"
     );
     // Our own program would not send it; the harness looks all the same.
-    assert_eq!(house.emit("two words", "").unwrap_err().fault, Fault::Usage);
+    assert_eq!(harness.emit("two words", "").unwrap_err().fault, Fault::Usage);
     assert_eq!(
-        house.records(),
+        harness.records(),
         ["issue.discovered", "event.invalid task.complete", "event.invalid loop.complete"]
     );
 }
 
 #[test]
 fn memory_is_changed_as_the_author_that_the_harness_knows() {
-    let house = House::new(Patience::default());
-    let visitor = house.visitor();
-    assert_eq!(visitor.change(&learning("a")), Ok("added mem-1 to run memory".into()));
+    let harness = Harness::new(Timeouts::default());
+    let client = harness.client();
+    assert_eq!(client.change(&learning("a")), Ok("added mem-1 to run memory".into()));
     let said = Said::Preference { category: "style".into(), text: "short".into() };
     let preference = Change::Add { said, reach: Reach::Usual };
-    assert_eq!(visitor.change(&preference), Ok("added mem-2 to project memory".into()));
+    assert_eq!(client.change(&preference), Ok("added mem-2 to project memory".into()));
     let promote = Change::Promote { id: "mem-1".into() };
-    assert_eq!(visitor.change(&promote), Ok("promoted mem-1 to project memory as mem-3".into()));
+    assert_eq!(client.change(&promote), Ok("promoted mem-1 to project memory as mem-3".into()));
     let remove = Change::Remove { id: "mem-2".into(), tier: None, reason: "no".into() };
-    assert_eq!(visitor.change(&remove), Ok("removed mem-2 from project memory".into()));
-    insta::assert_snapshot!(told(&visitor.change(&remove).unwrap_err()), @r"
+    assert_eq!(client.change(&remove), Ok("removed mem-2 from project memory".into()));
+    insta::assert_snapshot!(told(&client.change(&remove).unwrap_err()), @r"
     Failed: 'mem-2' was removed from project memory already
     hint: `autoloop memory list` shows what there is
     ");
     insta::assert_snapshot!(
-        told(&visitor.change(&learning(" ")).unwrap_err()),
+        told(&client.change(&learning(" ")).unwrap_err()),
         @"Usage: there is nothing to remember in an empty text"
     );
-    let run = fs::read_to_string(house.state.join("runs/r/memory.jsonl")).unwrap();
+    let run = fs::read_to_string(harness.state.join("runs/r/memory.jsonl")).unwrap();
     assert!(run.contains("\"r#3\""), "{run}");
 }
 
 #[test]
 fn nobody_is_heard_without_the_ticket() {
-    let house = House::new(Patience::default());
+    let harness = Harness::new(Timeouts::default());
     let with = |ticket: &str| {
-        let visitor = Visitor::new(&house.door_path(), ticket);
-        let emitted = visitor.emit(&Topic::new("issue.discovered"), Payload::Text("x"));
-        let changed = visitor.change(&learning("x"));
+        let client = Client::new(&harness.socket_path(), ticket);
+        let emitted = client.emit(&Topic::new("issue.discovered"), Payload::Text("x"));
+        let changed = client.change(&learning("x"));
         assert_eq!(emitted, changed);
         told(&emitted.unwrap_err())
     };
@@ -112,83 +112,83 @@ fn nobody_is_heard_without_the_ticket() {
     ");
     let other = Ticket::draw(&*World::real().entropy);
     assert!(with(other.as_str()).contains("is not the ticket"));
-    // The answer arrives although the visitor had much more to say.
+    // The answer arrives although the client had much more to say.
     let much = "x".repeat(4 << 20);
-    let visitor = Visitor::new(&house.door_path(), "wrong");
-    let refused = visitor.emit(&Topic::new("issue.discovered"), Payload::Text(&much)).unwrap_err();
+    let client = Client::new(&harness.socket_path(), "wrong");
+    let refused = client.emit(&Topic::new("issue.discovered"), Payload::Text(&much)).unwrap_err();
     assert_eq!(refused.fault, Fault::Refused);
-    assert_eq!(house.records(), [""; 0]);
-    assert!(!house.state.join("memory.jsonl").exists());
+    assert_eq!(harness.records(), [""; 0]);
+    assert!(!harness.state.join("memory.jsonl").exists());
 }
 
 #[test]
-fn only_the_owner_can_reach_the_socket_and_it_goes_with_the_door() {
-    let mut house = House::new(Patience::default());
-    let mode = fs::metadata(house.door_path()).unwrap().permissions().mode();
+fn only_the_owner_can_reach_the_socket_and_it_goes_with_the_server() {
+    let mut harness = Harness::new(Timeouts::default());
+    let mode = fs::metadata(harness.socket_path()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    house.door = None;
-    assert!(!house.door_path().exists());
-    let gone = told(&house.emit("issue.discovered", "").unwrap_err());
-    let door = house.door_path().display().to_string();
-    insta::assert_snapshot!(gone.replace(&door, "[DOOR]"), @r"
-    Failed: not stored: the harness is gone: nobody listens at [DOOR] (No such file or directory (os error 2))
+    harness.server = None;
+    assert!(!harness.socket_path().exists());
+    let gone = told(&harness.emit("issue.discovered", "").unwrap_err());
+    let socket = harness.socket_path().display().to_string();
+    insta::assert_snapshot!(gone.replace(&socket, "[SOCKET]"), @r"
+    Failed: not stored: the harness is gone: nobody listens at [SOCKET] (No such file or directory (os error 2))
     hint: AUTOLOOP_DOOR names the socket of a harness; it is there while the agent works
     ");
-    assert_eq!(house.records(), [""; 0]);
+    assert_eq!(harness.records(), [""; 0]);
 }
 
 #[test]
 fn what_a_killed_harness_left_is_replaced_and_anything_else_is_not() {
-    let mut house = House::new(Patience::default());
-    house.door = None;
-    drop(std::os::unix::net::UnixListener::bind(house.door_path()).unwrap());
-    let refused = told(&house.emit("issue.discovered", "").unwrap_err());
+    let mut harness = Harness::new(Timeouts::default());
+    harness.server = None;
+    drop(std::os::unix::net::UnixListener::bind(harness.socket_path()).unwrap());
+    let refused = told(&harness.emit("issue.discovered", "").unwrap_err());
     assert!(refused.contains("Connection refused"), "{refused}");
-    house.open(Patience::default());
-    house.is_well();
+    harness.open(Timeouts::default());
+    harness.is_well();
 
-    house.door = None;
-    fs::write(house.door_path(), "mine").unwrap();
+    harness.server = None;
+    fs::write(harness.socket_path(), "mine").unwrap();
     let reopened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        house.open(Patience::default());
+        harness.open(Timeouts::default());
     }));
     assert!(reopened.is_err());
-    assert_eq!(fs::read_to_string(house.door_path()).unwrap(), "mine");
+    assert_eq!(fs::read_to_string(harness.socket_path()).unwrap(), "mine");
 }
 
 #[test]
 fn a_path_may_be_longer_than_an_address() {
     let way = vec!["deep".repeat(12); 7].join("/");
     assert!(way.len() > 300);
-    let mut house = House::beneath(&way, Patience::default());
-    house.is_well();
-    assert_eq!(fs::metadata(house.door_path()).unwrap().permissions().mode() & 0o777, 0o600);
-    house.door = None;
-    assert!(!house.door_path().exists());
-    assert_eq!(house.emit("issue.discovered", "").unwrap_err().fault, Fault::Failed);
+    let mut harness = Harness::beneath(&way, Timeouts::default());
+    harness.is_well();
+    assert_eq!(fs::metadata(harness.socket_path()).unwrap().permissions().mode() & 0o777, 0o600);
+    harness.server = None;
+    assert!(!harness.socket_path().exists());
+    assert_eq!(harness.emit("issue.discovered", "").unwrap_err().fault, Fault::Failed);
 }
 
 /// More silent ones than there are threads: the next honest one waits, but not for long.
 #[test]
 fn the_silent_are_sent_away() {
-    let house = House::new(A_MOMENT);
-    let silent: Vec<_> = (0..40).map(|_| house.stranger()).collect();
-    house.is_well();
+    let harness = Harness::new(A_MOMENT);
+    let silent: Vec<_> = (0..40).map(|_| harness.stranger()).collect();
+    harness.is_well();
     for mut stream in silent {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         let answer = String::from_utf8_lossy(&answer).into_owned();
         assert!(answer.contains("waits 3s for a word and 9s for all of them"), "{answer:?}");
     }
-    assert_eq!(house.records(), ["issue.discovered"]);
+    assert_eq!(harness.records(), ["issue.discovered"]);
 }
 
 /// A byte now and then does not keep a conversation alive for ever.
 #[test]
 fn the_slow_are_sent_away() {
-    let mut house = House::new(Patience { total: Duration::from_millis(500), ..FOR_EVER });
-    let mut slow = house.stranger();
-    slow.write_all(&message(&house.ticket.as_str())).unwrap();
+    let mut harness = Harness::new(Timeouts { total: Duration::from_millis(500), ..FOR_EVER });
+    let mut slow = harness.stranger();
+    slow.write_all(&message(&harness.ticket.as_str())).unwrap();
     // The beginning of something that would take longer than anybody waits here.
     slow.write_all(&framed(&[b'x'; 100_000])[..5]).unwrap();
     until("the slow one to be sent away", || slow.write_all(b"x").is_err().then_some(()));
@@ -196,15 +196,15 @@ fn the_slow_are_sent_away() {
     let _ = slow.read_to_end(&mut answer);
     let answer = String::from_utf8_lossy(&answer);
     assert!(answer.contains("500ms for all of them"), "{answer:?}");
-    house.door = None;
-    house.open(Patience::default());
-    house.is_well();
+    harness.server = None;
+    harness.open(Timeouts::default());
+    harness.is_well();
 }
 
 #[test]
 fn the_garbled_and_the_gone_do_no_harm() {
-    let mut house = House::new(A_MOMENT);
-    let ticket = message(&house.ticket.as_str());
+    let mut harness = Harness::new(A_MOMENT);
+    let ticket = message(&harness.ticket.as_str());
     let emit = |bytes: u64| {
         // The first kind of request, with its fields.
         [ticket.clone(), message(&(0_u8, "issue.discovered", bytes))].concat()
@@ -222,17 +222,17 @@ fn the_garbled_and_the_gone_do_no_harm() {
     ];
     for request in &nasty {
         // One waits for what comes of it, one leaves at once.
-        let mut waiting = house.stranger();
+        let mut waiting = harness.stranger();
         let _ = waiting.write_all(request);
         let _ = waiting.read_to_end(&mut Vec::new());
-        let _ = house.stranger().write_all(request);
+        let _ = harness.stranger().write_all(request);
     }
     // Closed, it has done everything that it was ever going to do.
-    house.door = None;
-    assert_eq!(house.records(), [""; 0]);
-    house.open(A_MOMENT);
+    harness.server = None;
+    assert_eq!(harness.records(), [""; 0]);
+    harness.open(A_MOMENT);
 
-    let mut large = house.stranger();
+    let mut large = harness.stranger();
     large.write_all(&emit(100 * 1024 * 1024 + 1)).unwrap();
     let mut answer = Vec::new();
     large.read_to_end(&mut answer).unwrap();
@@ -240,46 +240,46 @@ fn the_garbled_and_the_gone_do_no_harm() {
     assert!(answer.contains("it has at most 104857600"), "{answer}");
 
     // An event that was said to the end counts, whether or not its sender waits.
-    house.stranger().write_all(&emit(0)).unwrap();
-    house.is_well();
-    house.door = None;
-    assert_eq!(house.records(), ["issue.discovered"; 2]);
+    harness.stranger().write_all(&emit(0)).unwrap();
+    harness.is_well();
+    harness.server = None;
+    assert_eq!(harness.records(), ["issue.discovered"; 2]);
 }
 
 #[test]
 fn a_hundred_at_once_are_all_heard() {
-    let house = House::new(Patience::default());
+    let harness = Harness::new(Timeouts::default());
     thread::scope(|scope| {
         for number in 0..100 {
-            let house = &house;
+            let harness = &harness;
             scope.spawn(move || match number % 2 {
-                0 => house.is_well(),
+                0 => harness.is_well(),
                 _ => {
-                    house.visitor().change(&learning("x")).unwrap();
+                    harness.client().change(&learning("x")).unwrap();
                 }
             });
         }
     });
-    assert_eq!(house.records().len(), 50);
-    let run = fs::read_to_string(house.state.join("runs/r/memory.jsonl")).unwrap();
+    assert_eq!(harness.records().len(), 50);
+    let run = fs::read_to_string(harness.state.join("runs/r/memory.jsonl")).unwrap();
     assert_eq!(run.lines().count(), 50);
 }
 
 #[test]
-fn a_door_closes_although_visitors_stay() {
-    let mut house = House::new(FOR_EVER);
-    let mut silent: Vec<_> = (0..31).map(|_| house.stranger()).collect();
-    let ticket = message(&house.ticket.as_str());
+fn a_server_closes_although_clients_stay() {
+    let mut harness = Harness::new(FOR_EVER);
+    let mut silent: Vec<_> = (0..31).map(|_| harness.stranger()).collect();
+    let ticket = message(&harness.ticket.as_str());
     silent[0].write_all(&ticket).unwrap();
     // Whoever comes later is heard later: all of them are inside now. The next ones are not.
-    house.is_well();
-    silent.extend((0..20).map(|_| house.stranger()));
-    let hurried = house.visitor();
+    harness.is_well();
+    silent.extend((0..20).map(|_| harness.stranger()));
+    let hurried = harness.client();
     thread::scope(|scope| {
         // It stands in the queue, behind those who say nothing.
         let waiting =
             scope.spawn(|| hurried.emit(&Topic::new("issue.discovered"), Payload::Text("x")));
-        house.door = None;
+        harness.server = None;
         let gone = waiting.join().unwrap().unwrap_err();
         assert_eq!(gone.fault, Fault::Failed, "{gone:?}");
     });
@@ -287,8 +287,8 @@ fn a_door_closes_although_visitors_stay() {
         // The end, or the news that the other side was reset.
         let _ = stream.read_to_end(&mut Vec::new());
     }
-    assert!(!house.door_path().exists());
-    assert_eq!(house.records(), ["issue.discovered"]);
+    assert!(!harness.socket_path().exists());
+    assert_eq!(harness.records(), ["issue.discovered"]);
 }
 
 /// What the other tests take is not to be counted.
@@ -309,9 +309,9 @@ fn part_of_a_child() {
 
 fn emit_a_large_payload() {
     const BYTES: u64 = 100 * 1024 * 1024;
-    let house = House::new(Patience::default());
-    house.is_well();
-    let path = house.state.join("large.txt");
+    let harness = Harness::new(Timeouts::default());
+    harness.is_well();
+    let path = harness.state.join("large.txt");
     let mut file = fs::File::create(&path).unwrap();
     for _ in 0..100 {
         file.write_all(&[b'x'; 1024 * 1024]).unwrap();
@@ -321,20 +321,20 @@ fn emit_a_large_payload() {
 
     let before = peak();
     let payload = Payload::File(&spooled, BYTES);
-    let emitted = house.visitor().emit(&Topic::new("context.archived"), payload);
+    let emitted = harness.client().emit(&Topic::new("context.archived"), payload);
     assert_eq!(emitted, Ok("emitted context.archived".into()));
     let grown = peak() - before;
     assert!(grown < 8 * 1024, "{grown} KiB more");
-    let journal = fs::metadata(house.journal_path()).unwrap().len();
+    let journal = fs::metadata(harness.journal_path()).unwrap().len();
     assert!(journal > BYTES, "{journal}");
-    assert_eq!(names_in(&house.state.join("runs/r")), ["metareview-3.door"]);
+    assert_eq!(names_in(&harness.state.join("runs/r")), ["metareview-3.door"]);
 
     fs::File::options().write(true).open(&path).unwrap().set_len(70_000).unwrap();
-    let shorter = house.visitor().emit(&Topic::new("context.archived"), payload).unwrap_err();
+    let shorter = harness.client().emit(&Topic::new("context.archived"), payload).unwrap_err();
     let message = told(&shorter).replace(&path.display().to_string(), "[FILE]");
     insta::assert_snapshot!(message, @"Failed: not stored: cannot read [FILE]: it became shorter in the meantime");
-    assert_eq!(fs::metadata(house.journal_path()).unwrap().len(), journal);
-    house.is_well();
+    assert_eq!(fs::metadata(harness.journal_path()).unwrap().len(), journal);
+    harness.is_well();
 }
 
 /// The reason for all of it: whoever may not write the journal is heard.
@@ -344,32 +344,32 @@ fn a_process_in_the_sandbox_is_heard() {
         return skip("a_process_in_the_sandbox_is_heard", why);
     }
     for way in ["", "a", &vec!["deep".repeat(12); 7].join("/")] {
-        let house = House::beneath(way, Patience::default());
-        house.is_well();
+        let harness = Harness::beneath(way, Timeouts::default());
+        harness.is_well();
         thread::scope(|scope| {
             let sandboxed = || {
                 Confinement::default().bind_self().unwrap();
-                let written = fs::File::options().append(true).open(house.journal_path());
+                let written = fs::File::options().append(true).open(harness.journal_path());
                 assert_eq!(written.unwrap_err().kind(), ErrorKind::PermissionDenied);
-                house.is_well();
-                let changed = house.visitor().change(&learning("x"));
+                harness.is_well();
+                let changed = harness.client().change(&learning("x"));
                 assert_eq!(changed, Ok("added mem-1 to run memory".into()));
             };
             scope.spawn(sandboxed);
         });
-        assert_eq!(house.records(), ["issue.discovered"; 2]);
+        assert_eq!(harness.records(), ["issue.discovered"; 2]);
     }
 }
 
 /// Payloads of every length around the limit of what is held in memory.
 #[test]
 fn a_payload_arrives_whole() {
-    let house = House::new(Patience::default());
+    let harness = Harness::new(Timeouts::default());
     let lengths = [0, 1, 65_535, 65_536, 65_537, 300_000];
     for length in lengths {
-        house.emit("issue.discovered", &"ä".repeat(length)[..length & !1]).unwrap();
+        harness.emit("issue.discovered", &"ä".repeat(length)[..length & !1]).unwrap();
     }
-    let text = fs::read_to_string(house.journal_path()).unwrap();
+    let text = fs::read_to_string(harness.journal_path()).unwrap();
     let payloads: Vec<usize> = text
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
@@ -380,9 +380,9 @@ fn a_payload_arrives_whole() {
 
 #[test]
 fn what_is_larger_than_any_request_is_not_sent() {
-    let house = House::new(Patience::default());
+    let harness = Harness::new(Timeouts::default());
     let remove = Change::Remove { id: "x".repeat(200_000), tier: None, reason: String::new() };
-    insta::assert_snapshot!(told(&house.visitor().change(&remove).unwrap_err()), @r"
+    insta::assert_snapshot!(told(&harness.client().change(&remove).unwrap_err()), @r"
     Usage: not stored: it has more than 131072 bytes
     hint: write it to a file of the project and remember where it is
     ");

@@ -1,4 +1,4 @@
-//! `emit` and `memory` of an agent that may not write: the harness is this process, with its door open.
+//! `emit` and `memory` of an agent that may not write: the harness is this process, which listens.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::fs;
@@ -11,8 +11,8 @@ use autoloop_core::layout::StateDir;
 use autoloop_core::memory::Places;
 use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::topology::Route;
-use autoloop_runtime::door::{Door, Keeper, Ticket};
 use autoloop_runtime::emit::{Emitter, Speaker};
+use autoloop_runtime::ipc::{Handler, Server, Ticket};
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
 use autoloop_runtime::memory::Tiers;
 use autoloop_runtime::world::World;
@@ -20,22 +20,22 @@ use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{skip, write_program};
 use insta::assert_snapshot;
 
-const DOOR: &str = ".autoloop/runs/swift-otter/metareview-3.door";
+const SOCKET: &str = ".autoloop/runs/swift-otter/metareview-3.door";
 
-/// The project of an agent that is sent to a door; whether it is open is another matter.
+/// The project of an agent that is given a socket; whether the harness listens is another matter.
 fn agent() -> Sandbox {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
     fs::create_dir_all(sandbox.path(".autoloop/runs/swift-otter")).unwrap();
-    let (door, state) = (sandbox.path(DOOR), sandbox.path(".autoloop"));
+    let (socket, state) = (sandbox.path(SOCKET), sandbox.path(".autoloop"));
     sandbox
-        .env("AUTOLOOP_DOOR", door)
+        .env("AUTOLOOP_DOOR", socket)
         .env("AUTOLOOP_STATE_DIR", state)
         .env("AUTOLOOP_RUN_ID", "swift-otter")
         .env("AUTOLOOP_ITERATION", "3")
 }
 
-/// Opens the door as for a metareview, and gives the agent its ticket.
-fn open(sandbox: Sandbox) -> (Sandbox, Door) {
+/// Listens as for a metareview, and gives the agent its ticket.
+fn open(sandbox: Sandbox) -> (Sandbox, Server) {
     let world = World::real();
     let settings = FileSettings::default();
     let emitter = Emitter {
@@ -54,13 +54,13 @@ fn open(sandbox: Sandbox) -> (Sandbox, Door) {
     let memory = Tiers::at(places, &world, settings).for_author(Some("swift-otter"), Some("3"));
     let ticket = Ticket::draw(&*world.entropy);
     let sandbox = sandbox.env("AUTOLOOP_TICKET", ticket.as_str());
-    let door = Door::open(sandbox.path(DOOR), ticket, Keeper { emitter, memory }).unwrap();
-    (sandbox, door)
+    let server = Server::open(sandbox.path(SOCKET), ticket, Handler { emitter, memory }).unwrap();
+    (sandbox, server)
 }
 
 #[test]
 fn the_harness_stores_what_it_admits_and_records_what_it_refuses() {
-    let (sandbox, _door) = open(agent());
+    let (sandbox, _server) = open(agent());
     assert_snapshot!(sandbox.emit(&["issue.discovered", "id=1;", "summary=x;"]), @r"
     exit 0
     --- stdout
@@ -87,7 +87,7 @@ fn the_harness_stores_what_it_admits_and_records_what_it_refuses() {
 /// What an agent writes into its own environment changes nothing.
 #[test]
 fn an_agent_cannot_talk_itself_into_anything() {
-    let (sandbox, _door) = open(agent());
+    let (sandbox, _server) = open(agent());
     let sandbox = sandbox
         .env("AUTOLOOP_ALLOWED_EVENTS", "task.complete")
         .env("AUTOLOOP_RUN_ID", "another")
@@ -104,7 +104,7 @@ fn an_agent_cannot_talk_itself_into_anything() {
 
 #[test]
 fn a_payload_comes_from_a_file_too() {
-    let (sandbox, _door) = open(agent());
+    let (sandbox, _server) = open(agent());
     sandbox.write("payload", [&b"caf\xe9 "[..], &[b'x'; 200_000]].concat());
     assert_eq!(sandbox.emit(&["context.archived", "--file", "payload"]).code, Some(0));
     let expected = format!(r#""payload": "caf{} {}", "source""#, '\u{fffd}', "x".repeat(200_000));
@@ -113,7 +113,7 @@ fn a_payload_comes_from_a_file_too() {
 
 #[test]
 fn memory_is_changed_by_the_harness_and_read_by_everybody() {
-    let (sandbox, _door) = open(agent());
+    let (sandbox, _server) = open(agent());
     let memory = |words: &[&str]| sandbox.run(&[&["memory"], words].concat());
     assert_snapshot!(memory(&["add", "learning", "run", "the tests"]), @r"
     exit 0
@@ -160,7 +160,7 @@ fn memory_is_changed_by_the_harness_and_read_by_everybody() {
 
 #[test]
 fn nobody_is_heard_without_the_ticket() {
-    let (sandbox, _door) = open(agent());
+    let (sandbox, _server) = open(agent());
     let sandbox = sandbox.env("AUTOLOOP_TICKET", "0123456789abcdef0123456789abcdef");
     assert_snapshot!(sandbox.emit(&["issue.discovered"]), @r"
     exit 3
@@ -176,8 +176,8 @@ fn nobody_is_heard_without_the_ticket() {
 
 #[test]
 fn nothing_is_written_when_the_harness_is_gone() {
-    let (sandbox, door) = open(agent());
-    drop(door);
+    let (sandbox, server) = open(agent());
+    drop(server);
     assert_snapshot!(sandbox.emit(&["issue.discovered"]), @r"
     exit 1
     --- stderr
@@ -195,7 +195,7 @@ fn nothing_is_written_when_the_harness_is_gone() {
 #[test]
 fn a_harness_that_dies_before_its_answer_leaves_a_doubt() {
     let sandbox = agent();
-    let listener = UnixListener::bind(sandbox.path(DOOR)).unwrap();
+    let listener = UnixListener::bind(sandbox.path(SOCKET)).unwrap();
     let dying = std::thread::spawn(move || {
         use std::io::Read;
         let (mut stream, _) = listener.accept().unwrap();
@@ -219,7 +219,7 @@ fn another_user_is_not_heard() {
     if !rustix::process::geteuid().is_root() {
         return skip(NAME, "only root can become another user");
     }
-    let (sandbox, _door) = open(agent());
+    let (sandbox, _server) = open(agent());
     // Temporary directories are closed to others, and so may be the one that the binary is in.
     let binary = sandbox.path("autoloop");
     write_program(&binary, fs::read(sandbox.binary()).unwrap());
@@ -238,10 +238,10 @@ fn another_user_is_not_heard() {
     assert_snapshot!(sandbox.finish(as_nobody()), @r"
     exit 1
     --- stderr
-    autoloop: not stored: the harness cannot be reached at [DIR]/.autoloop/runs/swift-otter/metareview-3.door: Permission denied (os error 13)
+    autoloop: not stored: the harness cannot be reached at [DIR]/.autoloop/runs/swift-otter/metareview-3.server: Permission denied (os error 13)
       hint: AUTOLOOP_DOOR names the socket of a harness; it is there while the agent works
     ");
-    set_mode(sandbox.path(DOOR), 0o666);
+    set_mode(sandbox.path(SOCKET), 0o666);
     assert_snapshot!(sandbox.finish(as_nobody()), @r"
     exit 3
     --- stderr

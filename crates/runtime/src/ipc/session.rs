@@ -1,4 +1,4 @@
-//! One conversation at the door, from the ticket to the answer.
+//! One session with a client, from the ticket to the answer.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use autoloop_core::duration;
 
-use super::keeper::{Heard, Keeper, checked};
-use super::wire::{self, Request};
-use super::{Patience, Ticket};
+use super::handler::{Handler, Received, checked};
+use super::protocol::{self, Request};
+use super::{Ticket, Timeouts};
 use crate::complaint::Complaint;
 use crate::emit::LARGEST_PAYLOAD;
 use crate::permissions::nameless;
@@ -20,71 +20,76 @@ use crate::world::Clock;
 /// Payloads up to this size are held in memory.
 const SHORT: u64 = 64 * 1024;
 
-/// What every conversation of a door needs.
-pub(super) struct Desk {
+/// What every session of a server needs.
+pub(super) struct Service {
     pub(super) ticket: Ticket,
-    pub(super) keeper: Keeper,
-    pub(super) patience: Patience,
+    pub(super) handler: Handler,
+    pub(super) timeouts: Timeouts,
     /// Where long payloads are kept for a moment.
     pub(super) dir: Box<Path>,
     /// One long payload at a time, so that the disk holds no more than one.
     pub(super) spooling: Mutex<()>,
 }
 
-/// Why there is nothing to do.
-enum Trouble {
-    /// The visitor left in the middle of a sentence.
-    Gone,
-    /// It said nothing, or nothing that can be understood.
+/// Why a request was not carried out.
+enum SessionError {
+    /// The client closed before its request was complete.
+    Closed,
+    /// Nothing arrived in time, or a malformed message did.
     Socket(io::Error),
-    /// It was understood.
-    Complaint(Complaint),
+    /// The request was refused, or failed.
+    Refused(Complaint),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for SessionError {
     fn from(error: io::Error) -> Self {
-        Trouble::Socket(error)
+        SessionError::Socket(error)
     }
 }
 
-impl From<Complaint> for Trouble {
+impl From<Complaint> for SessionError {
     fn from(complaint: Complaint) -> Self {
-        Trouble::Complaint(complaint)
+        SessionError::Refused(complaint)
     }
 }
 
-impl Desk {
-    /// Listens to a visitor, does what it wants, and answers.
-    pub(super) fn talk(&self, mut stream: &UnixStream) {
-        let answer = match self.hear(stream) {
-            Ok(said) => Ok(said),
-            Err(Trouble::Gone) => return,
-            Err(Trouble::Socket(error)) => Err(self.not_understood(&error)),
-            Err(Trouble::Complaint(complaint)) => Err(complaint),
+impl Service {
+    /// Reads a request, carries it out, and answers.
+    pub(super) fn serve(&self, mut stream: &UnixStream) {
+        let answer = match self.answer(stream) {
+            Ok(text) => Ok(text),
+            Err(SessionError::Closed) => return,
+            Err(SessionError::Socket(error)) => Err(self.not_received(&error)),
+            Err(SessionError::Refused(complaint)) => Err(complaint),
         };
-        // What was done is done; whoever does not wait for the answer does not want it.
+        // The request was carried out, whether or not the client waits for the answer.
         let _ = stream
-            .set_write_timeout(Some(self.patience.idle))
-            .and_then(|()| wire::write_answer(&mut stream, &answer));
+            .set_write_timeout(Some(self.timeouts.idle))
+            .and_then(|()| protocol::write_answer(&mut stream, &answer));
     }
 
-    fn hear(&self, stream: &UnixStream) -> Result<String, Trouble> {
+    fn answer(&self, stream: &UnixStream) -> Result<String, SessionError> {
         same_user(stream)?;
-        let clock = &*self.keeper.emitter.clock;
-        let deadline = clock.elapsed().saturating_add(self.patience.total);
-        let mut socket = Patient { stream, clock, idle: self.patience.idle, deadline };
+        let clock = &*self.handler.emitter.clock;
+        let deadline = clock.elapsed().saturating_add(self.timeouts.total);
+        let mut socket = TimedSocket { stream, clock, idle: self.timeouts.idle, deadline };
 
-        let shown = wire::read_ticket(&mut socket)?.ok_or(Trouble::Gone)?;
-        if !self.ticket.is(&shown) {
-            return Err(without_ticket(&shown).into());
+        let sent = protocol::read_ticket(&mut socket)?.ok_or(SessionError::Closed)?;
+        if !self.ticket.is(&sent) {
+            return Err(without_ticket(&sent).into());
         }
-        match wire::read_request(&mut socket)?.ok_or(Trouble::Gone)? {
-            Request::Change(change) => Ok(self.keeper.change(change)?),
+        match protocol::read_request(&mut socket)?.ok_or(SessionError::Closed)? {
+            Request::Change(change) => Ok(self.handler.change(change)?),
             Request::Emit { topic, bytes } => self.emit(&topic, bytes, &mut socket),
         }
     }
 
-    fn emit(&self, topic: &str, bytes: u64, socket: &mut impl Read) -> Result<String, Trouble> {
+    fn emit(
+        &self,
+        topic: &str,
+        bytes: u64,
+        socket: &mut impl Read,
+    ) -> Result<String, SessionError> {
         checked(topic)?;
         if bytes > LARGEST_PAYLOAD {
             let message =
@@ -97,24 +102,29 @@ impl Desk {
             let mut text = Vec::new();
             socket.take(bytes).read_to_end(&mut text)?;
             if (text.len() as u64) < bytes {
-                return Err(Trouble::Gone);
+                return Err(SessionError::Closed);
             }
             let text = String::from_utf8_lossy(&text).into_owned();
-            return Ok(self.keeper.emit(topic, Heard::Short(text), &self.dir)?);
+            return Ok(self.handler.emit(topic, Received::Short(text), &self.dir)?);
         }
         let _one_at_a_time = self.spooling.lock().unwrap_or_else(PoisonError::into_inner);
         let file = nameless(&self.dir).map_err(|error| self.no_room(&error))?;
         self.spool(&file, bytes, socket)?;
-        Ok(self.keeper.emit(topic, Heard::Long(file), &self.dir)?)
+        Ok(self.handler.emit(topic, Received::Long(file), &self.dir)?)
     }
 
-    fn spool(&self, mut file: &File, bytes: u64, socket: &mut impl Read) -> Result<(), Trouble> {
+    fn spool(
+        &self,
+        mut file: &File,
+        bytes: u64,
+        socket: &mut impl Read,
+    ) -> Result<(), SessionError> {
         let mut buffer = vec![0; 64 * 1024];
         let mut left = bytes;
         while left > 0 {
             let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
             let count = match socket.read(&mut buffer[..most]) {
-                Ok(0) => return Err(Trouble::Gone),
+                Ok(0) => return Err(SessionError::Closed),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error.into()),
@@ -130,12 +140,12 @@ impl Desk {
         Complaint::failed(format!("not stored: the payload cannot be kept in {dir}: {error}"))
     }
 
-    fn not_understood(&self, error: &io::Error) -> Complaint {
+    fn not_received(&self, error: &io::Error) -> Complaint {
         use io::ErrorKind::{TimedOut, WouldBlock};
 
         let message = match error.kind() {
             TimedOut | WouldBlock => {
-                let Patience { idle, total } = self.patience;
+                let Timeouts { idle, total } = self.timeouts;
                 let (idle, total) = (duration::print(idle), duration::print(total));
                 format!("the harness waits {idle} for a word and {total} for all of them")
             }
@@ -145,8 +155,8 @@ impl Desk {
     }
 }
 
-fn without_ticket(shown: &[u8]) -> Complaint {
-    let message = match shown {
+fn without_ticket(sent: &[u8]) -> Complaint {
+    let message = match sent {
         [] => "not stored: the harness wants to see a ticket, and AUTOLOOP_TICKET is not set",
         _ => "not stored: what AUTOLOOP_TICKET holds is not the ticket for this harness",
     };
@@ -154,9 +164,9 @@ fn without_ticket(shown: &[u8]) -> Complaint {
         .hint("leave AUTOLOOP_DOOR and AUTOLOOP_TICKET as they were when you were started")
 }
 
-/// Other users are turned away even if the mode of the socket was changed behind our back.
+/// Other users are refused even if the mode of the socket was changed behind our back.
 #[cfg(target_os = "linux")]
-fn same_user(stream: &UnixStream) -> Result<(), Trouble> {
+fn same_user(stream: &UnixStream) -> Result<(), SessionError> {
     let peer = rustix::net::sockopt::socket_peercred(stream).map_err(io::Error::from)?;
     let (theirs, ours) = (peer.uid.as_raw(), rustix::process::geteuid().as_raw());
     if theirs == ours {
@@ -166,21 +176,21 @@ fn same_user(stream: &UnixStream) -> Result<(), Trouble> {
     Err(Complaint::refused(message).into())
 }
 
-/// Elsewhere there is no sandbox to come from, and the mode of the socket keeps other users away.
+/// Elsewhere there is no sandbox, and the mode of the socket keeps other users away.
 #[cfg(not(target_os = "linux"))]
-fn same_user(_: &UnixStream) -> Result<(), Trouble> {
+fn same_user(_: &UnixStream) -> Result<(), SessionError> {
     Ok(())
 }
 
 /// A socket that is read with a limit for every read and one for all of them.
-struct Patient<'a> {
+struct TimedSocket<'a> {
     stream: &'a UnixStream,
     clock: &'a dyn Clock,
     idle: Duration,
     deadline: Duration,
 }
 
-impl Read for Patient<'_> {
+impl Read for TimedSocket<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = self.deadline.saturating_sub(self.clock.elapsed());
         if left.is_zero() {

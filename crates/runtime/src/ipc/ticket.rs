@@ -1,4 +1,4 @@
-//! What a visitor has to show.
+//! What a client has to send first.
 
 use std::fmt;
 
@@ -21,12 +21,12 @@ impl Ticket {
         &self.0
     }
 
-    /// Whether this is what was shown. Every byte is looked at, so the time it takes does not tell how
+    /// Whether this is what was sent. Every byte is compared, so the time it takes does not tell how
     /// much of a guess was right.
-    pub(super) fn is(&self, shown: &[u8]) -> bool {
+    pub(super) fn is(&self, sent: &[u8]) -> bool {
         let ours = self.0.as_bytes();
         let differing = |sum: u8, (a, b): (&u8, &u8)| std::hint::black_box(sum | (a ^ b));
-        ours.len() == shown.len() && ours.iter().zip(shown).fold(0, differing) == 0
+        ours.len() == sent.len() && ours.iter().zip(sent).fold(0, differing) == 0
     }
 }
 

@@ -1,4 +1,4 @@
-//! The side of the agent: what it wants done, carried to the door.
+//! The side of the agent: sends a request to the harness.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -10,22 +10,22 @@ use autoloop_core::topic::Topic;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::address::{self, Address};
-use super::wire::{self, LARGEST_REQUEST, Request};
+use super::protocol::{self, LARGEST_REQUEST, Request};
 use crate::complaint::Complaint;
 use crate::journal::Spooled;
 use crate::memory::Change;
 
-/// How long the harness may take. It may have to wait for the journal, and others come to it, too.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long the harness may take. It may have to wait for the journal, and it has other clients.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Somebody who may not write, and knows a door.
+/// A process that may not write, and knows the socket of its harness.
 #[derive(Clone)]
-pub struct Visitor {
-    door: PathBuf,
+pub struct Client {
+    socket: PathBuf,
     ticket: String,
 }
 
-/// What there is to say about an event.
+/// The payload of an event.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
     /// A text.
@@ -34,17 +34,17 @@ pub enum Payload<'a> {
     File(&'a Spooled, u64),
 }
 
-impl Visitor {
-    /// A visitor for the door at a path. An empty ticket is none.
-    pub fn new(door: &Path, ticket: impl Into<String>) -> Visitor {
-        Visitor { door: door.to_owned(), ticket: ticket.into() }
+impl Client {
+    /// A client of the server at a path. An empty ticket means that there is none.
+    pub fn new(socket: &Path, ticket: impl Into<String>) -> Client {
+        Client { socket: socket.to_owned(), ticket: ticket.into() }
     }
 
-    /// Has an event appended; gives what is to be printed then.
+    /// Has an event appended; returns what to print.
     ///
     /// # Errors
     ///
-    /// What the harness says against it, or that it cannot be reached.
+    /// When the harness refuses it, or cannot be reached.
     pub fn emit(&self, topic: &Topic, payload: Payload<'_>) -> Result<String, Complaint> {
         let bytes = match payload {
             Payload::Text(text) => text.len() as u64,
@@ -53,29 +53,29 @@ impl Visitor {
         self.ask(&Request::Emit { topic: topic.to_string(), bytes }, payload)
     }
 
-    /// Has memory changed; gives what is to be printed then.
+    /// Has memory changed; returns what to print.
     ///
     /// # Errors
     ///
-    /// What the harness says against it, or that it cannot be reached.
+    /// When the harness refuses it, or cannot be reached.
     pub fn change(&self, change: &Change) -> Result<String, Complaint> {
         self.ask(&Request::Change(change.clone()), Payload::Text(""))
     }
 
     fn ask(&self, request: &Request, payload: Payload<'_>) -> Result<String, Complaint> {
-        let request = wire::encode_request(request).ok().flatten().ok_or_else(too_large)?;
-        let mut stream = self.connect().map_err(|error| self.nobody(&error))?;
-        let said = wire::write_ticket(&mut stream, &self.ticket)
+        let request = protocol::encode_request(request).ok().flatten().ok_or_else(too_large)?;
+        let mut stream = self.connect().map_err(|error| self.unreachable(&error))?;
+        let sent = protocol::write_ticket(&mut stream, &self.ticket)
             .and_then(|()| stream.write_all(&request))
-            .map_err(Unsaid::Socket)
+            .map_err(SendError::Socket)
             .and_then(|()| send(&mut stream, payload));
-        if let Err(unsaid @ Unsaid::Payload(_)) = said {
-            return Err(unsaid.into());
+        if let Err(error @ SendError::Payload(_)) = sent {
+            return Err(error.into());
         }
-        // A harness that does not want to hear the rest says so.
-        match (wire::read_answer(&mut stream), said) {
+        // A harness that refuses the request early has answered already.
+        match (protocol::read_answer(&mut stream), sent) {
             (Ok(Some(answer)), _) => answer,
-            (_, Err(unsaid)) => Err(unsaid.into()),
+            (_, Err(error)) => Err(error.into()),
             (Ok(None), Ok(())) => Err(in_doubt("the harness went away before it answered")),
             (Err(error), Ok(())) => Err(in_doubt(no_answer(&error))),
         }
@@ -84,53 +84,53 @@ impl Visitor {
     fn connect(&self) -> io::Result<UnixStream> {
         let socket = address::socket()?;
         // For a harness that is stopped: its queue may be full, and it does not read.
-        set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
-        set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
-        rustix::net::connect(&socket, Address::of(&self.door)?.get())?;
+        set_socket_timeout(&socket, Timeout::Send, Some(TIMEOUT))?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(TIMEOUT))?;
+        rustix::net::connect(&socket, Address::of(&self.socket)?.get())?;
         Ok(UnixStream::from(socket))
     }
 
-    fn nobody(&self, error: &io::Error) -> Complaint {
+    fn unreachable(&self, error: &io::Error) -> Complaint {
         use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotFound};
 
-        let door = self.door.display();
+        let socket = self.socket.display();
         let message = match error.kind() {
             NotFound | ConnectionRefused | ConnectionReset => {
-                format!("the harness is gone: nobody listens at {door} ({error})")
+                format!("the harness is gone: nobody listens at {socket} ({error})")
             }
-            _ => format!("the harness cannot be reached at {door}: {error}"),
+            _ => format!("the harness cannot be reached at {socket}: {error}"),
         };
         Complaint::failed(format!("not stored: {message}"))
             .hint("AUTOLOOP_DOOR names the socket of a harness; it is there while the agent works")
     }
 }
 
-/// Why the harness has not heard everything.
-enum Unsaid {
+/// Why the request was not sent completely.
+enum SendError {
     Socket(io::Error),
     Payload(Complaint),
 }
 
-impl From<Unsaid> for Complaint {
-    fn from(unsaid: Unsaid) -> Self {
-        match unsaid {
-            Unsaid::Payload(complaint) => complaint,
-            Unsaid::Socket(error) => Complaint::failed(format!(
+impl From<SendError> for Complaint {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::Payload(complaint) => complaint,
+            SendError::Socket(error) => Complaint::failed(format!(
                 "not stored: the harness went away while it was told ({error})"
             )),
         }
     }
 }
 
-fn send(stream: &mut UnixStream, payload: Payload<'_>) -> Result<(), Unsaid> {
+fn send(stream: &mut UnixStream, payload: Payload<'_>) -> Result<(), SendError> {
     let (file, bytes) = match payload {
         Payload::Text(text) => {
-            return stream.write_all(text.as_bytes()).map_err(Unsaid::Socket);
+            return stream.write_all(text.as_bytes()).map_err(SendError::Socket);
         }
         Payload::File(file, bytes) => (file, bytes),
     };
     let failed = |why: &dyn std::fmt::Display| {
-        Unsaid::Payload(Complaint::failed(format!(
+        SendError::Payload(Complaint::failed(format!(
             "not stored: cannot read {}: {why}",
             file.path.display()
         )))
@@ -142,7 +142,7 @@ fn send(stream: &mut UnixStream, payload: Payload<'_>) -> Result<(), Unsaid> {
         match file.text.read_at(&mut buffer[..most], sent) {
             Ok(0) => return Err(failed(&"it became shorter in the meantime")),
             Ok(count) => {
-                stream.write_all(&buffer[..count]).map_err(Unsaid::Socket)?;
+                stream.write_all(&buffer[..count]).map_err(SendError::Socket)?;
                 sent += count as u64;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -155,13 +155,13 @@ fn send(stream: &mut UnixStream, payload: Payload<'_>) -> Result<(), Unsaid> {
 fn no_answer(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-            format!("the harness did not answer within {}", duration::print(PATIENCE))
+            format!("the harness did not answer within {}", duration::print(TIMEOUT))
         }
         _ => format!("the answer of the harness was lost: {error}"),
     }
 }
 
-/// It was told, and may have been done.
+/// The request was sent, and may have been carried out.
 fn in_doubt(message: impl Into<String>) -> Complaint {
     Complaint::failed(message)
         .hint("`autoloop inspect journal` and `autoloop memory list` show what was stored")
