@@ -6,23 +6,22 @@
 //! the text and the bytes that are meant. Nothing here opens a file: the runtime finds the layers, and
 //! [`crate::plan`] makes of the settings what a loop goes by.
 
-mod choice;
-mod contradiction;
+mod enums;
 mod key;
 mod layer;
 mod problem;
 mod settings;
+pub mod shell_words;
 mod show;
 mod template;
-pub mod unenforced;
+mod validate;
 mod value;
-pub mod words;
 
 use std::time::Duration;
 
 use crate::run_id::RunIdFormat;
 
-pub use choice::{
+pub use enums::{
     BackendKind, Isolation, ItemSource, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy,
 };
 pub use key::{Key, Kind, Preset};
@@ -59,13 +58,9 @@ pub struct JournalConfig {
 impl From<&Settings> for Config {
     fn from(settings: &Settings) -> Self {
         Config {
-            run_id_format: settings
-                .choice(Key::RunIdFormat, Key::run_id_format)
-                .unwrap_or_default(),
+            run_id_format: settings.word(Key::RunIdFormat),
             journal: JournalConfig {
-                sync: settings
-                    .choice(Key::JournalSync, SyncPolicy::from_word)
-                    .unwrap_or(SyncPolicy::Always),
+                sync: settings.word(Key::JournalSync),
                 lock_timeout: settings.time(Key::JournalLockTimeout),
             },
         }

@@ -36,6 +36,7 @@ pub mod table;
 pub mod toml_file;
 pub mod topic;
 pub mod topology;
+pub mod unenforced;
 pub mod verdict;
 pub mod view;
 pub mod wave;

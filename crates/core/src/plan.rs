@@ -14,6 +14,7 @@ use crate::step::Rules;
 use crate::topology::{Role, Topology};
 use crate::wave::Parallel;
 
+use backend::BackendKeys;
 pub use backend::{BackendPlan, BadRole};
 pub use slots::{PromptPath, SlotsPlan};
 
@@ -136,7 +137,7 @@ impl Plan {
     ///
     /// When a role asks for a backend that there is not; every such mistake is named.
     pub fn resolve(settings: &Settings, topology: &Topology) -> Result<Plan, Vec<BadRole>> {
-        let backend = BackendPlan::of_loop(settings);
+        let backend = BackendPlan::new(settings, &BackendKeys::LOOP);
         let role_backends = role_backends(settings, &backend, topology)?;
         let Config { run_id_format, journal } = Config::from(settings);
         let limit = settings.number(Key::MemoryBudget);
@@ -144,8 +145,8 @@ impl Plan {
             completion: completion(settings, topology),
             max_iterations: count(settings, Key::MaxIterations),
             objective: prompt(settings, Key::Prompt, Key::PromptFile),
-            review: settings.flag(Key::ReviewEnabled).then(|| review(settings, &backend, topology)),
-            slots: SlotsPlan::resolve(settings, &backend),
+            review: settings.flag(Key::ReviewEnabled).then(|| review(settings, topology)),
+            slots: SlotsPlan::resolve(settings),
             backend,
             memory_budget: usize::try_from(limit).ok().filter(|limit| *limit > 0),
             harness: settings.text(Key::HarnessFile).map(PathBuf::from),
@@ -153,15 +154,11 @@ impl Plan {
             parallel: settings.flag(Key::ParallelEnabled).then(|| ParallelPlan {
                 max_branches: count(settings, Key::ParallelBranches),
                 branch_timeout: settings.time(Key::ParallelTimeout),
-                isolation: settings
-                    .choice(Key::ParallelIsolation, Isolation::from_word)
-                    .unwrap_or(Isolation::Shared),
+                isolation: settings.word(Key::ParallelIsolation),
             }),
             journal,
             run_id_format,
-            log_level: settings
-                .choice(Key::LogLevel, LogLevel::from_word)
-                .unwrap_or(LogLevel::Info),
+            log_level: settings.word(Key::LogLevel),
             role_backends,
         })
     }
@@ -241,7 +238,7 @@ fn completion(settings: &Settings, topology: &Topology) -> Completion {
     }
 }
 
-fn review(settings: &Settings, backend: &BackendPlan, topology: &Topology) -> ReviewPlan {
+fn review(settings: &Settings, topology: &Topology) -> ReviewPlan {
     let roles = u64::try_from(topology.roles.len()).unwrap_or(u64::MAX);
     let every = NonZeroU64::new(count(settings, Key::ReviewEvery))
         // One review for each full turn of the roles.
@@ -249,9 +246,9 @@ fn review(settings: &Settings, backend: &BackendPlan, topology: &Topology) -> Re
         .unwrap_or(NonZeroU64::MIN);
     ReviewPlan {
         every,
-        backend: backend.for_review(settings),
+        backend: BackendPlan::new(settings, &BackendKeys::REVIEW),
         prompt: prompt(settings, Key::ReviewPrompt, Key::ReviewPromptFile),
-        sandbox: settings.choice(Key::ReviewSandbox, Sandbox::from_word).unwrap_or(Sandbox::Auto),
+        sandbox: settings.word(Key::ReviewSandbox),
     }
 }
 

@@ -10,8 +10,8 @@ use serde_ignored::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use crate::config::unenforced::is_unenforced;
 use crate::suggest::suggest;
+use crate::unenforced::is_unenforced;
 
 /// Why a file cannot be used, and where in its text that is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

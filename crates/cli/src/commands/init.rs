@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use autoloop_core::config::words;
+use autoloop_core::config::shell_words;
 
 use super::settings;
 use crate::failure::Failure;
@@ -91,7 +91,7 @@ fn tell(files: &[LoopFile], dir: &Path) -> Result<(), Failure> {
         writeln!(out, "wrote {}", within(dir, &file.path).display())?;
     }
     let named = preset_name(dir).unwrap_or_else(|| dir.display().to_string());
-    let named = words::join([named.as_str()]);
+    let named = shell_words::join([named.as_str()]);
     writeln!(out, "\nRun it with: autoloop run {named} \"what is to be done\"")?;
     Ok(())
 }

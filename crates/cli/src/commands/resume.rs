@@ -3,7 +3,7 @@
 use std::env;
 use std::path::Path;
 
-use autoloop_core::config::words::join;
+use autoloop_core::config::shell_words::join;
 
 /// What is resumed: each coordinator has a command of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Every setting there is: its name, what it may be, what it is by itself, and what it is for.
 
-use super::choice::{
+use super::enums::{
     BackendKind, Isolation, ItemSource, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy,
 };
 use crate::agents::Stream;
@@ -220,7 +220,7 @@ keys! {
         "The journal.";
     MemoryFile "core.memory_file": Kind::File, Preset::Nothing("memory.jsonl in core.state_dir"),
         "The memory.";
-    RunIdFormat "core.run_id_format": Kind::Choice(RUN_ID_FORMATS), Preset::Value("human"),
+    RunIdFormat "core.run_id_format": Kind::Choice(RunIdFormat::WORDS), Preset::Value("human"),
         "How runs are named.";
     LogLevel "core.log_level": Kind::Choice(LogLevel::WORDS), Preset::Value("info"),
         "How much is logged.";
@@ -230,8 +230,6 @@ keys! {
     JournalLockTimeout "journal.lock_timeout": Kind::Time, Preset::Value("30s"),
         "How long a writer waits for another one; zero is one try.";
 }
-
-const RUN_ID_FORMATS: &[&str] = &["human", "compact", "counter"];
 
 impl Key {
     /// The key with this name. Those of slots that are written in one word with capitals may stand
@@ -255,11 +253,6 @@ impl Key {
     /// Whether it stands in a table of this name, or in one inside of it.
     pub(crate) fn is_in(self, table: &str) -> bool {
         self.name().strip_prefix(table).is_some_and(|rest| rest.starts_with('.'))
-    }
-
-    /// The default format of run ids, which has its own home.
-    pub(crate) fn run_id_format(word: &str) -> Option<RunIdFormat> {
-        word.parse().ok()
     }
 }
 
@@ -316,13 +309,6 @@ mod tests {
         assert_eq!(Key::named("slots.review_max_fix_attempts"), Some(Key::SlotsMaxFixAttempts));
         for name in ["review_enabled", "iterations", "slots.Source", "slots._", "slots.é_ü", ""] {
             assert_eq!(Key::named(name), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn formats_of_run_ids_are_those_of_run_ids() {
-        for word in RUN_ID_FORMATS {
-            assert_eq!(Key::run_id_format(word).map(RunIdFormat::name), Some(*word));
         }
     }
 }

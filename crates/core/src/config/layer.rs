@@ -8,16 +8,16 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::LONGEST;
-use super::choice::BackendKind;
-use super::contradiction::contradictions;
+use super::enums::BackendKind;
 use super::key::Key;
 use super::problem::{Problem, Severity};
-use super::unenforced::{self, is_unenforced, is_unenforced_text};
+use super::shell_words;
+use super::validate::contradictions;
 use super::value::{Refusal, Value, found, read, read_text};
-use super::words;
 use crate::payload;
 use crate::suggest::suggest;
 use crate::toml_file::one_line;
+use crate::unenforced::{self, is_unenforced, is_unenforced_text};
 
 /// Where settings come from. Later ones win.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,7 +151,7 @@ impl Layer {
 
     /// The words behind `--`, which come behind `backend.args`.
     pub fn more_args<'a>(args: impl IntoIterator<Item = &'a str>) -> Layer {
-        Layer::flag("--", &words::join(args), Syntax::MoreArgs)
+        Layer::flag("--", &shell_words::join(args), Syntax::MoreArgs)
     }
 
     fn flag(name: &str, text: &str, syntax: Syntax) -> Layer {
@@ -399,7 +399,7 @@ impl Reader<'_> {
     }
 
     fn words(&mut self, text: &str) -> Option<Vec<String>> {
-        words::split(text)
+        shell_words::split(text)
             .map_err(|bad| {
                 self.error(Fault {
                     span: bad.at()..bad.at() + 1,

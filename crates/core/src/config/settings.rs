@@ -9,7 +9,7 @@ use super::key::{Key, Preset};
 use super::layer::{Change, Layer, Origin};
 use super::problem::{Place, Problem, Severity};
 use super::value::{Value, read_text};
-use crate::topology::Topology;
+use crate::word::Meaning;
 
 /// Every setting with its value, and where the value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,13 +122,12 @@ impl Settings {
         Reading { settings, problems }
     }
 
-    /// Takes the completing event from the topology, which wins over the settings; warns where both are set
-    /// and differ.
+    /// Takes the completing event from the topology called `name`, which wins over the settings; warns where
+    /// both are set and differ.
     #[must_use]
-    pub fn with_topology(mut self, topology: &Topology, name: &str) -> (Settings, Option<Problem>) {
-        let Some(event) = &topology.completion else { return (self, None) };
+    pub fn with_completion(mut self, event: &str, name: &str) -> (Settings, Option<Problem>) {
         let held = &mut self.held[Key::CompletionEvent as usize];
-        let set = std::mem::replace(&mut held.value, Value::Text(event.clone()));
+        let set = std::mem::replace(&mut held.value, Value::Text(event.to_owned()));
         let warning = match (&held.from, &set) {
             (Some((source, span)), Value::Text(set)) if set != event => {
                 let Source { name: file, text, .. } = &self.sources[*source];
@@ -242,9 +241,22 @@ impl Settings {
     }
 
     /// The word of a choice, as what it means. The reader of values lets no other word pass.
-    pub(crate) fn choice<T>(&self, key: Key, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
+    pub(crate) fn choice<T: Meaning>(&self, key: Key) -> Option<T> {
         let word = self.text(key)?;
-        Some(meaning(word).unwrap_or_else(|| mismatch(key, self.value(key))))
+        Some(T::of_word(word).unwrap_or_else(|| mismatch(key, self.value(key))))
+    }
+
+    /// The same for a choice that has a default.
+    pub(crate) fn word<T: Meaning>(&self, key: Key) -> T {
+        self.choice(key).unwrap_or_else(|| mismatch(key, self.value(key)))
+    }
+
+    /// The key that a value is taken from: where nothing is set, the one that the table of keys refers to.
+    pub(crate) fn source(&self, key: Key) -> Key {
+        match (self.value(key), key.preset()) {
+            (Value::Unset, Preset::Like(other)) => self.source(other),
+            _ => key,
+        }
     }
 }
 

@@ -241,13 +241,13 @@ fn a_layer_can_count_in_part() {
 
 #[test]
 fn the_completion_of_the_topology_wins_and_a_warning_names_both() {
-    let topology = crate::topology::Topology::parse("completion = 'all.done'").unwrap();
     for (text, is_warned) in [
         ("", false),
         ("event_loop.completion_event = 'all.done'", false),
         ("event_loop.completion_event = 'x'", true),
     ] {
-        let (adopted, warning) = resolve(text).settings.with_topology(&topology, "topology.toml");
+        let (adopted, warning) =
+            resolve(text).settings.with_completion("all.done", "topology.toml");
         assert_eq!(shown(&adopted, Key::CompletionEvent), "\"all.done\"");
         assert_eq!(adopted.origin(Key::CompletionEvent), Origin::Topology);
         assert_eq!(warning.is_some(), is_warned, "{text}");

@@ -39,13 +39,55 @@ pub struct BackendPlan {
     pub output_cap: u64,
 }
 
-/// The settings of a reviewer, each of which may say nothing.
-struct ReviewerKeys {
+/// The settings of an agent.
+pub(super) struct BackendKeys {
     kind: Key,
     command: Key,
     args: Key,
     prompt_mode: Key,
     output: Key,
+    timeout: Key,
+    grace: Key,
+    leftovers: Key,
+    output_cap: Key,
+}
+
+impl BackendKeys {
+    /// The agent of the loop.
+    pub(super) const LOOP: BackendKeys = BackendKeys {
+        kind: Key::BackendKind,
+        command: Key::BackendCommand,
+        args: Key::BackendArgs,
+        prompt_mode: Key::BackendPromptMode,
+        output: Key::BackendOutput,
+        timeout: Key::BackendTimeout,
+        grace: Key::BackendGrace,
+        leftovers: Key::BackendLeftovers,
+        output_cap: Key::BackendOutputCap,
+    };
+    /// The agent of metareviews. Its time limit does not follow that of the loop: a long task is no reason
+    /// to let a review hang.
+    pub(super) const REVIEW: BackendKeys = BackendKeys {
+        kind: Key::ReviewKind,
+        command: Key::ReviewCommand,
+        args: Key::ReviewArgs,
+        prompt_mode: Key::ReviewPromptMode,
+        output: Key::ReviewOutput,
+        timeout: Key::ReviewTimeout,
+        ..BackendKeys::LOOP
+    };
+    /// The agent that reviews the work of slots.
+    pub(super) const SLOT_REVIEW: BackendKeys = BackendKeys {
+        kind: Key::SlotsReviewerKind,
+        command: Key::SlotsReviewerCommand,
+        args: Key::SlotsReviewerArgs,
+        prompt_mode: Key::SlotsReviewerPromptMode,
+        output: Key::SlotsReviewerOutput,
+        timeout: Key::SlotsReviewerTimeout,
+        grace: Key::SlotsReviewerGrace,
+        leftovers: Key::SlotsReviewerLeftovers,
+        output_cap: Key::SlotsReviewerOutputCap,
+    };
 }
 
 /// A role that asks for something that there is not.
@@ -67,89 +109,27 @@ pub struct BadRole {
 }
 
 impl BackendPlan {
-    /// `backend.*`
-    pub(super) fn of_loop(settings: &Settings) -> BackendPlan {
-        let command = settings.text(Key::BackendCommand).unwrap_or_default();
+    /// The agent that these settings describe.
+    pub(super) fn new(settings: &Settings, keys: &BackendKeys) -> BackendPlan {
+        let command = settings.text(settings.source(keys.command)).unwrap_or_default();
+        // A kind that is set and blank is told by the name of the command, whatever the loop says.
+        let kind = match settings.origin(keys.kind) {
+            Origin::Default => settings.source(keys.kind),
+            _ => keys.kind,
+        };
+        let timeout = settings.source(keys.timeout);
+        let output_cap = settings.number(settings.source(keys.output_cap));
         BackendPlan {
-            kind: kind_of_loop(settings).unwrap_or_else(|| kind_by_name(command)),
+            kind: settings.choice(kind).unwrap_or_else(|| kind_by_name(command)),
             command: command.to_owned(),
-            args: settings.list(Key::BackendArgs).unwrap_or_default().to_vec(),
-            prompt_mode: settings
-                .choice(Key::BackendPromptMode, PromptMode::from_word)
-                .unwrap_or(PromptMode::Arg),
-            output: settings.choice(Key::BackendOutput, Stream::from_word),
-            timeout: settings.time(Key::BackendTimeout),
-            timeout_key: Key::BackendTimeout.name().to_owned(),
-            grace: settings.time(Key::BackendGrace),
-            leftovers: settings
-                .choice(Key::BackendLeftovers, Leftovers::from_word)
-                .unwrap_or(Leftovers::Kill),
-            output_cap: settings.number(Key::BackendOutputCap).unsigned_abs(),
-        }
-    }
-
-    /// The reviewer: `review.*`, and where that says nothing, this one. Only the time is its own: a
-    /// long task is no reason to let a review hang.
-    pub(super) fn for_review(&self, settings: &Settings) -> BackendPlan {
-        let own = ReviewerKeys {
-            kind: Key::ReviewKind,
-            command: Key::ReviewCommand,
-            args: Key::ReviewArgs,
-            prompt_mode: Key::ReviewPromptMode,
-            output: Key::ReviewOutput,
-        };
-        let timeout = settings.time(Key::ReviewTimeout);
-        let timeout_key = Key::ReviewTimeout.name().to_owned();
-        BackendPlan { timeout, timeout_key, ..self.for_reviewer(settings, &own) }
-    }
-
-    /// The reviewer of slots: `slots.reviewer.*`, and where that says nothing, this one.
-    pub(super) fn for_slot_review(&self, settings: &Settings) -> BackendPlan {
-        let own = ReviewerKeys {
-            kind: Key::SlotsReviewerKind,
-            command: Key::SlotsReviewerCommand,
-            args: Key::SlotsReviewerArgs,
-            prompt_mode: Key::SlotsReviewerPromptMode,
-            output: Key::SlotsReviewerOutput,
-        };
-        let time = |key, usual| match settings.value(key) {
-            Value::Time(time) => *time,
-            _ => usual,
-        };
-        BackendPlan {
-            timeout: time(Key::SlotsReviewerTimeout, self.timeout),
-            timeout_key: match settings.value(Key::SlotsReviewerTimeout) {
-                Value::Time(_) => Key::SlotsReviewerTimeout.name().to_owned(),
-                _ => self.timeout_key.clone(),
-            },
-            grace: time(Key::SlotsReviewerGrace, self.grace),
-            leftovers: settings
-                .choice(Key::SlotsReviewerLeftovers, Leftovers::from_word)
-                .unwrap_or(self.leftovers),
-            output_cap: match settings.value(Key::SlotsReviewerOutputCap) {
-                Value::Number(bytes) => bytes.unsigned_abs(),
-                _ => self.output_cap,
-            },
-            ..self.for_reviewer(settings, &own)
-        }
-    }
-
-    fn for_reviewer(&self, settings: &Settings, own: &ReviewerKeys) -> BackendPlan {
-        let command = settings.text(own.command).unwrap_or(&self.command);
-        BackendPlan {
-            kind: match settings.origin(own.kind) {
-                // Set, and blank: told by the name of the command, whatever the loop says.
-                Origin::Default => kind_of_loop(settings),
-                _ => settings.choice(own.kind, BackendKind::from_word),
-            }
-            .unwrap_or_else(|| kind_by_name(command)),
-            command: command.to_owned(),
-            args: settings.list(own.args).unwrap_or(&self.args).to_vec(),
-            prompt_mode: settings
-                .choice(own.prompt_mode, PromptMode::from_word)
-                .unwrap_or(self.prompt_mode),
-            output: settings.choice(own.output, Stream::from_word).or(self.output),
-            ..self.clone()
+            args: settings.list(settings.source(keys.args)).unwrap_or_default().to_vec(),
+            prompt_mode: settings.word(settings.source(keys.prompt_mode)),
+            output: settings.choice(settings.source(keys.output)),
+            timeout: settings.time(timeout),
+            timeout_key: timeout.name().to_owned(),
+            grace: settings.time(settings.source(keys.grace)),
+            leftovers: settings.word(settings.source(keys.leftovers)),
+            output_cap: output_cap.unsigned_abs(),
         }
     }
 
@@ -193,7 +173,7 @@ impl BackendPlan {
         Ok(BackendPlan {
             kind: kind
                 .and_then(|kind| BackendKind::from_word(&kind))
-                .or_else(|| kind_of_loop(settings))
+                .or_else(|| settings.choice(Key::BackendKind))
                 .unwrap_or_else(|| kind_by_name(&command)),
             command,
             args: args.map_or(&self.args, |args| args.get_ref()).clone(),
@@ -224,10 +204,6 @@ impl BackendPlan {
             (BackendKind::Script, None) => Stream::Plain,
         }
     }
-}
-
-fn kind_of_loop(settings: &Settings) -> Option<BackendKind> {
-    settings.choice(Key::BackendKind, BackendKind::from_word)
 }
 
 /// What a command is when nobody says it.

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{BackendPlan, count};
-use crate::config::{Isolation, ItemSource, Key, Origin, Sandbox, Settings, words};
+use super::{BackendKeys, BackendPlan, count};
+use crate::config::{Isolation, ItemSource, Key, Origin, Sandbox, Settings, shell_words};
 use crate::slot::{Commit, NewItems, Review, SlotRules};
 
 /// How a queue of items is worked off.
@@ -41,7 +41,7 @@ pub enum PromptPath {
 }
 
 impl SlotsPlan {
-    pub(super) fn resolve(settings: &Settings, backend: &BackendPlan) -> SlotsPlan {
+    pub(super) fn resolve(settings: &Settings) -> SlotsPlan {
         let rules = SlotRules {
             iterations: Some(count(settings, Key::SlotsIterations)).filter(|most| *most > 0),
             parallel_agents: count(settings, Key::SlotsParallelAgents),
@@ -65,16 +65,12 @@ impl SlotsPlan {
             rules,
             developer_prompt: prompt(settings, Key::SlotsDeveloperPrompt),
             reviewer_prompt: prompt(settings, Key::SlotsReviewerPrompt),
-            source: settings
-                .choice(Key::SlotsSource, ItemSource::from_word)
-                .unwrap_or(ItemSource::Builtin),
+            source: settings.word(Key::SlotsSource),
             beads: command(settings.text(Key::SlotsBeadsCommand).unwrap_or_default()),
-            isolation: settings.choice(Key::SlotsIsolation, Isolation::from_word),
+            isolation: settings.choice(Key::SlotsIsolation),
             stop_marker: settings.text(Key::SlotsStopMarker).map(str::to_owned),
-            reviewer: backend.for_slot_review(settings),
-            sandbox: settings
-                .choice(Key::ReviewSandbox, Sandbox::from_word)
-                .unwrap_or(Sandbox::Auto),
+            reviewer: BackendPlan::new(settings, &BackendKeys::SLOT_REVIEW),
+            sandbox: settings.word(Key::ReviewSandbox),
         }
     }
 
@@ -101,7 +97,7 @@ fn max_items(settings: &Settings) -> Option<u64> {
 
 /// A command line; what is none is the name of a program.
 fn command(text: &str) -> Vec<String> {
-    match words::split(text) {
+    match shell_words::split(text) {
         Ok(words) if !words.is_empty() => words,
         _ => vec![text.to_owned()],
     }

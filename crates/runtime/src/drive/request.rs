@@ -1,6 +1,6 @@
 //! What a run was asked to do, kept in its directory for the day it is resumed.
 
-use autoloop_core::config::words::{join, split};
+use autoloop_core::config::shell_words::{join, split};
 
 use super::DriveError;
 use crate::harness::{RequestText, RunPlace, Trust, keep_request, read_request};

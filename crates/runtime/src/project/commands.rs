@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use autoloop_core::config::words::{join, split};
+use autoloop_core::config::shell_words::{join, split};
 use autoloop_core::config::{BackendKind, Key, Origin, Settings, Value};
 use autoloop_core::topology::Topology;
 

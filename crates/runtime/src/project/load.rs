@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use autoloop_core::config::unenforced;
 use autoloop_core::config::{
     self, BackendKind, Config, Key, Layer, Origin, Problem, Reading, Settings, Severity,
 };
 use autoloop_core::plan::{BadRole, Files, Plan, PromptSource};
 use autoloop_core::toml_file::UnknownKey;
 use autoloop_core::topology::{Role, RolePrompt, Topology};
+use autoloop_core::unenforced;
 
 use super::commands::{resolve_roles, resolve_settings};
 use super::places::{git_root, within};
@@ -39,7 +39,10 @@ impl Project {
         warnings = self.overrides.unenforced.judge(warnings).map_err(LoadError::Problems)?;
         let topology = known_kinds(topology, &topology_file, &mut warnings);
         let topology = resolve_roles(topology, &self.loop_dir, &self.dir);
-        let (settings, ignored) = settings.with_topology(&topology, &topology_file.name);
+        let (settings, ignored) = match &topology.completion {
+            Some(event) => settings.with_completion(event, &topology_file.name),
+            None => (settings, None),
+        };
         warnings.extend(ignored);
         let settings = resolve_settings(settings, &self.dir);
         let plan = Plan::resolve(&settings, &topology).map_err(|bad| {

@@ -1,6 +1,6 @@
 //! What the command line said about a loop, and how it is written down for the day the run is taken up.
 
-use autoloop_core::config::words::{join, split};
+use autoloop_core::config::shell_words::{join, split};
 use autoloop_core::config::{Problem, Severity};
 
 /// What the command line said. It comes before everything else.

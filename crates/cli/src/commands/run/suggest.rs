@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use autoloop_core::config::words::join;
+use autoloop_core::config::shell_words::join;
 use autoloop_core::suggest::suggest;
 use autoloop_runtime::project::discover;
 
