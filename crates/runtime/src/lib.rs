@@ -19,5 +19,6 @@ pub mod queue;
 pub mod shim;
 pub mod signals;
 pub mod tail;
+mod turn;
 pub mod volume;
 pub mod world;

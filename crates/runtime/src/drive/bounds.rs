@@ -17,7 +17,7 @@ use autoloop_core::plan::Plan;
 use autoloop_core::wave::Parallel;
 
 use super::findings::Findings;
-use super::launch::Turn;
+use super::iteration::LoopTurn;
 use super::others::{self, Others};
 use super::{Drive, DriveError};
 
@@ -68,7 +68,7 @@ impl Drive<'_> {
     pub(super) fn confine(
         &self,
         enforcement: Enforcement,
-        turn: &Turn<'_>,
+        turn: &LoopTurn<'_>,
         job: &mut Job,
     ) -> io::Result<Confined> {
         // Nothing that it started may write when everything is looked at again.
@@ -100,7 +100,7 @@ impl Drive<'_> {
     }
 
     /// Does for a reviewer what it may not do itself.
-    fn handler(&self, turn: &Turn<'_>) -> Handler {
+    fn handler(&self, turn: &LoopTurn<'_>) -> Handler {
         let files = &self.loaded.files;
         let run = &self.harness.run().id;
         let iteration = turn.iteration.to_string();

@@ -21,12 +21,12 @@ use autoloop_core::record::{
 use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 
-use super::iteration::millis;
 use super::{DriveError, standing};
 use crate::harness::{Harness, HarnessError, RunLock, RunPlace, Trust, create_dirs, run_dir};
 use crate::journal::{Durability, Journal};
 use crate::layout::{RunDir, StateDir};
 use crate::project::{LoadError, read_text};
+use crate::turn::millis;
 use crate::world::{Disk, World};
 
 pub(super) use census::Census;

@@ -13,6 +13,7 @@ use crate::journal::{AppendError, ReadError};
 use crate::permissions::SandboxError;
 use crate::project::LoadError;
 use crate::queue::QueueError;
+use crate::turn::PromptError;
 
 /// Why a run could not be carried on.
 #[derive(Debug, thiserror::Error)]
@@ -118,5 +119,11 @@ impl DriveError {
             DriveError::Git(_) | DriveError::Write { .. } => says_full(&self.to_string()),
             _ => false,
         }
+    }
+}
+
+impl From<PromptError> for DriveError {
+    fn from(PromptError { path, source }: PromptError) -> Self {
+        DriveError::Write { path, source }
     }
 }

@@ -1,6 +1,9 @@
 //! One iteration: the agent acts, and what it did is put on record and checked.
 
-use autoloop_core::agents::Outcome;
+use std::path::Path;
+
+use autoloop_core::agents::Stream;
+use autoloop_core::env::Env;
 use autoloop_core::failure::TurnFailure;
 use autoloop_core::memory::{Block, Places};
 use autoloop_core::plan::BackendPlan;
@@ -17,21 +20,30 @@ use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
 use autoloop_core::wave::{DISABLED, Parallel, refused as refused_wave};
 
-use super::failure::failure;
-use super::launch::{Turn, mode_name};
-use super::signalled::attributed;
-use super::{Drive, DriveError, Foreign, Progress, output};
+use super::{Drive, DriveError, Foreign, Progress};
+use crate::harness::create_dirs;
 use crate::journal::{FileSettings, NewRecord, Spooled};
 use crate::memory::MemoryFile;
-use crate::process;
-use crate::world::{Ending, Finished, Job};
+use crate::turn::{Launch, Place, Turn, failure, millis, notes, said, tail, usage};
+use crate::world::{Ending, Finished};
 
 /// How many characters of earlier outputs a prompt carries.
 const SCRATCHPAD_BUDGET: usize = 24_000;
 /// Readers of the journal are shown an output whole up to this many bytes, whatever is in it.
 const LONG_OUTPUT: u64 = 64 * 1024;
-/// How much of the output a stopping run shows.
-const TAIL_SHOWN: usize = 500;
+
+/// What the agent of a loop is started for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoopTurn<'t> {
+    /// The iteration, or the one that a review comes before.
+    pub(super) iteration: u64,
+    pub(super) recent_event: &'t str,
+    /// The roles that should act, and the events that they may emit.
+    pub(super) route: &'t Route,
+    /// Which sort of review it is; empty in an iteration.
+    pub(super) review: &'t str,
+    pub(super) prompt: &'t str,
+}
 
 impl Drive<'_> {
     /// Lets the agent act once.
@@ -44,7 +56,7 @@ impl Drive<'_> {
         });
         let backend = self.backend(&order.route);
         let prompt = render(&self.iteration_order(order)?);
-        let turn = Turn {
+        let turn = LoopTurn {
             iteration: order.iteration,
             recent_event: &order.recent_event,
             route: &order.route,
@@ -62,7 +74,7 @@ impl Drive<'_> {
         let backend_start = BackendStart {
             backend_kind: backend.kind.to_string(),
             command: backend.command.clone(),
-            prompt_mode: mode_name(launch.delivery),
+            prompt_mode: launch.prompt_mode(),
             timeout_ms: millis(backend.timeout),
             prompt_detour: launch.delivery.detour.map(|detour| detour.to_string()),
         };
@@ -71,17 +83,67 @@ impl Drive<'_> {
             vec![start.record(&heading).into(), backend_start.record(&heading).into()]
         })?;
 
-        let spool = launch.job.spool.clone();
-        let finished = self.carry_out_job(launch.job);
-        let output = output::spooled(spool.as_ref(), &finished, self.world);
+        let ended = launch.run(self.world, self.interrupts);
+        let (output, finished) = (ended.long_output(self.world), ended.finished);
         let end = TurnEnd::new(&finished, failure(&finished, &backend).as_ref(), output);
         self.record_end(order, &finished, &end)
     }
 
-    /// Runs the job of an agent to its end, or until the harness is asked to stop.
-    pub(super) fn carry_out_job(&self, job: Job) -> Finished {
-        let finished = process::run(job, self.world, self.interrupts);
-        attributed(finished, self.interrupts, &*self.world.clock)
+    /// Prepares a turn of this run: an iteration, or a review before one.
+    pub(super) fn launch(
+        &self,
+        backend: &BackendPlan,
+        turn: &LoopTurn<'_>,
+    ) -> Result<Launch, DriveError> {
+        create_dirs(&self.dir, self.world)?;
+        let (name, stream) = match turn.review {
+            "" => ("iteration", "stream"),
+            review => (review, "review"),
+        };
+        let turn = Turn {
+            backend,
+            prompt: turn.prompt,
+            dir: &self.dir,
+            name: format!("{name}-{}", turn.iteration),
+            stdout: match backend.stream() {
+                Stream::Plain => None,
+                client => Some(format!("{client}-{stream}.{}.jsonl", turn.iteration)),
+            },
+            place: match self.own_tree() {
+                Some(tree) => {
+                    Place::Worktree { dir: Path::new(&tree.dir), project: &self.project.dir }
+                }
+                None => Place::Project(&self.project.dir),
+            },
+            env: self.environment(turn),
+            look_for: self.loaded.plan.completion.promise.as_deref(),
+        };
+        Ok(turn.prepare(&self.program, &self.loaded.files.state_dir, self.world)?)
+    }
+
+    fn environment(&self, turn: &LoopTurn<'_>) -> Env {
+        let plan = &self.loaded.plan;
+        let files = &self.loaded.files;
+        let offers_waves = plan.parallel.is_some() && turn.review.is_empty();
+        Env {
+            run_id: Some(self.harness.run().id.clone()),
+            iteration: Some(turn.iteration.to_string()),
+            project_dir: Some(self.project.dir.clone()),
+            state_dir: Some(files.state_dir.to_path_buf()),
+            journal_file: Some(files.journal.clone()),
+            memory_file: self.memory_places().run,
+            bin: Some(files.state_dir.tool()),
+            recent_event: Some(turn.recent_event.to_owned()),
+            allowed_roles: turn.route.roles.clone(),
+            allowed_events: turn.route.events.clone(),
+            required_events: plan.completion.required.clone(),
+            completion_event: Some(plan.completion.event.clone()),
+            completion_promise: plan.completion.promise.clone(),
+            log_level: Some(plan.log_level.to_string()),
+            review_mode: Some(turn.review.to_owned()),
+            parallel: offers_waves.then(|| "on".to_owned()),
+            ..Env::default()
+        }
     }
 
     /// Puts on record how the iteration ended, together with what was not allowed in it.
@@ -315,56 +377,4 @@ pub(super) fn told_of(invalid: &EventInvalid) -> String {
         refusal,
     }
     .to_string()
-}
-
-/// What the backend answered, or why it could not.
-pub(super) fn said(finished: &Finished) -> String {
-    match (&finished.ending, &finished.answer) {
-        (Ending::Exited(_), None) => finished.stdout.text(),
-        (Ending::Exited(_), Some(answer)) if answer.outcome == Outcome::Silent => {
-            let complaint = tail(finished.stderr.text().trim_end());
-            [answer.told(), complaint].join("\n").trim_end().to_owned()
-        }
-        (Ending::Exited(_), Some(answer)) => answer.told(),
-        (Ending::NeverStarted(why), _) => why.message.clone(),
-        (Ending::Lost(why), _) => why.clone(),
-    }
-}
-
-/// What the backend cost, where its answer tells.
-pub(super) fn usage(finished: &Finished) -> Option<BackendUsage> {
-    finished.answer.as_ref()?.usage.map(BackendUsage::from)
-}
-
-fn tail(text: &str) -> String {
-    let skipped = text.chars().count().saturating_sub(TAIL_SHOWN);
-    text.chars().skip(skipped).collect()
-}
-
-pub(super) fn millis(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// What a person should know about the way a job ended.
-pub(super) fn notes(finished: &Finished) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Ending::NeverStarted(why) = &finished.ending {
-        notes.push(why.message.clone());
-    }
-    let output = &finished.stdout;
-    if output.spooled < output.bytes && !matches!(finished.ending, Ending::NeverStarted(_)) {
-        let (kept, all) = (output.spooled, output.bytes);
-        notes.push(format!("the agent printed {all} bytes, and its file holds the first {kept}"));
-    }
-    let unreadable = finished.answer.as_ref().map_or(0, |answer| answer.unreadable);
-    if unreadable > 0 {
-        notes.push(format!("{unreadable} lines of the agent's stream could not be read"));
-    }
-    if !finished.left.kept.is_empty() {
-        notes.push(format!("the agent left processes behind: {:?}", finished.left.kept));
-    }
-    if !finished.left.survivors.is_empty() {
-        notes.push(format!("processes could not be ended: {:?}", finished.left.survivors));
-    }
-    notes
 }

@@ -11,9 +11,9 @@ use autoloop_core::plan::{BackendPlan, Plan};
 use autoloop_core::topology::Role;
 
 use super::DriveError;
-use super::launch::addressed;
 use crate::project::{Loaded, Outline};
-use crate::world::{Job, World};
+use crate::turn::program_of;
+use crate::world::World;
 
 /// The agents that a run would start.
 #[derive(Clone, Copy, Debug)]
@@ -76,9 +76,5 @@ pub(super) fn look_up(backend: &BackendPlan, dir: &Path, world: &World) -> Resul
             _ => Ok(()),
         };
     }
-    // Only scripts and replays are played by this program itself.
-    let ourselves = Path::new("");
-    let (job, _) = addressed(backend, (ourselves, Some(dir)), ("", Path::new("")));
-    let job = Job { dir: Some(dir.to_owned()), ..job };
-    world.spawner.look_up(&job).map_err(|why| why.message)
+    world.spawner.look_up(&program_of(backend, dir)).map_err(|why| why.message)
 }

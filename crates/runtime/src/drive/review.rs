@@ -11,12 +11,11 @@ use autoloop_core::topology::Route;
 use autoloop_core::wave::Parallel;
 
 use super::bounds::Confined;
-use super::failure::failure;
 use super::findings::Findings;
-use super::iteration::{invalid_events, millis, notes, said, told_of, usage};
-use super::launch::{Turn, mode_name};
-use super::{Drive, DriveError, Progress, output};
+use super::iteration::{LoopTurn, invalid_events, told_of};
+use super::{Drive, DriveError, Progress};
 use crate::journal::NewRecord;
+use crate::turn::{Ended, failure, millis, notes, said, usage};
 use crate::world::{Ending, Finished, NeverStarted, Obstacle};
 
 /// What such reviews are called in records and in the environment.
@@ -33,7 +32,7 @@ impl Drive<'_> {
             roles: vec!["review".to_owned()],
             events: vec![METAREVIEW_DISABLED.to_owned()],
         };
-        let turn = Turn {
+        let turn = LoopTurn {
             iteration: before,
             recent_event: &recent_event,
             route: &route,
@@ -48,7 +47,7 @@ impl Drive<'_> {
             kind: KIND.to_owned(),
             backend_kind: plan.backend.kind.to_string(),
             command: plan.backend.command.clone(),
-            prompt_mode: mode_name(launch.delivery),
+            prompt_mode: launch.prompt_mode(),
             prompt: prompt.as_str().into(),
             timeout_ms: millis(plan.backend.timeout),
             enforcement: match &confined {
@@ -59,18 +58,17 @@ impl Drive<'_> {
         let heading = self.harness.heading(before, self.world.clock.now());
         self.harness.append(self.durability(), |_| vec![start.record(&heading).into()])?;
 
-        let spool = launch.job.spool.clone();
         let watched = |confined: Confined| self.watch(confined, &launch.job);
-        let (finished, findings) = match confined.and_then(|some| some.map(watched).transpose()) {
+        let (ended, findings) = match confined.and_then(|some| some.map(watched).transpose()) {
             Ok(bound) => {
-                let finished = self.carry_out_job(launch.job);
+                let ended = launch.run(self.world, self.interrupts);
                 let findings = bound.map(|bound| self.release(bound, KIND)).unwrap_or_default();
-                (finished, findings)
+                (ended, findings)
             }
             // Without bounds there is no review.
-            Err(error) => (not_started(&error), Findings::default()),
+            Err(error) => (Ended::unbegun(not_started(&error)), Findings::default()),
         };
-        let output = output::spooled(spool.as_ref(), &finished, self.world);
+        let (output, finished) = (ended.long_output(self.world), ended.finished);
         let failure = failure(&finished, &plan.backend);
         let finish = ReviewFinish {
             kind: KIND.to_owned(),

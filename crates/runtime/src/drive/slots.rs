@@ -4,8 +4,6 @@
 //! Nothing is decided here: what the run does next is [`next_step`], and what a slot does next is
 //! [`slot_step`](autoloop_core::slot::slot_step). So a run that was cut off anywhere is taken up by asking again.
 
-mod agent;
-mod argument;
 mod begin;
 mod bounds;
 mod claims;
@@ -15,7 +13,6 @@ mod phase;
 mod programs;
 mod progress;
 mod prompts;
-mod recorded;
 mod reload;
 mod room;
 mod ruled;

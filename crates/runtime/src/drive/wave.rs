@@ -13,7 +13,6 @@ use autoloop_core::record::{
 use autoloop_core::topic::Topic;
 use autoloop_core::wave::{BranchOrder, Join, MergeOrder, NO_WORKTREE, WaveStep};
 
-use super::iteration::millis;
 use super::seat::Seat;
 use super::together::together;
 use super::trees::Trees;
@@ -23,6 +22,7 @@ use crate::harness::create_dirs;
 use crate::journal::{Journal, NewRecord};
 use crate::layout::WaveDir;
 use crate::project::{Loaded, Project};
+use crate::turn::millis;
 use crate::world::World;
 
 /// How many characters of a branch's output go on record with its end; its own records have all.

@@ -1,22 +1,29 @@
 //! The phases in which a slot has an agent: what it is started for, and what is put on record about it.
 
+use std::path::Path;
+
+use autoloop_core::env::Env;
+use autoloop_core::plan::BackendPlan;
 use autoloop_core::prompt::slot::{FixOrder, UnderReview, fix, implement, review};
 use autoloop_core::record::{Heading, Record, SlotFix, SlotImplement, SlotReview};
 use autoloop_core::slot::{Changes, Phase, Slot, picked};
 
-use super::agent::Order;
-use super::recorded::recorded;
 use super::room::check_room;
 use super::ruled::Ruled;
 use super::slot::Flow;
 use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
-use crate::drive::failure::failure;
 use crate::drive::findings::Findings;
-use crate::drive::iteration::{millis, notes, said, usage};
-use crate::drive::signalled::attributed;
-use crate::process;
-use crate::world::{Cause, Finished, Job, Reading};
+use crate::turn::{Launch, Place, Turn, failure, millis, notes, recorded, said, usage};
+use crate::world::{Cause, Finished, Reading};
+
+/// An agent that is to be started for a slot.
+pub(super) struct Order<'o> {
+    pub(super) phase: Phase,
+    attempt: u64,
+    prompt: &'o str,
+    backend: &'o BackendPlan,
+}
 
 impl SlotDrive<'_> {
     pub(super) fn implement(&self, slot: &Slot) -> Result<Flow, DriveError> {
@@ -93,13 +100,14 @@ impl SlotDrive<'_> {
         let backend = &self.loaded.plan.slots.reviewer;
         let order = Order { phase: Phase::Review, attempt, prompt: &prompt, backend };
         self.begin_phase(slot, order.phase, attempt)?;
-        let mut job = Job { reading: Reading::Verdict, ..self.job(slot, &order)? };
+        let mut launch = self.launch(slot, &order, None)?;
+        launch.job.reading = Reading::Verdict;
         // What it looks up with git is what it is named after, too.
-        job.env.push(("GIT_NO_REPLACE_OBJECTS".into(), "1".into()));
-        let bound = self.reviewer.bind(&mut job, (slot, &dir), self);
+        launch.job.env.push(("GIT_NO_REPLACE_OBJECTS".into(), "1".into()));
+        let bound = self.reviewer.bind(&mut launch.job, (slot, &dir), self);
         let (finished, findings, held_by) = match bound {
             Ok(bound) => {
-                let finished = self.run_job(slot, job);
+                let finished = self.run_agent(slot, launch);
                 let (findings, held_by) = bound.release((slot, &dir), self);
                 self.has_begun(&finished, &order)?;
                 (finished, findings, Some(held_by))
@@ -157,12 +165,58 @@ impl SlotDrive<'_> {
         }
     }
 
-    /// Runs the job of an agent to its end, which comes early when somebody asks to stop, or when the slot
-    /// loses its item.
-    fn run_job(&self, slot: &Slot, job: Job) -> Finished {
+    /// Prepares the turn of an agent.
+    fn launch(
+        &self,
+        slot: &Slot,
+        order: &Order<'_>,
+        look_for: Option<&str>,
+    ) -> Result<Launch, DriveError> {
+        let project = &*self.scene.project.dir;
+        let tree = Path::new(&slot.start.tree);
+        let turn = Turn {
+            backend: order.backend,
+            prompt: order.prompt,
+            dir: &self.slot_dir(slot.iteration, slot.start.slot),
+            name: match order.phase {
+                Phase::Implement | Phase::Merge => order.phase.to_string(),
+                Phase::Review | Phase::Fix => format!("{}-{}", order.phase, order.attempt),
+            },
+            stdout: None,
+            place: match slot.start.branch.as_str() {
+                "" => Place::Project(tree),
+                _ => Place::Worktree { dir: tree, project },
+            },
+            env: self.environment(slot, order),
+            look_for,
+        };
+        let state_dir = &self.loaded.files.state_dir;
+        Ok(turn.prepare(&self.scene.program, state_dir, self.scene.world)?)
+    }
+
+    fn environment(&self, slot: &Slot, order: &Order<'_>) -> Env {
+        let files = &self.loaded.files;
+        Env {
+            run_id: Some(self.look(|slots| slots.id.clone())),
+            iteration: Some(slot.iteration.to_string()),
+            project_dir: std::path::absolute(&self.scene.project.dir).ok(),
+            state_dir: Some(files.state_dir.to_path_buf()),
+            journal_file: Some(files.journal.clone()),
+            bin: Some(files.state_dir.tool()),
+            log_level: Some(self.loaded.plan.log_level.to_string()),
+            slot_phase: Some(order.phase.to_string()),
+            slot: Some(slot.start.slot.to_string()),
+            item_id: Some(slot.start.item_id.clone()),
+            fix_attempt: Some(order.attempt.to_string()),
+            ..Env::default()
+        }
+    }
+
+    /// Runs an agent to its end, which comes early when the run is interrupted, or when the slot loses
+    /// its item.
+    fn run_agent(&self, slot: &Slot, launch: Launch) -> Finished {
         let ends = self.claims.ends(slot.start.slot, self.scene.interrupts);
-        let finished = process::run(job, self.scene.world, &ends);
-        attributed(finished, &ends, &*self.scene.world.clock)
+        launch.run(self.scene.world, &ends).finished
     }
 
     /// Whether a slot goes on whose agent was interrupted: to its end, if it is the item that was lost.
@@ -176,10 +230,8 @@ impl SlotDrive<'_> {
     /// Lets an agent work that may change things, to its end; `None` when it was interrupted.
     fn let_work(&self, slot: &Slot, order: &Order<'_>) -> Result<Option<Finished>, DriveError> {
         self.begin_phase(slot, order.phase, order.attempt)?;
-        let mut job = self.job(slot, order)?;
-        let marker = self.loaded.plan.slots.stop_marker.clone();
-        job.look_for = marker.unwrap_or_default().into_bytes();
-        let finished = self.run_job(slot, job);
+        let marker = self.loaded.plan.slots.stop_marker.as_deref();
+        let finished = self.run_agent(slot, self.launch(slot, order, marker)?);
         self.has_begun(&finished, order)?;
         self.tell_notes(&finished);
         Ok((finished.cause != Cause::Interrupt).then_some(finished))

@@ -6,7 +6,7 @@
 use autoloop_core::config::{Key, Origin};
 use autoloop_core::slot::{Phase, Review};
 
-use super::agent::Order;
+use super::phase::Order;
 use super::{SlotDrive, SlotScene};
 use crate::drive::DriveError;
 use crate::drive::preflight::look_up;

@@ -6,8 +6,7 @@ use autoloop_core::prompt::slot::CAP;
 use autoloop_core::slot::Verdict;
 use autoloop_core::verdict::{self, Ruling, Violation};
 
-use super::recorded::LINE;
-use crate::drive::failure::failure;
+use crate::turn::{LINE, failure};
 use crate::world::Finished;
 
 /// What came of a review.

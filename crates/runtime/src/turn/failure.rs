@@ -8,7 +8,7 @@ use autoloop_core::plan::BackendPlan;
 use crate::world::{Cause, Ending, Finished};
 
 /// Why an agent failed; `None` where it did not. An agent that was asked to end and exits with 0 did not.
-pub(super) fn failure(finished: &Finished, backend: &BackendPlan) -> Option<TurnFailure> {
+pub(crate) fn failure(finished: &Finished, backend: &BackendPlan) -> Option<TurnFailure> {
     match (finished.cause, finished.exit_code()) {
         (Cause::Deadline, _) => Some(TurnFailure::timeout(backend.timeout, &backend.timeout_key)),
         (_, 0) => None,

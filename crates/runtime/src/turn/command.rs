@@ -1,154 +1,37 @@
-//! The job of a backend: what is started, with which environment, and where its output goes.
+//! The command line of an agent, by the kind of its client.
 
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use autoloop_core::agents::Stream;
 use autoloop_core::config::{BackendKind, Leftovers, PromptMode};
-use autoloop_core::env::Env;
 use autoloop_core::plan::BackendPlan;
-use autoloop_core::topology::Route;
 
-use super::{Drive, DriveError};
-use crate::git::LOCATING_VARIABLES;
-use crate::harness::create_dirs;
-use crate::layout::RunDir;
-use crate::process::{self, Delivery, LONGEST_ARGUMENT, delivery};
-use crate::world::{self, Job, Limits, Spool};
+use super::Place;
+use crate::process::{self, Delivery, delivery};
+use crate::world::{self, Job, Limits};
 
 /// The hidden command of this program that plays a script.
 pub const PLAY_SCRIPT: &str = "__script";
 /// The hidden command of this program that answers out of a journal.
 pub const REPLAY: &str = "__replay";
 
-/// What a backend is started for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Turn<'t> {
-    /// The iteration, or the one that a review comes before.
-    pub(super) iteration: u64,
-    /// The event that routes it.
-    pub(super) recent_event: &'t str,
-    /// Who is to act, and what may be said.
-    pub(super) route: &'t Route,
-    /// Which sort of review it is; empty in an iteration.
-    pub(super) review: &'t str,
-    /// What the agent is told.
-    pub(super) prompt: &'t str,
+/// The job that starts the program of an agent in a project, without a prompt.
+pub(crate) fn program_of(backend: &BackendPlan, project: &Path) -> Job {
+    let place = Place::Worktree { dir: project, project };
+    let (job, _) = job(backend, (Path::new(""), place), ("", Path::new("")));
+    Job { dir: Some(project.to_owned()), ..job }
 }
 
-impl Turn<'_> {
-    /// The names of its files begin with this.
-    fn name(&self) -> String {
-        match self.review {
-            "" => format!("iteration-{}", self.iteration),
-            review => format!("{review}-{}", self.iteration),
-        }
-    }
-
-    /// Where its output goes.
-    fn spool(&self, dir: &RunDir, stream: Stream) -> Spool {
-        let stdout = match (stream, self.review) {
-            (Stream::Plain, _) => dir.stdout(&self.name()),
-            (client, "") => dir.join(format!("{client}-stream.{}.jsonl", self.iteration)),
-            (client, _) => dir.join(format!("{client}-review.{}.jsonl", self.iteration)),
-        };
-        Spool { stdout, stderr: dir.stderr(&self.name()) }
-    }
-}
-
-/// A job, and how its prompt reaches it.
-pub(super) struct Launch {
-    pub(super) job: Job,
-    pub(super) delivery: Delivery,
-}
-
-impl Drive<'_> {
-    /// Prepares the job of a backend.
-    pub(super) fn launch(
-        &self,
-        backend: &BackendPlan,
-        turn: &Turn<'_>,
-    ) -> Result<Launch, DriveError> {
-        create_dirs(&self.dir, self.world)?;
-        let prompt_path = self.dir.prompt(&turn.name());
-        self.world
-            .disk
-            .replace(&prompt_path, turn.prompt.as_bytes())
-            .map_err(|source| DriveError::Write { path: prompt_path.clone(), source })?;
-
-        let home = self.own_tree().map(|_| self.project.dir.as_path());
-        let (job, delivery) =
-            addressed(backend, (&self.program, home), (turn.prompt, &prompt_path));
-        let env = self.environment(turn, prompt_path, backend.kind);
-        let job = Job {
-            env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
-            dir: Some(match self.own_tree() {
-                Some(tree) => PathBuf::from(&tree.dir),
-                None => self.project.dir.clone(),
-            }),
-            env_removed: match self.own_tree() {
-                Some(_) => LOCATING_VARIABLES.map(OsString::from).into(),
-                None => Vec::new(),
-            },
-            notes: Some(self.loaded.files.state_dir.shims()),
-            spool: Some(turn.spool(&self.dir, backend.stream())),
-            look_for: self.loaded.plan.completion.promise.clone().unwrap_or_default().into_bytes(),
-            ..job
-        };
-        Ok(Launch { job, delivery })
-    }
-
-    /// Whether waves may be asked for in this turn.
-    fn offers_waves(&self, turn: &Turn<'_>) -> bool {
-        self.loaded.plan.parallel.is_some() && turn.review.is_empty()
-    }
-
-    fn environment(&self, turn: &Turn<'_>, prompt_path: PathBuf, kind: BackendKind) -> Env {
-        let plan = &self.loaded.plan;
-        let files = &self.loaded.files;
-        let run = self.harness.run();
-        Env {
-            run_id: Some(run.id.clone()),
-            iteration: Some(turn.iteration.to_string()),
-            project_dir: Some(self.project.dir.clone()),
-            state_dir: Some(files.state_dir.to_path_buf()),
-            journal_file: Some(files.journal.clone()),
-            memory_file: self.memory_places().run,
-            bin: Some(files.state_dir.tool()),
-            prompt_path: Some(prompt_path),
-            prompt: prompt_variable(turn.prompt, kind),
-            recent_event: Some(turn.recent_event.to_owned()),
-            allowed_roles: turn.route.roles.clone(),
-            allowed_events: turn.route.events.clone(),
-            required_events: plan.completion.required.clone(),
-            completion_event: Some(plan.completion.event.clone()),
-            completion_promise: plan.completion.promise.clone(),
-            log_level: Some(plan.log_level.to_string()),
-            review_mode: Some(turn.review.to_owned()),
-            parallel: self.offers_waves(turn).then(|| "on".to_owned()),
-            ..Env::default()
-        }
-    }
-}
-
-/// The prompt as a variable, for commands that take it from there. One that is too long for an argument,
-/// or contains a NUL, is too long or impossible for a variable as well: it is in its file.
-pub(super) fn prompt_variable(prompt: &str, kind: BackendKind) -> Option<String> {
-    let fits = prompt.len() <= LONGEST_ARGUMENT && !prompt.contains('\0');
-    (kind == BackendKind::Command && fits).then(|| prompt.to_owned())
-}
-
-/// The job of an agent that is given a prompt, which is in a file too, and how it gets it. Files that
-/// the settings name are those of the project, also where the agent is started elsewhere: then `home`
-/// is the project.
-pub(super) fn addressed(
+/// The job of an agent that is given a prompt, which is in a file too, and how it gets it.
+pub(super) fn job(
     backend: &BackendPlan,
-    (ourselves, home): (&Path, Option<&Path>),
+    (ourselves, place): (&Path, Place<'_>),
     (prompt, path): (&str, &Path),
 ) -> (Job, Delivery) {
     let mode = asked_for(backend.prompt_mode);
     let delivery = delivery(mode, markers(backend.kind), prompt.as_bytes());
-    let (program, mut args) = command(backend, ourselves, home);
+    let (program, mut args) = command(backend, ourselves, place);
     let mut stdin = Vec::new();
     match delivery.mode {
         process::PromptMode::Argument => args.push(prompt.into()),
@@ -177,15 +60,11 @@ pub(super) fn addressed(
 }
 
 /// The program and the arguments in front of the prompt.
-fn command(
-    backend: &BackendPlan,
-    ourselves: &Path,
-    home: Option<&Path>,
-) -> (OsString, Vec<OsString>) {
-    let args = || backend.args.iter().map(OsString::from);
-    let file = |name: &str| match home.map(|home| std::path::absolute(home.join(name))) {
-        Some(Ok(path)) => path.into_os_string(),
-        _ => OsString::from(name),
+fn command(backend: &BackendPlan, ourselves: &Path, place: Place<'_>) -> (OsString, Vec<OsString>) {
+    let args = || backend.args.iter().map(|arg| argument(OsStr::new(arg), place));
+    let file = |name: &str| match place {
+        Place::Worktree { project, .. } => absolute(project, OsStr::new(name)),
+        Place::Project(_) => OsString::from(name),
     };
     let program = match backend.command.contains('/') {
         true => file(&backend.command),
@@ -208,6 +87,21 @@ fn command(
         }
         BackendKind::Command => (program, usual_arguments(backend).chain(args()).collect()),
     }
+}
+
+/// An argument as it is meant where the agent works. In a worktree, a file that only the project has is that
+/// file: scripts of agents are often not part of the repository.
+fn argument(arg: &OsStr, place: Place<'_>) -> OsString {
+    let Place::Worktree { dir, project } = place else { return arg.to_owned() };
+    let is_path = arg.as_encoded_bytes().iter().any(|byte| b"./".contains(byte));
+    match is_path && !dir.join(arg).exists() && project.join(arg).is_file() {
+        true => absolute(project, arg),
+        false => arg.to_owned(),
+    }
+}
+
+fn absolute(project: &Path, name: &OsStr) -> OsString {
+    std::path::absolute(project.join(name)).map_or_else(|_| name.to_owned(), OsString::from)
 }
 
 /// What a prompt may not begin with, because the agent would take it for something else: pi has
@@ -271,7 +165,8 @@ mod tests {
         let layer = Layer::file(Origin::Project, "autoloops.toml", settings);
         let settings = Settings::resolve(&[layer]).settings;
         let plan = Plan::resolve(&settings, &Topology::default()).unwrap();
-        let (program, args) = command(&plan.backend, Path::new("/bin/autoloop"), None);
+        let (program, args) =
+            command(&plan.backend, Path::new("/bin/autoloop"), Place::Project(Path::new("/p")));
         let words = [program].into_iter().chain(args).map(|word| word.into_string().unwrap());
         let markers = String::from_utf8_lossy(markers(plan.backend.kind));
         format!("{} [{markers}]", words.collect::<Vec<_>>().join(" "))
@@ -299,5 +194,22 @@ mod tests {
         /bin/autoloop __replay -- -j []
         /bin/autoloop __replay --run=-r --run=s -- j []
         ");
+    }
+    #[test]
+    fn a_file_that_only_the_project_has_is_found_from_a_tree() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, tree) = (dir.path().join("home"), dir.path().join("tree"));
+        for (place, name) in
+            [(&home, "agent.sh"), (&home, "exec"), (&home, "both.py"), (&tree, "both.py")]
+        {
+            std::fs::create_dir_all(place).unwrap();
+            std::fs::write(place.join(name), "").unwrap();
+        }
+        let place = Place::Worktree { dir: &tree, project: &home };
+        let found = |arg: &str| argument(OsStr::new(arg), place);
+        assert_eq!(found("agent.sh"), home.join("agent.sh"));
+        for as_it_is in ["exec", "both.py", "missing.sh", "--x=1.5", ".", &"a.".repeat(9_000)] {
+            assert_eq!(found(as_it_is), as_it_is);
+        }
     }
 }
