@@ -238,7 +238,7 @@ fn another_user_is_not_heard() {
     assert_snapshot!(sandbox.finish(as_nobody()), @r"
     exit 1
     --- stderr
-    autoloop: not stored: the harness cannot be reached at [DIR]/.autoloop/runs/swift-otter/metareview-3.server: Permission denied (os error 13)
+    autoloop: not stored: the harness cannot be reached at [DIR]/.autoloop/runs/swift-otter/metareview-3.door: Permission denied (os error 13)
       hint: AUTOLOOP_DOOR names the socket of a harness; it is there while the agent works
     ");
     set_mode(sandbox.path(SOCKET), 0o666);
