@@ -191,7 +191,7 @@ fn every_console_block_runs_as_shown() {
     }
     // For programs that start `autoloop` themselves; and the agent of the tutorial.
     let agents = place.path().join("agents");
-    write_program(&agents.join("claude"), GREET_AGENT);
+    write_program(agents.join("claude"), GREET_AGENT);
     let beside = autoloop.parent().map(Path::to_owned).into_iter().chain([agents]);
     let path = env::join_paths(beside.chain(search_path())).unwrap();
     cases.env("PATH", path.into_string().unwrap());
