@@ -124,9 +124,9 @@ impl Chronicle {
         }
         let heading = self.heading(0);
         let end = if self.dice.chance(2, 3) {
-            LoopComplete { reason: "completion_event".to_owned() }.record(&heading)
+            LoopComplete { reason: "completion_event".into() }.record(&heading)
         } else {
-            let reason = "max_iterations".to_owned();
+            let reason = "max_iterations".into();
             LoopStop { reason, max_iterations: Some(iterations), ..LoopStop::default() }
                 .record(&heading)
         };
@@ -157,7 +157,7 @@ impl Chronicle {
         };
         out.put(&start.record(&self.heading(number)))?;
         let backend = BackendStart {
-            backend_kind: "command".to_owned(),
+            backend_kind: "command".into(),
             command: "agent --print --model large".to_owned(),
             prompt_mode: "stdin".to_owned(),
             timeout_ms: 300_000,
@@ -178,10 +178,10 @@ impl Chronicle {
             ..BackendFinish::default()
         };
         out.put(&finish.record(&self.heading(number)))?;
-        let elapsed_s = Seconds(20 + self.dice.below(400));
+        let elapsed_s = Some(Seconds(20 + self.dice.below(400)));
         let end = IterationFinish {
             exit_code: exit_code.into(),
-            timed_out,
+            timed_out: Some(timed_out),
             ..IterationFinish::default()
         };
         let finish = IterationFinish { elapsed_s, output: output.into(), ..end };
@@ -208,7 +208,7 @@ impl Chronicle {
                 let (_, event) = *self.dice.pick(&ROLES);
                 self.event(event, number, out)?;
             }
-            let elapsed_s = Seconds(self.dice.below(400));
+            let elapsed_s = Some(Seconds(self.dice.below(400)));
             out.put(&IterationFinish { elapsed_s, ..IterationFinish::default() }.record(&heading))?;
         }
         Ok(())

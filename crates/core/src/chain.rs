@@ -20,13 +20,10 @@ pub use handoff::{Report, changed_files, handoff, result, returned};
 pub use refusal::Refusal;
 pub use render::{DEEPEST, Tree};
 
-use std::fmt;
-
-use crate::record::{
-    ChainComplete, ChainResume, ChainStart, ChainStepFinish, ChainStepStart, Glance,
-};
-use crate::run::{Run, ended_well};
+use crate::record::{ChainStart, Event, Glance};
+use crate::run::{Run, StopReason, ended_well};
 use crate::stamp::Stamp;
+use crate::word::{Word, words};
 
 /// What a chain has come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,7 +37,7 @@ pub struct Chain {
     /// The steps that began, in the order of their numbers.
     pub steps: Vec<ChainStep>,
     /// How it ended, as written; `None` while it is under way.
-    pub outcome: Option<String>,
+    pub outcome: Option<Word<Outcome>>,
 }
 
 /// What one step has come to.
@@ -53,7 +50,7 @@ pub struct ChainStep {
     /// Its run, if the journal says.
     pub run: Option<String>,
     /// How it ended; `None` while it is under way.
-    pub stop_reason: Option<String>,
+    pub stop_reason: Option<Word<StopReason>>,
     /// How long its harness was at it, with what it took before it failed and was taken up again.
     pub elapsed_ms: u64,
     /// How long it was at work before it was cut off, while it is under way again.
@@ -69,35 +66,26 @@ impl ChainStep {
     pub fn state(&self) -> String {
         match (&self.stop_reason, &self.detail) {
             (None, _) => "under way".to_owned(),
-            (Some(reason), None) => reason.clone(),
+            (Some(reason), None) => reason.to_string(),
             (Some(reason), Some(detail)) => format!("{reason}: {detail}"),
         }
     }
 
     /// Whether it ended well.
     pub fn is_well(&self) -> bool {
-        self.stop_reason.as_deref().is_some_and(ended_well)
+        self.stop_reason.as_ref().is_some_and(ended_well)
     }
 }
 
-/// How a chain ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Every step ended well.
-    AllStepsComplete,
-    /// A step did not.
-    StepFailed,
-    /// The steps took longer than they may.
-    BudgetExceeded,
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Outcome::AllStepsComplete => "all_steps_complete",
-            Outcome::StepFailed => "step_failed",
-            Outcome::BudgetExceeded => "budget_exceeded",
-        })
+words! {
+    /// How a chain ends.
+    Outcome {
+        /// Every step ended well.
+        AllStepsComplete = "all_steps_complete",
+        /// A step did not.
+        StepFailed = "step_failed",
+        /// The steps took longer than they may.
+        BudgetExceeded = "budget_exceeded",
     }
 }
 
@@ -142,7 +130,7 @@ pub fn next_step(chain: &Chain, budget: &Budget) -> Next {
     if chain.outcome.is_some() {
         return Next::Over;
     }
-    let mut ended = chain.steps.iter().filter_map(|step| step.stop_reason.as_deref());
+    let mut ended = chain.steps.iter().filter_map(|step| step.stop_reason.as_ref());
     if ended.any(|reason| !ended_well(reason)) {
         return Next::Complete(Outcome::StepFailed);
     }
@@ -183,11 +171,8 @@ impl Chain {
 
     /// The first step that did not end well.
     pub fn first_open(&self) -> u64 {
-        let ended_well = |number: &u64| {
-            let reason = self.step(*number).and_then(|step| step.stop_reason.as_deref());
-            reason.is_some_and(ended_well)
-        };
-        1 + (1..=self.steps.len() as u64).take_while(ended_well).count() as u64
+        let is_well = |number: &u64| self.step(*number).is_some_and(ChainStep::is_well);
+        1 + (1..=self.steps.len() as u64).take_while(is_well).count() as u64
     }
 
     /// How long the steps took that ended, and those that were cut off until then.
@@ -213,7 +198,7 @@ impl Chain {
 
     /// Whether it completed.
     pub fn is_complete(&self) -> bool {
-        self.outcome == Some(Outcome::AllStepsComplete.to_string())
+        self.outcome == Some(Outcome::AllStepsComplete.into())
     }
 
     /// Whether it can be resumed: every chain can that did not complete.
@@ -246,44 +231,35 @@ impl Chain {
         if let Some(ts) = record.ts() {
             self.times.1 = ts.into_owned();
         }
-        let maybe = |name: &str| record.field(name).map(|text| text.into_owned());
-        let text = |name: &str| maybe(name).unwrap_or_default();
-        let number = |name: &str| text(name).parse::<u64>().unwrap_or_default();
-        match record.topic().as_ref() {
+        match record.event() {
             // A chain begins once.
-            ChainStart::TOPIC if self.start.is_some() => {}
-            ChainStart::TOPIC => {
+            Event::ChainStart(_) if self.start.is_some() => {}
+            Event::ChainStart(start) => {
                 self.times.0.clone_from(&self.times.1);
-                self.start = Some(ChainStart {
-                    name: text("name"),
-                    steps: text("steps"),
-                    step_count: number("step_count"),
-                    objective: maybe("objective"),
-                    parent_id: maybe("parent_id"),
-                });
+                self.start = Some(start);
             }
-            ChainStepStart::TOPIC => {
-                let step = self.step_mut(number("step"));
+            Event::ChainStepStart(began) => {
+                let step = self.step_mut(began.step);
                 // What ended stays as it was.
                 if step.stop_reason.is_none() {
-                    step.preset = text("preset");
-                    step.run = maybe("run_id");
+                    step.preset = began.preset;
+                    step.run = began.run_id;
                 }
             }
-            ChainStepFinish::TOPIC => {
-                let step = self.step_mut(number("step"));
+            Event::ChainStepFinish(ended) => {
+                let step = self.step_mut(ended.step);
                 if step.stop_reason.is_none() {
-                    step.preset = text("preset");
-                    step.stop_reason = Some(text("stop_reason"));
-                    let took =
-                        number("elapsed_ms").saturating_add(std::mem::take(&mut step.cut_off_ms));
+                    step.preset = ended.preset;
+                    step.stop_reason = Some(ended.stop_reason);
+                    let took = ended.elapsed_ms.unwrap_or_default();
+                    let took = took.saturating_add(std::mem::take(&mut step.cut_off_ms));
                     step.elapsed_ms = step.elapsed_ms.saturating_add(took);
-                    step.detail = maybe("detail");
-                    step.files = maybe("files");
+                    step.detail = ended.detail;
+                    step.files = ended.files;
                 }
             }
-            ChainComplete::TOPIC => self.outcome = Some(text("outcome")),
-            ChainResume::TOPIC => self.taken_up(number("elapsed_ms")),
+            Event::ChainComplete(complete) => self.outcome = Some(complete.outcome),
+            Event::ChainResume(resume) => self.taken_up(resume.elapsed_ms.unwrap_or_default()),
             _ => {}
         }
     }
@@ -295,7 +271,7 @@ impl Chain {
         if let Some(step) = self.steps.iter_mut().find(|step| step.stop_reason.is_none()) {
             step.cut_off_ms = step.cut_off_ms.saturating_add(cut_off_after_ms);
         }
-        let is_failed = |step: &&mut ChainStep| !step.stop_reason.as_deref().is_none_or(ended_well);
+        let is_failed = |step: &&mut ChainStep| !step.stop_reason.as_ref().is_none_or(ended_well);
         for step in self.steps.iter_mut().filter(is_failed) {
             step.stop_reason = None;
             step.detail = None;

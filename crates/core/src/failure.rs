@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration;
 use crate::excerpt;
-use crate::record::Glance;
+use crate::record::{BackendFinish, IterationFinish, ReviewFinish, SlotFix, SlotImplement};
+use crate::run::StopReason;
 
 /// The most characters of a cause.
 const LONGEST: usize = 500;
@@ -50,33 +51,17 @@ impl TurnFailure {
         TurnFailure { kind: FailureKind::Interrupt, detail: String::new() }
     }
 
-    /// The failure that a record of the end of a turn tells of: its `exit_code`, `timed_out` and
-    /// `interrupted`, and the cause in `detail`, or in `reason` where it is a record of slots. A record
-    /// without an exit code does not say that the agent succeeded.
-    pub fn read(record: &Glance<'_>) -> Option<Self> {
-        let is_true = |name| record.field(name).is_some_and(|text| text == "true");
-        let code = record.field("exit_code").and_then(|text| text.parse().ok()).unwrap_or(-1);
-        let kind = match (is_true("timed_out"), is_true("interrupted"), code) {
-            (true, _, _) => FailureKind::Timeout,
-            (false, true, _) => FailureKind::Interrupt,
-            (false, false, 0) => return None,
-            (false, false, code) => FailureKind::Exit(code),
-        };
-        let detail = record.field("detail").or_else(|| record.field("reason")).unwrap_or_default();
-        Some(TurnFailure { kind, detail: last_line(&detail) })
-    }
-
     /// Whether the harness was asked to stop.
     pub fn is_interrupt(&self) -> bool {
         self.kind == FailureKind::Interrupt
     }
 
     /// The reason of `loop.stop` after such a turn.
-    pub fn stop_reason(&self) -> &'static str {
+    pub fn stop_reason(&self) -> StopReason {
         match self.kind {
-            FailureKind::Exit(_) => "backend_failed",
-            FailureKind::Timeout => "backend_timeout",
-            FailureKind::Interrupt => crate::run::INTERRUPTED,
+            FailureKind::Exit(_) => StopReason::BackendFailed,
+            FailureKind::Timeout => StopReason::BackendTimeout,
+            FailureKind::Interrupt => StopReason::Interrupted,
         }
     }
 
@@ -95,6 +80,35 @@ impl TurnFailure {
             (FailureKind::Interrupt, _) => format!("the {who} was interrupted"),
         }
     }
+}
+
+/// Gives the records of the end of a turn the failure that they tell of.
+macro_rules! turn_ends {
+    ($( $event:ident { $cause:ident $(, $interrupted:ident)? } )*) => { $(
+        impl $event<'_> {
+            /// Why the agent failed, if it did. Without an exit code nothing says that it succeeded.
+            pub fn failure(&self) -> Option<TurnFailure> {
+                let is_late = Option::from(self.timed_out) == Some(true);
+                let is_interrupted = false $( || self.$interrupted == Some(true) )?;
+                let kind = match (is_late, is_interrupted, self.exit_code.known()) {
+                    (true, _, _) => FailureKind::Timeout,
+                    (false, true, _) => FailureKind::Interrupt,
+                    (false, false, Some(0)) => return None,
+                    (false, false, code) => FailureKind::Exit(code.unwrap_or(-1)),
+                };
+                let detail = self.$cause.as_deref().map(last_line).unwrap_or_default();
+                Some(TurnFailure { kind, detail })
+            }
+        }
+    )* };
+}
+
+turn_ends! {
+    BackendFinish { detail, interrupted }
+    IterationFinish { detail, interrupted }
+    ReviewFinish { detail, interrupted }
+    SlotImplement { reason }
+    SlotFix { reason }
 }
 
 impl fmt::Display for TurnFailure {
@@ -118,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::record::{Heading, IterationFinish, SlotImplement};
+    use crate::record::{Event, Glance, Heading, print};
     use crate::stamp::Stamp;
 
     #[test]
@@ -160,8 +174,12 @@ mod tests {
             Heading { run: "r".into(), iteration: "1".into(), now: Stamp::from_millis(0) };
         let read = |record: crate::record::Record| {
             let mut line = Vec::new();
-            crate::record::print(&record, &mut line);
-            TurnFailure::read(&Glance::read(line.trim_ascii_end()).unwrap())
+            print(&record, &mut line);
+            match Glance::read(line.trim_ascii_end()).unwrap().event() {
+                Event::IterationFinish(finish) => finish.failure(),
+                Event::SlotImplement(implement) => implement.failure(),
+                other => panic!("{other:?}"),
+            }
         };
         for failure in [
             TurnFailure::exit(7, "no key"),
@@ -175,7 +193,7 @@ mod tests {
                     FailureKind::Timeout | FailureKind::Interrupt => 143,
                 }
                 .into(),
-                timed_out: failure.kind == FailureKind::Timeout,
+                timed_out: Some(failure.kind == FailureKind::Timeout),
                 interrupted: (failure.kind == FailureKind::Interrupt).then_some(true),
                 detail: failure.cause(),
                 ..IterationFinish::default()

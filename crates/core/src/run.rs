@@ -15,24 +15,41 @@ use crate::chain::spawn::{self, Asker, Spawns};
 use crate::config::BackendKind;
 use crate::failure::TurnFailure;
 use crate::record::{
-    BackendFinish, BackendStart, ChainInvalid, ChainSpawned, EventInvalid, Glance, IterationFinish,
-    IterationStart, LoopComplete, LoopResume, LoopStart, LoopStop, ReviewFinish, ReviewStart,
-    WaveInvalid, WaveStart,
+    ChainSpawned, Event, EventInvalid, ExitCode, Glance, LoopComplete, LoopStart, LoopStop, Text,
 };
-use crate::topic::{JOINED, Topic, TopicClass};
+use crate::topic::{JOINED, TopicClass};
 use crate::topology::OPENING_EVENT;
 use crate::wave::{self, Request, Waves};
+use crate::word::{Word, words};
 
 /// How many refused events of an iteration are remembered by name.
 pub const REFUSALS_KEPT: usize = 1_000;
 
-/// Why a run stopped that somebody asked to stop.
-pub const INTERRUPTED: &str = "interrupted";
+words! {
+    /// Why a run ended.
+    StopReason {
+        /// The completion event was emitted.
+        CompletionEvent = "completion_event",
+        /// The agent printed the completion promise.
+        CompletionPromise = "completion_promise",
+        /// It had as many iterations as it may have.
+        MaxIterations = "max_iterations",
+        /// The agent failed.
+        BackendFailed = "backend_failed",
+        /// The agent exceeded its time limit.
+        BackendTimeout = "backend_timeout",
+        /// The harness was asked to stop.
+        Interrupted = "interrupted",
+        /// A step of a chain could not begin.
+        CannotBegin = "cannot_begin",
+    }
+}
 
-/// Whether a run that is a part of something larger did its part, by why it stopped: it reached its
-/// goal, or did all that it was allowed to.
-pub fn ended_well(stop_reason: &str) -> bool {
-    ["max_iterations", "completion_event", "completion_promise"].contains(&stop_reason)
+/// Whether a run that is a part of something larger did its part: it reached its goal, or did all that it was
+/// allowed to.
+pub fn ended_well(reason: &Word<StopReason>) -> bool {
+    use StopReason::{CompletionEvent, CompletionPromise, MaxIterations};
+    matches!(reason.known(), Some(MaxIterations | CompletionEvent | CompletionPromise))
 }
 
 /// The state of one run.
@@ -91,12 +108,12 @@ pub enum Ending {
     /// It reached its goal.
     Complete {
         /// `completion_event` or `completion_promise`.
-        reason: String,
+        reason: Word<StopReason>,
     },
     /// It did not.
     Stop {
         /// Why.
-        reason: String,
+        reason: Word<StopReason>,
     },
 }
 
@@ -183,7 +200,7 @@ impl Run {
     /// Whether it was cut off or interrupted, or is under way: its records cannot tell which.
     pub fn is_unfinished(&self) -> bool {
         match &self.stage {
-            Stage::Ended(Ending::Stop { reason }) => reason == INTERRUPTED,
+            Stage::Ended(Ending::Stop { reason }) => *reason == StopReason::Interrupted,
             Stage::Ended(Ending::Complete { .. }) => false,
             _ => true,
         }
@@ -218,10 +235,12 @@ impl Run {
 
     /// Why it ended; `None` while it has not, and when it was interrupted, which is no end to whatever
     /// it is a part of.
-    pub fn stop_reason(&self) -> Option<&str> {
+    pub fn stop_reason(&self) -> Option<&Word<StopReason>> {
         match &self.stage {
             Stage::Ended(Ending::Complete { reason }) => Some(reason),
-            Stage::Ended(Ending::Stop { reason }) if reason != INTERRUPTED => Some(reason),
+            Stage::Ended(Ending::Stop { reason }) if *reason != StopReason::Interrupted => {
+                Some(reason)
+            }
             _ => None,
         }
     }
@@ -245,109 +264,90 @@ impl Run {
         if record.has_payload() {
             return self.emitted(record);
         }
-        let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
         let iteration: u64 = record.iteration().parse().unwrap_or_default();
-        match record.topic().as_ref() {
-            // A run begins once, and reaches its goal between two iterations. Whoever says otherwise is
+        match record.event() {
+            // A run begins once, and reaches its goal between two iterations. Whatever says otherwise is
             // not its harness.
-            LoopStart::TOPIC if self.start.is_some() => {}
-            LoopComplete::TOPIC if self.stage == Stage::Iterating => {}
-            LoopStart::TOPIC => self.began(record),
-            LoopResume::TOPIC => self.resumed(),
-            IterationStart::TOPIC => {
+            Event::LoopStart(_) if self.start.is_some() => {}
+            Event::LoopComplete(_) if self.stage == Stage::Iterating => {}
+            Event::LoopStart(start) => {
+                self.began(start, record.ts().unwrap_or_default().into_owned());
+            }
+            Event::LoopResume(_) => self.resumed(),
+            Event::IterationStart(start) => {
                 self.before = self.previous();
                 self.stage = Stage::Iterating;
                 self.done = iteration.saturating_sub(1);
                 self.turn = Turn {
-                    opening_event: text("recent_event"),
+                    opening_event: start.recent_event,
                     opening_backpressure: self.backpressure.clone(),
                     ..Turn::default()
                 };
             }
-            BackendStart::TOPIC => {
-                self.turn.replayed = text("backend_kind") == BackendKind::Replay.name();
+            Event::BackendStart(start) => {
+                self.turn.replayed = start.backend_kind == BackendKind::Replay;
             }
-            BackendFinish::TOPIC | IterationFinish::TOPIC => self.ended_turn(record, iteration),
-            ReviewStart::TOPIC => {
+            Event::BackendFinish(end) => {
+                self.ended_turn(&end.exit_code, end.failure(), self.is_promise_in(&end.output));
+            }
+            Event::IterationFinish(end) => {
+                let promised = end.promised == Some(true) || self.is_promise_in(&end.output);
+                self.ended_turn(&end.exit_code, end.failure(), promised);
+                self.ended_iteration(iteration);
+            }
+            Event::ReviewStart(_) => {
                 self.stage = Stage::Reviewing;
                 self.done = iteration.saturating_sub(1);
             }
-            ReviewFinish::TOPIC => {
+            Event::ReviewFinish(_) => {
                 self.reviewed_before = iteration;
                 self.stage = Stage::Between;
             }
-            EventInvalid::TOPIC => self.refused(EventInvalid {
-                recent_event: text("recent_event"),
-                emitted: text("emitted"),
-                suggested_roles: text("suggested_roles"),
-                allowed_events: text("allowed_events"),
-                reason: record.field("reason").map(Into::into),
-            }),
-            LoopComplete::TOPIC => {
-                self.stage = Stage::Ended(Ending::Complete { reason: text("reason") });
+            Event::EventInvalid(invalid) => self.refused(invalid),
+            Event::LoopComplete(LoopComplete { reason }) => {
+                self.stage = Stage::Ended(Ending::Complete { reason });
             }
-            LoopStop::TOPIC => {
-                self.stage = Stage::Ended(Ending::Stop { reason: text("reason") });
+            Event::LoopStop(LoopStop { reason, .. }) => {
+                self.stage = Stage::Ended(Ending::Stop { reason });
             }
-            topic if topic.starts_with("wave.") => self.heard_of_wave(topic, record),
-            topic if topic.starts_with("chain.") => self.heard_of_chain(topic, record),
-            _ => {}
+            event => {
+                self.waves.apply(&event);
+                self.spawns.apply(&event);
+                self.heard_of_parallel_work(event);
+            }
         }
     }
 
-    fn began(&mut self, record: &Glance<'_>) {
-        let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
-        let number = |name: &str| text(name).parse().unwrap_or_default();
-        let id = std::mem::take(&mut self.id);
-        *self = Run::new(id);
-        self.times.0 = record.ts().unwrap_or_default().into_owned();
-        self.times.1.clone_from(&self.times.0);
-        self.stage = Stage::Between;
-        self.start = Some(LoopStart {
-            max_iterations: number("max_iterations"),
-            completion_promise: text("completion_promise"),
-            completion_event: text("completion_event"),
-            review_every: number("review_every"),
-            objective: text("objective"),
-            preset: record.field("preset").map(Into::into),
-            preset_dir: record.field("preset_dir").map(Into::into),
-            parent: record.field("parent").map(Into::into),
-            opening_event: record.field("opening_event").map(Into::into),
-        });
-        if let Some(event) = record.field("opening_event") {
-            self.recent_event = event.into_owned();
+    fn began(&mut self, start: LoopStart, at: String) {
+        let times = (at.clone(), at);
+        *self = Run { times, stage: Stage::Between, ..Run::new(std::mem::take(&mut self.id)) };
+        if let Some(event) = &start.opening_event {
+            self.recent_event.clone_from(event);
         }
+        self.start = Some(start);
     }
 
-    fn heard_of_wave(&mut self, topic: &str, record: &Glance<'_>) {
-        let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
-        self.waves.apply(record);
-        match topic {
+    /// What waves and chains have to say to the run itself.
+    fn heard_of_parallel_work(&mut self, event: Event<'_>) {
+        match event {
             // What asks for a wave counts when there is one.
-            WaveStart::TOPIC => drop(self.seen.insert(text("trigger_topic"))),
-            WaveInvalid::TOPIC if text("reason") == wave::DISABLED => {
-                self.refused_wave(text("trigger_topic"), text("opening_recent_event"));
+            Event::WaveStart(start) => drop(self.seen.insert(start.trigger_topic)),
+            Event::WaveInvalid(invalid) if invalid.reason == wave::DISABLED => {
+                self.refused_wave(invalid.trigger_topic, invalid.opening_recent_event);
             }
-            WaveInvalid::TOPIC => self.refused(EventInvalid {
-                recent_event: text("opening_recent_event"),
-                emitted: text("trigger_topic"),
-                reason: Some(text("reason")),
+            Event::WaveInvalid(invalid) => self.refused(EventInvalid {
+                recent_event: invalid.opening_recent_event,
+                emitted: invalid.trigger_topic,
+                reason: Some(invalid.reason),
+                ..EventInvalid::default()
+            }),
+            Event::ChainInvalid(invalid) => self.refused(EventInvalid {
+                recent_event: self.turn.opening_event.clone(),
+                emitted: invalid.trigger_topic,
+                reason: Some(invalid.detail),
                 ..EventInvalid::default()
             }),
             _ => {}
-        }
-    }
-
-    fn heard_of_chain(&mut self, topic: &str, record: &Glance<'_>) {
-        let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
-        self.spawns.apply(record);
-        if topic == ChainInvalid::TOPIC {
-            self.refused(EventInvalid {
-                recent_event: self.turn.opening_event.clone(),
-                emitted: text("trigger_topic"),
-                reason: Some(text("detail")),
-                ..EventInvalid::default()
-            });
         }
     }
 
@@ -379,8 +379,7 @@ impl Run {
         // A review says nothing that counts, and nobody speaks for a run that waits for others.
         let is_waiting = self.waves.open.is_some() || self.spawns.open.is_some();
         let is_heard = self.stage != Stage::Reviewing && !is_waiting;
-        let class = Topic::new(topic.as_ref()).class();
-        if class != TopicClass::Agent || !is_heard {
+        if TopicClass::of(&topic) != TopicClass::Agent || !is_heard {
             return;
         }
         topic.as_ref().clone_into(&mut self.recent_event);
@@ -461,21 +460,18 @@ impl Run {
         }
     }
 
-    fn ended_turn(&mut self, record: &Glance<'_>, iteration: u64) {
+    /// Whether an output holds the completion promise.
+    fn is_promise_in(&self, output: &Text<'_>) -> bool {
         let promise = self.start.as_ref().map(|start| start.completion_promise.as_str());
         let promise = promise.filter(|promise| !promise.is_empty());
-        let output = record.field("output").unwrap_or_default();
-        let field = |name| record.field(name);
-        let is_true = |name| record.field(name).is_some_and(|text| text == "true");
-        self.turn.exit = Some(TurnExit {
-            code: field("exit_code").and_then(|text| text.parse().ok()).unwrap_or(-1),
-            failure: TurnFailure::read(record),
-            promised: is_true("promised")
-                || promise.is_some_and(|promise| output.contains(promise)),
-        });
-        if record.topic() != IterationFinish::TOPIC {
-            return;
-        }
+        promise.is_some_and(|promise| output.read().contains(promise))
+    }
+
+    fn ended_turn(&mut self, code: &ExitCode, failure: Option<TurnFailure>, promised: bool) {
+        self.turn.exit = Some(TurnExit { code: code.known().unwrap_or(-1), failure, promised });
+    }
+
+    fn ended_iteration(&mut self, iteration: u64) {
         self.stage = Stage::Between;
         self.done = iteration;
         self.spawns.requests.clone_from(&self.turn.asked);

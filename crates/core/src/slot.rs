@@ -15,15 +15,13 @@ pub use outcome::{Changes, End, HeldBy, Outcome, Phase, Tally, Verdict};
 pub use picked::{Picked, picked};
 pub use step::{Commit, NewItems, Review, SlotRules, SlotStep, Step, begins, next_step, slot_step};
 
-use std::borrow::Cow;
-
 use crate::failure::TurnFailure;
 use crate::merge::MergeOutcome;
 use crate::record::{
-    Glance, SlotFinish, SlotFix, SlotImplement, SlotMerge, SlotPhase, SlotReview, SlotRunFinish,
-    SlotRunPrompts, SlotRunResume, SlotRunStart, SlotStart, SlotsIterationFinish,
+    Event, Glance, SlotFinish, SlotImplement, SlotMerge, SlotPhase, SlotReview, SlotRunFinish,
+    SlotRunPrompts, SlotRunResume, SlotRunStart, SlotStart, Text,
 };
-use crate::word::{Meaning, Word};
+use crate::word::Word;
 
 /// What a run over a queue has come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -169,34 +167,42 @@ impl Slots {
         if let Some(ts) = record.ts() {
             self.times.1 = ts.into_owned();
         }
-        let read = Fields { record };
-        match topic.as_ref() {
+        let iteration = record.iteration().parse().unwrap_or_default();
+        match record.event() {
             // A run begins once.
-            SlotRunStart::TOPIC if self.start.is_some() => {}
-            SlotRunStart::TOPIC => {
+            Event::SlotRunStart(_) if self.start.is_some() => {}
+            Event::SlotRunStart(start) => {
                 self.times.0.clone_from(&self.times.1);
-                self.start = Some(read.run_start());
+                self.start = Some(start);
             }
-            SlotRunPrompts::TOPIC => self.prompts = Some(read.prompts()),
-            SlotRunResume::TOPIC => self.resumed(),
-            SlotStart::TOPIC => self.begin(&read),
-            SlotsIterationFinish::TOPIC => self.finish_iteration(read.iteration()),
-            SlotRunFinish::TOPIC => {
-                self.finish = Some(SlotRunFinish {
-                    reason: read.word("reason"),
-                    taken: read.number("taken"),
-                    passed: read.number("passed"),
-                });
+            Event::SlotRunPrompts(prompts) => self.prompts = Some(prompts),
+            Event::SlotRunResume(_) => self.resumed(),
+            // A slot begins once.
+            Event::SlotStart(start) if self.slot(iteration, start.slot).is_some() => {}
+            Event::SlotStart(start) => {
+                self.slots.push(Slot { iteration, start, ..Slot::default() });
             }
-            topic => {
-                let is_marked = read.is_true("stop_marker");
-                let (iteration, number) = (read.iteration(), read.number("slot"));
-                let mut open = self.slots.iter_mut().filter(|slot| slot.finish.is_none());
-                if let Some(slot) = open.find(|slot| slot.is(iteration, number)) {
-                    slot.apply(topic, &read);
-                    self.is_stopping |= is_marked;
-                }
-            }
+            Event::SlotsIterationFinish(_) => self.finish_iteration(iteration),
+            Event::SlotRunFinish(finish) => self.finish = Some(finish),
+            event => self.heard_of_slot(iteration, event),
+        }
+    }
+
+    /// Takes in an event of one slot. What ended stays as it was.
+    fn heard_of_slot(&mut self, iteration: u64, event: Event<'_>) {
+        let (number, stop_marker) = match &event {
+            Event::SlotPhase(phase) => (phase.slot, None),
+            Event::SlotImplement(end) => (end.slot, end.stop_marker),
+            Event::SlotReview(review) => (review.slot, None),
+            Event::SlotFix(end) => (end.slot, end.stop_marker),
+            Event::SlotMerge(merge) => (merge.slot, None),
+            Event::SlotFinish(finish) => (finish.slot, None),
+            _ => return,
+        };
+        let mut open = self.slots.iter_mut().filter(|slot| slot.finish.is_none());
+        if let Some(slot) = open.find(|slot| slot.is(iteration, number)) {
+            slot.apply(event);
+            self.is_stopping |= stop_marker == Some(true);
         }
     }
 
@@ -207,24 +213,6 @@ impl Slots {
             self.is_stopping = false;
             self.resumed_after = self.iteration();
         }
-    }
-
-    fn begin(&mut self, read: &Fields<'_, '_>) {
-        let (iteration, number) = (read.iteration(), read.number("slot"));
-        // A slot begins once.
-        if self.slot(iteration, number).is_some() {
-            return;
-        }
-        let start = SlotStart {
-            slot: number,
-            item_id: read.text("item_id"),
-            title: read.text("title"),
-            actor: read.text("actor"),
-            base: read.text("base"),
-            branch: read.text("branch"),
-            tree: read.text("tree"),
-        };
-        self.slots.push(Slot { iteration, start, ..Slot::default() });
     }
 }
 
@@ -244,56 +232,42 @@ impl Slot {
         self.finish.as_ref()?.outcome.known()
     }
 
-    fn apply(&mut self, topic: &str, read: &Fields<'_, '_>) {
-        let attempt = read.number("attempt");
-        match topic {
-            SlotPhase::TOPIC => self.phase = Some((read.word("phase"), attempt)),
-            // What was done stays as it was.
-            SlotImplement::TOPIC if self.implement.is_none() => {
-                self.implement = Some(Implemented {
-                    turn: read.turn(),
-                    picked: Picked::from_word(&read.text("picked")),
-                    is_marked: read.is_true("stop_marker"),
-                    changes: read.changes(),
-                });
+    fn apply(&mut self, event: Event<'_>) {
+        match event {
+            Event::SlotPhase(SlotPhase { phase, attempt, .. }) => {
+                self.phase = Some((phase, attempt));
             }
-            SlotReview::TOPIC => {
+            Event::SlotImplement(end) if self.implement.is_none() => {
+                self.implement = Some(Implemented::from(end));
+            }
+            Event::SlotReview(review) => {
                 // What changed after the last review was looked at in this one.
                 self.merge = None;
-                self.reviews.push(Reviewed {
-                    attempt,
-                    verdict: read.word("verdict"),
-                    follow_up: read.text("follow_up_prompt"),
-                    reason: read.text("reason"),
-                    changes: read.changes(),
-                    tree: read.text("tree"),
-                    elapsed_ms: read.number("elapsed_ms"),
+                self.reviews.push(Reviewed::from(review));
+            }
+            Event::SlotFix(end) if self.fixes.iter().all(|fix| fix.attempt != end.attempt) => {
+                self.fixes.push(Turn {
+                    attempt: end.attempt,
+                    exit_code: end.exit_code.known().unwrap_or(-1),
+                    failure: end.failure(),
+                    elapsed_ms: end.elapsed_ms,
+                    output: printed(end.output.as_ref()),
                 });
             }
-            SlotFix::TOPIC if self.fixes.iter().all(|fix| fix.attempt != attempt) => {
-                self.fixes.push(read.turn());
-            }
-            SlotMerge::TOPIC => {
-                let outcome: Word<MergeOutcome> = read.word("outcome");
-                self.changed += u64::from(outcome == MergeOutcome::Changed);
+            Event::SlotMerge(merge) => {
+                self.changed += u64::from(merge.outcome == MergeOutcome::Changed);
                 self.merge = Some(SlotMerge {
                     slot: self.start.slot,
                     item_id: self.start.item_id.clone(),
-                    outcome,
-                    commit: read.text("commit"),
-                    tree: Some(read.text("tree")).filter(|tree| !tree.is_empty()),
-                    files: read.text("files"),
-                    detail: Some(read.text("detail")).filter(|detail| !detail.is_empty()),
+                    tree: merge.tree.filter(|tree| !tree.is_empty()),
+                    detail: merge.detail.filter(|detail| !detail.is_empty()),
+                    ..merge
                 });
             }
-            SlotFinish::TOPIC => {
-                self.finish = Some(SlotFinish {
-                    slot: self.start.slot,
-                    item_id: self.start.item_id.clone(),
-                    outcome: read.word("outcome"),
-                    reason: read.text("reason"),
-                });
-                // Nobody asks for what was printed any more, and a run has many slots.
+            Event::SlotFinish(finish) => {
+                let item_id = self.start.item_id.clone();
+                self.finish = Some(SlotFinish { slot: self.start.slot, item_id, ..finish });
+                // What was printed is not needed any more, and a run has many slots.
                 let turns = self.implement.iter_mut().map(|implement| &mut implement.turn);
                 turns.chain(&mut self.fixes).for_each(|turn| turn.output = String::new());
             }
@@ -302,71 +276,44 @@ impl Slot {
     }
 }
 
-/// The fields of a record, read by what they should be.
-struct Fields<'r, 'l> {
-    record: &'r Glance<'l>,
+impl From<SlotImplement<'_>> for Implemented {
+    fn from(end: SlotImplement<'_>) -> Self {
+        Implemented {
+            turn: Turn {
+                attempt: 0,
+                exit_code: end.exit_code.known().unwrap_or(-1),
+                failure: end.failure(),
+                elapsed_ms: end.elapsed_ms,
+                output: printed(end.output.as_ref()),
+            },
+            picked: end.picked,
+            is_marked: end.stop_marker == Some(true),
+            changes: changes(end.changes.as_ref()),
+        }
+    }
 }
 
-impl Fields<'_, '_> {
-    fn text(&self, name: &str) -> String {
-        self.record.field(name).unwrap_or_default().into_owned()
-    }
-
-    fn word<T: Meaning>(&self, name: &str) -> Word<T> {
-        Word::from(&*self.record.field(name).unwrap_or_default())
-    }
-
-    fn number(&self, name: &str) -> u64 {
-        self.record.field(name).and_then(|text| text.parse().ok()).unwrap_or_default()
-    }
-
-    fn is_true(&self, name: &str) -> bool {
-        self.record.field(name).is_some_and(|text| text == "true")
-    }
-
-    /// What a record says about changes. One that says nothing was written by an older version.
-    fn changes(&self) -> Changes {
-        self.word("changes").known().unwrap_or_default()
-    }
-
-    fn iteration(&self) -> u64 {
-        self.record.iteration().parse().unwrap_or_default()
-    }
-
-    fn run_start(&self) -> SlotRunStart {
-        SlotRunStart {
-            iterations: self.number("iterations"),
-            parallel_agents: self.number("parallel_agents"),
-            review: self.is_true("review"),
-            max_fix_attempts: self.number("max_fix_attempts"),
-            source: self.word("source"),
-            isolation: self.word("isolation"),
-            stop_marker: self.text("stop_marker"),
-            queue_mark: self.record.field("queue_mark").map(Cow::into_owned),
+impl From<SlotReview<'_>> for Reviewed {
+    fn from(review: SlotReview<'_>) -> Self {
+        Reviewed {
+            attempt: review.attempt,
+            verdict: review.verdict,
+            follow_up: review.follow_up_prompt,
+            reason: review.reason,
+            changes: changes(review.changes.as_ref()),
+            tree: review.tree.unwrap_or_default(),
+            elapsed_ms: review.elapsed_ms,
         }
     }
+}
 
-    fn prompts(&self) -> SlotRunPrompts {
-        SlotRunPrompts {
-            developer_prompt: self.text("developer_prompt"),
-            reviewer_prompt: self.record.field("reviewer_prompt").map(Cow::into_owned),
-        }
-    }
+fn printed(output: Option<&Text<'_>>) -> String {
+    output.map(|output| output.read().into_owned()).unwrap_or_default()
+}
 
-    fn turn(&self) -> Turn {
-        Turn {
-            attempt: self.number("attempt"),
-            // Without a status nothing says that it went well.
-            exit_code: self
-                .record
-                .field("exit_code")
-                .and_then(|text| text.parse().ok())
-                .unwrap_or(-1),
-            failure: TurnFailure::read(self.record),
-            elapsed_ms: self.number("elapsed_ms"),
-            output: self.text("output"),
-        }
-    }
+/// What a record says about changes. One that says nothing was written by an older version.
+fn changes(changes: Option<&Word<Changes>>) -> Changes {
+    changes.and_then(Word::known).unwrap_or_default()
 }
 
 #[cfg(test)]

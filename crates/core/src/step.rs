@@ -6,7 +6,7 @@ pub use remark::{Claim, Remark, remark};
 
 use crate::chain::spawn::{self, SpawnStep};
 use crate::record::{EventInvalid, LoopComplete, LoopStop};
-use crate::run::{Ending, Run, Stage};
+use crate::run::{Ending, Run, Stage, StopReason};
 use crate::topology::{Route, Topology};
 use crate::wave::{self, WaveStep};
 
@@ -111,11 +111,11 @@ fn verdict(run: &Run, rules: &Rules) -> Option<Step> {
         return Some(step);
     }
     if let Some(reason) = completion(run, rules) {
-        return Some(Step::Complete(LoopComplete { reason: reason.to_owned() }));
+        return Some(Step::Complete(LoopComplete { reason: reason.into() }));
     }
     (run.done >= rules.max_iterations).then(|| {
         Step::Stop(LoopStop {
-            reason: "max_iterations".to_owned(),
+            reason: StopReason::MaxIterations.into(),
             completed_iterations: Some(run.done),
             stopped_before_iteration: Some(run.done + 1),
             max_iterations: Some(rules.max_iterations),
@@ -128,7 +128,7 @@ fn verdict(run: &Run, rules: &Rules) -> Option<Step> {
 fn failure(run: &Run) -> Option<Step> {
     let failure = run.failure()?;
     Some(Step::Stop(LoopStop {
-        reason: failure.stop_reason().to_owned(),
+        reason: failure.stop_reason().into(),
         iteration: Some(run.done),
         detail: Some(failure.to_string()),
         ..LoopStop::default()
@@ -136,19 +136,19 @@ fn failure(run: &Run) -> Option<Step> {
 }
 
 /// Why the run is complete, if it is.
-fn completion(run: &Run, rules: &Rules) -> Option<&'static str> {
+fn completion(run: &Run, rules: &Rules) -> Option<StopReason> {
     let turn = &run.turn;
     let exit = turn.exit.as_ref()?;
     if turn.withdrawn || !rules.are_required_events_in(run) {
         return None;
     }
     if run.seen.contains(&rules.completion_event) {
-        return Some("completion_event");
+        return Some(StopReason::CompletionEvent);
     }
     // An agent that handed over was not done, whatever its output says; nor was one that asked for a
     // chain, or tried to say what it may not.
     let is_alone = turn.events.is_empty() && turn.asked.is_empty() && !turn.refused;
-    (exit.promised && is_alone).then_some("completion_promise")
+    (exit.promised && is_alone).then_some(StopReason::CompletionPromise)
 }
 
 fn order(run: &Run, topology: &Topology) -> Order {

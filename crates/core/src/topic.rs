@@ -96,7 +96,13 @@ impl Topic {
 
     /// Whose topic this is.
     pub fn class(&self) -> TopicClass {
-        let name = self.as_str();
+        TopicClass::of(self.as_str())
+    }
+}
+
+impl TopicClass {
+    /// Whose the topic of this name is.
+    pub fn of(name: &str) -> TopicClass {
         // Coordination comes first because `chain.spawn` lies inside a reserved family.
         if COORDINATION.contains(&name) {
             TopicClass::Coordination

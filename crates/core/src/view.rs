@@ -84,7 +84,7 @@ mod tests {
             fingerprint::<Tasks>(),
         ];
         insta::assert_snapshot!(all.concat(), @"
-        boards 3 bf563bbe67c08343
+        boards 4 bf563bbe67c08343
         coordination 2 995f974d0e269903
         latest-run 2 480c994a9dbf4617
         metrics 3 da07e49c565b0150

@@ -33,6 +33,10 @@ macro_rules! words {
             fn of_word(word: &str) -> Option<Self> {
                 Self::from_word(word)
             }
+
+            fn word(self) -> &'static str {
+                self.name()
+            }
         }
 
         impl std::fmt::Display for $name {
@@ -49,13 +53,8 @@ pub(crate) use words;
 pub trait Meaning: Copy + fmt::Display {
     /// What a word means.
     fn of_word(word: &str) -> Option<Self>;
-}
-
-/// A number, where a record may have something else in its place.
-impl Meaning for i32 {
-    fn of_word(word: &str) -> Option<Self> {
-        word.parse().ok()
-    }
+    /// The word for it.
+    fn word(self) -> &'static str;
 }
 
 /// A word on record. One that this version does not know is kept as it stands: it is shown, and nothing is
@@ -76,6 +75,14 @@ impl<T: Meaning> Word<T> {
             Word::Unknown(_) => None,
         }
     }
+
+    /// The word.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Word::Known(meaning) => meaning.word(),
+            Word::Unknown(word) => word,
+        }
+    }
 }
 
 impl<T: Meaning> From<&str> for Word<T> {
@@ -87,6 +94,19 @@ impl<T: Meaning> From<&str> for Word<T> {
 impl<T: Meaning> From<T> for Word<T> {
     fn from(meaning: T) -> Self {
         Word::Known(meaning)
+    }
+}
+
+/// A kept view holds the word, so that a new meaning does not change how it is encoded.
+impl<T: Meaning> serde::Serialize for Word<T> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de, T: Meaning> serde::Deserialize<'de> for Word<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|word| Word::from(word.as_str()))
     }
 }
 

@@ -233,12 +233,17 @@ fn a_field_that_is_missing_or_cannot_be_read_has_its_default() {
         )
     };
     for (fields, exit_code, elapsed_s, detail) in [
-        (r#""exit_code": "0""#, Some(0), 0, None),
-        (r#""exit_code": null, "output": ["a"], "elapsed_s": -1, "detail": null"#, None, 0, None),
+        (r#""exit_code": "0""#, Some(0), None, None),
+        (
+            r#""exit_code": null, "output": ["a"], "elapsed_s": -1, "detail": null"#,
+            None,
+            None,
+            None,
+        ),
         (
             r#""exit_code": "x", "timed_out": "yes", "elapsed_s": "7", "detail": 9"#,
             None,
-            7,
+            Some(7),
             Some("9"),
         ),
     ] {
@@ -246,7 +251,7 @@ fn a_field_that_is_missing_or_cannot_be_read_has_its_default() {
         let record = Glance::read(line.as_bytes()).unwrap();
         let finish = IterationFinish::of(&record).unwrap();
         assert_eq!(finish.exit_code.known(), exit_code, "{line}");
-        assert_eq!((finish.timed_out, finish.elapsed_s), (false, Seconds(elapsed_s)), "{line}");
+        assert_eq!((finish.timed_out, finish.elapsed_s), (None, elapsed_s.map(Seconds)), "{line}");
         assert_eq!(
             (finish.output.read().as_ref(), finish.detail.as_deref()),
             ("", detail),
@@ -356,8 +361,8 @@ fn the_wire_form_is_that_of_the_reference() {
     let heading = Heading { run: "r".into(), iteration: "3".into(), now: Stamp::from_millis(0) };
     let finish = IterationFinish {
         exit_code: (-1).into(),
-        timed_out: false,
-        elapsed_s: Seconds(12),
+        timed_out: Some(false),
+        elapsed_s: Some(Seconds(12)),
         output: "a\n".into(),
         ..IterationFinish::default()
     };

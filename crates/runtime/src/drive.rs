@@ -30,9 +30,10 @@ use autoloop_core::coordinator::{Kind, LoopFold};
 use autoloop_core::memory::Places;
 use autoloop_core::plan::Plan;
 use autoloop_core::record::{LoopResume, LoopStart, LoopStop, Record};
-use autoloop_core::run::{Ending, INTERRUPTED, Run, Stage};
+use autoloop_core::run::{Ending, Run, Stage, StopReason};
 use autoloop_core::run_id::RunId;
 use autoloop_core::step::{Step, next_step};
+use autoloop_core::word::Word;
 
 use crate::harness::{Harness, RunLock, RunPlace};
 use crate::journal::{Durability, Journal};
@@ -306,7 +307,7 @@ impl<'a> Drive<'a> {
             Stage::New => return Ok(()),
             Stage::Ended(Ending::Stop { reason }) => reason.clone(),
             Stage::Ended(Ending::Complete { .. }) => return Ok(()),
-            Stage::Between | Stage::Iterating | Stage::Reviewing => String::new(),
+            Stage::Between | Stage::Iterating | Stage::Reviewing => Word::default(),
         };
         let resumed_from_iteration = run.done_on_resume();
         let resume = LoopResume { resumed_from_iteration, previous_stop_reason };
@@ -322,7 +323,7 @@ impl<'a> Drive<'a> {
             return Ok(false);
         }
         self.stop(LoopStop {
-            reason: INTERRUPTED.to_owned(),
+            reason: StopReason::Interrupted.into(),
             iteration: Some(self.harness.run().done),
             ..LoopStop::default()
         })?;
@@ -330,7 +331,8 @@ impl<'a> Drive<'a> {
     }
 
     fn stop(&mut self, mut stop: LoopStop) -> Result<(), DriveError> {
-        if stop.reason.starts_with("backend_") {
+        use StopReason::{BackendFailed, BackendTimeout};
+        if matches!(stop.reason.known(), Some(BackendFailed | BackendTimeout)) {
             stop.output_tail = Some(self.output_tail.clone());
         }
         self.put(self.last_iteration(), |heading| stop.record(heading))

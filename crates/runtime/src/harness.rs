@@ -238,15 +238,13 @@ impl<F: Fold> RunRecords<F> {
 impl Foreign {
     /// Drops a forged record that the harness refused: the first of its topic.
     fn refused(&mut self, record: &Glance<'_>) {
-        let is_refusal = record.topic() == EventInvalid::TOPIC;
-        if self.forged.is_empty()
-            || !is_refusal
-            || record.field("reason").as_deref() != Some(FORGED)
-        {
+        if self.forged.is_empty() {
             return;
         }
-        let emitted = record.field("emitted").unwrap_or_default();
-        if let Some(place) = self.forged.iter().position(|topic| *topic == emitted) {
+        let Some(EventInvalid { emitted, reason, .. }) = EventInvalid::of(record) else { return };
+        if reason.as_deref() == Some(FORGED)
+            && let Some(place) = self.forged.iter().position(|topic| *topic == emitted)
+        {
             self.forged.remove(place);
         }
     }

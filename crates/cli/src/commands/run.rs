@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use autoloop_core::config::Config;
 use autoloop_core::coordinator;
 use autoloop_core::plan::Files;
-use autoloop_core::run::{Ending, Run, Stage};
+use autoloop_core::run::{Ending, Run, Stage, StopReason};
 use autoloop_core::run_id::RunId;
+use autoloop_core::word::Word;
 use autoloop_runtime::drive::{
     Bounds, Drive, DriveError, Progress, Scene, Threads, concurrent_runs,
 };
@@ -298,11 +299,11 @@ pub(super) fn verdict(ended: &Ended) -> Result<(), Failure> {
     }
 }
 
-fn stopped(reason: &str, ended: &Ended) -> Failure {
+fn stopped(reason: &Word<StopReason>, ended: &Ended) -> Failure {
     let Ended { run, resume, .. } = ended;
-    let why = run.failure().map_or_else(|| reason.to_owned(), ToString::to_string);
+    let why = run.failure().map_or_else(|| reason.to_string(), ToString::to_string);
     let failure = Failure::failed(format!("run '{}' stopped: {why}", run.id));
-    if reason == "max_iterations" {
+    if *reason == StopReason::MaxIterations {
         let most = run.start.as_ref().map_or(1, |start| start.max_iterations.max(1));
         let more = run.done.saturating_add(most);
         return failure.hint(format!("allow more iterations with `{resume} -i {more}`"));

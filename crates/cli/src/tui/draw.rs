@@ -126,7 +126,7 @@ fn state(picture: &Picture<'_>) -> (String, Color) {
         (Standing::Running, _) => ("running".to_owned(), Color::Cyan),
         (Standing::CutOff, _) => ("cut off".to_owned(), Color::Red),
         (Standing::Unknown, _) => ("unfinished".to_owned(), Color::Yellow),
-        (Standing::Over, Some(outcome)) if outcome.is_good => {
+        (Standing::Over, Some(outcome)) if outcome.is_good() => {
             (format!("complete: {}", outcome.word), Color::Green)
         }
         (Standing::Over, outcome) => {

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use super::Chain;
 use crate::excerpt::{self, Shortened};
+use crate::run::StopReason;
+use crate::word::Word;
 
 /// How many characters of the objective a handoff repeats; the prompt carries it whole.
 const OBJECTIVE: usize = 2_000;
@@ -24,7 +26,7 @@ pub struct Report {
     /// Its run.
     pub run: String,
     /// How it ended.
-    pub stop_reason: String,
+    pub stop_reason: Word<StopReason>,
     /// How many iterations it did.
     pub iterations: u64,
     /// The last event that was accepted in it.
@@ -101,7 +103,7 @@ fn left(report: &Report, budget: usize) -> String {
         none if none.is_empty() => String::new(),
         why => format!("- why: {why}\n"),
     };
-    let stop_reason = excerpt::one_line(&report.stop_reason);
+    let stop_reason = excerpt::one_line(report.stop_reason.as_str());
     // A step that could not begin has no run.
     if report.run.is_empty() && !why.is_empty() {
         return format!("- ended with: {stop_reason}\n{why}");

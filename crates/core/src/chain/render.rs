@@ -8,6 +8,7 @@ use super::{Chain, ChainStep};
 use crate::excerpt;
 use crate::format::{Format, json_text};
 use crate::table;
+use crate::word::Word;
 
 /// A step in a table: its number, its loop, its run, and how far it is.
 type Row = [String; 4];
@@ -134,7 +135,7 @@ impl<'a> Tree<'a> {
                 "preset": preset,
                 "run": (run != "-").then_some(run),
                 "begun": known.is_some(),
-                "stop_reason": known.and_then(|step| step.stop_reason.as_deref()).map(excerpt::one_line),
+                "stop_reason": known.and_then(|step| step.stop_reason.as_ref()).map(|reason| excerpt::one_line(reason.as_str())),
                 "detail": known.and_then(|step| step.detail.as_deref()),
                 "chains": below,
             })
@@ -158,7 +159,7 @@ fn pretty(value: &Value) -> String {
 
 impl Chain {
     fn state(&self) -> &str {
-        self.outcome.as_deref().unwrap_or("unfinished")
+        self.outcome.as_ref().map_or("unfinished", Word::as_str)
     }
 
     fn name(&self) -> &str {

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::refusal::Refusal;
 use super::{Chain, Definitions, Outcome, StepDefinition};
 use crate::excerpt::{Shortened, clip, head};
-use crate::record::{ChainInvalid, ChainSpawnFinish, ChainSpawned, ChainStart, Glance};
+use crate::record::{ChainSpawned, ChainStart, Event};
 use crate::run::Run;
+use crate::word::Word;
 
 /// How many characters of what a chain left are kept for the run that asked for it.
 const OUTPUT_KEPT: usize = 24_000;
@@ -52,7 +53,7 @@ pub struct Returned {
     /// The chain.
     pub chain: String,
     /// How it ended.
-    pub outcome: String,
+    pub outcome: Word<Outcome>,
     /// What its steps left.
     pub output: Shortened,
 }
@@ -73,30 +74,23 @@ pub struct Spawns {
 }
 
 impl Spawns {
-    /// Takes in a record of the run's harness that is about chains.
-    pub fn apply(&mut self, record: &Glance<'_>) {
-        let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
-        match record.topic().as_ref() {
-            ChainSpawned::TOPIC => {
+    /// Takes in an event of the run's harness.
+    pub fn apply(&mut self, event: &Event<'_>) {
+        match event {
+            Event::ChainSpawned(spawned) => {
                 self.decided();
                 self.count += 1;
-                self.open = Some(ChainSpawned {
-                    chain_id: text("chain_id"),
-                    parent_id: text("parent_id"),
-                    steps: text("steps"),
-                    justification: text("justification"),
-                });
+                self.open = Some(spawned.clone());
             }
-            ChainInvalid::TOPIC => self.decided(),
-            ChainSpawnFinish::TOPIC => {
-                let outcome = text("outcome");
-                let is_failure = outcome != Outcome::AllStepsComplete.to_string();
+            Event::ChainInvalid(_) => self.decided(),
+            Event::ChainSpawnFinish(finish) => {
+                let is_failure = finish.outcome != Outcome::AllStepsComplete;
                 self.failures = if is_failure { self.failures + 1 } else { 0 };
                 self.open = None;
                 self.returned.push(Returned {
-                    chain: text("chain_id"),
-                    outcome,
-                    output: Shortened::new(&text("output"), OUTPUT_KEPT),
+                    chain: finish.chain_id.clone(),
+                    outcome: finish.outcome.clone(),
+                    output: Shortened::new(&finish.output.read(), OUTPUT_KEPT),
                 });
             }
             _ => {}

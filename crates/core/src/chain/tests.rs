@@ -2,7 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::format::Format;
-use crate::record::{Heading, LoopStop, Record, print};
+use crate::record::{
+    ChainComplete, ChainResume, ChainStepFinish, ChainStepStart, Heading, LoopStop, Record, print,
+};
 use crate::run::{Ending, Stage};
 
 fn at(run: &str) -> Heading {
@@ -123,8 +125,8 @@ fn going_on_gives_no_time_back() {
 #[test]
 fn a_step_that_was_cut_off_needs_what_its_run_lacks() {
     let run = |stage| Run { stage, ..Run::new("r") };
-    let stop = |reason: &str| Stage::Ended(Ending::Stop { reason: reason.to_owned() });
-    let complete = Stage::Ended(Ending::Complete { reason: "completion_event".to_owned() });
+    let stop = |reason: &str| Stage::Ended(Ending::Stop { reason: reason.into() });
+    let complete = Stage::Ended(Ending::Complete { reason: "completion_event".into() });
     assert_eq!(resumption(None), Resumption::Begin);
     for (stage, expected) in [
         (Stage::Iterating, Resumption::GoOn),

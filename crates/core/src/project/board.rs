@@ -13,7 +13,7 @@ mod turns;
 mod waves;
 
 pub use boards::Boards;
-pub use row::{Outcome, Phase, Row};
+pub use row::{End, Outcome, Phase, Row};
 
 use serde::{Deserialize, Serialize};
 
@@ -204,16 +204,6 @@ fn in_line(text: &str) -> String {
         }
     }
     line.chars().take(KEPT).collect()
-}
-
-/// A field as text; empty where there is none.
-fn text(record: &Glance<'_>, name: &str) -> String {
-    record.field(name).unwrap_or_default().into_owned()
-}
-
-/// A field as a number; 0 where there is none.
-fn number(record: &Glance<'_>, name: &str) -> u64 {
-    record.field(name).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::recent_runs::RecentRuns;
 use crate::excerpt;
-use crate::payload::Payload;
-use crate::record::Glance;
+use crate::record::{ChainSpawned, Coordination as Said, Event, Glance};
+use crate::topic::TopicClass;
 use crate::view::View;
 
 /// How many entries of a sort are kept of a run; the oldest go first.
@@ -120,68 +120,72 @@ impl<T> Entries<T> {
 impl Coordination {
     /// Takes in a record of the run; says whether it was one of the seven sorts.
     pub fn apply(&mut self, record: &Glance<'_>) -> bool {
-        let topic = record.topic();
-        if !is_coordination(&topic) {
-            return false;
-        }
-        let said = record.payload().map(|payload| Payload::parse(&payload));
-        let text = |key: &str| {
-            let value = match &said {
-                Some(payload) => payload.get(key).unwrap_or_default().to_owned(),
-                None => record.field(key).unwrap_or_default().into_owned(),
-            };
-            excerpt::clip(&value, TEXT_KEPT).into_owned()
-        };
-        // Words without a key are what there is to say, whatever key was meant.
-        let words = said.as_ref().and_then(Payload::text).unwrap_or_default().trim();
-        let or_words = |value: String| match value.is_empty() {
-            true => excerpt::clip(words, TEXT_KEPT).into_owned(),
-            false => value,
-        };
-        match topic.as_ref() {
-            "issue.discovered" => {
-                let issue = self.issue(&text("id"));
-                issue.summary = or_words(text("summary"));
-                issue.disposition = or_else(text("disposition"), "open");
-                issue.owner = text("owner");
-                issue.resolution = String::new();
-            }
-            "issue.resolved" => {
-                let issue = self.issue(&text("id"));
-                issue.disposition = "resolved".to_owned();
-                issue.resolution = or_words(text("resolution"));
-            }
-            "slice.started" => {
-                let slice = self.slice(&text("id"));
-                slice.description = or_words(text("description"));
-                slice.status = "in-progress".to_owned();
-            }
-            "slice.verified" => self.slice(&text("id")).status = "verified".to_owned(),
-            "slice.committed" => {
-                self.slice(&text("id")).status = "committed".to_owned();
-                self.commits
-                    .push(Commit { slice: text("id"), hash: or_words(text("commit_hash")) });
-            }
-            "context.archived" => self.archives.push(Archive {
-                source: or_words(text("source_file")),
-                dest: text("dest_file"),
-                reason: text("reason"),
-            }),
-            _ => {
-                let chain = Chain {
-                    id: text("chain_id"),
-                    parent: text("parent_id"),
-                    steps: text("steps"),
-                    justification: or_words(text("justification")),
-                };
-                let is_granted = |asked: &Chain| said.is_none() && chain.grants(asked);
-                match self.chains.list.iter().position(is_granted) {
-                    Some(place) => self.chains.list[place] = chain,
-                    None => self.chains.push(chain),
-                }
-            }
+        match record.event() {
+            Event::Coordination(said) => self.heard(said),
+            Event::ChainSpawned(granted) => self.granted(granted),
+            _ => return false,
         }
         true
+    }
+
+    fn heard(&mut self, said: Said) {
+        match said {
+            Said::IssueDiscovered { id, summary, disposition, owner } => {
+                let issue = self.issue(&kept(id));
+                issue.summary = kept(summary);
+                issue.disposition = match disposition.is_empty() {
+                    true => "open".to_owned(),
+                    false => kept(disposition),
+                };
+                issue.owner = kept(owner);
+                issue.resolution = String::new();
+            }
+            Said::IssueResolved { id, resolution } => {
+                let issue = self.issue(&kept(id));
+                issue.disposition = "resolved".to_owned();
+                issue.resolution = kept(resolution);
+            }
+            Said::SliceStarted { id, description } => {
+                let slice = self.slice(&kept(id));
+                slice.description = kept(description);
+                slice.status = "in-progress".to_owned();
+            }
+            Said::SliceVerified { id } => self.slice(&kept(id)).status = "verified".to_owned(),
+            Said::SliceCommitted { id, commit_hash } => {
+                let slice = kept(id);
+                self.slice(&slice).status = "committed".to_owned();
+                self.commits.push(Commit { slice, hash: kept(commit_hash) });
+            }
+            Said::ContextArchived { source_file, dest_file, reason } => {
+                self.archives.push(Archive {
+                    source: kept(source_file),
+                    dest: kept(dest_file),
+                    reason: kept(reason),
+                });
+            }
+            Said::ChainSpawn { chain_id, parent_id, steps, justification } => {
+                self.chains.push(Chain {
+                    id: kept(chain_id),
+                    parent: kept(parent_id),
+                    steps: kept(steps),
+                    justification: kept(justification),
+                });
+            }
+        }
+    }
+
+    /// The harness granted a chain. One that was asked for is told as it was granted.
+    fn granted(&mut self, granted: ChainSpawned) {
+        let chain = Chain {
+            id: kept(granted.chain_id),
+            parent: kept(granted.parent_id),
+            steps: kept(granted.steps),
+            justification: kept(granted.justification),
+        };
+        match self.chains.list.iter().position(|asked| chain.grants(asked)) {
+            Some(place) => self.chains.list[place] = chain,
+            None => self.chains.push(chain),
+        }
     }
 
     fn issue(&mut self, id: &str) -> &mut Issue {
@@ -198,21 +202,9 @@ impl Coordination {
     }
 }
 
-fn is_coordination(topic: &str) -> bool {
-    matches!(
-        topic,
-        "issue.discovered"
-            | "issue.resolved"
-            | "slice.started"
-            | "slice.verified"
-            | "slice.committed"
-            | "context.archived"
-            | "chain.spawn"
-    )
-}
-
-fn or_else(text: String, default: &str) -> String {
-    if text.is_empty() { default.to_owned() } else { text }
+/// The beginning of a text.
+fn kept(text: String) -> String {
+    excerpt::clip(&text, TEXT_KEPT).into_owned()
 }
 
 impl Coordinations {
@@ -232,7 +224,7 @@ impl View for Coordinations {
     const VERSION: u32 = 2;
 
     fn apply(&mut self, record: &Glance<'_>) {
-        if is_coordination(&record.topic()) {
+        if TopicClass::of(&record.topic()) == TopicClass::Coordination {
             self.runs.heard(&record.run()).apply(record);
         }
     }

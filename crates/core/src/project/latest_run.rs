@@ -17,10 +17,8 @@ impl LatestRun {
     /// written by hand in an agent's shape does not count.
     pub fn begun_by(record: &Glance<'_>) -> Option<LatestRun> {
         // A branch is a part of the run that opened it.
-        let begins = record.topic() == LoopStart::TOPIC
-            && !record.has_payload()
-            && record.field("parent").is_none();
-        begins.then(|| LatestRun(record.run().into_owned()))
+        let is_branch = LoopStart::of(record)?.parent.is_some();
+        (!is_branch).then(|| LatestRun(record.run().into_owned()))
     }
 }
 

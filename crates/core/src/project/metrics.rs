@@ -7,9 +7,10 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::record::{
-    EventInvalid, Glance, IterationFinish, IterationStart, LoopComplete, LoopStop, WaveInvalid,
+    Event, EventInvalid, Glance, IterationFinish, IterationStart, LoopComplete, LoopStop, Seconds,
+    WaveInvalid,
 };
-use crate::topic::{Topic, TopicClass};
+use crate::topic::TopicClass;
 use crate::view::View;
 
 pub use render::Format;
@@ -77,13 +78,13 @@ impl Metrics {
             .filter(move |iteration| run.is_none_or(|run| run == iteration.run))
     }
 
-    fn begin(&mut self, record: &Glance<'_>) {
+    fn begin(&mut self, record: &Glance<'_>, start: &IterationStart<'_>) {
         let run = self.names.name(&record.run());
         let iteration = self.names.name(&record.iteration());
         let row = Row {
             run,
             iteration,
-            role: self.names.name(&record.field("suggested_roles").unwrap_or_default()),
+            role: self.names.name(&start.suggested_roles),
             event: self.names.name(""),
             outcome: self.names.name(""),
             elapsed_s: None,
@@ -132,22 +133,22 @@ impl Metrics {
         }
     }
 
-    fn finish(&mut self, record: &Glance<'_>) {
+    fn finish(&mut self, record: &Glance<'_>, finish: &IterationFinish<'_>) {
         let none = self.names.name("");
         let [plain, routed] =
             ["continue", "continue:routed_event"].map(|name| self.names.name(name));
         let Some(iteration) = self.names.find(&record.iteration()) else { return };
         let Some(row) = self.row(record).filter(|row| row.iteration == iteration) else { return };
-        row.elapsed_s = record.field("elapsed_s").and_then(|text| text.parse().ok());
-        row.exit_code = record.field("exit_code").and_then(|text| text.parse().ok());
-        row.timed_out = record.field("timed_out").and_then(|text| text.parse().ok());
+        row.elapsed_s = finish.elapsed_s.map(|Seconds(seconds)| seconds);
+        row.exit_code = finish.exit_code.known();
+        row.timed_out = finish.timed_out;
         if row.outcome == none {
             row.outcome = if row.event == none { plain } else { routed };
         }
     }
 
     fn note_event(&mut self, record: &Glance<'_>, topic: &str) {
-        if Topic::new(topic).class() != TopicClass::Agent {
+        if TopicClass::of(topic) != TopicClass::Agent {
             return;
         }
         // Only what a row shows is kept: topics are the agents' own choice, and there may be millions.
@@ -178,17 +179,20 @@ impl View for Metrics {
     const VERSION: u32 = 3;
 
     fn apply(&mut self, record: &Glance<'_>) {
-        let topic = record.topic();
-        match topic.as_ref() {
-            // Only the harness says how an iteration went, and it never writes a payload.
-            topic if record.has_payload() => self.note_event(record, topic),
-            IterationStart::TOPIC => self.begin(record),
-            IterationFinish::TOPIC => self.finish(record),
-            EventInvalid::TOPIC | WaveInvalid::TOPIC => self.reject(record, topic.as_ref()),
-            ending @ (LoopComplete::TOPIC | LoopStop::TOPIC) => {
-                let ending = if ending == LoopStop::TOPIC { "stop" } else { "complete" };
-                let reason = record.field("reason").unwrap_or_default();
-                self.set_outcome(record, &format!("{ending}:{reason}"));
+        // Only the harness says how an iteration went, and it never writes a payload.
+        if record.has_payload() {
+            return self.note_event(record, &record.topic());
+        }
+        match record.event() {
+            Event::IterationStart(start) => self.begin(record, &start),
+            Event::IterationFinish(finish) => self.finish(record, &finish),
+            Event::EventInvalid(_) => self.reject(record, EventInvalid::TOPIC),
+            Event::WaveInvalid(_) => self.reject(record, WaveInvalid::TOPIC),
+            Event::LoopComplete(LoopComplete { reason }) => {
+                self.set_outcome(record, &format!("complete:{reason}"));
+            }
+            Event::LoopStop(LoopStop { reason, .. }) => {
+                self.set_outcome(record, &format!("stop:{reason}"));
             }
             _ => {}
         }

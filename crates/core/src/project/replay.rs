@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use crate::record::{
-    BackendFinish, EventInvalid, Glance, IterationFinish, IterationStart, LoopStart, ReviewFinish,
-    ReviewStart,
-};
+use crate::record::{Event, Glance, IterationFinish, LoopStart, ReviewFinish};
 
 /// A part of a run in which an agent acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,20 +17,6 @@ impl Part {
     fn number(self) -> u64 {
         match self {
             Part::Iteration(number) | Part::Review(number) => number,
-        }
-    }
-
-    fn begins(self) -> &'static str {
-        match self {
-            Part::Iteration(_) => IterationStart::TOPIC,
-            Part::Review(_) => ReviewStart::TOPIC,
-        }
-    }
-
-    fn ends(self) -> &'static str {
-        match self {
-            Part::Iteration(_) => IterationFinish::TOPIC,
-            Part::Review(_) => ReviewFinish::TOPIC,
         }
     }
 }
@@ -109,32 +92,36 @@ impl<P> Replay<P> {
         self.is_known = true;
         let Ok(number) = record.iteration().parse::<u64>() else { return };
         let is_ours = number == self.part.number();
-        let topic = record.topic();
-        match (record.has_payload(), topic.as_ref()) {
+        if record.has_payload() {
             // What the harness says for a wave is no word of the agent.
-            (true, _) if record.source().is_some_and(|source| source == "harness") => {}
-            (true, topic) if is_ours && self.listens() => {
-                self.said.push(Said::Event(topic.to_owned(), place()));
+            let is_agents = record.source().is_none_or(|source| source != "harness");
+            if is_agents && is_ours && self.listens() {
+                self.said.push(Said::Event(record.topic().into_owned(), place()));
             }
-            (true, _) => {}
-            (false, topic) if topic == self.part.begins() && is_ours => {
+            return;
+        }
+        match (self.part, record.event()) {
+            (Part::Iteration(_), Event::IterationStart(_))
+            | (Part::Review(_), Event::ReviewStart(_))
+                if is_ours =>
+            {
                 self.acts = true;
                 self.said.clear();
                 self.end = None;
             }
             // The harness looks a second time when the agent is gone: that is no refusal at the door.
-            (false, BackendFinish::TOPIC) if is_ours => self.acts = false,
-            (false, EventInvalid::TOPIC) if is_ours && self.listens() => {
-                let emitted = record.field("emitted").unwrap_or_default().into_owned();
-                self.said.push(Said::Refused(emitted));
+            (_, Event::BackendFinish(_)) if is_ours => self.acts = false,
+            (_, Event::EventInvalid(invalid)) if is_ours && self.listens() => {
+                self.said.push(Said::Refused(invalid.emitted));
             }
-            (false, topic) if topic == self.part.ends() => {
+            (Part::Iteration(_), Event::IterationFinish(IterationFinish { exit_code, .. }))
+            | (Part::Review(_), Event::ReviewFinish(ReviewFinish { exit_code, .. })) => {
                 let (first, last) = self.others.unwrap_or((number, number));
                 self.others = Some((first.min(number), last.max(number)));
                 if is_ours {
-                    let code = record.field("exit_code").and_then(|code| code.parse().ok());
+                    let exit_code = exit_code.known().unwrap_or(1);
                     self.acts = false;
-                    self.end = Some(End { exit_code: code.unwrap_or(1), output: place() });
+                    self.end = Some(End { exit_code, output: place() });
                 }
             }
             _ => {}

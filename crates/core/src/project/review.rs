@@ -3,7 +3,7 @@
 mod render;
 
 use crate::excerpt::{head, one_line};
-use crate::record::{Glance, LoopReverted, ReviewFinish, ReviewStart, ReviewViolation};
+use crate::record::{Event, ExitCode, Glance};
 
 /// So many violations are kept; no review of ours has more on record.
 const MOST_KEPT: usize = 200;
@@ -69,7 +69,7 @@ pub struct End<P> {
     /// When, if that is on record.
     pub at: Option<String>,
     /// The status of the reviewer.
-    pub exit_code: String,
+    pub exit_code: ExitCode,
     /// Whether its time was up.
     pub timed_out: bool,
     /// Whether anything that was allowed is different.
@@ -89,14 +89,13 @@ impl<P> ReviewSearch<P> {
         if record.has_payload() || record.run() != self.run {
             return;
         }
-        let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
-        let topic = record.topic();
-        let number = match topic.as_ref() {
-            LoopReverted::TOPIC => text("review"),
-            _ => record.iteration().into_owned(),
+        let event = record.event();
+        let number = match &event {
+            Event::LoopReverted(reverted) => reverted.review,
+            _ => record.iteration().parse().ok(),
         };
-        let Ok(number) = number.parse::<u64>() else { return };
-        if topic == ReviewStart::TOPIC {
+        let Some(number) = number else { return };
+        if let Event::ReviewStart(start) = event {
             let (first, last) = self.others.unwrap_or((number, number));
             self.others = Some((first.min(number), last.max(number)));
             if self.before.is_none_or(|before| before == number) {
@@ -104,9 +103,9 @@ impl<P> ReviewSearch<P> {
                     run: self.run.clone(),
                     before: number,
                     began: record.ts().map(Into::into),
-                    kind: text("kind"),
-                    command: text("command"),
-                    enforcement: record.field("enforcement").map(Into::into),
+                    kind: start.kind,
+                    command: start.command,
+                    enforcement: start.enforcement,
                     violations: Vec::new(),
                     more_violations: 0,
                     end: None,
@@ -118,26 +117,26 @@ impl<P> ReviewSearch<P> {
         let Some(review) = self.found.as_mut().filter(|review| review.before == number) else {
             return;
         };
-        match topic.as_ref() {
-            ReviewViolation::TOPIC if review.violations.len() >= MOST_KEPT => {
+        match event {
+            Event::ReviewViolation(_) if review.violations.len() >= MOST_KEPT => {
                 review.more_violations += 1;
             }
-            ReviewViolation::TOPIC => review.violations.push(Violation {
-                path: cut(&text("path")),
-                what: cut(&text("what")),
-                outcome: cut(&text("outcome")),
-                beneath: text("beneath").parse().unwrap_or_default(),
+            Event::ReviewViolation(violation) => review.violations.push(Violation {
+                path: cut(&violation.path),
+                what: cut(&violation.what),
+                outcome: cut(&violation.outcome),
+                beneath: violation.beneath.unwrap_or_default(),
             }),
-            ReviewFinish::TOPIC => {
+            Event::ReviewFinish(finish) => {
                 review.end = Some(End {
                     at: record.ts().map(Into::into),
-                    exit_code: text("exit_code"),
-                    timed_out: text("timed_out") == "true",
-                    has_diff: record.field("diff").is_some_and(|diff| !diff.is_empty()),
+                    exit_code: finish.exit_code,
+                    timed_out: finish.timed_out,
+                    has_diff: finish.diff.is_some_and(|diff| !diff.read().is_empty()),
                     place: place(),
                 });
             }
-            LoopReverted::TOPIC => {
+            Event::LoopReverted(_) => {
                 review.reverted = Some(record.ts().unwrap_or_default().into_owned());
             }
             _ => {}

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::iteration_text::IterationText;
 use super::recent_runs::RecentRuns;
 use crate::excerpt::{self, Shortened};
-use crate::record::Glance;
+use crate::record::{Glance, IterationFinish};
 use crate::view::View;
 
 pub use compact::longest;
@@ -63,10 +63,8 @@ impl Scratchpads {
 impl Scratchpad {
     /// Takes in a record of the run; only the end of an iteration says something.
     pub fn apply(&mut self, record: &Glance<'_>) {
-        if let Some(iteration) = IterationText::Output.held_by(record) {
-            let exit_code = record.field("exit_code").unwrap_or_default();
-            let output = record.field("output").unwrap_or_default();
-            self.finish(&iteration, &exit_code, &output);
+        if let Some(IterationFinish { exit_code, output, .. }) = IterationFinish::of(record) {
+            self.finish(&record.iteration(), &exit_code.to_string(), &output.read());
         }
     }
 

@@ -20,7 +20,7 @@ pub fn offer(bin: &str, most: u64) -> String {
 pub fn left(chains: &[Returned], budget: usize) -> String {
     let share = budget / chains.len().max(1);
     chains.iter().fold(String::new(), |mut out, Returned { chain, outcome, output }| {
-        let _ = writeln!(out, "Chain {} ended: {}", one_line(chain), one_line(outcome));
+        let _ = writeln!(out, "Chain {} ended: {}", one_line(chain), one_line(outcome.as_str()));
         out.push_str(&fenced(&output.shortened(share).to_string()));
         out
     })

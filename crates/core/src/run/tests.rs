@@ -1,6 +1,10 @@
 use super::*;
-use crate::record::{ChainSpawnFinish, Heading, Record, print};
+use crate::record::{
+    ChainSpawnFinish, Heading, IterationFinish, IterationStart, LoopResume, Record, ReviewFinish,
+    ReviewStart, WaveInvalid, WaveStart, print,
+};
 use crate::stamp::Stamp;
+use crate::topic::Topic;
 use crate::view::View;
 
 /// A run with something of everything in it, and records of another between them.

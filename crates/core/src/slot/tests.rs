@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::ItemSource;
 use crate::format::Format;
-use crate::record::{Heading, Record, print};
+use crate::record::{Heading, Record, SlotFix, SlotsIterationFinish, print};
 
 const RULES: SlotRules = SlotRules {
     iterations: Some(1),

@@ -175,7 +175,7 @@ fn limits_and_failures_stop_the_run() {
     assert_eq!(step(&said, &rules()), "stop: max_iterations");
     let failed = [start(), begin(1, "loop.start"), emit(1, "task.complete"), end(1, 7, "")];
     assert_eq!(step(&failed, &rules()), "stop: backend_failed");
-    let timed_out = IterationFinish { timed_out: true, ..IterationFinish::default() };
+    let timed_out = IterationFinish { timed_out: Some(true), ..IterationFinish::default() };
     let slow = [start(), begin(1, "loop.start"), timed_out.record(&at(1))];
     assert_eq!(step(&slow, &rules()), "stop: backend_timeout");
 }

@@ -1,20 +1,19 @@
 //! What became of the work of a branch that had a working tree of its own, on record.
 
 use crate::merge::{Merge, MergeOutcome};
-use crate::record::{Glance, WaveBranchMerge};
+use crate::record::WaveBranchMerge;
 
 impl Merge {
     /// What a record says; an outcome that nobody knows is taken for a failure, so that everything is
     /// kept.
-    pub(super) fn on_record(record: &Glance<'_>) -> Merge {
-        let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
+    pub(super) fn on_record(merge: &WaveBranchMerge) -> Merge {
         Merge {
-            outcome: MergeOutcome::from_word(&text("outcome")).unwrap_or(MergeOutcome::Failed),
-            branch: text("branch"),
-            commit: text("commit"),
-            tree: text("tree"),
-            files: text("files"),
-            detail: text("detail"),
+            outcome: merge.outcome.known().unwrap_or(MergeOutcome::Failed),
+            branch: merge.branch.clone(),
+            commit: merge.commit.clone(),
+            tree: merge.tree.clone().unwrap_or_default(),
+            files: merge.files.clone(),
+            detail: merge.detail.clone().unwrap_or_default(),
         }
     }
 
@@ -23,7 +22,7 @@ impl Merge {
         WaveBranchMerge {
             wave_id: wave_id.to_owned(),
             branch_id: branch_id.to_owned(),
-            outcome: self.outcome.to_string(),
+            outcome: self.outcome.into(),
             branch: self.branch,
             commit: self.commit,
             tree: Some(self.tree).filter(|tree| !tree.is_empty()),

@@ -5,11 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::excerpt::Shortened;
 use crate::failure::last_line;
 use crate::merge::Merge;
-use crate::record::{
-    Glance, WaveBranchFinish, WaveBranchMerge, WaveBranchStart, WaveFailed, WaveInvalid,
-    WaveJoinFinish, WaveJoinStart, WaveStart, WaveTimeout,
-};
-use crate::run::ended_well;
+use crate::record::{Event, WaveStart};
+use crate::run::{StopReason, ended_well};
+use crate::word::Word;
 
 /// How many characters of a branch's output are kept for the parent.
 const OUTPUT_KEPT: usize = 8_000;
@@ -50,21 +48,18 @@ pub struct Waves {
 }
 
 impl Waves {
-    /// Takes in a record of the run that is about waves.
-    pub fn apply(&mut self, record: &Glance<'_>) {
-        match record.topic().as_ref() {
-            WaveStart::TOPIC => {
-                let wave = Wave::opened_by(record);
-                self.forget(&wave.trigger);
+    /// Takes in an event of the run's harness.
+    pub fn apply(&mut self, event: &Event<'_>) {
+        match event {
+            Event::WaveStart(start) => {
+                self.forget(&start.trigger_topic);
                 self.count += 1;
-                self.open = Some(wave);
+                self.open = Some(Wave::opened_by(start));
             }
-            WaveInvalid::TOPIC => {
-                self.forget(&record.field("trigger_topic").unwrap_or_default());
-            }
-            _ => {
+            Event::WaveInvalid(invalid) => self.forget(&invalid.trigger_topic),
+            event => {
                 if let Some(wave) = &mut self.open {
-                    wave.apply(record);
+                    wave.apply(event);
                 }
             }
         }
@@ -131,7 +126,7 @@ pub struct Branch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Why it stopped, in the words of its run.
-    pub stop_reason: String,
+    pub stop_reason: Word<StopReason>,
     /// How long it took.
     pub elapsed_ms: u64,
     /// The tree object that it left in a working tree of its own; empty where there is none.
@@ -150,67 +145,65 @@ impl Outcome {
 
     /// Whether its time was up.
     pub fn is_timeout(&self) -> bool {
-        self.stop_reason == "backend_timeout"
+        self.stop_reason == StopReason::BackendTimeout
     }
 }
 
 impl Wave {
     /// The wave that a record opens.
-    fn opened_by(record: &Glance<'_>) -> Wave {
-        let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
-        let listed = text("objectives");
-        let objectives = super::objectives(&listed, u64::MAX).unwrap_or_default();
+    fn opened_by(start: &WaveStart) -> Wave {
+        let objectives = super::objectives(&start.objectives, u64::MAX).unwrap_or_default();
         let branch = |objective| Branch { objective, is_begun: false, outcome: None, merge: None };
         Wave {
-            id: text("wave_id"),
-            trigger: text("trigger_topic"),
-            opening_event: text("opening_recent_event"),
-            base: text("base"),
+            id: start.wave_id.clone(),
+            trigger: start.trigger_topic.clone(),
+            opening_event: start.opening_recent_event.clone(),
+            base: start.base.clone().unwrap_or_default(),
             branches: objectives.into_iter().map(branch).collect(),
             told: Told::default(),
             resume_event: String::new(),
         }
     }
 
-    /// Takes in a record of the run about this wave.
-    fn apply(&mut self, record: &Glance<'_>) {
-        let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
-        if text("wave_id") != self.id {
-            return;
-        }
-        let branch = |wave: &mut Wave| {
-            let number: usize = text("branch_id").strip_prefix("branch-")?.parse().ok()?;
-            let place = number.checked_sub(1)?;
-            (place < wave.branches.len()).then_some(place)
-        };
-        match record.topic().as_ref() {
-            WaveBranchStart::TOPIC => {
-                if let Some(place) = branch(self) {
-                    self.branches[place].is_begun = true;
+    /// Takes in an event of the run's harness, if it is about this wave.
+    fn apply(&mut self, event: &Event<'_>) {
+        match event {
+            Event::WaveBranchStart(start) => {
+                if let Some(branch) = self.branch_mut(&start.wave_id, &start.branch_id) {
+                    branch.is_begun = true;
                 }
             }
-            WaveBranchFinish::TOPIC => {
-                if let Some(place) = branch(self) {
-                    self.branches[place].outcome = Some(Outcome {
-                        stop_reason: text("stop_reason"),
-                        elapsed_ms: text("elapsed_ms").parse().unwrap_or_default(),
-                        tree: text("tree"),
-                        output: Shortened::new(&text("output"), OUTPUT_KEPT),
-                        detail: last_line(&text("detail")),
+            Event::WaveBranchFinish(finish) => {
+                if let Some(branch) = self.branch_mut(&finish.wave_id, &finish.branch_id) {
+                    branch.outcome = Some(Outcome {
+                        stop_reason: finish.stop_reason.clone(),
+                        elapsed_ms: finish.elapsed_ms.unwrap_or_default(),
+                        tree: finish.tree.clone().unwrap_or_default(),
+                        output: Shortened::new(&finish.output.read(), OUTPUT_KEPT),
+                        detail: finish.detail.as_deref().map(last_line).unwrap_or_default(),
                     });
                 }
             }
-            WaveBranchMerge::TOPIC => {
-                if let Some(place) = branch(self) {
-                    self.branches[place].merge = Some(Merge::on_record(record));
+            Event::WaveBranchMerge(merge) => {
+                if let Some(branch) = self.branch_mut(&merge.wave_id, &merge.branch_id) {
+                    branch.merge = Some(Merge::on_record(merge));
                 }
             }
-            WaveJoinStart::TOPIC => self.told.start = true,
-            WaveTimeout::TOPIC => self.told.timeout = true,
-            WaveFailed::TOPIC => self.told.failed = true,
-            WaveJoinFinish::TOPIC => self.resume_event = text("resume_recent_event"),
+            Event::WaveJoinStart(join) if join.wave_id == self.id => self.told.start = true,
+            Event::WaveTimeout(timeout) if timeout.wave_id == self.id => self.told.timeout = true,
+            Event::WaveFailed(failed) if failed.wave_id == self.id => self.told.failed = true,
+            Event::WaveJoinFinish(join) if join.wave_id == self.id => {
+                self.resume_event.clone_from(&join.resume_recent_event);
+            }
             _ => {}
         }
+    }
+
+    /// A branch of a wave, if the wave is this one.
+    fn branch_mut(&mut self, wave_id: &str, branch_id: &str) -> Option<&mut Branch> {
+        let number: usize = branch_id.strip_prefix("branch-")?.parse().ok()?;
+        let place = number.checked_sub(1).filter(|_| wave_id == self.id)?;
+        self.branches.get_mut(place)
     }
 }
 

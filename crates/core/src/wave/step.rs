@@ -5,8 +5,9 @@ use super::{DISABLED, EXPLORE, base_of, joined_topic, objectives};
 use crate::record::{
     WaveBranchStart, WaveFailed, WaveInvalid, WaveJoinFinish, WaveJoinStart, WaveStart, WaveTimeout,
 };
-use crate::run::Run;
+use crate::run::{Run, StopReason};
 use crate::topology::{Route, Topology};
+use crate::word::Word;
 
 /// What is to be done about a wave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ pub struct MergeOrder {
     /// The tree object that it left; empty where that is not on record.
     pub tree: String,
     /// How it ended, where that is not well: its work is kept, and not brought back.
-    pub failure: Option<String>,
+    pub failure: Option<Word<StopReason>>,
 }
 
 /// What is put on record when all branches have ended, as far as it is not there yet.

@@ -66,7 +66,7 @@ fn step(run: &Run) -> String {
             "merge {} from {}, {}",
             order.branch_id,
             order.base,
-            order.failure.as_deref().unwrap_or("well")
+            order.failure.as_ref().map_or("well", |reason| reason.as_str())
         ),
         Some(WaveStep::Join(_)) => "join".into(),
         other => format!("{other:?}"),

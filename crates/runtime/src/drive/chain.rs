@@ -18,7 +18,7 @@ use autoloop_core::coordinator::Kind;
 use autoloop_core::record::{
     ChainComplete, ChainResume, ChainStart, ChainStepFinish, ChainStepStart, Heading, Record,
 };
-use autoloop_core::run::Run;
+use autoloop_core::run::{Run, StopReason};
 use autoloop_core::run_id::RunId;
 
 use super::{DriveError, standing};
@@ -69,9 +69,6 @@ pub enum Preparation {
     /// It cannot, and that is how it ends: for this reason.
     Unfit(String),
 }
-
-/// How a step ends that cannot begin.
-const UNFIT: &str = "cannot_begin";
 
 /// Whoever carries steps out.
 pub trait Steps {
@@ -144,7 +141,7 @@ impl<'a> ChainDrive<'a> {
         let mut drive = ChainDrive { scene, harness, start, dir };
         let chain = drive.chain();
         let previous_outcome = chain.outcome.clone().unwrap_or_default();
-        if chain.start.is_some() && previous_outcome != Outcome::AllStepsComplete.to_string() {
+        if chain.start.is_some() && previous_outcome != Outcome::AllStepsComplete {
             let resumed_from_step = chain.first_open();
             let elapsed_ms = drive.cut_off_after_ms()?;
             let resume = ChainResume { resumed_from_step, previous_outcome, elapsed_ms };
@@ -180,7 +177,7 @@ impl<'a> ChainDrive<'a> {
                     let complete = ChainComplete {
                         name: self.start.name.clone(),
                         steps_completed: self.chain().ended(),
-                        outcome: outcome.to_string(),
+                        outcome: outcome.into(),
                     };
                     self.put(|heading| complete.record(heading))?;
                 }
@@ -215,7 +212,7 @@ impl<'a> ChainDrive<'a> {
                     (steps.begin()?, steps.files())
                 }
                 Preparation::Unfit(why) => {
-                    let stop_reason = UNFIT.to_owned();
+                    let stop_reason = StopReason::CannotBegin.into();
                     let end = ChainStepFinish { stop_reason, detail: Some(why), ..end };
                     self.put(|heading| end.record(heading))?;
                     return Ok(true);
@@ -225,7 +222,7 @@ impl<'a> ChainDrive<'a> {
         let Some(reason) = run.stop_reason() else { return Ok(false) };
         let took = self.scene.world.clock.elapsed().saturating_sub(before);
         let finish = ChainStepFinish {
-            stop_reason: reason.to_owned(),
+            stop_reason: reason.clone(),
             elapsed_ms: Some(millis(took)),
             detail: run.failure().map(ToString::to_string),
             files,

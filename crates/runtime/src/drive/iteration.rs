@@ -72,7 +72,7 @@ impl Drive<'_> {
             prompt: prompt.as_str().into(),
         };
         let backend_start = BackendStart {
-            backend_kind: backend.kind.to_string(),
+            backend_kind: backend.kind.into(),
             command: backend.command.clone(),
             prompt_mode: launch.prompt_mode(),
             timeout_ms: millis(backend.timeout),
@@ -291,8 +291,8 @@ impl TurnEnd {
             usage: usage(finished),
             iteration: IterationFinish {
                 exit_code: exit_code.into(),
-                timed_out,
-                elapsed_s,
+                timed_out: Some(timed_out),
+                elapsed_s: Some(elapsed_s),
                 output: text.into(),
                 promised,
                 interrupted,

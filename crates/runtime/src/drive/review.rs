@@ -45,7 +45,7 @@ impl Drive<'_> {
             layers.map(|layers| self.confine(layers, &turn, &mut launch.job)).transpose();
         let start = ReviewStart {
             kind: KIND.to_owned(),
-            backend_kind: plan.backend.kind.to_string(),
+            backend_kind: plan.backend.kind.into(),
             command: plan.backend.command.clone(),
             prompt_mode: launch.prompt_mode(),
             prompt: prompt.as_str().into(),

@@ -10,8 +10,10 @@ use autoloop_core::prompt::wave::{join_page, joined_payload, result_page, spec_p
 use autoloop_core::record::{
     Body, Heading, Record, WaveBranchFinish, WaveInvalid, WaveJoinFinish, WaveStart,
 };
+use autoloop_core::run::StopReason;
 use autoloop_core::topic::Topic;
 use autoloop_core::wave::{BranchOrder, Join, MergeOrder, NO_WORKTREE, WaveStep};
+use autoloop_core::word::Word;
 
 use super::seat::Seat;
 use super::together::together;
@@ -32,7 +34,7 @@ const OUTPUT_TOLD: usize = 64 * 1024;
 struct Ended {
     order: BranchOrder,
     /// `None` when it was interrupted, so that it is not over.
-    stop_reason: Option<String>,
+    stop_reason: Option<Word<StopReason>>,
     /// Why its agent failed, where it did.
     detail: Option<String>,
     elapsed: Duration,
@@ -183,7 +185,7 @@ impl Drive<'_> {
         let dir = self.wave_dir(&order.start.wave_id)?.branch(&order.start.branch_id);
         self.write_page(&dir, "result.md", &result_page(&order.start, &finish))?;
         self.put_all(|heading| vec![finish.record(heading)])?;
-        let how = finish.detail.as_deref().unwrap_or(&stop_reason);
+        let how = finish.detail.as_deref().unwrap_or(stop_reason.as_str());
         (self.tell)(Progress::Branch { id: &order.start.branch_id, how });
         Ok(())
     }
@@ -312,7 +314,7 @@ impl BranchStage<'_> {
         if drive.harness.run().stop_reason().is_none() {
             drive.carry_out()?;
         }
-        let stop_reason = drive.harness.run().stop_reason().map(str::to_owned);
+        let stop_reason = drive.harness.run().stop_reason().cloned();
         let failure = drive.harness.run().failure().filter(|_| stop_reason.is_some());
         let tree = match (&self.trees, &order.base) {
             // Where it cannot be told, the merge says why.

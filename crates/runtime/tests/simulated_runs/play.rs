@@ -10,6 +10,7 @@ use autoloop_core::memory::{Places, Said};
 use autoloop_core::record::{Heading, Object};
 use autoloop_core::run::{Run, Runs, Stage};
 use autoloop_core::topic::Topic;
+use autoloop_core::word::Word;
 use autoloop_runtime::drive::DriveError;
 use autoloop_runtime::journal::{Append, FileJournal, Journal};
 use autoloop_runtime::memory::MemoryFile;
@@ -237,7 +238,10 @@ impl Play<'_> {
         match driven {
             Driven::Run(run) => check_run(run, &witness.family.head().unwrap().story),
             Driven::Chain(chain) => {
-                assert_eq!(chain.outcome.as_deref(), witness.family.chain_outcome());
+                assert_eq!(
+                    chain.outcome.as_ref().map(Word::as_str),
+                    witness.family.chain_outcome()
+                );
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use autoloop_core::chain::{Chain, ChainStep, DEEPEST, Tree};
+use autoloop_core::word::Word;
 use autoloop_runtime::drive::chains;
 use autoloop_runtime::journal::FileJournal;
 use autoloop_runtime::process::Interrupts;
@@ -41,7 +42,7 @@ pub(super) fn conclude(
 }
 
 fn outcome(chain: &Chain) -> &str {
-    chain.outcome.as_deref().unwrap_or("unfinished")
+    chain.outcome.as_ref().map_or("unfinished", Word::as_str)
 }
 
 /// A chain with those that its steps asked for, no deeper than chains can be.
@@ -53,7 +54,7 @@ fn json(chain: &Chain, tree: Tree<'_>, depth: usize) -> Json {
             ("step", step.number.into()),
             ("preset", step.preset.as_str().into()),
             ("run", run.into()),
-            ("stop_reason", step.stop_reason.as_deref().into()),
+            ("stop_reason", step.stop_reason.as_ref().map(Word::as_str).into()),
             ("detail", step.detail.as_deref().into()),
             ("chains", Json::List(below.map(|below| json(below, tree, depth + 1)).collect())),
         ])
@@ -70,7 +71,7 @@ fn json(chain: &Chain, tree: Tree<'_>, depth: usize) -> Json {
 pub(super) fn verdict(chain: &Chain, dir: &Path, interrupts: &Interrupts) -> Result<(), Failure> {
     let id = &chain.id;
     let resume = format!("resume it with `{}`", Resumed::Chain.command(id, dir));
-    match (chain.outcome.as_deref(), interrupts.first()) {
+    match (&chain.outcome, interrupts.first()) {
         (Some(_), _) if chain.is_complete() => Ok(()),
         (Some(outcome), _) => {
             let failure = Failure::failed(match failed_step(chain) {
@@ -92,7 +93,5 @@ pub(super) fn verdict(chain: &Chain, dir: &Path, interrupts: &Interrupts) -> Res
 }
 
 fn failed_step(chain: &Chain) -> Option<&ChainStep> {
-    let step = chain.steps.last()?;
-    let reason = step.stop_reason.as_deref()?;
-    (!autoloop_core::run::ended_well(reason)).then_some(step)
+    chain.steps.last().filter(|step| step.stop_reason.is_some() && !step.is_well())
 }

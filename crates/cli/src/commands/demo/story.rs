@@ -3,10 +3,8 @@
 use std::fmt::Write;
 use std::ops::ControlFlow;
 
-use autoloop_core::record::{
-    EventInvalid, Glance, IterationStart, LoopComplete, LoopStart, LoopStop, ReviewFinish,
-};
-use autoloop_core::topic::{Topic, TopicClass};
+use autoloop_core::record::{Event, Glance, LoopComplete, LoopStop};
+use autoloop_core::topic::TopicClass;
 use autoloop_runtime::journal::{FileJournal, Journal, Position};
 
 use crate::failure::Failure;
@@ -54,34 +52,32 @@ impl Story {
     }
 
     fn apply(&mut self, record: &Glance<'_>) {
-        let field = |name: &str| record.field(name).unwrap_or_default().into_owned();
-        if let Some(payload) = record.payload() {
-            if Topic::new(record.topic()).class() == TopicClass::Agent {
-                self.happened(&record.topic(), &payload);
+        match record.event() {
+            Event::Routing(topic) if topic.class() == TopicClass::Agent => {
+                self.happened(topic.as_str(), &record.payload().unwrap_or_default());
             }
-            return;
-        }
-        match record.topic().as_ref() {
-            LoopStart::TOPIC => self.objective = field("objective"),
-            IterationStart::TOPIC => {
-                self.turn(&record.iteration(), &field("suggested_roles"));
-                if !field("backpressure").is_empty() {
+            Event::LoopStart(start) => self.objective = start.objective,
+            Event::IterationStart(start) => {
+                self.turn(&record.iteration(), &start.suggested_roles);
+                if !start.backpressure.is_empty() {
                     self.happened(
                         "(told why)",
                         "its prompt says what was refused, and what is allowed",
                     );
                 }
             }
-            EventInvalid::TOPIC => {
-                let allowed = field("allowed_events").replace(',', ", ");
-                self.happened(&field("emitted"), &format!("refused: allowed is {allowed}"));
+            Event::EventInvalid(invalid) => {
+                let allowed = invalid.allowed_events.replace(',', ", ");
+                self.happened(&invalid.emitted, &format!("refused: allowed is {allowed}"));
             }
-            ReviewFinish::TOPIC => {
+            Event::ReviewFinish(finish) => {
                 self.turn("", "metareview");
-                self.happened("", field("output").lines().last().unwrap_or_default());
+                self.happened("", finish.output.read().lines().last().unwrap_or_default());
             }
-            LoopComplete::TOPIC => self.ending = format!("complete ({})", field("reason")),
-            LoopStop::TOPIC => self.ending = format!("stopped ({})", field("reason")),
+            Event::LoopComplete(LoopComplete { reason }) => {
+                self.ending = format!("complete ({reason})");
+            }
+            Event::LoopStop(LoopStop { reason, .. }) => self.ending = format!("stopped ({reason})"),
             _ => {}
         }
     }

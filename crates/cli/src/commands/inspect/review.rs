@@ -185,7 +185,7 @@ fn json(review: &Review<Found>, output: &str, diff: &str) -> Json {
         ("enforcement", review.enforcement.as_deref().into()),
         ("began", review.began.as_deref().into()),
         ("ended", end.and_then(|end| end.at.as_deref()).into()),
-        ("exit_code", end.map_or(Json::Null, |end| number(&end.exit_code))),
+        ("exit_code", end.map_or(Json::Null, |end| number(&end.exit_code.to_string()))),
         ("timed_out", end.map(|end| end.timed_out).into()),
         ("reverted", review.reverted.as_deref().into()),
         ("violations", Json::List(violations.collect())),

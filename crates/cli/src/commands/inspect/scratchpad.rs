@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use autoloop_core::project::iteration_text::IterationText;
 use autoloop_core::project::scratchpad::{Scratchpad, Scratchpads, rich_heading};
-use autoloop_core::record::Extract;
+use autoloop_core::record::{Extract, IterationFinish};
 use autoloop_runtime::journal::{FileJournal, Journal, Position};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
@@ -74,16 +73,15 @@ fn ended(journal: &FileJournal, run: Option<&str>) -> Result<Vec<Ended>, Failure
     let mut list: Vec<Ended> = Vec::new();
     journal.read(Position::START, &mut |line| {
         each_record(line, |record, piece| {
-            let Some(iteration) = IterationText::Output.held_by(record) else { return };
+            let Some(finish) = IterationFinish::of(record) else { return };
             if run.is_some_and(|run| record.run() != run) {
                 return;
             }
-            let text = record.field("output");
             let ended = Ended {
                 run: record.run().into_owned(),
-                iteration,
-                exit_code: record.field("exit_code").unwrap_or_default().into_owned(),
-                output: Found::new(line, piece, text.as_deref()),
+                iteration: record.iteration().into_owned(),
+                exit_code: finish.exit_code.to_string(),
+                output: Found::new(line, piece, Some(&finish.output.read())),
             };
             let key = (ended.run.clone(), ended.iteration.clone());
             match places.get(&key) {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use autoloop_core::run::{Ending, INTERRUPTED, Run, Stage};
+use autoloop_core::run::{Ending, Run, Stage, StopReason};
+use autoloop_core::word::Word;
 use autoloop_runtime::drive::Driver;
 
 use crate::style::Tone;
@@ -13,9 +14,9 @@ pub(super) enum State {
     /// A process drives it.
     Running(u32),
     /// It reached its goal, for this reason.
-    Complete(String),
+    Complete(Word<StopReason>),
     /// It ended otherwise, for this reason.
-    Stopped(String),
+    Stopped(Word<StopReason>),
     /// It was asked to stop, and can go on.
     Interrupted,
     /// Nobody drives it, and it has no end.
@@ -32,7 +33,7 @@ impl State {
         match (driver, &run.stage) {
             (Driver::Process(pid), _) => State::Running(pid),
             (_, Stage::Ended(Ending::Complete { reason })) => State::Complete(reason.clone()),
-            (_, Stage::Ended(Ending::Stop { reason })) if reason == INTERRUPTED => {
+            (_, Stage::Ended(Ending::Stop { reason })) if *reason == StopReason::Interrupted => {
                 State::Interrupted
             }
             (_, Stage::Ended(Ending::Stop { reason })) => State::Stopped(reason.clone()),
@@ -68,7 +69,7 @@ impl State {
     /// Why it ended as it did.
     pub(super) fn reason(&self) -> Option<&str> {
         match self {
-            State::Complete(reason) | State::Stopped(reason) => Some(reason),
+            State::Complete(reason) | State::Stopped(reason) => Some(reason.as_str()),
             State::Interrupted => Some("interrupted"),
             _ => None,
         }

@@ -6,9 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use autoloop_core::failure::TurnFailure;
-use autoloop_core::record::{
-    EventInvalid, Glance, IterationFinish, IterationStart, LoopResume, ReviewFinish, ReviewStart,
-};
+use autoloop_core::record::{Event, ExitCode, Glance, IterationStart, Seconds};
 use autoloop_core::run::{Run, Stage};
 use autoloop_runtime::drive::driver;
 use autoloop_runtime::journal::{Journal, Position};
@@ -120,22 +118,29 @@ fn standing(run: &Run, state: &State) -> String {
 
 /// What a record tells, if it is worth a line.
 fn told(record: &Glance<'_>, run: &Run) -> Option<String> {
-    let field = |name| record.field(name).unwrap_or_default();
     let number = record.iteration();
     let what = match record.payload() {
         Some(payload) => format!("  emitted {}  {payload}", record.topic()),
-        None => match record.topic().as_ref() {
-            IterationStart::TOPIC => {
+        None => match record.event() {
+            Event::IterationStart(IterationStart { suggested_roles, recent_event, .. }) => {
                 let of = run.start.as_ref().map_or(0, |start| start.max_iterations);
-                let roles = field("suggested_roles");
-                let roles = if roles.is_empty() { "no roles".into() } else { roles };
-                format!("iteration {number}/{of}  {roles}  after {}", field("recent_event"))
+                let roles = match suggested_roles.as_str() {
+                    "" => "no roles",
+                    roles => roles,
+                };
+                format!("iteration {number}/{of}  {roles}  after {recent_event}")
             }
-            IterationFinish::TOPIC => format!("  ended{}", ended(record)),
-            EventInvalid::TOPIC => format!("  refused {}", field("emitted")),
-            ReviewStart::TOPIC => format!("metareview before iteration {number}"),
-            ReviewFinish::TOPIC => format!("  ended{}", ended(record)),
-            LoopResume::TOPIC => format!("run {} goes on", run.id),
+            Event::IterationFinish(finish) => {
+                let time = finish.elapsed_s.map(|Seconds(seconds)| format!(" after {seconds} s"));
+                let failure = failed(&finish.exit_code, finish.failure());
+                format!("  ended{}{failure}", time.unwrap_or_default())
+            }
+            Event::EventInvalid(invalid) => format!("  refused {}", invalid.emitted),
+            Event::ReviewStart(_) => format!("metareview before iteration {number}"),
+            Event::ReviewFinish(finish) => {
+                format!("  ended{}", failed(&finish.exit_code, finish.failure()))
+            }
+            Event::LoopResume(_) => format!("run {} goes on", run.id),
             _ => return None,
         },
     };
@@ -143,16 +148,10 @@ fn told(record: &Glance<'_>, run: &Run) -> Option<String> {
     Some(format!("{}  {}", time.get(11..19).unwrap_or("--:--:--"), what.trim_end()))
 }
 
-fn ended(record: &Glance<'_>) -> String {
-    let field = |name| record.field(name).unwrap_or_default();
-    let time = match field("elapsed_s") {
-        none if none.is_empty() => String::new(),
-        seconds => format!(" after {seconds} s"),
-    };
-    match TurnFailure::read(record).filter(|_| record.field("exit_code").is_some()) {
-        Some(failure) => format!("{time}: {failure}"),
-        None => time,
-    }
+/// Why an agent failed. A record without an exit code says nothing about it.
+fn failed(exit_code: &ExitCode, failure: Option<TurnFailure>) -> String {
+    let failure = failure.filter(|_| !exit_code.is_missing());
+    failure.map(|failure| format!(": {failure}")).unwrap_or_default()
 }
 
 fn conclude(watched: &Watched, state: &State) -> Result<(), Failure> {
@@ -169,7 +168,7 @@ fn conclude(watched: &Watched, state: &State) -> Result<(), Failure> {
             Err(Failure::failed(format!("run '{id}' was interrupted")).hint(resume()))
         }
         State::Stopped(reason) => {
-            let why = run.failure().map_or_else(|| reason.clone(), ToString::to_string);
+            let why = run.failure().map_or_else(|| reason.to_string(), ToString::to_string);
             Err(Failure::failed(format!("run '{id}' stopped: {why}")).hint(resume()))
         }
         State::Unbegun | State::Unfinished | State::Running(_) => {
@@ -191,7 +190,10 @@ fn usual<'s>(scene: &'s Scene, world: &World) -> Result<&'s Run, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use autoloop_core::record::{Heading, LoopStart, Record, Seconds, print};
+    use autoloop_core::record::{
+        EventInvalid, Heading, IterationFinish, LoopResume, LoopStart, Record, ReviewFinish,
+        ReviewStart, print,
+    };
     use autoloop_core::stamp::Stamp;
     use autoloop_core::topic::Topic;
 
@@ -224,8 +226,8 @@ mod tests {
         };
         let end = |exit_code: i32, timed_out| IterationFinish {
             exit_code: exit_code.into(),
-            timed_out,
-            elapsed_s: Seconds(4),
+            timed_out: Some(timed_out),
+            elapsed_s: Some(Seconds(4)),
             ..IterationFinish::default()
         };
         let refused = EventInvalid { emitted: "x".into(), ..EventInvalid::default() };

@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     if done.is_empty() {
         return told(&format!("the review before iteration {before} is undone already\n"));
     }
-    let reverted = LoopReverted { review: before, files: done.join(",") };
+    let reverted = LoopReverted { review: Some(before), files: done.join(",") };
     let heading = Heading { run, iteration: String::new(), now: world.clock.now() };
     let durability = settings::durability_of_events(&Config::from(&located.settings));
     journal

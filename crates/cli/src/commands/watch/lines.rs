@@ -180,7 +180,7 @@ fn conclude(board: &Board, standing: Standing) -> Result<(), Failure> {
         format!("resume it with `autoloop {command} --resume={id}`")
     };
     match (standing, outcome) {
-        (Standing::Over, Some(outcome)) if outcome.is_good => Ok(()),
+        (Standing::Over, Some(outcome)) if outcome.is_good() => Ok(()),
         (Standing::Over, Some(outcome)) => {
             Err(Failure::failed(format!("{what} '{id}' ended: {}", outcome.word)).hint(resume()))
         }

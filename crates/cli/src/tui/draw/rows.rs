@@ -130,7 +130,7 @@ impl Line {
 
 fn colour(row: &Row) -> Color {
     match (row.phase, &row.outcome) {
-        (Phase::Ended, Some(outcome)) if outcome.is_good => Color::Green,
+        (Phase::Ended, Some(outcome)) if outcome.is_good() => Color::Green,
         (Phase::Ended, _) if row.badge() == "FAILED" => Color::Red,
         (Phase::Fix { .. }, _) => Color::Yellow,
         (Phase::Review { .. } | Phase::Metareview { .. }, _) => Color::Magenta,

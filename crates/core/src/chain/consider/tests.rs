@@ -125,7 +125,7 @@ fn relatives_share_depth_steps_and_time() {
     assert_eq!(family.above, ["ship", "a", "b"]);
     assert_eq!((family.steps, family.spent_ms), (6, 300));
     // The step of `ship` ended, and with it all that belongs to its run.
-    chains[1].steps[0].stop_reason = Some("completion_event".to_owned());
+    chains[1].steps[0].stop_reason = Some("completion_event".into());
     assert_eq!(Family::of("b-run", &chains).spent_ms, 100);
     let family = Family::of("somebody", &chains);
     assert_eq!((family.above.len(), family.steps, family.spent_ms), (0, 2, 100));

@@ -1,48 +1,44 @@
 //! The steps of a chain on a board: a row each, which its run fills.
 
-use super::{Board, Kind, Outcome, Phase, ROWS, in_line, number, text};
+use super::{Board, End, Kind, Outcome, Phase, ROWS, in_line};
+use crate::chain;
 use crate::coordinator;
 use crate::layout::run_path;
-use crate::record::{
-    ChainComplete, ChainResume, ChainStart, ChainStepFinish, ChainStepStart, Glance,
-};
-use crate::run::ended_well;
+use crate::record::{ChainComplete, Event, Glance};
 
 /// Takes in a record of a chain.
 pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
-    match record.topic().as_ref() {
-        ChainStart::TOPIC if board.kind == Kind::Unknown => {
-            let (name, objective) = (text(record, "name"), text(record, "objective"));
-            board.begin(Kind::Chain, &format!("{name}  {objective}"), record);
-            let steps = text(record, "steps");
-            for (preset, step) in
-                steps.split(',').filter(|name| !name.is_empty()).zip(1..).take(ROWS)
-            {
+    match record.event() {
+        Event::ChainStart(start) if board.kind == Kind::Unknown => {
+            let objective = start.objective.unwrap_or_default();
+            board.begin(Kind::Chain, &format!("{}  {objective}", start.name), record);
+            let steps = start.steps.split(',').filter(|name| !name.is_empty());
+            for (preset, step) in steps.zip(1..).take(ROWS) {
                 if let Some(row) = board.numbered("step", step) {
                     row.item = in_line(preset);
                 }
             }
             board.progress.of = board.rows.len() as u64;
         }
-        ChainStepStart::TOPIC => {
-            if let Some(row) = board.step(record) {
-                row.item = in_line(&text(record, "preset"));
-                row.run = text(record, "run_id");
+        Event::ChainStepStart(start) => {
+            if let Some(row) = board.step(start.step) {
+                row.item = in_line(&start.preset);
+                row.run = start.run_id.unwrap_or_default();
                 row.dir = run_path(coordinator::Kind::Loop, &row.run);
                 row.enter(Phase::Between, record);
             }
         }
-        ChainStepFinish::TOPIC => {
-            if let Some(row) = board.step(record) {
-                let word = text(record, "stop_reason");
-                row.end(Outcome { is_good: ended_well(&word), word }, record);
+        Event::ChainStepFinish(finish) => {
+            if let Some(row) = board.step(finish.step) {
+                row.end(Outcome::of_part(&finish.stop_reason), record);
             }
         }
-        ChainComplete::TOPIC => {
-            let word = text(record, "outcome");
-            board.outcome = Some(Outcome { is_good: word == "all_steps_complete", word });
+        Event::ChainComplete(ChainComplete { outcome, .. }) => {
+            let is_good = outcome == chain::Outcome::AllStepsComplete;
+            let end = if is_good { End::Done } else { End::Failed };
+            board.outcome = Some(Outcome { word: outcome.to_string(), end });
         }
-        ChainResume::TOPIC => board.outcome = None,
+        Event::ChainResume(_) => board.outcome = None,
         _ => {}
     }
     let ended = board.rows.iter().filter(|row| row.level == 0 && row.phase == Phase::Ended);
@@ -50,8 +46,7 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
 }
 
 impl Board {
-    fn step(&mut self, record: &Glance<'_>) -> Option<&mut super::Row> {
-        let step = number(record, "step");
+    fn step(&mut self, step: u64) -> Option<&mut super::Row> {
         self.rows.iter_mut().find(|row| row.level == 0 && row.number == step)
     }
 }

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::agents::Stream;
 use crate::record::Glance;
-use crate::run::{INTERRUPTED, ended_well};
+use crate::run::{StopReason, ended_well};
 use crate::stamp::Stamp;
+use crate::word::Word;
 
 /// What a row is at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,8 +87,44 @@ impl Phase {
 pub struct Outcome {
     /// In the word of the journal.
     pub word: String,
+    /// What that means.
+    pub end: End,
+}
+
+/// What an outcome means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// It did what was wanted.
+    Done,
+    /// There was nothing to do.
+    Idle,
+    /// It was ended from outside, by a limit or a person, and did not fail.
+    Stopped,
+    /// It failed.
+    #[default]
+    Failed,
+}
+
+impl Outcome {
     /// Whether that is what was wanted.
-    pub is_good: bool,
+    pub fn is_good(&self) -> bool {
+        self.end == End::Done
+    }
+
+    /// How a run ended that is the whole work of a board: only its goal is good.
+    pub(super) fn of_whole(reason: &Word<StopReason>) -> Outcome {
+        let is_stopped = *reason == StopReason::Interrupted || ended_well(reason);
+        let end = if is_stopped { End::Stopped } else { End::Failed };
+        Outcome { word: reason.to_string(), end }
+    }
+
+    /// How a run ended that is a part of something larger.
+    pub(super) fn of_part(reason: &Word<StopReason>) -> Outcome {
+        match ended_well(reason) {
+            true => Outcome { word: reason.to_string(), end: End::Done },
+            false => Outcome::of_whole(reason),
+        }
+    }
 }
 
 /// One line of a board.
@@ -132,10 +169,12 @@ impl Row {
             limit => format!("{number}/{limit}"),
         };
         match (self.phase, &self.outcome) {
-            (Phase::Ended, Some(outcome)) if outcome.is_good => "DONE".to_owned(),
-            (Phase::Ended, Some(outcome)) if outcome.word == "no_item" => "IDLE".to_owned(),
-            (Phase::Ended, Some(outcome)) if is_stop(&outcome.word) => "STOPPED".to_owned(),
-            (Phase::Ended, _) => "FAILED".to_owned(),
+            (Phase::Ended, outcome) => match outcome.as_ref().map(|outcome| outcome.end) {
+                Some(End::Done) => "DONE".to_owned(),
+                Some(End::Idle) => "IDLE".to_owned(),
+                Some(End::Stopped) => "STOPPED".to_owned(),
+                Some(End::Failed) | None => "FAILED".to_owned(),
+            },
             (Phase::Waiting, _) => "WAIT".to_owned(),
             (Phase::Between, _) => "NEXT".to_owned(),
             (Phase::Agent { iteration }, _) => format!("RUN {}", of(iteration)),
@@ -199,9 +238,4 @@ impl Row {
     pub(super) fn prints_to(&mut self, file: &str) {
         self.output = (!self.dir.is_empty()).then(|| format!("{}/{file}", self.dir));
     }
-}
-
-/// Whether something was ended from outside, by a limit or a person, and did not fail.
-fn is_stop(word: &str) -> bool {
-    word == INTERRUPTED || ended_well(word)
 }

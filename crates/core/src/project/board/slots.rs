@@ -1,52 +1,47 @@
 //! Slots on a board: a row each, with the item that it has at the moment.
 
-use super::{Board, Kind, Outcome, Phase, in_line, number, text};
+use super::{Board, End, Kind, Outcome, Phase, in_line};
 use crate::layout::slot_path;
-use crate::record::{
-    Glance, SlotFinish, SlotMerge, SlotPhase, SlotReview, SlotRunFinish, SlotRunResume,
-    SlotRunStart, SlotStart, SlotsIterationFinish,
-};
+use crate::record::{Event, Glance, SlotFinish, SlotMerge, SlotPhase, SlotReview, SlotRunFinish};
 use crate::slot;
 
 /// Takes in a record of slots.
 pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
     let iteration: u64 = record.iteration().parse().unwrap_or_default();
     board.progress.done = board.progress.done.max(iteration);
-    match record.topic().as_ref() {
-        SlotRunStart::TOPIC if board.kind == Kind::Unknown => {
-            board.source = in_line(&text(record, "source"));
+    match record.event() {
+        Event::SlotRunStart(start) if board.kind == Kind::Unknown => {
+            board.source = in_line(start.source.as_str());
             let title = format!("items from {}", board.source);
             board.begin(Kind::Slots, &title, record);
-            board.progress.of = number(record, "iterations");
-            board.most_fixes = number(record, "max_fix_attempts");
-            board.numbered("slot", number(record, "parallel_agents"));
+            board.progress.of = start.iterations;
+            board.most_fixes = start.max_fix_attempts;
+            board.numbered("slot", start.parallel_agents);
         }
-        SlotRunResume::TOPIC => board.outcome = None,
-        SlotStart::TOPIC => {
-            let item = text(record, "item_id");
-            if !item.is_empty() {
-                board.items.take(in_line(&item));
+        Event::SlotRunResume(_) => board.outcome = None,
+        Event::SlotStart(start) => {
+            if !start.item_id.is_empty() {
+                board.items.take(in_line(&start.item_id));
                 board.items.tell(&mut board.progress);
             }
-            board.slot(record, |row| {
-                row.item = in_line(&item);
-                row.title = in_line(&text(record, "title"));
+            board.slot(start.slot, record, |row| {
+                row.item = in_line(&start.item_id);
+                row.title = in_line(&start.title);
                 row.note.clear();
                 row.began.clear();
                 row.output = None;
                 row.enter(Phase::Between, record);
             });
         }
-        SlotPhase::TOPIC => {
-            let attempt = number(record, "attempt");
-            let phase = match slot::Phase::from_word(&text(record, "phase")) {
+        Event::SlotPhase(SlotPhase { slot, phase, attempt, .. }) => {
+            let phase = match phase.known() {
                 Some(slot::Phase::Implement) => Phase::Implement,
                 Some(slot::Phase::Review) => Phase::Review { attempt },
                 Some(slot::Phase::Fix) => Phase::Fix { attempt },
                 Some(slot::Phase::Merge) => Phase::Merge,
                 None => Phase::Between,
             };
-            board.slot(record, |row| {
+            board.slot(slot, record, |row| {
                 row.enter(phase, record);
                 // What a review said is what the fix is about, and nothing else.
                 if !matches!(phase, Phase::Fix { .. }) {
@@ -57,40 +52,43 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
                 }
             });
         }
-        SlotReview::TOPIC => {
-            let said = [text(record, "follow_up_prompt"), text(record, "reason")];
-            let note = format!("{}: {}", text(record, "verdict"), said.join(" "));
-            board.slot(record, |row| row.note = in_line(&note));
+        Event::SlotReview(SlotReview { slot, verdict, follow_up_prompt, reason, .. }) => {
+            let note = format!("{verdict}: {follow_up_prompt} {reason}");
+            board.slot(slot, record, |row| row.note = in_line(&note));
         }
-        SlotMerge::TOPIC => {
-            let note = format!("merge: {} {}", text(record, "outcome"), text(record, "files"));
-            board.slot(record, |row| row.note = in_line(&note));
+        Event::SlotMerge(SlotMerge { slot, outcome, files, .. }) => {
+            let note = format!("merge: {outcome} {files}");
+            board.slot(slot, record, |row| row.note = in_line(&note));
         }
-        SlotFinish::TOPIC => finish(board, record),
-        SlotsIterationFinish::TOPIC => {
+        Event::SlotFinish(finish) => finished(board, &finish, record),
+        Event::SlotsIterationFinish(finish) => {
             let is_new = board.failed_iterations.last().is_none_or(|last| *last < iteration);
-            if number(record, "failed") > 0 && is_new {
+            if finish.failed > 0 && is_new {
                 board.failed_iterations.push(iteration);
             }
         }
-        SlotRunFinish::TOPIC => {
-            let is_good = number(record, "taken") == number(record, "passed");
-            board.outcome = Some(Outcome { word: text(record, "reason"), is_good });
+        Event::SlotRunFinish(SlotRunFinish { reason, taken, passed }) => {
+            let end = if taken == passed { End::Done } else { End::Failed };
+            board.outcome = Some(Outcome { word: reason.to_string(), end });
         }
         _ => {}
     }
 }
 
-fn finish(board: &mut Board, record: &Glance<'_>) {
-    let (word, reason) = (text(record, "outcome"), text(record, "reason"));
-    let outcome = slot::Outcome::from_word(&word);
-    board.items.settle(&in_line(&text(record, "item_id")), outcome);
+fn finished(board: &mut Board, finish: &SlotFinish, record: &Glance<'_>) {
+    let outcome = finish.outcome.known();
+    board.items.settle(&in_line(&finish.item_id), outcome);
     board.items.tell(&mut board.progress);
-    board.slot(record, |row| {
-        if !reason.is_empty() {
-            row.note = in_line(&reason);
+    let end = match outcome {
+        Some(slot::Outcome::Passed) => End::Done,
+        Some(slot::Outcome::NoItem) => End::Idle,
+        _ => End::Failed,
+    };
+    board.slot(finish.slot, record, |row| {
+        if !finish.reason.is_empty() {
+            row.note = in_line(&finish.reason);
         }
-        row.end(Outcome { is_good: outcome == Some(slot::Outcome::Passed), word }, record);
+        row.end(Outcome { word: finish.outcome.to_string(), end }, record);
     });
 }
 
@@ -106,8 +104,8 @@ fn file(phase: Phase) -> Option<String> {
 
 impl Board {
     /// Changes the row of the slot that a record is about.
-    fn slot(&mut self, record: &Glance<'_>, change: impl FnOnce(&mut super::Row)) {
-        let (slot, most_fixes) = (number(record, "slot"), self.most_fixes);
+    fn slot(&mut self, slot: u64, record: &Glance<'_>, change: impl FnOnce(&mut super::Row)) {
+        let most_fixes = self.most_fixes;
         let dir = slot_path(&self.id, &record.iteration(), slot);
         if let Some(row) = self.numbered("slot", slot) {
             row.limit = most_fixes;

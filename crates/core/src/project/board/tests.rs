@@ -18,7 +18,7 @@ fn shown(board: &Board) -> String {
     let now = board.times.1.parse::<Stamp>().unwrap();
     let now = Stamp::from_millis(now.millis() + 30_000);
     let outcome = |outcome: &Option<Outcome>| match outcome {
-        Some(Outcome { word, is_good: true }) => format!(" +{word}"),
+        Some(Outcome { word, end: End::Done }) => format!(" +{word}"),
         Some(Outcome { word, .. }) => format!(" -{word}"),
         None => String::new(),
     };

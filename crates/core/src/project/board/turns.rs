@@ -1,53 +1,49 @@
 //! The turns of a loop on a board: iterations, metareviews, the end.
 
-use super::{Board, Kind, Outcome, Phase, Row, in_line, number, text};
+use super::{Board, End, Kind, Outcome, Phase, Row, in_line};
 use crate::coordinator;
-use crate::failure::TurnFailure;
 use crate::layout::run_path;
-use crate::record::{
-    Glance, IterationFinish, IterationStart, LoopComplete, LoopResume, LoopStart, LoopStop,
-    ReviewFinish, ReviewStart,
-};
-use crate::run::ended_well;
+use crate::record::{Event, Glance, LoopComplete, LoopStart, LoopStop};
 use crate::run_id::RunId;
 
 /// Takes in a record of a loop: the one that the board is about, or one that is a part of it.
 pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
     let run = record.run();
-    let topic = record.topic();
-    if topic == LoopStart::TOPIC {
-        return begin(board, &run, record);
+    let event = record.event();
+    if let Event::LoopStart(start) = &event {
+        return begin(board, &run, start, record);
     }
     let is_whole = board.kind == Kind::Loop && board.id == run;
     let Some(row) = board.row_of(&run) else { return };
     let iteration: u64 = record.iteration().parse().unwrap_or_default();
-    match topic.as_ref() {
-        LoopResume::TOPIC => row.enter(Phase::Between, record),
-        IterationStart::TOPIC => {
+    match event {
+        Event::LoopResume(_) => row.enter(Phase::Between, record),
+        Event::IterationStart(start) => {
             row.enter(Phase::Agent { iteration }, record);
             row.prints_to(&format!("iteration-{iteration}.out"));
             if is_whole {
-                row.item = in_line(&text(record, "suggested_roles"));
+                row.item = in_line(&start.suggested_roles);
             }
         }
-        IterationFinish::TOPIC => {
+        Event::IterationFinish(finish) => {
             row.enter(Phase::Between, record);
-            row.note_failure(record);
+            // A record without an exit code says nothing about the agent.
+            if let Some(failure) = finish.failure().filter(|_| !finish.exit_code.is_missing()) {
+                row.note = in_line(&failure.to_string());
+            }
         }
-        ReviewStart::TOPIC => {
+        Event::ReviewStart(start) => {
             row.enter(Phase::Metareview { before: iteration }, record);
-            row.prints_to(&format!("{}-{iteration}.out", safe(&text(record, "kind"))));
+            row.prints_to(&format!("{}-{iteration}.out", safe(&start.kind)));
         }
-        ReviewFinish::TOPIC => row.enter(Phase::Between, record),
-        LoopComplete::TOPIC => {
-            row.end(Outcome { word: text(record, "reason"), is_good: true }, record);
+        Event::ReviewFinish(_) => row.enter(Phase::Between, record),
+        Event::LoopComplete(LoopComplete { reason }) => {
+            row.end(Outcome { word: reason.to_string(), end: End::Done }, record);
         }
-        LoopStop::TOPIC => {
-            let word = text(record, "reason");
-            // A part of something larger did its part when it did all that it was allowed to.
-            let is_good = !is_whole && ended_well(&word);
-            row.end(Outcome { word, is_good }, record);
+        Event::LoopStop(LoopStop { reason, .. }) if is_whole => {
+            row.end(Outcome::of_whole(&reason), record);
         }
+        Event::LoopStop(LoopStop { reason, .. }) => row.end(Outcome::of_part(&reason), record),
         _ => return,
     }
     if is_whole {
@@ -57,7 +53,7 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
     }
 }
 
-fn begin(board: &mut Board, run: &str, record: &Glance<'_>) {
+fn begin(board: &mut Board, run: &str, start: &LoopStart, record: &Glance<'_>) {
     let dir = run_path(coordinator::Kind::Loop, run);
     let is_whole = board.id == run;
     if is_whole {
@@ -65,29 +61,18 @@ fn begin(board: &mut Board, run: &str, record: &Glance<'_>) {
         if board.kind != Kind::Unknown {
             return;
         }
-        board.begin(Kind::Loop, &text(record, "objective"), record);
-        board.progress.of = number(record, "max_iterations");
+        board.begin(Kind::Loop, &start.objective, record);
+        board.progress.of = start.max_iterations;
         board.rows =
             vec![Row { run: run.to_owned(), name: "loop".to_owned(), dir, ..Row::default() }];
     }
     if let Some(row) = board.row_of(run) {
-        row.limit = number(record, "max_iterations");
+        row.limit = start.max_iterations;
         // What the whole is for stands above all rows.
         if row.title.is_empty() && !is_whole {
-            row.title = in_line(&text(record, "objective"));
+            row.title = in_line(&start.objective);
         }
         row.enter(Phase::Between, record);
-    }
-}
-
-impl Row {
-    /// Says why an agent did not end well.
-    fn note_failure(&mut self, record: &Glance<'_>) {
-        // A record without an exit code says nothing about the agent.
-        let failure = TurnFailure::read(record).filter(|_| record.field("exit_code").is_some());
-        if let Some(failure) = failure {
-            self.note = in_line(&failure.to_string());
-        }
     }
 }
 

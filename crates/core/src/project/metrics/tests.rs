@@ -1,6 +1,7 @@
 use super::*;
-use crate::record::{Heading, Seconds, print};
+use crate::record::{Heading, print};
 use crate::stamp::Stamp;
+use crate::topic::Topic;
 
 /// A run of three iterations: one routed, one with a refused event, one that completes.
 fn journal() -> Vec<u8> {
@@ -14,7 +15,8 @@ fn journal() -> Vec<u8> {
         |roles: &str| IterationStart { suggested_roles: roles.into(), ..Default::default() };
     let end = |exit_code: i32| IterationFinish {
         exit_code: exit_code.into(),
-        elapsed_s: Seconds(4),
+        elapsed_s: Some(Seconds(4)),
+        timed_out: Some(false),
         ..Default::default()
     };
     print(&begin("planner").record(&at("one", 1)), &mut out);

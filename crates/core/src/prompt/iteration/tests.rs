@@ -378,7 +378,7 @@ proptest! {
     ) {
         let mut order = order();
         let output = excerpt::Shortened::new(&text, 1_000);
-        let chain = Returned { chain: text.clone(), outcome: text.clone(), output };
+        let chain = Returned { chain: text.clone(), outcome: text.as_str().into(), output };
         let bare = excerpt::length(&render(&order));
         order.returned = vec![chain; count];
         order.budgets.chains = budget;

@@ -1,7 +1,10 @@
 //! Chains: loops in sequence, also those that agents ask for.
 
 use super::table::system_events;
+use crate::chain::Outcome;
 use crate::record::Text;
+use crate::run::StopReason;
+use crate::word::Word;
 
 system_events! {
     /// A chain of loops begins.
@@ -23,7 +26,7 @@ system_events! {
         /// The step that is done next.
         resumed_from_step: u64,
         /// How it had ended; empty when it was cut off.
-        previous_outcome: String,
+        previous_outcome: Word<Outcome>,
         /// How long that step had been at work when it was cut off, as far as its run was heard of.
         elapsed_ms: Option<u64>,
     }
@@ -49,7 +52,7 @@ system_events! {
         /// The loop that it ran.
         preset: String,
         /// How it ended.
-        stop_reason: String,
+        stop_reason: Word<StopReason>,
         /// How long its harness was at it.
         elapsed_ms: Option<u64>,
         /// Why it could not begin, or why its agent failed.
@@ -65,7 +68,7 @@ system_events! {
         /// How many steps were done.
         steps_completed: u64,
         /// How it ended.
-        outcome: String,
+        outcome: Word<Outcome>,
     }
 
     /// A chain that an agent asked for is granted, in the run that asked.
@@ -86,7 +89,7 @@ system_events! {
         /// Which chain.
         chain_id: String,
         /// How it ended.
-        outcome: String,
+        outcome: Word<Outcome>,
         /// How many steps were done.
         steps_completed: u64,
         /// What its steps left.

@@ -3,7 +3,10 @@
 use super::table::system_events;
 use super::wire::{ExitCode, Seconds, Tokens};
 use crate::agents::{Dollars, Usage};
+use crate::config::BackendKind;
 use crate::record::Text;
+use crate::run::StopReason;
+use crate::word::Word;
 
 system_events! {
     /// A run begins.
@@ -34,19 +37,19 @@ system_events! {
         /// The last iteration that was done.
         resumed_from_iteration: u64,
         /// How it had stopped; empty when it was cut off.
-        previous_stop_reason: String,
+        previous_stop_reason: Word<StopReason>,
     }
 
     /// A run reached its goal.
     LoopComplete = "loop.complete" {
         /// `completion_event` or `completion_promise`.
-        reason: String,
+        reason: Word<StopReason>,
     }
 
     /// A run ended without reaching its goal.
     LoopStop = "loop.stop" {
         /// `max_iterations`, `backend_failed`, `backend_timeout` and the like.
-        reason: String,
+        reason: Word<StopReason>,
         /// With `max_iterations`: how many were done.
         completed_iterations: Option<u64>,
         /// With `max_iterations`: the one that did not begin.
@@ -80,9 +83,9 @@ system_events! {
         /// The status of the backend.
         exit_code: ExitCode,
         /// Whether it was ended because its time was up.
-        timed_out: bool,
+        timed_out: Option<bool>,
         /// How long it took.
-        elapsed_s: Seconds,
+        elapsed_s: Option<Seconds>,
         /// What it printed.
         output: Text<'a>,
         /// Said where the output holds the completion promise and is too long for a reader to look.
@@ -96,7 +99,7 @@ system_events! {
     /// The backend is about to be started.
     BackendStart = "backend.start" {
         /// Which sort of backend.
-        backend_kind: String,
+        backend_kind: Word<BackendKind>,
         /// What is run.
         command: String,
         /// How it gets its prompt.
@@ -142,7 +145,7 @@ system_events! {
         /// Which sort of review.
         kind: String,
         /// Which sort of backend does it.
-        backend_kind: String,
+        backend_kind: Word<BackendKind>,
         /// What is run.
         command: String,
         /// How it gets its prompt.
@@ -190,7 +193,7 @@ system_events! {
     /// A person undid what a metareview had changed.
     LoopReverted = "loop.reverted" {
         /// The iteration that the review came before.
-        review: u64,
+        review: Option<u64>,
         /// The files that were put back, separated by commas.
         files: String,
     }

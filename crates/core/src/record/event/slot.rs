@@ -5,7 +5,7 @@ use super::wire::ExitCode;
 use crate::config::{Isolation, ItemSource};
 use crate::merge::MergeOutcome;
 use crate::record::Text;
-use crate::slot::{Changes, End, Outcome, Phase, Picked, Verdict};
+use crate::slot::{Changes, End, HeldBy, Outcome, Phase, Picked, Verdict};
 use crate::word::Word;
 
 system_events! {
@@ -117,7 +117,7 @@ system_events! {
         /// The status of the reviewer.
         exit_code: Option<ExitCode>,
         /// What kept it from changing the tree: `overlay`, `landlock`, `snapshot` or `nothing`.
-        enforcement: Option<String>,
+        enforcement: Option<Word<HeldBy>>,
         /// What was changed, as the reviewer was told: `empty`, `some` or `unknown`. A `pass` of an empty change
         /// set means that no change was needed.
         changes: Option<Word<Changes>>,

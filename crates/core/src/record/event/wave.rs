@@ -1,7 +1,10 @@
 //! Waves: branches begun, ended and joined.
 
 use super::table::system_events;
+use crate::merge::MergeOutcome;
 use crate::record::Text;
+use crate::run::StopReason;
+use crate::word::Word;
 
 system_events! {
     /// A wave of parallel branches begins.
@@ -47,7 +50,7 @@ system_events! {
         /// Which branch.
         branch_id: String,
         /// How it ended.
-        stop_reason: String,
+        stop_reason: Word<StopReason>,
         /// How long it took.
         elapsed_ms: Option<u64>,
         /// The git tree object that it left in a working tree of its own; nothing else is merged.
@@ -65,7 +68,7 @@ system_events! {
         /// Which branch.
         branch_id: String,
         /// What became of it.
-        outcome: String,
+        outcome: Word<MergeOutcome>,
         /// The git branch that has its commits, as long as it is there.
         branch: String,
         /// The commit from which they are reachable, or the last of them.

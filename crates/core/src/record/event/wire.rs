@@ -108,47 +108,64 @@ impl<T: Meaning> Wire<'_> for Word<T> {
     }
 }
 
-/// The exit code of an agent. A record of another writer may have none, or something that is not a number.
+/// The exit code of an agent, as a record has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExitCode(Word<i32>);
+pub enum ExitCode {
+    /// It is known.
+    Known(i32),
+    /// Another writer put this in its place; empty where it is missing.
+    Unknown(String),
+}
 
 impl ExitCode {
-    /// The number, if it is known.
+    /// The code, if it is known.
     pub fn known(&self) -> Option<i32> {
-        self.0.known()
+        match self {
+            ExitCode::Known(code) => Some(*code),
+            ExitCode::Unknown(_) => None,
+        }
+    }
+
+    /// Whether the record does not say.
+    pub fn is_missing(&self) -> bool {
+        *self == ExitCode::missing()
     }
 }
 
 impl From<i32> for ExitCode {
     fn from(code: i32) -> Self {
-        ExitCode(code.into())
+        ExitCode::Known(code)
     }
 }
 
-/// Success.
 impl Default for ExitCode {
     fn default() -> Self {
-        ExitCode::from(0)
+        ExitCode::Known(0)
     }
 }
 
 impl std::fmt::Display for ExitCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
+        match self {
+            ExitCode::Known(code) => code.fmt(f),
+            ExitCode::Unknown(word) => word.fmt(f),
+        }
     }
 }
 
 impl Wire<'_> for ExitCode {
     fn write(&self) -> Option<Value> {
-        self.0.write()
+        Some(Value::Text(self.to_string()))
     }
 
     fn read(field: Field<'_>) -> Option<Self> {
-        Wire::read(field).map(ExitCode)
+        let text = field.text()?;
+        Some(text.parse().map_or_else(|_| ExitCode::Unknown(text.into_owned()), ExitCode::Known))
     }
 
+    /// Without a code nothing says that the agent succeeded.
     fn missing() -> Self {
-        ExitCode(Word::missing())
+        ExitCode::Unknown(String::new())
     }
 }
 

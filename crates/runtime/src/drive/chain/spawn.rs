@@ -215,7 +215,7 @@ impl<'a> Drive<'a> {
             output: returned(chain, &reports).into(),
         };
         self.put_all(|heading| vec![finish.record(heading)])?;
-        (self.tell)(Progress::Chained { id: &chain.id, outcome: &finish.outcome });
+        (self.tell)(Progress::Chained { id: &chain.id, outcome: finish.outcome.as_str() });
         Ok(())
     }
 

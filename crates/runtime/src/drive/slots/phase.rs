@@ -129,7 +129,7 @@ impl SlotDrive<'_> {
             reason: ruled.reason,
             elapsed_ms: millis(finished.elapsed),
             exit_code: Some(finished.exit_code().into()),
-            enforcement: held_by.map(|held_by| held_by.to_string()),
+            enforcement: held_by.map(Into::into),
             changes: Some(changes.into()),
             tree: work.ok().map(|work| work.tree),
             output: Some(recorded(&finished).into()),

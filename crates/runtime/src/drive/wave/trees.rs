@@ -7,6 +7,7 @@ use autoloop_core::merge::{Merge, MergeOutcome};
 use autoloop_core::prompt::wave::OwnTree;
 use autoloop_core::record::WaveBranchStart;
 use autoloop_core::wave::{BranchOrder, MergeOrder, Wave};
+use autoloop_core::word::Word;
 
 use crate::drive::trees::{Plot, Trees, Work};
 use crate::git::{GitError, branch_name};
@@ -50,7 +51,7 @@ pub(super) fn bring_back(trees: &Trees, order: &MergeOrder, dir: &Path) -> Resul
         left: &format!("{branch_id} of {wave_id}: {}", first_line(objective, SUBJECT)),
         merge: &format!("Merge {branch_id} of {wave_id}\n\n{objective}\n"),
         tree: Some(&**tree).filter(|tree| !tree.is_empty()),
-        failure: failure.as_deref(),
+        failure: failure.as_ref().map(Word::as_str),
     })
 }
 
