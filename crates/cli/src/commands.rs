@@ -1,5 +1,6 @@
 //! One file a command, with its arguments and what it does.
 
+pub(crate) mod args;
 pub(crate) mod chain;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -30,7 +31,7 @@ pub(crate) mod watch;
 
 use autoloop_runtime::world::World;
 
-use crate::args::{Args, Command};
+use self::args::{Args, Command};
 use crate::failure::Failure;
 
 /// Does what was asked for.

@@ -1,6 +1,5 @@
 //! `autoloop`: runs coding agents in loops that can be trusted.
 
-mod args;
 mod commands;
 mod diagnostic;
 mod failure;
@@ -21,7 +20,7 @@ fn main() -> ExitCode {
             return done;
         }
         take_size_limits_as_errors()?;
-        commands::run(args::read()?, &World::real())
+        commands::run(commands::args::read()?, &World::real())
     };
     match std::panic::catch_unwind(run) {
         Ok(Ok(())) => ExitCode::SUCCESS,

@@ -78,6 +78,17 @@ pub fn print(duration: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
+/// Writes a duration in its two largest units, at most down to seconds.
+pub fn print_short(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let unit = match seconds {
+        0..3_600 => 1,
+        3_600..86_400 => 60,
+        _ => 3_600,
+    };
+    print(Duration::from_secs(seconds - seconds % unit))
+}
+
 /// Digits, and behind a dot more digits.
 fn is_number(text: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -137,6 +148,19 @@ mod tests {
         parse(text).unwrap_err().to_string()
     }
 
+    #[test]
+    fn times_are_told_in_their_two_largest_units() {
+        for (seconds, told) in [
+            (0, "0s"),
+            (59, "59s"),
+            (3_599, "59m59s"),
+            (3_661, "1h1m"),
+            (90_061, "1d1h"),
+            (86_400 * 40, "40d"),
+        ] {
+            assert_eq!(print_short(Duration::from_secs(seconds)), told);
+        }
+    }
     #[test]
     fn reads_durations() {
         for (text, millis) in [

@@ -18,7 +18,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let all = crate::args::Args::command();
+    let all = super::args::Args::command();
     let visible = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     let mut shown =
         Command::new("autoloop").version(env!("CARGO_PKG_VERSION")).subcommands(visible);

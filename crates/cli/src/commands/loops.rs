@@ -17,8 +17,6 @@ use autoloop_runtime::journal::{FileJournal, Position};
 use autoloop_runtime::world::World;
 use clap::Subcommand;
 
-pub(crate) use self::row::in_short;
-
 use self::row::Row;
 use self::state::State;
 use super::json::Json;

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 fn write_all(dir: &Path) -> Result<(), Failure> {
     let written = fs::create_dir_all(dir)
-        .and_then(|()| clap_mangen::generate_to(crate::args::Args::command(), dir));
+        .and_then(|()| clap_mangen::generate_to(super::args::Args::command(), dir));
     written.map_err(|error| {
         Failure::failed(format!("cannot write manual pages into {}: {error}", dir.display()))
             .hint("name a directory that can be written to")
@@ -40,7 +40,7 @@ fn write_all(dir: &Path) -> Result<(), Failure> {
 
 fn print(words: &[String]) -> Result<(), Failure> {
     // The pages of all commands but the automatic `help`, which has one of its own for each of them.
-    let mut command = crate::args::Args::command().disable_help_subcommand(true);
+    let mut command = super::args::Args::command().disable_help_subcommand(true);
     command.build();
     let mut found = &command;
     for word in words {

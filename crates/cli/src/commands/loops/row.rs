@@ -80,7 +80,8 @@ impl Row<'_> {
 
     fn cells(&self) -> [String; 8] {
         let began = self.run.times.0.get(..16).unwrap_or("-").replace('T', " ");
-        let time = |time: Option<Duration>| time.map_or_else(|| "-".to_owned(), in_short);
+        let time =
+            |time: Option<Duration>| time.map_or_else(|| "-".to_owned(), duration::print_short);
         [
             terminal::one_line(&self.run.id, 32),
             self.state.to_string(),
@@ -126,17 +127,6 @@ fn between(one: Stamp, other: Stamp) -> Duration {
     Duration::from_millis(u64::try_from(other.millis() - one.millis()).unwrap_or(0))
 }
 
-/// A length of time in its two largest units.
-pub(crate) fn in_short(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let unit = match seconds {
-        0..3_600 => 1,
-        3_600..86_400 => 60,
-        _ => 3_600,
-    };
-    duration::print(Duration::from_secs(seconds - seconds % unit))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,19 +164,5 @@ mod tests {
         a            stopped: backend_failed  2/10  tasks.ready  2026-11-15 21:12  2m25s  1d        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
         calm-heron   no beginning             0     loop.start   -                 -      -
         ");
-    }
-
-    #[test]
-    fn times_are_told_in_their_two_largest_units() {
-        for (seconds, told) in [
-            (0, "0s"),
-            (59, "59s"),
-            (3_599, "59m59s"),
-            (3_661, "1h1m"),
-            (90_061, "1d1h"),
-            (86_400 * 40, "40d"),
-        ] {
-            assert_eq!(in_short(Duration::from_secs(seconds)), told);
-        }
     }
 }

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use autoloop_core::coordinator::Kind;
+use autoloop_core::duration;
 use autoloop_core::run::{Run, Stage};
 use autoloop_runtime::world::World;
 
 use super::Scene;
-use super::row::{Row, in_short};
+use super::row::Row;
 use super::state::State;
 use crate::commands::json::Json;
 use crate::failure::Failure;
@@ -67,10 +68,13 @@ fn facts(row: &Row<'_>, scene: &Scene) -> String {
         facts.push(("objective", lines.join(&format!("\n{:WIDTH$}", ""))));
     }
     let known = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
-    let ago = row.silence().map(|time| format!(", {} ago", in_short(time))).unwrap_or_default();
+    let ago = row
+        .silence()
+        .map(|time| format!(", {} ago", duration::print_short(time)))
+        .unwrap_or_default();
     facts.push(("began", known(&run.times.0)));
     facts.push(("last heard", known(&run.times.1) + &ago));
-    facts.extend(row.elapsed().map(|time| ("took", in_short(time))));
+    facts.extend(row.elapsed().map(|time| ("took", duration::print_short(time))));
     facts.push(("iterations", row.iterations()));
     facts.extend(under_way(run).map(|what| ("under way", what)));
     facts.push(("last event", run.recent_event.clone()));

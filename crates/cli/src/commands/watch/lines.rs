@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use autoloop_core::duration;
 use autoloop_core::project::board::{Board, Kind, Row};
 use autoloop_core::record::Glance;
 
 use super::change::{board_facts, changed, line, row_facts, summary};
 use crate::commands::json::Json;
-use crate::commands::loops::in_short;
 use crate::failure::Failure;
 use crate::terminal;
 use crate::tui::feed::{Feed, Standing};
@@ -49,7 +49,7 @@ pub(super) fn once(feed: &mut Feed, form: Form) -> Result<(), Failure> {
     if form == Form::Text {
         let moment = feed.moment(standing);
         for (row, last) in board.rows.iter().zip(&last_lines) {
-            let time = row.elapsed(moment).map(in_short).unwrap_or_default();
+            let time = row.elapsed(moment).map(duration::print_short).unwrap_or_default();
             text += &(standing_line(row, &time, last) + "\n");
         }
     }

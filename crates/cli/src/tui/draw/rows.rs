@@ -1,5 +1,6 @@
 //! The rows of a board as a table.
 
+use autoloop_core::duration;
 use autoloop_core::project::board::{Phase, Row};
 use autoloop_core::table;
 use ratatui::buffer::Buffer;
@@ -8,7 +9,6 @@ use ratatui::style::{Color, Modifier, Style};
 
 use super::columns::{Column, Columns, Widest};
 use super::{Ink, Picture, ROOMY};
-use crate::commands::loops::in_short;
 use crate::tui::text::tame;
 
 /// What stands before the row that is picked, so that it can be told without colours.
@@ -44,7 +44,8 @@ pub(super) fn draw(
     let first = (picked + 1).saturating_sub(height);
     for (index, y) in (first..rows.len()).zip(area.y..area.bottom()) {
         let line = Line { columns, y, ink, is_picked: index == picked };
-        let time = rows[index].elapsed(picture.moment).map(in_short).unwrap_or_default();
+        let time =
+            rows[index].elapsed(picture.moment).map(duration::print_short).unwrap_or_default();
         let last = picture.last_lines.get(index).map_or("", String::as_str);
         line.draw(&texts[index], (&rows[index], &time, last), buffer);
     }

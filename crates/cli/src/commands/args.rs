@@ -6,7 +6,7 @@ use autoloop_core::suggest::suggest;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::commands::{
+use super::{
     chain, completions, config, demo, doctor, emit, init, inspect, journal, loops, man, memory,
     presets, replay, review, run, script, settings, slots, tasks, version, watch,
 };
