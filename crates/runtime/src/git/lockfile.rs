@@ -280,23 +280,20 @@ mod tests {
         let (src, tree, index) = (one.join("src"), other.join("tree"), own.join("index"));
         let git_dir = OsString::from(format!("--git-dir={}", own.display()));
         let private = OsString::from(format!("--git-dir={}/worktrees/tree", own.display()));
-        let cases: [(&[&OsStr], Option<(&str, &Path)>, bool); 10] = [
-            (&[dash_c, one.as_ref()], None, true),
-            (&[dash_c, src.as_ref()], None, true),
-            (&[dash_c, own.as_ref()], None, true),
-            (&[dash_c, tree.as_ref()], None, true),
-            (&[dash_c, other.as_ref(), &git_dir], None, true),
-            (&[dash_c, other.as_ref(), &private], None, true),
-            (&[dash_c, other.as_ref()], Some(("GIT_DIR", Path::new("../one/.git"))), true),
-            (&[dash_c, other.as_ref()], Some(("GIT_INDEX_FILE", &index)), true),
-            (&[dash_c, other.as_ref()], None, false),
-            (&[dash_c, other.as_ref()], Some(("GIT_CEILING_DIRECTORIES", &one)), false),
-        ];
-        for (args, variable, expected) in cases {
-            let git = AtWork::on(args, variable);
-            let gits = Gits::look(&lock).unwrap();
-            assert_eq!(git.is_among(&gits), expected, "{args:?} {variable:?}");
+        let counts = |args: &[&OsStr], variable: Option<(&str, &Path)>| {
+            AtWork::on(args, variable).is_among(&Gits::look(&lock).unwrap())
+        };
+        for dir in [&one, &src, &own, &tree] {
+            assert!(counts(&[dash_c, dir.as_ref()], None), "{dir:?}");
         }
+        let elsewhere = [dash_c, other.as_ref()];
+        for git_dir in [&git_dir, &private] {
+            assert!(counts(&[dash_c, other.as_ref(), git_dir], None), "{git_dir:?}");
+        }
+        assert!(counts(&elsewhere, Some(("GIT_DIR", Path::new("../one/.git")))));
+        assert!(counts(&elsewhere, Some(("GIT_INDEX_FILE", &index))));
+        assert!(!counts(&elsewhere, None));
+        assert!(!counts(&elsewhere, Some(("GIT_CEILING_DIRECTORIES", &one))));
     }
 
     #[cfg(target_os = "linux")]
