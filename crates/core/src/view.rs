@@ -54,8 +54,13 @@ mod tests {
 {"run": "a", "iteration": "1", "topic": "event.invalid", "fields": {"recent_event": "r", "emitted": "e", "suggested_roles": "s", "allowed_events": "a", "reason": "forged"}}
 {"run": "a", "iteration": "1", "topic": "iteration.finish", "fields": {"exit_code": "3", "timed_out": false, "elapsed_s": 4, "output": "printed"}, "ts": "2026-11-15T21:12:09.031Z"}
 {"run": "a", "iteration": "1", "topic": "wave.start", "fields": {"wave_id": "w", "trigger_topic": "explore.parallel", "branch_count": "2", "opening_recent_event": "loop.start", "opening_roles": "builder", "opening_events": "e", "objectives": "- x\n- y", "base": "c0ffee"}}
+{"run": "a", "iteration": "1", "topic": "wave.branch.finish", "fields": {"wave_id": "w", "branch_id": "branch-1", "stop_reason": "max_iterations", "elapsed_ms": "7", "tree": "t", "output": "o", "detail": "d"}}
+{"run": "a", "iteration": "1", "topic": "wave.branch.merge", "fields": {"wave_id": "w", "branch_id": "branch-1", "outcome": "conflict", "branch": "b", "commit": "c", "tree": "t", "files": "f", "detail": "d"}}
+{"run": "c", "iteration": "", "topic": "loop.start", "fields": {"max_iterations": "9", "completion_promise": "", "completion_event": "", "review_every": "0", "objective": "to stop"}, "ts": "2026-11-15T21:12:09.531Z"}
+{"run": "c", "iteration": "1", "topic": "loop.stop", "fields": {"reason": "interrupted"}, "ts": "2026-11-15T21:12:09.731Z"}
 {"run": "b", "iteration": "", "topic": "slot.run.start", "fields": {"iterations": "5", "parallel_agents": "2", "review": true, "max_fix_attempts": "3", "source": "builtin", "isolation": "worktree", "stop_marker": "NONE"}, "ts": "2026-11-15T21:12:10.031Z"}
 {"run": "b", "iteration": "1", "topic": "slot.start", "fields": {"slot": "1", "item_id": "t-1", "title": "one", "actor": "x", "base": "c0ffee", "branch": "b", "tree": "t"}, "ts": "2026-11-15T21:12:11.031Z"}
+{"run": "b", "iteration": "1", "topic": "slot.finish", "fields": {"slot": "1", "item_id": "t-1", "outcome": "failed", "reason": "r"}, "ts": "2026-11-15T21:12:11.531Z"}
 {"run": "", "iteration": "", "topic": "queue.task.added", "fields": {"task": "t-1", "title": "one", "priority": "4", "description": "d", "acceptance": "a", "by": "b"}, "ts": "2026-11-15T21:12:12.031Z"}
 {"run": "", "iteration": "", "topic": "queue.task.claimed", "fields": {"task": "t-1", "owner": "o", "until": "2026-11-15T21:13:12.031Z", "fence": "1"}, "ts": "2026-11-15T21:12:12.031Z"}
 "#;
@@ -84,11 +89,11 @@ mod tests {
             fingerprint::<Tasks>(),
         ];
         insta::assert_snapshot!(all.concat(), @"
-        boards 4 bf563bbe67c08343
+        boards 4 b7da44acd54fe56b
         coordination 2 995f974d0e269903
-        latest-run 2 480c994a9dbf4617
-        metrics 3 da07e49c565b0150
-        runs 11 2bd19bc6c5f35b9d
+        latest-run 2 c4aac5a21cc00455
+        metrics 3 5c3cdee0cb785a73
+        runs 11 b8c174847add45d9
         scratchpads 1 2d9448b23fa5fd1b
         queue 3 e20375d8047db7d9
         ");
