@@ -19,12 +19,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use autoloop_core::coordinator::Status;
 use signal_hook::consts::SIGINT;
 
 pub(crate) use self::beside::Beside;
 
 use self::draw::{Ink, Output, Picture, draw};
-use self::feed::{Feed, Standing};
+use self::feed::Feed;
 use self::input::{Keyboard, Pressed};
 use self::screen::Screen;
 use self::view::{CLOSED, Pane, Role, View, Wish};
@@ -56,7 +57,7 @@ struct Session {
     ink: Ink,
     screen: Screen,
     keyboard: Keyboard,
-    standing: Standing,
+    status: Status,
     /// What was drawn last, to see whether something else has to be.
     shown: Option<Shown>,
 }
@@ -65,7 +66,7 @@ struct Session {
 #[derive(PartialEq, Eq)]
 struct Shown {
     view: View,
-    standing: Standing,
+    status: Status,
     progress: String,
     last_lines: Vec<String>,
     /// The second, where times can be seen.
@@ -87,7 +88,7 @@ impl Session {
             ink: if is_set("NO_COLOR") { Ink::Plain } else { Ink::Colour },
             keyboard: Keyboard::open().map_err(no_terminal)?,
             screen: Screen::take(role).map_err(no_terminal)?,
-            standing: feed.standing(),
+            status: feed.status(),
             shown: None,
             feed,
         })
@@ -99,11 +100,11 @@ impl Session {
             let heard = self.feed.read_on(&mut |_, _| {})?;
             let now = self.feed.elapsed();
             if heard || now.saturating_sub(looked) >= LOOK_AGAIN {
-                self.standing = self.feed.settle(&mut |_, _| {})?;
+                self.status = self.feed.settle(&mut |_, _| {})?;
                 looked = now;
             }
             self.draw(heard)?;
-            let tick = if self.standing.is_open() { TICK } else { QUIET };
+            let tick = if self.status == Status::Running { TICK } else { QUIET };
             let Pressed::Keys(keys) = self.keyboard.wait(tick) else { return Ok(()) };
             for key in keys {
                 match self.view.press(key) {
@@ -138,7 +139,7 @@ impl Session {
     /// Draws the picture if it is another one than before.
     fn draw(&mut self, heard: bool) -> Result<(), Failure> {
         let was_lost = self.screen.was_lost()?;
-        let moment = self.feed.moment(self.standing);
+        let moment = self.feed.moment(self.status);
         let last_lines = self.feed.last_lines();
         let rows = &self.feed.board().rows;
         self.view.picked = self.view.picked.min(rows.len().saturating_sub(1));
@@ -152,8 +153,8 @@ impl Session {
         let path = from_here(&path.unwrap_or_default()).display().to_string();
         let shown = Shown {
             view: self.view,
-            standing: self.standing,
-            progress: self.feed.progress(self.standing),
+            status: self.status,
+            progress: self.feed.progress(self.status),
             last_lines,
             second: if self.view.pane == Pane::Board { moment.millis() / 1_000 } else { 0 },
             printed: output.as_ref().map_or(0, |tail| tail.length),
@@ -164,7 +165,7 @@ impl Session {
         }
         let picture = Picture {
             board: self.feed.board(),
-            standing: self.standing,
+            status: self.status,
             progress: shown.progress.clone(),
             moment,
             last_lines: &shown.last_lines,

@@ -23,7 +23,10 @@ fn two_steps_one_after_another() {
     let sandbox = project(COMPLETES, BOTH);
     let output = sandbox.run(&["chain", "run", "both", ".", "ship", "it"]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert!(output.stdout.ends_with(": all_steps_complete after 2 of 2 steps\n"), "{output}");
+    assert!(
+        output.stdout.ends_with(": completed (all_steps_complete) after 2 of 2 steps\n"),
+        "{output}"
+    );
     assert_snapshot!(story(&sandbox), @r"
     - chain.start name=both steps=one,two step_count=2 objective=ship it
     - chain.step.start step=1 preset=one preset_dir=[DIR]/one work_dir=[DIR]/.autoloop/chains/[RUN]/step-1 run_id=[RUN]
@@ -197,6 +200,7 @@ fn a_chain_needs_no_file_and_its_steps_may_be_presets() {
     {
       "chain": "[CHAIN]",
       "name": "autofix, both",
+      "status": "completed",
       "outcome": "all_steps_complete",
       "steps": [
         {
@@ -229,7 +233,7 @@ fn a_chain_needs_no_file_and_its_steps_may_be_presets() {
     assert_eq!(sandbox.fields("loop.start", "objective"), ["it crashes"; 3]);
     assert!(sandbox.path(format!(".autoloop/runs/{}/loop/topology.toml", ids[0])).is_file());
     let loops = sandbox.run(&["loops", "--json"]).stdout;
-    assert!(!loops.contains(&chain_id(&sandbox)), "a chain is no run: {loops}");
+    assert!(loops.contains(&chain_id(&sandbox)), "the chain is listed with its runs: {loops}");
 }
 
 /// What is said to a chain that cannot be meant. Nothing may be on record.
@@ -357,13 +361,13 @@ fn a_chain_is_listed_and_looked_at() {
         let runs = sandbox.fields("chain.step.start", "run_id");
         runs.iter().fold(told, |told, run| told.replace(run, "[RUN]"))
     };
-    assert_snapshot!(shown("md"), @"
+    assert_snapshot!(shown("md"), @r"
     exit 0
     --- stdout
     # Chain [CHAIN]
 
     - name: twice
-    - outcome: step_failed
+    - status: failed (step_failed)
     - objective: ship it
 
     | step | preset | run | ended with |
@@ -385,6 +389,7 @@ fn a_chain_is_listed_and_looked_at() {
       "objective": "ship it",
       "outcome": "step_failed",
       "parent_id": null,
+      "status": "failed",
       "steps": [
         {
           "begun": true,
@@ -435,10 +440,10 @@ fn a_chain_is_listed_and_looked_at() {
     }
     "#);
     assert!(shown("terminal").contains("not begun"), "{}", shown("terminal"));
-    assert_snapshot!(sandbox.run(&["inspect", "chain", "--chain", "other"]).to_string().replace(&chain_id(&sandbox), "[CHAIN]"), @"
+    assert_snapshot!(sandbox.run(&["inspect", "chain", "--chain", "other"]).to_string().replace(&chain_id(&sandbox), "[CHAIN]"), @r"
     exit 1
     --- stderr
-    autoloop: there is no chain 'other' in .autoloop/journal.jsonl
-      hint: the latest chain is '[CHAIN]'
+    autoloop: there is no run 'other' in .autoloop/journal.jsonl
+      hint: `autoloop loops --all` lists every run
     ");
 }

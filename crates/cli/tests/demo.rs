@@ -137,7 +137,7 @@ fn every_command_that_it_names_shows_what_it_says() {
             [_, "inspect", "memory", ..] => "titles without a letter are where slug.sh breaks",
             [_, "inspect", "metrics", ..] => "review.rejected",
             ["sh", ..] => "3 tests passed",
-            [_, "run", ..] => "complete (completion_event) after 6 iterations",
+            [_, "run", ..] => "completed (completion_event) after 6 iterations",
             ["rm", ..] => "",
             _ => panic!("nobody knows what {command} shows"),
         };

@@ -145,7 +145,7 @@ fn what_cannot_be_shown_is_explained() {
     .iter()
     .map(|args| sandbox.run(args).to_string())
     .collect();
-    assert_snapshot!(said.join("\n"), @"
+    assert_snapshot!(said.join("\n"), @r"
     exit 0
     --- stderr
     autoloop: there is nothing in .autoloop/journal.jsonl
@@ -159,12 +159,12 @@ fn what_cannot_be_shown_is_explained() {
       hint: name the directory that holds .autoloop
     exit 1
     --- stderr
-    autoloop: there is nothing in empty/.autoloop/journal.jsonl
     autoloop: there is no run 'r' in empty/.autoloop/journal.jsonl
-      hint: no run has begun there yet
+      hint: `autoloop loops --all` lists every run
     exit 1
     --- stderr
     autoloop: no run has begun in empty/.autoloop/journal.jsonl yet
+      hint: `autoloop run DIR` begins one
     exit 2
     --- stderr
     error: invalid value 'xml' for '--format <FORMAT>'
@@ -204,18 +204,25 @@ fn what_cannot_be_shown_is_explained() {
       -h, --help  Print help (see more with '--help')
     ");
     sandbox.write_journal("{\"run\": \"\", \"topic\": \"outside.of.any.run\"}\n");
-    assert_snapshot!(sandbox.run(&["inspect", "journal", "--run", "latest"]), @"
+    assert_snapshot!(sandbox.run(&["inspect", "journal", "--run", "latest"]), @r"
     exit 1
     --- stderr
     autoloop: no run has begun in .autoloop/journal.jsonl yet
+      hint: `autoloop run DIR` begins one
     ");
     sandbox.write_journal(PUBLIC);
-    assert_snapshot!(sandbox.run(&["inspect", "journal", "--run", "swift"]), @"
-    exit 1
-    --- stderr
-    autoloop: there is no run 'swift' in .autoloop/journal.jsonl
-      hint: the latest run is 'calm-river'
-    ");
+    assert_snapshot!(sandbox.run(&["inspect", "journal", "--run", "swift"]), @r#"
+    exit 0
+    --- stdout
+    -  swift-agent  loop.start  objective=fix the "login" bug
+    -  swift-agent#1  iteration.start  recent_event=loop.start suggested_roles=builder
+    -  swift-agent#1  backend.start
+    -  swift-agent#1  review.ready  initial implementation complete
+    -  swift-agent#1  issue.discovered  id=issue-1; summary=fix login bug; disposition=open; owner=builder;
+    -  swift-agent#1  backend.finish  exit_code=0 timed_out=false
+    -  swift-agent#1  iteration.finish  exit_code=0 timed_out=false elapsed_s=12
+    -  swift-agent#1  loop.complete  reason=completion_event
+    "#);
 }
 
 #[test]

@@ -371,7 +371,7 @@ fn a_person_who_asks_for_more_hears_all_of_an_iteration() {
     assert_snapshot!(output.to_string().replace(&id, "[RUN]"), @"
     exit 0
     --- stdout
-    run [RUN]: complete (completion_promise) after 3 iterations
+    run [RUN]: completed (completion_promise) after 3 iterations
     --- stderr
     run [RUN] begins
     iteration 1/3  a  after loop.start

@@ -176,10 +176,11 @@ fn a_run_goes_on_with_the_flags_that_it_was_begun_with() {
     autoloop: it is not clear what 'and then' is for: run '[RUN]' is to go on, and it keeps its objective
       hint: `autoloop run --resume=RUN DIR` is all there is to say
     ");
-    assert_snapshot!(sandbox.run(&["run", ".", "--resume", "nobody"]), @"
+    assert_snapshot!(sandbox.run(&["run", ".", "--resume", "nobody"]), @r"
     exit 1
     --- stderr
     autoloop: there is no run 'nobody' in [DIR]/.autoloop/journal.jsonl
+      hint: `autoloop loops --all` lists every run
       hint: start a new run with `autoloop run DIR`
     ");
 }
@@ -297,11 +298,11 @@ fn a_disk_that_fills_up_ends_a_run_clearly_and_it_goes_on_once_there_is_room() {
         !line.starts_with("iteration ") && !line.contains(" records in ") && *line != "  no event"
     };
     let shown: Vec<&str> = shown.lines().filter(is_shown).collect();
-    assert_snapshot!(shown.join("\n"), @"
+    assert_snapshot!(shown.join("\n"), @r"
     exit 0
     --- stdout
     exit 1
-    run [RUN]: complete (completion_promise) after N iterations
+    run [RUN]: completed (completion_promise) after N iterations
     exit 0
     --- stderr
     run [RUN] begins
@@ -326,7 +327,7 @@ fn why_an_agent_failed_is_in_every_record_and_view() {
     let sandbox = shell(NO_MODEL, "");
     let output = sandbox.run(&["run", ".", "make it"]);
     assert!(output.stderr.contains(&format!("  {NO_MODEL_TOLD}\n")), "{output}");
-    assert!(output.stderr.contains(&format!("' stopped: {NO_MODEL_TOLD}\n")), "{output}");
+    assert!(output.stderr.contains(&format!("' failed: {NO_MODEL_TOLD}\n")), "{output}");
     for topic in ["backend.finish", "iteration.finish"] {
         assert_eq!(sandbox.fields(topic, "detail"), ["error: no such model"], "{topic}");
     }
@@ -351,7 +352,7 @@ fn why_an_agent_failed_is_in_every_record_and_view() {
 fn an_agent_without_a_word_on_standard_error_is_quoted_from_its_output() {
     let sandbox = shell("echo 'Invalid API key'; exit 1", "");
     let output = sandbox.run(&["run", ".", "make it"]);
-    let told = "stopped: the agent failed (exit code 1): Invalid API key\n";
+    let told = "failed: the agent failed (exit code 1): Invalid API key\n";
     assert!(output.stderr.contains(told), "{output}");
 }
 
@@ -360,7 +361,7 @@ fn a_failure_that_a_client_reports_is_the_reason() {
     let stream = r#"echo noise >&2; echo '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"API Error: 401"}'"#;
     let sandbox = shell(stream, "backend.output = 'claude'");
     let output = sandbox.run(&["run", ".", "make it"]);
-    let told = "stopped: the agent failed (exit code 1): API Error: 401\n";
+    let told = "failed: the agent failed (exit code 1): API Error: 401\n";
     assert!(output.stderr.contains(told), "{output}");
 }
 
@@ -378,13 +379,13 @@ fn a_timeout_names_the_limit_and_what_sets_it() {
     let output = sandbox.run(&["run", ".", "make it"]);
     let told = "the agent timed out after 250ms (backend.timeout_ms)";
     assert!(output.stderr.contains(&format!("  {told}\n")), "{output}");
-    assert!(output.stderr.contains(&format!("' stopped: {told}\n")), "{output}");
+    assert!(output.stderr.contains(&format!("' failed: {told}\n")), "{output}");
     assert_eq!(sandbox.fields("loop.stop", "detail"), [told]);
     assert_eq!(sandbox.fields("iteration.finish", "detail"), ["after 250ms (backend.timeout_ms)"]);
 
     sandbox.write("topology.toml", "[[role]]\nid = 'a'\nemits = ['x']\nbackend_timeout_ms = 260\n");
     let output = sandbox.run(&["run", ".", "make it"]);
-    let told = "stopped: the agent timed out after 260ms (backend_timeout_ms of role 'a')\n";
+    let told = "failed: the agent timed out after 260ms (backend_timeout_ms of role 'a')\n";
     assert!(output.stderr.contains(told), "{output}");
 }
 

@@ -319,10 +319,11 @@ fn a_complete_run_is_not_taken_up() {
     autoloop: no run to resume in [DIR]/.autoloop/journal.jsonl: the latest run, '[RUN]', completed
       hint: start a new run with `autoloop run DIR`
     ");
-    assert_snapshot!(sandbox.run(&["run", "--resume=nobody", "."]), @"
+    assert_snapshot!(sandbox.run(&["run", "--resume=nobody", "."]), @r"
     exit 1
     --- stderr
     autoloop: there is no run 'nobody' in [DIR]/.autoloop/journal.jsonl
+      hint: `autoloop loops --all` lists every run
       hint: start a new run with `autoloop run DIR`
     ");
     assert_eq!(sandbox.journal(), before);
@@ -403,7 +404,7 @@ fn the_end_is_told_to_machines() {
     let sandbox = shell("echo LOOP_COMPLETE", "");
     let output = sandbox.run(&["run", ".", "--json"]);
     let id = sandbox.fields("loop.start", "run").remove(0);
-    assert_snapshot!(output.stdout.replace(&id, "[RUN]"), @r#"{"run": "[RUN]", "outcome": "complete", "reason": "completion_promise", "detail": null, "iterations": 1, "journal": "[DIR]/.autoloop/journal.jsonl"}"#);
+    assert_snapshot!(output.stdout.replace(&id, "[RUN]"), @r#"{"run": "[RUN]", "status": "completed", "reason": "completion_promise", "detail": null, "iterations": 1, "journal": "[DIR]/.autoloop/journal.jsonl"}"#);
 }
 
 /// Kills the harness in iteration 2, after the agent forged records in iteration 1 and 2, and takes the

@@ -5,8 +5,8 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
-use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{Reaped, until};
+use autoloop_testkit::{Sandbox, told};
 use insta::assert_snapshot;
 
 fn shell(agent: &str, settings: &str) -> Sandbox {
@@ -83,12 +83,12 @@ fn every_state_that_a_journal_tells_of_is_listed() {
     assert_snapshot!(loops(&sandbox, &[]), @r"
     exit 0
     --- stdout
-    RUN STATE DONE LAST EVENT BEGAN (UTC) TOOK HEARD OF OBJECTIVE
-    stray no beginning 0 note - - -
-    loud-crow cut off 1/5 loop.start 2026-01-02 03:04 9s [AGE] shout
-    calm-crow interrupted 0/5 loop.start 2026-01-02 03:04 10s [AGE] sleep
-    calm-heron stopped: max_iterations 0/5 loop.start 2026-01-02 03:04 10s [AGE] tidy up
-    swift-otter complete 1/5 loop.start 2026-01-02 03:04 10s [AGE] write a parser
+    RUN KIND STATUS DONE LAST EVENT BEGAN (UTC) TOOK HEARD OF OBJECTIVE
+    stray - no start record 0 note - - -
+    loud-crow loop crashed 1/5 loop.start 2026-01-02 03:04 9s [AGE] shout
+    calm-crow loop interrupted 0/5 loop.start 2026-01-02 03:04 10s [AGE] sleep
+    calm-heron loop stopped: max_iterations 0/5 loop.start 2026-01-02 03:04 10s [AGE] tidy up
+    swift-otter loop completed 1/5 loop.start 2026-01-02 03:04 10s [AGE] write a parser
     ");
 }
 
@@ -104,7 +104,10 @@ fn of_runs_that_are_over_only_the_last_few_are_listed() {
     let listed = loops(&sandbox, &[]);
     let names: Vec<&str> = listed.lines().filter(|line| line.starts_with("run-")).collect();
     assert_eq!(names.len(), 6, "{listed}");
-    assert!(names[0].starts_with("run-8") && names[5].starts_with("run-0 cut off"), "{listed}");
+    assert!(
+        names[0].starts_with("run-8") && names[5].starts_with("run-0 loop crashed"),
+        "{listed}"
+    );
     assert!(listed.ends_with("and 3 more that are over; --all shows them too"), "{listed}");
     let all = loops(&sandbox, &["--all"]);
     assert_eq!(all.lines().filter(|line| line.starts_with("run-")).count(), 9, "{all}");
@@ -117,12 +120,13 @@ fn other_programs_get_json() {
     let list: serde_json::Value =
         serde_json::from_str(&sandbox.run(&["loops", "--json"]).stdout).unwrap();
     assert_eq!(list.as_array().unwrap().len(), 5);
-    assert_eq!(list[1]["state"], "cut_off");
+    assert_eq!(list[1]["status"], "crashed");
     assert_eq!(list[3]["reason"], "max_iterations");
     assert_snapshot!(sandbox.run(&["loops", "show", "swift", "--json"]).stdout, @r#"
     {
       "run": "swift-otter",
-      "state": "complete",
+      "kind": "loop",
+      "status": "completed",
       "reason": "completion_event",
       "detail": null,
       "pid": null,
@@ -154,7 +158,8 @@ fn one_run_is_told_of_in_full() {
     exit 0
     --- stdout
     run loud-crow
-    state cut off: it has no end, and nobody drives it
+    kind loop
+    status crashed: it has no end, and no process carries it out
     objective shout
     began [TS]
     last heard [TS], [AGE] ago
@@ -166,7 +171,7 @@ fn one_run_is_told_of_in_full() {
     metareviews none
     journal .autoloop/journal.jsonl
     files .autoloop/runs/loud-crow
-    to go on autoloop run --resume=loud-crow .
+    to resume autoloop run --resume=loud-crow
     ");
 }
 
@@ -221,7 +226,7 @@ fn the_places_that_are_set_are_looked_at() {
     let sandbox =
         shell("echo LOOP_COMPLETE", "core.state_dir = 'state'\ncore.journal_file = 'log.jsonl'");
     assert_eq!(sandbox.run(&["run", ".", "x"]).code, Some(0));
-    assert!(loops(&sandbox, &[]).contains(" complete 1/3 "), "{}", loops(&sandbox, &[]));
+    assert!(loops(&sandbox, &[]).contains(" completed 1/3 "), "{}", loops(&sandbox, &[]));
     assert!(sandbox.run(&["inspect", "journal"]).stdout.contains("loop.complete"));
     assert!(sandbox.run(&["inspect", "metrics"]).stdout.contains("complete:completion_promise"));
     assert!(sandbox.run(&["journal", "verify"]).stdout.starts_with("log.jsonl: 6 records"));
@@ -302,9 +307,9 @@ fn a_run_is_watched_to_its_end() {
     wait_for(&sandbox, "there");
     let run = sandbox.fields("loop.start", "run").remove(0);
     let shown = loops(&sandbox, &[]);
-    assert!(shown.contains(&format!("{run} running 1/3 step.done")), "{shown}");
+    assert!(shown.contains(&format!("{run} loop running 1/3 step.done")), "{shown}");
     let shown = loops(&sandbox, &["show", &run]);
-    assert!(shown.contains("state running, driven by process"), "{shown}");
+    assert!(shown.contains("status running, in process"), "{shown}");
     assert!(shown.contains("under way iteration 2, after step.done"), "{shown}");
 
     let mut watch = start(&sandbox, &["loops", "watch"]);
@@ -336,7 +341,7 @@ fn a_run_is_watched_to_its_end() {
       emitted step.done  turn 3
       emitted task.complete
       ended after [TIME]
-    run [RUN]: complete (completion_event) after 3 iterations
+    run [RUN]: completed (completion_event) after 3 iterations
     ");
     assert_eq!(watch.0.wait().unwrap().code(), Some(0));
 }
@@ -352,11 +357,11 @@ fn watching_a_run_that_is_killed_ends_too() {
     watch.0.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
     harness.kill();
     assert_snapshot!(rest(&mut watch, &run).split_once('\n').unwrap().1.split_once('\n').unwrap().1, @r"
-    autoloop: run '[RUN]' was cut off
+    autoloop: run '[RUN]' crashed
       hint: resume it with `autoloop run --resume=[RUN]`
     ");
     assert_eq!(watch.0.wait().unwrap().code(), Some(1));
-    assert!(loops(&sandbox, &[]).contains("cut off"));
+    assert!(loops(&sandbox, &[]).contains("crashed"));
 }
 
 #[test]
@@ -366,16 +371,16 @@ fn watching_a_run_that_is_over_says_how_it_ended() {
     assert_snapshot!(loops(&sandbox, &["watch", "swift"]), @r"
     exit 0
     --- stdout
-    run swift-otter: complete, 1 of 5 iterations done
-    run swift-otter: complete (completion_event) after 1 iteration
+    run swift-otter: completed, 1 of 5 iterations done
+    run swift-otter: completed (completion_event) after 1 iteration
     ");
     assert_snapshot!(loops(&sandbox, &["watch", "calm-heron"]), @r"
     exit 1
     --- stdout
-    run calm-heron: stopped: max_iterations, 0 of 5 iterations done
+    run calm-heron: stopped, 0 of 5 iterations done
     --- stderr
     autoloop: run 'calm-heron' stopped: max_iterations
-    hint: resume it with `autoloop run --resume=calm-heron`
+    hint: resume it with `autoloop run --resume=calm-heron -i 5`
     ");
     assert_snapshot!(loops(&sandbox, &["watch", "calm-crow"]), @r"
     exit 1
@@ -593,4 +598,91 @@ fn no_listing_shows_what_a_terminal_obeys() {
         }
     }
     assert!(shown >= 8, "{shown} listings hold what was to be escaped");
+}
+
+/// A run of each coordinator, all of which crashed.
+const CRASHED: &str = "
+    bravo loop.start max_iterations=5; objective=x
+    brave-crow slot.run.start iterations=4; parallel_agents=1; source=builtin
+    brave-crow#1 slot.start slot=1; item_id=t-7; title=mend the parser
+    brave-crow#1 slot.implement slot=1; item_id=t-7; exit_code=0; output=mended
+    relay chain.start name=ship; steps=autospec; objective=a tool
+";
+
+#[test]
+fn a_name_means_the_same_run_in_every_command() {
+    let sandbox = empty();
+    sandbox.write_journal(told::lines(CRASHED).join("\n") + "\n");
+    let said = |words: &str| {
+        let output = sandbox.run(&words.split(' ').collect::<Vec<_>>());
+        format!("{}{}", output.stdout, output.stderr)
+    };
+    for (words, expected) in [
+        (
+            "loops show brave",
+            "run           brave-crow\nkind          slots\nstatus        crashed",
+        ),
+        ("loops artifacts brave", "journal.jsonl"),
+        ("watch brave --once", "slots brave-crow crashed"),
+        ("loops watch brave", "slots 'brave-crow' crashed"),
+        ("inspect slots --run brave", "slots brave-crow: crashed"),
+        ("inspect output 1 --run brave", "== slot 1, implement ==\nmended\n"),
+        ("inspect journal --run brave", "slot.run.start"),
+        ("inspect chain --chain rel", "Chain relay"),
+        ("slots --resume brave", "cannot resume 'brave-crow'"),
+        ("run --resume=bravo .", "cannot resume 'bravo'"),
+        ("chain run --resume=rel .", "cannot resume 'relay'"),
+        ("run --resume=brave .", "'brave-crow' is a run of slots, not a run of a loop"),
+        ("slots --resume=rel", "resume it with `autoloop chain run --resume=relay`"),
+    ] {
+        let said = said(words);
+        assert!(said.contains(expected), "{words}: {said}");
+    }
+    for command in
+        ["loops show", "watch --once", "inspect journal --run", "run . --resume", "slots --resume"]
+    {
+        let several = said(&format!("{command} brav"));
+        assert!(several.contains("2 runs begin with 'brav'"), "{command}: {several}");
+        assert!(several.contains("brave-crow, bravo"), "{command}: {several}");
+        let mistyped = said(&format!("{command} brave-crw"));
+        assert!(mistyped.contains("did you mean 'brave-crow'?"), "{command}: {mistyped}");
+    }
+}
+
+#[test]
+fn a_run_at_its_limit_is_resumed_with_a_higher_one() {
+    let sandbox = empty();
+    sandbox.write_journal(journal());
+    let shown = loops(&sandbox, &["show", "calm-h"]);
+    assert!(shown.contains("to resume autoloop run --resume=calm-heron -i 5"), "{shown}");
+    let slots = "
+        crow slot.run.start iterations=2; parallel_agents=1; source=builtin
+        crow#2 slot.start slot=1; item_id=t-7; title=x
+        crow slot.run.finish reason=iterations; taken=2; passed=1
+    ";
+    sandbox.write_journal(told::lines(slots).join("\n") + "\n");
+    let shown = loops(&sandbox, &["show", "crow"]);
+    assert!(shown.contains("status failed: iterations"), "{shown}");
+    assert!(shown.contains("to resume autoloop slots --resume=crow -i 4"), "{shown}");
+}
+
+#[test]
+fn resume_takes_no_run_that_another_process_carries_out() {
+    let agent =
+        "[ ! -e wait ] || { touch there; while [ ! -e go ]; do sleep 0.05; done; }; echo $N";
+    let sandbox = shell(agent, "event_loop.max_iterations = 1");
+    assert_eq!(sandbox.run(&["run", ".", "x"]).code, Some(1));
+    let first = sandbox.fields("loop.start", "run").remove(0);
+    sandbox.write("wait", "");
+    let mut harness = start(&sandbox, &["run", ".", "y"]);
+    wait_for(&sandbox, "there");
+    let process = harness.0.id();
+    std::fs::remove_file(sandbox.path("wait")).unwrap();
+    let resumed = sandbox.run(&["run", "--resume", ".", "-i", "2"]);
+    let second = sandbox.fields("loop.start", "run").remove(1);
+    let note = format!("'{second}' is running in process {process}; resuming '{first}'");
+    assert!(resumed.stderr.contains(&note), "{resumed}");
+    assert_eq!(sandbox.fields("loop.resume", "run"), [first]);
+    sandbox.write("go", "");
+    harness.0.wait().unwrap();
 }

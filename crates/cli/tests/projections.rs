@@ -112,10 +112,10 @@ fn the_scratchpad_of_the_latest_run() {
       {"run": "new", "iteration": 3, "exit_code": 0, "output": ""}
     ]
     "#);
-    insta::assert_snapshot!(project.told(&["scratchpad", "--run", "nobody"]), @"
+    insta::assert_snapshot!(project.told(&["scratchpad", "--run", "nobody"]), @r"
     1
     autoloop: there is no run 'nobody' in .autoloop/journal.jsonl
-      hint: the latest run is 'new'
+      hint: `autoloop loops --all` lists every run
     ");
     let all = project.told(&["scratchpad", "--all-runs"]);
     assert!(all.starts_with("0\n# Run old\n\n## Iteration 1\n\nexit_code=0\n\nof the old run\n\n# Run new\n\n## Iteration 1\n"), "{all}");

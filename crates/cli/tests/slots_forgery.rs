@@ -318,13 +318,13 @@ fn views_agree_about_what_counts() {
     assert_snapshot!(view(&sandbox, &["watch", "--once"]), @r"
     exit 0
     --- stdout
-    slots [RUN] cut off  1 taken, 0 passed, 0 failed  iteration 1
+    slots [RUN] crashed  1 taken, 0 passed, 0 failed  iteration 1
       slot 1  WORK   t-1 task 1
     ");
     assert_snapshot!(view(&sandbox, &["inspect", "slots"]), @r"
     exit 0
     --- stdout
-    slots [RUN]: unfinished, 0 of 1 item passed
+    slots [RUN]: crashed, 0 of 1 item passed
       1.1  t-1  implement  0 reviews, 0 fixes  task 1
     ");
     watching.0.wait().unwrap();
@@ -336,7 +336,7 @@ fn views_agree_about_what_counts() {
     assert_snapshot!(view(&sandbox, &["watch"]), @r"
     exit 1
     --- stdout
-    slots [RUN] over (no_items)  2 taken, 0 passed, 2 failed  iteration 2, failed: 1, 2
+    slots [RUN] failed (no_items)  2 taken, 0 passed, 2 failed  iteration 2, failed: 1, 2
     slot 1  t-2  FAILED  drift  there are no fixes, and the review found: add a test
     --- stderr
     autoloop: slots '[RUN]' ended: no_items

@@ -20,6 +20,7 @@ pub use handoff::{Report, changed_files, handoff, result, returned};
 pub use refusal::Refusal;
 pub use render::{DEEPEST, Tree};
 
+use crate::coordinator::Status;
 use crate::record::{ChainStart, Event, Glance};
 use crate::run::{Run, StopReason, ended_well};
 use crate::stamp::Stamp;
@@ -196,19 +197,14 @@ impl Chain {
         self.steps.iter().find(|step| step.run.as_deref() == Some(run))
     }
 
-    /// Whether it completed.
-    pub fn is_complete(&self) -> bool {
-        self.outcome == Some(Outcome::AllStepsComplete.into())
-    }
-
-    /// Whether it can be resumed: every chain can that did not complete.
-    pub fn can_resume(&self) -> bool {
-        self.start.is_some() && !self.is_complete()
-    }
-
-    /// Whether it was cut off or interrupted, or is under way: its records cannot tell which.
-    pub fn is_unfinished(&self) -> bool {
-        self.start.is_some() && self.outcome.is_none()
+    /// How it is by its records, which cannot tell a chain that crashed or was interrupted from one that is
+    /// running.
+    pub fn status(&self) -> Status {
+        match &self.outcome {
+            None => Status::Running,
+            Some(outcome) if *outcome == Outcome::AllStepsComplete => Status::Completed,
+            Some(outcome) => Status::of_reason(outcome.as_str()),
+        }
     }
 
     /// How long the step that is under way was at work since the chain was heard of last, if its run was

@@ -1,15 +1,17 @@
-//! What all coordinators have in common.
+//! What all coordinators have in common: which there are, and how a run of any of them is.
 
 use std::fmt;
 
-use crate::chain::Chain;
+use serde::{Deserialize, Serialize};
+
+use crate::chain::{Chain, Outcome};
 use crate::project::scratchpad::Scratchpad;
 use crate::record::{ChainStart, Glance, LoopStart, SlotRunStart};
-use crate::run::Run;
-use crate::slot::{Slots, is_slot_topic};
+use crate::run::{Run, StopReason};
+use crate::slot::{End, Slots, is_slot_topic};
 
 /// A coordinator: what decides the steps of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// Iterations of one loop.
     Loop,
@@ -97,6 +99,19 @@ impl Kind {
     /// Whether a record claims that such a run began.
     pub fn begins(self, record: &Glance<'_>) -> bool {
         !record.has_payload() && record.topic() == self.start_topic()
+    }
+
+    /// The flag, behind a space, that raises the limit that a run reached, if it ended for that reason.
+    pub fn raised_limit(self, reason: &str, done: u64, of: u64) -> String {
+        match self {
+            Kind::Loop if StopReason::from_word(reason) == Some(StopReason::MaxIterations) => {
+                format!(" -i {}", done.saturating_add(of.max(1)))
+            }
+            Kind::Slots if End::from_word(reason) == Some(End::Iterations) => {
+                format!(" -i {}", done.saturating_mul(2))
+            }
+            Kind::Loop | Kind::Chain | Kind::Slots => String::new(),
+        }
     }
 }
 
@@ -203,5 +218,116 @@ impl Fold for Slots {
 
     fn apply(&mut self, record: &Glance<'_>) {
         Slots::apply(self, record);
+    }
+}
+
+/// How a run is: the same word in every view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Status {
+    /// A process carries it out.
+    Running,
+    /// It reached its goal.
+    Completed,
+    /// It reached a limit.
+    Stopped,
+    /// An agent or an item failed.
+    Failed,
+    /// It was asked to stop.
+    Interrupted,
+    /// It has no end, and no process carries it out.
+    Crashed,
+}
+
+impl Status {
+    /// The status of a run that ended without reaching its goal.
+    pub fn of_reason(reason: &str) -> Status {
+        match (StopReason::from_word(reason), Outcome::from_word(reason)) {
+            (Some(StopReason::Interrupted), _) => Status::Interrupted,
+            (Some(StopReason::MaxIterations), _) | (_, Some(Outcome::BudgetExceeded)) => {
+                Status::Stopped
+            }
+            _ => Status::Failed,
+        }
+    }
+
+    /// The status by the records of a run, corrected by who holds its lock: a process that does carries
+    /// the run out, whatever an agent wrote into the journal.
+    #[must_use]
+    pub fn with_holder(self, holder: Holder) -> Status {
+        match (holder, self) {
+            (Holder::Process(_), _) => Status::Running,
+            (Holder::None, Status::Running) => Status::Crashed,
+            (Holder::None | Holder::Unknown, status) => status,
+        }
+    }
+
+    /// Whether the run can be resumed: every run can that did not complete.
+    pub fn can_resume(self) -> bool {
+        self != Status::Completed
+    }
+
+    /// Whether the run did not come to an end of its own.
+    pub fn is_unfinished(self) -> bool {
+        matches!(self, Status::Running | Status::Interrupted | Status::Crashed)
+    }
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Status::Running => "running",
+            Status::Completed => "completed",
+            Status::Stopped => "stopped",
+            Status::Failed => "failed",
+            Status::Interrupted => "interrupted",
+            Status::Crashed => "crashed",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// Which process holds the lock of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// This one.
+    Process(u32),
+    /// None.
+    None,
+    /// The system does not list locks.
+    Unknown,
+}
+
+impl Holder {
+    /// The process, where one is known.
+    pub fn process(self) -> Option<u32> {
+        match self {
+            Holder::Process(process) => Some(process),
+            Holder::None | Holder::Unknown => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_follows_from_the_records_and_the_lock() {
+        for (status, holder, seen) in [
+            (Status::Running, Holder::Process(7), "running"),
+            (Status::Failed, Holder::Process(7), "running"),
+            (Status::Running, Holder::None, "crashed"),
+            (Status::Running, Holder::Unknown, "running"),
+            (Status::Completed, Holder::None, "completed"),
+            (Status::of_reason("max_iterations"), Holder::Unknown, "stopped"),
+            (Status::of_reason("backend_failed"), Holder::None, "failed"),
+            (Status::of_reason("interrupted"), Holder::None, "interrupted"),
+        ] {
+            assert_eq!(status.with_holder(holder).to_string(), seen);
+        }
     }
 }

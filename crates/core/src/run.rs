@@ -5,7 +5,7 @@
 
 mod runs;
 
-pub use runs::Runs;
+pub use runs::{Miss, OtherRun, Runs, SomeRun};
 
 use std::collections::BTreeSet;
 
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chain::spawn::{self, Asker, Spawns};
 use crate::config::BackendKind;
+use crate::coordinator::{Kind, Status};
 use crate::failure::TurnFailure;
 use crate::record::{
     ChainSpawned, Event, EventInvalid, ExitCode, Glance, LoopComplete, LoopStart, LoopStop, Text,
@@ -197,18 +198,20 @@ impl Run {
         }
     }
 
-    /// Whether it was cut off or interrupted, or is under way: its records cannot tell which.
-    pub fn is_unfinished(&self) -> bool {
+    /// How it is by its records, which cannot tell a run that crashed from one that is running.
+    pub fn status(&self) -> Status {
         match &self.stage {
-            Stage::Ended(Ending::Stop { reason }) => *reason == StopReason::Interrupted,
-            Stage::Ended(Ending::Complete { .. }) => false,
-            _ => true,
+            Stage::Ended(Ending::Complete { .. }) => Status::Completed,
+            Stage::Ended(Ending::Stop { reason }) => Status::of_reason(reason.as_str()),
+            Stage::New | Stage::Between | Stage::Iterating | Stage::Reviewing => Status::Running,
         }
     }
 
-    /// Whether it can be resumed: every run can that did not complete.
-    pub fn can_resume(&self) -> bool {
-        !matches!(self.stage, Stage::Ended(Ending::Complete { .. }))
+    /// The flag that raises the limit that it reached, if it ended there.
+    pub fn raised_limit(&self) -> String {
+        let most = self.start.as_ref().map_or(0, |start| start.max_iterations);
+        let reason = self.stop_reason().map_or("", Word::as_str);
+        Kind::Loop.raised_limit(reason, self.done, most)
     }
 
     /// How many iterations are done when it is resumed: the one that failed is retried.

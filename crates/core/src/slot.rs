@@ -15,6 +15,7 @@ pub use outcome::{Changes, End, HeldBy, Outcome, Phase, Tally, Verdict};
 pub use picked::{Picked, picked};
 pub use step::{Commit, NewItems, Review, SlotRules, SlotStep, Step, begins, next_step, slot_step};
 
+use crate::coordinator::{Kind, Status};
 use crate::failure::TurnFailure;
 use crate::merge::MergeOutcome;
 use crate::record::{
@@ -127,19 +128,20 @@ impl Slots {
         Slots { id: id.into(), ..Slots::default() }
     }
 
-    /// Whether it was cut off or interrupted, or is under way: its records cannot tell which.
-    pub fn is_unfinished(&self) -> bool {
-        self.start.is_some() && self.finish.is_none()
+    /// How it is by its records, which cannot tell a run that crashed or was interrupted from one that is
+    /// running. It completes when every item that it took passed.
+    pub fn status(&self) -> Status {
+        match &self.finish {
+            None => Status::Running,
+            Some(_) if Tally::of(self).is_well() => Status::Completed,
+            Some(_) => Status::Failed,
+        }
     }
 
-    /// Whether it completed: it finished, and every item that it took passed.
-    pub fn is_complete(&self) -> bool {
-        self.finish.is_some() && Tally::of(self).is_well()
-    }
-
-    /// Whether it can be resumed: every run can that did not complete.
-    pub fn can_resume(&self) -> bool {
-        self.start.is_some() && !self.is_complete()
+    /// The flag that raises the limit that it reached, if it ended there.
+    pub fn raised_limit(&self) -> String {
+        let reason = self.finish.as_ref().map(|finish| finish.reason.to_string());
+        Kind::Slots.raised_limit(&reason.unwrap_or_default(), self.iteration(), 0)
     }
 
     /// The iteration that began last; 0 before the first.
@@ -208,7 +210,7 @@ impl Slots {
 
     /// A finished run retries the items that failed, which are back in the queue.
     fn resumed(&mut self) {
-        if self.finish.is_some() && self.can_resume() {
+        if self.status() == Status::Failed {
             self.finish = None;
             self.is_stopping = false;
             self.resumed_after = self.iteration();

@@ -6,7 +6,6 @@
 
 mod bounds;
 mod chain;
-mod driver;
 mod error;
 mod findings;
 mod iteration;
@@ -46,14 +45,13 @@ use crate::world::World;
 pub use crate::turn::{PLAY_SCRIPT, REPLAY};
 pub use bounds::Bounds;
 pub use chain::{ChainDrive, ChainScene, Loops, NoLoops, Preparation, Ready, Steps, StepsOrder};
-pub use driver::{Driver, concurrent_runs, driven_run, driver, driver_in};
 pub use error::DriveError;
 pub use preflight::Agents;
 pub use progress::Progress;
 pub use request::{KeptRequest, Request};
 pub use runs::{
-    chain_standing, chains, latest_resumable, latest_resumable_slots, slot_runs, slots_standing,
-    standing,
+    chain_standing, chains, latest_resumable, latest_resumable_chain, latest_resumable_slots,
+    slot_runs, slots_standing, standing,
 };
 pub use slots::{SlotDrive, SlotProgress, SlotScene, WatchedSlots};
 

@@ -19,6 +19,7 @@ use autoloop_core::format::Format;
 use autoloop_core::project::iteration_text::IterationText;
 use autoloop_core::record::Glance;
 use autoloop_runtime::journal::{FileJournal, Journal, Position};
+use autoloop_runtime::runs;
 use autoloop_runtime::world::World;
 use clap::Subcommand;
 
@@ -74,42 +75,14 @@ fn parse_format(text: &str) -> Result<Format, &'static str> {
 
 /// The run that `--run` means.
 fn named_run(journal: &FileJournal, name: Option<&str>) -> Result<Option<String>, Failure> {
-    match name {
-        Some("latest") => match journal.latest_run()?.0 {
-            none if none.is_empty() => Err(Failure::failed(format!(
-                "no run has begun in {} yet",
-                journal.path().display()
-            ))),
-            run => Ok(Some(run)),
-        },
-        name => Ok(name.map(str::to_owned)),
-    }
+    name.map(|name| Ok(runs::find(journal, name)?.id().to_owned())).transpose()
 }
 
-/// The run that is asked about: the one that is named, which has to exist, or the latest.
+/// The run that is asked about: the one that is named, or the latest.
 pub(super) fn one_run(journal: &FileJournal, name: Option<&str>) -> Result<String, Failure> {
     match named_run(journal, name)? {
         None => Ok(journal.latest_run()?.0),
-        Some(run) if name == Some("latest") => Ok(run),
-        Some(run) => {
-            let mut exists = false;
-            journal.read(Position::START, &mut |line| {
-                line.records(|record| exists |= record.run() == run);
-                if exists { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })?;
-            if exists { Ok(run) } else { Err(no_such_run(journal, &run)) }
-        }
-    }
-}
-
-fn no_such_run(journal: &FileJournal, run: &str) -> Failure {
-    let failure =
-        Failure::failed(format!("there is no run '{run}' in {}", journal.path().display()));
-    match journal.latest_run() {
-        Ok(latest) if !latest.0.is_empty() => {
-            failure.hint(format!("the latest run is '{}'", latest.0))
-        }
-        _ => failure.hint("no run has begun there yet"),
+        Some(run) => Ok(run),
     }
 }
 

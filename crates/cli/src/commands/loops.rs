@@ -1,24 +1,21 @@
 //! `autoloop loops`: which runs there are, and how they are.
 
 mod artifacts;
-mod named;
 mod row;
 mod show;
-mod state;
 mod watch;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use autoloop_core::run::{Run, Runs};
-use autoloop_runtime::drive::driver;
-use autoloop_runtime::journal::sidecar::Kept;
-use autoloop_runtime::journal::{FileJournal, Position};
+use autoloop_core::coordinator::Status;
+use autoloop_core::run::SomeRun;
+use autoloop_runtime::journal::FileJournal;
+use autoloop_runtime::runs::RunList;
 use autoloop_runtime::world::World;
 use clap::Subcommand;
 
 use self::row::Row;
-use self::state::State;
 use super::json::Json;
 use super::settings::{self, Located};
 use crate::failure::Failure;
@@ -30,10 +27,10 @@ const LAST_FEW: usize = 5;
 
 /// List runs.
 ///
-/// The runs that are under way, cut off or interrupted, and the last five of those that are over, the
-/// latest first. A run is under way while a process holds its lock; it is cut off when nobody does and
-/// the journal knows no end of it. The branches of a wave are runs as well, and shown with --all.
-/// Nothing that is asked here disturbs a run.
+/// Lists loops, chains and slots, the latest first: all that are running, crashed or interrupted, and the last five
+/// that ended. A run is running while a process holds its lock; it crashed when no process does and the journal
+/// records no end of it. Branches of waves, and chains that a run asked for, are shown with --all. No run is
+/// disturbed.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -68,7 +65,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 fn list(args: &Args, world: &World) -> Result<(), Failure> {
     let scene = Scene::of(args.project_dir.as_deref(), world)?;
     let rows: Vec<Row<'_>> = match args.all {
-        true => scene.runs.iter().rev().map(|run| scene.row(run, world)).collect(),
+        true => scene.list.runs.iter().rev().map(|run| scene.row(run, world)).collect(),
         false => scene.recent().map(|run| scene.row(run, world)).collect(),
     };
     let text = match args.json {
@@ -86,7 +83,7 @@ fn list(args: &Args, world: &World) -> Result<(), Failure> {
 }
 
 fn left_out(scene: &Scene, shown: usize) -> String {
-    match scene.runs.iter().count().saturating_sub(shown) {
+    match scene.list.runs.iter().count().saturating_sub(shown) {
         0 => String::new(),
         1 => "and 1 more that is over; --all shows it too\n".to_owned(),
         more => format!("and {more} more that are over; --all shows them too\n"),
@@ -97,41 +94,30 @@ fn left_out(scene: &Scene, shown: usize) -> String {
 struct Scene {
     located: Located,
     journal: FileJournal,
-    runs: Runs,
-    /// How far the journal was read.
-    position: Position,
+    list: RunList,
 }
 
 impl Scene {
     fn of(project: Option<&Path>, world: &World) -> Result<Scene, Failure> {
         let located = settings::locate(project, world)?;
         let journal = located.journal(world);
-        let Kept { view: runs, position } = journal.fold::<Runs>()?;
-        Ok(Scene { located, journal, runs, position })
+        let list = RunList::read(&journal, &located.files.state_dir, world)?;
+        Ok(Scene { located, journal, list })
     }
 
-    /// The runs that are not over, and the last few that are; the latest first.
-    fn recent(&self) -> impl Iterator<Item = &Run> {
-        let mut over = 0;
-        let is_branch = |run: &&Run| run.start.is_some() && !run.stands_alone();
-        self.runs.iter().rev().filter(move |run| !is_branch(run)).filter(move |run| {
-            let is_open = run.start.is_some() && run.is_unfinished();
-            over += usize::from(!is_open);
-            is_open || over <= LAST_FEW
+    /// The unfinished runs, and the last few that ended; the latest first.
+    fn recent(&self) -> impl Iterator<Item = &SomeRun> {
+        let mut ended = 0;
+        let is_part = |run: &&SomeRun| run.kind().is_some() && !run.stands_alone();
+        self.list.runs.iter().rev().filter(move |run| !is_part(run)).filter(move |run| {
+            let is_open = self.list.runs.status(run).is_some_and(Status::is_unfinished);
+            ended += usize::from(!is_open);
+            is_open || ended <= LAST_FEW
         })
     }
 
-    fn state(&self, run: &Run, world: &World) -> State {
-        State::of(run, driver(&self.located.files, &run.id, &*world.disk))
-    }
-
-    fn row<'r>(&self, run: &'r Run, world: &World) -> Row<'r> {
-        Row { run, state: self.state(run, world), now: world.clock.now() }
-    }
-
-    /// The run that a name means.
-    fn named(&self, name: &str) -> Result<&Run, Failure> {
-        named::find(&self.runs, name)
-            .map_err(|miss| miss.told(name, &self.journal.path().display().to_string()))
+    fn row<'r>(&self, run: &'r SomeRun, world: &World) -> Row<'r> {
+        let (status, process) = (self.list.status(run), self.list.holder(run).process());
+        Row { run, status, process, now: world.clock.now() }
     }
 }

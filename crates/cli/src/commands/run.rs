@@ -17,13 +17,12 @@ use autoloop_core::plan::Files;
 use autoloop_core::run::{Ending, Run, Stage, StopReason};
 use autoloop_core::run_id::RunId;
 use autoloop_core::word::Word;
-use autoloop_runtime::drive::{
-    Bounds, Drive, DriveError, Progress, Scene, Threads, concurrent_runs,
-};
+use autoloop_runtime::drive::{Bounds, Drive, DriveError, Progress, Scene, Threads};
 use autoloop_runtime::journal::{FileJournal, ReadError};
 use autoloop_runtime::layout::RunDir;
 use autoloop_runtime::process::{Interrupts, sweep};
 use autoloop_runtime::project::Overrides;
+use autoloop_runtime::runs::concurrent_runs;
 use autoloop_runtime::signals;
 use autoloop_runtime::world::{CRASH_GRACE, World};
 
@@ -36,9 +35,8 @@ pub(super) use self::report::Reporter;
 pub(super) use self::tool::install as install_tool;
 pub(super) use self::which::Old;
 use self::which::Words;
-use super::resume::Resumed;
 use super::trust::TrustArgs;
-use super::{chain, settings};
+use super::{chain, resume, settings};
 use crate::diagnostic;
 use crate::failure::{Failure, Kind};
 use crate::terminal;
@@ -126,7 +124,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 
 /// Warns about runs that other processes carry out in the same directory, except the one to be resumed.
 pub(super) fn warn_of_others(files: &Files, resumed: Option<&RunId>, world: &World) {
-    let others = concurrent_runs(files, &*world.disk);
+    let others = concurrent_runs(&files.state_dir, &*world.disk);
     for (run, process) in
         others.iter().filter(|(run, _)| Some(run.as_str()) != resumed.map(RunId::as_str))
     {
@@ -164,7 +162,7 @@ pub(super) fn carry_out(
 ) -> Result<Ended, Failure> {
     let interrupts = listen()?;
     let Driven { run, journal, dir } = drive(errand, (world, &interrupts), tell)?;
-    let resume = Resumed::Loop.command(&run.id, &errand.project.dir);
+    let resume = resume::command_of(coordinator::Kind::Loop, &run.id, &errand.project.dir);
     Ok(Ended { run, journal, interrupts, dir, resume })
 }
 
@@ -302,11 +300,10 @@ pub(super) fn verdict(ended: &Ended) -> Result<(), Failure> {
 fn stopped(reason: &Word<StopReason>, ended: &Ended) -> Failure {
     let Ended { run, resume, .. } = ended;
     let why = run.failure().map_or_else(|| reason.to_string(), ToString::to_string);
-    let failure = Failure::failed(format!("run '{}' stopped: {why}", run.id));
-    if *reason == StopReason::MaxIterations {
-        let most = run.start.as_ref().map_or(1, |start| start.max_iterations.max(1));
-        let more = run.done.saturating_add(most);
-        return failure.hint(format!("allow more iterations with `{resume} -i {more}`"));
+    let failure = Failure::failed(format!("run '{}' {}: {why}", run.id, run.status()));
+    let more = run.raised_limit();
+    if !more.is_empty() {
+        return failure.hint(format!("allow more iterations with `{resume}{more}`"));
     }
     failure.hint(next_after(ended)).hint(format!("resume it with `{resume}`"))
 }

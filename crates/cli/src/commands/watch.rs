@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use autoloop_runtime::world::World;
 
 use self::lines::Form;
-use super::settings;
+use super::settings::{self, Located};
 use crate::failure::Failure;
 use crate::tui;
 use crate::tui::feed::Feed;
@@ -36,6 +36,12 @@ pub(crate) struct Args {
     /// Print a JSON object in a line for every change.
     #[arg(long)]
     json: bool,
+}
+
+/// Prints how a run goes, a line for every change, until it ends.
+pub(super) fn follow(located: &Located, run: &str, world: &World) -> Result<(), Failure> {
+    let feed = Feed::open((&located.files, located.journal(world)), Some(run), world)?;
+    lines::follow(feed, Form::Text)
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {

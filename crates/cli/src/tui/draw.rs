@@ -4,13 +4,13 @@ mod columns;
 mod output;
 mod rows;
 
+use autoloop_core::coordinator::Status;
 use autoloop_core::project::board::Board;
 use autoloop_core::stamp::Stamp;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-use super::feed::Standing;
 use super::text::tame;
 use super::view::{Pane, Role, Room, View};
 
@@ -24,7 +24,7 @@ const ROOMY: u16 = 6;
 /// What can be seen.
 pub(super) struct Picture<'p> {
     pub(super) board: &'p Board,
-    pub(super) standing: Standing,
+    pub(super) status: Status,
     /// How far the whole is, in words.
     pub(super) progress: String,
     /// The moment that it is seen at.
@@ -111,8 +111,9 @@ pub(super) fn draw(picture: &Picture<'_>, view: &View, ink: Ink, buffer: &mut Bu
 
 /// Which run it is, and how it is.
 fn header(picture: &Picture<'_>, ink: Ink, buffer: &mut Buffer) {
-    let Board { id, kind, title, .. } = picture.board;
-    let end = put(buffer, 0, &format!("{} {id}  ", kind.word()), Modifier::BOLD.into());
+    let Board { id, title, .. } = picture.board;
+    let word = picture.board.word();
+    let end = put(buffer, 0, &format!("{word} {id}  "), Modifier::BOLD.into());
     let (state, colour) = state(picture);
     let right = usize::from(buffer.area.right());
     let room = |x: u16| right.saturating_sub(x.into());
@@ -122,17 +123,17 @@ fn header(picture: &Picture<'_>, ink: Ink, buffer: &mut Buffer) {
 
 /// How the whole is, in words.
 fn state(picture: &Picture<'_>) -> (String, Color) {
-    match (picture.standing, &picture.board.outcome) {
-        (Standing::Running, _) => ("running".to_owned(), Color::Cyan),
-        (Standing::CutOff, _) => ("cut off".to_owned(), Color::Red),
-        (Standing::Unknown, _) => ("unfinished".to_owned(), Color::Yellow),
-        (Standing::Over, Some(outcome)) if outcome.is_good() => {
-            (format!("complete: {}", outcome.word), Color::Green)
-        }
-        (Standing::Over, outcome) => {
-            let word = outcome.as_ref().map_or("", |outcome| &outcome.word);
-            (format!("ended: {word}"), Color::Red)
-        }
+    let status = picture.status;
+    let colour = match status {
+        Status::Running => Color::Cyan,
+        Status::Completed => Color::Green,
+        Status::Stopped | Status::Failed | Status::Crashed => Color::Red,
+        Status::Interrupted => Color::Yellow,
+    };
+    let ended = matches!(status, Status::Completed | Status::Stopped | Status::Failed);
+    match picture.board.outcome.as_ref().filter(|_| ended) {
+        Some(outcome) => (format!("{status}: {}", outcome.word), colour),
+        None => (status.to_string(), colour),
     }
 }
 

@@ -7,61 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoloop_core::config::ItemSource;
-use autoloop_core::coordinator;
+use autoloop_core::coordinator::{Holder, Kind, Status};
 use autoloop_core::plan::Files;
-use autoloop_core::project::board::{Board, Boards, Kind, Row};
+use autoloop_core::project::board::{Board, Boards, Row};
 use autoloop_core::queue::Tasks;
 use autoloop_core::record::Glance;
 use autoloop_core::stamp::Stamp;
-use autoloop_core::suggest::suggest;
-use autoloop_runtime::drive::{Driver, WatchedSlots, driver_in};
+use autoloop_runtime::drive::WatchedSlots;
 use autoloop_runtime::journal::sidecar::Kept;
 use autoloop_runtime::journal::{FileJournal, Journal, Position, ReadError};
+use autoloop_runtime::runs::{self, holder};
 use autoloop_runtime::tail::Tail;
 use autoloop_runtime::world::World;
 
 use super::printed::Printed;
 use crate::failure::Failure;
-
-/// Whether somebody is at it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// A process drives it.
-    Running,
-    /// Its end is on record.
-    Over,
-    /// Nobody drives it, and it has no end.
-    CutOff,
-    /// It has no end, and the system does not tell whether somebody drives it.
-    Unknown,
-}
-
-impl Standing {
-    /// Whoever holds the lock drives it, whatever an agent may have written into the journal.
-    fn of(board: &Board, driver: Driver) -> Standing {
-        match (driver, &board.outcome) {
-            (Driver::Process(_), _) => Standing::Running,
-            (_, Some(_)) => Standing::Over,
-            (Driver::Nobody, None) => Standing::CutOff,
-            (Driver::Unknown, None) => Standing::Unknown,
-        }
-    }
-
-    /// One word for other programs.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Standing::Running => "running",
-            Standing::Over => "over",
-            Standing::CutOff => "cut_off",
-            Standing::Unknown => "unfinished",
-        }
-    }
-
-    /// Whether more may come.
-    pub(crate) fn is_open(self) -> bool {
-        matches!(self, Standing::Running | Standing::Unknown)
-    }
-}
 
 /// A board, and how far its journal was read.
 pub(crate) struct Feed {
@@ -104,12 +64,12 @@ impl Feed {
         };
         match name {
             None => feed.board = feed.usual(&boards)?.clone(),
-            Some(name) => match named(&boards, name)? {
-                Some(board) => feed.board = board.clone(),
-                None => feed.read_older(&boards, name)?,
-            },
+            Some(name) => {
+                let run = runs::find(&feed.journal, name)?;
+                feed.open_board(&boards, run.id())?;
+            }
         }
-        if feed.board.kind == Kind::Slots {
+        if feed.board.kind == Some(Kind::Slots) {
             // Only what counts, this time: an agent may have written other things.
             feed.begin_anew();
             feed.read_on(&mut |_, _| {})?;
@@ -123,7 +83,7 @@ impl Feed {
     /// Forgets what was read.
     fn begin_anew(&mut self) {
         let board = Board::new(std::mem::take(&mut self.board.id));
-        let is_slots = self.own.is_some() || self.board.kind == Kind::Slots;
+        let is_slots = self.own.is_some() || self.board.kind == Some(Kind::Slots);
         if let (true, Ok(id)) = (is_slots, board.id.parse()) {
             self.own = Some(WatchedSlots::new(&self.files.state_dir, &id, &self.world));
         }
@@ -131,7 +91,7 @@ impl Feed {
     }
 
     fn usual<'b>(&self, boards: &'b Boards) -> Result<&'b Board, Failure> {
-        let is_running = |board: &&&Board| self.standing_of(board) == Standing::Running;
+        let is_running = |board: &&&Board| self.status_of(board) == Status::Running;
         let all: Vec<&Board> = boards.iter().collect();
         let found = all.iter().rev().find(is_running).or(all.last());
         found.copied().ok_or_else(|| {
@@ -140,21 +100,20 @@ impl Feed {
         })
     }
 
-    /// A run that is not among the latest: the journal is read again for it.
-    fn read_older(&mut self, boards: &Boards, name: &str) -> Result<(), Failure> {
-        self.board = Board::new(name);
-        self.position = Position::START;
-        self.read_on(&mut |_, _| {})?;
-        if self.board.kind != Kind::Unknown {
-            return Ok(());
+    /// The board of a run, or the one that it is a part of. The journal is read again for a run that is
+    /// not among the latest.
+    fn open_board(&mut self, boards: &Boards, id: &str) -> Result<(), Failure> {
+        let all: Vec<&Board> = boards.iter().collect();
+        let exact = all.iter().rev().find(|board| board.id == id);
+        match exact.or_else(|| all.iter().rev().find(|board| board.has(id))) {
+            Some(board) => self.board = Board::clone(board),
+            None => {
+                self.board = Board::new(id);
+                self.position = Position::START;
+                self.read_on(&mut |_, _| {})?;
+            }
         }
-        let journal = self.journal.path().display();
-        let failure = Failure::failed(format!("there is no run '{name}' in {journal}"));
-        let ids: Vec<&str> = boards.iter().map(|board| board.id.as_str()).collect();
-        Err(match suggest(name, ids) {
-            Some(id) => failure.hint(format!("did you mean '{id}'?")),
-            None => failure.hint("`autoloop loops --all` lists every run"),
-        })
+        Ok(())
     }
 
     pub(crate) fn board(&self) -> &Board {
@@ -163,22 +122,22 @@ impl Feed {
 
     /// How many items slots could still take, now or later. `None` where nobody knows, and when they are
     /// at work no more.
-    pub(crate) fn left(&self, standing: Standing) -> Option<u64> {
-        let tasks = self.tasks.as_ref().filter(|_| standing.is_open())?;
+    pub(crate) fn left(&self, status: Status) -> Option<u64> {
+        let tasks = self.tasks.as_ref().filter(|_| status == Status::Running)?;
         let progress = tasks.view.progress(self.world.clock.now());
         Some((progress.ready + progress.blocked) as u64)
     }
 
     /// How far the board is, in words.
-    pub(crate) fn progress(&self, standing: Standing) -> String {
-        self.board.progress_in_words(self.left(standing))
+    pub(crate) fn progress(&self, status: Status) -> String {
+        self.board.progress_in_words(self.left(status))
     }
 
     /// The moment that the board is seen at: now, or when it was last heard of if nobody is at it.
-    pub(crate) fn moment(&self, standing: Standing) -> Stamp {
+    pub(crate) fn moment(&self, status: Status) -> Stamp {
         let heard = self.board.times.1.parse().ok();
         let now = self.world.clock.now();
-        if standing.is_open() { now } else { heard.unwrap_or(now) }
+        if status == Status::Running { now } else { heard.unwrap_or(now) }
     }
 
     /// Time since some fixed moment.
@@ -234,33 +193,28 @@ impl Feed {
         Ok(())
     }
 
-    pub(crate) fn standing(&self) -> Standing {
-        self.standing_of(&self.board)
+    pub(crate) fn status(&self) -> Status {
+        self.status_of(&self.board)
     }
 
-    /// How it stands, with all that its harness wrote before it went.
+    /// How it is, with all that its harness wrote before it exited.
     pub(crate) fn settle(
         &mut self,
         tell: &mut dyn FnMut(&Board, &Glance<'_>),
-    ) -> Result<Standing, Failure> {
-        let standing = self.standing();
-        if standing.is_open() {
-            return Ok(standing);
+    ) -> Result<Status, Failure> {
+        let status = self.status();
+        if status == Status::Running {
+            return Ok(status);
         }
         self.read_on(tell)?;
-        Ok(self.standing())
+        Ok(self.status())
     }
 
-    fn standing_of(&self, board: &Board) -> Standing {
-        // No harness runs under a name that is no id.
-        let Ok(id) = board.id.parse() else { return Standing::of(board, Driver::Nobody) };
-        let kind = match board.kind {
-            Kind::Chain => coordinator::Kind::Chain,
-            Kind::Slots => coordinator::Kind::Slots,
-            Kind::Loop | Kind::Unknown => coordinator::Kind::Loop,
-        };
-        let dir = self.files.state_dir.run(kind, &id);
-        Standing::of(board, driver_in(&dir, &*self.world.disk))
+    fn status_of(&self, board: &Board) -> Status {
+        let kind = board.kind.unwrap_or(Kind::Loop);
+        let dir = board.id.parse().map(|id| self.files.state_dir.run(kind, &id));
+        let holder = dir.map_or(Holder::None, |dir| holder(&dir, &*self.world.disk));
+        board.status().with_holder(holder)
     }
 
     /// The last thing that was said in each row.
@@ -276,23 +230,5 @@ impl Feed {
     /// The end of an output; nothing where there is none.
     pub(crate) fn output(&mut self, path: &Path) -> Tail {
         self.printed.page(path).clone()
-    }
-}
-
-/// The board that a name means, among those that were heard of last.
-fn named<'b>(boards: &'b Boards, name: &str) -> Result<Option<&'b Board>, Failure> {
-    let all: Vec<&Board> = boards.iter().collect();
-    let exact = all.iter().rev().find(|board| board.id == name);
-    if let Some(board) = exact.or_else(|| all.iter().rev().find(|board| board.has(name))) {
-        return Ok(Some(board));
-    }
-    if name == "latest" {
-        return Ok(all.last().copied());
-    }
-    let mut begin = all.iter().filter(|board| !name.is_empty() && board.id.starts_with(name));
-    match (begin.next(), begin.next()) {
-        (Some(_), Some(_)) => Err(Failure::usage(format!("several runs begin with '{name}'"))
-            .hint("`autoloop loops --all` lists them; write more of the name")),
-        (one, _) => Ok(one.copied()),
     }
 }

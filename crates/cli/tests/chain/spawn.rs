@@ -168,22 +168,22 @@ fn chains_are_shown_below_the_steps_that_asked_for_them() {
         let args: Vec<&str> = ["inspect", "chain"].iter().chain(args).copied().collect();
         sandbox.run(&args).to_string()
     };
-    assert_snapshot!(shown(&["--format", "terminal"]), @"
+    assert_snapshot!(shown(&["--format", "terminal"]), @r"
     exit 0
     --- stdout
-    chain outer (both): all_steps_complete
+    chain outer (both): completed (all_steps_complete)
       1  one  run-2  completion_event
-          chain run-2-chain-1 (two): all_steps_complete
+          chain run-2-chain-1 (two): completed (all_steps_complete)
             1  two  run-3  completion_event
       2  two  run-4  completion_event
     ");
-    assert_snapshot!(shown(&[]), @"
+    assert_snapshot!(shown(&[]), @r"
     exit 0
     --- stdout
     # Chain outer
 
     - name: both
-    - outcome: all_steps_complete
+    - status: completed (all_steps_complete)
     - objective: ship it
     - asked for by: run-1
 
@@ -195,7 +195,7 @@ fn chains_are_shown_below_the_steps_that_asked_for_them() {
     ## Chain run-2-chain-1
 
     - name: two
-    - outcome: all_steps_complete
+    - status: completed (all_steps_complete)
     - objective: ship it
     - asked for by: run-2
 

@@ -35,7 +35,7 @@ fn what_stands_is_printed_once() {
     assert_snapshot!(with(SLOTS).run(&["watch", "--once"]), @r"
     exit 0
     --- stdout
-    slots crow cut off  2 taken, 0 passed, 0 failed  iteration 1/4
+    slots crow crashed  2 taken, 0 passed, 0 failed  iteration 1/4
       slot 1  FIX 2/5  0s  t-7 mend the parser
       slot 2  REVIEW  1s  t-8 write tests
     ");
@@ -43,7 +43,7 @@ fn what_stands_is_printed_once() {
     assert_snapshot!(with(CHAIN).run(&["watch", "--once", "heron"]), @r"
     exit 0
     --- stdout
-    chain relay cut off  1/2 steps done
+    chain relay crashed  1/2 steps done
       step 1  DONE  2s  autospec a tool
       step 2  RUN 3/5  0s  autocode a tool
     ");
@@ -54,11 +54,11 @@ fn a_run_that_is_cut_off_or_over_is_told_and_that_is_all() {
     assert_snapshot!(with(SLOTS).run(&["watch"]), @r"
     exit 1
     --- stdout
-    slots crow cut off  2 taken, 0 passed, 0 failed  iteration 1/4
+    slots crow crashed  2 taken, 0 passed, 0 failed  iteration 1/4
     03:00:05 slot 1  t-7  FIX 2/5
     03:00:04 slot 2  t-8  REVIEW
     --- stderr
-    autoloop: slots 'crow' was cut off
+    autoloop: slots 'crow' crashed
       hint: resume it with `autoloop slots --resume=crow`
     ");
     let over = "
@@ -68,7 +68,7 @@ fn a_run_that_is_cut_off_or_over_is_told_and_that_is_all() {
     assert_snapshot!(with(over).run(&["watch"]), @r"
     exit 0
     --- stdout
-    loop otter over (completion_event)  iteration 0/5
+    loop otter completed (completion_event)  iteration 0/5
     03:00:01 loop  DONE  completion_event
     ");
     let stopped = "
@@ -78,10 +78,10 @@ fn a_run_that_is_cut_off_or_over_is_told_and_that_is_all() {
     assert_snapshot!(with(stopped).run(&["watch", "ott"]), @r"
     exit 1
     --- stdout
-    loop otter over (backend_failed)  iteration 0/5
+    loop otter failed (backend_failed)  iteration 0/5
     03:00:01 loop  FAILED  backend_failed
     --- stderr
-    autoloop: loop 'otter' ended: backend_failed
+    autoloop: loop 'otter' failed: backend_failed
       hint: resume it with `autoloop run --resume=otter`
     ");
 }
@@ -91,11 +91,11 @@ fn programs_get_an_object_in_a_line() {
     assert_snapshot!(with(SLOTS).run(&["watch", "--json"]), @r#"
     exit 1
     --- stdout
-    {"watched": "crow", "kind": "slots", "title": "items from builtin", "state": "cut_off", "outcome": null, "done": 1, "of": 4, "taken": 2, "passed": 0, "failed": 0, "failed_iterations": [], "left": null}
+    {"watched": "crow", "kind": "slots", "title": "items from builtin", "status": "crashed", "outcome": null, "done": 1, "of": 4, "taken": 2, "passed": 0, "failed": 0, "failed_iterations": [], "left": null}
     {"ts": "[TS]", "watched": "crow", "row": "slot 1", "level": 0, "run": null, "item": "t-7", "title": "mend the \u001b[31mparser", "phase": "fix", "number": 2, "limit": 5, "badge": "FIX 2/5", "since": "[TS]", "outcome": null, "note": null, "output": "slots/crow/1-1/fix-2.out"}
     {"ts": "[TS]", "watched": "crow", "row": "slot 2", "level": 0, "run": null, "item": "t-8", "title": "write tests", "phase": "review", "number": 0, "limit": 5, "badge": "REVIEW", "since": "[TS]", "outcome": null, "note": null, "output": "slots/crow/1-2/review-0.out"}
     --- stderr
-    autoloop: slots 'crow' was cut off
+    autoloop: slots 'crow' crashed
       hint: resume it with `autoloop slots --resume=crow`
     "#);
     let once = with(SLOTS).run(&["watch", "--once", "--json"]);
@@ -103,7 +103,7 @@ fn programs_get_an_object_in_a_line() {
     assert_eq!(once["rows"][0]["badge"], "FIX 2/5");
     assert_eq!(once["rows"][1]["phase"], "review");
     assert_eq!(once["taken"], 2);
-    assert_eq!(once["state"], "cut_off");
+    assert_eq!(once["status"], "crashed");
 }
 
 #[test]
@@ -130,8 +130,8 @@ fn what_is_not_there_is_told() {
     assert_snapshot!(with(two).run(&["watch", "ott"]), @r"
     exit 2
     --- stderr
-    autoloop: several runs begin with 'ott'
-      hint: `autoloop loops --all` lists them; write more of the name
+    autoloop: 2 runs begin with 'ott'
+      hint: name one of them: otto, otter
     ");
     assert_snapshot!(with(two).run(&["watch", "otter", "nowhere"]), @r"
     exit 2
@@ -148,7 +148,7 @@ fn a_run_that_is_long_forgotten_is_found_in_the_journal() {
         story += &format!("run-{run} loop.start max_iterations=1\n");
     }
     let shown = with(&story).run(&["watch", "first", "--once"]);
-    assert!(shown.stdout.starts_with("loop first cut off"), "{shown}");
+    assert!(shown.stdout.starts_with("loop first crashed"), "{shown}");
 }
 
 /// Starts `autoloop …`, whose lines somebody reads.
@@ -190,7 +190,7 @@ fn a_run_under_way_is_followed_to_its_end() {
     assert!(next().ends_with(" loop  NEXT  task.complete done"));
     assert!(next().ends_with(" loop  DONE  completion_event  task.complete done"));
     let last = next();
-    assert!(last.ends_with("over (completion_event)  iteration 2/3"), "{last}");
+    assert!(last.ends_with("completed (completion_event)  iteration 2/3"), "{last}");
     assert_eq!(lines.next(), None);
     assert_eq!(watch.0.wait().unwrap().code(), Some(0));
 }
@@ -220,7 +220,7 @@ fn slots_under_way_tell_what_is_left_in_the_queue() {
     let wholes: Vec<_> = text.filter(|line| line.starts_with("slots ")).collect();
     let last = wholes.last().unwrap();
     assert!(
-        last.ends_with("over (iterations)  2 taken, 2 passed, 0 failed  iteration 2/2"),
+        last.ends_with("completed (iterations)  2 taken, 2 passed, 0 failed  iteration 2/2"),
         "{last}"
     );
     let last: serde_json::Value = serde_json::from_str(&json.last().unwrap()).unwrap();

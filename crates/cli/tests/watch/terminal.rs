@@ -86,7 +86,7 @@ fn a_run_is_watched_resized_looked_into_and_left() {
     terminal.miss("PgUp, PgDn");
 
     sandbox.write("go", "");
-    terminal.see("complete: completion_promise");
+    terminal.see("completed: completion_promise");
     terminal.press("q");
     assert_eq!(ended(&mut terminal).code(), Some(0));
     terminal.assert_given_back();
@@ -97,7 +97,7 @@ fn escape_and_ctrl_c_leave_as_well() {
     let sandbox = cut_off();
     for key in ["\u{1b}", "\u{3}"] {
         let mut terminal = open(&sandbox, &["watch", "otter"]);
-        terminal.see("cut off");
+        terminal.see("crashed");
         terminal.press(key);
         assert_eq!(ended(&mut terminal).code(), Some(0));
         terminal.assert_given_back();
@@ -178,7 +178,7 @@ fn a_run_can_be_watched_where_it_is_started() {
     send(&terminal, Signal::CONT);
     sandbox.write("go", "");
     assert_eq!(ended(&mut terminal).code(), Some(0));
-    terminal.see("complete (completion_promise) after 1 iteration");
+    terminal.see("completed (completion_promise) after 1 iteration");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn without_a_smart_terminal_there_are_lines() {
     command.arg("TERM=dumb").arg(sandbox.binary()).args(["watch", "otter"]);
     let mut terminal = Terminal::start(command, USUAL);
     assert_eq!(ended(&mut terminal).code(), Some(1));
-    let screen = terminal.see("was cut off");
+    let screen = terminal.see("crashed");
     assert!(screen.contains("03:00:00 loop  NEXT"), "{screen}");
 }
 

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::{Chain, ChainStep};
+use crate::coordinator::Status;
 use crate::excerpt;
 use crate::format::{Format, json_text};
 use crate::table;
-use crate::word::Word;
 
 /// A step in a table: its number, its loop, its run, and how far it is.
 type Row = [String; 4];
@@ -17,15 +17,16 @@ type Row = [String; 4];
 pub const DEEPEST: usize = 50;
 
 /// The chains of a journal, in the order in which they began.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Tree<'a> {
     chains: &'a [Chain],
+    status: &'a dyn Fn(&Chain) -> Status,
 }
 
 impl<'a> Tree<'a> {
-    /// The tree of these.
-    pub fn new(chains: &'a [Chain]) -> Self {
-        Tree { chains }
+    /// The tree of these chains, each with its status.
+    pub fn new(chains: &'a [Chain], status: &'a dyn Fn(&Chain) -> Status) -> Self {
+        Tree { chains, status }
     }
 
     /// The chains that a run asked for.
@@ -78,13 +79,21 @@ impl<'a> Tree<'a> {
         run.into_iter().flat_map(|run| self.below(run)).collect()
     }
 
+    fn state(self, chain: &Chain) -> String {
+        let status = (self.status)(chain);
+        match &chain.outcome {
+            Some(outcome) => format!("{status} ({})", excerpt::one_line(outcome.as_str())),
+            None => status.to_string(),
+        }
+    }
+
     fn markdown(self, chain: &Chain, level: usize) -> String {
         let mut out = format!(
-            "{} Chain {}\n\n- name: {}\n- outcome: {}\n",
+            "{} Chain {}\n\n- name: {}\n- status: {}\n",
             "#".repeat(level.min(6)),
             chain.id,
             excerpt::one_line(chain.name()),
-            excerpt::one_line(chain.state()),
+            self.state(chain),
         );
         let start = chain.start.as_ref();
         if let Some(objective) = start.and_then(|start| start.objective.as_deref()) {
@@ -108,7 +117,7 @@ impl<'a> Tree<'a> {
     fn terminal(self, chain: &Chain, depth: usize) -> String {
         let indent = "      ".repeat(depth);
         let name = excerpt::one_line(chain.name());
-        let state = excerpt::one_line(chain.state());
+        let state = self.state(chain);
         let mut out = format!("{indent}chain {} ({name}): {state}\n", chain.id);
         let rows = chain.rows();
         let mut cells = rows.clone();
@@ -145,6 +154,7 @@ impl<'a> Tree<'a> {
             "name": chain.name(),
             "objective": chain.start.as_ref().and_then(|start| start.objective.as_deref()),
             "parent_id": chain.parent(),
+            "status": (self.status)(chain).word(),
             "outcome": chain.outcome,
             "began": chain.times.0,
             "last": chain.times.1,
@@ -158,10 +168,6 @@ fn pretty(value: &Value) -> String {
 }
 
 impl Chain {
-    fn state(&self) -> &str {
-        self.outcome.as_ref().map_or("unfinished", Word::as_str)
-    }
-
     fn name(&self) -> &str {
         self.start.as_ref().map_or("", |start| &start.name)
     }

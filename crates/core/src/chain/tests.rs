@@ -263,7 +263,7 @@ proptest! {
         }
         for format in [Format::Markdown, Format::Terminal, Format::Json] {
             let chains = [chain.clone()];
-            prop_assert!(!Tree::new(&chains).render(&chain, format).is_empty());
+            prop_assert!(!Tree::new(&chains, &Chain::status).render(&chain, format).is_empty());
         }
     }
 

@@ -17,6 +17,7 @@ pub use row::{End, Outcome, Phase, Row};
 
 use serde::{Deserialize, Serialize};
 
+use crate::coordinator::{Kind, Status};
 use crate::record::{ChainStart, Glance, LoopStart, SlotRunStart};
 use items::Items;
 
@@ -26,32 +27,6 @@ const ROWS: usize = 1_000;
 const NAMED_ITERATIONS: usize = 5;
 /// How many characters of a text that somebody wrote are kept for a row.
 const KEPT: usize = 200;
-
-/// What sort of work a board shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
-    /// Nothing that begins it is on record.
-    #[default]
-    Unknown,
-    /// A loop, or a branch that somebody asked for by its name.
-    Loop,
-    /// Loops in sequence.
-    Chain,
-    /// Slots that work on a queue.
-    Slots,
-}
-
-impl Kind {
-    /// One word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Unknown => "run",
-            Kind::Loop => "loop",
-            Kind::Chain => "chain",
-            Kind::Slots => "slots",
-        }
-    }
-}
 
 /// How far the work as a whole is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,8 +48,8 @@ pub struct Progress {
 pub struct Board {
     /// Its id.
     pub id: String,
-    /// What sort of work it is.
-    pub kind: Kind,
+    /// Its coordinator; `None` where no record begins it.
+    pub kind: Option<Kind>,
     /// What it is for, in one line.
     pub title: String,
     /// When it began and when it was last heard of, as written.
@@ -101,6 +76,34 @@ impl Board {
         Board { id: id.into(), ..Board::default() }
     }
 
+    /// How it is by its records. What interrupts the run of a step interrupts the chain.
+    pub fn status(&self) -> Status {
+        match &self.outcome {
+            Some(outcome) if outcome.is_good() => Status::Completed,
+            Some(outcome) => Status::of_reason(&outcome.word),
+            None if self.kind == Some(Kind::Chain) => {
+                let mut ends = self.rows.iter().filter_map(|row| row.outcome.as_ref());
+                match ends.any(|end| Status::of_reason(&end.word) == Status::Interrupted) {
+                    true => Status::Interrupted,
+                    false => Status::Running,
+                }
+            }
+            None => Status::Running,
+        }
+    }
+
+    /// The command that resumes it, with the flag that raises the limit that it reached.
+    pub fn resume_command(&self) -> String {
+        let (kind, Progress { done, of, .. }) = (self.kind.unwrap_or(Kind::Loop), self.progress);
+        let reason = self.outcome.as_ref().map_or("", |outcome| &outcome.word);
+        kind.resume_command(&self.id) + &kind.raised_limit(reason, done, of)
+    }
+
+    /// The word for what it is.
+    pub fn word(&self) -> &'static str {
+        self.kind.map_or("run", Kind::word)
+    }
+
     /// Whether records of this run belong here.
     pub fn has(&self, run: &str) -> bool {
         self.id == run || self.rows.iter().any(|row| row.run == run)
@@ -112,10 +115,10 @@ impl Board {
         let Progress { done, of, taken, passed, failed } = self.progress;
         let of = if of == 0 { String::new() } else { format!("/{of}") };
         match self.kind {
-            Kind::Unknown => String::new(),
-            Kind::Loop => format!("iteration {done}{of}"),
-            Kind::Chain => format!("{done}{of} steps done"),
-            Kind::Slots => {
+            None => String::new(),
+            Some(Kind::Loop) => format!("iteration {done}{of}"),
+            Some(Kind::Chain) => format!("{done}{of} steps done"),
+            Some(Kind::Slots) => {
                 let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
                 let items = format!("{taken} taken, {passed} passed, {failed} failed{left}");
                 format!("{items}  iteration {done}{of}{}", self.failed_in_words())
@@ -173,7 +176,7 @@ impl Board {
     }
 
     fn begin(&mut self, kind: Kind, title: &str, record: &Glance<'_>) {
-        self.kind = kind;
+        self.kind = Some(kind);
         self.title = in_line(title);
         self.times.0 = record.ts().unwrap_or_default().into_owned();
     }

@@ -1,6 +1,6 @@
 //! The two long texts of an iteration: what the agent was told, and what it printed.
 
-use crate::record::{Glance, IterationFinish, IterationStart};
+use crate::record::{Glance, IterationFinish, IterationStart, SlotFix, SlotImplement, SlotReview};
 
 /// One of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +30,20 @@ impl IterationText {
     /// The number of the iteration whose text this record holds, as written, if it holds one. What an
     /// agent says about an iteration does not count.
     pub fn held_by(self, record: &Glance<'_>) -> Option<String> {
-        let holds = record.topic() == self.topic() && record.payload().is_none();
-        holds.then(|| record.iteration().into_owned())
+        let is_own = record.topic() == self.topic() || self.turn_of_slot(record).is_some();
+        (is_own && record.payload().is_none()).then(|| record.iteration().into_owned())
+    }
+
+    /// The turn of a slot whose output this record holds, if it is one.
+    pub fn turn_of_slot(self, record: &Glance<'_>) -> Option<String> {
+        let topic = record.topic();
+        let topics = [SlotImplement::TOPIC, SlotReview::TOPIC, SlotFix::TOPIC];
+        let is_turn = self == IterationText::Output && topics.contains(&topic.as_ref());
+        let field = |name| record.field(name).unwrap_or_default();
+        let attempt = field("attempt");
+        let attempt = if attempt.is_empty() { attempt } else { format!(" {attempt}").into() };
+        let phase = topic.trim_start_matches("slot.");
+        is_turn.then(|| format!("slot {}, {phase}{attempt}", field("slot")))
     }
 }
 

@@ -84,14 +84,15 @@ fn a_saved_view_goes_on_where_it_was() {
 fn runs_are_kept_apart() {
     let mut runs = Runs::default();
     fold(&mut runs, &records());
-    let (a, b) = (runs.get("a").unwrap(), runs.get("b").unwrap());
+    let (a, b) =
+        (runs.get("a").unwrap().as_loop().unwrap(), runs.get("b").unwrap().as_loop().unwrap());
     assert_eq!(a.stage, Stage::Between);
     assert_eq!((a.done, a.reviewed_before, a.invalid_count), (1, 2, 1));
     assert_eq!(a.last_rejected.as_deref(), Some("x"), "also when nothing is wrong any more");
     assert_eq!(a.turn.opening_event, "loop.start");
     assert_eq!(b.stage, Stage::Ended(Ending::Complete { reason: "completion_event".into() }));
     assert_eq!(b.start.as_ref().unwrap().objective, "two");
-    assert!(a.is_unfinished() && !b.is_unfinished());
+    assert_eq!((a.status(), b.status()), (Status::Running, Status::Completed));
     assert_eq!(runs.get("c"), None);
 }
 
@@ -115,7 +116,9 @@ fn what_asks_for_a_wave_counts_once_there_is_one() {
     let mut runs = Runs::default();
     let start = LoopStart::default().record(&at(""));
     fold(&mut runs, &[start, begin("1"), ask("1"), end("1")]);
-    let seen = |runs: &Runs| runs.get("a").unwrap().seen.iter().cloned().collect::<Vec<_>>();
+    let seen = |runs: &Runs| {
+        runs.get("a").unwrap().as_loop().unwrap().seen.iter().cloned().collect::<Vec<_>>()
+    };
     assert!(seen(&runs).is_empty());
     // Nobody speaks for the run while its branches are at work.
     let spoken = at("1").agent(Topic::new("task.complete"), "");
@@ -125,5 +128,5 @@ fn what_asks_for_a_wave_counts_once_there_is_one() {
     // One that is refused takes nothing back of an earlier one.
     fold(&mut runs, &[begin("2"), ask("2"), end("2"), invalid.record(&at("2"))]);
     assert_eq!(seen(&runs), ["x.parallel", "x.parallel.joined"]);
-    assert_eq!(runs.get("a").unwrap().recent_event, "");
+    assert_eq!(runs.get("a").unwrap().as_loop().unwrap().recent_event, "");
 }

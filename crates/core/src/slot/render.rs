@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::outcome::{Outcome, Phase, Tally};
 use super::{FinishedIteration, Slot, Slots};
+use crate::coordinator::Status;
 use crate::excerpt;
 use crate::format::{Format, json_text};
 use crate::table;
@@ -21,25 +22,25 @@ const HEADER: [&str; 6] = ["slot", "item", "state", "reviews", "fixes", "about"]
 
 impl Slots {
     /// The run, written out.
-    pub fn render(&self, format: Format) -> String {
+    pub fn render(&self, status: Status, format: Format) -> String {
         match format {
-            Format::Markdown => self.markdown(),
-            Format::Terminal => self.terminal(),
-            Format::Json => json_text(&self.json()),
+            Format::Markdown => self.markdown(status),
+            Format::Terminal => self.terminal(status),
+            Format::Json => json_text(&self.json(status)),
         }
     }
 
     /// How far it is, in a sentence.
-    pub fn standing(&self) -> String {
+    pub fn summary(&self, status: Status) -> String {
         let Tally { taken, passed } = Tally::of(self);
-        let state = match &self.finish {
-            Some(finish) => format!("ended ({})", excerpt::one_line(&finish.reason.to_string())),
-            None => "unfinished".to_owned(),
+        let status = match &self.finish {
+            Some(finish) => format!("{status} ({})", excerpt::one_line(&finish.reason.to_string())),
+            None => status.to_string(),
         };
         match taken {
-            0 => format!("{state}, no item was taken"),
-            1 => format!("{state}, {passed} of 1 item passed"),
-            _ => format!("{state}, {passed} of {taken} items passed"),
+            0 => format!("{status}, no item was taken"),
+            1 => format!("{status}, {passed} of 1 item passed"),
+            _ => format!("{status}, {passed} of {taken} items passed"),
         }
     }
 
@@ -47,8 +48,8 @@ impl Slots {
         self.slots.iter().map(Slot::row).collect()
     }
 
-    fn terminal(&self) -> String {
-        let mut out = format!("slots {}: {}\n", self.id, self.standing());
+    fn terminal(&self, status: Status) -> String {
+        let mut out = format!("slots {}: {}\n", self.id, self.summary(status));
         let rows = self.rows().into_iter().map(|[slot, item, state, reviews, fixes, about]| {
             let done =
                 [counted(&reviews, ["review", "reviews"]), counted(&fixes, ["fix", "fixes"])];
@@ -61,8 +62,8 @@ impl Slots {
         out
     }
 
-    fn markdown(&self) -> String {
-        let mut out = format!("# Slots {}\n\n{}\n\n", self.id, self.standing());
+    fn markdown(&self, status: Status) -> String {
+        let mut out = format!("# Slots {}\n\n{}\n\n", self.id, self.summary(status));
         let _ = writeln!(out, "| {} |\n|---|---|---|---|---|---|", HEADER.join(" | "));
         for row in self.rows() {
             let _ = writeln!(out, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
@@ -74,10 +75,11 @@ impl Slots {
         out
     }
 
-    pub(super) fn json(&self) -> serde_json::Value {
+    pub(super) fn json(&self, status: Status) -> serde_json::Value {
         let Tally { taken, passed } = Tally::of(self);
         json!({
             "run": self.id,
+            "status": status.word(),
             "reason": self.finish.as_ref().map(|finish| finish.reason.to_string()),
             "iterations": self.iteration(),
             "taken": taken,

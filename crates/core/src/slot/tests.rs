@@ -286,7 +286,7 @@ fn a_run_is_written_out() {
     let phase = SlotPhase { slot: 1, phase: "fix".into(), attempt: 1, ..SlotPhase::default() };
     let mut records = story.0;
     records.push(phase.record(&at(1)));
-    insta::assert_snapshot!(folded(&records).render(Format::Terminal), @r"
+    insta::assert_snapshot!(folded(&records).render(Status::Crashed, Format::Terminal), @r"
     slots r: unfinished, 0 of 1 item passed
       1.1  t-1  fix 1  1 review, 1 fix  a slug
     ");
@@ -305,7 +305,7 @@ fn a_run_is_written_out() {
     };
     records.push(finish.record(&at(1)));
     records.push(folded(&records).finished(End::Iterations).record(&at(0)));
-    insta::assert_snapshot!(folded(&records).render(Format::Markdown), @r"
+    insta::assert_snapshot!(folded(&records).render(Status::Crashed, Format::Markdown), @r"
     # Slots r
 
     ended (iterations), 0 of 1 item passed
@@ -314,7 +314,10 @@ fn a_run_is_written_out() {
     |---|---|---|---|---|---|
     | 1.1 | t-1 | failed | 1 | 1 | the fixer exited with 1 |
     ");
-    assert_eq!(folded(&records).json()["slots"][0]["reviews"][0]["verdict"], "drift");
+    assert_eq!(
+        folded(&records).json(Status::Crashed)["slots"][0]["reviews"][0]["verdict"],
+        "drift"
+    );
 }
 
 #[test]

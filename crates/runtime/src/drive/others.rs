@@ -12,7 +12,8 @@ use autoloop_core::coordinator::Kind;
 
 use crate::layout::RunDir;
 use crate::permissions::{Enforcement, Watched};
-use crate::world::{Access, World};
+use crate::runs;
+use crate::world::World;
 
 /// The runs of a project when a review began.
 pub(super) struct Others {
@@ -69,7 +70,7 @@ fn is_driven(run: &RunDir, world: &World) -> bool {
     let lock = run.lock();
     let is_plain =
         fs::symlink_metadata(&lock).is_ok_and(|lock| lock.is_file() && lock.nlink() == 1);
-    let holder = || world.disk.open(&lock, Access::Read).ok()?.lock_holder();
+    let holder = || runs::holder(run, &*world.disk).process();
     is_plain && holder().is_some_and(|holder| holder != std::process::id())
 }
 

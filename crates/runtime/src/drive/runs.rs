@@ -1,19 +1,19 @@
 //! Runs that are on record: one by its id, all of a coordinator, and the latest that can be resumed.
 
 use autoloop_core::chain::Chain;
-use autoloop_core::coordinator::Kind;
+use autoloop_core::coordinator::{Kind, Status};
 use autoloop_core::provenance::{Provenance, Unsealed};
 use autoloop_core::run::Run;
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::Slots;
 
 use super::DriveError;
-use super::driver::{Driver, driver_in};
 use crate::harness::{
     HarnessError, OnRecord, RunPlace, Trust, all, claimed, find, repair, run_dir,
 };
 use crate::journal::Journal;
 use crate::layout::StateDir;
+use crate::runs::{Latest, holder};
 use crate::world::World;
 
 /// The state of a run by the records that are believed; `None` when there are no records of it. For a
@@ -67,8 +67,8 @@ pub fn chains(journal: &dyn Journal) -> Result<Vec<Chain>, DriveError> {
     Ok(chains)
 }
 
-/// The id of the run that began last among those that did not complete. One that a harness of this program carried
-/// out comes before one that only the journal knows of. A step of a chain that a run asked for is resumed
+/// The run that began last among those that did not complete and that no process carries out. One that a harness of
+/// this program carried out comes before one that only the journal knows of. A step of a chain that a run asked for is resumed
 /// with that run, and one that did its part in a chain is not resumed unless it is named. The journal is
 /// repaired first, as for [`standing`].
 ///
@@ -79,7 +79,7 @@ pub fn latest_resumable(
     journal: &dyn Journal,
     state_dir: &StateDir,
     (world, trust): (&World, Trust),
-) -> Result<Option<String>, DriveError> {
+) -> Result<Latest, DriveError> {
     repair(journal)?;
     let chains = chains(journal)?;
     let is_left_to_chain = |run: &str| {
@@ -97,10 +97,39 @@ pub fn latest_resumable(
             |run: &&OnRecord<Run>| run.claimed.stands_alone() && !is_left_to_chain(&run.claimed.id);
         runs.iter().rev().filter(alone)
     };
-    let is_ours = |run: &&OnRecord<Run>| run.proven().can_resume() && run.is_ours(state_dir, world);
-    let ours = candidates().find(is_ours);
-    let latest = ours.or_else(|| candidates().find(|run| run.claimed.can_resume()));
-    Ok(latest.map(|run| run.claimed.id.clone()))
+    let (ours, others): (Vec<_>, Vec<_>) =
+        candidates().partition(|run| run.is_ours(state_dir, world));
+    let ours = ours.into_iter().filter(|run| run.proven().status().can_resume());
+    let others = others.into_iter().filter(|run| run.claimed.status().can_resume());
+    let open = ours.chain(others).map(|run| run.claimed.id.as_str());
+    Ok(Latest::of(open, |run| run_dir(state_dir, Kind::Loop, run).ok(), &*world.disk))
+}
+
+/// The same for chains. One of which nothing is proven counts where this program carried it out, or where it did not
+/// complete by what the journal says. A chain that a run asked for is resumed with that run.
+///
+/// # Errors
+///
+/// When the journal cannot be read.
+pub fn latest_resumable_chain(
+    journal: &dyn Journal,
+    state_dir: &StateDir,
+    (world, trust): (&World, Trust),
+) -> Result<Latest, DriveError> {
+    repair(journal)?;
+    let chains: Vec<OnRecord<Chain>> = all(journal, |run| {
+        let dir = run_dir(state_dir, Kind::Chain, run).map_err(HarnessError::from);
+        let found = dir.and_then(|dir| RunPlace { dir: &dir, run, world }.provenance(trust));
+        found.unwrap_or_else(|_| Provenance::new(None, Unsealed::Noted(Default::default())))
+    })?;
+    let can_resume = |chain: &&OnRecord<Chain>| match (&chain.claimed.start, chain.proven()) {
+        (None, _) => false,
+        (Some(start), _) if start.parent_id.is_some() => false,
+        (Some(_), proven) if proven.start.is_some() => proven.status().can_resume(),
+        _ => chain.claimed.status().can_resume() || chain.is_ours(state_dir, world),
+    };
+    let open = chains.iter().rev().filter(can_resume).map(|chain| chain.claimed.id.as_str());
+    Ok(Latest::of(open, |run| run_dir(state_dir, Kind::Chain, run).ok(), &*world.disk))
 }
 
 /// Every run over a queue by its own records, in the order in which they began. Of one that no harness of
@@ -142,12 +171,13 @@ pub fn latest_resumable_slots(
     journal: &dyn Journal,
     state_dir: &StateDir,
     (world, trust): (&World, Trust),
-) -> Result<Option<String>, DriveError> {
+) -> Result<Latest, DriveError> {
     repair(journal)?;
-    let found = idle(journal, state_dir, (Slots::can_resume, (world, trust)))?;
+    let found = open(journal, state_dir, (Status::can_resume, (world, trust)))?;
     let is_ours = |run: &&OnRecord<Slots>| trust == Trust::Proven && run.is_ours(state_dir, world);
-    let latest = found.iter().rfind(is_ours).or(found.last());
-    Ok(latest.map(|run| run.claimed.id.clone()))
+    let (ours, others): (Vec<_>, Vec<_>) = found.iter().rev().partition(is_ours);
+    let open = ours.into_iter().chain(others).map(|run| run.claimed.id.as_str());
+    Ok(Latest::of(open, |run| run_dir(state_dir, Kind::Slots, run).ok(), &*world.disk))
 }
 
 /// The runs that did not end, by their own records, and that no process carries out.
@@ -156,26 +186,24 @@ pub(super) fn unfinished_slots(
     state_dir: &StateDir,
     world: &World,
 ) -> Result<Vec<Slots>, DriveError> {
-    let found = idle(journal, state_dir, (Slots::is_unfinished, (world, Trust::Proven)))?;
-    Ok(found.into_iter().map(OnRecord::into_proven).collect())
+    let found = open(journal, state_dir, (Status::is_unfinished, (world, Trust::Proven)))?;
+    let is_held = |run: &Slots| {
+        let dir = run_dir(state_dir, Kind::Slots, &run.id);
+        dir.is_ok_and(|dir| holder(&dir, &*world.disk).process().is_some())
+    };
+    Ok(found.into_iter().map(OnRecord::into_proven).filter(|run| !is_held(run)).collect())
 }
 
-/// The runs of a sort that no process carries out.
-fn idle(
+/// The runs whose status is meant. One of which nothing is proven begins again.
+fn open(
     journal: &dyn Journal,
     state_dir: &StateDir,
-    (is_meant, believed): (impl Fn(&Slots) -> bool, (&World, Trust)),
+    (is_meant, believed): (fn(Status) -> bool, (&World, Trust)),
 ) -> Result<Vec<OnRecord<Slots>>, DriveError> {
-    let disk = &*believed.0.disk;
-    let is_driven = |run: &RunId| {
-        matches!(driver_in(&state_dir.run(Kind::Slots, run), disk), Driver::Process(_))
-    };
     let mut found = slots_on_record(journal, state_dir, believed)?;
     found.retain(|found| {
         let run = found.proven();
-        // One of which nothing is proven begins again.
-        let is_meant = is_meant(run) || run.start.is_none();
-        is_meant && run.id.parse().is_ok_and(|id| !is_driven(&id))
+        (is_meant(run.status()) || run.start.is_none()) && run.id.parse::<RunId>().is_ok()
     });
     Ok(found)
 }

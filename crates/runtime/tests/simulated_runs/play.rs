@@ -254,7 +254,7 @@ impl Play<'_> {
         if !self.setup.forges {
             let runs = FileJournal::new(JOURNAL, &world, PATIENCE).fold::<Runs>().unwrap().view;
             for (run, story) in witness.family.stories() {
-                check_run(runs.get(run).unwrap(), story);
+                check_run(runs.get(run).unwrap().as_loop().unwrap(), story);
             }
         }
         let calls = self.sim.disk.calls();

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use autoloop_core::chain::{Chain, ChainStep, DEEPEST, Tree};
+use autoloop_core::coordinator::{self, Holder, Status};
 use autoloop_core::word::Word;
 use autoloop_runtime::drive::chains;
 use autoloop_runtime::journal::FileJournal;
 use autoloop_runtime::process::Interrupts;
 
 use crate::commands::json::Json;
-use crate::commands::resume::Resumed;
+use crate::commands::resume;
 use crate::failure::{Failure, Kind};
 use crate::terminal;
 
@@ -29,11 +30,12 @@ pub(super) fn conclude(
     manner: Manner,
 ) -> Result<(), Failure> {
     let text = match manner.json {
-        true => format!("{}\n", json(chain, Tree::new(&chains(journal)?), 0)),
+        true => format!("{}\n", json(chain, Tree::new(&chains(journal)?, &Chain::status), 0)),
         false => format!(
-            "chain {}: {} after {} of {} steps\n",
+            "chain {}: {} ({}) after {} of {} steps\n",
             chain.id,
-            outcome(chain),
+            status(chain),
+            chain.outcome.as_ref().map_or("no end", Word::as_str),
             chain.ended(),
             chain.presets().len()
         ),
@@ -41,8 +43,9 @@ pub(super) fn conclude(
     Ok(terminal::print(&text)?)
 }
 
-fn outcome(chain: &Chain) -> &str {
-    chain.outcome.as_ref().map_or("unfinished", Word::as_str)
+/// How a chain is that no process carries out any more.
+fn status(chain: &Chain) -> Status {
+    chain.status().with_holder(Holder::None)
 }
 
 /// A chain with those that its steps asked for, no deeper than chains can be.
@@ -62,7 +65,8 @@ fn json(chain: &Chain, tree: Tree<'_>, depth: usize) -> Json {
     Json::Object(vec![
         ("chain", chain.id.as_str().into()),
         ("name", chain.start.as_ref().map(|start| start.name.as_str()).into()),
-        ("outcome", outcome(chain).into()),
+        ("status", status(chain).word().into()),
+        ("outcome", chain.outcome.as_ref().map(Word::as_str).into()),
         ("steps", Json::List(steps.collect())),
     ])
 }
@@ -70,9 +74,10 @@ fn json(chain: &Chain, tree: Tree<'_>, depth: usize) -> Json {
 /// The exit code tells the truth: only a chain whose steps all ended well ends with 0.
 pub(super) fn verdict(chain: &Chain, dir: &Path, interrupts: &Interrupts) -> Result<(), Failure> {
     let id = &chain.id;
-    let resume = format!("resume it with `{}`", Resumed::Chain.command(id, dir));
+    let resume = resume::command_of(coordinator::Kind::Chain, id, dir);
+    let resume = format!("resume it with `{resume}`");
     match (&chain.outcome, interrupts.first()) {
-        (Some(_), _) if chain.is_complete() => Ok(()),
+        (Some(_), _) if chain.status() == Status::Completed => Ok(()),
         (Some(outcome), _) => {
             let failure = Failure::failed(match failed_step(chain) {
                 Some(step) => {

@@ -7,11 +7,12 @@ use autoloop_core::config::SyncPolicy;
 use autoloop_core::coordinator::Kind;
 use autoloop_core::record::ChainStart;
 use autoloop_runtime::drive::{
-    ChainDrive, ChainScene, DriveError, Request, Trust, chain_standing, chains,
+    ChainDrive, ChainScene, DriveError, Request, Trust, chain_standing, latest_resumable_chain,
 };
 use autoloop_runtime::journal::{Durability, FileJournal};
 use autoloop_runtime::layout::RunDir;
 use autoloop_runtime::project::{Outline, Overrides};
+use autoloop_runtime::runs::RunList;
 use autoloop_runtime::world::World;
 
 use super::file;
@@ -20,8 +21,8 @@ use super::steps::{Plan, Runner};
 use crate::commands::run::suggest;
 use crate::commands::run::which::{existing, place};
 use crate::commands::run::{Reporter, claim_chain_id, listen};
-use crate::commands::settings;
 use crate::commands::trust::{ResumedRun, TrustArgs, kept_request};
+use crate::commands::{resume, settings};
 use crate::diagnostic;
 use crate::failure::Failure;
 use crate::terminal;
@@ -91,7 +92,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
             Some(dir) => PathBuf::from(dir),
             None => settings::default_project()?,
         };
-        return resume(id, (existing(&dir)?, args.trust.trust()), overrides, (manner, world));
+        return resume_chain(id, (existing(&dir)?, args.trust.trust()), overrides, (manner, world));
     }
     let name = args.name.as_deref().unwrap_or_default();
     let (dir, objective) = place(args.dir.as_deref(), &args.prompt, settings::default_project)?;
@@ -158,7 +159,7 @@ fn begin(
     carry_out(drive, plan, &journal, (manner, world))
 }
 
-fn resume(
+fn resume_chain(
     id: &str,
     (dir, trust): (PathBuf, Trust),
     overrides: Overrides,
@@ -234,49 +235,29 @@ fn chain_dir(outline: &Outline, id: &str) -> Result<RunDir, DriveError> {
 }
 
 fn chain_to_resume(
-    id: &str,
+    name: &str,
     (outline, journal): (&Outline, &FileJournal),
     (world, trust): (&World, Trust),
 ) -> Result<Chain, Failure> {
-    let path = journal.path().display();
-    let nothing = |message: String| {
-        Err(Failure::failed(message).hint("start a new chain with `autoloop chain run NAME`"))
-    };
-    let found = |id: &str| chain_standing(journal, &outline.files.state_dir, (id, world, trust));
-    let from_request = |id: &str| {
-        let dir = chain_dir(outline, id)?;
-        let resumed = ResumedRun { dir: &dir, run: id, command: "chain run", trust };
-        kept_request(resumed, world).map(|request| asked_for(id, request))
-    };
-    if !id.is_empty() {
-        return match found(id)? {
-            None => nothing(format!("there is no chain '{id}' in {path}")),
-            Some(chain) if chain.start.is_none() => from_request(id),
-            Some(chain) if chain.parent().is_some() => Err(not_alone(&chain)),
-            Some(chain) if chain.can_resume() => Ok(chain),
-            Some(_) => nothing(format!("chain '{id}' completed: there is nothing to resume")),
-        };
-    }
-    // A forged record may say that a chain ended: each is judged by its own records.
-    let known = chains(journal)?;
-    let own = || known.iter().rev().filter(|chain| chain.parent().is_none());
-    for chain in own() {
-        match found(&chain.id)? {
-            Some(proven) if proven.start.is_none() => {
-                let request = from_request(&chain.id);
-                if request.is_ok() || chain.can_resume() {
-                    return request;
-                }
-            }
-            Some(proven) if proven.can_resume() => return Ok(proven),
-            _ => {}
+    let state_dir = &outline.files.state_dir;
+    let list = RunList::read(journal, state_dir, world)?;
+    let id = match name {
+        "" => {
+            let latest = latest_resumable_chain(journal, state_dir, (world, trust))?;
+            resume::latest(latest, (&list, Kind::Chain), journal.path())?
         }
-    }
-    let why = match own().next() {
-        Some(chain) => format!("the latest chain, '{}', completed", chain.id),
-        None => "no chain was started there".to_owned(),
+        name => resume::named(&list, name, Kind::Chain)?,
     };
-    nothing(format!("no chain to resume in {path}: {why}"))
+    match chain_standing(journal, state_dir, (&id, world, trust))? {
+        Some(chain) if chain.start.is_none() => {
+            let dir = chain_dir(outline, &id)?;
+            let resumed = ResumedRun { dir: &dir, run: &id, command: "chain run", trust };
+            kept_request(resumed, world).map(|request| asked_for(&id, request))
+        }
+        Some(chain) if chain.parent().is_some() => Err(not_alone(&chain)),
+        Some(chain) if chain.status().can_resume() => Ok(chain),
+        _ => Err(resume::completed(Kind::Chain, &id)),
+    }
 }
 
 /// A chain that a run asked for goes on with its run, which is to be told how it ends.

@@ -123,10 +123,15 @@ impl Out {
         self.text("\"")
     }
 
+    /// Ends a line that the text did not end.
+    pub(in crate::commands) fn end_line(&mut self) -> io::Result<()> {
+        if self.ended { Ok(()) } else { self.text("\n") }
+    }
+
     /// Sees that everything can be seen. A terminal gets the newline that the text may lack.
     pub(in crate::commands) fn finish(mut self) -> Result<(), Failure> {
-        if self.to_terminal && !self.ended {
-            self.text("\n")?;
+        if self.to_terminal {
+            self.end_line()?;
         }
         Ok(self.out.flush()?)
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use autoloop_core::project::metrics::{Format, Metrics};
 use autoloop_runtime::world::World;
 
-use super::{named_run, no_such_run};
+use super::named_run;
 use crate::commands::settings;
 use crate::failure::Failure;
 use crate::terminal;
@@ -38,10 +38,5 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         None => Some(journal.latest_run()?.0),
         named => named_run(&journal, named.as_deref())?,
     };
-    if let (Some(run), Some(_)) = (&run, &args.run)
-        && metrics.iterations(Some(run)).next().is_none()
-    {
-        return Err(no_such_run(&journal, run));
-    }
     Ok(terminal::print(&metrics.render(run.as_deref(), args.format))?)
 }

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use autoloop_core::coordinator::{Holder, Kind};
 use autoloop_core::format::Format;
-use autoloop_core::slot::Slots;
 use autoloop_runtime::drive::slot_runs;
+use autoloop_runtime::runs::{self, holder};
 use autoloop_runtime::world::World;
 
 use crate::commands::run::drive_failure;
@@ -17,7 +18,7 @@ use crate::terminal;
 pub(super) struct Args {
     /// Project whose journal is read [default: the current one].
     project_dir: Option<PathBuf>,
-    /// The run, by its id [default: the one that began last].
+    /// The run: an id, the beginning of it, or `latest` [default: the latest run of slots].
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// How to print it: md, terminal or json.
@@ -28,19 +29,22 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let located = settings::locate(args.project_dir.as_deref(), world)?;
     let journal = located.journal(world);
-    let runs = slot_runs(&journal, &located.files.state_dir, world).map_err(drive_failure)?;
+    let slots = slot_runs(&journal, &located.files.state_dir, world).map_err(drive_failure)?;
     let path = journal.path().display();
-    let found: Option<&Slots> = match &args.run {
-        Some(id) => runs.iter().find(|run| run.id == *id),
-        None => runs.last(),
+    let id = match &args.run {
+        Some(name) => Some(runs::find(&journal, name)?.id().to_owned()),
+        None => slots.last().map(|run| run.id.clone()),
     };
-    match (found, &args.run, runs.last()) {
-        (Some(run), ..) => Ok(terminal::print(&run.render(args.format))?),
-        (None, Some(id), Some(last)) => {
-            Err(Failure::failed(format!("there is no run of slots '{id}' in {path}"))
-                .hint(format!("the latest one is '{}'", last.id)))
+    match (id.as_ref().and_then(|id| slots.iter().find(|run| run.id == *id)), id) {
+        (Some(run), _) => {
+            let dir = run.id.parse().map(|id| located.files.state_dir.run(Kind::Slots, &id));
+            let holder = dir.map_or(Holder::None, |dir| holder(&dir, &*world.disk));
+            let status = run.status().with_holder(holder);
+            Ok(terminal::print(&run.render(status, args.format))?)
         }
-        (None, ..) => Err(Failure::failed(format!("no run of slots has begun in {path} yet"))
+        (None, Some(id)) => Err(Failure::failed(format!("'{id}' is not a run of slots"))
+            .hint(format!("show it with `autoloop loops show {id}`"))),
+        (None, None) => Err(Failure::failed(format!("no run of slots has begun in {path} yet"))
             .hint("`autoloop slots` begins one")),
     }
 }

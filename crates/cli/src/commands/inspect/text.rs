@@ -40,10 +40,14 @@ pub(super) fn run(args: &Args, what: IterationText, world: &World) -> Result<(),
     let journal = settings::locate(args.project_dir.as_deref(), world)?.journal(world);
     let run = one_run(&journal, args.run.as_deref())?;
     let search = search(&journal, what, &run, args.iteration)?;
+    let mut out = Out::new();
+    if !search.turns.is_empty() {
+        search.show_turns(&journal, (&run, args), &mut out)?;
+        return out.finish();
+    }
     let Some(found) = &search.found else {
         return Err(search.not_found(what, &run, args.iteration));
     };
-    let mut out = Out::new();
     match args.format {
         Format::Md | Format::Text => {
             found.show(&journal, Extract::field(what.field()), &mut |text| out.text(text))?;
@@ -64,6 +68,8 @@ pub(super) fn run(args: &Args, what: IterationText, world: &World) -> Result<(),
 struct Search {
     /// The last record with the text: an iteration that was begun again counts once.
     found: Option<Found>,
+    /// The outputs of the agents of slots, in order.
+    turns: Vec<(String, Found)>,
     /// The first and the last iteration that has such a text.
     others: Option<(u64, u64)>,
 }
@@ -83,7 +89,11 @@ fn search(
             search.others = Some((first.min(number), last.max(number)));
             if number == iteration {
                 let text = record.field(what.field());
-                search.found = Some(Found::new(line, piece, text.as_deref()));
+                let found = Found::new(line, piece, text.as_deref());
+                match what.turn_of_slot(record) {
+                    Some(turn) => search.turns.push((turn, found)),
+                    None => search.found = Some(found),
+                }
             }
         });
         ControlFlow::Continue(())
@@ -92,6 +102,36 @@ fn search(
 }
 
 impl Search {
+    /// Shows what the agents of all slots printed, each under its name.
+    fn show_turns(
+        &self,
+        journal: &FileJournal,
+        (run, args): (&str, &Args),
+        out: &mut Out,
+    ) -> Result<(), Failure> {
+        let is_json = args.format == Format::Json;
+        if is_json {
+            out.text("{\"run\": ")?;
+            out.quoted(run)?;
+            out.text(&format!(", \"iteration\": {}, \"outputs\": [", args.iteration))?;
+        }
+        for (place, (turn, found)) in self.turns.iter().enumerate() {
+            let extract = Extract::field(IterationText::Output.field());
+            if is_json {
+                out.text(if place == 0 { "{\"turn\": " } else { ", {\"turn\": " })?;
+                out.quoted(turn)?;
+                out.text(", \"output\": \"")?;
+                found.show(journal, extract, &mut |text| out.escaped(text))?;
+                out.text("\"}")?;
+            } else {
+                out.text(&format!("== {turn} ==\n"))?;
+                found.show(journal, extract, &mut |text| out.text(text))?;
+                out.end_line()?;
+            }
+        }
+        Ok(if is_json { out.text("]}\n") } else { Ok(()) }?)
+    }
+
     fn not_found(&self, what: IterationText, run: &str, iteration: u64) -> Failure {
         let what = what.field();
         if run.is_empty() {

@@ -4,7 +4,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use autoloop_core::coordinator::Kind;
 use autoloop_core::table;
 use autoloop_runtime::world::World;
 
@@ -39,15 +38,14 @@ struct Artifact {
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let scene = Scene::of(args.project_dir.as_deref(), world)?;
-    let run = scene.named(&args.run)?;
+    let run = scene.list.find(&args.run)?;
     let files = &scene.located.files;
     let mut artifacts: Vec<Artifact> = [("journal", &files.journal), ("memory", &files.memory)]
         .into_iter()
         .filter_map(|(kind, path)| artifact(kind, path))
         .collect();
     // No harness keeps files under a name that leads elsewhere.
-    if let Ok(id) = run.id.parse() {
-        let dir = files.state_dir.run(Kind::Loop, &id);
+    if let Some(dir) = scene.list.dir(run) {
         let mut own = Vec::new();
         collect(&dir, DEPTH, &mut own).map_err(|error| {
             Failure::failed(format!("cannot look into {}: {error}", dir.display()))

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use autoloop_core::coordinator::{Kind, Status};
 use autoloop_core::duration;
-use autoloop_core::run::Run;
+use autoloop_core::run::{Run, SomeRun};
 use autoloop_core::stamp::Stamp;
 use autoloop_core::table;
 
-use super::state::State;
 use crate::commands::json::Json;
 use crate::style::{Color, Tone};
 use crate::terminal;
@@ -19,58 +19,84 @@ const EVENT: usize = 24;
 
 /// A run, seen at a moment.
 pub(super) struct Row<'r> {
-    pub(super) run: &'r Run,
-    pub(super) state: State,
+    pub(super) run: &'r SomeRun,
+    /// How it is; `None` where no record begins it.
+    pub(super) status: Option<Status>,
+    /// The process that carries it out.
+    pub(super) process: Option<u32>,
     pub(super) now: Stamp,
 }
 
 impl Row<'_> {
     /// How long it has been under way, or was.
     pub(super) fn elapsed(&self) -> Option<Duration> {
-        let began = stamp(&self.run.times.0)?;
-        let end = match self.state {
-            State::Running(_) => self.now,
-            _ => stamp(&self.run.times.1)?,
+        let (began, heard) = self.run.times();
+        let end = match self.status {
+            Some(Status::Running) => self.now,
+            _ => stamp(heard)?,
         };
-        Some(between(began, end))
+        Some(between(stamp(began)?, end))
     }
 
     /// How long nothing was heard of it.
     pub(super) fn silence(&self) -> Option<Duration> {
-        Some(between(stamp(&self.run.times.1)?, self.now))
+        Some(between(stamp(&self.run.times().1)?, self.now))
     }
 
-    /// How many iterations are done, and of how many.
-    pub(super) fn iterations(&self) -> String {
-        match &self.run.start {
-            Some(start) => format!("{}/{}", self.run.done, start.max_iterations),
-            None => self.run.done.to_string(),
+    /// How many iterations or steps are done, and of how many.
+    pub(super) fn progress(&self) -> String {
+        match self.run.progress() {
+            (done, Some(of)) => format!("{done}/{of}"),
+            (done, None) => done.to_string(),
         }
     }
 
-    /// What it is for, in one line.
-    pub(super) fn objective(&self) -> &str {
-        let objective = self.run.start.as_ref().map_or("", |start| &start.objective);
-        objective.trim().lines().next().unwrap_or_default()
+    /// The status, with the reason where it is not the usual one.
+    pub(super) fn status(&self) -> String {
+        match (self.status, self.reason()) {
+            (None, _) => "no start record".to_owned(),
+            (Some(status @ (Status::Stopped | Status::Failed)), Some(reason)) => {
+                format!("{status}: {reason}")
+            }
+            (Some(status), _) => status.to_string(),
+        }
+    }
+
+    /// Why it ended, unless it runs again.
+    pub(super) fn reason(&self) -> Option<&str> {
+        self.run.reason().filter(|_| self.status != Some(Status::Running))
+    }
+
+    fn tone(&self) -> Tone {
+        match self.status {
+            Some(Status::Running | Status::Completed) => Tone::Good,
+            Some(Status::Stopped | Status::Failed) => Tone::Bad,
+            Some(Status::Interrupted | Status::Crashed) => Tone::Warning,
+            None => Tone::Faint,
+        }
     }
 
     /// The facts of the list, as other programs read them.
     pub(super) fn facts(&self) -> Vec<(&'static str, Json)> {
-        let Row { run, state, .. } = self;
+        let Row { run, status, process, .. } = self;
         let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let (began, heard) = run.times();
+        let (done, of) = run.progress();
+        let failure = run.as_loop().and_then(Run::failure);
         vec![
-            ("run", run.id.as_str().into()),
-            ("state", state.word().into()),
-            ("reason", state.reason().into()),
-            ("detail", run.failure().map(ToString::to_string).into()),
-            ("pid", state.pid().map(u64::from).into()),
-            ("iterations", run.done.into()),
-            ("max_iterations", run.start.as_ref().map(|start| start.max_iterations).into()),
-            ("last_event", run.recent_event.as_str().into()),
-            ("began", known(&run.times.0).into()),
-            ("last_heard", known(&run.times.1).into()),
+            ("run", run.id().into()),
+            ("kind", run.kind().map(Kind::word).into()),
+            ("status", status.map(Status::word).into()),
+            ("reason", self.reason().into()),
+            ("detail", failure.map(ToString::to_string).into()),
+            ("pid", process.map(u64::from).into()),
+            ("iterations", done.into()),
+            ("max_iterations", of.into()),
+            ("last_event", run.last_event().into()),
+            ("began", known(began).into()),
+            ("last_heard", known(heard).into()),
             ("elapsed_s", self.elapsed().map(|time| time.as_secs()).into()),
-            ("objective", run.start.as_ref().map(|start| start.objective.as_str()).into()),
+            ("objective", run.objective().into()),
         ]
     }
 
@@ -78,28 +104,30 @@ impl Row<'_> {
         Json::Object(self.facts())
     }
 
-    fn cells(&self) -> [String; 8] {
-        let began = self.run.times.0.get(..16).unwrap_or("-").replace('T', " ");
+    fn cells(&self) -> [String; 9] {
+        let began = self.run.times().0.get(..16).unwrap_or("-").replace('T', " ");
         let time =
             |time: Option<Duration>| time.map_or_else(|| "-".to_owned(), duration::print_short);
+        let objective = self.run.objective().unwrap_or_default().trim().lines().next();
         [
-            terminal::one_line(&self.run.id, 32),
-            self.state.to_string(),
-            self.iterations(),
-            terminal::one_line(&self.run.recent_event, EVENT),
+            terminal::one_line(self.run.id(), 32),
+            self.run.kind().map_or("-", Kind::word).to_owned(),
+            self.status(),
+            self.progress(),
+            terminal::one_line(self.run.last_event(), EVENT),
             began,
             time(self.elapsed()),
             time(self.silence()),
-            terminal::one_line(self.objective(), OBJECTIVE),
+            terminal::one_line(objective.unwrap_or_default(), OBJECTIVE),
         ]
     }
 }
 
-const HEADINGS: [&str; 8] =
-    ["RUN", "STATE", "DONE", "LAST EVENT", "BEGAN (UTC)", "TOOK", "HEARD OF", "OBJECTIVE"];
+const HEADINGS: [&str; 9] =
+    ["RUN", "KIND", "STATUS", "DONE", "LAST EVENT", "BEGAN (UTC)", "TOOK", "HEARD OF", "OBJECTIVE"];
 
-/// The column of the state.
-const STATE: usize = 1;
+/// The column of the status.
+const STATUS: usize = 2;
 
 /// All rows, in columns as wide as they have to be.
 pub(super) fn print(rows: &[Row<'_>], color: Color) -> String {
@@ -113,7 +141,7 @@ pub(super) fn print(rows: &[Row<'_>], color: Color) -> String {
     // The heading comes first, then a line for each row.
     lines[0] = lines[0].clone().map(|heading| color.paint(Tone::Strong, &heading));
     for (cells, row) in lines[1..].iter_mut().zip(rows) {
-        cells[STATE] = color.paint(row.state.tone(), &cells[STATE]);
+        cells[STATUS] = color.paint(row.tone(), &cells[STATUS]);
     }
     lines.iter().map(|cells| table::line(cells)).collect()
 }
@@ -131,20 +159,22 @@ fn between(one: Stamp, other: Stamp) -> Duration {
 mod tests {
     use super::*;
     use autoloop_core::record::LoopStart;
+    use autoloop_core::run::{Ending, Stage};
 
-    fn run(id: &str, objective: &str) -> Run {
+    fn run(id: &str, objective: &str) -> SomeRun {
         let start = LoopStart {
             max_iterations: 10,
             objective: objective.to_owned(),
             ..LoopStart::default()
         };
-        Run {
+        SomeRun::Loop(Box::new(Run {
             start: Some(start),
+            stage: Stage::Ended(Ending::Stop { reason: "backend_failed".into() }),
             times: ("2026-11-15T21:12:06.031Z".into(), "2026-11-15T21:14:31.951Z".into()),
             done: 2,
             recent_event: "tasks.ready".into(),
             ..Run::new(id)
-        }
+        }))
     }
 
     #[test]
@@ -152,11 +182,12 @@ mod tests {
         let now = "2026-11-16T22:00:00.000Z".parse().unwrap();
         let (long, short) =
             (run("swift-otter", "write\u{1b} a parser that\nreads"), run("a", &"x".repeat(90)));
-        let bare = Run::new("calm-heron");
+        let bare = SomeRun::Loop(Box::new(Run::new("calm-heron")));
+        let row = |run, status| Row { run, status, process: None, now };
         let rows = [
-            Row { run: &long, state: State::Running(7), now },
-            Row { run: &short, state: State::Stopped("backend_failed".into()), now },
-            Row { run: &bare, state: State::Unbegun, now },
+            row(&long, Some(Status::Running)),
+            row(&short, Some(Status::Failed)),
+            row(&bare, None),
         ];
         insta::assert_snapshot!(print(&rows, Color::No), @r"
         RUN          STATE                    DONE  LAST EVENT   BEGAN (UTC)       TOOK   HEARD OF  OBJECTIVE

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use autoloop_core::coordinator::Kind;
+use autoloop_core::coordinator::{Kind, Status};
 use autoloop_core::duration;
-use autoloop_core::run::{Run, Stage};
+use autoloop_core::run::{Run, SomeRun, Stage};
 use autoloop_runtime::world::World;
 
 use super::Scene;
 use super::row::Row;
-use super::state::State;
 use crate::commands::json::Json;
+use crate::commands::resume;
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -28,7 +28,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let scene = Scene::of(args.project_dir.as_deref(), world)?;
-    let run = scene.named(&args.run)?;
+    let run = scene.list.find(&args.run)?;
     let row = scene.row(run, world);
     let text = match args.json {
         true => format!("{}\n", json(&row, &scene)),
@@ -37,34 +37,42 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     Ok(terminal::print(&text)?)
 }
 
+/// The places of a run.
+fn places(run: &SomeRun, scene: &Scene) -> [(&'static str, String); 2] {
+    let dir = scene.list.dir(run).map_or_else(String::new, |dir| dir.display().to_string());
+    [("journal", scene.located.files.journal.display().to_string()), ("files", dir)]
+}
+
 fn json(row: &Row<'_>, scene: &Scene) -> Json {
-    let run = row.run;
-    let files = &scene.located.files;
-    let start = run.start.as_ref();
     let mut facts = row.facts();
-    facts.extend([
-        ("completion_event", start.map(|start| start.completion_event.as_str()).into()),
-        ("completion_promise", start.map(|start| start.completion_promise.as_str()).into()),
-        ("review_every", start.map(|start| start.review_every).into()),
-        ("reviewed_before", Some(run.reviewed_before).filter(|before| *before > 0).into()),
-        ("events", Json::texts(&run.seen)),
-        ("refused", run.invalid_count.into()),
-        ("last_refused", run.last_rejected.as_deref().into()),
-        ("journal", files.journal.display().to_string().into()),
-        ("files", files.state_dir.runs(Kind::Loop).join(&run.id).display().to_string().into()),
-    ]);
+    if let SomeRun::Loop(run) = row.run {
+        let start = run.start.as_ref();
+        facts.extend([
+            ("completion_event", start.map(|start| start.completion_event.as_str()).into()),
+            ("completion_promise", start.map(|start| start.completion_promise.as_str()).into()),
+            ("review_every", start.map(|start| start.review_every).into()),
+            ("reviewed_before", Some(run.reviewed_before).filter(|before| *before > 0).into()),
+            ("events", Json::texts(&run.seen)),
+            ("refused", run.invalid_count.into()),
+            ("last_refused", run.last_rejected.as_deref().into()),
+        ]);
+    }
+    facts.extend(places(row.run, scene).map(|(name, path)| (name, path.into())));
     Json::Object(facts)
 }
 
 fn facts(row: &Row<'_>, scene: &Scene) -> String {
     let run = row.run;
-    let files = &scene.located.files;
-    let mut facts = vec![("run", run.id.clone()), ("state", told_state(&row.state))];
-    let failure = run.failure().filter(|failure| !failure.is_interrupt());
-    facts.extend(failure.map(|failure| ("failure", failure.to_string())));
-    if let Some(start) = &run.start {
+    let mut facts = vec![("run", run.id().to_owned())];
+    facts.extend(run.kind().map(|kind| ("kind", kind.to_string())));
+    facts.push(("status", told_status(row)));
+    if let SomeRun::Loop(run) = run {
+        let failure = run.failure().filter(|failure| !failure.is_interrupt());
+        facts.extend(failure.map(|failure| ("failure", failure.to_string())));
+    }
+    if let Some(objective) = run.objective() {
         // A long objective stands under the beginning of its first line.
-        let lines: Vec<&str> = start.objective.trim().lines().collect();
+        let lines: Vec<&str> = objective.trim().lines().collect();
         facts.push(("objective", lines.join(&format!("\n{:WIDTH$}", ""))));
     }
     let known = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
@@ -72,10 +80,25 @@ fn facts(row: &Row<'_>, scene: &Scene) -> String {
         .silence()
         .map(|time| format!(", {} ago", duration::print_short(time)))
         .unwrap_or_default();
-    facts.push(("began", known(&run.times.0)));
-    facts.push(("last heard", known(&run.times.1) + &ago));
+    let (began, heard) = run.times();
+    facts.push(("began", known(began)));
+    facts.push(("last heard", known(heard) + &ago));
     facts.extend(row.elapsed().map(|time| ("took", duration::print_short(time))));
-    facts.push(("iterations", row.iterations()));
+    let counted = if run.kind() == Some(Kind::Chain) { "steps" } else { "iterations" };
+    facts.push((counted, row.progress()));
+    match run {
+        SomeRun::Loop(run) => of_loop(run, &mut facts),
+        SomeRun::Other(run) => facts.push(("last event", run.last_event.clone())),
+    }
+    facts.extend(places(run, scene));
+    let can_resume = row.status.is_some_and(|status| status.can_resume() && row.process.is_none());
+    if let (true, Some(command)) = (can_resume, resume::command(run, &scene.located.dir)) {
+        facts.push(("to resume", command));
+    }
+    facts.iter().map(|(name, fact)| format!("{name:<WIDTH$}{fact}\n")).collect()
+}
+
+fn of_loop(run: &Run, facts: &mut Vec<(&'static str, String)>) {
     facts.extend(under_way(run).map(|what| ("under way", what)));
     facts.push(("last event", run.recent_event.clone()));
     let seen: Vec<&str> = run.seen.iter().map(String::as_str).collect();
@@ -90,28 +113,19 @@ fn facts(row: &Row<'_>, scene: &Scene) -> String {
         ));
         facts.push(("metareviews", reviews(start.review_every, run.reviewed_before)));
     }
-    facts.push(("journal", files.journal.display().to_string()));
-    facts.push(("files", files.state_dir.runs(Kind::Loop).join(&run.id).display().to_string()));
-    if row.state.can_go_on() {
-        let dir = scene.located.dir.display();
-        facts.push(("to go on", format!("autoloop run --resume={} {dir}", run.id)));
-    }
-    facts.iter().map(|(name, fact)| format!("{name:<WIDTH$}{fact}\n")).collect()
 }
 
 /// The width of the column of names.
 const WIDTH: usize = 14;
 
-fn told_state(state: &State) -> String {
-    match state {
-        State::Running(pid) => format!("running, driven by process {pid}"),
-        State::Complete(reason) => format!("complete: {reason}"),
-        State::CutOff => "cut off: it has no end, and nobody drives it".to_owned(),
-        State::Unfinished => {
-            "unfinished; this system does not tell whether somebody drives it".to_owned()
+fn told_status(row: &Row<'_>) -> String {
+    match (row.status, row.process, row.reason()) {
+        (Some(Status::Running), Some(process), _) => format!("running, in process {process}"),
+        (Some(Status::Completed), _, Some(reason)) => format!("completed: {reason}"),
+        (Some(Status::Crashed), ..) => {
+            "crashed: it has no end, and no process carries it out".to_owned()
         }
-        State::Unbegun => "there are records of it, but none that begins it".to_owned(),
-        state => state.to_string(),
+        _ => row.status(),
     }
 }
 

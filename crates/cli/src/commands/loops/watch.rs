@@ -2,18 +2,19 @@
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use autoloop_core::coordinator::{Holder, Status};
 use autoloop_core::failure::TurnFailure;
 use autoloop_core::record::{Event, ExitCode, Glance, IterationStart, Seconds};
-use autoloop_core::run::{Run, Stage};
-use autoloop_runtime::drive::driver;
+use autoloop_core::run::{Ending, Run, SomeRun, Stage};
 use autoloop_runtime::journal::{Journal, Position};
+use autoloop_runtime::runs::holder;
 use autoloop_runtime::world::World;
 
-use super::state::State;
-use super::{Scene, named};
+use super::Scene;
+use crate::commands::{resume, watch};
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -28,7 +29,7 @@ const WIDTH: usize = 160;
 /// Follow a run until it ends.
 ///
 /// Prints a line for every iteration, event and metareview as it comes. Exits with 0 when the run
-/// reaches its goal, and with 1 when it ends otherwise or is cut off.
+/// completes, and with 1 when it does not.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Its id, the beginning of it, or `latest` [default: the run that is under way, or else the
@@ -41,20 +42,26 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let scene = Scene::of(args.project_dir.as_deref(), world)?;
     let run = match &args.run {
-        Some(name) => scene.named(name)?,
-        None => usual(&scene, world)?,
+        Some(name) => scene.list.find(name)?,
+        None => scene.list.current().ok_or_else(|| resume::no_run(scene.journal.path()))?,
     };
-    let mut watched = Watched { run: run.clone(), position: scene.position, said: Ok(()) };
-    watched.say(&standing(&watched.run, &scene.state(&watched.run, world)))?;
-    let driver = |run: &Run| driver(&scene.located.files, &run.id, &*world.disk);
+    let run = match run {
+        SomeRun::Loop(run) => Run::clone(run),
+        SomeRun::Other(run) => return watch::follow(&scene.located, &run.id, world),
+    };
+    let dir = scene.list.dir(&SomeRun::Loop(Box::new(run.clone())));
+    let status = |run: &Run| {
+        let holder = dir.as_ref().map_or(Holder::None, |dir| holder(dir, &*world.disk));
+        run.status().with_holder(holder)
+    };
+    let mut watched = Watched { run, position: scene.list.position, said: Ok(()) };
+    watched.say(&progress(&watched.run, status(&watched.run)))?;
     loop {
         watched.read_on(&scene)?;
-        let state = State::of(&watched.run, driver(&watched.run));
-        // Where the system does not tell who is there, only the journal can tell of an end.
-        if !matches!(state, State::Running(_) | State::Unfinished) {
+        if status(&watched.run) != Status::Running {
             // What its harness wrote before it went.
             watched.read_on(&scene)?;
-            return conclude(&watched, &State::of(&watched.run, driver(&watched.run)));
+            return conclude(&watched, status(&watched.run), &scene.located.dir);
         }
         let is_over = matches!(watched.run.stage, Stage::Ended(_));
         let time = if is_over { ABOUT_TO_GO } else { LOOK_AGAIN };
@@ -101,7 +108,7 @@ fn print(line: &str) -> io::Result<()> {
 }
 
 /// How far the run is when the watch begins.
-fn standing(run: &Run, state: &State) -> String {
+fn progress(run: &Run, status: Status) -> String {
     let of = run.start.as_ref().map(|start| format!(" of {}", start.max_iterations));
     let under_way = match run.stage {
         Stage::Iterating => format!(", iteration {} is under way", run.done + 1),
@@ -109,7 +116,7 @@ fn standing(run: &Run, state: &State) -> String {
         Stage::New | Stage::Between | Stage::Ended(_) => String::new(),
     };
     format!(
-        "run {}: {state}, {}{} iterations done{under_way}",
+        "run {}: {status}, {}{} iterations done{under_way}",
         run.id,
         run.done,
         of.unwrap_or_default()
@@ -154,37 +161,29 @@ fn failed(exit_code: &ExitCode, failure: Option<TurnFailure>) -> String {
     failure.map(|failure| format!(": {failure}")).unwrap_or_default()
 }
 
-fn conclude(watched: &Watched, state: &State) -> Result<(), Failure> {
+fn conclude(watched: &Watched, status: Status, dir: &Path) -> Result<(), Failure> {
     let run = &watched.run;
     let Run { id, done, .. } = run;
     let iterations = if *done == 1 { "iteration" } else { "iterations" };
-    let resume = || format!("resume it with `autoloop run --resume={id}`");
-    match state {
-        State::Complete(reason) => {
-            watched.say(&format!("run {id}: complete ({reason}) after {done} {iterations}"))
-        }
-        State::CutOff => Err(Failure::failed(format!("run '{id}' was cut off")).hint(resume())),
-        State::Interrupted => {
-            Err(Failure::failed(format!("run '{id}' was interrupted")).hint(resume()))
-        }
-        State::Stopped(reason) => {
-            let why = run.failure().map_or_else(|| reason.to_string(), ToString::to_string);
-            Err(Failure::failed(format!("run '{id}' stopped: {why}")).hint(resume()))
-        }
-        State::Unbegun | State::Unfinished | State::Running(_) => {
-            Err(Failure::failed(format!("run '{id}' cannot be followed: {state}")))
-        }
+    let reason = match &run.stage {
+        Stage::Ended(Ending::Complete { reason } | Ending::Stop { reason }) => reason.as_str(),
+        _ => "",
+    };
+    if status == Status::Completed {
+        let line = format!("run {id}: completed ({reason}) after {done} {iterations}");
+        return watched.say(&line);
     }
-}
-
-/// The run that is meant when nobody says: one that is under way, or else the one that began last.
-fn usual<'s>(scene: &'s Scene, world: &World) -> Result<&'s Run, Failure> {
-    let is_running = |run: &&Run| matches!(scene.state(run, world), State::Running(_));
-    let open = scene.runs.iter().rev().filter(|run| run.is_unfinished());
-    open.into_iter().find(is_running).or_else(|| named::latest(&scene.runs)).ok_or_else(|| {
-        Failure::failed(format!("no run has begun in {} yet", scene.journal.path().display()))
-            .hint("`autoloop run DIR` begins one")
-    })
+    let why = run.failure().map_or_else(|| reason.to_owned(), ToString::to_string);
+    let message = match status {
+        Status::Interrupted => format!("run '{id}' was interrupted"),
+        Status::Crashed => format!("run '{id}' crashed"),
+        status => format!("run '{id}' {status}: {why}"),
+    };
+    let failure = Failure::failed(message);
+    match resume::command(&SomeRun::Loop(Box::new(run.clone())), dir) {
+        Some(command) => Err(failure.hint(format!("resume it with `{command}`"))),
+        None => Err(failure),
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use autoloop_runtime::memory::{self, Change, MemoryFile};
 use autoloop_runtime::world::World;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
+use crate::commands::inspect::one_run;
 use crate::commands::settings::{self, Located};
 use crate::failure::Failure;
 
@@ -60,10 +61,7 @@ impl Tiers {
         if own.is_some() && run.is_none() {
             return Ok(Tiers::at(&located, own, &env, world));
         }
-        let run = match run.filter(|run| *run != "latest") {
-            Some(run) => run.to_owned(),
-            None => located.journal(world).latest_run()?.0,
-        };
+        let run = one_run(&located.journal(world), run)?;
         let file = Places::of_run(&located.files.state_dir, &run).run;
         // Before its first entry a run has no file, and nothing can be asked about it.
         let file = file.filter(|file| world.disk.stat(file).is_ok());

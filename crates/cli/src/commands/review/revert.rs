@@ -7,9 +7,10 @@ use autoloop_core::coordinator;
 use autoloop_core::permissions::{Earlier, read_patch};
 use autoloop_core::project::review::Review;
 use autoloop_core::record::{Heading, LoopReverted};
-use autoloop_runtime::drive::{Trust, driven_run, standing};
+use autoloop_runtime::drive::{Trust, standing};
 use autoloop_runtime::journal::{Append, FileJournal, Journal};
 use autoloop_runtime::permissions::{Fate, RevertError, Reverter};
+use autoloop_runtime::runs::concurrent_runs;
 use autoloop_runtime::world::World;
 
 use crate::commands::inspect::found::Found;
@@ -43,7 +44,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let located = settings::locate(args.project_dir.as_deref(), world)?;
-    if let Some((run, process)) = driven_run(&located.files, &*world.disk) {
+    if let Some((run, process)) = concurrent_runs(&located.files.state_dir, &*world.disk).pop() {
         let message = format!("run '{run}' is being driven by another process ({process})");
         return Err(Failure::new(Kind::Busy, message)
             .hint("it reads the files of the loop before every iteration; undo the review when it has ended"));

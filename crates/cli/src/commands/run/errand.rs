@@ -15,11 +15,12 @@ use autoloop_runtime::files::private;
 use autoloop_runtime::journal::FileJournal;
 use autoloop_runtime::layout::RunDir;
 use autoloop_runtime::project::{Loaded, Outline, Overrides, Project, SettingsFiles};
+use autoloop_runtime::runs::RunList;
 use autoloop_runtime::world::World;
 
 use super::drive_failure;
 use super::which::{Choice, Loop, Old, existing};
-use crate::commands::resume::Resumed;
+use crate::commands::resume;
 use crate::commands::settings;
 use crate::commands::trust::{ResumedRun, kept_request};
 use crate::diagnostic;
@@ -71,7 +72,8 @@ impl Errand {
     /// The command that resumes the run; `None` for a step, which is resumed with its chain.
     pub(super) fn resume_command(&self) -> Option<String> {
         let is_step = self.limits.is_some();
-        (!is_step).then(|| Resumed::Loop.command(self.run.id().as_str(), &self.project.dir))
+        (!is_step)
+            .then(|| resume::command_of(Kind::Loop, self.run.id().as_str(), &self.project.dir))
     }
 
     /// A new run. Of a preset it gets its own copy, which is found again when it is taken up.
@@ -218,7 +220,7 @@ fn claim_id(outline: &Outline, kind: Kind, world: &World) -> Result<RunId, Failu
     let seed = RunIdSeed {
         random: world.entropy.number(),
         now: world.clock.now(),
-        runs_so_far: runs.iter().filter(|run| run.start.is_some()).count() as u64,
+        runs_so_far: runs.iter().filter(|run| run.kind() == Some(Kind::Loop)).count() as u64,
     };
     let state_dir = &outline.files.state_dir;
     let is_there = |id: &str| Kind::ALL.iter().any(|kind| state_dir.runs(*kind).join(id).exists());
@@ -266,34 +268,18 @@ fn run_to_resume(
 ) -> Result<Run, Failure> {
     let journal = journal(outline, world);
     let state_dir = &outline.files.state_dir;
-    let nothing = |message: String| {
-        Err(Failure::failed(message).hint("start a new run with `autoloop run DIR`"))
-    };
-    let name = match name {
+    let list = RunList::read(&journal, state_dir, world)?;
+    let id = match name {
         "" => {
-            drive::latest_resumable(&journal, state_dir, (world, trust)).map_err(drive_failure)?
+            let latest = drive::latest_resumable(&journal, state_dir, (world, trust));
+            let latest = latest.map_err(drive_failure)?;
+            resume::latest(latest, (&list, Kind::Loop), journal.path())?
         }
-        name => Some(name.to_owned()),
+        name => resume::named(&list, name, Kind::Loop)?,
     };
-    let path = journal.path().display();
-    let Some(name) = name else {
-        let runs = journal.fold::<Runs>()?.view;
-        let latest = runs.iter().rfind(|run| run.stands_alone());
-        let why = match latest {
-            Some(run) => format!("the latest run, '{}', completed", run.id),
-            None => "no run was started there".to_owned(),
-        };
-        return nothing(format!("no run to resume in {path}: {why}"));
-    };
-    let id = name.parse::<RunId>();
-    if id.is_ok_and(|id| world.disk.stat(&state_dir.run(Kind::Slots, &id)).is_ok()) {
-        return Err(Failure::failed(format!("'{name}' is a run of slots, not of a loop"))
-            .hint(format!("resume it with `autoloop slots --resume={name}`")));
-    }
-    match drive::standing(&journal, state_dir, (&name, world, trust)).map_err(drive_failure)? {
-        None => nothing(format!("there is no run '{name}' in {path}")),
-        Some(run) if run.can_resume() => Ok(run),
-        Some(_) => nothing(format!("run '{name}' completed: there is nothing to resume")),
+    match drive::standing(&journal, state_dir, (&id, world, trust)).map_err(drive_failure)? {
+        Some(run) if run.status().can_resume() => Ok(run),
+        _ => Err(resume::completed(Kind::Loop, &id)),
     }
 }
 

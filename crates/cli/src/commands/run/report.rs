@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoloop_core::coordinator::Holder;
 use autoloop_core::run::{Ending, Run, Stage};
 use autoloop_runtime::drive::Progress;
 use autoloop_runtime::journal::FileJournal;
@@ -132,17 +133,17 @@ fn everything(run: &Run) -> String {
 
 /// Says how a run ended.
 pub(super) fn conclude(run: &Run, journal: &FileJournal, as_json: bool) -> Result<(), Failure> {
-    let (outcome, reason) = match &run.stage {
-        Stage::Ended(Ending::Complete { reason }) => ("complete", reason.as_str()),
-        Stage::Ended(Ending::Stop { reason }) => ("stopped", reason.as_str()),
-        _ => ("unfinished", ""),
+    let reason = match &run.stage {
+        Stage::Ended(Ending::Complete { reason } | Ending::Stop { reason }) => reason.as_str(),
+        _ => "",
     };
+    let status = run.status().with_holder(Holder::None);
     let text = match as_json {
         true => {
             let path = journal.path().display().to_string();
             let fields = [
                 ("run", quoted(&run.id)),
-                ("outcome", quoted(outcome)),
+                ("status", quoted(status.word())),
                 ("reason", quoted(reason)),
                 ("detail", run.failure().map_or("null".to_owned(), |it| quoted(&it.to_string()))),
                 ("iterations", run.done.to_string()),
@@ -152,7 +153,7 @@ pub(super) fn conclude(run: &Run, journal: &FileJournal, as_json: bool) -> Resul
             format!("{{{}}}\n", pairs.join(", "))
         }
         false => format!(
-            "run {}: {outcome} ({reason}) after {} {}\n",
+            "run {}: {status} ({reason}) after {} {}\n",
             run.id,
             run.done,
             if run.done == 1 { "iteration" } else { "iterations" }

@@ -3,10 +3,12 @@
 use std::io::{self, Write};
 
 use autoloop_core::config::ItemSource;
+use autoloop_core::coordinator::{Holder, Status};
 use autoloop_core::excerpt;
 use autoloop_core::format::Format;
 use autoloop_core::slot::{Outcome, Phase, Review, Slot, SlotRules, Slots, Tally};
 use autoloop_runtime::drive::SlotProgress;
+use autoloop_runtime::process::Interrupts;
 
 use crate::failure::Failure;
 use crate::terminal;
@@ -79,14 +81,22 @@ fn began(slots: &Slots, rules: &SlotRules) -> String {
 }
 
 /// Says how a run ended.
-pub(super) fn conclude(slots: &Slots, as_json: bool) -> Result<(), Failure> {
+pub(super) fn conclude(
+    slots: &Slots,
+    as_json: bool,
+    interrupts: &Interrupts,
+) -> Result<(), Failure> {
+    let status = match (slots.status(), interrupts.first()) {
+        (Status::Running, Some(_)) => Status::Interrupted,
+        (status, _) => status.with_holder(Holder::None),
+    };
     let text = match as_json {
-        true => slots.render(Format::Json),
-        false => format!("slots {}: {}\n", slots.id, slots.standing()),
+        true => slots.render(status, Format::Json),
+        false => format!("slots {}: {}\n", slots.id, slots.summary(status)),
     };
     terminal::print(&text)?;
     let is_builtin = slots.start.as_ref().is_some_and(|start| start.source == ItemSource::Builtin);
-    if !as_json && is_builtin && !slots.is_unfinished() && Tally::of(slots).taken == 0 {
+    if !as_json && is_builtin && slots.finish.is_some() && Tally::of(slots).taken == 0 {
         tell(SlotProgress::Note(
             "`autoloop tasks list` shows the queue, and `autoloop tasks add` adds to it",
         ));

@@ -4,24 +4,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::{Config, Isolation, ItemSource, Key};
-use autoloop_core::coordinator;
-use autoloop_core::run::Runs;
+use autoloop_core::coordinator::{self, Status};
 use autoloop_core::run_id::RunId;
-use autoloop_core::slot::{End, Slots, Tally};
+use autoloop_core::slot::{Slots, Tally};
 use autoloop_runtime::drive::{
     Bounds, DriveError, Request, SlotDrive, SlotProgress, SlotScene, Threads, Trust,
-    latest_resumable_slots, slot_runs, slots_standing,
+    latest_resumable_slots, slots_standing,
 };
 use autoloop_runtime::journal::{Durability, FileJournal};
 use autoloop_runtime::process::{Interrupts, sweep};
 use autoloop_runtime::project::{Loaded, Outline, Overrides, Project};
 use autoloop_runtime::queue::{Beads, BeadsSettings, Builtin, Queue};
+use autoloop_runtime::runs::RunList;
 use autoloop_runtime::world::{CRASH_GRACE, World};
 use clap::builder::PossibleValuesParser;
 
 use super::audience::Audience;
 use super::report;
-use crate::commands::resume::Resumed;
+use crate::commands::resume;
 use crate::commands::run::which::existing;
 use crate::commands::run::{
     WRITABLE, claim_slots_id, drive_failure, install_tool, listen, warn_of_others,
@@ -164,6 +164,8 @@ impl Flags {
     }
 }
 
+const SLOTS: coordinator::Kind = coordinator::Kind::Slots;
+
 /// Said where a run cannot go on before something else is mended.
 const GOES_ON: &str = "then `autoloop slots --resume` goes on with the run";
 
@@ -198,7 +200,7 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
             let trust = args.trust.trust();
             let run = run_to_resume(&outline, &name, (world, trust))?;
             let run: RunId = run.parse()?;
-            let dir = outline.files.state_dir.run(coordinator::Kind::Slots, &run);
+            let dir = outline.files.state_dir.run(SLOTS, &run);
             let resumed = ResumedRun { dir: &dir, run: run.as_str(), command: "slots", trust };
             project.overrides = project.overrides.above(kept_request(resumed, world)?.overrides);
             Which::Old(run)
@@ -220,13 +222,13 @@ pub(super) fn run(args: &Flags, world: &World) -> Result<(), Failure> {
         .inspect_err(|_| {
             if let Which::New(id) = &which {
                 // A run that could not begin leaves nothing behind; one that did has a lock there.
-                let dir = outline.files.state_dir.run(coordinator::Kind::Slots, id);
+                let dir = outline.files.state_dir.run(SLOTS, id);
                 if !dir.lock().exists() {
                     let _ = fs::remove_dir_all(dir);
                 }
             }
         })?;
-    report::conclude(&ended, args.json)?;
+    report::conclude(&ended, args.json, &interrupts)?;
     verdict(&ended, named.unwrap_or(Path::new(".")), &interrupts)
 }
 
@@ -269,7 +271,7 @@ fn carry_out(
     };
     let drive = drive.map_err(failure)?;
     let request = Request { overrides: project.overrides.clone(), ..Request::default() };
-    let dir = loaded.files.state_dir.run(coordinator::Kind::Slots, run);
+    let dir = loaded.files.state_dir.run(SLOTS, run);
     request.keep(&dir, run.as_str(), world).map_err(|error| failure(error).hint(WRITABLE))?;
     let ended = drive.run();
     audience.leave();
@@ -319,36 +321,17 @@ fn run_to_resume(
 ) -> Result<String, Failure> {
     let journal = settings::journal(outline.files.journal.clone(), world, &outline.config);
     let state_dir = &outline.files.state_dir;
-    let path = journal.path().display();
-    let nothing =
-        |message: String| Failure::failed(message).hint("start a new run with `autoloop slots`");
-    if name.is_empty() {
-        let latest =
-            latest_resumable_slots(&journal, state_dir, (world, trust)).map_err(failure)?;
-        return match latest {
-            Some(run) => Ok(run),
-            None => {
-                let runs = slot_runs(&journal, state_dir, world).map_err(failure)?;
-                let why = match (runs.iter().rfind(|run| run.can_resume()), runs.last()) {
-                    (Some(run), _) => format!("run '{}' is still running", run.id),
-                    (None, Some(run)) => format!("the latest run, '{}', completed", run.id),
-                    (None, None) => "no run of slots was started there".to_owned(),
-                };
-                Err(nothing(format!("no run to resume in {path}: {why}")))
-            }
-        };
-    }
-    match slots_standing(&journal, state_dir, (name, world, trust)).map_err(failure)? {
-        None => {
-            let failure = nothing(format!("there is no run of slots '{name}' in {path}"));
-            let is_loop = journal.fold::<Runs>()?.view.get(name).is_some();
-            Err(match is_loop {
-                true => failure.hint(format!("resume a loop with `autoloop run --resume={name}`")),
-                false => failure,
-            })
+    let list = RunList::read(&journal, state_dir, world)?;
+    let id = match name {
+        "" => {
+            let latest = latest_resumable_slots(&journal, state_dir, (world, trust));
+            resume::latest(latest.map_err(failure)?, (&list, SLOTS), journal.path())?
         }
-        Some(slots) if slots.can_resume() || slots.start.is_none() => Ok(slots.id),
-        Some(_) => Err(nothing(format!("run '{name}' completed: there is nothing to resume"))),
+        name => resume::named(&list, name, SLOTS)?,
+    };
+    match slots_standing(&journal, state_dir, (&id, world, trust)).map_err(failure)? {
+        Some(run) if run.status().can_resume() || run.start.is_none() => Ok(id),
+        _ => Err(resume::completed(SLOTS, &id)),
     }
 }
 
@@ -358,8 +341,8 @@ fn verdict(slots: &Slots, dir: &Path, interrupts: &Interrupts) -> Result<(), Fai
         true => String::new(),
         false => format!("{} ", dir.display()),
     };
-    let resume = Resumed::Slots.command(&slots.id, dir);
-    match (slots.is_unfinished(), interrupts.first()) {
+    let resume = resume::command_of(SLOTS, &slots.id, dir);
+    match (slots.status() == Status::Running, interrupts.first()) {
         (true, Some(signal)) => {
             let signal = u8::try_from(signal).unwrap_or(u8::MAX);
             let message = format!("run '{}' was interrupted", slots.id);
@@ -376,12 +359,7 @@ fn verdict(slots: &Slots, dir: &Path, interrupts: &Interrupts) -> Result<(), Fai
             let Tally { taken, passed } = tally;
             let failed = taken - passed;
             let items = if taken == 1 { "item" } else { "items" };
-            let limit = match &slots.finish {
-                Some(finish) if finish.reason == End::Iterations => {
-                    format!(" -i {}", slots.iteration().saturating_mul(2))
-                }
-                _ => String::new(),
-            };
+            let limit = slots.raised_limit();
             Err(Failure::failed(format!("{failed} of {taken} {items} did not pass"))
                 .hint(format!(
                     "`autoloop inspect slots {project}--run {}` shows why; failed items were returned to the queue",

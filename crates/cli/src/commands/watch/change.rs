@@ -1,9 +1,9 @@
 //! One change of a board, as a line for a person or for a program.
 
-use autoloop_core::project::board::{Board, Kind, Progress, Row};
+use autoloop_core::coordinator::{Kind, Status};
+use autoloop_core::project::board::{Board, Progress, Row};
 
 use crate::commands::json::Json;
-use crate::tui::feed::Standing;
 use crate::tui::text::tame;
 
 /// The rows that are not what they were. A wave puts new rows among the old ones, so that a row is
@@ -29,11 +29,11 @@ pub(super) fn line(row: &Row, ts: &str) -> String {
 }
 
 /// The board as a whole, in a line.
-pub(super) fn summary(board: &Board, standing: Standing, progress: &str) -> String {
+pub(super) fn summary(board: &Board, status: Status, progress: &str) -> String {
     let outcome = board.outcome.as_ref().map(|outcome| format!(" ({})", outcome.word));
-    let outcome = outcome.filter(|_| standing == Standing::Over).unwrap_or_default();
-    let state = standing.word().replace('_', " ");
-    tame(&format!("{} {} {state}{outcome}  {progress}", board.kind.word(), board.id))
+    let ended = matches!(status, Status::Completed | Status::Stopped | Status::Failed);
+    let outcome = outcome.filter(|_| ended).unwrap_or_default();
+    tame(&format!("{} {} {status}{outcome}  {progress}", board.word(), board.id))
 }
 
 /// A row as other programs read it.
@@ -59,20 +59,20 @@ pub(super) fn row_facts(row: &Row) -> Vec<(&'static str, Json)> {
 /// The board as other programs read it, without its rows, with what is left in the queue of slots.
 pub(super) fn board_facts(
     board: &Board,
-    standing: Standing,
+    status: Status,
     left: Option<u64>,
 ) -> Vec<(&'static str, Json)> {
     let Progress { done, of, taken, passed, failed } = board.progress;
     let mut facts = vec![
         ("watched", board.id.as_str().into()),
-        ("kind", board.kind.word().into()),
+        ("kind", board.word().into()),
         ("title", board.title.as_str().into()),
-        ("state", standing.word().into()),
+        ("status", status.word().into()),
         ("outcome", board.outcome.as_ref().map(|outcome| outcome.word.as_str()).into()),
         ("done", done.into()),
         ("of", Some(of).filter(|of| *of > 0).into()),
     ];
-    if board.kind == Kind::Slots {
+    if board.kind == Some(Kind::Slots) {
         let counts = [("taken", taken), ("passed", passed), ("failed", failed)];
         facts.extend(counts.map(|(name, count)| (name, count.into())));
         let failed = board.failed_iterations.iter().map(|iteration| (*iteration).into());

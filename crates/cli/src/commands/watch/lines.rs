@@ -3,15 +3,16 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use autoloop_core::coordinator::Status;
 use autoloop_core::duration;
-use autoloop_core::project::board::{Board, Kind, Row};
+use autoloop_core::project::board::{Board, Row};
 use autoloop_core::record::Glance;
 
 use super::change::{board_facts, changed, line, row_facts, summary};
 use crate::commands::json::Json;
 use crate::failure::Failure;
 use crate::terminal;
-use crate::tui::feed::{Feed, Standing};
+use crate::tui::feed::Feed;
 use crate::tui::text::tame;
 
 /// The journal itself wakes us when it grows; this is how often it is looked whether the harness is
@@ -29,11 +30,11 @@ pub(super) enum Form {
 
 /// Prints how it stands.
 pub(super) fn once(feed: &mut Feed, form: Form) -> Result<(), Failure> {
-    let standing = feed.settle(&mut |_, _| {})?;
+    let status = feed.settle(&mut |_, _| {})?;
     let last_lines = feed.last_lines();
     let board = feed.board();
     let mut text = match form {
-        Form::Text => summary(board, standing, &feed.progress(standing)) + "\n",
+        Form::Text => summary(board, status, &feed.progress(status)) + "\n",
         Form::Json => {
             let row = |(row, last): (&Row, &String)| {
                 let mut facts = row_facts(row);
@@ -41,13 +42,13 @@ pub(super) fn once(feed: &mut Feed, form: Form) -> Result<(), Failure> {
                 Json::Object(facts)
             };
             let rows = board.rows.iter().zip(&last_lines).map(row).collect();
-            let mut facts = board_facts(board, standing, feed.left(standing));
+            let mut facts = board_facts(board, status, feed.left(status));
             facts.push(("rows", Json::List(rows)));
             Json::Object(facts).in_line() + "\n"
         }
     };
     if form == Form::Text {
-        let moment = feed.moment(standing);
+        let moment = feed.moment(status);
         for (row, last) in board.rows.iter().zip(&last_lines) {
             let time = row.elapsed(moment).map(duration::print_short).unwrap_or_default();
             text += &(standing_line(row, &time, last) + "\n");
@@ -71,10 +72,10 @@ fn standing_line(row: &Row, time: &str, last: &str) -> String {
 /// Prints how it stands and then every change, until nothing more can come.
 pub(super) fn follow(mut feed: Feed, form: Form) -> Result<(), Failure> {
     let mut printer = Printer::new(form);
-    let mut standing = feed.settle(&mut |_, _| {})?;
-    printer.whole(&feed, standing)?;
+    let mut status = feed.settle(&mut |_, _| {})?;
+    printer.whole(&feed, status)?;
     printer.rows(feed.board(), Since::Each)?;
-    while standing.is_open() {
+    while status == Status::Running {
         let is_over = feed.board().outcome.is_some();
         feed.wait(if is_over { ABOUT_TO_GO } else { LOOK_AGAIN })?;
         terminal::ensure_read()?;
@@ -85,11 +86,11 @@ pub(super) fn follow(mut feed: Feed, form: Form) -> Result<(), Failure> {
             }
         };
         feed.read_on(&mut tell)?;
-        standing = feed.settle(&mut tell)?;
+        status = feed.settle(&mut tell)?;
         told?;
-        printer.whole(&feed, standing)?;
+        printer.whole(&feed, status)?;
     }
-    conclude(feed.board(), standing)
+    conclude(feed.board(), status)
 }
 
 /// When something is said to have happened.
@@ -141,16 +142,18 @@ impl Printer {
 
     /// Prints the whole if it is different. People see it at the beginning, at the end and whenever an
     /// item is settled, programs whenever it changes.
-    fn whole(&mut self, feed: &Feed, standing: Standing) -> Result<(), Failure> {
+    fn whole(&mut self, feed: &Feed, status: Status) -> Result<(), Failure> {
         let board = feed.board();
         let whole = match self.form {
-            Form::Text => summary(board, standing, &feed.progress(standing)),
-            Form::Json => Json::Object(board_facts(board, standing, feed.left(standing))).in_line(),
+            Form::Text => summary(board, status, &feed.progress(status)),
+            Form::Json => Json::Object(board_facts(board, status, feed.left(status))).in_line(),
         };
         let settled = board.progress.passed + board.progress.failed;
         let is_due = match self.form {
             Form::Json => true,
-            Form::Text => self.whole.is_empty() || !standing.is_open() || self.settled != settled,
+            Form::Text => {
+                self.whole.is_empty() || status != Status::Running || self.settled != settled
+            }
         };
         if !is_due || self.whole == whole {
             return Ok(());
@@ -168,22 +171,15 @@ fn print(text: &str) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-fn conclude(board: &Board, standing: Standing) -> Result<(), Failure> {
-    let Board { id, kind, outcome, .. } = board;
-    let what = kind.word();
-    let resume = || {
-        let command = match kind {
-            Kind::Loop | Kind::Unknown => "run",
-            Kind::Chain => "chain run",
-            Kind::Slots => "slots",
-        };
-        format!("resume it with `autoloop {command} --resume={id}`")
-    };
-    match (standing, outcome) {
-        (Standing::Over, Some(outcome)) if outcome.is_good() => Ok(()),
-        (Standing::Over, Some(outcome)) => {
-            Err(Failure::failed(format!("{what} '{id}' ended: {}", outcome.word)).hint(resume()))
+fn conclude(board: &Board, status: Status) -> Result<(), Failure> {
+    let (what, id) = (board.word(), &board.id);
+    let message = match (status, &board.outcome) {
+        (Status::Completed, _) => return Ok(()),
+        (Status::Interrupted, _) => format!("{what} '{id}' was interrupted"),
+        (Status::Stopped | Status::Failed, Some(end)) => {
+            format!("{what} '{id}' {status}: {}", end.word)
         }
-        _ => Err(Failure::failed(format!("{what} '{id}' was cut off")).hint(resume())),
-    }
+        _ => format!("{what} '{id}' {status}"),
+    };
+    Err(Failure::failed(message).hint(format!("resume it with `{}`", board.resume_command())))
 }

@@ -19,7 +19,7 @@ fn board(id: &str, story: &str) -> Board {
 /// What a window of this size shows, ten minutes after the beginning.
 struct Window {
     board: Board,
-    standing: Standing,
+    status: Status,
     lines: Vec<&'static str>,
     left: Option<u64>,
     output: Option<String>,
@@ -29,15 +29,15 @@ struct Window {
 impl Window {
     fn of(board: Board) -> Window {
         let view = View::new(Role::Watcher);
-        let standing = Standing::Running;
-        Window { board, standing, lines: vec![], left: None, output: None, view }
+        let status = Status::Running;
+        Window { board, status, lines: vec![], left: None, output: None, view }
     }
 
     fn buffer(&self, (width, height): (u16, u16)) -> Buffer {
         let last_lines: Vec<String> = self.lines.iter().map(|line| (*line).to_owned()).collect();
         let picture = Picture {
             board: &self.board,
-            standing: self.standing,
+            status: self.status,
             progress: self.board.progress_in_words(self.left),
             moment: "2026-01-02T03:10:00.000Z".parse().unwrap(),
             last_lines: &last_lines,
@@ -287,7 +287,7 @@ fn an_old_run_in_windows_of_three_sizes() {
         ",
     );
     let lines = vec!["the agent failed (exit code 7)"];
-    let window = Window { lines, standing: Standing::Over, ..Window::of(board) };
+    let window = Window { lines, status: Status::Completed, ..Window::of(board) };
     assert_snapshot!(window.shown(USUAL), @r"
     |loop otter  ended: backend_failed  write a parser                               |
     |iteration 1/1                                                                   |
@@ -415,7 +415,7 @@ fn colours_are_used_only_when_they_are_wanted() {
     let coloured = |ink: Ink| {
         let picture = Picture {
             board: &window.board,
-            standing: Standing::Running,
+            status: Status::Running,
             progress: String::new(),
             moment: "2026-01-02T03:10:00.000Z".parse().unwrap(),
             last_lines: &[],

@@ -2,14 +2,13 @@
 
 use super::{Board, End, Kind, Outcome, Phase, ROWS, in_line};
 use crate::chain;
-use crate::coordinator;
 use crate::layout::run_path;
 use crate::record::{ChainComplete, Event, Glance};
 
 /// Takes in a record of a chain.
 pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
     match record.event() {
-        Event::ChainStart(start) if board.kind == Kind::Unknown => {
+        Event::ChainStart(start) if board.kind.is_none() => {
             let objective = start.objective.unwrap_or_default();
             board.begin(Kind::Chain, &format!("{}  {objective}", start.name), record);
             let steps = start.steps.split(',').filter(|name| !name.is_empty());
@@ -24,7 +23,7 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
             if let Some(row) = board.step(start.step) {
                 row.item = in_line(&start.preset);
                 row.run = start.run_id.unwrap_or_default();
-                row.dir = run_path(coordinator::Kind::Loop, &row.run);
+                row.dir = run_path(Kind::Loop, &row.run);
                 row.enter(Phase::Between, record);
             }
         }

@@ -10,7 +10,7 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
     let iteration: u64 = record.iteration().parse().unwrap_or_default();
     board.progress.done = board.progress.done.max(iteration);
     match record.event() {
-        Event::SlotRunStart(start) if board.kind == Kind::Unknown => {
+        Event::SlotRunStart(start) if board.kind.is_none() => {
             board.source = in_line(start.source.as_str());
             let title = format!("items from {}", board.source);
             board.begin(Kind::Slots, &title, record);

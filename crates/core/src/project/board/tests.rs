@@ -24,7 +24,7 @@ fn shown(board: &Board) -> String {
     };
     let mut text = format!(
         "{} {}: {} | {}{}\n",
-        board.kind.word(),
+        board.word(),
         board.id,
         board.title,
         board.progress_in_words(None),

@@ -1,7 +1,6 @@
 //! The turns of a loop on a board: iterations, metareviews, the end.
 
 use super::{Board, End, Kind, Outcome, Phase, Row, in_line};
-use crate::coordinator;
 use crate::layout::run_path;
 use crate::record::{Event, Glance, LoopComplete, LoopStart, LoopStop};
 use crate::run_id::RunId;
@@ -13,7 +12,7 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
     if let Event::LoopStart(start) = &event {
         return begin(board, &run, start, record);
     }
-    let is_whole = board.kind == Kind::Loop && board.id == run;
+    let is_whole = board.kind == Some(Kind::Loop) && board.id == run;
     let Some(row) = board.row_of(&run) else { return };
     let iteration: u64 = record.iteration().parse().unwrap_or_default();
     match event {
@@ -54,11 +53,11 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
 }
 
 fn begin(board: &mut Board, run: &str, start: &LoopStart, record: &Glance<'_>) {
-    let dir = run_path(coordinator::Kind::Loop, run);
+    let dir = run_path(Kind::Loop, run);
     let is_whole = board.id == run;
     if is_whole {
         // A run begins once; whoever says otherwise is not its harness.
-        if board.kind != Kind::Unknown {
+        if board.kind.is_some() {
             return;
         }
         board.begin(Kind::Loop, &start.objective, record);

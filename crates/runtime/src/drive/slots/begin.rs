@@ -31,7 +31,7 @@ impl SlotDrive<'_> {
     /// Records that a run is resumed, and releases what its last harness claimed and did not record. A run of
     /// which nothing is proven begins again instead.
     pub(super) fn take_up(&mut self) -> Result<(), DriveError> {
-        let is_over = self.look(|slots| slots.start.is_some() && !slots.can_resume());
+        let is_over = self.look(|slots| slots.start.is_some() && !slots.status().can_resume());
         if self.opening == Opening::Begin || is_over {
             return Ok(());
         }
