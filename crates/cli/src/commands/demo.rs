@@ -3,6 +3,7 @@
 mod project;
 mod story;
 
+use std::cell::OnceCell;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -51,6 +52,7 @@ fn play(stage: &Stage, world: &World) -> Result<Ended, Failure> {
         claimed: None,
         limits: None,
         trust: Trust::Proven,
+        loaded: OnceCell::new(),
     };
     // Whatever there is to tell is in the journal afterwards.
     run::carry_out(&errand, world, &mut |_| {})

@@ -14,7 +14,6 @@ use crate::commands::run::preflight::Preview;
 use crate::commands::run::which::{Choice, named};
 use crate::commands::run::{self, Errand, Old, drive_failure, project_for};
 use crate::commands::settings;
-use crate::diagnostic;
 use crate::failure::Failure;
 
 /// What all steps of a chain have in common, and what tells them apart.
@@ -110,9 +109,9 @@ impl Runner<'_> {
     }
 
     fn drive(&mut self, errand: &Errand) -> Result<Run, Failure> {
-        let outline = errand.project.outline(&*self.world.disk).map_err(diagnostic::refuse)?;
+        let files = &errand.load(self.world)?.files;
         // What cannot be found out is not told.
-        self.traces = Traces::begin(&self.plan.dir, &outline.files.state_dir).ok();
+        self.traces = Traces::begin(&self.plan.dir, &files.state_dir).ok();
         let told = &mut *self.tell;
         run::drive(errand, (self.world, self.interrupts), told).map(|driven| driven.run)
     }

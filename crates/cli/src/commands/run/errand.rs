@@ -1,5 +1,6 @@
 //! What is to be carried out: which run, of which loop, in which project.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -41,6 +42,8 @@ pub(in crate::commands) struct Errand {
     pub(in crate::commands) limits: Option<Budget>,
     /// Which records of earlier harnesses are believed.
     pub(in crate::commands) trust: Trust,
+    /// The files of the loop, read once for the start of the run.
+    pub(in crate::commands) loaded: OnceCell<Loaded>,
 }
 
 /// Which run it is.
@@ -92,7 +95,8 @@ impl Errand {
         project.settings_files = Some(settings);
         let claimed = Some(outline.files.state_dir.run(Kind::Loop, &id));
         let run = Which::New { id, objective: choice.objective };
-        Ok(Errand { project, run, claimed, limits: None, trust: Trust::Proven })
+        let (trust, loaded) = (Trust::Proven, OnceCell::new());
+        Ok(Errand { project, run, claimed, limits: None, trust, loaded })
     }
 
     /// A run that was begun before, with the files and the flags that it was begun with.
@@ -129,23 +133,27 @@ impl Errand {
         }
         project.settings_files = request.settings_files.as_deref().map(SettingsFiles::from_text);
         let run = Which::Old { id, objective: request.objective };
-        Ok(Errand { project, run, claimed: None, limits: None, trust })
+        Ok(Errand { project, run, claimed: None, limits: None, trust, loaded: OnceCell::new() })
     }
 
-    /// Reads the files of the loop and looks up its agents. Where a new run cannot use them, its
+    /// Reads the files of the loop and looks up its agents, once. Where a new run cannot use them, its
     /// directory is removed.
-    pub(in crate::commands) fn load(&self, world: &World) -> Result<Loaded, Failure> {
+    pub(in crate::commands) fn load(&self, world: &World) -> Result<&Loaded, Failure> {
+        if let Some(loaded) = self.loaded.get() {
+            return Ok(loaded);
+        }
         let loaded = self.project.load(&*world.disk).map_err(diagnostic::refuse);
         let usable = loaded.and_then(|loaded| {
             let agents = Agents::of_loop(&loaded).check(&self.project.dir, world);
             agents.map(|()| loaded).map_err(drive_failure)
         });
-        usable.inspect_err(|_| {
+        let usable = usable.inspect_err(|_| {
             if let Some(dir) = &self.claimed {
                 // What cannot be removed is an empty directory that no later run uses.
                 let _ = fs::remove_dir_all(dir);
             }
-        })
+        })?;
+        Ok(self.loaded.get_or_init(|| usable))
     }
 
     /// Keeps what the run was asked to do for the day it is resumed. Only the process that drives the run may.
