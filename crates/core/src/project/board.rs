@@ -154,6 +154,8 @@ impl Board {
             "slot" | "slots" if is_own => slots::apply(self, record),
             "chain" if is_own => chain::apply(self, record),
             "wave" => waves::apply(self, record),
+            // An iteration says how its agent ended, and the agent's own records are long.
+            "backend" => {}
             _ => turns::apply(self, record),
         }
         true

@@ -1,12 +1,12 @@
 //! All chains by the records of their own harnesses, and every id that is taken.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use autoloop_core::chain::Chain;
 use autoloop_core::coordinator::Kind;
 use autoloop_core::provenance::{Provenance, Unsealed};
+use autoloop_core::record::{ChainSpawnFinish, ChainSpawned};
 
 use super::{ChainScene, DriveError};
 use crate::harness::{ByRun, HarnessError, OnRecord, RunPlace, run_dir};
@@ -42,7 +42,8 @@ impl Census {
                     ids.insert(id.clone().into_owned());
                 }
                 if Kind::Chain.concerns(record) {
-                    ids.extend(record.field("chain_id").map(Cow::into_owned));
+                    ids.extend(ChainSpawned::of(record).map(|spawned| spawned.chain_id));
+                    ids.extend(ChainSpawnFinish::of(record).map(|finish| finish.chain_id));
                     chains.of(&id, |run| OnRecord::new(run, provenance(run))).take(record);
                 }
             });
