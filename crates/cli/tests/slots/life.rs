@@ -14,7 +14,7 @@ fn work_that_passes_at_once() {
     assert_snapshot!(says(&sandbox, "--review --iterations 1"), @r"
     exit 0
     --- stdout
-    slots [RUN]: ended (iterations), 1 of 1 item passed
+    slots [RUN]: completed (iterations), 1 of 1 item passed
     --- stderr
     slots [RUN] begin: 1 slot, with review
     note: reviewers see no diff: [DIR] is in no git repository
@@ -70,7 +70,7 @@ fn drift_to_the_limit_is_so_many_fixes_and_one_review_more() {
     assert_snapshot!(says(&sandbox, flags), @r"
     exit 1
     --- stdout
-    slots [RUN]: ended (iterations), 0 of 1 item passed
+    slots [RUN]: failed (iterations), 0 of 1 item passed
     --- stderr
     slots [RUN] begin: 1 slot, with review
     note: reviewers see no diff: [DIR] is in no git repository
@@ -190,7 +190,7 @@ fn nothing_to_take() {
     assert_snapshot!(says(&sandbox, "--review"), @r"
     exit 0
     --- stdout
-    slots [RUN]: ended (no_items), no item was taken
+    slots [RUN]: completed (no_items), no item was taken
     --- stderr
     slots [RUN] begin: 1 slot, with review
     note: reviewers see no diff: [DIR] is in no git repository
@@ -419,14 +419,14 @@ fn a_run_is_shown_and_told_as_json() {
     assert_snapshot!(told(&sandbox, &["inspect", "slots"]), @r"
     exit 0
     --- stdout
-    slots [RUN]: ended (no_items), 2 of 2 items passed
+    slots [RUN]: completed (no_items), 2 of 2 items passed
       1.1  t-1  passed  2 reviews, 1 fix  task 1
       2.1  t-2  passed  2 reviews, 1 fix  task 2
     ");
     assert_snapshot!(told(&sandbox, &["inspect", "slots", "--run", "x"]), @r"
     exit 1
     --- stderr
-    autoloop: there is no run of slots 'x' in .autoloop/journal.jsonl
-      hint: the latest one is '[RUN]'
+    autoloop: there is no run 'x' in .autoloop/journal.jsonl
+      hint: `autoloop loops --all` lists every run
     ");
 }

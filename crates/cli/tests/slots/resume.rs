@@ -329,7 +329,7 @@ fn a_run_of_another_kind_is_resumed_by_another_command() {
     let looped = sandbox.fields("loop.start", "run").remove(0);
     let as_slots = sandbox.run(&["slots", &format!("--resume={looped}")]);
     assert_eq!(as_slots.code, Some(1), "{as_slots}");
-    let hint = format!("hint: resume a loop with `autoloop run --resume={looped}`\n");
+    let hint = format!("hint: resume it with `autoloop run --resume={looped}`\n");
     assert!(as_slots.stderr.contains(&hint), "{as_slots}");
 }
 
