@@ -113,7 +113,7 @@ fn a_script_is_read_before_it_is_praised() {
     ");
     assert_snapshot!(told("[[turn]]\nwhen = 1"), @r"
     exit 1
-    problem agent backend.command: play.toml cannot be played: 'when' means nothing here; known are iteration, role, review and do
+    problem agent backend.command: play.toml cannot be played: unknown field `when`, expected one of `iteration`, `role`, `review`, `do`, in `turn`
     -> mend the script; docs/loop.md shows one
     ");
     fs::remove_file(sandbox.path("play.toml")).unwrap();

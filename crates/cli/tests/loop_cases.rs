@@ -300,7 +300,7 @@ fn an_event_with_a_comma_is_refused_where_it_is_named_and_where_it_is_emitted() 
     assert_snapshot!(sandbox.run(&["run", "."]), @"
     exit 2
     --- stderr
-    error: topic 'a,b' holds a comma, and lists of events are separated by commas; a topic is a word like review.ready
+    error: topic 'a,b' holds a comma, and lists of events are separated by commas; a topic is a word like review.ready, in `role.emits`
      --> [DIR]/topology.toml:3:10
       |
     3 | emits = ['a,b']

@@ -313,7 +313,7 @@ mod tests {
             (r#""iteration": "3""#, r#""iteration": "4""#),
             ("iteration.finish", "backend.finish"),
             (":05.006Z", ":05.007Z"),
-            (r#""elapsed_s""#, r#""elapsed""#),
+            (r#""exit_code""#, r#""exit""#),
             (r#""seal": "5:"#, r#""seal": "6:"#),
             (r#""seal": "5:"#, r#""seal": "05:"#),
             (r#""seal": "5:"#, r#""seal": ":"#),

@@ -160,7 +160,7 @@ escapes! {
     unreadable_topology: "set -e; echo '[[role' > topology.toml"
         => ["topology.toml: does not parse: line 1: unclosed array table, expected `]]` (put back)"], Stopped::BySnapshot;
     topology_without_sense: "set -e; printf '[[role]]\\nid = 3\\n' > topology.toml"
-        => ["topology.toml: does not parse: 'id' has to be a text in quotes (put back)"], Stopped::BySnapshot;
+        => ["topology.toml: does not parse: invalid type: integer `3`, expected a string, in `role.id` (put back)"], Stopped::BySnapshot;
     settings_deleted: "set -e; rm autoloops.toml"
         => ["autoloops.toml: does not parse: the file is gone (put back)"], Stopped::BySandbox;
     protected_key: r#"set -e; printf '# the loop\nbackend.command = "sh" # cheap\nevent_loop.max_iterations = 9\n' > autoloops.toml"#

@@ -208,7 +208,7 @@ fn what_is_wrong_is_told() {
     stage.write("loop/topology.toml", "[[role]]\nid = 'a'\nbackend_kind = 'acp'");
     insta::assert_snapshot!(stage.refusal(), @r#"ROOT/loop/topology.toml: line 3, column 16: backend_kind of role 'a' is "acp"; accepted is "command", "pi", "script" or "replay""#);
     stage.write("loop/topology.toml", "[[role]]\n");
-    insta::assert_snapshot!(stage.refusal(), @"ROOT/loop/topology.toml: line 1, column 1: a role needs an 'id'");
+    insta::assert_snapshot!(stage.refusal(), @"ROOT/loop/topology.toml: line 1, column 1: missing field `id`, in `role`");
     stage.write("loop/topology.toml", &"#".repeat(1024 * 1024 + 1));
     insta::assert_snapshot!(stage.refusal(), @"cannot read ROOT/loop/topology.toml: it has 1048577 bytes; the limit is 1048576");
     fs::write(stage.path("loop/autoloops.toml"), b"\xff").unwrap();
