@@ -46,7 +46,7 @@ fn open(sandbox: Sandbox) -> (Sandbox, Server) {
             route: Route { roles: vec!["review".into()], events: vec![METAREVIEW_DISABLED.into()] },
             parallel: autoloop_core::wave::Parallel::Off,
         },
-        journal: FileJournal::new(sandbox.journal_path(), &world, settings),
+        journal: Arc::new(FileJournal::new(sandbox.journal_path(), &world, settings)),
         durability: Durability::Synced,
         clock: Arc::clone(&world.clock),
     };

@@ -10,7 +10,7 @@ use autoloop_core::topology::Route;
 use autoloop_core::wave::{self, Parallel};
 
 use crate::complaint::Complaint;
-use crate::journal::{Append, Durability, FileJournal, Journal, NewRecord, Spooled};
+use crate::journal::{Append, Durability, Journal, NewRecord, Spooled};
 use crate::world::Clock;
 
 /// The largest payload that an event may have, in bytes.
@@ -47,7 +47,7 @@ pub struct Emitter {
     /// Who speaks.
     pub speaker: Speaker,
     /// Where events go.
-    pub journal: FileJournal,
+    pub journal: Arc<dyn Journal>,
     /// What they have to survive.
     pub durability: Durability,
     /// What time it is.

@@ -1,7 +1,7 @@
 //! The journal: the only thing that has happened.
 //!
 //! [`Journal`] is all that the rest of the program knows of it: append, read from a position, head,
-//! wait. [`FileJournal`] keeps it in a JSONL file that any number of processes append to;
+//! wait, and what follows from these. [`FileJournal`] keeps it in a JSONL file that any number of processes append to;
 //! [`MemoryJournal`] keeps it in memory. Both pass the same suite of cases, and another log with an
 //! order of its own can stand behind the same interface, because a [`Position`] is opaque.
 //!
@@ -12,13 +12,15 @@
 //! an error, earlier records are untouched, and the journal can be appended to as before. The file
 //! keeps that promise by a protocol that is described in [`mod@file`].
 
-use std::fmt;
-use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::ops::{ControlFlow, Range};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
+use autoloop_core::project::latest_run::LatestRun;
 use autoloop_core::record::{Hole, Record};
+use autoloop_core::view::View;
 
 mod append;
 mod backward;
@@ -38,6 +40,7 @@ pub use file::{FileJournal, FileSettings};
 pub use line::Line;
 pub use memory::MemoryJournal;
 pub use position::Position;
+use sidecar::Kept;
 
 /// An append-only log of records, shared with other processes.
 pub trait Journal: Send + Sync {
@@ -59,6 +62,65 @@ pub trait Journal: Send + Sync {
 
     /// Returns the head as soon as it lies behind `after`, or when the time is up.
     fn wait(&self, after: Position, timeout: Duration) -> Result<Position, ReadError>;
+
+    /// Where it is, for messages.
+    fn path(&self) -> &Path;
+
+    /// Another handle of the same journal, for another thread.
+    fn handle(&self) -> Arc<dyn Journal>;
+
+    /// The file that it is, for what only a file can do: find the latest run from the end, keep views beside it, show
+    /// a torn end and bytes as they stand.
+    fn file(&self) -> Option<&FileJournal> {
+        None
+    }
+}
+
+impl dyn Journal + '_ {
+    /// Folds a view over the whole journal, or reads on from one that was kept.
+    pub fn fold<V: View>(&self) -> Result<Kept<V>, ReadError> {
+        match self.file() {
+            Some(file) => file.fold(),
+            None => self.fold_on(Kept::default()),
+        }
+    }
+
+    /// Takes in what came since a view was folded. Where the journal is not the one that it was folded
+    /// from, it is folded anew.
+    pub fn fold_on<V: View>(&self, kept: Kept<V>) -> Result<Kept<V>, ReadError> {
+        let Kept { mut view, position } = kept;
+        let read_on = |view: &mut V, from| {
+            self.read(from, &mut |line| {
+                line.records(|record| view.apply(record));
+                ControlFlow::Continue(())
+            })
+        };
+        match read_on(&mut view, position) {
+            Err(ReadError::Changed { .. }) => {
+                view = V::default();
+                let position = read_on(&mut view, Position::START)?;
+                Ok(Kept { view, position })
+            }
+            read => Ok(Kept { view, position: read? }),
+        }
+    }
+
+    /// The run that began last.
+    pub fn latest_run(&self) -> Result<LatestRun, ReadError> {
+        match self.file() {
+            Some(file) => file.latest_run(),
+            None => Ok(self.fold()?.view),
+        }
+    }
+
+    /// Copies bytes as they stand, of lines that are too long to be shown whole: only a file has such lines.
+    pub fn copy(
+        &self,
+        range: Range<u64>,
+        out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), ReadError> {
+        self.file().map_or(Ok(()), |file| file.copy(range, out))
+    }
 }
 
 /// What is done with each line.

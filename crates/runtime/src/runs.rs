@@ -8,7 +8,7 @@ use autoloop_core::coordinator::{Holder, Kind, Status};
 use autoloop_core::run::{Miss, Runs, SomeRun};
 
 use crate::journal::sidecar::Kept;
-use crate::journal::{FileJournal, Position, ReadError};
+use crate::journal::{Journal, Position, ReadError};
 use crate::layout::{RunDir, StateDir};
 use crate::world::{Access, Disk, World};
 
@@ -74,7 +74,7 @@ impl LookupError {
 /// # Errors
 ///
 /// When the name means no run, or several.
-pub fn find(journal: &FileJournal, name: &str) -> Result<SomeRun, LookupError> {
+pub fn find(journal: &dyn Journal, name: &str) -> Result<SomeRun, LookupError> {
     let runs = journal.fold::<Runs>()?.view;
     let run = runs.find(name).cloned();
     run.map_err(|miss| LookupError::new(miss, name, journal.path()))
@@ -117,7 +117,7 @@ impl RunList {
     ///
     /// When the journal cannot be read.
     pub fn read(
-        journal: &FileJournal,
+        journal: &dyn Journal,
         state_dir: &StateDir,
         world: &World,
     ) -> Result<RunList, ReadError> {

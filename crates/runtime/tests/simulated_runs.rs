@@ -54,6 +54,8 @@ mod chained;
 mod family;
 #[path = "simulated_runs/judge.rs"]
 mod judge;
+#[path = "simulated_runs/memory.rs"]
+mod memory;
 #[path = "simulated_runs/open.rs"]
 mod open;
 #[path = "simulated_runs/place.rs"]

@@ -33,7 +33,7 @@ pub(crate) fn run(_: &Args, world: &World) -> Result<(), Failure> {
     let stage = Stage::set(world)?;
     say(&opening(&stage))?;
     let ended = play(&stage, world)?;
-    let story = Story::of(&ended.journal, &ended.run.id)?;
+    let story = Story::of(&*ended.journal, &ended.run.id)?;
     say(&terminal::harmless(&story.render()))?;
     run::verdict(&ended)?;
     say(&closing(&stage))

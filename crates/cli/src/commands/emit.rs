@@ -13,7 +13,7 @@ use autoloop_core::topology::Route;
 use autoloop_core::wave::Parallel;
 use autoloop_runtime::emit::{Emitter, Event, LARGEST_PAYLOAD, Speaker};
 use autoloop_runtime::ipc::Payload;
-use autoloop_runtime::journal::{FileJournal, Spooled};
+use autoloop_runtime::journal::{Journal, Spooled};
 use autoloop_runtime::world::{Access, FileKind, World};
 
 use super::settings;
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 }
 
 /// Whoever the environment says that we are.
-fn emitter(env: Env, journal: FileJournal, config: &Config, world: &World) -> Emitter {
+fn emitter(env: Env, journal: Box<dyn Journal>, config: &Config, world: &World) -> Emitter {
     let parallel = match env.parallel.as_deref() {
         Some("on") => {
             Parallel::On { completion_event: env.completion_event.clone().unwrap_or_default() }
@@ -87,7 +87,7 @@ fn emitter(env: Env, journal: FileJournal, config: &Config, world: &World) -> Em
         _ => Parallel::Off,
     };
     Emitter {
-        journal,
+        journal: journal.into(),
         durability: settings::durability_of_events(config),
         clock: Arc::clone(&world.clock),
         speaker: Speaker {

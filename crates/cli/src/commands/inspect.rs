@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 use autoloop_core::format::Format;
 use autoloop_core::project::iteration_text::IterationText;
 use autoloop_core::record::Glance;
-use autoloop_runtime::journal::{FileJournal, Journal, Position};
+use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::runs;
 use autoloop_runtime::world::World;
 use clap::Subcommand;
@@ -74,12 +74,12 @@ fn parse_format(text: &str) -> Result<Format, &'static str> {
 }
 
 /// The run that `--run` means.
-fn named_run(journal: &FileJournal, name: Option<&str>) -> Result<Option<String>, Failure> {
+fn named_run(journal: &dyn Journal, name: Option<&str>) -> Result<Option<String>, Failure> {
     name.map(|name| Ok(runs::find(journal, name)?.id().to_owned())).transpose()
 }
 
 /// The run that is asked about: the one that is named, or the latest.
-pub(super) fn one_run(journal: &FileJournal, name: Option<&str>) -> Result<String, Failure> {
+pub(super) fn one_run(journal: &dyn Journal, name: Option<&str>) -> Result<String, Failure> {
     match named_run(journal, name)? {
         None => Ok(journal.latest_run()?.0),
         Some(run) => Ok(run),
@@ -88,7 +88,7 @@ pub(super) fn one_run(journal: &FileJournal, name: Option<&str>) -> Result<Strin
 
 /// Shows every record of one run.
 fn for_run(
-    journal: &FileJournal,
+    journal: &dyn Journal,
     run: &str,
     mut visit: impl FnMut(&Glance<'_>),
 ) -> Result<(), Failure> {

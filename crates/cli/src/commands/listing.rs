@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use autoloop_core::format::safe_json;
 use autoloop_core::record::{Glance, Piece};
-use autoloop_runtime::journal::{FileJournal, Line};
+use autoloop_runtime::journal::{Journal, Line};
 use clap::ValueEnum;
 
 use crate::failure::Failure;
@@ -38,7 +38,7 @@ impl Filter {
 
 /// Prints records and counts what was not one.
 pub(crate) struct Listing<'a> {
-    journal: &'a FileJournal,
+    journal: &'a dyn Journal,
     format: Format,
     filter: Filter,
     out: io::BufWriter<StdoutLock<'static>>,
@@ -50,7 +50,7 @@ pub(crate) struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    pub(crate) fn new(journal: &'a FileJournal, format: Format, filter: Filter) -> Self {
+    pub(crate) fn new(journal: &'a dyn Journal, format: Format, filter: Filter) -> Self {
         let stdout = io::stdout();
         let to_terminal = stdout.is_terminal();
         let out = io::BufWriter::with_capacity(64 * 1024, stdout.lock());

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::coordinator::Status;
 use autoloop_core::run::SomeRun;
-use autoloop_runtime::journal::FileJournal;
+use autoloop_runtime::journal::Journal;
 use autoloop_runtime::runs::RunList;
 use autoloop_runtime::world::World;
 use clap::Subcommand;
@@ -93,7 +93,7 @@ fn left_out(scene: &Scene, shown: usize) -> String {
 /// A project and the runs in its journal.
 struct Scene {
     located: Located,
-    journal: FileJournal,
+    journal: Box<dyn Journal>,
     list: RunList,
 }
 
@@ -101,7 +101,7 @@ impl Scene {
     fn of(project: Option<&Path>, world: &World) -> Result<Scene, Failure> {
         let located = settings::locate(project, world)?;
         let journal = located.journal(world);
-        let list = RunList::read(&journal, &located.files.state_dir, world)?;
+        let list = RunList::read(&*journal, &located.files.state_dir, world)?;
         Ok(Scene { located, journal, list })
     }
 

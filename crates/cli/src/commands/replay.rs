@@ -10,7 +10,7 @@ use autoloop_core::env::Env;
 use autoloop_core::project::replay::{Part, Replay, Said, earlier_run};
 use autoloop_core::record::Extract;
 use autoloop_runtime::files::private;
-use autoloop_runtime::journal::{FileJournal, Journal, Position};
+use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::world::World;
 
 use super::inspect::found::{Found, Out, each_record};
@@ -62,19 +62,19 @@ fn replay(args: &Args, world: &World) -> Result<i32, Failure> {
     let under_way = env.run_id.clone().unwrap_or_default();
     let run = match &args.run {
         Some(run) => run.clone(),
-        None => latest_run(&journal, &under_way)?,
+        None => latest_run(&*journal, &under_way)?,
     };
-    let replay = look_up(&journal, &run, part)?;
-    let Some(end) = &replay.end else { return Err(not_there(&journal, &replay)) };
-    let mouth = Mouth { env: &env, journal: &journal, payload: prompt.with_extension("payload") };
+    let replay = look_up(&*journal, &run, part)?;
+    let Some(end) = &replay.end else { return Err(not_there(&*journal, &replay)) };
+    let mouth = Mouth { env: &env, journal: &*journal, payload: prompt.with_extension("payload") };
     replay.said.iter().try_for_each(|said| mouth.say(said))?;
     let mut out = Out::new();
-    end.output.show(&journal, Extract::field("output"), &mut |text| out.text(text))?;
+    end.output.show(&*journal, Extract::field("output"), &mut |text| out.text(text))?;
     out.finish()?;
     Ok(exit_code(end.exit_code))
 }
 
-fn latest_run(journal: &FileJournal, under_way: &str) -> Result<String, Failure> {
+fn latest_run(journal: &dyn Journal, under_way: &str) -> Result<String, Failure> {
     let mut latest = None;
     journal.read(Position::START, &mut |line| {
         line.records(|record| latest = earlier_run(record, under_way).or_else(|| latest.take()));
@@ -86,7 +86,7 @@ fn latest_run(journal: &FileJournal, under_way: &str) -> Result<String, Failure>
     })
 }
 
-fn look_up(journal: &FileJournal, run: &str, part: Part) -> Result<Replay<Found>, Failure> {
+fn look_up(journal: &dyn Journal, run: &str, part: Part) -> Result<Replay<Found>, Failure> {
     let mut replay = Replay::new(run, part);
     journal.read(Position::START, &mut |line| {
         each_record(line, |record, piece| {
@@ -100,7 +100,7 @@ fn look_up(journal: &FileJournal, run: &str, part: Part) -> Result<Replay<Found>
     Ok(replay)
 }
 
-fn not_there(journal: &FileJournal, replay: &Replay<Found>) -> Failure {
+fn not_there(journal: &dyn Journal, replay: &Replay<Found>) -> Failure {
     let path = journal.path().display();
     let Replay { run, part, .. } = replay;
     if !replay.is_known {
@@ -120,7 +120,7 @@ fn not_there(journal: &FileJournal, replay: &Replay<Found>) -> Failure {
 /// is under way hold.
 struct Mouth<'a> {
     env: &'a Env,
-    journal: &'a FileJournal,
+    journal: &'a dyn Journal,
     /// A file for a payload, which may be too long for an argument.
     payload: PathBuf,
 }

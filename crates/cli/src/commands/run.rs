@@ -18,7 +18,7 @@ use autoloop_core::run::{Ending, Run, Stage, StopReason};
 use autoloop_core::run_id::RunId;
 use autoloop_core::word::Word;
 use autoloop_runtime::drive::{Bounds, Drive, DriveError, Progress, Scene, Threads};
-use autoloop_runtime::journal::{FileJournal, ReadError};
+use autoloop_runtime::journal::{Journal, ReadError};
 use autoloop_runtime::layout::RunDir;
 use autoloop_runtime::process::{Interrupts, sweep};
 use autoloop_runtime::project::Overrides;
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let ended = carry_out(&errand, world, &mut |progress| audience.tell(progress));
     audience.leave();
     let ended = ended?;
-    report::conclude(&ended.run, &ended.journal, args.json)?;
+    report::conclude(&ended.run, &*ended.journal, args.json)?;
     verdict(&ended)
 }
 
@@ -139,7 +139,7 @@ pub(super) fn warn_of_others(files: &Files, resumed: Option<&RunId>, world: &Wor
 /// A run that was carried out.
 pub(super) struct Ended {
     pub(super) run: Run,
-    pub(super) journal: FileJournal,
+    pub(super) journal: Box<dyn Journal>,
     interrupts: Interrupts,
     /// Where the files of the run are.
     dir: RunDir,
@@ -150,7 +150,7 @@ pub(super) struct Ended {
 /// The same, as far as the run itself goes.
 pub(super) struct Driven {
     pub(super) run: Run,
-    journal: FileJournal,
+    journal: Box<dyn Journal>,
     dir: RunDir,
 }
 
@@ -193,7 +193,7 @@ pub(super) fn drive(
     let scene = Scene {
         world,
         project: &errand.project,
-        journal: &journal,
+        journal: &*journal,
         interrupts,
         program,
         bounds: Bounds::Enforced,

@@ -10,7 +10,7 @@ use autoloop_core::config::{
 use autoloop_core::env::Env;
 use autoloop_core::plan::Files;
 use autoloop_runtime::ipc::Client;
-use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
+use autoloop_runtime::journal::{Durability, FileJournal, FileSettings, Journal};
 use autoloop_runtime::layout::{self, StateDir};
 use autoloop_runtime::project::{LoadError, Project, Surroundings, discover, read_text};
 use autoloop_runtime::world::World;
@@ -77,9 +77,9 @@ pub(crate) fn protect(files: &Files, project: &Path) {
 }
 
 /// Opens the journal at a path.
-pub(crate) fn journal(path: PathBuf, world: &World, config: &Config) -> FileJournal {
+pub(crate) fn journal(path: PathBuf, world: &World, config: &Config) -> Box<dyn Journal> {
     let settings = FileSettings { lock_timeout: config.journal.lock_timeout };
-    FileJournal::new(path, world, settings)
+    Box::new(FileJournal::new(path, world, settings))
 }
 
 /// A project that a person asks about: where it keeps things, and what is set.
@@ -94,7 +94,7 @@ pub(crate) struct Located {
 
 impl Located {
     /// Its journal.
-    pub(crate) fn journal(&self, world: &World) -> FileJournal {
+    pub(crate) fn journal(&self, world: &World) -> Box<dyn Journal> {
         journal(self.files.journal.clone(), world, &Config::from(&self.settings))
     }
 

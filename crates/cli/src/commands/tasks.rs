@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     place::check(&env)?;
     let journal = located.journal(world);
     let durability = settings::durability_of_events(&Config::from(&located.settings));
-    let queue = Builtin::new(&journal, world, (durability, Builtin::USUAL));
+    let queue = Builtin::new(&*journal, world, (durability, Builtin::USUAL));
     let done = match &args.what {
         What::Add(args) => add::run(args, &queue, (&env, world)),
         What::List(args) => list::list(args, &queue),

@@ -15,7 +15,7 @@ use autoloop_core::record::Glance;
 use autoloop_core::stamp::Stamp;
 use autoloop_runtime::drive::WatchedSlots;
 use autoloop_runtime::journal::sidecar::Kept;
-use autoloop_runtime::journal::{FileJournal, Journal, Position, ReadError};
+use autoloop_runtime::journal::{Journal, Position, ReadError};
 use autoloop_runtime::runs::{self, holder};
 use autoloop_runtime::tail::Tail;
 use autoloop_runtime::world::World;
@@ -27,7 +27,7 @@ use crate::failure::Failure;
 pub(crate) struct Feed {
     world: World,
     files: Files,
-    journal: FileJournal,
+    journal: Box<dyn Journal>,
     board: Board,
     position: Position,
     /// Which records of slots count.
@@ -41,7 +41,7 @@ impl Feed {
     /// The board of a run, a chain or slots: by its id, by the beginning of it, or by the id of a run
     /// that is a part of it. Without a name the one that is under way, or else the latest.
     pub(crate) fn open(
-        (files, journal): (&Files, FileJournal),
+        (files, journal): (&Files, Box<dyn Journal>),
         name: Option<&str>,
         world: &World,
     ) -> Result<Feed, Failure> {
@@ -65,7 +65,7 @@ impl Feed {
         match name {
             None => feed.board = feed.usual(&boards)?.clone(),
             Some(name) => {
-                let run = runs::find(&feed.journal, name)?;
+                let run = runs::find(&*feed.journal, name)?;
                 feed.open_board(&boards, run.id())?;
             }
         }

@@ -23,8 +23,8 @@ use super::{Drive, DriveError};
 
 use crate::emit::{Emitter, Speaker};
 use crate::ipc::{Handler, Server, Ticket};
+use crate::journal::FileSettings;
 use crate::journal::sidecar::sidecar_dir;
-use crate::journal::{FileJournal, FileSettings};
 use crate::layout::{RunDir, StateDir};
 use crate::memory::Tiers;
 use crate::permissions::{
@@ -101,7 +101,6 @@ impl Drive<'_> {
 
     /// Does for a reviewer what it may not do itself.
     fn handler(&self, turn: &LoopTurn<'_>) -> Handler {
-        let files = &self.loaded.files;
         let run = &self.harness.run().id;
         let iteration = turn.iteration.to_string();
         let settings = FileSettings { lock_timeout: self.loaded.plan.journal.lock_timeout };
@@ -116,7 +115,7 @@ impl Drive<'_> {
                     route: turn.route.clone(),
                     parallel: Parallel::Off,
                 },
-                journal: FileJournal::new(files.journal.clone(), self.world, settings),
+                journal: self.harness.journal().handle(),
                 durability: self.durability(),
                 clock: Arc::clone(&self.world.clock),
             },

@@ -6,7 +6,7 @@ use autoloop_core::project::latest_run::LatestRun;
 
 use super::reader::{line_start, read_lines};
 use super::sidecar::{Kept, SAVE_AFTER, Since};
-use super::{FileJournal, ReadError};
+use super::{FileJournal, Journal, ReadError};
 use crate::world::DiskFile;
 
 /// How much is looked at in one step backward.

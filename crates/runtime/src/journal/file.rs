@@ -105,11 +105,6 @@ impl FileJournal {
         }
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     pub(crate) fn disk(&self) -> &dyn Disk {
         self.disk.as_ref()
     }
@@ -357,6 +352,27 @@ fn directories(path: &Path) -> impl Iterator<Item = &Path> {
 }
 
 impl Journal for FileJournal {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn handle(&self) -> Arc<dyn Journal> {
+        Arc::new(FileJournal {
+            path: self.path.clone(),
+            disk: Arc::clone(&self.disk),
+            clock: Arc::clone(&self.clock),
+            secret: Arc::clone(&self.secret),
+            entropy: Arc::clone(&self.entropy),
+            settings: self.settings,
+            commit: Commit::default(),
+            broken: OnceLock::new(),
+        })
+    }
+
+    fn file(&self) -> Option<&FileJournal> {
+        Some(self)
+    }
+
     fn append(&self, records: &[NewRecord], how: Append) -> Result<Position, AppendError> {
         if let Some(error) = self.broken.get() {
             return Err(error.clone());

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,10 +12,14 @@ use super::line::{Line, Wholeness};
 use super::reader::read_at;
 use super::{Append, AppendError, Journal, NewRecord, Position, ReadError, Spooled, Visit};
 
-/// A journal that lives as long as the value. What it promises is what every journal promises, except
+/// A journal that lives as long as its handles. What it promises is what every journal promises, except
 /// that nothing survives the process.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryJournal(Arc<Shared>);
+
+/// What all handles of a journal share.
 #[derive(Debug, Default)]
-pub struct MemoryJournal {
+struct Shared {
     /// Every line with its newline. A position counts them.
     lines: Mutex<Vec<Arc<[u8]>>>,
     grown: Condvar,
@@ -23,7 +28,7 @@ pub struct MemoryJournal {
 impl MemoryJournal {
     fn lines(&self) -> MutexGuard<'_, Vec<Arc<[u8]>>> {
         // A line is pushed whole or not at all, so a panic elsewhere leaves nothing half done.
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -32,6 +37,14 @@ fn behind(lines: &[Arc<[u8]>]) -> Position {
 }
 
 impl Journal for MemoryJournal {
+    fn path(&self) -> &Path {
+        Path::new("memory")
+    }
+
+    fn handle(&self) -> Arc<dyn Journal> {
+        Arc::new(self.clone())
+    }
+
     fn append(&self, records: &[NewRecord], how: Append) -> Result<Position, AppendError> {
         let new: Vec<_> = records.iter().map(encode).collect::<Result<_, _>>()?;
         let mut lines = self.lines();
@@ -40,7 +53,7 @@ impl Journal for MemoryJournal {
             return Err(AppendError::Conflict { head });
         }
         lines.extend(new);
-        self.grown.notify_all();
+        self.0.grown.notify_all();
         Ok(behind(&lines))
     }
 
@@ -70,7 +83,7 @@ impl Journal for MemoryJournal {
 
     fn wait(&self, after: Position, timeout: Duration) -> Result<Position, ReadError> {
         let waited =
-            self.grown.wait_timeout_while(self.lines(), timeout, |lines| behind(lines) == after);
+            self.0.grown.wait_timeout_while(self.lines(), timeout, |lines| behind(lines) == after);
         Ok(behind(&waited.unwrap_or_else(PoisonError::into_inner).0))
     }
 }

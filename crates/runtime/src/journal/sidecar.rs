@@ -6,7 +6,6 @@
 //! sealed with the key of the user, or whose journal was changed since in any way is ignored, and the view is
 //! folded anew. What changes the queue or resumes a run reads the journal itself.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::view::View;
@@ -70,32 +69,12 @@ impl FileJournal {
         let before = file.stat().ok();
         let kept: Kept<V> = self.kept(file.as_ref(), Since::Unchanged).unwrap_or_default();
         let from = kept.position.at;
-        let kept = self.fold_on(kept)?;
+        let kept = (self as &dyn Journal).fold_on(kept)?;
         let is_settled = before.is_some() && self.disk().stat(self.path()).ok() == before;
         if is_settled && kept.position.at.saturating_sub(from) >= SAVE_AFTER {
             self.keep(file.as_ref(), &kept.view, kept.position);
         }
         Ok(kept)
-    }
-
-    /// Takes in what came since a view was folded. Where the journal is not the one that it was folded
-    /// from, it is folded anew.
-    pub fn fold_on<V: View>(&self, kept: Kept<V>) -> Result<Kept<V>, ReadError> {
-        let Kept { mut view, position } = kept;
-        let read_on = |view: &mut V, from| {
-            self.read(from, &mut |line| {
-                line.records(|record| view.apply(record));
-                ControlFlow::Continue(())
-            })
-        };
-        match read_on(&mut view, position) {
-            Err(ReadError::Changed { .. }) => {
-                view = V::default();
-                let position = read_on(&mut view, Position::START)?;
-                Ok(Kept { view, position })
-            }
-            read => Ok(Kept { view, position: read? }),
-        }
     }
 
     /// Whether a view is kept, and fits.

@@ -15,7 +15,7 @@ use autoloop_core::stamp::Stamp;
 
 use super::{Claimed, Queue, QueueError};
 use crate::journal::sidecar::Kept;
-use crate::journal::{Append, AppendError, Durability, FileJournal, Journal, NewRecord, Position};
+use crate::journal::{Append, AppendError, Durability, Journal, NewRecord, Position};
 use crate::world::{Clock, Entropy, World};
 
 /// How long it is tried to be the fastest. Each time somebody is, so a queue makes progress however
@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// The queue that is kept in a journal.
 pub struct Builtin<'a> {
-    journal: &'a FileJournal,
+    journal: &'a dyn Journal,
     durability: Durability,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
@@ -62,7 +62,7 @@ impl<'a> Builtin<'a> {
 
     /// The queue in this journal. Claims last for `lasting` unless they are renewed.
     pub fn new(
-        journal: &'a FileJournal,
+        journal: &'a dyn Journal,
         world: &World,
         (durability, lasting): (Durability, Duration),
     ) -> Self {

@@ -56,7 +56,7 @@ impl Harness {
                 },
                 parallel: autoloop_core::wave::Parallel::Off,
             },
-            journal: FileJournal::new(self.journal_path(), &world, settings),
+            journal: Arc::new(FileJournal::new(self.journal_path(), &world, settings)),
             durability: Durability::Cached,
             clock: Arc::clone(&world.clock),
         };

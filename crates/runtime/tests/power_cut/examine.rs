@@ -178,7 +178,7 @@ fn check_that_junk_is_last(
 fn check_views(journal: &FileJournal) -> Result<bool, Problem> {
     let state = journal.sidecar_state::<Metrics>().map_err(failed("looking at the sidecar"))?;
     let start = Kept { view: Metrics::default(), position: Position::START };
-    let anew = journal.fold_on(start).map_err(failed("folding"))?;
+    let anew = (journal as &dyn Journal).fold_on(start).map_err(failed("folding"))?;
     let kept = journal.fold::<Metrics>().map_err(failed("folding"))?;
     journal.latest_run().map_err(failed("looking for the latest run"))?;
     match kept == anew {

@@ -6,7 +6,7 @@ use autoloop_core::chain::{Chain, ChainStep, DEEPEST, Tree};
 use autoloop_core::coordinator::{self, Holder, Status};
 use autoloop_core::word::Word;
 use autoloop_runtime::drive::chains;
-use autoloop_runtime::journal::FileJournal;
+use autoloop_runtime::journal::Journal;
 use autoloop_runtime::process::Interrupts;
 
 use crate::commands::json::Json;
@@ -26,7 +26,7 @@ pub(in crate::commands) struct Manner {
 /// Says how a chain ended.
 pub(super) fn conclude(
     chain: &Chain,
-    journal: &FileJournal,
+    journal: &dyn Journal,
     manner: Manner,
 ) -> Result<(), Failure> {
     let text = match manner.json {

@@ -9,7 +9,7 @@ use autoloop_core::record::ChainStart;
 use autoloop_runtime::drive::{
     ChainDrive, ChainScene, DriveError, Request, Trust, chain_standing, latest_resumable_chain,
 };
-use autoloop_runtime::journal::{Durability, FileJournal};
+use autoloop_runtime::journal::{Durability, Journal};
 use autoloop_runtime::layout::RunDir;
 use autoloop_runtime::project::{Outline, Overrides};
 use autoloop_runtime::runs::RunList;
@@ -151,12 +151,12 @@ fn begin(
         parent_id: None,
     };
     let id = claim_chain_id(&outline, world)?;
-    let scene = scene((&outline, &journal), definitions, (world, plan.trust));
+    let scene = scene((&outline, &*journal), definitions, (world, plan.trust));
     let request = request(&start);
     let drive = ChainDrive::begin(scene, &id, start)?;
     let dir = outline.files.state_dir.run(Kind::Chain, &id);
     request.keep(&dir, id.as_str(), world)?;
-    carry_out(drive, plan, &journal, (manner, world))
+    carry_out(drive, plan, &*journal, (manner, world))
 }
 
 fn resume_chain(
@@ -170,17 +170,17 @@ fn resume_chain(
     let mut plan = Plan { dir, objective: None, overrides, steps: Vec::new(), limits, trust };
     let outline = outline(&plan, world)?;
     let journal = journal(&outline, world);
-    let chain = chain_to_resume(id, (&outline, &journal), (world, trust))?;
+    let chain = chain_to_resume(id, (&outline, &*journal), (world, trust))?;
     let start = chain.start.clone().unwrap_or_default();
     plan.objective.clone_from(&start.objective);
     plan.steps = steps_of(&chain, &start.name, &definitions)?;
     plan.check(world)?;
-    let scene = scene((&outline, &journal), &definitions, (world, trust));
+    let scene = scene((&outline, &*journal), &definitions, (world, trust));
     let request = request(&start);
     let drive = ChainDrive::resume(scene, &chain.id, start)?;
     let dir = chain_dir(&outline, &chain.id)?;
     request.keep(&dir, &chain.id, world)?;
-    carry_out(drive, plan, &journal, (manner, world))
+    carry_out(drive, plan, &*journal, (manner, world))
 }
 
 /// The steps that a chain was begun with. What `chains.toml` says about their agents counts as it is now.
@@ -236,7 +236,7 @@ fn chain_dir(outline: &Outline, id: &str) -> Result<RunDir, DriveError> {
 
 fn chain_to_resume(
     name: &str,
-    (outline, journal): (&Outline, &FileJournal),
+    (outline, journal): (&Outline, &dyn Journal),
     (world, trust): (&World, Trust),
 ) -> Result<Chain, Failure> {
     let state_dir = &outline.files.state_dir;
@@ -272,7 +272,7 @@ fn not_alone(chain: &Chain) -> Failure {
 fn carry_out(
     drive: ChainDrive<'_>,
     plan: Plan,
-    journal: &FileJournal,
+    journal: &dyn Journal,
     (manner, world): (Manner, &World),
 ) -> Result<(), Failure> {
     let interrupts = listen()?;
@@ -299,12 +299,12 @@ fn outline(plan: &Plan, world: &World) -> Result<Outline, Failure> {
     plan.project()?.outline(&*world.disk).map_err(diagnostic::refuse)
 }
 
-fn journal(outline: &Outline, world: &World) -> FileJournal {
+fn journal(outline: &Outline, world: &World) -> Box<dyn Journal> {
     settings::journal(outline.files.journal.clone(), world, &outline.config)
 }
 
 fn scene<'a>(
-    (outline, journal): (&'a Outline, &'a FileJournal),
+    (outline, journal): (&'a Outline, &'a dyn Journal),
     definitions: &Definitions,
     (world, trust): (&'a World, Trust),
 ) -> ChainScene<'a> {

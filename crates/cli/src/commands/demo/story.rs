@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use autoloop_core::record::{Event, Glance, LoopComplete, LoopStop};
 use autoloop_core::topic::TopicClass;
-use autoloop_runtime::journal::{FileJournal, Journal, Position};
+use autoloop_runtime::journal::{Journal, Position};
 
 use crate::failure::Failure;
 use crate::terminal;
@@ -38,7 +38,7 @@ struct Row {
 
 impl Story {
     /// The story of a run.
-    pub(super) fn of(journal: &FileJournal, run: &str) -> Result<Story, Failure> {
+    pub(super) fn of(journal: &dyn Journal, run: &str) -> Result<Story, Failure> {
         let mut story = Story::default();
         journal.read(Position::START, &mut |line| {
             line.records(|record| {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use autoloop_core::record::parse;
-use autoloop_runtime::journal::FileJournal;
+use autoloop_runtime::journal::Journal;
 use autoloop_runtime::volume::{FileSystem, Volume, volume};
 use autoloop_runtime::world::World;
 
@@ -23,7 +23,7 @@ const TAIL: u64 = 256 << 10;
 /// Looks at the state directory and at its journal.
 pub(super) fn check(located: &Located, world: &World) -> Vec<Finding> {
     let files = &located.files;
-    vec![state_dir(&files.state_dir), journal(&located.journal(world))]
+    vec![state_dir(&files.state_dir), journal(&*located.journal(world))]
 }
 
 fn state_dir(dir: &Path) -> Finding {
@@ -139,7 +139,7 @@ fn in_short(bytes: u64) -> String {
     }
 }
 
-fn journal(journal: &FileJournal) -> Finding {
+fn journal(journal: &dyn Journal) -> Finding {
     const NAME: &str = "journal";
     let shown = journal.path().display();
     match fs::metadata(journal.path()).map(|found| found.len()) {
@@ -161,7 +161,7 @@ fn journal(journal: &FileJournal) -> Finding {
 }
 
 /// The end of the journal. No lock is taken to see it.
-fn tail(journal: &FileJournal, len: u64) -> Result<Vec<u8>, Failure> {
+fn tail(journal: &dyn Journal, len: u64) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     journal.copy(len.saturating_sub(TAIL)..len, &mut |more| {
         bytes.extend_from_slice(more);

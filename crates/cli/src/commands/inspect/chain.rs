@@ -32,9 +32,9 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let located = settings::locate(args.project_dir.as_deref(), world)?;
     let journal = located.journal(world);
-    let chains = chains(&journal).map_err(drive_failure)?;
+    let chains = chains(&*journal).map_err(drive_failure)?;
     let path = journal.path().display();
-    let list = RunList::read(&journal, &located.files.state_dir, world)?;
+    let list = RunList::read(&*journal, &located.files.state_dir, world)?;
     let status = |chain: &Chain| {
         let known = list.runs.get(&chain.id).and_then(|run| list.status(run));
         known.unwrap_or_else(|| chain.status())

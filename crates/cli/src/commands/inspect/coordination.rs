@@ -40,13 +40,13 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         out.text(&terminal::harmless(&all_runs(&kept, args.format)))?;
         return out.finish();
     }
-    let run = one_run(&journal, args.run.as_deref())?;
+    let run = one_run(&*journal, args.run.as_deref())?;
     let text = match kept.of(&run) {
         Some(coordination) => coordination.render(args.format),
         // Nothing was said, or long ago: its records are looked for again.
         None => {
             let mut coordination = Coordination::default();
-            for_run(&journal, &run, |record| {
+            for_run(&*journal, &run, |record| {
                 coordination.apply(record);
             })?;
             coordination.render(args.format)

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use autoloop_core::format::safe_json;
 use autoloop_core::record::{Extract, Glance, Piece, escape};
-use autoloop_runtime::journal::{FileJournal, Line};
+use autoloop_runtime::journal::{Journal, Line};
 
 use super::note;
 use crate::failure::Failure;
@@ -40,7 +40,7 @@ impl Found {
     /// Shows the text that is looked for, piece by piece.
     pub(in crate::commands) fn show(
         &self,
-        journal: &FileJournal,
+        journal: &dyn Journal,
         mut extract: Extract,
         show: &mut dyn FnMut(&str) -> io::Result<()>,
     ) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use autoloop_runtime::journal::{Journal, Position};
+use autoloop_runtime::journal::Position;
 use autoloop_runtime::world::World;
 
 use super::{named_run, note};
@@ -31,9 +31,9 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let journal = settings::locate(args.project_dir.as_deref(), world)?.journal(world);
-    let run = named_run(&journal, args.run.as_deref())?;
+    let run = named_run(&*journal, args.run.as_deref())?;
     let filter = Filter { run, topics: args.topic.clone() };
-    let mut listing = Listing::new(&journal, args.format, filter);
+    let mut listing = Listing::new(&*journal, args.format, filter);
     let head = journal.read(Position::START, &mut |line| listing.show(line))?;
     listing.flush()?;
 

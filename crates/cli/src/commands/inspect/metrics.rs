@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let run = match &args.run {
         _ if args.all_runs => None,
         None => Some(journal.latest_run()?.0),
-        named => named_run(&journal, named.as_deref())?,
+        named => named_run(&*journal, named.as_deref())?,
     };
     Ok(terminal::print(&metrics.render(run.as_deref(), args.format))?)
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use autoloop_core::excerpt::{fenced, tail};
 use autoloop_core::project::review::{Review, ReviewSearch};
 use autoloop_core::record::Extract;
-use autoloop_runtime::journal::{FileJournal, Journal, Position};
+use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
 
@@ -50,10 +50,10 @@ enum Format {
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let journal = settings::locate(args.project_dir.as_deref(), world)?.journal(world);
-    let run = one_run(&journal, args.run.as_deref())?;
-    let review = look_up(&journal, &run, args.iteration)?;
-    let output = text_of(&review, &journal, ("output", Keep::End(TAIL)))?;
-    let diff = text_of(&review, &journal, ("diff", Keep::Beginning(LONGEST_DIFF)))?;
+    let run = one_run(&*journal, args.run.as_deref())?;
+    let review = look_up(&*journal, &run, args.iteration)?;
+    let output = text_of(&review, &*journal, ("output", Keep::End(TAIL)))?;
+    let diff = text_of(&review, &*journal, ("diff", Keep::Beginning(LONGEST_DIFF)))?;
     let text = match args.format {
         Format::Md => markdown(&review, &output, &diff),
         Format::Terminal => terminal(&review, &output, &diff),
@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 
 /// Finds a review of a run: the one before an iteration, or the latest.
 pub(in crate::commands) fn look_up(
-    journal: &FileJournal,
+    journal: &dyn Journal,
     run: &str,
     before: Option<u64>,
 ) -> Result<Review<Found>, Failure> {
@@ -106,7 +106,7 @@ pub(in crate::commands) enum Keep {
 /// A long text of a review; empty while there is none.
 pub(in crate::commands) fn text_of(
     review: &Review<Found>,
-    journal: &FileJournal,
+    journal: &dyn Journal,
     (field, keep): (&'static str, Keep),
 ) -> Result<String, Failure> {
     let mut text = String::new();

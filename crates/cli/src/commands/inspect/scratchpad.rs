@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use autoloop_core::project::scratchpad::{Scratchpad, Scratchpads, rich_heading};
 use autoloop_core::record::{Extract, IterationFinish};
-use autoloop_runtime::journal::{FileJournal, Journal, Position};
+use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
 
@@ -48,13 +48,13 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let journal = settings::locate(args.project_dir.as_deref(), world)?.journal(world);
     let run = match args.all_runs {
         true => None,
-        false => Some(one_run(&journal, args.run.as_deref())?),
+        false => Some(one_run(&*journal, args.run.as_deref())?),
     };
     let mut out = Out::new();
     match args.format {
-        Format::Md => markdown(&journal, run.as_deref(), &mut out)?,
-        Format::Terminal => terminal(&journal, run.as_deref(), &mut out)?,
-        Format::Json => json(&journal, run.as_deref(), &mut out)?,
+        Format::Md => markdown(&*journal, run.as_deref(), &mut out)?,
+        Format::Terminal => terminal(&*journal, run.as_deref(), &mut out)?,
+        Format::Json => json(&*journal, run.as_deref(), &mut out)?,
     }
     out.finish()
 }
@@ -68,7 +68,7 @@ struct Ended {
 }
 
 /// Every iteration that ended, run by run. A later end of an iteration takes the place of the earlier.
-fn ended(journal: &FileJournal, run: Option<&str>) -> Result<Vec<Ended>, Failure> {
+fn ended(journal: &dyn Journal, run: Option<&str>) -> Result<Vec<Ended>, Failure> {
     let mut places: HashMap<(String, String), usize> = HashMap::new();
     let mut list: Vec<Ended> = Vec::new();
     journal.read(Position::START, &mut |line| {
@@ -103,7 +103,7 @@ fn ended(journal: &FileJournal, run: Option<&str>) -> Result<Vec<Ended>, Failure
     Ok(list)
 }
 
-fn markdown(journal: &FileJournal, run: Option<&str>, out: &mut Out) -> Result<(), Failure> {
+fn markdown(journal: &dyn Journal, run: Option<&str>, out: &mut Out) -> Result<(), Failure> {
     let list = ended(journal, run)?;
     if list.is_empty() {
         return Ok(out.text("(empty)\n")?);
@@ -121,7 +121,7 @@ fn markdown(journal: &FileJournal, run: Option<&str>, out: &mut Out) -> Result<(
     Ok(())
 }
 
-fn json(journal: &FileJournal, run: Option<&str>, out: &mut Out) -> Result<(), Failure> {
+fn json(journal: &dyn Journal, run: Option<&str>, out: &mut Out) -> Result<(), Failure> {
     let list = ended(journal, run)?;
     if list.is_empty() {
         return Ok(out.text("[]\n")?);
@@ -144,7 +144,7 @@ fn json(journal: &FileJournal, run: Option<&str>, out: &mut Out) -> Result<(), F
     Ok(out.text("\n]\n")?)
 }
 
-fn terminal(journal: &FileJournal, run: Option<&str>, out: &mut Out) -> Result<(), Failure> {
+fn terminal(journal: &dyn Journal, run: Option<&str>, out: &mut Out) -> Result<(), Failure> {
     let kept = journal.fold::<Scratchpads>()?.view;
     let runs: Vec<String> = match run {
         Some(run) => vec![run.to_owned()],

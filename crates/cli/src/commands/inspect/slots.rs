@@ -29,10 +29,10 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let located = settings::locate(args.project_dir.as_deref(), world)?;
     let journal = located.journal(world);
-    let slots = slot_runs(&journal, &located.files.state_dir, world).map_err(drive_failure)?;
+    let slots = slot_runs(&*journal, &located.files.state_dir, world).map_err(drive_failure)?;
     let path = journal.path().display();
     let id = match &args.run {
-        Some(name) => Some(runs::find(&journal, name)?.id().to_owned()),
+        Some(name) => Some(runs::find(&*journal, name)?.id().to_owned()),
         None => slots.last().map(|run| run.id.clone()),
     };
     match (id.as_ref().and_then(|id| slots.iter().find(|run| run.id == *id)), id) {

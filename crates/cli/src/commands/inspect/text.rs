@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use autoloop_core::project::iteration_text::IterationText;
 use autoloop_core::record::Extract;
-use autoloop_runtime::journal::{FileJournal, Journal, Position};
+use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
 
@@ -38,11 +38,11 @@ enum Format {
 
 pub(super) fn run(args: &Args, what: IterationText, world: &World) -> Result<(), Failure> {
     let journal = settings::locate(args.project_dir.as_deref(), world)?.journal(world);
-    let run = one_run(&journal, args.run.as_deref())?;
-    let search = search(&journal, what, &run, args.iteration)?;
+    let run = one_run(&*journal, args.run.as_deref())?;
+    let search = search(&*journal, what, &run, args.iteration)?;
     let mut out = Out::new();
     if !search.turns.is_empty() {
-        search.show_turns(&journal, (&run, args), &mut out)?;
+        search.show_turns(&*journal, (&run, args), &mut out)?;
         return out.finish();
     }
     let Some(found) = &search.found else {
@@ -50,13 +50,13 @@ pub(super) fn run(args: &Args, what: IterationText, world: &World) -> Result<(),
     };
     match args.format {
         Format::Md | Format::Text => {
-            found.show(&journal, Extract::field(what.field()), &mut |text| out.text(text))?;
+            found.show(&*journal, Extract::field(what.field()), &mut |text| out.text(text))?;
         }
         Format::Json => {
             out.text("{\"run\": ")?;
             out.quoted(&run)?;
             out.text(&format!(", \"iteration\": {}, \"{}\": \"", args.iteration, what.field()))?;
-            found.show(&journal, Extract::field(what.field()), &mut |text| out.escaped(text))?;
+            found.show(&*journal, Extract::field(what.field()), &mut |text| out.escaped(text))?;
             out.text("\"}\n")?;
         }
     }
@@ -75,7 +75,7 @@ struct Search {
 }
 
 fn search(
-    journal: &FileJournal,
+    journal: &dyn Journal,
     what: IterationText,
     run: &str,
     iteration: u64,
@@ -105,7 +105,7 @@ impl Search {
     /// Shows what the agents of all slots printed, each under its name.
     fn show_turns(
         &self,
-        journal: &FileJournal,
+        journal: &dyn Journal,
         (run, args): (&str, &Args),
         out: &mut Out,
     ) -> Result<(), Failure> {

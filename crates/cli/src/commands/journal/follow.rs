@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use autoloop_core::config::Config;
-use autoloop_runtime::journal::{FileJournal, Journal, Position, ReadError};
+use autoloop_runtime::journal::{Journal, Position, ReadError};
 use autoloop_runtime::world::World;
 
 use crate::commands::listing::{Filter, Format, Listing};
@@ -45,10 +45,10 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     };
     let journal = settings::journal(path, world, &Config::default());
     let filter = Filter { run: args.run.clone(), topics: args.topic.clone() };
-    let mut listing = Listing::new(&journal, args.format, filter);
+    let mut listing = Listing::new(&*journal, args.format, filter);
     let mut position = if args.new { journal.head()? } else { Position::START };
     loop {
-        position = read_on(&journal, position, &mut listing)?;
+        position = read_on(&*journal, position, &mut listing)?;
         listing.flush()?;
         journal.wait(position, LOOK_AGAIN)?;
         terminal::ensure_read()?;
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 }
 
 fn read_on(
-    journal: &FileJournal,
+    journal: &dyn Journal,
     from: Position,
     listing: &mut Listing<'_>,
 ) -> Result<Position, Failure> {

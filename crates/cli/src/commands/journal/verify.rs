@@ -9,7 +9,7 @@ use autoloop_core::config::Config;
 use autoloop_core::provenance::{Provenance, Seal, Unsealed};
 use autoloop_core::record::{BadLine, Glance};
 use autoloop_runtime::journal::file::FragmentKind;
-use autoloop_runtime::journal::{FileJournal, Journal, Line, Position};
+use autoloop_runtime::journal::{Journal, Line, Position};
 use autoloop_runtime::world::{Access, Key, World};
 
 use crate::commands::settings;
@@ -46,8 +46,8 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     written?;
-    report.check_end(&journal)?;
-    report.conclude(&journal)
+    report.check_end(&*journal)?;
+    report.conclude(&*journal)
 }
 
 struct Report<W: Write> {
@@ -123,8 +123,9 @@ impl<W: Write> Report<W> {
         self.out.write_all(terminal::harmless(&complaint).as_bytes())
     }
 
-    fn check_end(&mut self, journal: &FileJournal) -> Result<(), Failure> {
-        let Some(fragment) = journal.fragment()? else { return Ok(()) };
+    fn check_end(&mut self, journal: &dyn Journal) -> Result<(), Failure> {
+        let Some(file) = journal.file() else { return Ok(()) };
+        let Some(fragment) = file.fragment()? else { return Ok(()) };
         self.bad += 1;
         let what = match fragment.kind {
             FragmentKind::Torn => {
@@ -136,7 +137,7 @@ impl<W: Write> Report<W> {
         Ok(())
     }
 
-    fn conclude(mut self, journal: &FileJournal) -> Result<(), Failure> {
+    fn conclude(mut self, journal: &dyn Journal) -> Result<(), Failure> {
         let Report { lines, records, bad, .. } = self;
         let runs = self.seals.runs.values().filter(|run| run.has_fitting);
         let problems: Vec<&String> = runs.flat_map(|run| &run.problems).collect();

@@ -9,7 +9,7 @@ use autoloop_core::coordinator::{Holder, Status};
 use autoloop_core::failure::TurnFailure;
 use autoloop_core::record::{Event, ExitCode, Glance, IterationStart, Seconds};
 use autoloop_core::run::{Ending, Run, SomeRun, Stage};
-use autoloop_runtime::journal::{Journal, Position};
+use autoloop_runtime::journal::Position;
 use autoloop_runtime::runs::holder;
 use autoloop_runtime::world::World;
 

@@ -61,7 +61,7 @@ impl Tiers {
         if own.is_some() && run.is_none() {
             return Ok(Tiers::at(&located, own, &env, world));
         }
-        let run = one_run(&located.journal(world), run)?;
+        let run = one_run(&*located.journal(world), run)?;
         let file = Places::of_run(&located.files.state_dir, &run).run;
         // Before its first entry a run has no file, and nothing can be asked about it.
         let file = file.filter(|file| world.disk.stat(file).is_ok());

@@ -8,7 +8,7 @@ use autoloop_core::permissions::{Earlier, read_patch};
 use autoloop_core::project::review::Review;
 use autoloop_core::record::{Heading, LoopReverted};
 use autoloop_runtime::drive::{Trust, standing};
-use autoloop_runtime::journal::{Append, FileJournal, Journal};
+use autoloop_runtime::journal::{Append, Journal};
 use autoloop_runtime::permissions::{Fate, RevertError, Reverter};
 use autoloop_runtime::runs::concurrent_runs;
 use autoloop_runtime::world::World;
@@ -50,14 +50,14 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
             .hint("it reads the files of the loop before every iteration; undo the review when it has ended"));
     }
     let journal = located.journal(world);
-    let run = one_run(&journal, args.run.as_deref())?;
-    let review = look_up(&journal, &run, args.iteration)?;
+    let run = one_run(&*journal, args.run.as_deref())?;
+    let review = look_up(&*journal, &run, args.iteration)?;
     let before = review.before;
-    let Some(diff) = changes(&review, &journal)? else {
+    let Some(diff) = changes(&review, &*journal)? else {
         return told(&format!("the review before iteration {before} changed nothing\n"));
     };
     let files = read_patch(&diff).map_err(|error| unusable(before, &error.to_string()))?;
-    let reverter = reverter(&located, (&journal, &run), world)?;
+    let reverter = reverter(&located, (&*journal, &run), world)?;
     let earlier = review.reverted.as_ref().map_or(Earlier::Unreverted, |_| Earlier::Reverted);
     let fates = reverter.revert(&files, earlier).map_err(|error| refused(before, &error))?;
     let done: Vec<&str> =
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 }
 
 /// The diff of what the review changed, if it changed anything.
-fn changes(review: &Review<Found>, journal: &FileJournal) -> Result<Option<String>, Failure> {
+fn changes(review: &Review<Found>, journal: &dyn Journal) -> Result<Option<String>, Failure> {
     let before = review.before;
     let Some(end) = &review.end else {
         return Err(Failure::failed(format!(
@@ -111,7 +111,7 @@ fn unusable(before: u64, why: &str) -> Failure {
 /// Where the files of the run are.
 fn reverter(
     located: &Located,
-    (journal, run): (&FileJournal, &str),
+    (journal, run): (&dyn Journal, &str),
     world: &World,
 ) -> Result<Reverter, Failure> {
     let Located { dir, files, .. } = located;

@@ -13,7 +13,7 @@ use autoloop_core::run::{Run, Runs};
 use autoloop_core::run_id::{RunId, RunIdSeed};
 use autoloop_runtime::drive::{self, Agents, Request, Trust};
 use autoloop_runtime::files::private;
-use autoloop_runtime::journal::FileJournal;
+use autoloop_runtime::journal::Journal;
 use autoloop_runtime::layout::RunDir;
 use autoloop_runtime::project::{Loaded, Outline, Overrides, Project, SettingsFiles};
 use autoloop_runtime::runs::RunList;
@@ -197,7 +197,7 @@ fn project_in(dir: &Path, loop_dir: &Path) -> Result<Project, Failure> {
         .map_err(|error| Failure::failed(format!("cannot find {}: {error}", dir.display())))
 }
 
-fn journal(outline: &Outline, world: &World) -> FileJournal {
+fn journal(outline: &Outline, world: &World) -> Box<dyn Journal> {
     settings::journal(outline.files.journal.clone(), world, &outline.config)
 }
 
@@ -276,16 +276,16 @@ fn run_to_resume(
 ) -> Result<Run, Failure> {
     let journal = journal(outline, world);
     let state_dir = &outline.files.state_dir;
-    let list = RunList::read(&journal, state_dir, world)?;
+    let list = RunList::read(&*journal, state_dir, world)?;
     let id = match name {
         "" => {
-            let latest = drive::latest_resumable(&journal, state_dir, (world, trust));
+            let latest = drive::latest_resumable(&*journal, state_dir, (world, trust));
             let latest = latest.map_err(drive_failure)?;
             resume::latest(latest, (&list, Kind::Loop), journal.path())?
         }
         name => resume::named(&list, name, Kind::Loop)?,
     };
-    match drive::standing(&journal, state_dir, (&id, world, trust)).map_err(drive_failure)? {
+    match drive::standing(&*journal, state_dir, (&id, world, trust)).map_err(drive_failure)? {
         Some(run) if run.status().can_resume() => Ok(run),
         _ => Err(resume::completed(Kind::Loop, &id)),
     }

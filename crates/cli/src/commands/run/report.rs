@@ -7,7 +7,7 @@ use std::time::Duration;
 use autoloop_core::coordinator::Holder;
 use autoloop_core::run::{Ending, Run, Stage};
 use autoloop_runtime::drive::Progress;
-use autoloop_runtime::journal::FileJournal;
+use autoloop_runtime::journal::Journal;
 use autoloop_runtime::world::{Clock, World};
 
 use crate::failure::Failure;
@@ -132,7 +132,7 @@ fn everything(run: &Run) -> String {
 }
 
 /// Says how a run ended.
-pub(super) fn conclude(run: &Run, journal: &FileJournal, as_json: bool) -> Result<(), Failure> {
+pub(super) fn conclude(run: &Run, journal: &dyn Journal, as_json: bool) -> Result<(), Failure> {
     let reason = match &run.stage {
         Stage::Ended(Ending::Complete { reason } | Ending::Stop { reason }) => reason.as_str(),
         _ => "",

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use autoloop_core::plan::Files;
 use autoloop_runtime::drive::SlotProgress;
-use autoloop_runtime::journal::FileJournal;
+use autoloop_runtime::journal::Journal;
 use autoloop_runtime::world::World;
 
 use super::report;
@@ -17,13 +17,17 @@ pub(super) struct Audience<'a> {
     files: &'a Files,
     world: &'a World,
     /// What the view reads, until it is opened; nothing where there is to be none.
-    journal: Mutex<Option<FileJournal>>,
+    journal: Mutex<Option<Box<dyn Journal>>>,
     view: Beside,
 }
 
 impl<'a> Audience<'a> {
     /// With the journal that a view is to read, or without a view.
-    pub(super) fn new(files: &'a Files, world: &'a World, journal: Option<FileJournal>) -> Self {
+    pub(super) fn new(
+        files: &'a Files,
+        world: &'a World,
+        journal: Option<Box<dyn Journal>>,
+    ) -> Self {
         Audience { files, world, journal: Mutex::new(journal), view: Beside::default() }
     }
 
@@ -39,7 +43,7 @@ impl<'a> Audience<'a> {
         }
     }
 
-    fn open(&self, run: &str, journal: FileJournal) -> Result<(), Failure> {
+    fn open(&self, run: &str, journal: Box<dyn Journal>) -> Result<(), Failure> {
         self.view.open(Feed::open((self.files, journal), Some(run), self.world)?)
     }
 

@@ -11,7 +11,7 @@ use autoloop_runtime::drive::{
     Bounds, DriveError, Request, SlotDrive, SlotProgress, SlotScene, Threads, Trust,
     latest_resumable_slots, slots_standing,
 };
-use autoloop_runtime::journal::{Durability, FileJournal};
+use autoloop_runtime::journal::{Durability, Journal};
 use autoloop_runtime::process::{Interrupts, sweep};
 use autoloop_runtime::project::{Loaded, Outline, Overrides, Project};
 use autoloop_runtime::queue::{Beads, BeadsSettings, Builtin, Queue};
@@ -248,14 +248,14 @@ fn carry_out(
     install_tool(&loaded.files, &project.dir, &program)?;
     let config = Config::from(&loaded.settings);
     let journal = settings::journal(loaded.files.journal.clone(), world, &config);
-    let queue = queue(&loaded, &journal, (project, world));
+    let queue = queue(&loaded, &*journal, (project, world));
     let to_view = || settings::journal(loaded.files.journal.clone(), world, &config);
     let audience = Audience::new(&loaded.files, world, (manner == Manner::View).then(to_view));
     let tell = |progress: SlotProgress<'_>| audience.tell(progress);
     let scene = SlotScene {
         world,
         project,
-        journal: &journal,
+        journal: &*journal,
         queue: &*queue,
         interrupts,
         program,
@@ -291,7 +291,7 @@ fn prompts_named(overrides: &Overrides) -> Vec<Key> {
 /// Where items come from.
 fn queue<'a>(
     loaded: &Loaded,
-    journal: &'a FileJournal,
+    journal: &'a dyn Journal,
     (project, world): (&Project, &'a World),
 ) -> Box<dyn Queue + 'a> {
     let plan = &loaded.plan.slots;
@@ -321,15 +321,15 @@ fn run_to_resume(
 ) -> Result<String, Failure> {
     let journal = settings::journal(outline.files.journal.clone(), world, &outline.config);
     let state_dir = &outline.files.state_dir;
-    let list = RunList::read(&journal, state_dir, world)?;
+    let list = RunList::read(&*journal, state_dir, world)?;
     let id = match name {
         "" => {
-            let latest = latest_resumable_slots(&journal, state_dir, (world, trust));
+            let latest = latest_resumable_slots(&*journal, state_dir, (world, trust));
             resume::latest(latest.map_err(failure)?, (&list, SLOTS), journal.path())?
         }
         name => resume::named(&list, name, SLOTS)?,
     };
-    match slots_standing(&journal, state_dir, (&id, world, trust)).map_err(failure)? {
+    match slots_standing(&*journal, state_dir, (&id, world, trust)).map_err(failure)? {
         Some(run) if run.status().can_resume() || run.start.is_none() => Ok(id),
         _ => Err(resume::completed(SLOTS, &id)),
     }

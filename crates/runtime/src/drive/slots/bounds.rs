@@ -25,8 +25,8 @@ use crate::drive::{Bounds, DriveError, durability};
 use crate::emit::{Emitter, Speaker};
 use crate::git::Stand;
 use crate::ipc::{Handler, Server, Ticket};
+use crate::journal::FileSettings;
 use crate::journal::sidecar::sidecar_dir;
-use crate::journal::{FileJournal, FileSettings};
 use crate::layout::RunDir;
 use crate::memory::Tiers;
 use crate::permissions::{
@@ -224,7 +224,7 @@ impl SlotDrive<'_> {
             memory,
             emitter: Emitter {
                 speaker: Speaker { run: Some(run), iteration, ..Speaker::default() },
-                journal: FileJournal::new(files.journal.clone(), world, settings),
+                journal: self.scene.journal.handle(),
                 durability: durability(&self.loaded.plan),
                 clock: Arc::clone(&world.clock),
             },
