@@ -5,6 +5,7 @@
 #![no_main]
 
 use autoloop_core::agents::Stream;
+use autoloop_core::format::json_line;
 use autoloop_core::verdict::{self, Printed, Reader, Verdict, Violation};
 use libfuzzer_sys::fuzz_target;
 
@@ -13,7 +14,7 @@ fuzz_target!(|output: &[u8]| {
     for client in [Stream::Plain, Stream::Claude, Stream::Codex, Stream::Pi] {
         let whole = read(client, output, usize::MAX);
         assert_eq!(read(client, output, step), whole);
-        let again = verdict::read(&Printed(&whole).to_string());
+        let again = verdict::read(&json_line(&Printed::new(&whole)));
         assert_eq!(again.ok(), whole.ok());
     }
     let text = String::from_utf8_lossy(output);

@@ -10,7 +10,6 @@ pub(crate) mod emit;
 pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod journal;
-mod json;
 mod listing;
 pub(crate) mod loops;
 pub(crate) mod man;

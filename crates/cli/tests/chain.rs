@@ -382,59 +382,59 @@ fn a_chain_is_listed_and_looked_at() {
     exit 0
     --- stdout
     {
-      "began": "[TS]",
       "chain": "[CHAIN]",
-      "last": "[TS]",
       "name": "twice",
       "objective": "ship it",
-      "outcome": "step_failed",
       "parent_id": null,
       "status": "failed",
+      "outcome": "step_failed",
+      "began": "[TS]",
+      "last": "[TS]",
       "steps": [
         {
-          "begun": true,
-          "chains": [],
-          "detail": null,
-          "preset": "one",
-          "run": "[RUN]",
           "step": 1,
-          "stop_reason": "completion_event"
+          "preset": "one",
+          "run": "[RUN]",
+          "begun": true,
+          "stop_reason": "completion_event",
+          "detail": null,
+          "chains": []
         },
         {
-          "begun": true,
-          "chains": [],
-          "detail": "the agent failed (exit code 7)",
+          "step": 2,
           "preset": "two",
           "run": "[RUN]",
-          "step": 2,
-          "stop_reason": "backend_failed"
+          "begun": true,
+          "stop_reason": "backend_failed",
+          "detail": "the agent failed (exit code 7)",
+          "chains": []
         },
         {
-          "begun": false,
-          "chains": [],
-          "detail": null,
+          "step": 3,
           "preset": "one",
           "run": null,
-          "step": 3,
-          "stop_reason": null
+          "begun": false,
+          "stop_reason": null,
+          "detail": null,
+          "chains": []
         },
         {
-          "begun": false,
-          "chains": [],
-          "detail": null,
+          "step": 4,
           "preset": "two",
           "run": null,
-          "step": 4,
-          "stop_reason": null
+          "begun": false,
+          "stop_reason": null,
+          "detail": null,
+          "chains": []
         },
         {
-          "begun": false,
-          "chains": [],
-          "detail": null,
+          "step": 5,
           "preset": "one",
           "run": null,
-          "step": 5,
-          "stop_reason": null
+          "begun": false,
+          "stop_reason": null,
+          "detail": null,
+          "chains": []
         }
       ]
     }

@@ -136,7 +136,7 @@ fn other_programs_get_json() {
       "began": "[TS]",
       "last_heard": "[TS]",
       "elapsed_s": 10,
-      "objective": "write a parser\u000aand test it",
+      "objective": "write a parser\nand test it",
       "completion_event": "task.complete",
       "completion_promise": "",
       "review_every": 0,

@@ -178,8 +178,8 @@ fn a_review_is_shown() {
         }
       ],
       "more_violations": 0,
-      "output_tail": "tidied up\u000a",
-      "diff": "--- a/harness.md\u000a+++ b/harness.md\u000a@@ -2,7 +2,7 @@\u000a \u000a Read the plan first.\u000a Say what you did.\u000a-Keep it short.\u000a+Keep it very short.\u000a \u000a Test it.\u000a Commit it.\u000a--- a/metareview.md\u000a+++ /dev/null\u000a@@ -1 +0,0 @@\u000a-Keep the loop tidy.\u000a\u005c No newline at end of file\u000a--- /dev/null\u000a+++ b/roles/x.md\u000a@@ -0,0 +1 @@\u000a+You are x.\u000a"
+      "output_tail": "tidied up\n",
+      "diff": "--- a/harness.md\n+++ b/harness.md\n@@ -2,7 +2,7 @@\n \n Read the plan first.\n Say what you did.\n-Keep it short.\n+Keep it very short.\n \n Test it.\n Commit it.\n--- a/metareview.md\n+++ /dev/null\n@@ -1 +0,0 @@\n-Keep the loop tidy.\n\\ No newline at end of file\n--- /dev/null\n+++ b/roles/x.md\n@@ -0,0 +1 @@\n+You are x.\n"
     }
     "#);
     let [text, terminal] = ["text", "terminal"]

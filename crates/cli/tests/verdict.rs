@@ -34,14 +34,14 @@ fn each_verdict_has_its_exit_code() {
     assert_snapshot!(verdict(r#"{"verdict":"drift","followUpPrompt":"say \"hi\"\n"}"#, &[]), @r#"
     exit 1
     --- stdout
-    {"verdict": "drift", "followUpPrompt": "say \"hi\"\n", "reason": null}
+    {"verdict": "drift", "followUpPrompt": "say \u0022hi\u0022\u000a", "reason": null}
     --- stderr
     autoloop: the verdict is drift
     "#);
     assert_snapshot!(verdict(format!("`f() {{ 1 }}` is fine.\n{PASS}"), &[]), @r#"
     exit 3
     --- stdout
-    {"verdict": "violation", "followUpPrompt": null, "reason": "the first '{' (at line 1, column 6) does not begin a JSON object: at line 1, column 8, '1' stands where a key in double quotes or '}' should; the text there: `f() { 1 }` is fine. {\"verdict\": \"pass\", \"followUpPrompt\": \"LGTM\"}"}
+    {"verdict": "violation", "followUpPrompt": null, "reason": "the first '{' (at line 1, column 6) does not begin a JSON object: at line 1, column 8, '1' stands where a key in double quotes or '}' should; the text there: `f() { 1 }` is fine. {\u0022verdict\u0022: \u0022pass\u0022, \u0022followUpPrompt\u0022: \u0022LGTM\u0022}"}
     --- stderr
     autoloop: no verdict: the first '{' (at line 1, column 6) does not begin a JSON object: at line 1, column 8, '1' stands where a key in double quotes or '}' should; the text there: `f() { 1 }` is fine. {"verdict": "pass", "followUpPrompt": "LGTM"}
       hint: the reviewer has to say {"verdict": "pass" or "drift", "followUpPrompt": "…"}, with no other '{' before it

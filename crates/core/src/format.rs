@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::io;
 use std::str::FromStr;
 
 use serde::Serialize;
+use serde_json::ser::{CharEscape, Formatter, Serializer};
 
 /// For whom a view is written out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +57,89 @@ pub fn safe_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// A value as JSON over several lines, ended by a line break, without anything that is obeyed.
+/// A value as JSON over several lines, ended by a line break, without anything that is [obeyed](is_obeyed).
 pub fn json_text(value: &impl Serialize) -> String {
     let json = serde_json::to_string_pretty(value).unwrap_or_default();
     safe_json(&json).into_owned() + "\n"
+}
+
+/// The same in one line, without the line break. Quotes and backslashes are escaped as in the journal, so
+/// that none can be taken for the beginning of a record.
+pub fn json_line(value: &impl Serialize) -> String {
+    let mut bytes = Vec::new();
+    // Writing to memory cannot fail, and what is shown has a JSON form.
+    let _ = write_json_line(value, &mut bytes);
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Writes what [`json_line`] returns, piece by piece.
+pub fn write_json_line(value: &impl Serialize, out: &mut impl io::Write) -> io::Result<()> {
+    Ok(value.serialize(&mut Serializer::with_formatter(out, OneLine))?)
+}
+
+/// A text that becomes a number where it is one: journals of other writers may number differently.
+#[derive(Clone, Copy, Debug)]
+pub struct NumberOrText<'a>(pub &'a str);
+
+impl Serialize for NumberOrText<'_> {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.0.parse::<i64>() {
+            Ok(number) => to.serialize_i64(number),
+            Err(_) => to.serialize_str(self.0),
+        }
+    }
+}
+
+/// One line, with a space after every comma and colon.
+struct OneLine;
+
+impl Formatter for OneLine {
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        out.write_all(if first { &b""[..] } else { b", " })
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        out.write_all(if first { &b""[..] } else { b", " })
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
+        out.write_all(b": ")
+    }
+
+    fn write_char_escape<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        escape: CharEscape,
+    ) -> io::Result<()> {
+        let byte = match escape {
+            CharEscape::Quote => b'"',
+            CharEscape::ReverseSolidus => b'\\',
+            CharEscape::Solidus => b'/',
+            CharEscape::Backspace => 0x08,
+            CharEscape::FormFeed => 0x0c,
+            CharEscape::LineFeed => b'\n',
+            CharEscape::CarriageReturn => b'\r',
+            CharEscape::Tab => b'\t',
+            CharEscape::AsciiControl(byte) => byte,
+        };
+        write!(out, "\\u{byte:04x}")
+    }
+
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        text: &str,
+    ) -> io::Result<()> {
+        out.write_all(safe_json(text).as_bytes())
+    }
 }
 
 #[cfg(test)]
@@ -66,13 +147,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn json_in_one_line_has_spaces_and_no_control_character() {
+        let value =
+            serde_json::json!([{ "text": "a\"b\\c\n\u{7f}\u{9b}é", "none": null }, [1, [], {}]]);
+        insta::assert_snapshot!(json_line(&value), @r#"[{"none": null, "text": "a\u0022b\u005cc\u000a\u007f\u009bé"}, [1, [], {}]]"#);
+    }
+
     proptest! {
         #[test]
         fn safe_json_means_the_same(texts in proptest::collection::vec(any::<String>(), 0..4), nasty in "[\u{0}-\u{a0}\u{200e}\u{2028}\u{202e}\u{2066}]{0,9}") {
             let texts: Vec<String> = texts.into_iter().chain([nasty]).collect();
-            let json = json_text(&texts);
-            prop_assert!(!json.contains(|c| is_obeyed(c) && c != '\n'));
-            prop_assert_eq!(serde_json::from_str::<Vec<String>>(&json).unwrap(), texts);
+            for json in [json_text(&texts), json_line(&texts)] {
+                prop_assert!(!json.contains(|c| is_obeyed(c) && c != '\n'));
+                prop_assert_eq!(&serde_json::from_str::<Vec<String>>(&json).unwrap(), &texts);
+            }
         }
     }
 }

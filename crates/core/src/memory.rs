@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use block::{Block, Counts, DEFAULT_BUDGET, longest};
 pub use check::BadEntry;
-pub use line::{parse, print};
+pub use line::{Line, parse, print};
 pub use place::Places;
 
 /// How long the text of an entry may be, in characters.

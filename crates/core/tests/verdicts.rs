@@ -7,6 +7,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a case that cannot be read fails the test")]
 
+use autoloop_core::format::json_line;
 use autoloop_core::verdict::{self, Printed};
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ fn check(cases: &str) {
     for line in cases.lines() {
         let case: Value = serde_json::from_str(line).unwrap();
         let result = verdict::read(case["output"].as_str().unwrap());
-        let printed: Value = serde_json::from_str(&Printed(&result).to_string()).unwrap();
+        let printed: Value = serde_json::from_str(&json_line(&Printed::new(&result))).unwrap();
         let is_told = printed["reason"].is_string() == result.is_err();
         let is_right = printed["verdict"] == case["expected"]
             && printed["followUpPrompt"] == case["followUpPrompt"];

@@ -11,12 +11,13 @@ mod supervision;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use autoloop_core::format::json_text;
 use autoloop_runtime::project::Loaded;
 use autoloop_runtime::world::World;
+use serde::Serialize;
 
 pub(crate) use self::agents::KNOWN as KNOWN_AGENTS;
 use self::finding::{Finding, Verdict};
-use super::json::Json;
 use super::settings::{self, Located};
 use crate::failure::Failure;
 use crate::style::Color;
@@ -62,10 +63,13 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 }
 
 fn json(findings: &[Finding]) -> String {
-    let is_well = findings.iter().all(|finding| finding.verdict != Verdict::Problem);
-    let checks = findings.iter().map(Finding::json).collect();
-    let report = Json::Object(vec![("ok", is_well.into()), ("checks", Json::List(checks))]);
-    format!("{report}\n")
+    #[derive(Serialize)]
+    struct Report<'a> {
+        ok: bool,
+        checks: &'a [Finding],
+    }
+    let ok = findings.iter().all(|finding| finding.verdict != Verdict::Problem);
+    json_text(&Report { ok, checks: findings })
 }
 
 /// The files of the loop, if they can be used.

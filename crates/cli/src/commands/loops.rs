@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::coordinator::Status;
+use autoloop_core::format::json_text;
 use autoloop_core::run::SomeRun;
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::runs::RunList;
@@ -16,7 +17,6 @@ use autoloop_runtime::world::World;
 use clap::Subcommand;
 
 use self::row::Row;
-use super::json::Json;
 use super::settings::{self, Located};
 use crate::failure::Failure;
 use crate::style::Color;
@@ -69,7 +69,7 @@ fn list(args: &Args, world: &World) -> Result<(), Failure> {
         false => scene.recent().map(|run| scene.row(run, world)).collect(),
     };
     let text = match args.json {
-        true => format!("{}\n", Json::List(rows.iter().map(Row::json).collect())),
+        true => json_text(&rows.iter().map(Row::facts).collect::<Vec<_>>()),
         false if rows.is_empty() => {
             format!("no run has begun in {} yet\n", scene.journal.path().display())
         }

@@ -12,12 +12,13 @@ mod words;
 
 use autoloop_core::config::Config;
 use autoloop_core::env::Env;
+use autoloop_core::format::json_text;
 use autoloop_runtime::complaint::Complaint;
 use autoloop_runtime::queue::{Builtin, QueueError};
 use autoloop_runtime::world::World;
 use clap::Subcommand;
+use serde::Serialize;
 
-use super::json::Json;
 use super::settings;
 use crate::failure::{Failure, Kind};
 use crate::terminal;
@@ -115,9 +116,15 @@ impl From<QueueError> for Failure {
 }
 
 /// Prints what came of a command: for a person, or as JSON.
-fn tell(said: &str, json: Option<Json>) -> Result<(), Failure> {
-    let text = json.map_or_else(|| said.to_owned(), |json| json.to_string());
-    Ok(terminal::print(&format!("{text}\n"))?)
+fn tell(said: &str, json: Option<impl Serialize>) -> Result<(), Failure> {
+    let text = json.map_or_else(|| format!("{said}\n"), |json| json_text(&json));
+    Ok(terminal::print(&text)?)
+}
+
+/// What other programs read of a change that needs no more words.
+#[derive(Serialize)]
+struct Changed<'a> {
+    id: &'a str,
 }
 
 /// Who acts: the name that was given, or the user's.

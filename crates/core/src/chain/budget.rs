@@ -1,9 +1,9 @@
 //! How far chains may go.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// How far chains may go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table: [budget]")]
 pub struct Budget {
     /// How deep chains may be nested.

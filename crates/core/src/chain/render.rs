@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::{Chain, ChainStep};
 use crate::coordinator::Status;
 use crate::excerpt;
 use crate::format::{Format, json_text};
 use crate::table;
+use crate::word::Word;
 
 /// A step in a table: its number, its loop, its run, and how far it is.
 type Row = [String; 4];
@@ -51,11 +52,11 @@ impl<'a> Tree<'a> {
     }
 
     /// A chain, written out.
-    pub fn render(self, chain: &Chain, format: Format) -> String {
+    pub fn render(self, chain: &'a Chain, format: Format) -> String {
         match format {
             Format::Markdown => self.markdown(chain, 1),
             Format::Terminal => self.terminal(chain, 0),
-            Format::Json => pretty(&self.json(chain, 0)),
+            Format::Json => json_text(&self.json(chain, 0)),
         }
     }
 
@@ -68,7 +69,7 @@ impl<'a> Tree<'a> {
             Format::Terminal => chains.map(|chain| self.terminal(chain, 0)).collect(),
             Format::Json => {
                 let chains: Vec<_> = chains.map(|chain| self.json(chain, 0)).collect();
-                pretty(&json!({ "run": run, "chains": chains }))
+                json_text(&RunFacts { run, chains })
             }
         }
     }
@@ -134,37 +135,67 @@ impl<'a> Tree<'a> {
         out
     }
 
-    fn json(self, chain: &Chain, depth: usize) -> Value {
+    fn json(self, chain: &'a Chain, depth: usize) -> ChainFacts<'a> {
         let step = |[number, preset, run, _]: Row| {
-            let known = number.parse().ok().and_then(|number| chain.step(number));
+            let number = number.parse().unwrap_or_default();
+            let known = chain.step(number);
             let below = self.below_step(known.and_then(|step| step.run.as_deref()), depth);
-            let below: Vec<_> = below.into_iter().map(|it| self.json(it, depth + 1)).collect();
-            json!({
-                "step": number.parse::<u64>().unwrap_or_default(),
-                "preset": preset,
-                "run": (run != "-").then_some(run),
-                "begun": known.is_some(),
-                "stop_reason": known.and_then(|step| step.stop_reason.as_ref()).map(|reason| excerpt::one_line(reason.as_str())),
-                "detail": known.and_then(|step| step.detail.as_deref()),
-                "chains": below,
-            })
+            StepFacts {
+                step: number,
+                preset,
+                run: Some(run).filter(|run| run != "-"),
+                begun: known.is_some(),
+                stop_reason: known
+                    .and_then(|step| step.stop_reason.as_ref())
+                    .map(|reason| excerpt::one_line(reason.as_str())),
+                detail: known.and_then(|step| step.detail.as_deref()),
+                chains: below.into_iter().map(|it| self.json(it, depth + 1)).collect(),
+            }
         };
-        json!({
-            "chain": chain.id,
-            "name": chain.name(),
-            "objective": chain.start.as_ref().and_then(|start| start.objective.as_deref()),
-            "parent_id": chain.parent(),
-            "status": (self.status)(chain).word(),
-            "outcome": chain.outcome,
-            "began": chain.times.0,
-            "last": chain.times.1,
-            "steps": chain.rows().into_iter().map(step).collect::<Vec<_>>(),
-        })
+        ChainFacts {
+            chain: &chain.id,
+            name: chain.name(),
+            objective: chain.start.as_ref().and_then(|start| start.objective.as_deref()),
+            parent_id: chain.parent(),
+            status: (self.status)(chain).word(),
+            outcome: chain.outcome.as_ref().map(Word::as_str),
+            began: &chain.times.0,
+            last: &chain.times.1,
+            steps: chain.rows().into_iter().map(step).collect(),
+        }
     }
 }
 
-fn pretty(value: &Value) -> String {
-    json_text(value)
+/// What other programs read of the chains of a run.
+#[derive(Serialize)]
+struct RunFacts<'a> {
+    run: &'a str,
+    chains: Vec<ChainFacts<'a>>,
+}
+
+/// What other programs read of a chain.
+#[derive(Serialize)]
+struct ChainFacts<'a> {
+    chain: &'a str,
+    name: &'a str,
+    objective: Option<&'a str>,
+    parent_id: Option<&'a str>,
+    status: &'static str,
+    outcome: Option<&'a str>,
+    began: &'a str,
+    last: &'a str,
+    steps: Vec<StepFacts<'a>>,
+}
+
+#[derive(Serialize)]
+struct StepFacts<'a> {
+    step: u64,
+    preset: String,
+    run: Option<String>,
+    begun: bool,
+    stop_reason: Option<String>,
+    detail: Option<&'a str>,
+    chains: Vec<ChainFacts<'a>>,
 }
 
 impl Chain {

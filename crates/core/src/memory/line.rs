@@ -4,66 +4,90 @@
 //! a note has `key` and `value`, a tombstone `target_id` and `reason`. Keys that this version does not
 //! know are passed over: nothing is ever written back.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Entry, Said};
-use crate::record::escape;
+use crate::format::json_line;
 
 /// A line as anybody may have written it.
-#[derive(Deserialize)]
-struct Written {
+#[derive(Default, Serialize, Deserialize)]
+pub struct Line {
     id: String,
+    /// Which file it is from, where a list has lines of both.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    tier: Option<String>,
     r#type: String,
-    #[serde(default)]
-    text: String,
-    #[serde(default)]
-    category: String,
-    #[serde(default)]
-    key: String,
-    #[serde(default)]
-    value: String,
-    #[serde(default)]
-    target_id: String,
-    #[serde(default)]
-    reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    category: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
     #[serde(default)]
     source: String,
     #[serde(default)]
     created: String,
 }
 
+impl Line {
+    /// The line of an entry, with the tier that it is from.
+    pub fn new(entry: &Entry, tier: Option<String>) -> Self {
+        let Entry { id, created, source, said } = entry.clone();
+        let line = Line { id, tier, source, created, ..Line::default() };
+        match said {
+            Said::Learning { text } => Line { r#type: "learning".into(), text: Some(text), ..line },
+            Said::Preference { category, text } => Line {
+                r#type: "preference".into(),
+                category: Some(category),
+                text: Some(text),
+                ..line
+            },
+            Said::Meta { key, value } => {
+                Line { r#type: "meta".into(), key: Some(key), value: Some(value), ..line }
+            }
+            Said::Tombstone { target, reason } => Line {
+                r#type: "tombstone".into(),
+                target_id: Some(target),
+                reason: Some(reason),
+                ..line
+            },
+        }
+    }
+
+    fn entry(self) -> Option<Entry> {
+        let Line { id, source, created, .. } = self;
+        let text = self.text.unwrap_or_default();
+        let said = match self.r#type.as_str() {
+            "learning" => Said::Learning { text },
+            "preference" => Said::Preference { category: self.category.unwrap_or_default(), text },
+            "meta" => Said::Meta {
+                key: self.key.unwrap_or_default(),
+                value: self.value.unwrap_or_default(),
+            },
+            "tombstone" => Said::Tombstone {
+                target: self.target_id.unwrap_or_default(),
+                reason: self.reason.unwrap_or_default(),
+            },
+            _ => return None,
+        };
+        Some(Entry { id, created, source, said })
+    }
+}
+
 /// Reads one line. `None` for what is not an entry.
 pub fn parse(line: &[u8]) -> Option<Entry> {
     let text = String::from_utf8_lossy(line);
-    let written: Written = serde_json::from_str(text.trim_matches(['\0', ' ', '\t', '\r'])).ok()?;
-    let said = match written.r#type.as_str() {
-        "learning" => Said::Learning { text: written.text },
-        "preference" => Said::Preference { category: written.category, text: written.text },
-        "meta" => Said::Meta { key: written.key, value: written.value },
-        "tombstone" => Said::Tombstone { target: written.target_id, reason: written.reason },
-        _ => return None,
-    };
-    Some(Entry { id: written.id, created: written.created, source: written.source, said })
+    serde_json::from_str::<Line>(text.trim_matches(['\0', ' ', '\t', '\r'])).ok()?.entry()
 }
 
-/// Prints an entry and its newline, escaped by the rule of the journal: one line, whatever it says.
+/// Prints an entry and its newline.
 pub fn print(entry: &Entry, out: &mut Vec<u8>) {
-    let pairs: Vec<(&str, &str)> = match &entry.said {
-        Said::Learning { text } => vec![("type", "learning"), ("text", text)],
-        Said::Preference { category, text } => {
-            vec![("type", "preference"), ("category", category), ("text", text)]
-        }
-        Said::Meta { key, value } => vec![("type", "meta"), ("key", key), ("value", value)],
-        Said::Tombstone { target, reason } => {
-            vec![("type", "tombstone"), ("target_id", target), ("reason", reason)]
-        }
-    };
-    let ends = [("source", entry.source.as_str()), ("created", entry.created.as_str())];
-    out.extend_from_slice(b"{\"id\": \"");
-    escape(&entry.id, out);
-    for (key, value) in pairs.into_iter().chain(ends) {
-        out.extend_from_slice(format!("\", \"{key}\": \"").as_bytes());
-        escape(value, out);
-    }
-    out.extend_from_slice(b"\"}\n");
+    out.extend_from_slice(json_line(&Line::new(entry, None)).as_bytes());
+    out.push(b'\n');
 }

@@ -67,14 +67,18 @@ struct Slice {
 /// Where a unit of work went.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Commit {
+    #[serde(rename = "slice_id")]
     slice: String,
+    #[serde(rename = "commit_hash")]
     hash: String,
 }
 
 /// Context that was moved out of the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Archive {
+    #[serde(rename = "source_file")]
     source: String,
+    #[serde(rename = "dest_file")]
     dest: String,
     reason: String,
 }
@@ -82,7 +86,9 @@ struct Archive {
 /// A chain that was started from within the loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Chain {
+    #[serde(rename = "chain_id")]
     id: String,
+    #[serde(rename = "parent_id")]
     parent: String,
     steps: String,
     justification: String,

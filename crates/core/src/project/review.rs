@@ -2,6 +2,8 @@
 
 mod render;
 
+use serde::Serialize;
+
 use crate::excerpt::{head, one_line};
 use crate::record::{Event, ExitCode, Glance};
 
@@ -51,7 +53,7 @@ pub struct Review<P> {
 }
 
 /// Something that a reviewer may not have done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Violation {
     /// To what.
     pub path: String,

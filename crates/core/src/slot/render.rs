@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use serde_json::json;
+use serde::Serialize;
 
 use super::outcome::{Outcome, Phase, Tally};
 use super::{FinishedIteration, Slot, Slots};
@@ -75,21 +75,82 @@ impl Slots {
         out
     }
 
-    pub(super) fn json(&self, status: Status) -> serde_json::Value {
+    pub(super) fn json(&self, status: Status) -> Facts<'_> {
         let Tally { taken, passed } = Tally::of(self);
-        json!({
-            "run": self.id,
-            "status": status.word(),
-            "reason": self.finish.as_ref().map(|finish| finish.reason.to_string()),
-            "iterations": self.iteration(),
-            "taken": taken,
-            "passed": passed,
-            "began": self.times.0,
-            "last": self.times.1,
-            "finished_iterations": self.finished.iter().map(FinishedIteration::json).collect::<Vec<_>>(),
-            "slots": self.slots.iter().map(Slot::json).collect::<Vec<_>>(),
-        })
+        Facts {
+            run: &self.id,
+            status: status.word(),
+            reason: self.finish.as_ref().map(|finish| finish.reason.to_string()),
+            iterations: self.iteration(),
+            taken,
+            passed,
+            began: &self.times.0,
+            last: &self.times.1,
+            finished_iterations: self.finished.iter().map(FinishedIteration::json).collect(),
+            slots: self.slots.iter().map(Slot::json).collect(),
+        }
     }
+}
+
+/// What other programs read of a run over a queue.
+#[derive(Serialize)]
+pub(super) struct Facts<'a> {
+    run: &'a str,
+    status: &'static str,
+    reason: Option<String>,
+    iterations: u64,
+    taken: u64,
+    passed: u64,
+    began: &'a str,
+    last: &'a str,
+    finished_iterations: Vec<IterationFacts<'a>>,
+    slots: Vec<SlotFacts<'a>>,
+}
+
+#[derive(Serialize)]
+struct IterationFacts<'a> {
+    iteration: u64,
+    passed: u64,
+    failed: u64,
+    items: Vec<ItemFacts<'a>>,
+}
+
+#[derive(Serialize)]
+struct ItemFacts<'a> {
+    item: &'a str,
+    outcome: String,
+}
+
+#[derive(Serialize)]
+struct SlotFacts<'a> {
+    iteration: u64,
+    slot: u64,
+    item: &'a str,
+    title: &'a str,
+    phase: Option<String>,
+    picked: Option<&'a str>,
+    reviews: Vec<ReviewFacts<'a>>,
+    fixes: Vec<FixFacts>,
+    branch: &'a str,
+    commit: Option<&'a str>,
+    outcome: Option<String>,
+    reason: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ReviewFacts<'a> {
+    attempt: u64,
+    verdict: String,
+    #[serde(rename = "followUpPrompt")]
+    follow_up: &'a str,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct FixFacts {
+    attempt: u64,
+    exit_code: i32,
+    failure: Option<String>,
 }
 
 fn counted(count: &str, [one, many]: [&str; 2]) -> String {
@@ -97,14 +158,15 @@ fn counted(count: &str, [one, many]: [&str; 2]) -> String {
 }
 
 impl FinishedIteration {
-    fn json(&self) -> serde_json::Value {
-        let item = |(id, outcome): &(String, Word<Outcome>)| json!({ "item": id, "outcome": outcome.to_string() });
-        json!({
-            "iteration": self.iteration,
-            "passed": self.passed(),
-            "failed": self.failed(),
-            "items": self.items.iter().map(item).collect::<Vec<_>>(),
-        })
+    fn json(&self) -> IterationFacts<'_> {
+        let items = self.items.iter();
+        let items = items.map(|(item, outcome)| ItemFacts { item, outcome: outcome.to_string() });
+        IterationFacts {
+            iteration: self.iteration,
+            passed: self.passed(),
+            failed: self.failed(),
+            items: items.collect(),
+        }
     }
 }
 
@@ -138,30 +200,31 @@ impl Slot {
         }
     }
 
-    fn json(&self) -> serde_json::Value {
-        let review = |review: &super::Reviewed| {
-            json!({
-                "attempt": review.attempt,
-                "verdict": review.verdict.to_string(),
-                "followUpPrompt": review.follow_up,
-                "reason": review.reason,
-            })
-        };
-        let failure = |turn: &super::Turn| turn.failure.as_ref().map(ToString::to_string);
-        let fix = |fix: &super::Turn| json!({ "attempt": fix.attempt, "exit_code": fix.exit_code, "failure": failure(fix) });
-        json!({
-            "iteration": self.iteration,
-            "slot": self.start.slot,
-            "item": self.start.item_id,
-            "title": self.start.title,
-            "phase": self.phase.as_ref().map(|(phase, _)| phase.to_string()),
-            "picked": self.implement.as_ref().map(|implement| implement.picked.word()),
-            "reviews": self.reviews.iter().map(review).collect::<Vec<_>>(),
-            "fixes": self.fixes.iter().map(fix).collect::<Vec<_>>(),
-            "branch": self.start.branch,
-            "commit": self.merge.as_ref().map(|merge| &merge.commit),
-            "outcome": self.finish.as_ref().map(|finish| finish.outcome.to_string()),
-            "reason": self.finish.as_ref().map(|finish| &finish.reason),
-        })
+    fn json(&self) -> SlotFacts<'_> {
+        let reviews = self.reviews.iter().map(|review| ReviewFacts {
+            attempt: review.attempt,
+            verdict: review.verdict.to_string(),
+            follow_up: &review.follow_up,
+            reason: &review.reason,
+        });
+        let fixes = self.fixes.iter().map(|fix| FixFacts {
+            attempt: fix.attempt,
+            exit_code: fix.exit_code,
+            failure: fix.failure.as_ref().map(ToString::to_string),
+        });
+        SlotFacts {
+            iteration: self.iteration,
+            slot: self.start.slot,
+            item: &self.start.item_id,
+            title: &self.start.title,
+            phase: self.phase.as_ref().map(|(phase, _)| phase.to_string()),
+            picked: self.implement.as_ref().map(|implement| implement.picked.word()),
+            reviews: reviews.collect(),
+            fixes: fixes.collect(),
+            branch: &self.start.branch,
+            commit: self.merge.as_ref().map(|merge| &*merge.commit),
+            outcome: self.finish.as_ref().map(|finish| finish.outcome.to_string()),
+            reason: self.finish.as_ref().map(|finish| &*finish.reason),
+        }
     }
 }

@@ -315,7 +315,8 @@ fn a_run_is_written_out() {
     | 1.1 | t-1 | failed | 1 | 1 | the fixer exited with 1 |
     ");
     assert_eq!(
-        folded(&records).json(Status::Crashed)["slots"][0]["reviews"][0]["verdict"],
+        serde_json::to_value(folded(&records).json(Status::Crashed)).unwrap()["slots"][0]["reviews"]
+            [0]["verdict"],
         "drift"
     );
 }

@@ -4,6 +4,10 @@ use super::scan::Scanner;
 use super::*;
 
 /// How often a byte of this message was looked at, behind the first `{`.
+fn printed(read: &Result<Verdict, Violation>) -> String {
+    crate::format::json_line(&Printed::new(read))
+}
+
 fn looks(text: &str) -> usize {
     let (_, object) = text.split_once('{').unwrap();
     let mut scanner = Scanner::default();
@@ -96,9 +100,9 @@ fn every_violation_says_what_is_wrong_and_where() {
     'followUpPrompt' is a number; it has to be a string
     "#);
     let failed = Answer { outcome: crate::agents::Outcome::Aborted, ..Answer::default() };
-    insta::assert_snapshot!(Printed(&read_answer(&failed)), @r#"{"verdict": "violation", "followUpPrompt": null, "reason": "the agent was stopped before it was done"}"#);
+    insta::assert_snapshot!(printed(&read_answer(&failed)), @r#"{"verdict": "violation", "followUpPrompt": null, "reason": "the agent was stopped before it was done"}"#);
     let verdict = verdict(Ruling::Drift, "say \"é\"\n\t\\ \u{1}");
-    insta::assert_snapshot!(Printed(&verdict), @r#"{"verdict": "drift", "followUpPrompt": "say \"é\"\n\t\\ \u0001", "reason": null}"#);
+    insta::assert_snapshot!(printed(&verdict), @r#"{"verdict": "drift", "followUpPrompt": "say \u0022é\u0022\u000a\u0009\u005c \u0001", "reason": null}"#);
 }
 
 #[test]
@@ -265,14 +269,14 @@ proptest! {
     fn what_is_printed_is_what_is_read(pass: bool, follow_up in any_text(), preamble in "[^{]*", rest: String) {
         let ruling = if pass { Ruling::Pass } else { Ruling::Drift };
         let verdict = Ok(Verdict { ruling, follow_up });
-        prop_assert_eq!(read(&format!("{preamble}{}{rest}", Printed(&verdict))), verdict);
+        prop_assert_eq!(read(&format!("{preamble}{}{rest}", printed(&verdict))), verdict);
     }
 
     #[test]
     fn pieces_make_no_difference(text in nearly(), step in 1..9usize) {
         let whole = read(&text);
         prop_assert_eq!(by(text.as_bytes(), Stream::Plain, step), whole.clone());
-        let _: serde_json::Value = serde_json::from_str(&Printed(&whole).to_string()).unwrap();
+        let _: serde_json::Value = serde_json::from_str(&printed(&whole)).unwrap();
     }
 
     /// Another parser of the same grammar is of the same mind, but for what it finds too deep or too large,

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use autoloop_core::chain::{Budget, Definition, Definitions};
+use autoloop_core::format::json_text;
 use autoloop_core::table;
 use autoloop_runtime::world::World;
+use serde::Serialize;
 
 use super::file;
-use crate::commands::json::Json;
 use crate::commands::run::which::existing;
 use crate::commands::settings;
 use crate::failure::Failure;
@@ -30,7 +31,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     };
     let Definitions { chains, budget } = file::read(&dir, world)?;
     if args.json {
-        return Ok(terminal::print(&format!("{}\n", json(&chains, budget)))?);
+        return Ok(terminal::print(&json(&chains, budget))?);
     }
     if chains.is_empty() {
         return Ok(terminal::print(&format!(
@@ -45,24 +46,20 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     Ok(terminal::print(&table::print(chains.iter().map(row).collect()))?)
 }
 
-fn json(chains: &[Definition], budget: Budget) -> Json {
-    let chain = |chain: &Definition| {
-        Json::Object(vec![
-            ("name", chain.name.as_str().into()),
-            ("steps", Json::texts(chain.steps.iter().map(|step| &step.preset))),
-        ])
-    };
-    Json::Object(vec![
-        ("chains", Json::List(chains.iter().map(chain).collect())),
-        (
-            "budget",
-            Json::Object(vec![
-                ("max_depth", budget.max_depth.into()),
-                ("max_steps", budget.max_steps.into()),
-                ("max_runtime_ms", budget.max_runtime_ms.into()),
-                ("max_children", budget.max_children.into()),
-                ("max_consecutive_failures", budget.max_consecutive_failures.into()),
-            ]),
-        ),
-    ])
+fn json(chains: &[Definition], budget: Budget) -> String {
+    #[derive(Serialize)]
+    struct Listed<'a> {
+        chains: Vec<Chain<'a>>,
+        budget: Budget,
+    }
+    #[derive(Serialize)]
+    struct Chain<'a> {
+        name: &'a str,
+        steps: Vec<&'a str>,
+    }
+    let chains = chains.iter().map(|Definition { name, steps, .. }| {
+        let steps = steps.iter().map(|step| &*step.preset).collect();
+        Chain { name, steps }
+    });
+    json_text(&Listed { chains: chains.collect(), budget })
 }

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use autoloop_core::chain::{Chain, ChainStep, DEEPEST, Tree};
 use autoloop_core::coordinator::{self, Holder, Status};
+use autoloop_core::format::json_text;
 use autoloop_core::word::Word;
 use autoloop_runtime::drive::chains;
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::process::Interrupts;
+use serde::Serialize;
 
-use crate::commands::json::Json;
 use crate::commands::resume;
 use crate::failure::{Failure, Kind};
 use crate::terminal;
@@ -30,7 +31,7 @@ pub(super) fn conclude(
     manner: Manner,
 ) -> Result<(), Failure> {
     let text = match manner.json {
-        true => format!("{}\n", json(chain, Tree::new(&chains(journal)?, &Chain::status), 0)),
+        true => json_text(&Facts::of(chain, Tree::new(&chains(journal)?, &Chain::status), 0)),
         false => format!(
             "chain {}: {} ({}) after {} of {} steps\n",
             chain.id,
@@ -49,26 +50,48 @@ fn status(chain: &Chain) -> Status {
 }
 
 /// A chain with those that its steps asked for, no deeper than chains can be.
-fn json(chain: &Chain, tree: Tree<'_>, depth: usize) -> Json {
-    let steps = chain.steps.iter().map(|step| {
-        let run = step.run.as_deref();
-        let below = run.filter(|_| depth < DEEPEST).into_iter().flat_map(|run| tree.below(run));
-        Json::Object(vec![
-            ("step", step.number.into()),
-            ("preset", step.preset.as_str().into()),
-            ("run", run.into()),
-            ("stop_reason", step.stop_reason.as_ref().map(Word::as_str).into()),
-            ("detail", step.detail.as_deref().into()),
-            ("chains", Json::List(below.map(|below| json(below, tree, depth + 1)).collect())),
-        ])
-    });
-    Json::Object(vec![
-        ("chain", chain.id.as_str().into()),
-        ("name", chain.start.as_ref().map(|start| start.name.as_str()).into()),
-        ("status", status(chain).word().into()),
-        ("outcome", chain.outcome.as_ref().map(Word::as_str).into()),
-        ("steps", Json::List(steps.collect())),
-    ])
+/// What other programs read of a chain.
+#[derive(Serialize)]
+struct Facts<'a> {
+    chain: &'a str,
+    name: Option<&'a str>,
+    status: &'static str,
+    outcome: Option<&'a str>,
+    steps: Vec<StepFacts<'a>>,
+}
+
+#[derive(Serialize)]
+struct StepFacts<'a> {
+    step: u64,
+    preset: &'a str,
+    run: Option<&'a str>,
+    stop_reason: Option<&'a str>,
+    detail: Option<&'a str>,
+    chains: Vec<Facts<'a>>,
+}
+
+impl<'a> Facts<'a> {
+    fn of(chain: &'a Chain, tree: Tree<'a>, depth: usize) -> Facts<'a> {
+        let steps = chain.steps.iter().map(|step| {
+            let run = step.run.as_deref();
+            let below = run.filter(|_| depth < DEEPEST).into_iter().flat_map(|run| tree.below(run));
+            StepFacts {
+                step: step.number,
+                preset: &step.preset,
+                run,
+                stop_reason: step.stop_reason.as_ref().map(Word::as_str),
+                detail: step.detail.as_deref(),
+                chains: below.map(|below| Facts::of(below, tree, depth + 1)).collect(),
+            }
+        });
+        Facts {
+            chain: &chain.id,
+            name: chain.start.as_ref().map(|start| &*start.name),
+            status: status(chain).word(),
+            outcome: chain.outcome.as_ref().map(Word::as_str),
+            steps: steps.collect(),
+        }
+    }
 }
 
 /// The exit code tells the truth: only a chain whose steps all ended well ends with 0.

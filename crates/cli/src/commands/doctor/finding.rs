@@ -1,13 +1,13 @@
 //! What a check found.
 
 use autoloop_core::table;
+use serde::Serialize;
 
-use crate::commands::json::Json;
 use crate::style::{Color, Tone};
 use crate::terminal;
 
 /// What a check found, and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     /// What was looked at.
     pub(super) check: &'static str,
@@ -19,7 +19,8 @@ pub(super) struct Finding {
 }
 
 /// Whether a loop can be run with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Verdict {
     /// As it should be.
     Ok,
@@ -67,15 +68,6 @@ impl Finding {
         advice: impl Into<String>,
     ) -> Finding {
         Finding { verdict: Verdict::Problem, ..Finding::warning(check, found, advice) }
-    }
-
-    pub(super) fn json(&self) -> Json {
-        Json::Object(vec![
-            ("check", self.check.into()),
-            ("verdict", self.verdict.word().into()),
-            ("found", self.found.as_str().into()),
-            ("advice", self.advice.as_deref().into()),
-        ])
     }
 }
 

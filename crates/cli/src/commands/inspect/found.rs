@@ -1,11 +1,14 @@
 //! Where a long text of a record is, and how it gets out.
 
+use std::cell::RefCell;
+use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::ops::Range;
 
-use autoloop_core::format::safe_json;
-use autoloop_core::record::{Extract, Glance, Piece, escape};
+use autoloop_core::format::write_json_line;
+use autoloop_core::record::{Extract, Glance, Piece};
 use autoloop_runtime::journal::{Journal, Line};
+use serde::{Serialize, Serializer};
 
 use super::note;
 use crate::failure::Failure;
@@ -35,6 +38,15 @@ impl Found {
             Some(first) if first.at == piece.at => Found::At(begin..line.offset() + line.length()),
             _ => Found::Ends(text.unwrap_or_default().to_owned()),
         }
+    }
+
+    /// The text of a field, to be serialized.
+    pub(super) fn text<'a>(
+        &'a self,
+        journal: &'a dyn Journal,
+        field: &'static str,
+    ) -> LongText<'a> {
+        LongText { found: self, journal, field, failure: RefCell::new(None) }
     }
 
     /// Shows the text that is looked for, piece by piece.
@@ -68,6 +80,42 @@ impl Found {
         }
         extract.finish(&mut text);
         Ok(show(&text)?)
+    }
+}
+
+/// The text of a record, serialized piece by piece.
+pub(in crate::commands) struct LongText<'a> {
+    found: &'a Found,
+    journal: &'a dyn Journal,
+    field: &'static str,
+    /// A serializer has no place for what went wrong with the journal.
+    failure: RefCell<Option<Failure>>,
+}
+
+impl LongText<'_> {
+    /// Fails if the text could not be read to its end.
+    pub(in crate::commands) fn finish(self) -> Result<(), Failure> {
+        self.failure.into_inner().map_or(Ok(()), Err)
+    }
+}
+
+impl Serialize for LongText<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl fmt::Display for LongText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut written = Ok(());
+        let shown = self.found.show(self.journal, Extract::field(self.field), &mut |text| {
+            written = f.write_str(text);
+            written.map_err(io::Error::other)
+        });
+        if written.is_ok() {
+            *self.failure.borrow_mut() = shown.err();
+        }
+        written
     }
 }
 
@@ -108,19 +156,10 @@ impl Out {
         }
     }
 
-    /// Text inside a JSON string.
-    pub(in crate::commands) fn escaped(&mut self, text: &str) -> io::Result<()> {
-        let mut bytes = Vec::with_capacity(text.len());
-        escape(text, &mut bytes);
-        let text = String::from_utf8_lossy(&bytes);
-        self.text(&safe_json(&text))
-    }
-
-    /// A whole JSON string.
-    pub(in crate::commands) fn quoted(&mut self, text: &str) -> io::Result<()> {
-        self.text("\"")?;
-        self.escaped(text)?;
-        self.text("\"")
+    /// JSON in one line.
+    pub(in crate::commands) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        self.ended = false;
+        write_json_line(value, &mut self.out)
     }
 
     /// Ends a line that the text did not end.

@@ -4,15 +4,16 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use autoloop_core::excerpt::{fenced, tail};
-use autoloop_core::project::review::{Review, ReviewSearch};
+use autoloop_core::format::{NumberOrText, json_text};
+use autoloop_core::project::review::{Review, ReviewSearch, Violation};
 use autoloop_core::record::Extract;
 use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
+use serde::Serialize;
 
 use super::found::{Found, Out, each_record};
 use super::one_run;
-use crate::commands::json::Json;
 use crate::commands::settings;
 use crate::failure::Failure;
 
@@ -57,7 +58,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let text = match args.format {
         Format::Md => markdown(&review, &output, &diff),
         Format::Terminal => terminal(&review, &output, &diff),
-        Format::Json => format!("{}\n", json(&review, &output, &diff)),
+        Format::Json => json(&review, &output, &diff),
     };
     let mut out = Out::new();
     out.text(&text)?;
@@ -166,31 +167,42 @@ fn terminal(review: &Review<Found>, output: &str, diff: &str) -> String {
     text
 }
 
-fn json(review: &Review<Found>, output: &str, diff: &str) -> Json {
+/// What other programs read of a review.
+#[derive(Serialize)]
+struct Facts<'a> {
+    run: &'a str,
+    iteration: u64,
+    kind: &'a str,
+    command: &'a str,
+    enforcement: Option<&'a str>,
+    began: Option<&'a str>,
+    ended: Option<&'a str>,
+    exit_code: Option<NumberOrText<'a>>,
+    timed_out: Option<bool>,
+    reverted: Option<&'a str>,
+    violations: &'a [Violation],
+    more_violations: u64,
+    output_tail: &'a str,
+    diff: &'a str,
+}
+
+fn json(review: &Review<Found>, output: &str, diff: &str) -> String {
     let end = review.end.as_ref();
-    let number = |text: &str| text.parse::<u64>().map_or_else(|_| Json::from(text), Json::from);
-    let violations = review.violations.iter().map(|violation| {
-        Json::Object(vec![
-            ("path", violation.path.as_str().into()),
-            ("what", violation.what.as_str().into()),
-            ("outcome", violation.outcome.as_str().into()),
-            ("beneath", violation.beneath.into()),
-        ])
-    });
-    Json::Object(vec![
-        ("run", review.run.as_str().into()),
-        ("iteration", review.before.into()),
-        ("kind", review.kind.as_str().into()),
-        ("command", review.command.as_str().into()),
-        ("enforcement", review.enforcement.as_deref().into()),
-        ("began", review.began.as_deref().into()),
-        ("ended", end.and_then(|end| end.at.as_deref()).into()),
-        ("exit_code", end.map_or(Json::Null, |end| number(&end.exit_code.to_string()))),
-        ("timed_out", end.map(|end| end.timed_out).into()),
-        ("reverted", review.reverted.as_deref().into()),
-        ("violations", Json::List(violations.collect())),
-        ("more_violations", review.more_violations.into()),
-        ("output_tail", output.into()),
-        ("diff", diff.into()),
-    ])
+    let exit_code = end.map(|end| end.exit_code.to_string());
+    json_text(&Facts {
+        run: &review.run,
+        iteration: review.before,
+        kind: &review.kind,
+        command: &review.command,
+        enforcement: review.enforcement.as_deref(),
+        began: review.began.as_deref(),
+        ended: end.and_then(|end| end.at.as_deref()),
+        exit_code: exit_code.as_deref().map(NumberOrText),
+        timed_out: end.map(|end| end.timed_out),
+        reverted: review.reverted.as_deref(),
+        violations: &review.violations,
+        more_violations: review.more_violations,
+        output_tail: output,
+        diff,
+    })
 }

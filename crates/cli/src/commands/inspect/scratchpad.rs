@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use autoloop_core::format::NumberOrText;
 use autoloop_core::project::scratchpad::{Scratchpad, Scratchpads, rich_heading};
 use autoloop_core::record::{Extract, IterationFinish};
 use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
+use serde::Serialize;
 
-use super::found::{Found, Out, each_record};
+use super::found::{Found, LongText, Out, each_record};
 use super::{for_run, one_run};
 use crate::commands::settings;
 use crate::failure::Failure;
@@ -126,20 +128,23 @@ fn json(journal: &dyn Journal, run: Option<&str>, out: &mut Out) -> Result<(), F
     if list.is_empty() {
         return Ok(out.text("[]\n")?);
     }
-    out.text("[")?;
+    #[derive(Serialize)]
+    struct Facts<'a> {
+        run: &'a str,
+        iteration: NumberOrText<'a>,
+        exit_code: NumberOrText<'a>,
+        output: &'a LongText<'a>,
+    }
     for (index, ended) in list.iter().enumerate() {
-        out.text(if index == 0 { "\n  {\"run\": " } else { ",\n  {\"run\": " })?;
-        out.quoted(&ended.run)?;
-        for (key, value) in [("iteration", &ended.iteration), ("exit_code", &ended.exit_code)] {
-            out.text(&format!(", \"{key}\": "))?;
-            match value.parse::<i64>() {
-                Ok(number) => out.text(&number.to_string())?,
-                Err(_) => out.quoted(value)?,
-            }
-        }
-        out.text(", \"output\": \"")?;
-        ended.output.show(journal, Extract::field("output"), &mut |text| out.escaped(text))?;
-        out.text("\"}")?;
+        out.text(if index == 0 { "[\n  " } else { ",\n  " })?;
+        let output = ended.output.text(journal, "output");
+        out.json(&Facts {
+            run: &ended.run,
+            iteration: NumberOrText(&ended.iteration),
+            exit_code: NumberOrText(&ended.exit_code),
+            output: &output,
+        })?;
+        output.finish()?;
     }
     Ok(out.text("\n]\n")?)
 }

@@ -8,8 +8,9 @@ use autoloop_core::record::Extract;
 use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
+use serde::Serialize;
 
-use super::found::{Found, Out, each_record};
+use super::found::{Found, LongText, Out, each_record};
 use super::one_run;
 use crate::commands::settings;
 use crate::failure::Failure;
@@ -53,14 +54,40 @@ pub(super) fn run(args: &Args, what: IterationText, world: &World) -> Result<(),
             found.show(&*journal, Extract::field(what.field()), &mut |text| out.text(text))?;
         }
         Format::Json => {
-            out.text("{\"run\": ")?;
-            out.quoted(&run)?;
-            out.text(&format!(", \"iteration\": {}, \"{}\": \"", args.iteration, what.field()))?;
-            found.show(&*journal, Extract::field(what.field()), &mut |text| out.escaped(text))?;
-            out.text("\"}\n")?;
+            let text = found.text(&*journal, what.field());
+            let of = |which| Some(&text).filter(|_| what == which);
+            out.json(&Facts {
+                run: &run,
+                iteration: args.iteration,
+                prompt: of(IterationText::Prompt),
+                output: of(IterationText::Output),
+                outputs: None,
+            })?;
+            text.finish()?;
+            out.text("\n")?;
         }
     }
     out.finish()
+}
+
+/// What other programs read of the texts of an iteration.
+#[derive(Serialize)]
+struct Facts<'a> {
+    run: &'a str,
+    iteration: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt: Option<&'a LongText<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<&'a LongText<'a>>,
+    /// Those of the agents of slots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outputs: Option<&'a [TurnFacts<'a>]>,
+}
+
+#[derive(Serialize)]
+struct TurnFacts<'a> {
+    turn: &'a str,
+    output: LongText<'a>,
 }
 
 /// What a look through the journal gave.
@@ -109,27 +136,29 @@ impl Search {
         (run, args): (&str, &Args),
         out: &mut Out,
     ) -> Result<(), Failure> {
-        let is_json = args.format == Format::Json;
-        if is_json {
-            out.text("{\"run\": ")?;
-            out.quoted(run)?;
-            out.text(&format!(", \"iteration\": {}, \"outputs\": [", args.iteration))?;
+        if args.format == Format::Json {
+            let outputs: Vec<TurnFacts<'_>> = self
+                .turns
+                .iter()
+                .map(|(turn, found)| TurnFacts { turn, output: found.text(journal, "output") })
+                .collect();
+            out.json(&Facts {
+                run,
+                iteration: args.iteration,
+                prompt: None,
+                output: None,
+                outputs: Some(&outputs),
+            })?;
+            outputs.into_iter().try_for_each(|turn| turn.output.finish())?;
+            return Ok(out.text("\n")?);
         }
-        for (place, (turn, found)) in self.turns.iter().enumerate() {
+        for (turn, found) in &self.turns {
+            out.text(&format!("== {turn} ==\n"))?;
             let extract = Extract::field(IterationText::Output.field());
-            if is_json {
-                out.text(if place == 0 { "{\"turn\": " } else { ", {\"turn\": " })?;
-                out.quoted(turn)?;
-                out.text(", \"output\": \"")?;
-                found.show(journal, extract, &mut |text| out.escaped(text))?;
-                out.text("\"}")?;
-            } else {
-                out.text(&format!("== {turn} ==\n"))?;
-                found.show(journal, extract, &mut |text| out.text(text))?;
-                out.end_line()?;
-            }
+            found.show(journal, extract, &mut |text| out.text(text))?;
+            out.end_line()?;
         }
-        Ok(if is_json { out.text("]}\n") } else { Ok(()) }?)
+        Ok(())
     }
 
     fn not_found(&self, what: IterationText, run: &str, iteration: u64) -> Failure {

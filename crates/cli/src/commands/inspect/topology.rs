@@ -6,12 +6,14 @@ mod markdown;
 
 use std::path::PathBuf;
 
+use autoloop_core::format::json_text;
+use autoloop_core::pattern::Pattern;
 use autoloop_core::plan::Completion;
 use autoloop_core::topology::{OPENING_EVENT, Role, RolePrompt, Topology, Warning};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
+use serde::Serialize;
 
-use crate::commands::json::Json;
 use crate::commands::settings;
 use crate::diagnostic;
 use crate::failure::Failure;
@@ -55,7 +57,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let text = match args.format {
         Format::Terminal => drawing::draw(&picture),
         Format::Md => markdown::write(&picture),
-        Format::Json => format!("{}\n", json(&picture)),
+        Format::Json => json_text(&Facts::of(&picture)),
         Format::Graph => graph::write(&picture),
     };
     Ok(terminal::print(&text)?)
@@ -84,44 +86,83 @@ impl<'t> Picture<'t> {
     }
 }
 
-fn json(picture: &Picture<'_>) -> Json {
-    let Picture { topology, completion, warnings } = picture;
-    let handoff = topology.handoff.iter().map(|handoff| {
-        let roles = Json::texts(&handoff.roles);
-        Json::Object(vec![("event", handoff.event.as_str().into()), ("roles", roles)])
-    });
-    let warnings = warnings.iter().map(|warning| {
-        let message = warning.to_string();
-        Json::Object(vec![("kind", warning.kind().into()), ("message", message.into())])
-    });
-    Json::Object(vec![
-        ("name", topology.name.as_str().into()),
-        ("entry", Json::texts(topology.route(OPENING_EVENT).roles)),
-        (
-            "completion",
-            Json::Object(vec![
-                ("event", completion.event.as_str().into()),
-                ("promise", completion.promise.as_deref().into()),
-                ("required_events", Json::texts(&completion.required)),
-            ]),
-        ),
-        ("roles", Json::List(topology.roles.iter().map(role).collect())),
-        ("handoff", Json::List(handoff.collect())),
-        ("warnings", Json::List(warnings.collect())),
-    ])
+/// What other programs read of a topology.
+#[derive(Serialize)]
+struct Facts<'a> {
+    name: &'a str,
+    entry: Vec<String>,
+    completion: CompletionFacts<'a>,
+    roles: Vec<RoleFacts<'a>>,
+    handoff: Vec<HandoffFacts<'a>>,
+    warnings: Vec<WarningFacts>,
 }
 
-fn role(role: &Role) -> Json {
-    let file = match role.prompt() {
-        RolePrompt::File(file) => Some(file.get_ref().as_str()),
-        RolePrompt::Inline(_) | RolePrompt::None => None,
-    };
-    let command = role.backend_command.as_ref().map(|command| command.get_ref().as_str());
-    Json::Object(vec![
-        ("id", role.id.as_str().into()),
-        ("emits", Json::texts(&role.emits)),
-        ("has_prompt", (role.prompt() != RolePrompt::None).into()),
-        ("prompt_file", file.into()),
-        ("backend_command", command.into()),
-    ])
+#[derive(Serialize)]
+struct CompletionFacts<'a> {
+    event: &'a str,
+    promise: Option<&'a str>,
+    required_events: &'a [String],
+}
+
+#[derive(Serialize)]
+struct RoleFacts<'a> {
+    id: &'a str,
+    emits: Vec<&'a str>,
+    has_prompt: bool,
+    prompt_file: Option<&'a str>,
+    backend_command: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct HandoffFacts<'a> {
+    event: &'a str,
+    roles: &'a [String],
+}
+
+#[derive(Serialize)]
+struct WarningFacts {
+    kind: &'static str,
+    message: String,
+}
+
+impl<'a> Facts<'a> {
+    fn of(picture: &'a Picture<'_>) -> Self {
+        let Picture { topology, completion, warnings } = picture;
+        let handoff = topology.handoff.iter();
+        let warnings = warnings.iter();
+        Facts {
+            name: &topology.name,
+            entry: topology.route(OPENING_EVENT).roles,
+            completion: CompletionFacts {
+                event: &completion.event,
+                promise: completion.promise.as_deref(),
+                required_events: &completion.required,
+            },
+            roles: topology.roles.iter().map(RoleFacts::of).collect(),
+            handoff: handoff
+                .map(|it| HandoffFacts { event: it.event.as_str(), roles: &it.roles })
+                .collect(),
+            warnings: warnings
+                .map(|it| WarningFacts { kind: it.kind(), message: it.to_string() })
+                .collect(),
+        }
+    }
+}
+
+impl<'a> RoleFacts<'a> {
+    fn of(role: &'a Role) -> Self {
+        RoleFacts {
+            id: &role.id,
+            emits: role.emits.iter().map(Pattern::as_str).collect(),
+            has_prompt: role.prompt() != RolePrompt::None,
+            prompt_file: match role.prompt() {
+                RolePrompt::File(file) => Some(file.get_ref()),
+                RolePrompt::Inline(_) | RolePrompt::None => None,
+            },
+            backend_command: role
+                .backend_command
+                .as_ref()
+                .map(|command| command.get_ref().as_str()),
+        }
+    }
 }

@@ -4,11 +4,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use autoloop_core::format::json_text;
 use autoloop_core::table;
 use autoloop_runtime::world::World;
+use serde::{Serialize, Serializer};
 
 use super::Scene;
-use crate::commands::json::Json;
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -30,10 +31,17 @@ pub(super) struct Args {
 }
 
 /// A file.
+#[derive(Serialize)]
 struct Artifact {
     kind: &'static str,
     bytes: u64,
+    #[serde(serialize_with = "lossy")]
     path: PathBuf,
+}
+
+/// A path may be no UTF-8, and JSON is nothing else.
+fn lossy<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&path.display())
 }
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
@@ -54,21 +62,13 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         artifacts.extend(own);
     }
     let text = match args.json {
-        true => format!("{}\n", Json::List(artifacts.iter().map(Artifact::json).collect())),
+        true => json_text(&artifacts),
         false => table::print(artifacts.iter().map(Artifact::cells).collect()),
     };
     Ok(terminal::print(&text)?)
 }
 
 impl Artifact {
-    fn json(&self) -> Json {
-        Json::Object(vec![
-            ("kind", self.kind.into()),
-            ("bytes", self.bytes.into()),
-            ("path", self.path.display().to_string().into()),
-        ])
-    }
-
     fn cells(&self) -> [String; 3] {
         let Artifact { kind, bytes, path } = self;
         [(*kind).to_owned(), format!("{bytes:>12}"), path.display().to_string()]

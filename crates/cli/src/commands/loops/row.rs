@@ -7,8 +7,8 @@ use autoloop_core::duration;
 use autoloop_core::run::{Run, SomeRun};
 use autoloop_core::stamp::Stamp;
 use autoloop_core::table;
+use serde::Serialize;
 
-use crate::commands::json::Json;
 use crate::style::{Color, Tone};
 use crate::terminal;
 
@@ -77,31 +77,26 @@ impl Row<'_> {
     }
 
     /// The facts of the list, as other programs read them.
-    pub(super) fn facts(&self) -> Vec<(&'static str, Json)> {
+    pub(super) fn facts(&self) -> Facts<'_> {
         let Row { run, status, process, .. } = self;
-        let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let known = |text| Some(text).filter(|text: &&str| !text.is_empty());
         let (began, heard) = run.times();
-        let (done, of) = run.progress();
-        let failure = run.as_loop().and_then(Run::failure);
-        vec![
-            ("run", run.id().into()),
-            ("kind", run.kind().map(Kind::word).into()),
-            ("status", status.map(Status::word).into()),
-            ("reason", self.reason().into()),
-            ("detail", failure.map(ToString::to_string).into()),
-            ("pid", process.map(u64::from).into()),
-            ("iterations", done.into()),
-            ("max_iterations", of.into()),
-            ("last_event", run.last_event().into()),
-            ("began", known(began).into()),
-            ("last_heard", known(heard).into()),
-            ("elapsed_s", self.elapsed().map(|time| time.as_secs()).into()),
-            ("objective", run.objective().into()),
-        ]
-    }
-
-    pub(super) fn json(&self) -> Json {
-        Json::Object(self.facts())
+        let (iterations, max_iterations) = run.progress();
+        Facts {
+            run: run.id(),
+            kind: run.kind().map(Kind::word),
+            status: status.map(Status::word),
+            reason: self.reason(),
+            detail: run.as_loop().and_then(Run::failure).map(ToString::to_string),
+            pid: *process,
+            iterations,
+            max_iterations,
+            last_event: run.last_event(),
+            began: known(began),
+            last_heard: known(heard),
+            elapsed_s: self.elapsed().map(|time| time.as_secs()),
+            objective: run.objective(),
+        }
     }
 
     fn cells(&self) -> [String; 9] {
@@ -121,6 +116,24 @@ impl Row<'_> {
             terminal::one_line(objective.unwrap_or_default(), OBJECTIVE),
         ]
     }
+}
+
+/// What other programs read of a run.
+#[derive(Serialize)]
+pub(super) struct Facts<'r> {
+    run: &'r str,
+    kind: Option<&'static str>,
+    status: Option<&'static str>,
+    reason: Option<&'r str>,
+    detail: Option<String>,
+    pid: Option<u32>,
+    iterations: u64,
+    max_iterations: Option<u64>,
+    last_event: &'r str,
+    began: Option<&'r str>,
+    last_heard: Option<&'r str>,
+    elapsed_s: Option<u64>,
+    objective: Option<&'r str>,
 }
 
 const HEADINGS: [&str; 9] =

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use autoloop_core::coordinator::{Kind, Status};
 use autoloop_core::duration;
+use autoloop_core::format::json_text;
 use autoloop_core::run::{Run, SomeRun, Stage};
 use autoloop_runtime::world::World;
+use serde::Serialize;
 
 use super::Scene;
-use super::row::Row;
-use crate::commands::json::Json;
+use super::row::{self, Row};
 use crate::commands::resume;
 use crate::failure::Failure;
 use crate::terminal;
@@ -31,7 +32,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let run = scene.list.find(&args.run)?;
     let row = scene.row(run, world);
     let text = match args.json {
-        true => format!("{}\n", json(&row, &scene)),
+        true => json(&row, &scene),
         false => facts(&row, &scene),
     };
     Ok(terminal::print(&text)?)
@@ -43,22 +44,43 @@ fn places(run: &SomeRun, scene: &Scene) -> [(&'static str, String); 2] {
     [("journal", scene.located.files.journal.display().to_string()), ("files", dir)]
 }
 
-fn json(row: &Row<'_>, scene: &Scene) -> Json {
-    let mut facts = row.facts();
-    if let SomeRun::Loop(run) = row.run {
+/// What other programs read of one run.
+#[derive(Serialize)]
+struct Facts<'a> {
+    #[serde(flatten)]
+    row: row::Facts<'a>,
+    #[serde(flatten)]
+    of_loop: Option<LoopFacts<'a>>,
+    journal: String,
+    files: String,
+}
+
+#[derive(Serialize)]
+struct LoopFacts<'a> {
+    completion_event: Option<&'a str>,
+    completion_promise: Option<&'a str>,
+    review_every: Option<u64>,
+    reviewed_before: Option<u64>,
+    events: Vec<&'a String>,
+    refused: u64,
+    last_refused: Option<&'a str>,
+}
+
+fn json(row: &Row<'_>, scene: &Scene) -> String {
+    let of_loop = row.run.as_loop().map(|run| {
         let start = run.start.as_ref();
-        facts.extend([
-            ("completion_event", start.map(|start| start.completion_event.as_str()).into()),
-            ("completion_promise", start.map(|start| start.completion_promise.as_str()).into()),
-            ("review_every", start.map(|start| start.review_every).into()),
-            ("reviewed_before", Some(run.reviewed_before).filter(|before| *before > 0).into()),
-            ("events", Json::texts(&run.seen)),
-            ("refused", run.invalid_count.into()),
-            ("last_refused", run.last_rejected.as_deref().into()),
-        ]);
-    }
-    facts.extend(places(row.run, scene).map(|(name, path)| (name, path.into())));
-    Json::Object(facts)
+        LoopFacts {
+            completion_event: start.map(|start| &*start.completion_event),
+            completion_promise: start.map(|start| &*start.completion_promise),
+            review_every: start.map(|start| start.review_every),
+            reviewed_before: Some(run.reviewed_before).filter(|before| *before > 0),
+            events: run.seen.iter().collect(),
+            refused: run.invalid_count,
+            last_refused: run.last_rejected.as_deref(),
+        }
+    });
+    let [(_, journal), (_, files)] = places(row.run, scene);
+    json_text(&Facts { row: row.facts(), of_loop, journal, files })
 }
 
 fn facts(row: &Row<'_>, scene: &Scene) -> String {

@@ -2,9 +2,8 @@
 
 use std::io::{self, Write};
 
-use autoloop_core::format::safe_json;
-use autoloop_core::memory::{Block, Entry, Memory, Said};
-use autoloop_core::record::escape;
+use autoloop_core::format::json_line;
+use autoloop_core::memory::{Block, Entry, Line as MemoryLine, Memory};
 use autoloop_core::table;
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
@@ -97,11 +96,14 @@ pub(super) fn find(args: &FindArgs, world: &World) -> Result<(), Failure> {
 
 fn print_entries(entries: &[(Tier, &Entry)], format: Format) -> Result<(), Failure> {
     if format == Format::Json {
-        let objects: Vec<String> =
-            entries.iter().map(|(tier, entry)| format!("  {}", object(*tier, entry))).collect();
-        let inside =
-            if objects.is_empty() { String::new() } else { format!("\n{}\n", objects.join(",\n")) };
-        return print(&format!("[{inside}]\n"));
+        let objects: Vec<String> = entries
+            .iter()
+            .map(|(tier, entry)| json_line(&MemoryLine::new(entry, Some(tier.to_string()))))
+            .collect();
+        return print(&match objects.is_empty() {
+            true => "[]\n".to_owned(),
+            false => format!("[\n  {}\n]\n", objects.join(",\n  ")),
+        });
     }
     if entries.is_empty() {
         return print("(empty)\n");
@@ -113,32 +115,6 @@ fn print_entries(entries: &[(Tier, &Entry)], format: Format) -> Result<(), Failu
         [entry.id.clone(), tier.to_string(), kind, said]
     });
     print(&table::print(rows.collect()))
-}
-
-fn object(tier: Tier, entry: &Entry) -> String {
-    let kind = entry.said.kind().map(|kind| kind.to_string()).unwrap_or_default();
-    let tier = tier.to_string();
-    let mut pairs = vec![("id", entry.id.as_str()), ("tier", &tier), ("type", &kind)];
-    match &entry.said {
-        Said::Learning { text } => pairs.push(("text", text)),
-        Said::Preference { category, text } => {
-            pairs.extend([("category", category.as_str()), ("text", text)]);
-        }
-        Said::Meta { key, value } => pairs.extend([("key", key.as_str()), ("value", value)]),
-        Said::Tombstone { target, reason } => {
-            pairs.extend([("target_id", target.as_str()), ("reason", reason)]);
-        }
-    }
-    pairs.extend([("source", entry.source.as_str()), ("created", &entry.created)]);
-    let pairs: Vec<String> = pairs
-        .into_iter()
-        .map(|(key, value)| {
-            let mut text = Vec::new();
-            escape(value, &mut text);
-            format!("\"{key}\": \"{}\"", safe_json(&String::from_utf8_lossy(&text)))
-        })
-        .collect();
-    format!("{{{}}}", pairs.join(", "))
 }
 
 /// Agents write memory, and a terminal obeys what it is sent.

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoloop_core::coordinator::Holder;
+use autoloop_core::format::json_line;
 use autoloop_core::run::{Ending, Run, Stage};
 use autoloop_runtime::drive::Progress;
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::world::{Clock, World};
+use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::style::{Color, Tone};
@@ -140,17 +142,15 @@ pub(super) fn conclude(run: &Run, journal: &dyn Journal, as_json: bool) -> Resul
     let status = run.status().with_holder(Holder::None);
     let text = match as_json {
         true => {
-            let path = journal.path().display().to_string();
-            let fields = [
-                ("run", quoted(&run.id)),
-                ("status", quoted(status.word())),
-                ("reason", quoted(reason)),
-                ("detail", run.failure().map_or("null".to_owned(), |it| quoted(&it.to_string()))),
-                ("iterations", run.done.to_string()),
-                ("journal", quoted(&path)),
-            ];
-            let pairs = fields.map(|(name, value)| format!("\"{name}\": {value}"));
-            format!("{{{}}}\n", pairs.join(", "))
+            let facts = Facts {
+                run: &run.id,
+                status: status.word(),
+                reason,
+                detail: run.failure().map(ToString::to_string),
+                iterations: run.done,
+                journal: journal.path().display().to_string(),
+            };
+            json_line(&facts) + "\n"
         }
         false => format!(
             "run {}: {status} ({reason}) after {} {}\n",
@@ -163,8 +163,13 @@ pub(super) fn conclude(run: &Run, journal: &dyn Journal, as_json: bool) -> Resul
     Ok(())
 }
 
-fn quoted(text: &str) -> String {
-    let mut escaped = Vec::new();
-    autoloop_core::record::escape(text, &mut escaped);
-    format!("\"{}\"", String::from_utf8_lossy(&escaped))
+/// What other programs read of a run at its end.
+#[derive(Serialize)]
+struct Facts<'a> {
+    run: &'a str,
+    status: &'a str,
+    reason: &'a str,
+    detail: Option<String>,
+    iterations: u64,
+    journal: String,
 }

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::PathBuf;
 
 use autoloop_core::agents::Stream;
-use autoloop_core::format::safe_json;
+use autoloop_core::format::write_json_line;
 use autoloop_core::verdict::{Printed, Reader, Ruling, Verdict, Violation};
 use autoloop_runtime::files::{self, Links};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -55,7 +55,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             .hint("name the file with the reviewer's output, or pipe the output in")
     })?;
     let mut out = BufWriter::new(io::stdout().lock());
-    writeln!(out, "{}", safe_json(&Printed(&result).to_string()))?;
+    write_json_line(&Printed::new(&result), &mut out)?;
+    writeln!(out)?;
     out.flush()?;
     match result {
         Ok(Verdict { ruling: Ruling::Pass, .. }) => Ok(()),

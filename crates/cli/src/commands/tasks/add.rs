@@ -8,9 +8,8 @@ use autoloop_runtime::project::read_text;
 use autoloop_runtime::queue::Builtin;
 use autoloop_runtime::world::World;
 
-use super::tell;
 use super::words::words;
-use crate::commands::json::Json;
+use super::{Changed, tell};
 use crate::failure::Failure;
 
 /// Add a task, and print its id.
@@ -68,7 +67,7 @@ pub(super) fn run(
         after: args.after.clone(),
         by: source(env),
     })?;
-    let json = args.json.then(|| Json::Object(vec![("id", id.as_str().into())]));
+    let json = args.json.then_some(Changed { id: &id });
     tell(&id, json)
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use autoloop_core::duration;
 use autoloop_core::queue::{LONGEST_CLAIM, Whose};
 use autoloop_runtime::queue::{Builtin, Claimed, Queue as _};
+use serde::Serialize;
 
 use super::words::words;
-use super::{tell, who};
-use crate::commands::json::Json;
+use super::{Changed, tell, who};
 use crate::failure::Failure;
 
 /// Take a task, for a while.
@@ -75,15 +75,15 @@ pub(super) fn claim(args: &ClaimArgs, queue: &Builtin<'_>) -> Result<(), Failure
         Some(until) => format!("{} is yours until {until}", item.id),
         None => format!("{} is yours", item.id),
     };
-    let json = || {
-        Json::Object(vec![
-            ("id", item.id.as_str().into()),
-            ("owner", claim.owner.as_str().into()),
-            ("until", until.clone().into()),
-            ("fence", claim.fence.into()),
-        ])
-    };
-    tell(&said, args.json.then(json))
+    #[derive(Serialize)]
+    struct Facts<'a> {
+        id: &'a str,
+        owner: &'a str,
+        until: Option<String>,
+        fence: u64,
+    }
+    let facts = Facts { id: &item.id, owner: &claim.owner, until, fence: claim.fence };
+    tell(&said, args.json.then_some(facts))
 }
 
 /// Why there is nothing to be taken.
@@ -102,6 +102,6 @@ pub(super) fn release(args: &ReleaseArgs, queue: &Builtin<'_>) -> Result<(), Fai
     let who = who(args.name.as_deref());
     let whose = if args.force { Whose::Anybodys } else { Whose::Of(&who) };
     queue.release_task(&args.id, whose, (&who, &args.reason))?;
-    let json = args.json.then(|| Json::Object(vec![("id", args.id.as_str().into())]));
+    let json = args.json.then_some(Changed { id: &args.id });
     tell(&format!("{} was given back", args.id), json)
 }

@@ -3,8 +3,7 @@
 use autoloop_runtime::queue::Builtin;
 
 use super::words::words;
-use super::{tell, who};
-use crate::commands::json::Json;
+use super::{Changed, tell, who};
 use crate::failure::Failure;
 
 /// Say that a task is done.
@@ -45,13 +44,13 @@ pub(super) struct ReopenArgs {
 pub(super) fn close(args: &CloseArgs, queue: &Builtin<'_>) -> Result<(), Failure> {
     let who = who(args.name.as_deref());
     queue.step(|tasks, now| tasks.close_as(&args.id, (&who, &args.reason), now))?;
-    let json = args.json.then(|| Json::Object(vec![("id", args.id.as_str().into())]));
+    let json = args.json.then_some(Changed { id: &args.id });
     tell(&format!("{} is closed", args.id), json)
 }
 
 pub(super) fn reopen(args: &ReopenArgs, queue: &Builtin<'_>) -> Result<(), Failure> {
     let who = who(args.name.as_deref());
     queue.step(|tasks, now| tasks.reopen(&args.id, (&who, &args.reason), now))?;
-    let json = args.json.then(|| Json::Object(vec![("id", args.id.as_str().into())]));
+    let json = args.json.then_some(Changed { id: &args.id });
     tell(&format!("{} is open again", args.id), json)
 }

@@ -2,10 +2,10 @@
 
 use autoloop_runtime::queue::{Builtin, QueueError};
 use clap::Subcommand;
+use serde::Serialize;
 
-use super::row::{Row, table};
+use super::row::{Row, array, table};
 use super::tell;
-use crate::commands::json::Json;
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -38,7 +38,7 @@ enum What {
     },
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, clap::Args, Serialize)]
 struct Pair {
     /// The task that waits.
     id: String,
@@ -46,6 +46,7 @@ struct Pair {
     after: String,
     /// Print an object.
     #[arg(long)]
+    #[serde(skip)]
     json: bool,
 }
 
@@ -74,11 +75,8 @@ pub(super) fn run(args: &Args, queue: &Builtin<'_>) -> Result<(), Failure> {
 
 impl Pair {
     fn tell(&self, how: &str) -> Result<(), Failure> {
-        let json = || {
-            let (id, after) = (self.id.as_str(), self.after.as_str());
-            Json::Object(vec![("id", id.into()), ("after", after.into())])
-        };
-        tell(&format!("{} {how} {}", self.id, self.after), self.json.then(json))
+        let said = format!("{} {how} {}", self.id, self.after);
+        tell(&said, self.json.then_some(self))
     }
 }
 
@@ -87,7 +85,7 @@ fn list(id: &str, json: bool, queue: &Builtin<'_>) -> Result<(), Failure> {
         let after = tasks.known(id)?.after.iter().filter_map(|id| tasks.get(id));
         let rows: Vec<Row<'_>> = after.map(|task| Row { tasks, task, now }).collect();
         Ok::<_, QueueError>(match json {
-            true => format!("{}\n", Json::List(rows.iter().map(Row::json).collect())),
+            true => array(&rows),
             false if rows.is_empty() => format!("{id} waits for nothing\n"),
             false => table(&rows),
         })

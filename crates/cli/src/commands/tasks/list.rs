@@ -2,8 +2,7 @@
 
 use autoloop_runtime::queue::Builtin;
 
-use super::row::{Row, table};
-use crate::commands::json::Json;
+use super::row::{Row, array, table};
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -64,10 +63,6 @@ pub(super) fn ready(args: &ReadyArgs, queue: &Builtin<'_>) -> Result<(), Failure
         }
     })?;
     Ok(terminal::print(&text)?)
-}
-
-fn array(rows: &[Row<'_>]) -> String {
-    format!("{}\n", Json::List(rows.iter().map(Row::json).collect()))
 }
 
 fn number(count: usize, what: &str) -> String {

@@ -1,9 +1,10 @@
 //! A task, as a row of a table and as JSON.
 
+use autoloop_core::format::json_text;
 use autoloop_core::queue::{Status, Task, Tasks};
 use autoloop_core::stamp::Stamp;
+use serde::Serialize;
 
-use crate::commands::json::Json;
 use crate::terminal;
 
 /// How much of a title stands in a row.
@@ -51,25 +52,48 @@ impl Row<'_> {
     }
 
     /// Everything that is known of it.
-    pub(super) fn json(&self) -> Json {
+    pub(super) fn facts(&self) -> Facts<'_> {
         let Row { task, now, .. } = *self;
         let claim = task.live_claim(now);
-        Json::Object(vec![
-            ("id", task.id.as_str().into()),
-            ("title", task.title.as_str().into()),
-            ("description", task.description.as_str().into()),
-            ("acceptance", task.acceptance.as_str().into()),
-            ("priority", task.priority.number().into()),
-            ("status", self.status().as_str().into()),
-            ("after", Json::texts(&task.after)),
-            ("waits_for", Json::texts(self.waits_for())),
-            ("owner", claim.map(|claim| claim.owner.as_str()).into()),
-            ("until", claim.and_then(|claim| claim.until).map(|until| until.to_string()).into()),
-            ("fence", claim.map(|claim| claim.fence).into()),
-            ("by", task.by.as_deref().into()),
-            ("reason", task.reason.as_str().into()),
-        ])
+        Facts {
+            id: &task.id,
+            title: &task.title,
+            description: &task.description,
+            acceptance: &task.acceptance,
+            priority: task.priority.number(),
+            status: self.status().as_str(),
+            after: task.after.iter().collect(),
+            waits_for: self.waits_for(),
+            owner: claim.map(|claim| &*claim.owner),
+            until: claim.and_then(|claim| claim.until).map(|until| until.to_string()),
+            fence: claim.map(|claim| claim.fence),
+            by: task.by.as_deref(),
+            reason: &task.reason,
+        }
     }
+}
+
+/// What other programs read of a task.
+#[derive(Serialize)]
+pub(super) struct Facts<'a> {
+    id: &'a str,
+    title: &'a str,
+    description: &'a str,
+    acceptance: &'a str,
+    priority: u64,
+    status: &'static str,
+    after: Vec<&'a String>,
+    waits_for: Vec<&'a str>,
+    owner: Option<&'a str>,
+    until: Option<String>,
+    fence: Option<u64>,
+    by: Option<&'a str>,
+    reason: &'a str,
+}
+
+/// An array of objects.
+pub(super) fn array(rows: &[Row<'_>]) -> String {
+    json_text(&rows.iter().map(Row::facts).collect::<Vec<_>>())
 }
 
 /// A line each, in columns.

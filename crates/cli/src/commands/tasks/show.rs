@@ -1,5 +1,6 @@
 //! `autoloop tasks show`: all about one task.
 
+use autoloop_core::format::json_text;
 use autoloop_core::queue::{Status, Task};
 use autoloop_runtime::queue::{Builtin, QueueError};
 
@@ -22,7 +23,7 @@ pub(super) fn run(args: &Args, queue: &Builtin<'_>) -> Result<(), Failure> {
         let task = tasks.known(&args.id)?;
         let row = Row { tasks, task, now };
         Ok::<_, QueueError>(match args.json {
-            true => format!("{}\n", row.json()),
+            true => json_text(&row.facts()),
             false => told(&row),
         })
     })??;

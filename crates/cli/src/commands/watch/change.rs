@@ -2,8 +2,8 @@
 
 use autoloop_core::coordinator::{Kind, Status};
 use autoloop_core::project::board::{Board, Progress, Row};
+use serde::Serialize;
 
-use crate::commands::json::Json;
 use crate::tui::text::tame;
 
 /// The rows that are not what they were. A wave puts new rows among the old ones, so that a row is
@@ -36,50 +36,88 @@ pub(super) fn summary(board: &Board, status: Status, progress: &str) -> String {
     tame(&format!("{} {} {status}{outcome}  {progress}", board.word(), board.id))
 }
 
-/// A row as other programs read it.
-pub(super) fn row_facts(row: &Row) -> Vec<(&'static str, Json)> {
-    let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    vec![
-        ("row", row.name.as_str().into()),
-        ("level", row.level.into()),
-        ("run", known(&row.run).into()),
-        ("item", known(&row.item).into()),
-        ("title", known(&row.title).into()),
-        ("phase", row.phase.word().into()),
-        ("number", row.phase.number().into()),
-        ("limit", Some(row.limit).filter(|limit| *limit > 0).into()),
-        ("badge", row.badge().into()),
-        ("since", known(&row.since).into()),
-        ("outcome", row.outcome.as_ref().map(|outcome| outcome.word.as_str()).into()),
-        ("note", known(&row.note).into()),
-        ("output", row.output.as_deref().into()),
-    ]
+/// What other programs read of a row.
+#[derive(Serialize)]
+pub(super) struct RowFacts<'a> {
+    row: &'a str,
+    level: u64,
+    run: Option<&'a str>,
+    item: Option<&'a str>,
+    title: Option<&'a str>,
+    phase: &'static str,
+    number: Option<u64>,
+    limit: Option<u64>,
+    badge: String,
+    since: Option<&'a str>,
+    outcome: Option<&'a str>,
+    note: Option<&'a str>,
+    output: Option<&'a str>,
 }
 
-/// The board as other programs read it, without its rows, with what is left in the queue of slots.
-pub(super) fn board_facts(
-    board: &Board,
-    status: Status,
-    left: Option<u64>,
-) -> Vec<(&'static str, Json)> {
-    let Progress { done, of, taken, passed, failed } = board.progress;
-    let mut facts = vec![
-        ("watched", board.id.as_str().into()),
-        ("kind", board.word().into()),
-        ("title", board.title.as_str().into()),
-        ("status", status.word().into()),
-        ("outcome", board.outcome.as_ref().map(|outcome| outcome.word.as_str()).into()),
-        ("done", done.into()),
-        ("of", Some(of).filter(|of| *of > 0).into()),
-    ];
-    if board.kind == Some(Kind::Slots) {
-        let counts = [("taken", taken), ("passed", passed), ("failed", failed)];
-        facts.extend(counts.map(|(name, count)| (name, count.into())));
-        let failed = board.failed_iterations.iter().map(|iteration| (*iteration).into());
-        facts.push(("failed_iterations", Json::List(failed.collect())));
-        facts.push(("left", left.into()));
+impl<'a> RowFacts<'a> {
+    pub(super) fn of(row: &'a Row) -> Self {
+        RowFacts {
+            row: &row.name,
+            level: row.level,
+            run: known(&row.run),
+            item: known(&row.item),
+            title: known(&row.title),
+            phase: row.phase.word(),
+            number: row.phase.number(),
+            limit: Some(row.limit).filter(|limit| *limit > 0),
+            badge: row.badge(),
+            since: known(&row.since),
+            outcome: row.outcome.as_ref().map(|outcome| &*outcome.word),
+            note: known(&row.note),
+            output: row.output.as_deref(),
+        }
     }
-    facts
+}
+
+/// What other programs read of a board.
+#[derive(Serialize)]
+pub(super) struct BoardFacts<'a> {
+    watched: &'a str,
+    kind: &'static str,
+    title: &'a str,
+    status: &'static str,
+    outcome: Option<&'a str>,
+    done: u64,
+    of: Option<u64>,
+    #[serde(flatten)]
+    items: Option<ItemFacts<'a>>,
+}
+
+/// The items of a run over a queue.
+#[derive(Serialize)]
+struct ItemFacts<'a> {
+    taken: u64,
+    passed: u64,
+    failed: u64,
+    failed_iterations: &'a [u64],
+    left: Option<u64>,
+}
+
+impl<'a> BoardFacts<'a> {
+    pub(super) fn of(board: &'a Board, status: Status, left: Option<u64>) -> Self {
+        let Progress { done, of, taken, passed, failed } = board.progress;
+        let failed_iterations = &board.failed_iterations;
+        let items = ItemFacts { taken, passed, failed, failed_iterations, left };
+        BoardFacts {
+            watched: &board.id,
+            kind: board.word(),
+            title: &board.title,
+            status: status.word(),
+            outcome: board.outcome.as_ref().map(|outcome| &*outcome.word),
+            done,
+            of: Some(of).filter(|of| *of > 0),
+            items: (board.kind == Some(Kind::Slots)).then_some(items),
+        }
+    }
+}
+
+pub(super) fn known(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
 }
 
 /// The time of day in a moment.

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use autoloop_core::coordinator::Status;
 use autoloop_core::duration;
+use autoloop_core::format::json_line;
 use autoloop_core::project::board::{Board, Row};
 use autoloop_core::record::Glance;
+use serde::Serialize;
 
-use super::change::{board_facts, changed, line, row_facts, summary};
-use crate::commands::json::Json;
+use super::change::{BoardFacts, RowFacts, changed, known, line, summary};
 use crate::failure::Failure;
 use crate::terminal;
 use crate::tui::feed::Feed;
@@ -36,15 +37,23 @@ pub(super) fn once(feed: &mut Feed, form: Form) -> Result<(), Failure> {
     let mut text = match form {
         Form::Text => summary(board, status, &feed.progress(status)) + "\n",
         Form::Json => {
-            let row = |(row, last): (&Row, &String)| {
-                let mut facts = row_facts(row);
-                facts.push(("last_line", last.as_str().into()));
-                Json::Object(facts)
-            };
-            let rows = board.rows.iter().zip(&last_lines).map(row).collect();
-            let mut facts = board_facts(board, status, feed.left(status));
-            facts.push(("rows", Json::List(rows)));
-            Json::Object(facts).in_line() + "\n"
+            #[derive(Serialize)]
+            struct Whole<'a> {
+                #[serde(flatten)]
+                board: BoardFacts<'a>,
+                rows: Vec<WithLine<'a>>,
+            }
+            #[derive(Serialize)]
+            struct WithLine<'a> {
+                #[serde(flatten)]
+                row: RowFacts<'a>,
+                last_line: &'a str,
+            }
+            let rows = board.rows.iter().zip(&last_lines);
+            let rows = rows.map(|(row, last_line)| WithLine { row: RowFacts::of(row), last_line });
+            let rows = rows.collect();
+            let board = BoardFacts::of(board, status, feed.left(status));
+            json_line(&Whole { board, rows }) + "\n"
         }
     };
     if form == Form::Text {
@@ -102,6 +111,15 @@ enum Since {
     Heard,
 }
 
+/// What other programs read of a row that changed.
+#[derive(Serialize)]
+struct Change<'a> {
+    ts: Option<&'a str>,
+    watched: &'a str,
+    #[serde(flatten)]
+    row: RowFacts<'a>,
+}
+
 /// What was printed last.
 struct Printer {
     form: Form,
@@ -127,11 +145,8 @@ impl Printer {
             text += &match self.form {
                 Form::Text => line(row, ts),
                 Form::Json => {
-                    let ts = Some(ts.as_str()).filter(|ts| !ts.is_empty());
-                    let mut facts = vec![("ts", ts.into())];
-                    facts.push(("watched", board.id.as_str().into()));
-                    facts.extend(row_facts(row));
-                    Json::Object(facts).in_line()
+                    let row = RowFacts::of(row);
+                    json_line(&Change { ts: known(ts), watched: &board.id, row })
                 }
             };
             text.push('\n');
@@ -146,7 +161,7 @@ impl Printer {
         let board = feed.board();
         let whole = match self.form {
             Form::Text => summary(board, status, &feed.progress(status)),
-            Form::Json => Json::Object(board_facts(board, status, feed.left(status))).in_line(),
+            Form::Json => json_line(&BoardFacts::of(board, status, feed.left(status))),
         };
         let settled = board.progress.passed + board.progress.failed;
         let is_due = match self.form {

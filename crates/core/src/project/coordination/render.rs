@@ -1,8 +1,9 @@
 //! Coordination for people and programs.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::{Archive, Chain, Commit, Coordination, Coordinations, Entries, Issue, Slice};
 use crate::excerpt::{self, one_line};
@@ -35,61 +36,33 @@ impl Coordination {
         parts.join("\n")
     }
 
-    /// The coordination of a run as one value.
-    pub fn json(&self) -> Value {
-        let issues = values(&self.issues, |issue| {
-            json!({
-                "id": issue.id,
-                "summary": issue.summary,
-                "disposition": issue.disposition,
-                "owner": issue.owner,
-                "resolution": issue.resolution,
-            })
-        });
-        let slices = values(
-            &self.slices,
-            |slice| json!({ "id": slice.id, "description": slice.description, "status": slice.status }),
-        );
-        let commits = values(
-            &self.commits,
-            |commit| json!({ "slice_id": commit.slice, "commit_hash": commit.hash }),
-        );
-        let archives = values(&self.archives, |archive| {
-            json!({
-                "source_file": archive.source,
-                "dest_file": archive.dest,
-                "reason": archive.reason,
-            })
-        });
-        let chains = values(&self.chains, |chain| {
-            json!({
-                "chain_id": chain.id,
-                "parent_id": chain.parent,
-                "steps": chain.steps,
-                "justification": chain.justification,
-            })
-        });
-        json!({
-            "issues": issues,
-            "slices": slices,
-            "commits": commits,
-            "archives": archives,
-            "chains": chains,
-        })
+    fn json(&self) -> Json<'_> {
+        Json {
+            issues: &self.issues.list,
+            slices: &self.slices.list,
+            commits: &self.commits.list,
+            archives: &self.archives.list,
+            chains: &self.chains.list,
+        }
     }
 }
 
 impl Coordinations {
     /// Every run that is remembered, as one object by the names of the runs.
     pub fn json_by_run(&self) -> String {
-        let runs: serde_json::Map<String, Value> =
-            self.iter().map(|(run, coordination)| (run.to_owned(), coordination.json())).collect();
+        let runs: BTreeMap<&str, Json<'_>> =
+            self.iter().map(|(run, coordination)| (run, coordination.json())).collect();
         json_text(&runs)
     }
 }
 
-fn values<T>(entries: &Entries<T>, value: impl Fn(&T) -> Value) -> Vec<Value> {
-    entries.list.iter().map(value).collect()
+#[derive(Serialize)]
+struct Json<'a> {
+    issues: &'a [Issue],
+    slices: &'a [Slice],
+    commits: &'a [Commit],
+    archives: &'a [Archive],
+    chains: &'a [Chain],
 }
 
 fn listed<T>(entries: &Entries<T>, line: impl Fn(&T) -> String, width: usize) -> String {

@@ -100,19 +100,19 @@ fn what_was_said_under_its_headings() {
     ");
     insta::assert_snapshot!(view.of("other").unwrap().render(Format::Json), @r#"
     {
-      "archives": [],
-      "chains": [],
-      "commits": [],
       "issues": [
         {
-          "disposition": "open",
           "id": "issue-1",
+          "summary": "not this one",
+          "disposition": "open",
           "owner": "",
-          "resolution": "",
-          "summary": "not this one"
+          "resolution": ""
         }
       ],
-      "slices": []
+      "slices": [],
+      "commits": [],
+      "archives": [],
+      "chains": []
     }
     "#);
 }

@@ -3,8 +3,10 @@
 use std::fmt::Write;
 use std::str::FromStr;
 
+use serde::Serialize;
+
 use super::{Iteration, Metrics};
-use crate::format::json_text;
+use crate::format::{NumberOrText, json_text};
 
 /// The columns, in every format. Where several runs are shown, the run comes first.
 const COLUMNS: [&str; 8] =
@@ -103,33 +105,29 @@ fn csv_cell(text: &str) -> String {
 }
 
 fn json(rows: &[Iteration<'_>], first: usize) -> String {
-    let rows: Vec<_> = rows
-        .iter()
-        .map(|row| {
-            let mut cells = json_row(row);
-            cells.retain(|column, _| COLUMNS[first..].contains(&column.as_str()));
-            cells
-        })
-        .collect();
-    json_text(&rows)
+    let known = |text| Some(text).filter(|text: &&str| !text.is_empty());
+    let rows = rows.iter().map(|row| JsonRow {
+        run: (first == 0).then_some(row.run),
+        iteration: NumberOrText(row.number),
+        role: known(row.role),
+        event: known(row.event),
+        elapsed_s: row.elapsed_s,
+        exit_code: row.exit_code,
+        timed_out: row.timed_out,
+        outcome: known(row.outcome),
+    });
+    json_text(&rows.collect::<Vec<_>>())
 }
 
-fn json_row(row: &Iteration<'_>) -> serde_json::Map<String, serde_json::Value> {
-    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    // A number where it is one: journals of other writers may number their iterations differently.
-    let number: serde_json::Value =
-        row.number.parse::<u64>().map_or_else(|_| row.number.into(), Into::into);
-    [
-        ("run", row.run.into()),
-        ("iteration", number),
-        ("role", text(row.role).into()),
-        ("event", text(row.event).into()),
-        ("elapsed_s", row.elapsed_s.into()),
-        ("exit_code", row.exit_code.into()),
-        ("timed_out", row.timed_out.into()),
-        ("outcome", text(row.outcome).into()),
-    ]
-    .map(|(column, value)| (column.to_owned(), value))
-    .into_iter()
-    .collect()
+#[derive(Serialize)]
+struct JsonRow<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<&'a str>,
+    iteration: NumberOrText<'a>,
+    role: Option<&'a str>,
+    event: Option<&'a str>,
+    elapsed_s: Option<u64>,
+    exit_code: Option<i32>,
+    timed_out: Option<bool>,
+    outcome: Option<&'a str>,
 }

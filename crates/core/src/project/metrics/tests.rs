@@ -65,13 +65,13 @@ fn one_row_an_iteration() {
     insta::assert_snapshot!(metrics.render(Some("other"), Format::Json), @r#"
     [
       {
-        "elapsed_s": null,
-        "event": null,
-        "exit_code": null,
         "iteration": 1,
-        "outcome": null,
         "role": "builder",
-        "timed_out": null
+        "event": null,
+        "elapsed_s": null,
+        "exit_code": null,
+        "timed_out": null,
+        "outcome": null
       }
     ]
     "#);
