@@ -55,7 +55,7 @@ forge another-run slot.finish '"slot": "1", "outcome": "passed"'
     assert_snapshot!(told(&sandbox, &["slots", "--review"]), @r"
     exit 1
     --- stdout
-    slots [RUN]: ended (no_items), 0 of 1 item passed
+    slots [RUN]: failed (no_items), 0 of 1 item passed
     --- stderr
     slots [RUN] begin: 1 slot, with review
     note: reviewers see no diff: [DIR] is in no git repository
@@ -87,7 +87,7 @@ forge another-run slot.finish '"slot": "1", "outcome": "passed"'
     assert_snapshot!(told(&sandbox, &["inspect", "slots", "--run", &run]), @r"
     exit 0
     --- stdout
-    slots [RUN]: ended (no_items), 0 of 1 item passed
+    slots [RUN]: failed (no_items), 0 of 1 item passed
       1.1  t-1  drift  1 review, 0 fixes  there are no fixes, and the review found: add a test
     iteration 1 failed: 1 of 1 item did not pass (t-1)
     ");
@@ -339,7 +339,7 @@ fn views_agree_about_what_counts() {
     slots [RUN] failed (no_items)  2 taken, 0 passed, 2 failed  iteration 2, failed: 1, 2
     slot 1  t-2  FAILED  drift  there are no fixes, and the review found: add a test
     --- stderr
-    autoloop: slots '[RUN]' ended: no_items
+    autoloop: slots '[RUN]' failed: no_items
       hint: resume it with `autoloop slots --resume=[RUN]`
     ");
 }
