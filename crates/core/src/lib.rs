@@ -24,6 +24,7 @@ pub mod prompt;
 pub mod provenance;
 pub mod queue;
 pub mod record;
+pub mod review;
 pub mod routing;
 pub mod run;
 pub mod run_id;

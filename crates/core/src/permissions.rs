@@ -16,4 +16,4 @@ pub use allow_list::{AllowList, Permission, Place, Shape};
 pub use diff::{Diff, LONGEST_DIFFED, unified};
 pub use patch::{BadPatch, Conflict, Earlier, FilePatch, Revert, read_patch};
 pub use protected::{PutBack, Repaired, Unreadable, repair_settings, repair_topology};
-pub use tree::{Change, Entry, Kind, Ruling, Split, Stamp, Tree, What, compare};
+pub use tree::{Change, Entry, Kind, Ruling, Split, Stamp, Tree, UNUSUAL, What, compare};

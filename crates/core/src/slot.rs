@@ -10,8 +10,9 @@ mod picked;
 mod render;
 mod step;
 
+pub use crate::review::Verdict;
 pub use iteration::FinishedIteration;
-pub use outcome::{Changes, End, HeldBy, Outcome, Phase, Tally, Verdict};
+pub use outcome::{Changes, End, HeldBy, Outcome, Phase, Tally};
 pub use picked::{Picked, picked};
 pub use step::{Commit, NewItems, Review, SlotRules, SlotStep, Step, begins, next_step, slot_step};
 

@@ -4,12 +4,9 @@
 //! [`Harness`] folds from the journal and from the plan that was last loaded; so a run that was cut off
 //! anywhere is taken up by asking again.
 
-mod bounds;
 mod chain;
 mod error;
-mod findings;
 mod iteration;
-mod others;
 mod preflight;
 mod progress;
 mod request;
@@ -37,13 +34,13 @@ use autoloop_core::word::Word;
 use crate::harness::{Harness, RunLock, RunPlace};
 use crate::journal::{Durability, Journal};
 use crate::layout::RunDir;
-use crate::permissions::{Enforcement, Vault};
 use crate::process::Interrupts;
 use crate::project::{Loaded, Project};
+use crate::review::{ReviewSandbox, sweep, sweep_placeholders};
 use crate::world::World;
 
+pub use crate::review::Bounds;
 pub use crate::turn::{PLAY_SCRIPT, REPLAY};
-pub use bounds::Bounds;
 pub use chain::{ChainDrive, ChainScene, Loops, NoLoops, Preparation, Ready, Steps, StepsOrder};
 pub use error::DriveError;
 pub use preflight::Agents;
@@ -80,12 +77,10 @@ pub struct Drive<'a> {
     notices: Vec<String>,
     /// The end of what the last backend printed.
     output_tail: String,
-    /// Whether reviewers are held to their bounds.
+    /// Whether reviewers are confined.
     bounds: Bounds,
-    /// What does it, in this project; nothing if there are no reviews.
-    enforcement: Option<Enforcement>,
-    /// Copies that the last review needed, for the next one.
-    vault: Option<Vault>,
+    /// How reviewers are confined, in this project.
+    reviewer: ReviewSandbox,
     /// Where its files are.
     dir: RunDir,
     /// Where it is carried out, if it is a branch of another run.
@@ -184,7 +179,8 @@ impl<'a> Drive<'a> {
         objective: Option<String>,
     ) -> Result<Self, DriveError> {
         let loaded = seat::load(scene.project, seat.as_ref(), scene.world)?;
-        let enforcement = bounds::enforcement(&loaded.plan, scene.bounds)?;
+        let mode = loaded.plan.review.as_ref().map(|review| review.sandbox);
+        let reviewer = ReviewSandbox::choose(mode, scene.bounds)?;
         let trees = wave::check_isolation(scene.project, &loaded, scene.world)?;
         let dir = match &seat {
             Some(seat) => seat.dir.clone(),
@@ -193,7 +189,7 @@ impl<'a> Drive<'a> {
         let place = RunPlace { dir: &dir, run: run.as_str(), world: scene.world };
         let lock = RunLock::take(place)?;
         if scene.bounds == Bounds::Enforced {
-            bounds::sweep(&loaded.files.state_dir, scene.world);
+            sweep(&loaded.files.state_dir, scene.world);
         }
         let handoff = chain::handoff_of_run(&dir, &*scene.world.disk)?;
         let harness: Harness<'_, LoopFold> = match opening {
@@ -218,8 +214,7 @@ impl<'a> Drive<'a> {
             notices: Vec::new(),
             output_tail: String::new(),
             bounds: scene.bounds,
-            enforcement,
-            vault: None,
+            reviewer,
             dir,
             seat,
             threads: scene.threads,
@@ -230,7 +225,9 @@ impl<'a> Drive<'a> {
             tell: scene.tell,
         };
         if drive.bounds == Bounds::Enforced {
-            drive.sweep_placeholders();
+            let (project, state_dir) = (drive.project, &drive.loaded.files.state_dir);
+            // What cannot be found now is swept by a later run.
+            let _ = sweep_placeholders(&project.dir, &project.loop_dir, state_dir, drive.world);
         }
         Ok(drive)
     }
@@ -372,13 +369,14 @@ impl<'a> Drive<'a> {
         let loaded = seat::load(self.project, self.seat.as_ref(), self.world);
         let loaded = loaded.map_err(DriveError::from);
         let checked = loaded.and_then(|loaded| {
-            let enforcement = bounds::enforcement(&loaded.plan, self.bounds)?;
-            Ok((loaded, enforcement))
+            let mode = loaded.plan.review.as_ref().map(|review| review.sandbox);
+            let layers = ReviewSandbox::layers(mode, self.bounds)?;
+            Ok((loaded, layers))
         });
         match checked {
-            Ok((loaded, enforcement)) => {
+            Ok((loaded, layers)) => {
                 self.loaded = loaded;
-                self.enforcement = enforcement;
+                self.reviewer.set_layers(layers);
             }
             Err(error) => {
                 let notice = format!("the files of the loop cannot be used as they are: {error}");

@@ -16,6 +16,7 @@ pub mod process;
 pub mod program;
 pub mod project;
 pub mod queue;
+mod review;
 pub mod runs;
 pub mod shim;
 pub mod signals;

@@ -324,6 +324,7 @@ impl Probe {
             ([], true) if attempts == 0 => found("refused"),
             ([], true) => found("discarded"),
             ([], false) => found("not noticed"),
+            (["not put back"], _) => found("noticed"),
             ([outcome], true) => found(outcome),
             _ => found("in part"),
         }

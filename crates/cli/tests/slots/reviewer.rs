@@ -1,6 +1,6 @@
 //! The reviewer of a slot: who it is, what it is shown, what it may touch, and how it is understood.
 
-use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 
 use autoloop_testkit::sandbox::write_program;
@@ -87,13 +87,14 @@ fn a_reviewer_changes_nothing() {
     }
 }
 
-/// What a review touches besides the tree is nobody's business: caches, notes, the state of tools.
+/// Behind a view a reviewer writes its temporary files and the state of its client, and nothing else outside.
 #[test]
-fn a_reviewer_behind_a_view_may_write_wherever_nothing_of_the_project_is() {
+fn a_reviewer_behind_a_view_writes_nothing_outside_but_its_own_files() {
     let elsewhere = tempfile::tempdir().unwrap();
     let notes = elsewhere.path().join("notes").display().to_string();
     let mischief = "cd \"$AUTOLOOP_PROJECT_DIR\"; for f in README.md .git/evil .autoloop/evil \"$AUTOLOOP_JOURNAL_FILE\"; do echo evil >> $f; done; rm -rf .git/objects; echo evil > new";
-    let review = format!("echo \"$AUTOLOOP_ITEM_ID\" >> '{notes}'; {mischief}; {PASS}");
+    let own = "echo x > \"$TMPDIR/x\" || exit 1";
+    let review = format!("{own}; echo \"$AUTOLOOP_ITEM_ID\" >> '{notes}'; {mischief}; {PASS}");
     for slots in ["1", "2"] {
         let sandbox = repository(Agents { review: &review, ..GOOD }, 2, "");
         passes(&sandbox, &format!("--review --parallel-agents {slots}"));
@@ -105,8 +106,7 @@ fn a_reviewer_behind_a_view_may_write_wherever_nothing_of_the_project_is() {
     let behind_a_view = project(Agents { review: "touch new; echo no", ..GOOD }, 1, "");
     fails(&behind_a_view, "--review");
     if behind_a_view.fields("review.violation", "outcome") == ["kept out"] {
-        let noted = fs::read_to_string(&notes).unwrap_or_default();
-        assert_eq!(noted.lines().count(), 4, "{noted}");
+        assert!(!Path::new(&notes).exists());
     }
 }
 

@@ -215,7 +215,7 @@ pub struct Split {
 }
 
 /// Bits that turn a text into something else: execution and the set-id and sticky bits.
-const UNUSUAL: u32 = 0o7111;
+pub const UNUSUAL: u32 = 0o7111;
 
 impl AllowList {
     /// Rules on all changes together, given in the order of their paths.

@@ -20,20 +20,6 @@ words! {
 }
 
 words! {
-    /// What came of a review.
-    Verdict {
-        /// The work is as it should be.
-        Pass = "pass",
-        /// It is not.
-        Drift = "drift",
-        /// The reviewer did not answer as the contract says.
-        Violation = "violation",
-        /// The reviewer failed, so that there is no answer.
-        Failed = "failed",
-    }
-}
-
-words! {
     /// What changed in the working directory of a slot since the slot began.
     #[derive(Default)]
     Changes {

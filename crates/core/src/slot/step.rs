@@ -1,10 +1,11 @@
 //! What a run over a queue does next, and what one slot of it does next: values, from what is on record
 //! and from the rules only.
 
-use super::outcome::{Changes, End, Outcome, Tally, Verdict};
+use super::outcome::{Changes, End, Outcome, Tally};
 use super::{FinishedIteration, Implemented, Picked, Reviewed, Slot, Slots};
 use crate::merge::MergeOutcome;
 use crate::record::{SlotFinish, SlotRunFinish};
+use crate::review::{Contract, Round, Ruling, Verdict};
 
 /// How often work may change after it has passed a review, and be reviewed once more for it.
 const MOST_CHANGES: u64 = 2;
@@ -28,6 +29,13 @@ pub struct SlotRules {
     pub max_items: Option<u64>,
     /// Whether passed work is committed where a slot works in the project itself.
     pub commit: Commit,
+}
+
+impl SlotRules {
+    /// The contract of the reviews.
+    pub fn contract(&self) -> Contract {
+        Contract::Slot { revisions: self.max_fix_attempts, repairs: self.contract_repair }
+    }
 }
 
 /// Whether a run takes items that were added after it began.
@@ -227,34 +235,32 @@ fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
             format!("the verdict is '{verdict}', which this version does not know"),
         );
     };
-    match verdict {
+    let round = Round { revisions: last.attempt, breaches: slot.violations(last.attempt) };
+    let next = last.attempt + 1;
+    let fixed = slot.fixes.iter().find(|fix| fix.attempt == next);
+    match (rules.contract().settle(verdict, round), fixed) {
         // The reviewer was told what a pass means here.
-        Verdict::Pass if last.changes == Changes::Empty => {
+        (Ruling::Proceed, _) if last.changes == Changes::Empty => {
             let reason = match last.follow_up.trim() {
                 "" => "no change was needed".to_owned(),
                 said => format!("no change was needed: {said}"),
             };
             settle(slot, &reason, rules)
         }
-        Verdict::Pass => settle(slot, &last.follow_up, rules),
-        Verdict::Failed => finish(Outcome::Failed, last.reason.clone()),
-        Verdict::Violation if slot.violations(last.attempt) <= rules.contract_repair => {
-            SlotStep::Review { attempt: last.attempt }
+        (Ruling::Proceed, _) => settle(slot, &last.follow_up, rules),
+        (Ruling::Repeat, _) => SlotStep::Review { attempt: last.attempt },
+        (Ruling::Fail, _) if verdict == Verdict::Violation => {
+            finish(Outcome::Violation, broken(last, rules))
         }
-        Verdict::Violation => finish(Outcome::Violation, broken(last, rules)),
-        Verdict::Drift => {
-            let attempt = last.attempt + 1;
-            match slot.fixes.iter().find(|fix| fix.attempt == attempt) {
-                Some(fix) => match &fix.failure {
-                    Some(failure) => finish(Outcome::Failed, failure.of("fixer")),
-                    None => SlotStep::Review { attempt },
-                },
-                None if attempt <= rules.max_fix_attempts => {
-                    SlotStep::Fix { attempt, follow_up: last.follow_up.clone() }
-                }
-                None => finish(Outcome::Drift, unresolved(last)),
-            }
+        (Ruling::Fail, _) => finish(Outcome::Failed, last.reason.clone()),
+        (Ruling::Revise | Ruling::Stuck, Some(fix)) => match &fix.failure {
+            Some(failure) => finish(Outcome::Failed, failure.of("fixer")),
+            None => SlotStep::Review { attempt: next },
+        },
+        (Ruling::Revise, None) => {
+            SlotStep::Fix { attempt: next, follow_up: last.follow_up.clone() }
         }
+        (Ruling::Stuck, None) => finish(Outcome::Drift, unresolved(last)),
     }
 }
 

@@ -54,7 +54,7 @@ pub enum DriveError {
     Step(Box<dyn std::error::Error + Send + Sync>),
     /// Reviewers cannot be held to their bounds as the settings require.
     #[error(transparent)]
-    Sandbox(SandboxError),
+    Sandbox(#[from] SandboxError),
     /// Branches cannot have working trees of their own, as the settings want it.
     #[error("parallel.isolation = \"worktree\": {0}")]
     NoTrees(GitError),

@@ -1,25 +1,32 @@
 //! A metareview: the loop looks at itself before it goes on.
 
 use std::io;
+use std::path::Path;
+use std::sync::Arc;
 
 use autoloop_core::failure::TurnFailure;
+use autoloop_core::permissions::AllowList;
 use autoloop_core::prompt::Budgets;
 use autoloop_core::prompt::review::{ReviewOrder, render};
 use autoloop_core::record::{ReviewFinish, ReviewStart};
+use autoloop_core::review::Contract;
 use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::topology::Route;
 use autoloop_core::wave::Parallel;
 
-use super::bounds::Confined;
-use super::findings::Findings;
 use super::iteration::{LoopTurn, invalid_events, told_of};
 use super::{Drive, DriveError, Progress};
-use crate::journal::NewRecord;
-use crate::turn::{Ended, failure, millis, notes, said, usage};
-use crate::world::{Ending, Finished, NeverStarted, Obstacle};
+use crate::emit::{Emitter, Speaker};
+use crate::ipc::Handler;
+use crate::journal::sidecar::sidecar_dir;
+use crate::journal::{FileSettings, NewRecord};
+use crate::memory::Tiers;
+use crate::permissions::{Scope, repository_paths};
+use crate::review::{Neighbours, ReviewSite, Subject, Violations, not_started, seen_from};
+use crate::turn::{failure, millis, notes, said, usage};
+use crate::world::Ending;
 
-/// What such reviews are called in records and in the environment.
-const KIND: &str = "metareview";
+const CONTRACT: Contract = Contract::Metareview;
 
 impl Drive<'_> {
     /// Has a metareview done before an iteration. However it ends, the loop goes on.
@@ -36,50 +43,56 @@ impl Drive<'_> {
             iteration: before,
             recent_event: &recent_event,
             route: &route,
-            review: KIND,
+            review: CONTRACT.name(),
             prompt: &prompt,
         };
         let mut launch = self.launch(&plan.backend, &turn)?;
-        let layers = self.enforcement;
-        let confined =
-            layers.map(|layers| self.confine(layers, &turn, &mut launch.job)).transpose();
+        let site = ReviewSite {
+            world: self.world,
+            program: &self.program,
+            home: self.project.surroundings.home.as_deref(),
+        };
+        let handler = self.handler(&turn);
+        let confined = self.reviewer.confine(|| self.subject(), handler, &mut launch.job, site);
         let start = ReviewStart {
-            kind: KIND.to_owned(),
+            kind: CONTRACT.name().to_owned(),
             backend_kind: plan.backend.kind.into(),
             command: plan.backend.command.clone(),
             prompt_mode: launch.prompt_mode(),
             prompt: prompt.as_str().into(),
             timeout_ms: millis(plan.backend.timeout),
             enforcement: match &confined {
-                Ok(Some(confined)) => Some(confined.enforcement.to_string()),
+                Ok(Some(confined)) => Some(confined.enforcement()),
                 Ok(None) | Err(_) => None,
             },
         };
         let heading = self.harness.heading(before, self.world.clock.now());
         self.harness.append(self.durability(), |_| vec![start.record(&heading).into()])?;
 
-        let watched = |confined: Confined| self.watch(confined, &launch.job);
-        let (ended, findings) = match confined.and_then(|some| some.map(watched).transpose()) {
-            Ok(bound) => {
+        let held = confined.and_then(|confined| {
+            let hold = |confined| self.reviewer.hold(confined, &launch.job, self.world);
+            confined.map(hold).transpose()
+        });
+        let (ended, changes) = match held {
+            Ok(held) => {
                 let ended = launch.run(self.world, self.interrupts);
-                let findings = bound.map(|bound| self.release(bound, KIND)).unwrap_or_default();
-                (ended, findings)
+                let release = |held| self.reviewer.release(held, CONTRACT, self.world, |_| {}).0;
+                (ended, held.map(release).unwrap_or_default())
             }
-            // Without bounds there is no review.
-            Err(error) => (Ended::unbegun(not_started(&error)), Findings::default()),
+            Err(error) => (not_started(&error), Violations::default()),
         };
         let (output, finished) = (ended.long_output(self.world), ended.finished);
         let failure = failure(&finished, &plan.backend);
         let finish = ReviewFinish {
-            kind: KIND.to_owned(),
+            kind: CONTRACT.name().to_owned(),
             exit_code: finished.exit_code().into(),
             timed_out: finished.timed_out(),
             output: if output.is_some() { "".into() } else { said(&finished).into() },
-            diff: findings.diff.as_deref().map(Into::into),
+            diff: changes.diff.as_deref().map(Into::into),
             interrupted: failure.as_ref().filter(|it| it.is_interrupt()).map(|_| true),
             detail: failure.as_ref().and_then(TurnFailure::cause),
         };
-        let violations = findings.all_violations();
+        let violations = changes.all_violations();
         for violation in &violations {
             let note = format!("the reviewer went too far: {}: {}", violation.path, violation.what);
             (self.tell)(Progress::Note(&note));
@@ -101,13 +114,13 @@ impl Drive<'_> {
         // One that never began is told of below, and an interrupt where the run ends.
         let is_told = matches!(finished.ending, Ending::NeverStarted(_));
         if let Some(failure) = failure.filter(|it| !it.is_interrupt() && !is_told) {
-            (self.tell)(Progress::Note(&failure.of(KIND)));
+            (self.tell)(Progress::Note(&failure.of(CONTRACT.name())));
         }
         for note in notes(&finished) {
             (self.tell)(Progress::Note(&format!("{about}{note}")));
         }
         self.reload();
-        self.notices.extend(findings.notices);
+        self.notices.extend(changes.notices);
         Ok(())
     }
 
@@ -128,14 +141,70 @@ impl Drive<'_> {
             budgets: Budgets::default(),
         })
     }
-}
 
-/// A review that could not be held to its bounds, and so was not begun.
-pub(super) fn not_started(error: &io::Error) -> Finished {
-    let message = format!("the review was not started, as nothing would bind it: {error}");
-    Finished::new(Ending::NeverStarted(NeverStarted {
-        errno: error.raw_os_error().unwrap_or_default(),
-        message,
-        obstacle: Obstacle::Surroundings,
-    }))
+    /// What a metareview is about: the project, with the files of the loop that it may change.
+    fn subject(&self) -> io::Result<Subject> {
+        let files = &self.loaded.files;
+        let disk = &*self.world.disk;
+        let tree = self.project.dir.canonicalize()?;
+        let state_dir = files.state_dir.canonicalize()?;
+        let loop_dir = self.project.loop_dir.canonicalize()?;
+        let run_memory = self.memory_places().run;
+        let growing: Vec<_> =
+            [files.journal.clone(), files.memory.clone()].into_iter().chain(run_memory).collect();
+        let seen = |path: &Path| seen_from(&tree, path);
+        let list = AllowList::metareview(&seen(&loop_dir), &seen(&state_dir));
+        // Settings that the run began without do not count, and none are made.
+        let list = match self.project.has_settings(disk) {
+            true => list,
+            false => list.without(&seen(&loop_dir).join("autoloops.toml")),
+        };
+        let allow = growing.iter().fold(list, |list, file| list.growing(&seen(file)));
+        let mut protected = vec![tree.clone(), loop_dir, state_dir.clone()];
+        protected.extend(growing.iter().filter_map(|path| path.canonicalize().ok()));
+        protected.extend(repository_paths(&tree));
+        Ok(Subject {
+            run: self.harness.run().id.clone(),
+            dir: self.dir.clone(),
+            allow,
+            growing,
+            sealed: Vec::new(),
+            protected,
+            ours: vec![
+                self.dir.lock(),
+                self.dir.scratch(),
+                self.dir.placeholders(),
+                files.state_dir.shims(),
+                sidecar_dir(&files.journal),
+            ],
+            beneath: self.project.settings_beneath(disk).unwrap_or_default(),
+            scope: Scope::Everything,
+            neighbours: Neighbours::Runs,
+            tree,
+            state_dir,
+        })
+    }
+
+    /// Stores for a reviewer what it cannot write itself.
+    fn handler(&self, turn: &LoopTurn<'_>) -> Handler {
+        let run = &self.harness.run().id;
+        let iteration = turn.iteration.to_string();
+        let settings = FileSettings { lock_timeout: self.loaded.plan.journal.lock_timeout };
+        let memory = Tiers::at(self.memory_places(), self.world, settings);
+        Handler {
+            memory: memory.for_author(Some(run), Some(&iteration)),
+            emitter: Emitter {
+                speaker: Speaker {
+                    run: Some(run.clone()),
+                    iteration,
+                    recent_event: turn.recent_event.to_owned(),
+                    route: turn.route.clone(),
+                    parallel: Parallel::Off,
+                },
+                journal: self.harness.journal().handle(),
+                durability: self.durability(),
+                clock: Arc::clone(&self.world.clock),
+            },
+        }
+    }
 }

@@ -5,7 +5,6 @@
 //! [`slot_step`](autoloop_core::slot::slot_step). So a run that was cut off anywhere is taken up by asking again.
 
 mod begin;
-mod bounds;
 mod claims;
 mod ending;
 mod ground;
@@ -14,8 +13,8 @@ mod programs;
 mod progress;
 mod prompts;
 mod reload;
+mod review;
 mod room;
-mod ruled;
 mod slot;
 mod told;
 mod watched;
@@ -39,10 +38,10 @@ use crate::layout::RunDir;
 use crate::process::Interrupts;
 use crate::project::{Loaded, Project};
 use crate::queue::Queue;
+use crate::review::{ReviewSandbox, sweep};
 use crate::world::World;
 
 use begin::same_source;
-use bounds::ReviewerBounds;
 use claims::{Claims, actor};
 use ground::Grounds;
 use prompts::RunPrompts;
@@ -92,7 +91,7 @@ pub struct SlotDrive<'a> {
     harness: Mutex<Harness<'a, Slots>>,
     claims: Claims<'a>,
     grounds: Grounds,
-    reviewer: ReviewerBounds,
+    reviewer: ReviewSandbox,
     /// How work would be judged by the settings as they were last read again.
     asked: Option<Judging>,
     opening: Opening,
@@ -130,7 +129,7 @@ impl<'a> SlotDrive<'a> {
             let has_prompt = read.as_ref().is_ok_and(|read| read.reviewer.is_some());
             programs::check(&scene, &loaded, rules(&loaded, has_prompt).review)?;
         }
-        let reviewer = ReviewerBounds::choose(&loaded.plan.slots, scene.bounds)?;
+        let reviewer = ReviewSandbox::choose(Some(loaded.plan.slots.sandbox), scene.bounds)?;
         let grounds = Grounds::find(scene.project, &loaded, world)?;
         let dir = loaded.files.state_dir.run(Kind::Slots, run);
         let place = RunPlace { dir: &dir, run: run.as_str(), world };
@@ -157,7 +156,7 @@ impl<'a> SlotDrive<'a> {
             opening,
         };
         if drive.scene.bounds == Bounds::Enforced {
-            super::bounds::sweep(&drive.loaded.files.state_dir, world);
+            sweep(&drive.loaded.files.state_dir, world);
         }
         Ok(drive)
     }

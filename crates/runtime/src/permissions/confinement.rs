@@ -41,13 +41,6 @@ impl Confinement {
         Confinement { sealed, ..self }
     }
 
-    /// A view of a tree in which anything may be written, and the right to write everywhere but in these
-    /// directories.
-    pub fn sealing(sealed: Vec<PathBuf>, overlay: Overlay) -> Confinement {
-        let rules = Rules::default().free_in(Path::new("/"));
-        Confinement { rules, overlay: Some(overlay), sealed }
-    }
-
     /// Binds the calling process, and every process it starts from now on. There is no way back.
     ///
     /// # Errors
@@ -160,8 +153,8 @@ impl fmt::Display for Enforcement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Enforcement::Snapshot => f.write_str("snapshot"),
-            Enforcement::Landlock { abi } => write!(f, "snapshot, landlock abi {abi}"),
-            Enforcement::Overlay { abi } => write!(f, "snapshot, landlock abi {abi}, overlay"),
+            Enforcement::Landlock { abi } => write!(f, "landlock abi {abi}"),
+            Enforcement::Overlay { abi } => write!(f, "landlock abi {abi}, overlay"),
         }
     }
 }
@@ -195,7 +188,9 @@ mod tests {
         assert_eq!(Confinement::from_args(bounds.to_args()), Ok(bounds.clone()));
         let overlay =
             Overlay { project: "/p q".into(), upper: "/s/upper".into(), work: "/s/work".into() };
-        let sealing = Confinement::sealing(vec!["/r".into(), "/s t".into()], overlay.clone());
+        let sealing = Confinement::default()
+            .behind(overlay.clone())
+            .with_sealed(vec!["/r".into(), "/s t".into()]);
         assert_eq!(Confinement::from_args(sealing.to_args()), Ok(sealing));
         let bounds = bounds.behind(overlay);
         assert_eq!(Confinement::from_args(bounds.to_args()), Ok(bounds));
@@ -214,16 +209,13 @@ mod tests {
             Err(error) => error.to_string(),
         };
         assert_eq!(told(Sandbox::Off, has), "snapshot");
-        assert_eq!(told(Sandbox::Auto, has), "snapshot, landlock abi 7");
-        assert_eq!(told(Sandbox::Required, has), "snapshot, landlock abi 7");
+        assert_eq!(told(Sandbox::Auto, has), "landlock abi 7");
+        assert_eq!(told(Sandbox::Required, has), "landlock abi 7");
         assert_eq!(told(Sandbox::Auto, lacks), "snapshot");
         assert_eq!(
             told(Sandbox::Required, lacks),
             "review.sandbox is \"required\", but there is none here: it is old"
         );
-        assert_eq!(
-            Enforcement::Overlay { abi: 3 }.to_string(),
-            "snapshot, landlock abi 3, overlay"
-        );
+        assert_eq!(Enforcement::Overlay { abi: 3 }.to_string(), "landlock abi 3, overlay");
     }
 }

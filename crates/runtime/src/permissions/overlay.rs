@@ -4,29 +4,36 @@
 //! over it, as most editors do: the right to make files in a directory reaches everything beneath. So
 //! where the system lets us, the reviewer gets a view of the project of its own, in which anything
 //! may be written and nothing is: it all goes to a directory elsewhere. Afterwards what the allow list
-//! permits is [brought over](Overlay::bring_over), and the rest is told and thrown away.
+//! permits is [taken over](Overlay::take_over), and the rest is listed and discarded.
 //!
 //! The view is made in the process that becomes the reviewer, in a mount namespace of its own; one
 //! without privileges takes a user namespace first. Landlock keeps it from being undone.
 
 use std::ffi::{CString, OsString};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use autoloop_core::permissions::{AllowList, Change, Kind, Permission, What};
+use autoloop_core::config::Layer;
+use autoloop_core::permissions::{
+    AllowList, Change, Kind, LONGEST_DIFFED, Permission, UNUSUAL, Unreadable, What, unified,
+};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::beneath;
-use super::report::{Offence, Violation};
+use super::report::{Allowed, Offence, Restored, Violation};
 use super::restore;
+use super::settings::{Finding, KeyedFile};
 use super::vault;
 use crate::files::{self, Links};
 use crate::message::bytes;
+
+/// The longest diff of one file.
+const LONGEST_FILE_DIFF: usize = 64 * 1024;
 
 /// The attribute of a directory that hides what was in the one beneath it.
 const OPAQUE: &str = "user.overlay.opaque";
@@ -114,16 +121,16 @@ impl Overlay {
         Ok(CString::new(options.into_vec())?)
     }
 
-    /// Brings over to the project what the allow list permits, and tells the rest. Every process of
-    /// the reviewer has to be dead.
+    /// Takes over to the project what the allow list permits, and lists the rest. Protected keys of settings
+    /// stay as they are in the project. Every process of the reviewer has to be dead.
     ///
     /// # Errors
     ///
-    /// When what was written cannot be read at all. What cannot be brought over is told.
-    pub fn bring_over(&self, allow: &AllowList) -> io::Result<Vec<Violation>> {
-        let mut carrier = Carrier { overlay: self, allow, told: Vec::new() };
+    /// When what was written cannot be read at all. What cannot be taken over is listed.
+    pub fn take_over(&self, allow: &AllowList, beneath: &[Layer]) -> io::Result<Restored> {
+        let mut carrier = Carrier { overlay: self, allow, beneath, taken: Restored::default() };
         carrier.directory(Path::new(""))?;
-        Ok(carrier.told)
+        Ok(carrier.taken)
     }
 }
 
@@ -149,8 +156,10 @@ fn own_namespace() -> io::Result<()> {
 struct Carrier<'a> {
     overlay: &'a Overlay,
     allow: &'a AllowList,
-    /// What stays in the layer, and what should not have.
-    told: Vec<Violation>,
+    /// The layers of settings beneath those of the loop.
+    beneath: &'a [Layer],
+    /// What was taken over, and what stays in the layer.
+    taken: Restored,
 }
 
 /// What the layer holds at one path.
@@ -175,7 +184,12 @@ impl Carrier<'_> {
             // One that fails does not stop the others.
             if let Err(error) = self.entry(&inside) {
                 let what = Offence::NotBroughtOver(error.to_string());
-                self.told.push(Violation { path: inside, what, beneath: 0, restored: false });
+                self.taken.violations.push(Violation {
+                    path: inside,
+                    what,
+                    beneath: 0,
+                    restored: false,
+                });
             }
         }
         Ok(())
@@ -201,6 +215,7 @@ impl Carrier<'_> {
             (Written::Directory, _) if was_directory => self.directory(seen),
             (Written::Directory, Hold | EditTree) if was.is_none() => {
                 beneath::make_dirs(&beneath::open_root(&self.overlay.project)?, seen)?;
+                self.allowed(seen, What::Added(Kind::Directory), (None, None));
                 self.directory(seen)
             }
             (Written::File(_), _) if was == Some(Kind::File) => {
@@ -247,7 +262,7 @@ impl Carrier<'_> {
             Offence::KeptOut(What::Added(to) | What::Became { to, .. }) => *to == Kind::Directory,
             _ => false,
         };
-        if let Some(last) = self.told.last_mut()
+        if let Some(last) = self.taken.violations.last_mut()
             && is_directory(&last.what)
             && seen.starts_with(&last.path)
         {
@@ -255,24 +270,100 @@ impl Carrier<'_> {
             return;
         }
         let what = Offence::KeptOut(what);
-        self.told.push(Violation { path: seen.to_owned(), what, beneath: 0, restored: true });
+        self.taken.violations.push(Violation {
+            path: seen.to_owned(),
+            what,
+            beneath: 0,
+            restored: true,
+        });
     }
 
-    fn copy(&self, seen: &Path, mode: u32) -> io::Result<()> {
-        let layer = self.overlay.upper.join(seen);
-        let source = files::open_here(&layer, Links::Refuse, u64::MAX)?;
+    /// Takes a file over. Its permission bits stay as they were; those of a new file have to be usual.
+    fn copy(&mut self, seen: &Path, mode: u32) -> io::Result<()> {
+        let source = files::open_here(&self.overlay.upper.join(seen), Links::Refuse, u64::MAX)?;
+        let target = self.overlay.project.join(seen);
+        let was = fs::symlink_metadata(&target).ok().filter(fs::Metadata::is_file);
+        let bits = mode & 0o7777;
+        let bits = match was.as_ref().map(|was| was.mode() & 0o7777) {
+            Some(from) => {
+                if from != bits {
+                    self.keep_out(seen, What::Mode { from, to: bits });
+                }
+                from
+            }
+            None if bits & UNUSUAL != 0 => {
+                self.keep_out(seen, What::Added(Kind::File));
+                return Ok(());
+            }
+            None => bits,
+        };
+        let old = was.map(|_| text_at(&target)).transpose()?;
+        let mut new = text_at(&self.overlay.upper.join(seen))?;
+        let mut repaired = None;
+        if let Some(file) = KeyedFile::at(seen, self.allow, self.beneath) {
+            match file.examine(old.as_deref().unwrap_or_default(), &new) {
+                Finding::Fine => {}
+                Finding::PutBack(why) => {
+                    self.refuse(seen, Offence::Unreadable(why));
+                    return Ok(());
+                }
+                Finding::Repair(fixed) => {
+                    for put_back in fixed.put_back {
+                        self.refuse(seen, Offence::Setting(put_back));
+                    }
+                    new = fixed.text.into_bytes();
+                    repaired = Some(new.clone());
+                }
+            }
+        }
+        // Bits, or keys that were put back, may have been all that was changed.
+        if old.as_ref() == Some(&new) {
+            return Ok(());
+        }
         let root = beneath::open_root(&self.overlay.project)?;
         let (dir, name) = beneath::open_parent(&root, seen, &mut Vec::new())?;
         restore::replace(&dir, &name, |fresh| {
-            vault::copy_file(&source, fresh)?;
-            Ok(rustix::fs::fchmod(fresh, Mode::from_raw_mode(mode & 0o777))?)
-        })
+            match &repaired {
+                Some(text) => fresh.write_all_at(text, 0)?,
+                None => vault::copy_file(&source, fresh)?,
+            }
+            Ok(rustix::fs::fchmod(fresh, Mode::from_raw_mode(bits))?)
+        })?;
+        let what = if old.is_some() { What::Modified } else { What::Added(Kind::File) };
+        self.allowed(seen, what, (old, Some(new)));
+        Ok(())
     }
 
-    fn delete(&self, seen: &Path) -> io::Result<()> {
+    fn delete(&mut self, seen: &Path) -> io::Result<()> {
+        let target = self.overlay.project.join(seen);
+        let was = kind_of(&target);
+        if KeyedFile::at(seen, self.allow, self.beneath).is_some() && was == Some(Kind::File) {
+            let why = Unreadable::After("the file is gone".to_owned());
+            self.refuse(seen, Offence::Unreadable(why));
+            return Ok(());
+        }
+        let old = (was == Some(Kind::File)).then(|| text_at(&target)).transpose()?;
         let root = beneath::open_root(&self.overlay.project)?;
         let (dir, name) = beneath::open_parent(&root, seen, &mut Vec::new())?;
-        restore::remove(&dir, &name)
+        restore::remove(&dir, &name)?;
+        if let Some(was) = was {
+            self.allowed(seen, What::Deleted(was), (old, None));
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, seen: &Path, what: Offence) {
+        let violation = Violation { path: seen.to_owned(), what, beneath: 0, restored: true };
+        self.taken.violations.push(violation);
+    }
+
+    fn allowed(&mut self, seen: &Path, what: What, texts: (Option<Vec<u8>>, Option<Vec<u8>>)) {
+        let is_file = texts.0.is_some() || texts.1.is_some();
+        let diff = is_file.then(|| {
+            let name = seen.to_string_lossy();
+            unified(&name, texts.0.as_deref(), texts.1.as_deref(), LONGEST_FILE_DIFF)
+        });
+        self.taken.allowed.push(Allowed { path: seen.to_owned(), what, diff });
     }
 
     /// A directory was deleted and made anew: what was in it is gone, but for these.
@@ -309,6 +400,14 @@ impl Written {
             Written::Deletion => None,
         }
     }
+}
+
+/// What a file holds, as far as it takes to see that it is too long for a diff.
+fn text_at(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = files::open_here(path, Links::Refuse, u64::MAX)?;
+    file.take(2 * LONGEST_DIFFED as u64 + 1024).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn written(path: &Path) -> io::Result<Written> {

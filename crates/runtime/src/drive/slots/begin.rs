@@ -69,7 +69,7 @@ impl SlotDrive<'_> {
         self.grounds.notes(review).iter().for_each(|note| self.note(note));
         let is_shared = self.grounds.isolation == Isolation::Shared
             && self.loaded.plan.slots.rules.parallel_agents > 1;
-        if review == Review::On && is_shared && !self.reviewer.has_sandbox() {
+        if review == Review::On && is_shared && !self.reviewer.is_of_kernel() {
             self.note(
                 "several slots work in one tree and no sandbox holds reviewers, so nothing keeps them from changing it",
             );

@@ -4,25 +4,23 @@ use std::path::Path;
 
 use autoloop_core::env::Env;
 use autoloop_core::plan::BackendPlan;
-use autoloop_core::prompt::slot::{FixOrder, UnderReview, fix, implement, review};
-use autoloop_core::record::{Heading, Record, SlotFix, SlotImplement, SlotReview};
+use autoloop_core::prompt::slot::{FixOrder, UnderReview, fix, implement};
+use autoloop_core::record::{Heading, Record, SlotFix, SlotImplement};
 use autoloop_core::slot::{Changes, Phase, Slot, picked};
 
+use super::SlotDrive;
 use super::room::check_room;
-use super::ruled::Ruled;
 use super::slot::Flow;
-use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
-use crate::drive::findings::Findings;
 use crate::turn::{Launch, Place, Turn, failure, millis, notes, recorded, said, usage};
-use crate::world::{Cause, Finished, Reading};
+use crate::world::{Cause, Finished};
 
 /// An agent that is to be started for a slot.
 pub(super) struct Order<'o> {
     pub(super) phase: Phase,
-    attempt: u64,
-    prompt: &'o str,
-    backend: &'o BackendPlan,
+    pub(super) attempt: u64,
+    pub(super) prompt: &'o str,
+    pub(super) backend: &'o BackendPlan,
 }
 
 impl SlotDrive<'_> {
@@ -88,68 +86,6 @@ impl SlotDrive<'_> {
         self.put_end(slot, &finished, |heading| vec![record.record(heading)])
     }
 
-    pub(super) fn review(&self, slot: &Slot, attempt: u64) -> Result<Flow, DriveError> {
-        let dir = self.slot_dir(slot.iteration, slot.start.slot);
-        let work = self.grounds.work(slot, &dir);
-        if let Err(why) = &work {
-            check_room(&dir, why)?;
-        }
-        let order = self.review_order(slot, attempt, &work);
-        let changes = self.attributed(slot, &work);
-        let prompt = review(&order);
-        let backend = &self.loaded.plan.slots.reviewer;
-        let order = Order { phase: Phase::Review, attempt, prompt: &prompt, backend };
-        self.begin_phase(slot, order.phase, attempt)?;
-        let mut launch = self.launch(slot, &order, None)?;
-        launch.job.reading = Reading::Verdict;
-        // What it looks up with git is what it is named after, too.
-        launch.job.env.push(("GIT_NO_REPLACE_OBJECTS".into(), "1".into()));
-        let bound = self.reviewer.bind(&mut launch.job, (slot, &dir), self);
-        let (finished, findings, held_by) = match bound {
-            Ok(bound) => {
-                let finished = self.run_agent(slot, launch);
-                let (findings, held_by) = bound.release((slot, &dir), self);
-                self.has_begun(&finished, &order)?;
-                (finished, findings, Some(held_by))
-            }
-            // Without bounds there is no review.
-            Err(error) => (crate::drive::review::not_started(&error), Findings::default(), None),
-        };
-        self.tell_notes(&finished);
-        if finished.cause == Cause::Interrupt {
-            return Ok(self.after_interrupt());
-        }
-        let ruled = Ruled::of(&finished, backend);
-        let record = SlotReview {
-            slot: slot.start.slot,
-            item_id: slot.start.item_id.clone(),
-            attempt,
-            verdict: ruled.verdict.into(),
-            follow_up_prompt: ruled.follow_up,
-            reason: ruled.reason,
-            elapsed_ms: millis(finished.elapsed),
-            exit_code: Some(finished.exit_code().into()),
-            enforcement: held_by.map(Into::into),
-            changes: Some(changes.into()),
-            tree: work.ok().map(|work| work.tree),
-            output: Some(recorded(&finished).into()),
-        };
-        let violations = findings.all_violations();
-        let flow = self.put_end(slot, &finished, |heading| {
-            let violations = violations.iter().map(|violation| violation.record(heading));
-            violations.chain([record.record(heading)]).collect()
-        })?;
-        for violation in &violations {
-            let (number, path) = (slot.start.slot, &violation.path);
-            self.note(&format!(
-                "the reviewer of slot {number} went too far: {path}: {}",
-                violation.what
-            ));
-        }
-        self.tell(SlotProgress::Reviewed(slot, &record));
-        Ok(flow)
-    }
-
     /// What changed where a slot works since the slot began.
     fn changes(&self, slot: &Slot) -> Changes {
         let dir = self.slot_dir(slot.iteration, slot.start.slot);
@@ -157,7 +93,7 @@ impl SlotDrive<'_> {
     }
 
     /// What a slot changed, by the tree object that it made. Where others work too, changes may be theirs.
-    fn attributed(&self, slot: &Slot, work: &Result<UnderReview, String>) -> Changes {
+    pub(super) fn attributed(&self, slot: &Slot, work: &Result<UnderReview, String>) -> Changes {
         match work.as_ref().map(|work| self.grounds.is_empty(work)) {
             Ok(true) => Changes::Empty,
             Ok(false) if !self.has_shared(slot) => Changes::Made,
@@ -166,7 +102,7 @@ impl SlotDrive<'_> {
     }
 
     /// Prepares the turn of an agent.
-    fn launch(
+    pub(super) fn launch(
         &self,
         slot: &Slot,
         order: &Order<'_>,
@@ -214,13 +150,13 @@ impl SlotDrive<'_> {
 
     /// Runs an agent to its end, which comes early when the run is interrupted, or when the slot loses
     /// its item.
-    fn run_agent(&self, slot: &Slot, launch: Launch) -> Finished {
+    pub(super) fn run_agent(&self, slot: &Slot, launch: Launch) -> Finished {
         let ends = self.claims.ends(slot.start.slot, self.scene.interrupts);
         launch.run(self.scene.world, &ends).finished
     }
 
     /// Whether a slot goes on whose agent was interrupted: to its end, if it is the item that was lost.
-    fn after_interrupt(&self) -> Flow {
+    pub(super) fn after_interrupt(&self) -> Flow {
         match self.scene.interrupts.first() {
             Some(_) => Flow::Break(()),
             None => Flow::Continue(()),
@@ -239,7 +175,7 @@ impl SlotDrive<'_> {
 
     /// Puts on record how an agent ended, behind what it cost. One that failed because the disk is full
     /// is started again when there is room.
-    fn put_end(
+    pub(super) fn put_end(
         &self,
         slot: &Slot,
         finished: &Finished,
@@ -255,7 +191,7 @@ impl SlotDrive<'_> {
         Ok(Flow::Continue(()))
     }
 
-    fn tell_notes(&self, finished: &Finished) {
+    pub(super) fn tell_notes(&self, finished: &Finished) {
         notes(finished).iter().for_each(|note| self.note(note));
     }
 }

@@ -13,7 +13,7 @@ use super::ground::{in_place, on_record};
 use super::room::check_room;
 use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
-use crate::drive::others::Others;
+use crate::review::ConcurrentRuns;
 
 /// So many characters of a reason are put on record and told to the queue. A reviewer may ask for far
 /// more, and the record of its review has more of it.
@@ -151,7 +151,7 @@ impl SlotDrive<'_> {
         let (state_dir, world) = (&self.loaded.files.state_dir, self.scene.world);
         match slot.start.branch.is_empty() {
             true if self.has_shared(slot) => Some("other slots work in the project too"),
-            true if Others::before(state_dir, world).were_driven() => {
+            true if ConcurrentRuns::before(state_dir, world).were_driven() => {
                 Some("another run is at work in the project")
             }
             _ => None,

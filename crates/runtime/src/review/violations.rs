@@ -1,4 +1,4 @@
-//! What a reviewer did to files, as it is put on record.
+//! What a reviewer did to files, as it is recorded.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -14,34 +14,34 @@ const LONGEST_DIFF: usize = 1024 * 1024;
 
 /// What a reviewer did to files.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Findings {
+pub(crate) struct Violations {
     /// Which sort of review it was.
     kind: String,
     violations: Vec<ReviewViolation>,
     /// What it changed and may have changed, as one diff.
-    pub(super) diff: Option<String>,
+    pub(crate) diff: Option<String>,
     /// What the next prompt should say about it.
-    pub(super) notices: Vec<String>,
+    pub(crate) notices: Vec<String>,
     /// How many violations are not told one by one.
     untold: usize,
 }
 
-impl Findings {
+impl Violations {
     /// Nothing yet.
-    pub(super) fn of(kind: &str) -> Findings {
-        Findings { kind: kind.to_owned(), ..Findings::default() }
+    pub(crate) fn of(kind: &str) -> Violations {
+        Violations { kind: kind.to_owned(), ..Violations::default() }
     }
 
-    /// Takes in what was found by comparing.
-    pub(super) fn add(&mut self, restored: &Restored) {
+    /// Takes in what changed, allowed or not.
+    pub(crate) fn add(&mut self, restored: &Restored) {
         self.add_violations(&restored.violations);
-        self.diff = diff(&restored.allowed);
+        self.diff = diff(&restored.allowed).or(self.diff.take());
         let broken = restored.violations.iter().filter(|violation| violation.is_unreadable());
         self.notices.extend(broken.map(|broken| format!("a metareview broke {broken}")));
     }
 
     /// Takes in what it did and may not.
-    pub(super) fn add_violations(&mut self, violations: &[Violation]) {
+    pub(crate) fn add_violations(&mut self, violations: &[Violation]) {
         for violation in violations {
             if self.violations.len() >= MOST_TOLD {
                 self.untold += 1;
@@ -55,19 +55,19 @@ impl Findings {
     }
 
     /// Takes in that it committed, or checked something else out.
-    pub(super) fn add_moved(&mut self) {
+    pub(crate) fn add_moved(&mut self) {
         let told = self.violation("HEAD", "another commit checked out", "put back");
         self.violations.push(told);
     }
 
     /// Notes that something could not be found out.
-    pub(super) fn fail(&mut self, what: &str, error: &io::Error) {
+    pub(crate) fn fail(&mut self, what: &str, error: &io::Error) {
         let told = self.violation(".", format_args!("{what}: {error}"), "not put back");
         self.violations.push(told);
     }
 
     /// All of them, and how many more there were.
-    pub(super) fn all_violations(&self) -> Vec<ReviewViolation> {
+    pub(crate) fn all_violations(&self) -> Vec<ReviewViolation> {
         let untold = (self.untold > 0).then(|| {
             let what = format!("{} more changes of this review", self.untold);
             self.violation(".", what, "not told one by one")
@@ -121,9 +121,9 @@ mod tests {
             beneath: 0,
             restored: true,
         };
-        let mut findings = Findings::of("metareview");
-        findings.add_violations(&(0..250).map(one).collect::<Vec<_>>());
-        let all = findings.all_violations();
+        let mut violations = Violations::of("metareview");
+        violations.add_violations(&(0..250).map(one).collect::<Vec<_>>());
+        let all = violations.all_violations();
         assert_eq!(all.len(), 101);
         assert_eq!((all[0].path.as_str(), all[0].outcome.as_str()), ("f0", "put back"));
         assert_eq!(all[100].what, "150 more changes of this review");

@@ -1,7 +1,7 @@
-//! Who else is at work while a reviewer is.
+//! Other runs that work while a reviewer does.
 //!
-//! What somebody else changes meanwhile cannot be told from what the reviewer changes, so it is not put
-//! back where somebody else was.
+//! Their changes cannot be distinguished from those of the reviewer, so nothing is restored where there was
+//! such a run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,23 +16,23 @@ use crate::runs;
 use crate::world::World;
 
 /// The runs of a project when a review began.
-pub(super) struct Others {
+pub(crate) struct ConcurrentRuns {
     /// Their directories.
     runs: BTreeSet<RunDir>,
     /// Whether another one was driven then.
     were_driven: bool,
 }
 
-impl Others {
+impl ConcurrentRuns {
     /// Looks which runs there are.
-    pub(super) fn before(state_dir: &Path, world: &World) -> Others {
+    pub(crate) fn before(state_dir: &Path, world: &World) -> ConcurrentRuns {
         let runs = runs_in(state_dir);
         let were_driven = runs.iter().any(|run| is_driven(run, world));
-        Others { runs, were_driven }
+        ConcurrentRuns { runs, were_driven }
     }
 
     /// Whether another run was driven then.
-    pub(super) fn were_driven(&self) -> bool {
+    pub(crate) fn were_driven(&self) -> bool {
         self.were_driven
     }
 
@@ -40,11 +40,12 @@ impl Others {
     ///
     /// A reviewer that the kernel does not bind could make what looks like a new run, to have its
     /// changes taken for those of that run; there a new one counts only as long as it is driven.
-    pub(super) fn were_at_work(
+    pub(crate) fn were_at_work(
         &self,
         state_dir: &Path,
         own: &str,
-        (enforcement, world): (Enforcement, &World),
+        enforcement: Enforcement,
+        world: &World,
     ) -> bool {
         let counts_new = enforcement != Enforcement::Snapshot;
         let is_own = |run: &RunDir| run.file_name().is_some_and(|name| name == own);
@@ -55,12 +56,12 @@ impl Others {
 }
 
 /// The directories of the runs that no other harness drives.
-pub(super) fn abandoned(state_dir: &Path, world: &World) -> Vec<RunDir> {
+pub(crate) fn abandoned(state_dir: &Path, world: &World) -> Vec<RunDir> {
     runs_in(state_dir).into_iter().filter(|run| !is_driven(run, world)).collect()
 }
 
 /// Whether a run is driven in another working tree of the project, if it is set up like this one.
-pub(super) fn work_in(tree: &Path, watched: &Watched, world: &World) -> bool {
+pub(crate) fn work_in(tree: &Path, watched: &Watched, world: &World) -> bool {
     let state_dir = tree.join(&watched.state_dir);
     runs_in(&state_dir).iter().any(|run| is_driven(run, world))
 }

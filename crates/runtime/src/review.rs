@@ -1,0 +1,50 @@
+//! One review: the sandbox of the reviewer, and what it did to files.
+//!
+//! docs/review-permissions.md says what a reviewer may change, and which layer stops what.
+
+mod concurrent;
+mod sandbox;
+mod violations;
+
+pub use sandbox::Bounds;
+
+pub(crate) use concurrent::ConcurrentRuns;
+pub(crate) use sandbox::{
+    Confined, Held, Neighbours, ReviewSandbox, ReviewSite, Subject, seen_from, sweep,
+    sweep_placeholders,
+};
+pub(crate) use violations::Violations;
+
+use std::io;
+
+use autoloop_core::review::Evidence;
+
+use crate::turn::{self, Ended};
+use crate::world::{Ending, Finished, NeverStarted, Obstacle};
+
+/// What the end of a reviewer's turn says about its answer. The file with its output is not looked at: other
+/// agents can write to it.
+pub(crate) fn evidence(
+    finished: &Finished,
+    reviewer: &autoloop_core::plan::BackendPlan,
+) -> Evidence {
+    use autoloop_core::verdict::read_answer;
+
+    Evidence {
+        failure: turn::failure(finished, reviewer).map(|failure| failure.of("reviewer")),
+        answer: match &finished.answer {
+            Some(answer) => Some(read_answer(answer).map_err(|breach| breach.to_string())),
+            None => finished.verdict.clone(),
+        },
+    }
+}
+
+/// A review that could not be confined, and so was not begun.
+pub(crate) fn not_started(error: &io::Error) -> Ended {
+    let message = format!("the review was not started, as nothing would bind it: {error}");
+    Ended::unbegun(Finished::new(Ending::NeverStarted(NeverStarted {
+        errno: error.raw_os_error().unwrap_or_default(),
+        message,
+        obstacle: Obstacle::Surroundings,
+    })))
+}
