@@ -3,11 +3,11 @@ use proptest::prelude::*;
 use super::scan::Scanner;
 use super::*;
 
-/// How often a byte of this message was looked at, behind the first `{`.
 fn printed(read: &Result<Verdict, Violation>) -> String {
     crate::format::json_line(&Printed::new(read))
 }
 
+/// How often a byte of this message was looked at, behind the first `{`.
 fn looks(text: &str) -> usize {
     let (_, object) = text.split_once('{').unwrap();
     let mut scanner = Scanner::default();
