@@ -1,5 +1,4 @@
 //! Which process carries a run out can be asked without disturbing it.
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use autoloop_core::coordinator::{Holder, Kind};
 use autoloop_runtime::layout::StateDir;

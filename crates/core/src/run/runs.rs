@@ -29,7 +29,7 @@ pub enum SomeRun {
     /// A run of a loop, or records that no start came before.
     Loop(Box<Run>),
     /// A run of another coordinator.
-    Other(OtherRun),
+    Other(Box<OtherRun>),
 }
 
 /// What is listed of a chain, or of a run over a queue.
@@ -85,14 +85,16 @@ impl Runs {
     pub fn status(&self, run: &SomeRun) -> Option<Status> {
         match run {
             SomeRun::Loop(run) => run.start.as_ref().map(|_| run.status()),
-            SomeRun::Other(OtherRun { end: Some((status, _)), .. }) => Some(*status),
-            SomeRun::Other(OtherRun { end: None, step_run, .. }) => {
-                let step = step_run.as_deref().and_then(|step| self.get(step));
-                match step.and_then(SomeRun::as_loop).map(Run::status) {
-                    Some(Status::Interrupted) => Some(Status::Interrupted),
-                    _ => Some(Status::Running),
+            SomeRun::Other(other) => match (&other.end, &other.step_run) {
+                (Some((status, _)), _) => Some(*status),
+                (None, step_run) => {
+                    let step = step_run.as_deref().and_then(|step| self.get(step));
+                    match step.and_then(SomeRun::as_loop).map(Run::status) {
+                        Some(Status::Interrupted) => Some(Status::Interrupted),
+                        _ => Some(Status::Running),
+                    }
                 }
-            }
+            },
         }
     }
 
@@ -301,7 +303,7 @@ impl View for Runs {
         let place = *self.places.entry(id.clone().into_owned()).or_insert_with(|| {
             self.runs.push(match kind {
                 Kind::Loop => SomeRun::Loop(Box::new(Run::new(&*id))),
-                kind => SomeRun::Other(OtherRun::new(&id, kind)),
+                kind => SomeRun::Other(Box::new(OtherRun::new(&id, kind))),
             });
             self.runs.len() - 1
         });

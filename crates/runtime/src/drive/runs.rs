@@ -173,7 +173,7 @@ pub fn latest_resumable_slots(
     (world, trust): (&World, Trust),
 ) -> Result<Latest, DriveError> {
     repair(journal)?;
-    let found = open(journal, state_dir, (Status::can_resume, (world, trust)))?;
+    let found = open(slots_on_record(journal, state_dir, (world, trust))?, Status::can_resume);
     let is_ours = |run: &&OnRecord<Slots>| trust == Trust::Proven && run.is_ours(state_dir, world);
     let (ours, others): (Vec<_>, Vec<_>) = found.iter().rev().partition(is_ours);
     let open = ours.into_iter().chain(others).map(|run| run.claimed.id.as_str());
@@ -186,7 +186,8 @@ pub(super) fn unfinished_slots(
     state_dir: &StateDir,
     world: &World,
 ) -> Result<Vec<Slots>, DriveError> {
-    let found = open(journal, state_dir, (Status::is_unfinished, (world, Trust::Proven)))?;
+    let found = slots_on_record(journal, state_dir, (world, Trust::Proven))?;
+    let found = open(found, Status::is_unfinished);
     let is_held = |run: &Slots| {
         let dir = run_dir(state_dir, Kind::Slots, &run.id);
         dir.is_ok_and(|dir| holder(&dir, &*world.disk).process().is_some())
@@ -195,15 +196,10 @@ pub(super) fn unfinished_slots(
 }
 
 /// The runs whose status is meant. One of which nothing is proven begins again.
-fn open(
-    journal: &dyn Journal,
-    state_dir: &StateDir,
-    (is_meant, believed): (fn(Status) -> bool, (&World, Trust)),
-) -> Result<Vec<OnRecord<Slots>>, DriveError> {
-    let mut found = slots_on_record(journal, state_dir, believed)?;
+fn open(mut found: Vec<OnRecord<Slots>>, is_meant: fn(Status) -> bool) -> Vec<OnRecord<Slots>> {
     found.retain(|found| {
         let run = found.proven();
         (is_meant(run.status()) || run.start.is_none()) && run.id.parse::<RunId>().is_ok()
     });
-    Ok(found)
+    found
 }
