@@ -162,11 +162,13 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
     --- stderr
     autoloop: run '[RUN]' is being driven by another process
     ");
-    assert_snapshot!(says(&sandbox, "--resume"), @r"
-    exit 1
+    let process = format!("process {}", harness.0.id());
+    let latest = says(&sandbox, "--resume").replace(&process, "[PROCESS]");
+    assert_snapshot!(latest, @r"
+    exit 4
     --- stderr
-    autoloop: no run to resume in [DIR]/.autoloop/journal.jsonl: run '[RUN]' is still running
-      hint: start a new run with `autoloop slots`
+    autoloop: no run of slots to resume in [DIR]/.autoloop/journal.jsonl: '[RUN]' is running in [PROCESS]
+      hint: wait for it, or end that process; the journal shows how far it is
     ");
     kill_process(Pid::from_child(&harness.0), Signal::INT).unwrap();
     assert_eq!(harness.0.wait().unwrap().code(), Some(130));

@@ -42,7 +42,7 @@ fn one_row_a_slot_from_the_first_phase_to_the_last() {
     until("the end of the program", || terminal.process.0.try_wait().unwrap());
     terminal.assert_given_back();
     let screen = terminal.see("2 of 2 items passed");
-    assert!(screen.contains("ended (no_items)"), "{screen}");
+    assert!(screen.contains("completed (no_items)"), "{screen}");
 }
 
 #[test]

@@ -203,10 +203,10 @@ mod tests {
             row(&bare, None),
         ];
         insta::assert_snapshot!(print(&rows, Color::No), @r"
-        RUN          STATE                    DONE  LAST EVENT   BEGAN (UTC)       TOOK   HEARD OF  OBJECTIVE
-        swift-otter  running                  2/10  tasks.ready  2026-11-15 21:12  1d     1d        write  a parser that
-        a            stopped: backend_failed  2/10  tasks.ready  2026-11-15 21:12  2m25s  1d        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
-        calm-heron   no beginning             0     loop.start   -                 -      -
+        RUN          KIND  STATUS                  DONE  LAST EVENT   BEGAN (UTC)       TOOK   HEARD OF  OBJECTIVE
+        swift-otter  loop  running                 2/10  tasks.ready  2026-11-15 21:12  1d     1d        write  a parser that
+        a            loop  failed: backend_failed  2/10  tasks.ready  2026-11-15 21:12  2m25s  1d        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
+        calm-heron   -     no start record         0     loop.start   -                 -      -
         ");
     }
 }

@@ -61,10 +61,16 @@ impl Tiers {
         if own.is_some() && run.is_none() {
             return Ok(Tiers::at(&located, own, &env, world));
         }
-        let run = one_run(&*located.journal(world), run)?;
-        let file = Places::of_run(&located.files.state_dir, &run).run;
         // Before its first entry a run has no file, and nothing can be asked about it.
-        let file = file.filter(|file| world.disk.stat(file).is_ok());
+        let file_of = |run: &str| {
+            let file = Places::of_run(&located.files.state_dir, run).run;
+            file.filter(|file| world.disk.stat(file).is_ok())
+        };
+        // A memory is there without a journal, too.
+        let file = match run.and_then(file_of) {
+            None => file_of(&one_run(&*located.journal(world), run)?),
+            file => file,
+        };
         Ok(Tiers::at(&located, file, &env, world))
     }
 

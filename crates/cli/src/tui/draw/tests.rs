@@ -287,9 +287,9 @@ fn an_old_run_in_windows_of_three_sizes() {
         ",
     );
     let lines = vec!["the agent failed (exit code 7)"];
-    let window = Window { lines, status: Status::Completed, ..Window::of(board) };
+    let window = Window { lines, status: Status::Failed, ..Window::of(board) };
     assert_snapshot!(window.shown(USUAL), @r"
-    |loop otter  ended: backend_failed  write a parser                               |
+    |loop otter  failed: backend_failed  write a parser                              |
     |iteration 1/1                                                                   |
     |  WHO   PHASE   TIME    WHAT     LAST LINE                                      |
     |> loop  FAILED  3s      builder  the agent failed (exit code 7)                 |
@@ -297,7 +297,7 @@ fn an_old_run_in_windows_of_three_sizes() {
     |q quit  j/k pick  Enter output  ? keys                                          |
     ");
     assert_snapshot!(window.shown(SMALL), @r"
-    |loop otter  ended: backend_failed  write|
+    |loop otter  failed: backend_failed  writ|
     |iteration 1/1                           |
     |  WHO   PHASE   TIME    WHAT            |
     |> loop  FAILED  3s      builder         |
@@ -305,7 +305,7 @@ fn an_old_run_in_windows_of_three_sizes() {
     |q quit  j/k pick  Enter output  ? keys  |
     ");
     assert_snapshot!(window.shown(LARGE), @r"
-    |loop otter  ended: backend_failed  write a parser                                                                                                                                                       |
+    |loop otter  failed: backend_failed  write a parser                                                                                                                                                      |
     |iteration 1/1                                                                                                                                                                                           |
     |  WHO   PHASE   TIME    WHAT     LAST LINE                                                                                                                                                              |
     |> loop  FAILED  3s      builder  the agent failed (exit code 7)                                                                                                                                         |
