@@ -52,8 +52,7 @@ impl Drive<'_> {
             program: &self.program,
             home: self.project.surroundings.home.as_deref(),
         };
-        let handler = self.handler(&turn);
-        let confined = self.reviewer.confine(|| self.subject(), handler, &mut launch.job, site);
+        let confined = self.reviewer.confine(|| self.subject(&turn), &mut launch.job, site);
         let start = ReviewStart {
             kind: CONTRACT.name().to_owned(),
             backend_kind: plan.backend.kind.into(),
@@ -76,7 +75,7 @@ impl Drive<'_> {
         let (ended, changes) = match held {
             Ok(held) => {
                 let ended = launch.run(self.world, self.interrupts);
-                let release = |held| self.reviewer.release(held, CONTRACT, self.world, |_| {}).0;
+                let release = |held| self.reviewer.release(held, self.world, |_| {}).0;
                 (ended, held.map(release).unwrap_or_default())
             }
             Err(error) => (not_started(&error), Violations::default()),
@@ -143,7 +142,7 @@ impl Drive<'_> {
     }
 
     /// What a metareview is about: the project, with the files of the loop that it may change.
-    fn subject(&self) -> io::Result<Subject> {
+    fn subject(&self, turn: &LoopTurn<'_>) -> io::Result<(Subject, Handler)> {
         let files = &self.loaded.files;
         let disk = &*self.world.disk;
         let tree = self.project.dir.canonicalize()?;
@@ -163,7 +162,8 @@ impl Drive<'_> {
         let mut protected = vec![tree.clone(), loop_dir, state_dir.clone()];
         protected.extend(growing.iter().filter_map(|path| path.canonicalize().ok()));
         protected.extend(repository_paths(&tree));
-        Ok(Subject {
+        let subject = Subject {
+            contract: CONTRACT,
             run: self.harness.run().id.clone(),
             dir: self.dir.clone(),
             allow,
@@ -182,7 +182,8 @@ impl Drive<'_> {
             neighbours: Neighbours::Runs,
             tree,
             state_dir,
-        })
+        };
+        Ok((subject, self.handler(turn)))
     }
 
     /// Stores for a reviewer what it cannot write itself.

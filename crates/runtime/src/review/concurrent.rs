@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use autoloop_core::coordinator::Kind;
 
@@ -17,6 +17,7 @@ use crate::world::World;
 
 /// The runs of a project when a review began.
 pub(crate) struct ConcurrentRuns {
+    state_dir: PathBuf,
     /// Their directories.
     runs: BTreeSet<RunDir>,
     /// Whether another one was driven then.
@@ -28,7 +29,7 @@ impl ConcurrentRuns {
     pub(crate) fn before(state_dir: &Path, world: &World) -> ConcurrentRuns {
         let runs = runs_in(state_dir);
         let were_driven = runs.iter().any(|run| is_driven(run, world));
-        ConcurrentRuns { runs, were_driven }
+        ConcurrentRuns { state_dir: state_dir.to_owned(), runs, were_driven }
     }
 
     /// Whether another run was driven then.
@@ -40,18 +41,12 @@ impl ConcurrentRuns {
     ///
     /// A reviewer that the kernel does not bind could make what looks like a new run, to have its
     /// changes taken for those of that run; there a new one counts only as long as it is driven.
-    pub(crate) fn were_at_work(
-        &self,
-        state_dir: &Path,
-        own: &str,
-        enforcement: Enforcement,
-        world: &World,
-    ) -> bool {
+    pub(crate) fn were_at_work(&self, own: &str, enforcement: Enforcement, world: &World) -> bool {
         let counts_new = enforcement != Enforcement::Snapshot;
         let is_own = |run: &RunDir| run.file_name().is_some_and(|name| name == own);
         let is_new = |run: &RunDir| counts_new && !is_own(run) && !self.runs.contains(run);
         self.were_driven
-            || runs_in(state_dir).iter().any(|run| is_new(run) || is_driven(run, world))
+            || runs_in(&self.state_dir).iter().any(|run| is_new(run) || is_driven(run, world))
     }
 }
 

@@ -57,6 +57,7 @@ pub(crate) struct ReviewSite<'s> {
 
 /// What is reviewed. All paths are without links.
 pub(crate) struct Subject {
+    pub(crate) contract: Contract,
     /// The tree under review: the project, or a worktree.
     pub(crate) tree: PathBuf,
     pub(crate) state_dir: PathBuf,
@@ -147,11 +148,10 @@ impl ReviewSandbox {
         matches!(self.enforcement, Some(Enforcement::Landlock { .. }))
     }
 
-    /// Confines the job of a reviewer; `None` in a simulated world.
+    /// Confines the job of a reviewer, whose events the handler stores; `None` in a simulated world.
     pub(crate) fn confine(
         &self,
-        subject: impl FnOnce() -> io::Result<Subject>,
-        handler: Handler,
+        subject: impl FnOnce() -> io::Result<(Subject, Handler)>,
         job: &mut Job,
         site: ReviewSite<'_>,
     ) -> io::Result<Option<Confined>> {
@@ -160,7 +160,7 @@ impl ReviewSandbox {
         job.leftovers = Leftovers::Kill;
         let (name, value) = quiet_git();
         job.env.push((name.into(), value.into()));
-        let subject = subject()?;
+        let (subject, handler) = subject()?;
         let mut confined =
             Confined { subject, enforcement, overlay: None, server: None, scratch: None };
         let Enforcement::Landlock { abi } = enforcement else { return Ok(Some(confined)) };
@@ -248,14 +248,13 @@ impl ReviewSandbox {
     pub(crate) fn release(
         &self,
         held: Held,
-        contract: Contract,
         world: &World,
         rewind: impl FnOnce(&mut Violations),
     ) -> (Violations, HeldBy) {
         let Held { mut confined, before, runs } = held;
         // What it said last is on record when this returns.
         drop(confined.server.take());
-        let Subject { allow, beneath, state_dir, run, .. } = &confined.subject;
+        let Subject { contract, allow, beneath, run, .. } = &confined.subject;
         let mut violations = Violations::of(contract.name());
         if let Some(overlay) = &confined.overlay {
             match overlay.take_over(allow, beneath) {
@@ -265,7 +264,7 @@ impl ReviewSandbox {
         }
         let held_by = confined.held_by();
         let others_worked = confined.subject.neighbours != Neighbours::None
-            && runs.were_at_work(state_dir, run, confined.enforcement, world);
+            && runs.were_at_work(run, confined.enforcement, world);
         match before {
             Before::Snapshot(_) if others_worked && confined.subject.scope == Scope::Tree => {
                 return (violations, HeldBy::Nothing);

@@ -56,13 +56,13 @@ impl SlotDrive<'_> {
         let subject = || self.subject(slot, &dir);
         let held = self
             .reviewer
-            .confine(subject, self.handler(slot), &mut launch.job, site)
+            .confine(subject, &mut launch.job, site)
             .and_then(|confined| confined.map(|it| self.hold(slot, it, &launch.job)).transpose());
         let (finished, changed, held_by) = match held {
             Ok(held) => {
                 let finished = self.run_agent(slot, launch);
                 let released = held.map(|(held, stand)| {
-                    self.reviewer.release(held, contract, self.scene.world, |violations| {
+                    self.reviewer.release(held, self.scene.world, |violations| {
                         self.rewind(slot, stand.as_ref(), violations);
                     })
                 });
@@ -110,7 +110,7 @@ impl SlotDrive<'_> {
     }
 
     /// What a review of a slot is about: its tree, in which nothing may change.
-    fn subject(&self, slot: &Slot, dir: &RunDir) -> io::Result<Subject> {
+    fn subject(&self, slot: &Slot, dir: &RunDir) -> io::Result<(Subject, Handler)> {
         let files = &self.loaded.files;
         let tree = Path::new(&slot.start.tree).canonicalize()?;
         let state_dir = files.state_dir.canonicalize()?;
@@ -130,7 +130,8 @@ impl SlotDrive<'_> {
         let mut ours = vec![state_dir.clone()];
         // Other slots, and the harness itself, write there meanwhile.
         ours.extend(self.grounds.git_dir());
-        Ok(Subject {
+        let subject = Subject {
+            contract: self.rules().contract(),
             run: self.look(|slots| slots.id.clone()),
             dir: dir.clone(),
             allow,
@@ -143,7 +144,8 @@ impl SlotDrive<'_> {
             neighbours,
             tree,
             state_dir,
-        })
+        };
+        Ok((subject, self.handler(slot)))
     }
 
     /// Looks at the tree before the reviewer starts, and where its checkout stands if that is restored.
