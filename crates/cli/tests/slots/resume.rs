@@ -181,7 +181,7 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
     assert_snapshot!(says(&sandbox, "--resume"), @r"
     exit 1
     --- stderr
-    autoloop: no run to resume in [DIR]/.autoloop/journal.jsonl: the latest run, '[RUN]', completed
+    autoloop: no run of slots to resume in [DIR]/.autoloop/journal.jsonl: the latest run of slots, '[RUN]', completed
       hint: start a new run with `autoloop slots`
     ");
     assert_snapshot!(says(&sandbox, &format!("--resume={run}")), @r"
@@ -193,13 +193,16 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
     assert_snapshot!(says(&sandbox, "--resume=odd"), @r"
     exit 1
     --- stderr
-    autoloop: there is no run of slots 'odd' in [DIR]/.autoloop/journal.jsonl
+    autoloop: there is no run 'odd' in [DIR]/.autoloop/journal.jsonl
+      hint: `autoloop loops --all` lists every run
       hint: start a new run with `autoloop slots`
     ");
     assert_snapshot!(says(&sandbox, "--resume=../x"), @r"
-    exit 2
+    exit 1
     --- stderr
-    autoloop: '../x' cannot be the id of a run
+    autoloop: there is no run '../x' in [DIR]/.autoloop/journal.jsonl
+      hint: `autoloop loops --all` lists every run
+      hint: start a new run with `autoloop slots`
     ");
 }
 
