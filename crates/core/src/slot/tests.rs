@@ -287,7 +287,7 @@ fn a_run_is_written_out() {
     let mut records = story.0;
     records.push(phase.record(&at(1)));
     insta::assert_snapshot!(folded(&records).render(Status::Crashed, Format::Terminal), @r"
-    slots r: unfinished, 0 of 1 item passed
+    slots r: crashed, 0 of 1 item passed
       1.1  t-1  fix 1  1 review, 1 fix  a slug
     ");
     // Words of a later version are shown as they stand, and count as nothing good.
@@ -305,18 +305,18 @@ fn a_run_is_written_out() {
     };
     records.push(finish.record(&at(1)));
     records.push(folded(&records).finished(End::Iterations).record(&at(0)));
-    insta::assert_snapshot!(folded(&records).render(Status::Crashed, Format::Markdown), @r"
+    let run = folded(&records);
+    insta::assert_snapshot!(run.render(run.status(), Format::Markdown), @r"
     # Slots r
 
-    ended (iterations), 0 of 1 item passed
+    failed (iterations), 0 of 1 item passed
 
     | slot | item | state | reviews | fixes | about |
     |---|---|---|---|---|---|
     | 1.1 | t-1 | failed | 1 | 1 | the fixer exited with 1 |
     ");
     assert_eq!(
-        serde_json::to_value(folded(&records).json(Status::Crashed)).unwrap()["slots"][0]["reviews"]
-            [0]["verdict"],
+        serde_json::to_value(run.json(run.status())).unwrap()["slots"][0]["reviews"][0]["verdict"],
         "drift"
     );
 }

@@ -20,7 +20,7 @@ impl Boards {
 
 impl View for Boards {
     const NAME: &'static str = "boards";
-    const VERSION: u32 = 4;
+    const VERSION: u32 = 5;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let run = record.run();
