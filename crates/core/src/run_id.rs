@@ -11,7 +11,7 @@ use crate::word::words;
 
 /// The id of a run, such as `swift-otter`. It can always become part of a path.
 ///
-/// A journal may hold any text for an id, so a fold keeps what it read as text; whoever needs the
+/// A journal may hold any text for an id, so a fold keeps what it read as text; a caller that needs the
 /// directory of the run parses it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(String);

@@ -1,8 +1,8 @@
-//! Carries a run out: asks for the next step, does it, and puts on record what came of it.
+//! Carries a run out: asks for the next step, carries it out, and appends the result.
 //!
 //! Nothing is decided here. What to do is a value that [`next_step`] returns, from the state that the
-//! `Harness` folds from the journal and from the plan that was last loaded; so a run that was cut off
-//! anywhere is taken up by asking again.
+//! `Harness` folds from the journal and from the plan that was last loaded; so a run that crashed
+//! anywhere is resumed by asking again.
 
 mod chain;
 mod error;

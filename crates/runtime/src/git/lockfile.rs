@@ -2,7 +2,7 @@
 //!
 //! A git that is killed leaves its lock behind, and every other waits for it in vain. Who made a lock
 //! is written nowhere. But it was a git that was at work on this repository when the lock was first seen;
-//! once all of those have ended and the same file is still there, it is nobody's. A git counts unless its
+//! once all of those have ended and the same file is still there, it has no holder. A git counts unless its
 //! working directory, arguments and environment can be read and all lead elsewhere: a pager that shows the
 //! log of another repository for hours holds no lock of this one.
 
@@ -26,7 +26,7 @@ pub(super) struct Lockfile {
     path: PathBuf,
     /// Which file it was when it was first seen; `None` if it was gone by then.
     file: Option<FileId>,
-    /// The gits that were at work on the repository then; `None` where nobody can say.
+    /// The gits that were at work on the repository then; `None` where the system does not say.
     gits: Option<Gits>,
     since: Duration,
 }
