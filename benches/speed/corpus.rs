@@ -8,7 +8,7 @@ use autoloop_core::record::{
     BackendFinish, BackendStart, Heading, IterationFinish, IterationStart, LoopComplete, LoopStart,
     LoopStop, Record, Seconds, print,
 };
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 use autoloop_core::topic::Topic;
 use autoloop_testkit::{Dice, Seed};
 
@@ -67,7 +67,7 @@ pub(crate) fn heading(moment: i64) -> Heading {
     Heading {
         run: RUN.to_owned(),
         iteration: "3".to_owned(),
-        now: Stamp::from_millis(FIRST_DAY + moment),
+        now: Timestamp::from_millis(FIRST_DAY + moment),
     }
 }
 

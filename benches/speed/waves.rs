@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 
 use crate::Fallible;
 use crate::bench::{Bench, Case, Project};
@@ -154,7 +154,7 @@ fn open_files(process: u32) -> io::Result<u64> {
 }
 
 /// When the first record of a topic was written.
-fn moment(journal: &str, topic: &str) -> Fallible<Stamp> {
+fn moment(journal: &str, topic: &str) -> Fallible<Timestamp> {
     let wanted = format!("\"topic\": \"{topic}\"");
     let line = journal.lines().find(|line| line.contains(&wanted));
     let stamp = line.and_then(|line| line.split_once("\"ts\": \"")?.1.split('"').next());

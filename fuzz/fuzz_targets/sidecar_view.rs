@@ -2,8 +2,8 @@
 //! can be folded on, shown and saved again. Memory is bounded by the fuzzer's own limit.
 #![no_main]
 
-use autoloop_core::project::latest_run::LatestRun;
-use autoloop_core::project::metrics::{Format, Metrics};
+use autoloop_core::views::latest_run::LatestRun;
+use autoloop_core::views::metrics::{Format, Metrics};
 use autoloop_core::queue::Tasks;
 use autoloop_core::record::Glance;
 use autoloop_core::view::View;

@@ -5,11 +5,11 @@
 //! keys and looks at the journal in between; what keys do ([`view`]) and what is seen ([`mod@draw`]) is
 //! decided without a terminal.
 
-mod beside;
+mod background;
 mod draw;
-pub(crate) mod feed;
 mod input;
-mod printed;
+pub(crate) mod model;
+mod output_tail;
 mod screen;
 pub(crate) mod text;
 mod view;
@@ -22,11 +22,11 @@ use std::time::Duration;
 use autoloop_core::coordinator::Status;
 use signal_hook::consts::SIGINT;
 
-pub(crate) use self::beside::Beside;
+pub(crate) use self::background::Beside;
 
 use self::draw::{Ink, Output, Picture, draw};
-use self::feed::Feed;
 use self::input::{Keyboard, Pressed};
+use self::model::Feed;
 use self::screen::Screen;
 use self::view::{CLOSED, Pane, Role, View, Wish};
 use crate::failure::Failure;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use autoloop_core::record::{Heading, IterationFinish, IterationStart, LoopStart, Record, print};
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 use autoloop_core::topic::Topic;
 use tempfile::TempDir;
 
@@ -14,7 +14,7 @@ struct Project(TempDir);
 
 fn at(run: &str, iteration: u64) -> Heading {
     let iteration = if iteration == 0 { String::new() } else { iteration.to_string() };
-    Heading { run: run.into(), iteration, now: Stamp::from_millis(0) }
+    Heading { run: run.into(), iteration, now: Timestamp::from_millis(0) }
 }
 
 fn finish(run: &str, iteration: u64, output: &str) -> Record {

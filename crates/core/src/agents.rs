@@ -3,23 +3,23 @@
 //! A [`Stream`] is a property of a plan. Its [`Decoder`] takes what the agent prints, in pieces of any
 //! size and in bounded memory, and gives an [`Answer`] in the end. One file a client.
 
-mod answer;
 mod claude;
 mod codex;
 mod events;
-mod lines;
+mod line_buffer;
+mod multiline;
 mod pi;
-mod spread;
+mod response;
 mod transcript;
 
-use crate::word::words;
+use crate::wire_enum::words;
 
 use claude::Claude;
 use codex::Codex;
 use events::Events;
 use pi::Pi;
 
-pub use answer::{Answer, Dollars, Outcome, Usage};
+pub use response::{Answer, Dollars, Outcome, Usage};
 pub use transcript::{said_in, transcript};
 
 words! {

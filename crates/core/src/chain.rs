@@ -3,19 +3,19 @@
 //! A chain has an id of its own in the journal of the project, and every step is an ordinary run. A
 //! [`Chain`] is the fold of the chain's records; [`next_step`] says what follows from it.
 
+mod admission;
+mod ancestry;
 mod budget;
 mod config;
-mod consider;
-mod family;
 mod handoff;
 mod refusal;
 mod render;
 pub mod spawn;
 
+pub use admission::{Circumstances, Proposal, consider};
+pub use ancestry::Family;
 pub use budget::Budget;
 pub use config::{Definition, Definitions, Fault, StepDefinition};
-pub use consider::{Circumstances, Proposal, consider};
-pub use family::Family;
 pub use handoff::{Report, changed_files, handoff, result, returned};
 pub use refusal::Refusal;
 pub use render::{DEEPEST, Tree};
@@ -23,8 +23,8 @@ pub use render::{DEEPEST, Tree};
 use crate::coordinator::Status;
 use crate::record::{ChainStart, Event, Glance};
 use crate::run::{Run, StopReason, ended_well};
-use crate::stamp::Stamp;
-use crate::word::{Word, words};
+use crate::timestamp::Timestamp;
+use crate::wire_enum::{Word, words};
 
 /// What a chain has come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -210,7 +210,7 @@ impl Chain {
     /// How long the step that is under way was at work since the chain was heard of last, if its run was
     /// heard of then; both as written.
     pub fn cut_off_after_ms(&self, run_heard_of: &str) -> Option<u64> {
-        let millis = |text: &str| text.parse::<Stamp>().ok().map(Stamp::millis);
+        let millis = |text: &str| text.parse::<Timestamp>().ok().map(Timestamp::millis);
         let took = millis(run_heard_of)?.saturating_sub(millis(&self.times.1)?);
         Some(u64::try_from(took).unwrap_or_default())
     }

@@ -5,10 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::chain::{Chain, Outcome};
-use crate::project::scratchpad::Scratchpad;
 use crate::record::{ChainStart, Glance, LoopStart, SlotRunStart};
 use crate::run::{Run, StopReason};
 use crate::slot::{End, Slots, is_slot_topic};
+use crate::views::scratchpad::Scratchpad;
 
 /// A coordinator: what decides the steps of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

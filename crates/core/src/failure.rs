@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::duration;
-use crate::excerpt;
 use crate::record::{BackendFinish, IterationFinish, ReviewFinish, SlotFix, SlotImplement};
 use crate::run::StopReason;
+use crate::text;
 
 /// The most characters of a cause.
 const LONGEST: usize = 500;
@@ -121,10 +121,10 @@ impl fmt::Display for TurnFailure {
 /// return ends a line too: programs overwrite their progress with it.
 pub fn last_line(text: &str) -> String {
     // More than can be shown, and far less than an agent may print without a line break.
-    let lines = text.rsplit(['\n', '\r']).map(|line| excerpt::head(line, LONGEST * 8));
-    let line = lines.map(|line| excerpt::one_line(&excerpt::without_escapes(line)));
+    let lines = text.rsplit(['\n', '\r']).map(|line| text::head(line, LONGEST * 8));
+    let line = lines.map(|line| text::one_line(&text::without_escapes(line)));
     let line = line.into_iter().find(|line| !line.is_empty()).unwrap_or_default();
-    excerpt::clip(&line, LONGEST).into_owned()
+    text::clip(&line, LONGEST).into_owned()
 }
 
 #[cfg(test)]
@@ -133,7 +133,7 @@ mod tests {
 
     use super::*;
     use crate::record::{Event, Glance, Heading, print};
-    use crate::stamp::Stamp;
+    use crate::timestamp::Timestamp;
 
     #[test]
     fn a_failure_names_its_cause() {
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_record_tells_what_was_written_into_it() {
         let heading =
-            Heading { run: "r".into(), iteration: "1".into(), now: Stamp::from_millis(0) };
+            Heading { run: "r".into(), iteration: "1".into(), now: Timestamp::from_millis(0) };
         let read = |record: crate::record::Record| {
             let mut line = Vec::new();
             print(&record, &mut line);

@@ -222,7 +222,7 @@ impl Memory {
 /// In one line, as it is shown to people and agents.
 impl fmt::Display for Said {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use crate::excerpt::one_line;
+        use crate::text::one_line;
         match self {
             Said::Learning { text } => f.write_str(&one_line(text)),
             Said::Preference { category, text } => {

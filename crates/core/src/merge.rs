@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::word::words;
+use crate::wire_enum::words;
 
 /// How many files are named on record; more are counted.
 const FILES_NAMED: usize = 20;

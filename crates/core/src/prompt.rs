@@ -20,7 +20,7 @@ use crate::topology::Route;
 /// How many characters the parts of a prompt may take.
 ///
 /// Memory and scratchpad come with budgets of their own; see [`crate::memory::Block`] and
-/// [`Scratchpad::compact`](crate::project::scratchpad::Scratchpad::compact).
+/// [`Scratchpad::compact`](crate::views::scratchpad::Scratchpad::compact).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
     /// The objective.

@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
-use crate::excerpt;
 use crate::record::{ChainSpawned, EventInvalid, Glance, Record, print};
+use crate::text;
 use crate::topic::{JOINED, Topic, TopicClass};
 
 /// The reason of a refusal of what only the harness may write.
@@ -59,13 +59,13 @@ impl RunKey {
         match (record.payload(), record.source()) {
             (Some(payload), source) => {
                 let source = source.unwrap_or_default();
-                digest.add(&["payload", excerpt::head(&payload, COVERED), &source]);
+                digest.add(&["payload", text::head(&payload, COVERED), &source]);
             }
             (None, _) => {
                 digest.add(&["fields"]);
                 record.each_field(|name, text| match name {
                     SPOOLED => digest.add(&[name]),
-                    name => digest.add(&[name, excerpt::head(&text, COVERED)]),
+                    name => digest.add(&[name, text::head(&text, COVERED)]),
                 });
             }
         }
@@ -194,11 +194,11 @@ impl Mark {
         digest.add(&[&record.topic(), &record.iteration(), &record.ts().unwrap_or_default()]);
         record.each_field(|name, text| {
             if !Mark::LONG.contains(&name) {
-                digest.add(&[name, excerpt::head(&text, COVERED)]);
+                digest.add(&[name, text::head(&text, COVERED)]);
             }
         });
         if let Some(payload) = record.payload() {
-            digest.add(&["payload", excerpt::head(&payload, COVERED)]);
+            digest.add(&["payload", text::head(&payload, COVERED)]);
         }
         Mark(digest.half())
     }

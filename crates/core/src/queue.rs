@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 
 pub use decide::{New, Whose};
 pub use refusal::Refusal;
@@ -126,7 +126,7 @@ pub struct Claim {
     /// Who has it.
     pub owner: String,
     /// Until when, unless it is renewed; `None` where the queue knows no such thing.
-    pub until: Option<Stamp>,
+    pub until: Option<Timestamp>,
     /// Every claim of a queue has a larger number than those before it, so a late word of an owner
     /// whose item was given to another is recognised. 0 where the queue counts no claims.
     pub fence: u64,

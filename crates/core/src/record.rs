@@ -12,11 +12,11 @@
 mod escape;
 mod event;
 mod extract;
-mod glance;
+mod lazy;
 mod line;
 mod lossy;
 mod number;
-mod salvage;
+mod recovery;
 mod scan;
 mod text;
 mod unescaper;
@@ -26,16 +26,16 @@ pub(crate) use escape::mend_surrogates;
 pub use escape::{Escaper, escape, unescape};
 pub use event::*;
 pub use extract::Extract;
-pub use glance::Glance;
+pub use lazy::Glance;
 pub use line::{BadLine, Hole, parse, print, print_around};
 pub use number::{NotANumber, Number};
-pub use salvage::{Piece, pieces};
+pub use recovery::{Piece, pieces};
 use text::Field;
 pub use text::Text;
 pub use unescaper::Unescaper;
 pub use value::{Object, Value};
 
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 use crate::topic::Topic;
 
 /// The version of the format that this program writes.
@@ -84,7 +84,7 @@ pub struct Heading {
     /// The iteration; empty outside of one.
     pub iteration: String,
     /// The moment.
-    pub now: Stamp,
+    pub now: Timestamp,
 }
 
 impl Heading {
@@ -133,7 +133,7 @@ impl Record {
     }
 
     /// When, if the record says so in a way that can be understood.
-    pub fn stamp(&self) -> Option<Stamp> {
+    pub fn stamp(&self) -> Option<Timestamp> {
         self.ts.as_deref()?.parse().ok()
     }
 }

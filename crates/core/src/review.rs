@@ -4,7 +4,7 @@
 //! [`Evidence`]; [`Channel::read`] and [`Contract::settle`] decide.
 
 use crate::verdict::{self, Ruling as Ruled};
-use crate::word::words;
+use crate::wire_enum::words;
 
 /// What a review is about, and how often work may be revised for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

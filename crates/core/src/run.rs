@@ -21,7 +21,7 @@ use crate::record::{
 use crate::topic::{JOINED, TopicClass};
 use crate::topology::OPENING_EVENT;
 use crate::wave::{self, Request, Waves};
-use crate::word::{Word, words};
+use crate::wire_enum::{Word, words};
 
 /// How many refused events of an iteration are remembered by name.
 pub const REFUSALS_KEPT: usize = 1_000;

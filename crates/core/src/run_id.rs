@@ -6,8 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use self::words::{ADJECTIVES, NOUNS};
-use crate::stamp::Stamp;
-use crate::word::words;
+use crate::timestamp::Timestamp;
+use crate::wire_enum::words;
 
 /// The id of a run, such as `swift-otter`. It can always become part of a path.
 ///
@@ -76,7 +76,7 @@ pub struct RunIdSeed {
     /// Chance.
     pub random: u64,
     /// The moment at which the run begins.
-    pub now: Stamp,
+    pub now: Timestamp,
     /// How many runs the journal knows already.
     pub runs_so_far: u64,
 }
@@ -174,7 +174,7 @@ mod tests {
     const FREE: &dyn Fn(&str) -> bool = &|_| false;
 
     fn seed(random: u64, millis: i64, runs_so_far: u64) -> RunIdSeed {
-        RunIdSeed { random, now: Stamp::from_millis(millis), runs_so_far }
+        RunIdSeed { random, now: Timestamp::from_millis(millis), runs_so_far }
     }
 
     #[test]

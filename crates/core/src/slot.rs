@@ -23,7 +23,7 @@ use crate::record::{
     Event, Glance, SlotFinish, SlotImplement, SlotMerge, SlotPhase, SlotReview, SlotRunFinish,
     SlotRunPrompts, SlotRunResume, SlotRunStart, SlotStart, Text,
 };
-use crate::word::Word;
+use crate::wire_enum::Word;
 
 /// What a run over a queue has come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -36,13 +36,13 @@ pub trait View: Default + Serialize + DeserializeOwned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::project::board::Boards;
-    use crate::project::coordination::Coordinations;
-    use crate::project::latest_run::LatestRun;
-    use crate::project::metrics::Metrics;
-    use crate::project::scratchpad::Scratchpads;
     use crate::queue::Tasks;
     use crate::run::Runs;
+    use crate::views::board::Boards;
+    use crate::views::coordination::Coordinations;
+    use crate::views::latest_run::LatestRun;
+    use crate::views::metrics::Metrics;
+    use crate::views::scratchpad::Scratchpads;
 
     const JOURNAL: &str = r#"
 {"run": "a", "iteration": "", "topic": "loop.start", "fields": {"max_iterations": "9", "completion_promise": "DONE", "completion_event": "task.complete", "review_every": "3", "objective": "to do", "preset": "p", "preset_dir": "d"}, "ts": "2026-11-15T21:12:06.031Z"}

@@ -5,8 +5,8 @@
 
 use autoloop_core::record::*;
 use autoloop_core::slot::Picked;
-use autoloop_core::stamp::Stamp;
-use autoloop_core::word::{Meaning, Word};
+use autoloop_core::timestamp::Timestamp;
+use autoloop_core::wire_enum::{Meaning, Word};
 use autoloop_testkit::records::text;
 use autoloop_testkit::{Dice, simulate};
 
@@ -79,7 +79,7 @@ fn heading(dice: &mut Dice) -> Heading {
     Heading {
         run: text(dice),
         iteration: dice.below(100).to_string(),
-        now: Stamp::from_millis(1_794_777_126_031),
+        now: Timestamp::from_millis(1_794_777_126_031),
     }
 }
 
@@ -285,7 +285,7 @@ fn words_without_a_key_are_what_there_is_to_say() {
     let said = |topic: &str, payload: &str| {
         let topic = autoloop_core::topic::Topic::new(topic);
         let heading =
-            Heading { run: "r".into(), iteration: "1".into(), now: Stamp::from_millis(0) };
+            Heading { run: "r".into(), iteration: "1".into(), now: Timestamp::from_millis(0) };
         heading.agent(topic, payload)
     };
     assert_means(
@@ -350,7 +350,7 @@ fn the_examples_of_the_reference_mean_what_it_says() {
         let record = parse(dated.as_bytes()).unwrap();
         assert_means(&record, &event);
         assert_eq!(record.version, Some(1));
-        assert_eq!(record.stamp(), Some(Stamp::from_millis(1_794_777_126_031)));
+        assert_eq!(record.stamp(), Some(Timestamp::from_millis(1_794_777_126_031)));
         assert_eq!(Glance::read(dated.as_bytes()).unwrap().ts().unwrap(), record.ts.unwrap());
     }
 }
@@ -358,7 +358,8 @@ fn the_examples_of_the_reference_mean_what_it_says() {
 /// Numbers stand on the wire as the reference shows them.
 #[test]
 fn the_wire_form_is_that_of_the_reference() {
-    let heading = Heading { run: "r".into(), iteration: "3".into(), now: Stamp::from_millis(0) };
+    let heading =
+        Heading { run: "r".into(), iteration: "3".into(), now: Timestamp::from_millis(0) };
     let finish = IterationFinish {
         exit_code: (-1).into(),
         timed_out: Some(false),

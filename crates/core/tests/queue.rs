@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use autoloop_core::queue::*;
 use autoloop_core::record::{Glance, QueueRenewed, Record, print};
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 use autoloop_core::view::View;
 use autoloop_testkit::{Dice, simulate};
 
@@ -37,12 +37,12 @@ impl Yard {
         yard
     }
 
-    fn stamp(&self) -> Stamp {
-        Stamp::from_millis(self.now)
+    fn stamp(&self) -> Timestamp {
+        Timestamp::from_millis(self.now)
     }
 
-    fn in_seconds(&self, seconds: i64) -> Stamp {
-        Stamp::from_millis(self.now + seconds * 1_000)
+    fn in_seconds(&self, seconds: i64) -> Timestamp {
+        Timestamp::from_millis(self.now + seconds * 1_000)
     }
 
     /// Writes a step down, and takes it in as any reader would.

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use autoloop_core::merge::MergeOutcome;
 use autoloop_core::record::*;
 use autoloop_core::slot::*;
-use autoloop_core::stamp::Stamp;
-use autoloop_core::word::Word;
+use autoloop_core::timestamp::Timestamp;
+use autoloop_core::wire_enum::Word;
 use autoloop_testkit::{Dice, simulate};
 
 /// More steps than any run takes.
@@ -67,7 +67,7 @@ impl Model {
 
     fn put(&mut self, iteration: u64, record: impl FnOnce(&Heading) -> Record) {
         let iteration = iteration.to_string();
-        let heading = Heading { run: "r".into(), iteration, now: Stamp::from_millis(1) };
+        let heading = Heading { run: "r".into(), iteration, now: Timestamp::from_millis(1) };
         let record = record(&heading);
         apply(&mut self.fold, &record);
         self.records.push(record);

@@ -4,19 +4,19 @@
 //! `Harness` folds from the journal and from the plan that was last loaded; so a run that crashed
 //! anywhere is resumed by asking again.
 
+mod branch;
 mod chain;
 mod error;
 mod iteration;
+mod parallel;
 mod preflight;
 mod progress;
 mod request;
 mod review;
 mod runs;
-mod seat;
 mod slots;
-mod together;
-mod trees;
 mod wave;
+mod worktrees;
 
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use autoloop_core::record::{LoopResume, LoopStart, LoopStop, Record};
 use autoloop_core::run::{Ending, Run, Stage, StopReason};
 use autoloop_core::run_id::RunId;
 use autoloop_core::step::{Step, next_step};
-use autoloop_core::word::Word;
+use autoloop_core::wire_enum::Word;
 
 use crate::harness::{Harness, RunLock, RunPlace};
 use crate::journal::{Durability, Journal};
@@ -54,9 +54,9 @@ pub use slots::{SlotDrive, SlotProgress, SlotScene, WatchedSlots};
 
 pub use crate::harness::{Foreign, Trust};
 
+use branch::Seat;
 use chain::Census;
-use seat::Seat;
-use trees::Trees;
+use worktrees::Trees;
 
 /// What a run is for when nobody said.
 const DEFAULT_OBJECTIVE: &str = "Do the task and publish the completion event when finished.";
@@ -178,7 +178,7 @@ impl<'a> Drive<'a> {
         opening: Opening,
         objective: Option<String>,
     ) -> Result<Self, DriveError> {
-        let loaded = seat::load(scene.project, seat.as_ref(), scene.world)?;
+        let loaded = branch::load(scene.project, seat.as_ref(), scene.world)?;
         let mode = loaded.plan.review.as_ref().map(|review| review.sandbox);
         let reviewer = ReviewSandbox::choose(mode, scene.bounds)?;
         let trees = wave::check_isolation(scene.project, &loaded, scene.world)?;
@@ -366,7 +366,7 @@ impl<'a> Drive<'a> {
             }
             self.notices.push(notice);
         }
-        let loaded = seat::load(self.project, self.seat.as_ref(), self.world);
+        let loaded = branch::load(self.project, self.seat.as_ref(), self.world);
         let loaded = loaded.map_err(DriveError::from);
         let checked = loaded.and_then(|loaded| {
             let mode = loaded.plan.review.as_ref().map(|review| review.sandbox);

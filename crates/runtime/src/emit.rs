@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use autoloop_core::excerpt;
 use autoloop_core::record::{EventInvalid, Heading};
 use autoloop_core::routing::{Admission, InvalidEvent, Refusal, admit};
+use autoloop_core::text;
 use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
 use autoloop_core::wave::{self, Parallel};
@@ -102,7 +102,7 @@ impl Emitter {
             Ok(()) => complaint,
             Err(error) => complaint.hint(format!(
                 "the refusal itself could not be put on record: {}",
-                excerpt::clip(&excerpt::one_line(&error.message), 200)
+                text::clip(&text::one_line(&error.message), 200)
             )),
         }
     }

@@ -7,30 +7,30 @@
 //! Everything can be asked for again after a crash: what is done already is not done twice, what was
 //! done in part is done anew, and a commit goes away only when it is reachable from elsewhere.
 
-mod bring;
 mod capture;
-mod checkout;
 mod checkpoint;
 mod command;
+mod detach;
 mod error;
-mod guard;
+mod gitdir;
 mod lockfile;
+mod merge_back;
 mod name;
 mod private;
+mod repo_lock;
 #[cfg(test)]
 mod scene;
-mod stray;
 mod tree;
 mod worktree;
 
 use std::path::{Path, PathBuf};
 
-pub use bring::{Brought, Change, Offer};
 pub use capture::Captured;
-pub(crate) use checkout::noted;
 pub use command::LOCATING_VARIABLES;
 pub(crate) use command::without_variables;
 pub use error::GitError;
+pub(crate) use gitdir::noted;
+pub use merge_back::{Brought, Change, Offer};
 pub use name::branch_name;
 pub use tree::{Gathered, Stand, Tree};
 

@@ -13,12 +13,12 @@ mod request_file;
 use std::ops::ControlFlow;
 
 use autoloop_core::coordinator::{Fold, LoopFold};
-use autoloop_core::project::scratchpad::Scratchpad;
 use autoloop_core::provenance::{FORGED, Mark, Proof, Provenance, is_harness_only};
 use autoloop_core::record::{EventInvalid, Glance, Heading, Record};
 use autoloop_core::run::Run;
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 use autoloop_core::topic::{Topic, TopicClass};
+use autoloop_core::views::scratchpad::Scratchpad;
 
 use crate::journal::{Append, AppendError, Durability, Journal, NewRecord, Position, ReadError};
 
@@ -98,7 +98,7 @@ impl<'a, F: Fold> Harness<'a, F> {
     }
 
     /// The heading of the records of one step.
-    pub(crate) fn heading(&self, iteration: impl ToString, now: Stamp) -> Heading {
+    pub(crate) fn heading(&self, iteration: impl ToString, now: Timestamp) -> Heading {
         Heading { run: self.fold().id().to_owned(), iteration: iteration.to_string(), now }
     }
 

@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use autoloop_core::project::latest_run::LatestRun;
 use autoloop_core::record::{Hole, Record};
 use autoloop_core::view::View;
+use autoloop_core::views::latest_run::LatestRun;
 
 mod append;
 mod backward;

@@ -14,40 +14,40 @@
 //! The snapshot undoes; the sandbox prevents, also outside of the trees that the snapshot looks at.
 //! docs/review-permissions.md says which layer stops what.
 
-mod beneath;
-mod choice;
+mod append_only;
+mod backup_store;
+mod changed_files;
 mod confinement;
+mod dir_cache;
 mod git;
-mod growing;
 mod listing;
-mod opener;
+mod openat;
 mod overlay;
 mod placeholders;
+#[cfg(target_os = "linux")]
+mod readonly_bind;
 mod report;
 mod restore;
 mod revert;
 mod sandbox;
+mod scope;
 mod scratch;
-#[cfg(target_os = "linux")]
-mod seal;
+mod selection;
 mod settings;
 mod snapshot;
-mod traces;
-mod vault;
 mod walk;
-mod watched;
 
+pub use append_only::NotGrown;
+pub use backup_store::Vault;
+pub(crate) use backup_store::nameless;
+pub use changed_files::Traces;
 pub use confinement::{Confinement, Enforcement, SandboxError};
 pub use git::{repository_paths, siblings};
-pub use growing::NotGrown;
 pub use listing::Listing;
 pub use overlay::Overlay;
 pub use report::{Allowed, Offence, Restored, Violation};
 pub use revert::{Fate, RevertError, Reverter};
 pub use sandbox::{Rules, Support, probe, quiet_git};
+pub use scope::{Limits, Reach, Scope, Watched};
 pub use scratch::Scratch;
 pub use snapshot::{Snapshot, sweep_placeholders};
-pub use traces::Traces;
-pub use vault::Vault;
-pub(crate) use vault::nameless;
-pub use watched::{Limits, Reach, Scope, Watched};

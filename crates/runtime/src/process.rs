@@ -3,16 +3,16 @@
 //! The world's spawner does the work: it watches over the process, ends it at its deadline, and keeps
 //! what it prints. [`run`] passes [`Interrupts`] on to it, and waits.
 
-mod delivery;
 mod interrupts;
-mod note;
-pub(crate) mod proc;
+mod job_note;
+pub(crate) mod procfs;
+mod prompt_delivery;
 mod sweep;
 mod working_dir;
 
-pub use delivery::{Delivery, Detour, LONGEST_ARGUMENT, PromptMode, delivery};
 pub use interrupts::Interrupts;
-pub(crate) use note::Note;
+pub(crate) use job_note::Note;
+pub use prompt_delivery::{Delivery, Detour, LONGEST_ARGUMENT, PromptMode, delivery};
 pub(crate) use sweep::kill_marked;
 pub use sweep::{LeftOver, Swept, left_over, sweep};
 pub use working_dir::set_pwd;

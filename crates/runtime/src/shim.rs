@@ -51,12 +51,12 @@
 
 mod capture;
 mod child;
-mod family;
+mod exec_stage;
 mod pipes;
+mod process_tree;
+pub(crate) mod protocol;
 mod spool;
-mod stage;
 mod supervisor;
-pub(crate) mod wire;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -67,7 +67,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::shim::wire::{After, Order};
+use crate::shim::protocol::{After, Order};
 pub(crate) use capture::Capture;
 pub(crate) use child::{shim_command, this_program, unable};
 pub(crate) use pipes::Drain;
@@ -92,8 +92,8 @@ pub const TOKEN: &str = "AUTOLOOP_SLOT_TOKEN";
 pub fn run(args: impl IntoIterator<Item = OsString>) -> io::Result<()> {
     let mut args = args.into_iter();
     match args.next() {
-        Some(word) if word == EXEC => stage::become_agent(args),
-        Some(word) if word == TRY => stage::try_bounds(args),
+        Some(word) if word == EXEC => exec_stage::become_agent(args),
+        Some(word) if word == TRY => exec_stage::try_bounds(args),
         _ => watch_over_jobs(),
     }
 }
@@ -101,13 +101,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> io::Result<()> {
 /// Does one job after another, as long as none leaves anything behind: so whatever is below the shim
 /// comes from the job that it does.
 fn watch_over_jobs() -> io::Result<()> {
-    let wake = family::prepare()?;
+    let wake = process_tree::prepare()?;
     let here = rustix::fs::open(".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     // Not through the buffer of `io::stdin`: signals may follow the order at once, and stay in the
     // pipe for the poll loop.
     let control = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     while let Some(Order { harness, job }) = next_order(&control, &wake)? {
-        if !family::parent_is(harness) {
+        if !process_tree::parent_is(harness) {
             break;
         }
         let finished = match supervisor::Supervisor::start(&job, &control, &wake) {
@@ -116,7 +116,7 @@ fn watch_over_jobs() -> io::Result<()> {
         };
         // The paths of the next job are seen from where we were.
         let is_fit = finished.cause != Cause::Interrupt
-            && family::is_childless()
+            && process_tree::is_childless()
             && rustix::process::fchdir(&here).is_ok();
         let after = if is_fit { After::Stays } else { After::Ends };
         tell(&Report::Finished(Box::new(finished)), after)?;
@@ -128,7 +128,7 @@ fn watch_over_jobs() -> io::Result<()> {
 }
 
 /// Waits for an order; `None` when there will be none.
-fn next_order(mut control: &File, wake: &family::Wake) -> io::Result<Option<Order>> {
+fn next_order(mut control: &File, wake: &process_tree::Wake) -> io::Result<Option<Order>> {
     loop {
         let mut polled =
             [PollFd::new(control, PollFlags::IN), PollFd::new(&wake.bell, PollFlags::IN)];
@@ -145,7 +145,7 @@ fn next_order(mut control: &File, wake: &family::Wake) -> io::Result<Option<Orde
         }
         if has_order {
             pipes::may_wait(control)?;
-            return wire::read_order(&mut control);
+            return protocol::read_order(&mut control);
         }
     }
 }
@@ -153,7 +153,7 @@ fn next_order(mut control: &File, wake: &family::Wake) -> io::Result<Option<Orde
 /// Reports to the harness. When there is none any more, there is nobody to be told.
 fn tell(report: &Report, after: After) -> io::Result<()> {
     let mut reports = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    match wire::write_report(&mut reports, report, after) {
+    match protocol::write_report(&mut reports, report, after) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }

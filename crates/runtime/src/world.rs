@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 
 mod job;
 mod real;
@@ -60,7 +60,7 @@ impl World {
 /// Time, read and spent.
 pub trait Clock: Send + Sync {
     /// The wall clock, for the `ts` of records.
-    fn now(&self) -> Stamp;
+    fn now(&self) -> Timestamp;
     /// Time since some fixed moment; never goes backward. Deadlines are made of it.
     fn elapsed(&self) -> Duration;
     /// Lets this much time pass.

@@ -7,11 +7,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use autoloop_core::project::latest_run::LatestRun;
-use autoloop_core::project::metrics::Metrics;
 use autoloop_core::record::{BadLine, Body, Glance, Object, Record, Value, pieces, print};
 use autoloop_core::topic::Topic;
 use autoloop_core::view::View;
+use autoloop_core::views::latest_run::LatestRun;
+use autoloop_core::views::metrics::Metrics;
 use autoloop_runtime::journal::sidecar::{Kept, SidecarState};
 use autoloop_runtime::journal::{
     Append, Durability, FileJournal, FileSettings, Journal, NewRecord, Position, ReadError,

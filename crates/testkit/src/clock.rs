@@ -3,19 +3,19 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 use autoloop_runtime::world::Clock;
 
 /// Virtual time. Clones show the same time; sleeping on one moves it for all.
 #[derive(Clone, Debug)]
 pub struct SimClock {
-    start: Stamp,
+    start: Timestamp,
     elapsed: Arc<Mutex<Duration>>,
 }
 
 impl SimClock {
     /// A clock that shows `start` until time passes.
-    pub fn starting(start: Stamp) -> Self {
+    pub fn starting(start: Timestamp) -> Self {
         SimClock { start, elapsed: Arc::default() }
     }
 
@@ -29,14 +29,14 @@ impl SimClock {
 impl Default for SimClock {
     /// Starts at the first moment of 2026.
     fn default() -> Self {
-        SimClock::starting(Stamp::from_millis(1_767_225_600_000))
+        SimClock::starting(Timestamp::from_millis(1_767_225_600_000))
     }
 }
 
 impl Clock for SimClock {
-    fn now(&self) -> Stamp {
+    fn now(&self) -> Timestamp {
         let passed = i64::try_from(self.elapsed().as_millis()).unwrap_or(i64::MAX);
-        Stamp::from_millis(self.start.millis().saturating_add(passed))
+        Timestamp::from_millis(self.start.millis().saturating_add(passed))
     }
 
     fn elapsed(&self) -> Duration {
@@ -69,6 +69,6 @@ mod tests {
         let clock = SimClock::default();
         clock.sleep(Duration::MAX);
         clock.sleep(Duration::MAX);
-        assert_eq!(clock.now(), Stamp::from_millis(i64::MAX));
+        assert_eq!(clock.now(), Timestamp::from_millis(i64::MAX));
     }
 }

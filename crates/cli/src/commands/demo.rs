@@ -1,7 +1,7 @@
 //! `autoloop demo`: a whole run, in a project that can be thrown away.
 
 mod project;
-mod story;
+mod summary;
 
 use std::cell::OnceCell;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use autoloop_runtime::project::Project;
 use autoloop_runtime::world::World;
 
 use self::project::{Repository, Stage};
-use self::story::Story;
+use self::summary::Story;
 use super::run::{self, Ended, Errand, Which};
 use crate::failure::Failure;
 use crate::terminal;

@@ -2,7 +2,7 @@
 
 mod chain;
 mod coordination;
-pub(super) mod found;
+pub(super) mod excerpt;
 mod journal;
 mod memory;
 mod metrics;
@@ -16,8 +16,8 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use autoloop_core::format::Format;
-use autoloop_core::project::iteration_text::IterationText;
 use autoloop_core::record::Glance;
+use autoloop_core::views::iteration_text::IterationText;
 use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::runs;
 use autoloop_runtime::world::World;

@@ -7,13 +7,13 @@ use std::process::{Command, Stdio};
 
 use autoloop_core::config::Config;
 use autoloop_core::env::Env;
-use autoloop_core::project::replay::{Part, Replay, Said, earlier_run};
 use autoloop_core::record::Extract;
+use autoloop_core::views::replay::{Part, Replay, Said, earlier_run};
 use autoloop_runtime::files::private;
 use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::world::World;
 
-use super::inspect::found::{Found, Out, each_record};
+use super::inspect::excerpt::{Found, Out, each_record};
 use super::settings;
 use crate::failure::Failure;
 

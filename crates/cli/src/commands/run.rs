@@ -1,12 +1,12 @@
 //! `autoloop run`: drives a loop to its end.
 
-mod audience;
-mod errand;
 pub(super) mod preflight;
+mod progress_ui;
 mod report;
+pub(super) mod resolve_args;
+mod run_request;
 pub(crate) mod suggest;
 mod tool;
-pub(super) mod which;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use autoloop_core::coordinator;
 use autoloop_core::plan::Files;
 use autoloop_core::run::{Ending, Run, Stage, StopReason};
 use autoloop_core::run_id::RunId;
-use autoloop_core::word::Word;
+use autoloop_core::wire_enum::Word;
 use autoloop_runtime::drive::{Bounds, Drive, DriveError, Progress, Scene, Threads};
 use autoloop_runtime::journal::{Journal, ReadError};
 use autoloop_runtime::layout::RunDir;
@@ -26,15 +26,15 @@ use autoloop_runtime::runs::concurrent_runs;
 use autoloop_runtime::signals;
 use autoloop_runtime::world::{CRASH_GRACE, World};
 
-use self::audience::Audience;
-pub(super) use self::errand::{
+use self::preflight::Preview;
+use self::progress_ui::Audience;
+pub(super) use self::report::Reporter;
+pub(super) use self::resolve_args::Old;
+use self::resolve_args::Words;
+pub(super) use self::run_request::{
     Errand, WRITABLE, Which, claim_chain_id, claim_slots_id, project_for,
 };
-use self::preflight::Preview;
-pub(super) use self::report::Reporter;
 pub(super) use self::tool::install as install_tool;
-pub(super) use self::which::Old;
-use self::which::Words;
 use super::trust::TrustArgs;
 use super::{chain, resume, settings};
 use crate::diagnostic;
@@ -102,7 +102,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     if let Some(names) = &args.chain {
-        let place = which::place(args.dir.as_deref(), &args.prompt, settings::default_project)?;
+        let place =
+            resolve_args::place(args.dir.as_deref(), &args.prompt, settings::default_project)?;
         let manner = chain::Manner { verbose: args.verbose, json: args.json };
         return chain::run_listed(names, place, overrides(args), (manner, world));
     }
@@ -258,10 +259,10 @@ fn errand(args: &Args, world: &World) -> Result<Errand, Failure> {
     let here = settings::default_project;
     let words = Words { first, rest: &args.prompt, preset, here };
     if let Some(name) = &args.resume {
-        let old = which::taken_up(words, name)?;
+        let old = resolve_args::taken_up(words, name)?;
         return Errand::resume(&old, overrides, (world, args.trust.trust()));
     }
-    let choice = which::decide(words, &settings::surroundings()?)?;
+    let choice = resolve_args::decide(words, &settings::surroundings()?)?;
     let project = project_for(&choice, overrides.clone())?;
     let preview = Preview::of(&choice, &project, world)?;
     preview

@@ -1,6 +1,6 @@
 //! `autoloop slots`: a queue of items worked off, each implemented, reviewed and fixed.
 
-mod audience;
+mod progress_ui;
 mod prompts;
 mod report;
 mod run;

@@ -11,7 +11,7 @@ use self::lines::Form;
 use super::settings::{self, Located};
 use crate::failure::Failure;
 use crate::tui;
-use crate::tui::feed::Feed;
+use crate::tui::model::Feed;
 
 /// Watch a run, a chain or slots.
 ///

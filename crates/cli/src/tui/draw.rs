@@ -5,8 +5,8 @@ mod output;
 mod rows;
 
 use autoloop_core::coordinator::Status;
-use autoloop_core::project::board::Board;
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
+use autoloop_core::views::board::Board;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -28,7 +28,7 @@ pub(super) struct Picture<'p> {
     /// How far the whole is, in words.
     pub(super) progress: String,
     /// The moment that it is seen at.
-    pub(super) moment: Stamp,
+    pub(super) moment: Timestamp,
     /// What was said last, row by row.
     pub(super) last_lines: &'p [String],
     /// The output of the row that is picked, in a text.

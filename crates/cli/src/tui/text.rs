@@ -1,7 +1,7 @@
 //! What agents print, made fit for a table: no escape sequence, no mark that turns a line around.
 
-use autoloop_core::excerpt::clip;
 use autoloop_core::table;
+use autoloop_core::text::clip;
 use ratatui::style::Style;
 use ratatui::text::Span;
 

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::lines::{Line, Lines};
-use super::spread::{Part, Spread};
+use super::line_buffer::{Line, Lines};
+use super::multiline::{Part, Spread};
 use super::{Answer, Outcome, Usage};
 use crate::record::mend_surrogates;
 

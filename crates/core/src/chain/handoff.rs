@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::Chain;
-use crate::excerpt::{self, Shortened};
 use crate::run::StopReason;
-use crate::word::Word;
+use crate::text::{self, Shortened};
+use crate::wire_enum::Word;
 
 /// How many characters of the objective a handoff repeats; the prompt carries it whole.
 const OBJECTIVE: usize = 2_000;
@@ -44,7 +44,7 @@ pub struct Report {
 /// The names of files that changed, one a line, as far as they are told of; `None` if none did.
 pub fn changed_files(files: impl ExactSizeIterator<Item = String>) -> Option<String> {
     let more = files.len().saturating_sub(FILES);
-    let name = |file: String| excerpt::clip(&excerpt::one_line(&file), NAME).into_owned();
+    let name = |file: String| text::clip(&text::one_line(&file), NAME).into_owned();
     let mut lines: Vec<String> = files.take(FILES).map(name).collect();
     if more > 0 {
         lines.push(format!("… and {more} more"));
@@ -60,14 +60,14 @@ pub fn handoff(chain: &Chain, number: u64, before: &[Report]) -> String {
     let mut out = format!(
         "Step {number} of {} of chain {}: {}\n",
         presets.len(),
-        excerpt::one_line(name),
+        text::one_line(name),
         presets.join(", ")
     );
     if let Some(parent) = chain.parent() {
-        let _ = writeln!(out, "Run {} asked for this chain.", excerpt::one_line(parent));
+        let _ = writeln!(out, "Run {} asked for this chain.", text::one_line(parent));
     }
     if let Some(objective) = chain.start.as_ref().and_then(|start| start.objective.as_deref()) {
-        let shown = excerpt::clip(objective.trim_end(), OBJECTIVE);
+        let shown = text::clip(objective.trim_end(), OBJECTIVE);
         let _ = write!(out, "\n## Objective of all steps\n\n{shown}\n");
     }
     if before.is_empty() {
@@ -99,11 +99,11 @@ pub fn result(report: &Report) -> String {
 }
 
 fn left(report: &Report, budget: usize) -> String {
-    let why = match excerpt::one_line(&report.detail) {
+    let why = match text::one_line(&report.detail) {
         none if none.is_empty() => String::new(),
         why => format!("- why: {why}\n"),
     };
-    let stop_reason = excerpt::one_line(report.stop_reason.as_str());
+    let stop_reason = text::one_line(report.stop_reason.as_str());
     // A step that could not begin has no run.
     if report.run.is_empty() && !why.is_empty() {
         return format!("- ended with: {stop_reason}\n{why}");
@@ -112,7 +112,7 @@ fn left(report: &Report, budget: usize) -> String {
         "- run: {}\n- ended with: {stop_reason}\n{why}- iterations: {}\n- last event: {}\n",
         report.run,
         report.iterations,
-        excerpt::one_line(&report.last_event),
+        text::one_line(&report.last_event),
     );
     let Shortened { head, tail, left_out } = report.output.shortened(budget / 2);
     let output = match left_out {
@@ -120,15 +120,15 @@ fn left(report: &Report, budget: usize) -> String {
         _ => format!("{head}\n[… {left_out} characters left out …]\n{tail}"),
     };
     if !output.trim().is_empty() {
-        let _ = write!(out, "\nIts last output:\n\n{}", excerpt::fenced(&output));
+        let _ = write!(out, "\nIts last output:\n\n{}", text::fenced(&output));
     }
     if !report.coordination.trim().is_empty() {
-        let said = excerpt::clip(report.coordination.trim_end(), budget / 4);
-        let _ = write!(out, "\nWhat its agents kept book of:\n\n{}", excerpt::fenced(&said));
+        let said = text::clip(report.coordination.trim_end(), budget / 4);
+        let _ = write!(out, "\nWhat its agents kept book of:\n\n{}", text::fenced(&said));
     }
     if !report.files.is_empty() {
-        let files = excerpt::clip(&report.files, budget / 4);
-        let _ = write!(out, "\nFiles that changed meanwhile:\n\n{}", excerpt::fenced(&files));
+        let files = text::clip(&report.files, budget / 4);
+        let _ = write!(out, "\nFiles that changed meanwhile:\n\n{}", text::fenced(&files));
     }
     out
 }

@@ -2,9 +2,9 @@
 
 use super::config::Fault;
 use super::spawn::{Asker, LONGEST_REQUEST, Request};
-use crate::excerpt::{clip, one_line};
 use crate::record::{ChainInvalid, ChainSpawned};
 use crate::run::Run;
+use crate::text::{clip, one_line};
 
 /// How much of what was asked for is repeated.
 const SHOWN: usize = 200;

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::{Chain, ChainStep};
 use crate::coordinator::Status;
-use crate::excerpt;
 use crate::format::{Format, json_text};
 use crate::table;
-use crate::word::Word;
+use crate::text;
+use crate::wire_enum::Word;
 
 /// A step in a table: its number, its loop, its run, and how far it is.
 type Row = [String; 4];
@@ -83,7 +83,7 @@ impl<'a> Tree<'a> {
     fn state(self, chain: &Chain) -> String {
         let status = (self.status)(chain);
         match &chain.outcome {
-            Some(outcome) => format!("{status} ({})", excerpt::one_line(outcome.as_str())),
+            Some(outcome) => format!("{status} ({})", text::one_line(outcome.as_str())),
             None => status.to_string(),
         }
     }
@@ -93,15 +93,15 @@ impl<'a> Tree<'a> {
             "{} Chain {}\n\n- name: {}\n- status: {}\n",
             "#".repeat(level.min(6)),
             chain.id,
-            excerpt::one_line(chain.name()),
+            text::one_line(chain.name()),
             self.state(chain),
         );
         let start = chain.start.as_ref();
         if let Some(objective) = start.and_then(|start| start.objective.as_deref()) {
-            let _ = writeln!(out, "- objective: {}", excerpt::one_line(objective));
+            let _ = writeln!(out, "- objective: {}", text::one_line(objective));
         }
         if let Some(parent) = chain.parent() {
-            let _ = writeln!(out, "- asked for by: {}", excerpt::one_line(parent));
+            let _ = writeln!(out, "- asked for by: {}", text::one_line(parent));
         }
         out.push_str("\n| step | preset | run | ended with |\n|---|---|---|---|\n");
         for row in chain.rows() {
@@ -117,7 +117,7 @@ impl<'a> Tree<'a> {
 
     fn terminal(self, chain: &Chain, depth: usize) -> String {
         let indent = "      ".repeat(depth);
-        let name = excerpt::one_line(chain.name());
+        let name = text::one_line(chain.name());
         let state = self.state(chain);
         let mut out = format!("{indent}chain {} ({name}): {state}\n", chain.id);
         let rows = chain.rows();
@@ -147,7 +147,7 @@ impl<'a> Tree<'a> {
                 begun: known.is_some(),
                 stop_reason: known
                     .and_then(|step| step.stop_reason.as_ref())
-                    .map(|reason| excerpt::one_line(reason.as_str())),
+                    .map(|reason| text::one_line(reason.as_str())),
                 detail: known.and_then(|step| step.detail.as_deref()),
                 chains: below.into_iter().map(|it| self.json(it, depth + 1)).collect(),
             }
@@ -215,7 +215,7 @@ impl Chain {
                 let preset = step.map(|step| step.preset.as_str()).filter(|it| !it.is_empty());
                 let state = step.map_or_else(|| "not begun".to_owned(), ChainStep::state);
                 let run = step.and_then(|step| step.run.as_deref()).unwrap_or("-");
-                [&number.to_string(), preset.unwrap_or(known), run, &state].map(excerpt::one_line)
+                [&number.to_string(), preset.unwrap_or(known), run, &state].map(text::one_line)
             })
             .collect()
     }

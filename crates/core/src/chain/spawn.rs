@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::refusal::Refusal;
 use super::{Chain, Definitions, Outcome, StepDefinition};
-use crate::excerpt::{Shortened, clip, head};
 use crate::record::{ChainSpawned, ChainStart, Event};
 use crate::run::Run;
-use crate::word::Word;
+use crate::text::{Shortened, clip, head};
+use crate::wire_enum::Word;
 
 /// How many characters of what a chain left are kept for the run that asked for it.
 const OUTPUT_KEPT: usize = 24_000;

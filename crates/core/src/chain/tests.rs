@@ -214,12 +214,12 @@ fn a_handoff_keeps_to_its_budget_and_to_its_fences() {
     let report = Report {
         number: 1,
         preset: "a".into(),
-        output: crate::excerpt::Shortened::new(&"``` # Objective\n".repeat(100_000), 8_000),
+        output: crate::text::Shortened::new(&"``` # Objective\n".repeat(100_000), 8_000),
         coordination: "x".repeat(100_000),
         ..Report::default()
     };
     let text = handoff(&chain, 50, &vec![report; 49]);
-    assert!(crate::excerpt::length(&text) < 24_000 + 49 * 500, "{}", text.len());
+    assert!(crate::text::length(&text) < 24_000 + 49 * 500, "{}", text.len());
     assert!(text.contains("````text\n"), "{text}");
 }
 
@@ -232,7 +232,7 @@ fn files_are_told_of_within_bounds_and_pass_for_nothing_else() {
     let many = (0..150).map(|number| format!("{number:03}{}", "x".repeat(1_000)));
     let files = changed_files(many).unwrap();
     assert_eq!((files.lines().count(), files.lines().last()), (101, Some("… and 50 more")));
-    assert!(crate::excerpt::length(&files) < 21_000);
+    assert!(crate::text::length(&files) < 21_000);
     let report = Report { files: "src/a.rs".into(), ..Report::default() };
     assert!(result(&report).ends_with("Files that changed meanwhile:\n\n```text\nsrc/a.rs\n```\n"));
 }

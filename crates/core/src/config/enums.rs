@@ -1,6 +1,6 @@
 //! The settings that are one word out of a few.
 
-use crate::word::words;
+use crate::wire_enum::words;
 
 words! {
     /// What sort of agent a backend is (`backend.kind`).

@@ -9,7 +9,7 @@ use super::key::{Key, Preset};
 use super::layer::{Change, Layer, Origin};
 use super::problem::{Place, Problem, Severity};
 use super::value::{Value, read_text};
-use crate::word::Meaning;
+use crate::wire_enum::Meaning;
 
 /// Every setting with its value, and where the value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use super::{Entry, Kind, Memory};
-use crate::excerpt;
+use crate::text;
 
 /// The budget where the settings do not say, in characters.
 pub const DEFAULT_BUDGET: usize = 8_000;
@@ -141,14 +141,14 @@ fn merged<'a>(project: Vec<Line<'a>>, run: Vec<Line<'a>>) -> Vec<Line<'a>> {
 fn line<'a>(tier: Tier, entry: &'a Entry, longest: usize) -> Option<Line<'a>> {
     let kind = entry.said.kind()?;
     let said = entry.said.to_string();
-    let said = excerpt::clip(&said, longest);
-    let id = excerpt::one_line(excerpt::head(&entry.id, 40));
-    let created = match excerpt::one_line(excerpt::head(&entry.created, 40)) {
+    let said = text::clip(&said, longest);
+    let id = text::one_line(text::head(&entry.id, 40));
+    let created = match text::one_line(text::head(&entry.created, 40)) {
         unknown if unknown.is_empty() => "unknown".to_owned(),
         created => created,
     };
     let text = format!("- [{id}] {said} (created: {created})\n");
-    let chars = excerpt::length(&text);
+    let chars = text::length(&text);
     Some(Line { tier, kind, created: &entry.created, text, chars })
 }
 

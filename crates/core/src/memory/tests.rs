@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::excerpt;
+use crate::text;
 
 fn learning(text: &str) -> Said {
     Said::Learning { text: text.into() }
@@ -240,7 +240,7 @@ proptest! {
     ) {
         let (project, run) = (memory(project), memory(run));
         let block = Block::new(&project, &run, budget);
-        prop_assert!(excerpt::length(&block.text) <= longest(budget));
+        prop_assert!(text::length(&block.text) <= longest(budget));
         prop_assert_eq!(block.entries.total(), project.live().len() + run.live().len());
         let entries = block.text.lines().filter(|line| line.starts_with("- [")).count();
         prop_assert_eq!(entries + block.dropped.total(), block.entries.total());

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::chain::spawn::Returned;
-use crate::excerpt::{fenced, one_line};
+use crate::text::{fenced, one_line};
 
 /// How a chain is asked for, for the prompt of a run that may.
 pub fn offer(bin: &str, most: u64) -> String {

@@ -125,7 +125,7 @@ pub(super) fn notices(notices: &[String], budgets: &Budgets) -> String {
 
 /// The note quotes what an agent emitted, so it stays in one line.
 pub(super) fn backpressure(note: &str, budgets: &Budgets) -> String {
-    let note = crate::excerpt::one_line(crate::excerpt::head(note, budgets.note));
+    let note = crate::text::one_line(crate::text::head(note, budgets.note));
     if note.is_empty() { note } else { format!("The last event was refused: {note}") }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Budgets, Cast, Pressure, RoleText, Tools};
-use crate::excerpt;
+use crate::text;
 
 /// Adds a section with a heading, unless there is nothing to say.
 pub(super) fn section(out: &mut String, heading: &str, body: &str) {
@@ -16,32 +16,32 @@ pub(super) fn section(out: &mut String, heading: &str, body: &str) {
 /// A text of the user within a budget; a cut is told of.
 pub(super) fn whole(text: &str, budget: usize) -> String {
     let text = text.trim_end().trim_start_matches('\n');
-    let kept = excerpt::head(text, budget);
+    let kept = text::head(text, budget);
     if kept.len() == text.len() {
         return text.to_owned();
     }
-    let left_out = excerpt::length(&text[kept.len()..]);
+    let left_out = text::length(&text[kept.len()..]);
     format!("{kept}\n[… {left_out} characters left out …]")
 }
 
 /// A text from outside in one line within a budget.
 pub(super) fn name(text: &str, budgets: &Budgets) -> String {
     // A name is short; of something that is not one, four times the budget shows enough.
-    let seen = excerpt::head(text, budgets.name.saturating_mul(4));
-    excerpt::clip(&excerpt::one_line(seen), budgets.name).into_owned()
+    let seen = text::head(text, budgets.name.saturating_mul(4));
+    text::clip(&text::one_line(seen), budgets.name).into_owned()
 }
 
 /// A text that is looked for to the letter: as it is, or quoted where that could be misread.
 pub(super) fn exact(text: &str, budgets: &Budgets) -> String {
-    let is_plain = excerpt::one_line(text) == text;
+    let is_plain = text::one_line(text) == text;
     let shown = if is_plain { text.to_owned() } else { format!("{text:?}") };
-    excerpt::clip(&shown, budgets.note).into_owned()
+    text::clip(&shown, budgets.note).into_owned()
 }
 
 /// A path as a shell takes it.
 pub(super) fn command(path: &str, budgets: &Budgets) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+$:@%,".contains(c);
-    let path = excerpt::head(path, budgets.name);
+    let path = text::head(path, budgets.name);
     if path.chars().all(is_plain) {
         path.to_owned()
     } else {
@@ -55,7 +55,7 @@ pub(super) fn names(list: &[String], none: &str, budgets: &Budgets) -> String {
         return none.to_owned();
     }
     let all = list.iter().map(|entry| name(entry, budgets)).collect::<Vec<_>>().join(", ");
-    excerpt::clip(&all, budgets.note).into_owned()
+    text::clip(&all, budgets.note).into_owned()
 }
 
 /// How full the context is, and what to do about it.
@@ -120,7 +120,7 @@ pub(super) fn topology(cast: &Cast, budgets: &Budgets) -> String {
     for role in others {
         let emits = names(&role.emits, "any event", budgets);
         // Prompts like to begin with a heading.
-        let about = excerpt::first_line(&role.prompt, budgets.name);
+        let about = text::first_line(&role.prompt, budgets.name);
         let about = about.trim_start_matches(['#', ' ']);
         let about = if about.is_empty() { String::new() } else { format!(": {about}") };
         let _ = writeln!(out, "- {} (emits: {emits}){about}", name(&role.id, budgets));

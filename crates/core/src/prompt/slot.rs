@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::Budgets;
 use super::section::{name, section, whole};
-use crate::excerpt::{Shortened, fenced, length};
+use crate::text::{Shortened, fenced, length};
 
 /// The developer prompt of whoever has none.
 pub const DEVELOPER: &str = include_str!("slot/developer.md");

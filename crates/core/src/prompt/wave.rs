@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use crate::config::Isolation;
-use crate::excerpt::{fenced, head, one_line};
 use crate::merge::{Merge, MergeOutcome};
 use crate::plan::ParallelPlan;
 use crate::record::{WaveBranchFinish, WaveBranchStart, WaveStart};
+use crate::text::{fenced, head, one_line};
 use crate::wave::{Branch, Wave};
 
 /// How many characters of the names of files that were in the way are told; the record has more.

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{Item, Priority, Status};
-use crate::excerpt;
-use crate::stamp::Stamp;
+use crate::text;
+use crate::timestamp::Timestamp;
 
 /// How many envelopes are opened.
 const DEEPEST: usize = 4;
@@ -47,12 +47,12 @@ pub struct Issue {
     /// Its status in the tracker's own word.
     pub status: String,
     /// When it was added, where the tracker says so.
-    pub created: Option<Stamp>,
+    pub created: Option<Timestamp>,
 }
 
 impl Issue {
     /// Whether it was added after this moment, as far as the tracker says.
-    pub fn is_newer_than(&self, mark: Stamp) -> bool {
+    pub fn is_newer_than(&self, mark: Timestamp) -> bool {
         self.created.is_some_and(|created| created > mark)
     }
 }
@@ -266,5 +266,5 @@ fn told(text: &str) -> String {
 
 fn in_line(text: &str, limit: usize) -> String {
     // A long text is cut before it is looked at.
-    excerpt::clip(&excerpt::one_line(excerpt::head(text, 4 * limit)), limit).into_owned()
+    text::clip(&text::one_line(text::head(text, 4 * limit)), limit).into_owned()
 }

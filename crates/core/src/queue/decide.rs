@@ -5,7 +5,7 @@ use crate::record::{
     Heading, QueueAdded, QueueClaimed, QueueClosed, QueueLinked, QueueReleased, QueueRenewed,
     QueueReopened, QueueUnlinked, Record,
 };
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 
 /// A task that somebody wants to add.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct New {
 
 impl Tasks {
     /// Adds a task under the next free id, which is returned too.
-    pub fn add(&self, new: New, now: Stamp) -> Result<(Record, String), Refusal> {
+    pub fn add(&self, new: New, now: Timestamp) -> Result<(Record, String), Refusal> {
         // Before they become a list: what has a comma in it is no id.
         new.after.iter().try_for_each(|id| self.known(id).map(|_| ()))?;
         let mut number = self.all.len() + 1;
@@ -51,7 +51,7 @@ impl Tasks {
         &self,
         id: &str,
         owner: &str,
-        (now, until): (Stamp, Stamp),
+        (now, until): (Timestamp, Timestamp),
     ) -> Result<(Record, Claim), Refusal> {
         let fence = self.fence.saturating_add(1);
         let claimed = QueueClaimed {
@@ -70,7 +70,7 @@ impl Tasks {
     pub fn renew(
         &self,
         claim: &Claim,
-        (now, until): (Stamp, Stamp),
+        (now, until): (Timestamp, Timestamp),
     ) -> Result<(Record, Claim), Refusal> {
         let renewed =
             QueueRenewed { task: claim.item.clone(), until: until.to_string(), fence: claim.fence };
@@ -83,7 +83,7 @@ impl Tasks {
         &self,
         claim: &Claim,
         (by, reason): (&str, &str),
-        now: Stamp,
+        now: Timestamp,
     ) -> Result<Record, Refusal> {
         let released = QueueReleased {
             task: claim.item.clone(),
@@ -96,7 +96,7 @@ impl Tasks {
     }
 
     /// Closes what was claimed.
-    pub fn close(&self, claim: &Claim, reason: &str, now: Stamp) -> Result<Record, Refusal> {
+    pub fn close(&self, claim: &Claim, reason: &str, now: Timestamp) -> Result<Record, Refusal> {
         let closed = QueueClosed {
             task: claim.item.clone(),
             reason: reason.to_owned(),
@@ -112,7 +112,7 @@ impl Tasks {
         &self,
         id: &str,
         (owner, reason): (&str, &str),
-        now: Stamp,
+        now: Timestamp,
     ) -> Result<Record, Refusal> {
         let task = self.known(id)?;
         if let Some(claim) = task.live_claim(now)
@@ -149,7 +149,7 @@ impl Tasks {
         &self,
         id: &str,
         (owner, reason): (&str, &str),
-        now: Stamp,
+        now: Timestamp,
     ) -> Result<Record, Refusal> {
         let reopened = QueueReopened {
             task: id.to_owned(),
@@ -161,14 +161,14 @@ impl Tasks {
     }
 
     /// Lets a task wait for another.
-    pub fn link(&self, id: &str, after: &str, now: Stamp) -> Result<Record, Refusal> {
+    pub fn link(&self, id: &str, after: &str, now: Timestamp) -> Result<Record, Refusal> {
         let linked = QueueLinked { task: id.to_owned(), after: after.to_owned() };
         self.check_linked(&linked)?;
         Ok(linked.record(&heading(now)))
     }
 
     /// Lets it not wait any more.
-    pub fn unlink(&self, id: &str, after: &str, now: Stamp) -> Result<Record, Refusal> {
+    pub fn unlink(&self, id: &str, after: &str, now: Timestamp) -> Result<Record, Refusal> {
         let unlinked = QueueUnlinked { task: id.to_owned(), after: after.to_owned() };
         self.check_unlinked(&unlinked)?;
         Ok(unlinked.record(&heading(now)))
@@ -176,7 +176,7 @@ impl Tasks {
 }
 
 /// The heading of a record of the queue. It belongs to no run: a queue outlives them.
-fn heading(now: Stamp) -> Heading {
+fn heading(now: Timestamp) -> Heading {
     Heading { run: String::new(), iteration: String::new(), now }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Claim, LONGEST_CLAIM, LONGEST_NAME, LONGEST_TEXT, LONGEST_TITLE, Priority};
 use crate::record::QueueAdded;
-use crate::{duration, excerpt};
+use crate::{duration, text};
 
 /// So many tasks that wait for each other are named.
 const LONGEST_WAY: usize = 6;
@@ -200,7 +200,7 @@ fn is_name(text: &str) -> bool {
 
 /// A word from outside, in a message.
 fn shown(text: &str) -> String {
-    excerpt::clip(&excerpt::one_line(text), 60).into_owned()
+    text::clip(&text::one_line(text), 60).into_owned()
 }
 
 /// How one task waits for another, in words.

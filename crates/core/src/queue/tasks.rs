@@ -9,7 +9,7 @@ use crate::record::{
     Event, Glance, QueueAdded, QueueClaimed, QueueLinked, QueueRenewed, QueueReopened,
     QueueUnlinked,
 };
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 use crate::view::View;
 
 /// The family of its records.
@@ -59,14 +59,14 @@ pub struct Task {
 
 impl Task {
     /// The claim, if it has not expired.
-    pub fn live_claim(&self, now: Stamp) -> Option<&Claim> {
+    pub fn live_claim(&self, now: Timestamp) -> Option<&Claim> {
         let is_live = |until| now < until && !is_too_long(now, until);
         self.claim.as_ref().filter(|claim| claim.until.is_none_or(is_live))
     }
 }
 
 /// Whether a claim could not last from the one moment to the other.
-fn is_too_long(from: Stamp, until: Stamp) -> bool {
+fn is_too_long(from: Timestamp, until: Timestamp) -> bool {
     let millis = until.millis().saturating_sub(from.millis());
     i128::from(millis) > LONGEST_CLAIM.as_millis().cast_signed()
 }
@@ -89,7 +89,7 @@ impl Tasks {
     }
 
     /// How a task stands.
-    pub fn status(&self, task: &Task, now: Stamp) -> Status {
+    pub fn status(&self, task: &Task, now: Timestamp) -> Status {
         if task.is_closed {
             Status::Closed
         } else if task.live_claim(now).is_some() {
@@ -102,7 +102,7 @@ impl Tasks {
     }
 
     /// The tasks that can be taken: the most urgent first, then in the order in which they were added.
-    pub fn ready(&self, now: Stamp) -> Vec<&Task> {
+    pub fn ready(&self, now: Timestamp) -> Vec<&Task> {
         let mut ready: Vec<&Task> =
             self.iter().filter(|task| self.status(task, now) == Status::Ready).collect();
         ready.sort_by_key(|task| task.priority);
@@ -120,13 +120,13 @@ impl Tasks {
     }
 
     /// The tasks that were added after a mark was made and can be taken.
-    pub fn added_since(&self, mark: &str, now: Stamp) -> impl Iterator<Item = &Task> {
+    pub fn added_since(&self, mark: &str, now: Timestamp) -> impl Iterator<Item = &Task> {
         let added = self.iter().skip(Tasks::held_at(Some(mark)));
         added.filter(move |task| self.status(task, now) == Status::Ready)
     }
 
     /// The wanted task that is to be taken next.
-    pub fn next(&self, now: Stamp, wanted: &Wanted) -> Option<&Task> {
+    pub fn next(&self, now: Timestamp, wanted: &Wanted) -> Option<&Task> {
         let held = self.iter().take(Tasks::held_at(wanted.held_at.as_deref()));
         let wanted = held.filter(|task| !wanted.but.contains(&task.id));
         let ready = wanted.filter(|task| self.status(task, now) == Status::Ready);
@@ -135,14 +135,14 @@ impl Tasks {
     }
 
     /// How many tasks stand how.
-    pub fn progress(&self, now: Stamp) -> Progress {
+    pub fn progress(&self, now: Timestamp) -> Progress {
         let mut progress = Progress::default();
         self.iter().for_each(|task| progress.count(self.status(task, now)));
         progress
     }
 
     /// A task as whoever does it is told.
-    pub fn item(&self, task: &Task, now: Stamp) -> Item {
+    pub fn item(&self, task: &Task, now: Timestamp) -> Item {
         Item {
             id: task.id.clone(),
             title: task.title.clone(),
@@ -184,7 +184,11 @@ impl Tasks {
         listed(added.after.as_deref()).try_for_each(|after| self.known(after).map(|_| ()))
     }
 
-    pub(super) fn check_claimed(&self, claimed: &QueueClaimed, now: Stamp) -> Result<(), Refusal> {
+    pub(super) fn check_claimed(
+        &self,
+        claimed: &QueueClaimed,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
         let task = self.known(&claimed.task)?;
         Refusal::of_owner(&claimed.owner)?;
         if task.is_closed {
@@ -226,7 +230,11 @@ impl Tasks {
         Refusal::Lost { id: task.id.clone(), fence: fence.unwrap_or_default(), owner }
     }
 
-    pub(super) fn check_renewed(&self, renewed: &QueueRenewed, now: Stamp) -> Result<(), Refusal> {
+    pub(super) fn check_renewed(
+        &self,
+        renewed: &QueueRenewed,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
         self.holds(&renewed.task, Some(renewed.fence))?;
         ends_in_time(&renewed.task, &renewed.until, now).map(drop)
     }
@@ -282,7 +290,7 @@ impl Tasks {
 
     /// Takes in an event. Events are checked before they are written and again when they are read, so one
     /// that breaks the rules does not count, whatever wrote it.
-    fn take(&mut self, event: Event<'_>, now: Stamp) -> Result<(), Refusal> {
+    fn take(&mut self, event: Event<'_>, now: Timestamp) -> Result<(), Refusal> {
         match event {
             Event::QueueAdded(added) => {
                 self.check_added(&added)?;
@@ -371,7 +379,7 @@ impl From<QueueAdded> for Task {
 }
 
 /// When a claim ends, unless that is later than any does; `None` where nobody can tell.
-fn ends_in_time(id: &str, until: &str, now: Stamp) -> Result<Option<Stamp>, Refusal> {
+fn ends_in_time(id: &str, until: &str, now: Timestamp) -> Result<Option<Timestamp>, Refusal> {
     let until = until.parse().ok();
     match until.is_some_and(|until| is_too_long(now, until)) {
         true => Err(Refusal::Endless { id: id.to_owned() }),

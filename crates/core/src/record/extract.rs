@@ -206,7 +206,7 @@ impl Extract {
 mod tests {
     use super::super::{Glance, Heading, IterationFinish, print};
     use super::*;
-    use crate::stamp::Stamp;
+    use crate::timestamp::Timestamp;
     use proptest::prelude::*;
 
     fn output(line: &[u8], step: usize) -> String {
@@ -274,7 +274,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_finds_what_a_glance_finds(text in any::<String>(), step in 1..40usize) {
-            let heading = Heading { run: "r".into(), iteration: "1".into(), now: Stamp::from_millis(0) };
+            let heading = Heading { run: "r".into(), iteration: "1".into(), now: Timestamp::from_millis(0) };
             let mut line = Vec::new();
             let finish = IterationFinish { output: text.as_str().into(), ..Default::default() };
             print(&finish.record(&heading), &mut line);

@@ -3,7 +3,7 @@ use crate::record::{
     ChainSpawnFinish, Heading, IterationFinish, IterationStart, LoopResume, Record, ReviewFinish,
     ReviewStart, WaveInvalid, WaveStart, print,
 };
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 use crate::topic::Topic;
 use crate::view::View;
 
@@ -12,7 +12,7 @@ fn records() -> Vec<Record> {
     let at = |run: &str, iteration: &str| Heading {
         run: run.into(),
         iteration: iteration.into(),
-        now: Stamp::from_millis(1_000),
+        now: Timestamp::from_millis(1_000),
     };
     let start = |objective: &str| LoopStart {
         max_iterations: 5,
@@ -101,7 +101,7 @@ fn what_asks_for_a_wave_counts_once_there_is_one() {
     let at = |iteration: &str| Heading {
         run: "a".into(),
         iteration: iteration.into(),
-        now: Stamp::from_millis(1_000),
+        now: Timestamp::from_millis(1_000),
     };
     let ask = |iteration| at(iteration).agent(Topic::new("x.parallel"), "- part");
     let end = |iteration| IterationFinish::default().record(&at(iteration));

@@ -2,9 +2,9 @@
 
 use super::outcome::Outcome;
 use super::{Slot, Slots};
-use crate::excerpt;
 use crate::record::SlotsIterationFinish;
-use crate::word::Word;
+use crate::text;
+use crate::wire_enum::Word;
 
 /// So many items are named of those that did not pass.
 const NAMED: usize = 10;
@@ -58,7 +58,7 @@ impl FinishedIteration {
         if self.failures().nth(NAMED).is_some() {
             named.push("...");
         }
-        let named = excerpt::one_line(&named.join(", "));
+        let named = text::one_line(&named.join(", "));
         let iteration = self.iteration;
         Some(format!(
             "iteration {iteration} failed: {failed} of {worked_on} {items} did not pass ({named})"

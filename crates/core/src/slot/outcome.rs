@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Slots;
-use crate::word::words;
+use crate::wire_enum::words;
 
 words! {
     /// What a slot is at.

@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::outcome::{Outcome, Phase, Tally};
 use super::{FinishedIteration, Slot, Slots};
 use crate::coordinator::Status;
-use crate::excerpt;
 use crate::format::{Format, json_text};
 use crate::table;
-use crate::word::Word;
+use crate::text;
+use crate::wire_enum::Word;
 
 /// So much of a title is shown in a line.
 const TITLE: usize = 100;
@@ -34,7 +34,7 @@ impl Slots {
     pub fn summary(&self, status: Status) -> String {
         let Tally { taken, passed } = Tally::of(self);
         let status = match &self.finish {
-            Some(finish) => format!("{status} ({})", excerpt::one_line(&finish.reason.to_string())),
+            Some(finish) => format!("{status} ({})", text::one_line(&finish.reason.to_string())),
             None => status.to_string(),
         };
         match taken {
@@ -175,9 +175,9 @@ impl Slot {
         let item = if self.has_item() { &self.start.item_id } else { "-" };
         let about = match &self.finish {
             Some(finish) if self.outcome() != Some(Outcome::Passed) => {
-                excerpt::first_line(&finish.reason, REASON)
+                text::first_line(&finish.reason, REASON)
             }
-            _ => excerpt::first_line(&self.start.title, TITLE),
+            _ => text::first_line(&self.start.title, TITLE),
         };
         let cells = [
             format!("{}.{}", self.iteration, self.start.slot),
@@ -186,7 +186,7 @@ impl Slot {
             self.reviews.len().to_string(),
             self.fixes.len().to_string(),
         ];
-        let [slot, item, state, reviews, fixes] = cells.map(|cell| excerpt::one_line(&cell));
+        let [slot, item, state, reviews, fixes] = cells.map(|cell| text::one_line(&cell));
         [slot, item, state, reviews, fixes, about]
     }
 

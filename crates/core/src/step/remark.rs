@@ -4,8 +4,8 @@
 use std::fmt;
 
 use super::{Rules, completion};
-use crate::excerpt;
 use crate::run::{Previous, Run};
+use crate::text;
 
 /// How many names of events one sentence lists.
 const NAMES: usize = 5;
@@ -98,8 +98,8 @@ pub fn remark(run: &Run, rules: &Rules) -> Option<Remark> {
 fn listed<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
     let more = names.len().saturating_sub(NAMES);
     let name = |name: &String| {
-        let seen = excerpt::one_line(excerpt::head(name, NAME * 4)).replace('`', "'");
-        format!("`{}`", excerpt::clip(&seen, NAME))
+        let seen = text::one_line(text::head(name, NAME * 4)).replace('`', "'");
+        format!("`{}`", text::clip(&seen, NAME))
     };
     let mut shown: Vec<String> = names.take(NAMES).map(name).collect();
     if more > 0 {

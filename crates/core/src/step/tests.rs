@@ -4,12 +4,12 @@ use crate::record::{
     ChainSpawnFinish, ChainSpawned, Glance, Heading, IterationFinish, IterationStart, LoopResume,
     LoopStart, Record, ReviewFinish, ReviewStart, WaveStart, print,
 };
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 use crate::topic::Topic;
 
 fn at(iteration: u64) -> Heading {
     let iteration = if iteration == 0 { String::new() } else { iteration.to_string() };
-    Heading { run: "r".into(), iteration, now: Stamp::from_millis(0) }
+    Heading { run: "r".into(), iteration, now: Timestamp::from_millis(0) }
 }
 
 fn fold(records: &[Record]) -> Run {

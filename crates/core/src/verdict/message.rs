@@ -4,7 +4,7 @@ use super::scan::{Flaw, Kind, Progress, Scanner, Token};
 use super::text::Text;
 use super::{Ruling, Verdict, Violation};
 use crate::config::Place;
-use crate::excerpt;
+use crate::text;
 
 /// The keys of the contract.
 const VERDICT: &str = "verdict";
@@ -50,8 +50,7 @@ impl Around {
     fn quote(&self) -> Option<String> {
         let is_spoken = !self.before.trim_ascii().is_empty();
         let text = [&self.before[..], &self.from].concat();
-        is_spoken
-            .then(|| excerpt::one_line(String::from_utf8_lossy(&text).trim_matches('\u{fffd}')))
+        is_spoken.then(|| text::one_line(String::from_utf8_lossy(&text).trim_matches('\u{fffd}')))
     }
 }
 
@@ -221,7 +220,7 @@ impl Fields {
     fn end_of_key(&mut self) {
         let key = std::mem::take(&mut self.key).finish();
         if self.names.len() < KEYS {
-            self.names.push(excerpt::clip(&key, SHOWN).into_owned());
+            self.names.push(text::clip(&key, SHOWN).into_owned());
         }
         self.name = key;
     }
@@ -234,7 +233,7 @@ impl Fields {
             Some(value) => value.text(VERDICT)?,
         };
         let Some(ruling) = Ruling::from_word(&word) else {
-            return Err(Violation::BadVerdict(excerpt::clip(&word, SHOWN).into_owned()));
+            return Err(Violation::BadVerdict(text::clip(&word, SHOWN).into_owned()));
         };
         match self.follow_up {
             None => Err(Violation::Missing { key: FOLLOW_UP, found: self.names, quote }),

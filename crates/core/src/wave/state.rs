@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::excerpt::Shortened;
 use crate::failure::last_line;
 use crate::merge::Merge;
 use crate::record::{Event, WaveStart};
 use crate::run::{StopReason, ended_well};
-use crate::word::Word;
+use crate::text::Shortened;
+use crate::wire_enum::Word;
 
 /// How many characters of a branch's output are kept for the parent.
 const OUTPUT_KEPT: usize = 8_000;

@@ -7,7 +7,7 @@ use crate::record::{
 };
 use crate::run::{Run, StopReason};
 use crate::topology::{Route, Topology};
-use crate::word::Word;
+use crate::wire_enum::Word;
 
 /// What is to be done about a wave.
 #[derive(Clone, Debug, PartialEq, Eq)]

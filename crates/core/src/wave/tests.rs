@@ -4,11 +4,11 @@ use crate::record::{
     Glance, Heading, Record, WaveBranchFinish, WaveBranchMerge, WaveBranchStart, WaveStart, print,
 };
 use crate::run::Run;
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 use crate::topology::Topology;
 
 fn heading() -> Heading {
-    Heading { run: "r".into(), iteration: "1".into(), now: Stamp::from_millis(0) }
+    Heading { run: "r".into(), iteration: "1".into(), now: Timestamp::from_millis(0) }
 }
 
 fn opened(objectives: &[&str], base: Option<&str>) -> Record {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use autoloop_core::config::ItemSource;
 use autoloop_core::run_id::BadRunId;
-use autoloop_core::word::Word;
+use autoloop_core::wire_enum::Word;
 
 use super::slots::says_full;
 use crate::git::GitError;

@@ -6,18 +6,18 @@
 
 mod begin;
 mod claims;
+mod disk_full;
 mod ending;
-mod ground;
+mod live;
 mod phase;
-mod programs;
+mod preflight;
 mod progress;
+mod prompt_text;
 mod prompts;
 mod reload;
 mod review;
-mod room;
 mod slot;
-mod told;
-mod watched;
+mod worktrees;
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
@@ -30,7 +30,7 @@ use autoloop_core::record::{Heading, Record, SlotStart};
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{End, NewItems, Review, Slot, SlotRules, Slots, Step, begins, next_step};
 
-use super::together::together;
+use super::parallel::together;
 use super::{Bounds, DriveError, Opening, Threads};
 use crate::harness::{Harness, RunLock, RunPlace, Trust, create_dirs};
 use crate::journal::{Durability, Journal};
@@ -43,13 +43,13 @@ use crate::world::World;
 
 use begin::same_source;
 use claims::{Claims, actor};
-use ground::Grounds;
 use prompts::RunPrompts;
 use reload::Judging;
+use worktrees::Grounds;
 
+pub(super) use disk_full::says_full;
+pub use live::WatchedSlots;
 pub use progress::SlotProgress;
-pub(super) use room::says_full;
-pub use watched::WatchedSlots;
 
 /// Said where nobody can review.
 const NO_PROMPT: &str = "there is no reviewer prompt, so nothing is reviewed";
@@ -127,7 +127,7 @@ impl<'a> SlotDrive<'a> {
         };
         if opening == Opening::Begin {
             let has_prompt = read.as_ref().is_ok_and(|read| read.reviewer.is_some());
-            programs::check(&scene, &loaded, rules(&loaded, has_prompt).review)?;
+            preflight::check(&scene, &loaded, rules(&loaded, has_prompt).review)?;
         }
         let reviewer = ReviewSandbox::choose(Some(loaded.plan.slots.sandbox), scene.bounds)?;
         let grounds = Grounds::find(scene.project, &loaded, world)?;
@@ -142,7 +142,7 @@ impl<'a> SlotDrive<'a> {
         let recorded = harness.fold().prompts.as_ref();
         let prompts = RunPrompts::of(recorded, read, &scene.named_now)?;
         let has_prompt = prompts.in_force.reviewer_prompt.is_some();
-        programs::check(&scene, &loaded, rules(&loaded, has_prompt).review)?;
+        preflight::check(&scene, &loaded, rules(&loaded, has_prompt).review)?;
         let drive = SlotDrive {
             claims: Claims::new(scene.queue, world),
             harness: Mutex::new(harness),

@@ -13,11 +13,11 @@ use autoloop_core::record::{
 use autoloop_core::run::StopReason;
 use autoloop_core::topic::Topic;
 use autoloop_core::wave::{BranchOrder, Join, MergeOrder, NO_WORKTREE, WaveStep};
-use autoloop_core::word::Word;
+use autoloop_core::wire_enum::Word;
 
-use super::seat::Seat;
-use super::together::together;
-use super::trees::Trees;
+use super::branch::Seat;
+use super::parallel::together;
+use super::worktrees::Trees;
 use super::{Drive, DriveError, Opening, Progress, Scene, Threads};
 use crate::git::GitError;
 use crate::harness::create_dirs;

@@ -9,12 +9,12 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::bring::{Brought, Merge, merge};
 use super::capture::{Staged, literal};
 use super::command::Git;
-use super::stray::stands_for;
+use super::detach::stands_for;
+use super::merge_back::{Brought, Merge, merge};
 use super::tree::{as_nobody, commit_tree, identified};
-use super::{GitError, Repository, Tree, contains, guard, reference, tree_of, under_way};
+use super::{GitError, Repository, Tree, contains, reference, repo_lock, tree_of, under_way};
 
 /// The first line of the message of a checkpoint.
 const TITLE: &str = "Checkpoint of autoloop";
@@ -220,7 +220,7 @@ impl Repository {
 
     /// Takes the lock of the project, and reads a checkpoint.
     fn begin_at(&self, checkpoint: &str) -> Result<(Git, Checkpoint), GitError> {
-        let lock = guard::lock(&self.common.join("autoloop.lock"), self.git.world())?;
+        let lock = repo_lock::lock(&self.common.join("autoloop.lock"), self.git.world())?;
         let git = self.git.holding(lock);
         let git = git.with("GIT_DIR", &self.git_dir).with("GIT_WORK_TREE", &self.top);
         let git = self.pinned.without_new_filters(&git)?;

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 
-use super::{GitError, checkout};
-use crate::process::proc::{self, Identity};
+use super::{GitError, gitdir};
+use crate::process::procfs::{self, Identity};
 
 /// A lock that is waited for.
 #[derive(Debug)]
@@ -112,8 +112,8 @@ impl FileId {
 
 impl Gits {
     fn look(lock: &Path) -> Option<Gits> {
-        let sight = if proc::are_all_seen() { Sight::All } else { Sight::Part };
-        let gits = proc::named("git")?.filter(|git| may_have_made(git.pid, lock));
+        let sight = if procfs::are_all_seen() { Sight::All } else { Sight::Part };
+        let gits = procfs::named("git")?.filter(|git| may_have_made(git.pid, lock));
         Some(Gits { at_work: gits.map(|git| git.identity()).collect(), sight })
     }
 }
@@ -121,15 +121,17 @@ impl Gits {
 /// Whether a git may write at a path: unless everything that it was given to work on is elsewhere.
 fn may_have_made(git: Pid, lock: &Path) -> bool {
     // A git changes to its repository before it makes a lock there.
-    let (Some(dir), Some(words)) = (proc::working_dir(git), proc::words(git)) else { return true };
+    let (Some(dir), Some(words)) = (procfs::working_dir(git), procfs::words(git)) else {
+        return true;
+    };
     let Some(parent) = lock.parent().and_then(|parent| parent.canonicalize().ok()) else {
         return true;
     };
     // What the lock is for: an index may be named itself.
     let locked = parent.join(lock.file_stem().unwrap_or_default());
     let named = words.iter().map(|word| dir.join(path_in(word)));
-    let places = checkout::found_from(&dir).into_iter().chain([dir.clone()]);
-    let mut places = places.chain(named.flat_map(checkout::with_shared));
+    let places = gitdir::found_from(&dir).into_iter().chain([dir.clone()]);
+    let mut places = places.chain(named.flat_map(gitdir::with_shared));
     places.any(|place| place.canonicalize().is_ok_and(|place| locked.starts_with(place)))
 }
 
@@ -311,6 +313,6 @@ mod tests {
         while git.is_among(&Gits::look(&path).unwrap()) {
             std::thread::yield_now();
         }
-        assert_eq!(lock.remove_if_left().unwrap(), proc::are_all_seen());
+        assert_eq!(lock.remove_if_left().unwrap(), procfs::are_all_seen());
     }
 }

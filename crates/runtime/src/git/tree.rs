@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use super::capture::nested;
 use super::command::Git;
+use super::detach::{files_from, stands_for};
 use super::private::Pinned;
-use super::stray::{files_from, stands_for};
 use super::{
-    GitError, Offer, Repository, checkout, contains, guard, reference, tree_of, under_way,
+    GitError, Offer, Repository, contains, gitdir, reference, repo_lock, tree_of, under_way,
 };
 
 /// Who commits where nobody said.
@@ -48,7 +48,7 @@ impl Tree {
     /// The tree at `dir`, which is to have this directory of git, in this repository.
     pub(super) fn at(repository: &Repository, dir: &Path, own: &Path) -> Result<Tree, GitError> {
         let Repository { git, common, pinned, .. } = repository;
-        if !checkout::belongs(dir, own, common) {
+        if !gitdir::belongs(dir, own, common) {
             return Err(GitError::NotATree(dir.to_owned()));
         }
         // Git is told both, so that it does not look for them: where a tree has lost its link, it would
@@ -224,7 +224,7 @@ impl Tree {
     /// The tree, of which we are sure that no other git works in it: one that we started before we were
     /// killed may still be at it, and others can have left locks.
     fn alone(&self) -> Result<Tree, GitError> {
-        let lock = guard::lock(&self.git_dir.join("autoloop.lock"), self.git.world())?;
+        let lock = repo_lock::lock(&self.git_dir.join("autoloop.lock"), self.git.world())?;
         let tree = Tree { git: self.git.holding(lock), ..self.clone() };
         tree.break_locks()?;
         Ok(tree)
@@ -235,7 +235,7 @@ impl Tree {
     /// an earlier commit, and seem to undo what came since. A branch without commits stays, which is
     /// nobody else's. Returns the commit that is checked out now, where it was on a branch.
     fn take_off(&self, offer: &Offer<'_>, head: Option<&str>) -> Result<Option<String>, GitError> {
-        if head.is_some_and(|head| checkout::is_detached(&self.git_dir, head)) {
+        if head.is_some_and(|head| gitdir::is_detached(&self.git_dir, head)) {
             return Ok(None);
         }
         let Some(branch) = stands_for(&self.git, "HEAD")? else { return Ok(None) };

@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::checkout::noted;
-use super::{GitError, Repository, Tree, guard, reference};
+use super::gitdir::noted;
+use super::{GitError, Repository, Tree, reference, repo_lock};
 use crate::files::private;
 
 /// The reason for which a working tree is locked until it has all of its files.
@@ -111,7 +111,7 @@ impl Repository {
 
     /// Only one process at a time makes or removes working trees.
     fn lock_worktrees(&self) -> Result<Arc<File>, GitError> {
-        guard::lock(&self.common.join("autoloop-worktrees.lock"), self.git.world())
+        repo_lock::lock(&self.common.join("autoloop-worktrees.lock"), self.git.world())
     }
 
     /// Deletes a branch if all of it is reachable from a commit, and says whether it is gone.

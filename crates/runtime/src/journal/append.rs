@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use autoloop_core::record::{Escaper, Heading, JournalRepaired, print, print_around};
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 
 use super::position::MARKED;
 use super::reader::{line_start, read_at, read_lines};
@@ -63,7 +63,7 @@ impl Entry {
 pub(super) struct Tail<'a> {
     pub(super) file: &'a dyn DiskFile,
     pub(super) path: &'a Path,
-    pub(super) now: Stamp,
+    pub(super) now: Timestamp,
 }
 
 type Outcome = Result<Position, AppendError>;

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use autoloop_core::project::latest_run::LatestRun;
+use autoloop_core::views::latest_run::LatestRun;
 
 use super::reader::{line_start, read_lines};
 use super::sidecar::{Kept, SAVE_AFTER, Since};

@@ -6,8 +6,8 @@ use autoloop_core::permissions::{AllowList, Permission, Tree, compare};
 
 use super::git::Repository;
 use super::report::{Offence, Violation};
+use super::scope::{Watched, ground};
 use super::walk::{Closed, Ground, walk};
-use super::watched::{Watched, ground};
 
 /// What there was before a review.
 #[derive(Debug)]

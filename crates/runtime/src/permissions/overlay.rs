@@ -24,11 +24,11 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::beneath;
+use super::backup_store;
+use super::openat;
 use super::report::{Allowed, Offence, Restored, Violation};
 use super::restore;
 use super::settings::{Finding, KeyedFile};
-use super::vault;
 use crate::files::{self, Links};
 use crate::message::bytes;
 
@@ -63,7 +63,7 @@ impl Overlay {
     /// When the system does not let us.
     #[cfg(target_os = "linux")]
     pub(crate) fn enter(&self, sealed: &[PathBuf]) -> io::Result<()> {
-        use super::seal::{above, hold, pin, seal};
+        use super::readonly_bind::{above, hold, pin, seal};
         use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
         use std::os::fd::AsRawFd;
 
@@ -214,7 +214,7 @@ impl Carrier<'_> {
             (Written::Deletion, Edit | EditTree) => self.delete(seen),
             (Written::Directory, _) if was_directory => self.directory(seen),
             (Written::Directory, Hold | EditTree) if was.is_none() => {
-                beneath::make_dirs(&beneath::open_root(&self.overlay.project)?, seen)?;
+                openat::make_dirs(&openat::open_root(&self.overlay.project)?, seen)?;
                 self.allowed(seen, What::Added(Kind::Directory), (None, None));
                 self.directory(seen)
             }
@@ -320,12 +320,12 @@ impl Carrier<'_> {
         if old.as_ref() == Some(&new) {
             return Ok(());
         }
-        let root = beneath::open_root(&self.overlay.project)?;
-        let (dir, name) = beneath::open_parent(&root, seen, &mut Vec::new())?;
+        let root = openat::open_root(&self.overlay.project)?;
+        let (dir, name) = openat::open_parent(&root, seen, &mut Vec::new())?;
         restore::replace(&dir, &name, |fresh| {
             match &repaired {
                 Some(text) => fresh.write_all_at(text, 0)?,
-                None => vault::copy_file(&source, fresh)?,
+                None => backup_store::copy_file(&source, fresh)?,
             }
             Ok(rustix::fs::fchmod(fresh, Mode::from_raw_mode(bits))?)
         })?;
@@ -343,8 +343,8 @@ impl Carrier<'_> {
             return Ok(());
         }
         let old = (was == Some(Kind::File)).then(|| text_at(&target)).transpose()?;
-        let root = beneath::open_root(&self.overlay.project)?;
-        let (dir, name) = beneath::open_parent(&root, seen, &mut Vec::new())?;
+        let root = openat::open_root(&self.overlay.project)?;
+        let (dir, name) = openat::open_parent(&root, seen, &mut Vec::new())?;
         restore::remove(&dir, &name)?;
         if let Some(was) = was {
             self.allowed(seen, What::Deleted(was), (old, None));

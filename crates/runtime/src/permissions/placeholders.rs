@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::permissions::{AllowList, Place, Shape};
 
-use super::beneath;
+use super::openat;
 use super::overlay::Overlay;
 use super::scratch;
 use super::walk::Ground;
@@ -91,10 +91,10 @@ pub(super) fn sweep(note: &Path, project: &Path, allow: &AllowList) {
 /// Takes one away, if it stayed empty; tells whether it is gone.
 pub(super) fn clear(ground: &Ground, seen: &Path) -> bool {
     let Some((root, way)) = ground.locate(seen) else { return false };
-    beneath::open_root(root)
-        .and_then(|root| beneath::open_parent(&root, &way, &mut Vec::new()))
+    openat::open_root(root)
+        .and_then(|root| openat::open_parent(&root, &way, &mut Vec::new()))
         .and_then(|(dir, name)| {
-            let stat = beneath::stat_at(&dir, &name)?;
+            let stat = openat::stat_at(&dir, &name)?;
             let kind = rustix::fs::FileType::from_raw_mode(stat.st_mode);
             let flags = match kind {
                 rustix::fs::FileType::Directory => rustix::fs::AtFlags::REMOVEDIR,

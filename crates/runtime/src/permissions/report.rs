@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::permissions::{Diff, PutBack, Unreadable, What};
 
-use super::growing::NotGrown;
+use super::append_only::NotGrown;
 
 /// What a reviewer changed: what stays, and what was put back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

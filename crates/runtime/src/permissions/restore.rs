@@ -12,8 +12,8 @@ use autoloop_core::permissions::{Change, Entry, Kind, Tree, What};
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
-use super::beneath;
-use super::vault::{Blob, Vault};
+use super::backup_store::{Blob, Vault};
+use super::openat;
 use super::walk::Ground;
 
 /// Where the old bytes of a file come from.
@@ -101,12 +101,12 @@ impl<'s> Restorer<'s> {
     /// The directory for the next thing that is put aside, and its name there.
     fn next_aside(&mut self, path: &Path) -> Option<(OwnedFd, OsString)> {
         let (root, beneath) = self.ground.locate(self.put_aside.as_ref()?)?;
-        let dir = beneath::make_dirs(&beneath::open_root(root).ok()?, &beneath).ok()?;
+        let dir = openat::make_dirs(&openat::open_root(root).ok()?, &beneath).ok()?;
         loop {
             self.aside += 1;
             let mut name = OsString::from(format!("{}-", self.aside));
             name.push(path.file_name().unwrap_or_default());
-            if beneath::stat_at(&dir, &name).is_err() {
+            if openat::stat_at(&dir, &name).is_err() {
                 return Some((dir, name));
             }
         }
@@ -116,12 +116,12 @@ impl<'s> Restorer<'s> {
         let root = self.ground.project.join(seen);
         if let Some(root) = self.ground.roots.iter().find(|known| **known == root) {
             // Whatever stands in the way of a root is no directory, or it would have been entered.
-            if beneath::open_root(root).is_err() {
+            if openat::open_root(root).is_err() {
                 let _ = std::fs::remove_file(root);
                 let _ = std::fs::create_dir_all(root);
             }
             let mode = Mode::from_raw_mode(old.mode) | Mode::RWXU;
-            let _ = beneath::open_root(root).map(|dir| rustix::fs::fchmod(&dir, mode));
+            let _ = openat::open_root(root).map(|dir| rustix::fs::fchmod(&dir, mode));
             return;
         }
         self.attempt(seen, |dir, name| {
@@ -147,7 +147,7 @@ impl<'s> Restorer<'s> {
                 Ok(rustix::fs::chmodat(dir, name, Mode::from_raw_mode(old.mode), AtFlags::empty())?)
             }
             // The names that were added are gone by now, unless they are out of our sight.
-            (What::Linked, _) if beneath::stat_at(dir, name)?.st_nlink <= old.links => Ok(()),
+            (What::Linked, _) if openat::stat_at(dir, name)?.st_nlink <= old.links => Ok(()),
             (_, Kind::File) => {
                 // Without the old bytes the new ones are better than none.
                 let source = source.ok_or(Errno::NOENT)?;
@@ -174,8 +174,8 @@ impl<'s> Restorer<'s> {
     fn attempt(&mut self, seen: &Path, act: impl FnOnce(&OwnedFd, &OsStr) -> io::Result<()>) {
         let Some((root, beneath)) = self.ground.locate(seen) else { return };
         let mut opened = Vec::new();
-        let _ = beneath::open_root(root)
-            .and_then(|dir| beneath::open_parent(&dir, &beneath, &mut opened))
+        let _ = openat::open_root(root)
+            .and_then(|dir| openat::open_parent(&dir, &beneath, &mut opened))
             .and_then(|(dir, name)| act(&dir, &name));
         self.opened_up.extend(opened.into_iter().map(|(path, bits)| (root.join(path), bits)));
     }
@@ -202,7 +202,7 @@ impl<'s> Restorer<'s> {
         for (seen, found) in bits.into_iter().rev() {
             let old = self.before.get(&seen).filter(|old| old.kind == Kind::Directory);
             let mode = Mode::from_raw_mode(old.map_or(found, |old| old.mode));
-            let _ = beneath::open_root(&self.ground.project.join(&seen))
+            let _ = openat::open_root(&self.ground.project.join(&seen))
                 .and_then(|dir| Ok(rustix::fs::fchmod(&dir, mode)?));
         }
     }
@@ -214,7 +214,7 @@ fn put_aside(
     name: &OsStr,
     (aside, as_name): &(OwnedFd, OsString),
 ) -> io::Result<()> {
-    let kind = FileType::from_raw_mode(beneath::stat_at(dir, name)?.st_mode);
+    let kind = FileType::from_raw_mode(openat::stat_at(dir, name)?.st_mode);
     if !matches!(kind, FileType::RegularFile | FileType::Directory) {
         return Err(Errno::NOTSUP.into());
     }
@@ -269,7 +269,7 @@ pub(super) fn temporary(name: &OsStr) -> OsString {
 
 /// A file cannot be renamed over a directory.
 pub(super) fn clear_the_way(dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
-    match beneath::stat_at(dir, name) {
+    match openat::stat_at(dir, name) {
         Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
             remove(dir, name)
         }
@@ -288,7 +288,7 @@ fn make_node(
 }
 
 fn own(dir: &OwnedFd, name: &OsStr, old: &Entry) -> io::Result<()> {
-    let stat = beneath::stat_at(dir, name)?;
+    let stat = openat::stat_at(dir, name)?;
     if (stat.st_uid, stat.st_gid) != old.owner {
         let owner = (Some(Uid::from_raw(old.owner.0)), Some(Gid::from_raw(old.owner.1)));
         rustix::fs::chownat(dir, name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -336,7 +336,7 @@ fn remove_at(dir: &OwnedFd, name: &OsStr, lift: &mut Lift<'_>, depth: usize) -> 
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(error) => return Err(error.into()),
     }
-    let stat = beneath::stat_at(dir, name)?;
+    let stat = openat::stat_at(dir, name)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         return Err(Errno::PERM.into());
     }
@@ -348,7 +348,7 @@ fn remove_at(dir: &OwnedFd, name: &OsStr, lift: &mut Lift<'_>, depth: usize) -> 
     if stat.st_mode & 0o700 != 0o700 {
         rustix::fs::chmodat(dir, name, Mode::RWXU, AtFlags::empty())?;
     }
-    let inside = beneath::open_dir_at(dir, name)?;
+    let inside = openat::open_dir_at(dir, name)?;
     let mut names = Vec::new();
     for found in Dir::read_from(&inside)? {
         let found: OsString =

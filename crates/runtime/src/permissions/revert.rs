@@ -17,8 +17,8 @@ use autoloop_core::permissions::{
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
-use super::beneath;
-use super::opener::{Bits, Opener};
+use super::dir_cache::{Bits, Opener};
+use super::openat;
 use super::restore;
 use super::settings::{Finding, KeyedFile};
 use super::walk::Ground;
@@ -247,7 +247,7 @@ impl Reverter {
             (Some(parent), Some(name)) => (parent, name),
             _ => return Err(Errno::INVAL.into()),
         };
-        let dir = beneath::make_dirs(&beneath::open_root(root)?, parent)?;
+        let dir = openat::make_dirs(&openat::open_root(root)?, parent)?;
         match content {
             Some(content) => replace(&dir, name, (content, plan.mode))?,
             None => rustix::fs::unlinkat(&dir, name, AtFlags::empty())?,

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::beneath;
+use super::openat;
 use super::overlay::Overlay;
 use super::restore;
 
@@ -117,7 +117,7 @@ pub(super) fn write_note(note: &Path, bytes: &[u8]) -> io::Result<()> {
     let (Some(dir), Some(name)) = (note.parent(), note.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    let dir = beneath::open_root(&dir.canonicalize()?)?;
+    let dir = openat::open_root(&dir.canonicalize()?)?;
     restore::replace(&dir, name, |file| file.write_all_at(bytes, 0))
 }
 
@@ -126,7 +126,7 @@ pub(super) fn read_note(note: &Path) -> io::Result<Vec<u8>> {
     let (Some(dir), Some(name)) = (note.parent(), note.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    let file = beneath::open_file_at(&beneath::open_root(&dir.canonicalize()?)?, name)?;
+    let file = openat::open_file_at(&openat::open_root(&dir.canonicalize()?)?, name)?;
     let found = file.metadata()?;
     if !found.is_file() || found.len() > LONGEST_NOTE {
         return Err(io::ErrorKind::InvalidData.into());
@@ -155,7 +155,7 @@ fn about(dir: &Path, error: &io::Error) -> io::Error {
 fn remove(dir: &Path) {
     let emptied = || -> io::Result<()> {
         fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
-        let inside = beneath::open_root(dir)?;
+        let inside = openat::open_root(dir)?;
         for entry in fs::read_dir(dir)? {
             restore::remove(&inside, &entry?.file_name())?;
         }

@@ -10,19 +10,19 @@ use autoloop_core::permissions::{
     self, Change, Entry, Kind, LONGEST_DIFFED, Permission, Tree, What,
 };
 
-use super::beneath;
-use super::choice::Choice;
+use super::append_only::Growing;
+use super::backup_store::Vault;
+use super::dir_cache::{Bits, Opener};
 use super::git::{self, Repository};
-use super::growing::Growing;
-use super::opener::{Bits, Opener};
+use super::openat;
 use super::overlay::Overlay;
 use super::placeholders;
 use super::report::{Allowed, Offence, Restored, Violation};
 use super::restore::{self, Restorer, Source};
+use super::scope::{Reach, Watched, ground, growing_paths};
+use super::selection::Choice;
 use super::settings::{Finding, KeyedFile};
-use super::vault::Vault;
 use super::walk::{Closed, Ground, walk};
-use super::watched::{Reach, Watched, ground, growing_paths};
 
 /// Stamps younger than this when they were taken prove nothing: the clock of files ticks slowly.
 const TICK: i128 = 20_000_000;
@@ -368,9 +368,9 @@ impl Snapshot {
 
     fn write(&self, seen: &Path, bytes: &[u8]) -> io::Result<()> {
         let Some((root, beneath)) = self.ground.locate(seen) else { return Ok(()) };
-        let root = beneath::open_root(root)?;
-        let (dir, name) = beneath::open_parent(&root, &beneath, &mut Vec::new())?;
-        let mode = rustix::fs::Mode::from_raw_mode(beneath::stat_at(&dir, &name)?.st_mode);
+        let root = openat::open_root(root)?;
+        let (dir, name) = openat::open_parent(&root, &beneath, &mut Vec::new())?;
+        let mode = rustix::fs::Mode::from_raw_mode(openat::stat_at(&dir, &name)?.st_mode);
         restore::replace(&dir, &name, |fresh| {
             fresh.write_all_at(bytes, 0)?;
             Ok(rustix::fs::fchmod(fresh, mode)?)

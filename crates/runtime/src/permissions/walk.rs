@@ -10,7 +10,7 @@ use autoloop_core::permissions::{Entry, Kind, Tree};
 use rustix::fs::{AtFlags, Dir, FileType, Mode};
 use rustix::io::Errno;
 
-use super::beneath;
+use super::openat;
 
 /// Directories deeper than this are not looked into: every level costs an open file, and only a
 /// tree made to hurt is as deep.
@@ -60,7 +60,7 @@ pub(super) fn walk(ground: &Ground, closed: Closed<'_>) -> io::Result<Tree> {
     let mut walker = Walker { ground, closed, found: Vec::new() };
     for root in &ground.roots {
         let mode = open_up_root(root, closed);
-        let dir = match beneath::open_root(root) {
+        let dir = match openat::open_root(root) {
             Ok(dir) => dir,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             // A link or a file where a root was: whatever was in it is gone.
@@ -69,7 +69,7 @@ pub(super) fn walk(ground: &Ground, closed: Closed<'_>) -> io::Result<Tree> {
             Err(error) => return Err(error),
         };
         let stat = rustix::fs::fstat(&dir)?;
-        let mut entry = beneath::entry(&stat, &dir, OsStr::new("."))?;
+        let mut entry = openat::entry(&stat, &dir, OsStr::new("."))?;
         entry.mode = mode.unwrap_or(entry.mode);
         walker.found.push((ground.seen(root), entry));
         walker.enter(dir, root, 0)?;
@@ -81,9 +81,9 @@ pub(super) fn walk(ground: &Ground, closed: Closed<'_>) -> io::Result<Tree> {
 /// Opens a root up that was closed by the reviewer, and tells the bits it had.
 fn open_up_root(root: &Path, closed: Closed<'_>) -> Option<u32> {
     let Closed::Force(_) = closed else { return None };
-    let parent = beneath::open_root(root.parent()?).ok()?;
+    let parent = openat::open_root(root.parent()?).ok()?;
     let name = root.file_name()?;
-    let stat = beneath::stat_at(&parent, name).ok()?;
+    let stat = openat::stat_at(&parent, name).ok()?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory || stat.st_mode & 0o500 == 0o500
     {
         return None;
@@ -114,13 +114,13 @@ impl Walker<'_> {
             if self.ground.skips(&seen) {
                 continue;
             }
-            let stat = match beneath::stat_at(&dir, name) {
+            let stat = match openat::stat_at(&dir, name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 // Names that may be listed, but not looked at: closed to us, now and later.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
                 result => result?,
             };
-            let mut entry = beneath::entry(&stat, &dir, name)?;
+            let mut entry = openat::entry(&stat, &dir, name)?;
             let inside = match entry.kind {
                 Kind::Directory if depth < DEEPEST => self.open(&dir, name, (&seen, &entry))?,
                 _ => None,
@@ -147,7 +147,7 @@ impl Walker<'_> {
             // Only its owner can; if we are not, what follows tells.
             let _ = rustix::fs::chmodat(dir, name, mode, AtFlags::empty());
         }
-        match beneath::open_dir_at(dir, name) {
+        match openat::open_dir_at(dir, name) {
             Ok(inside) => Ok(Some(inside)),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getpid};
 
-use super::{note, proc};
+use super::{job_note, procfs};
 use crate::shim::TOKEN;
 use crate::world::{Clock, SystemClock};
 
@@ -42,7 +42,7 @@ pub struct Swept {
 /// When the directory of notes cannot be read, or a note cannot be removed.
 pub fn sweep(notes: &Path, grace: Duration) -> io::Result<Swept> {
     let mut swept = Swept::default();
-    for (token, harness) in note::all(notes)? {
+    for (token, harness) in job_note::all(notes)? {
         match Fate::of(harness.as_ref()) {
             Fate::UnderWay => continue,
             Fate::Over => {}
@@ -67,7 +67,7 @@ enum Fate {
 }
 
 impl Fate {
-    fn of(harness: Option<&note::Harness>) -> Fate {
+    fn of(harness: Option<&job_note::Harness>) -> Fate {
         match harness {
             Some(harness) if !harness.is_of_this_boot() => Fate::Over,
             Some(harness) if !harness.is_gone() => Fate::UnderWay,
@@ -92,11 +92,11 @@ pub struct LeftOver {
 ///
 /// When the directory of notes cannot be read.
 pub fn left_over(notes: &Path) -> io::Result<Vec<LeftOver>> {
-    let all = note::all(notes)?.into_iter();
+    let all = job_note::all(notes)?.into_iter();
     let left = all.filter(|(_, harness)| matches!(Fate::of(harness.as_ref()), Fate::LeftOver));
     let found = left.map(|(token, _)| {
-        let marked = proc::all().filter(|pid| proc::carries(*pid, TOKEN, &token));
-        LeftOver { processes: marked.map(proc::id).collect(), note: notes.join(&token) }
+        let marked = procfs::all().filter(|pid| procfs::carries(*pid, TOKEN, &token));
+        LeftOver { processes: marked.map(procfs::id).collect(), note: notes.join(&token) }
     });
     Ok(found.collect())
 }
@@ -111,12 +111,12 @@ pub(crate) fn kill_marked(token: &str, grace: Duration) -> Vec<u32> {
     }
     let spared = line_of_ancestors();
     let marked = || -> Vec<Pid> {
-        let others = proc::all().filter(|pid| !spared.contains(pid));
-        others.filter(|pid| proc::carries(*pid, TOKEN, token)).collect()
+        let others = procfs::all().filter(|pid| !spared.contains(pid));
+        others.filter(|pid| procfs::carries(*pid, TOKEN, token)).collect()
     };
     let asked = marked();
     end_all(&asked, token, Signal::TERM, grace);
-    let mut killed: BTreeSet<u32> = asked.into_iter().map(proc::id).collect();
+    let mut killed: BTreeSet<u32> = asked.into_iter().map(procfs::id).collect();
     let mut clean = 0;
     for _ in 0..LOOKS {
         let found = marked();
@@ -125,7 +125,7 @@ pub(crate) fn kill_marked(token: &str, grace: Duration) -> Vec<u32> {
             break;
         }
         end_all(&found, token, Signal::KILL, MOMENT);
-        killed.extend(found.into_iter().map(proc::id));
+        killed.extend(found.into_iter().map(procfs::id));
     }
     killed.into_iter().collect()
 }
@@ -135,7 +135,7 @@ fn line_of_ancestors() -> Vec<Pid> {
     let mut line = vec![getpid()];
     while let Some(parent) = line
         .last()
-        .and_then(|pid| Pid::from_raw(proc::look(*pid)?.parent))
+        .and_then(|pid| Pid::from_raw(procfs::look(*pid)?.parent))
         .filter(|pid| !line.contains(pid))
     {
         line.push(parent);
@@ -152,7 +152,7 @@ fn end_all(found: &[Pid], token: &str, signal: Signal, patience: Duration) {
 
     let signalled = found.iter().filter_map(|pid| {
         let process = pidfd_open(*pid, PidfdFlags::empty()).ok()?;
-        let is_marked = proc::carries(*pid, TOKEN, token);
+        let is_marked = procfs::carries(*pid, TOKEN, token);
         (is_marked && pidfd_send_signal(&process, signal).is_ok()).then_some(process)
     });
     let clock = SystemClock::default();

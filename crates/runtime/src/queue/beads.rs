@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use autoloop_core::queue::beads::{Issue, remark};
 use autoloop_core::queue::{Claim, Item, Progress, Refusal, Status, Wanted};
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 
 pub use error::BeadsError;
 
@@ -193,7 +193,7 @@ impl Beads {
 }
 
 /// The moment that a mark of this queue stands for.
-fn moment(mark: Option<&str>) -> Option<Stamp> {
+fn moment(mark: Option<&str>) -> Option<Timestamp> {
     mark?.parse().ok()
 }
 

@@ -11,7 +11,7 @@ use autoloop_core::queue::{
     Claim, Item, New, Progress, Refusal, Status, Task, Tasks, Wanted, Whose,
 };
 use autoloop_core::record::Record;
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 
 use super::{Claimed, Queue, QueueError};
 use crate::journal::sidecar::Kept;
@@ -77,7 +77,7 @@ impl<'a> Builtin<'a> {
     }
 
     /// Shows all tasks, and what time it is.
-    pub fn look<T>(&self, look: impl FnOnce(&Tasks, Stamp) -> T) -> Result<T, QueueError> {
+    pub fn look<T>(&self, look: impl FnOnce(&Tasks, Timestamp) -> T) -> Result<T, QueueError> {
         let mut folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
         self.read_on(&mut folded, Origin::Sidecar)?;
         Ok(look(&folded.tasks.view, self.clock.now()))
@@ -92,7 +92,7 @@ impl<'a> Builtin<'a> {
     /// Writes down one step that is decided from all tasks.
     pub fn step(
         &self,
-        mut decide: impl FnMut(&Tasks, Stamp) -> Result<Record, Refusal>,
+        mut decide: impl FnMut(&Tasks, Timestamp) -> Result<Record, Refusal>,
     ) -> Result<(), QueueError> {
         self.change(|tasks, now| Ok(Some((decide(tasks, now)?, ())))).map(|_| ())
     }
@@ -111,7 +111,7 @@ impl<'a> Builtin<'a> {
     /// to decide.
     fn change<T>(
         &self,
-        mut decide: impl FnMut(&Tasks, Stamp) -> Result<Option<(Record, T)>, Refusal>,
+        mut decide: impl FnMut(&Tasks, Timestamp) -> Result<Option<(Record, T)>, Refusal>,
     ) -> Result<Option<T>, QueueError> {
         let mut folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = self.clock.elapsed();
@@ -206,13 +206,13 @@ impl<'a> Builtin<'a> {
 }
 
 /// A moment later.
-fn end(now: Stamp, lasting: Duration) -> Stamp {
+fn end(now: Timestamp, lasting: Duration) -> Timestamp {
     let millis = i64::try_from(lasting.as_millis()).unwrap_or(i64::MAX);
-    Stamp::from_millis(now.millis().saturating_add(millis))
+    Timestamp::from_millis(now.millis().saturating_add(millis))
 }
 
 /// A task as it is once the actor has it.
-fn owned(tasks: &Tasks, task: &Task, (actor, now): (&str, Stamp)) -> Item {
+fn owned(tasks: &Tasks, task: &Task, (actor, now): (&str, Timestamp)) -> Item {
     Item { owner: Some(actor.to_owned()), status: Status::InWork, ..tasks.item(task, now) }
 }
 

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
 
-use super::stage::READY;
+use super::exec_stage::READY;
 use super::{COMMAND, never_started};
 use crate::permissions::Confinement;
 use crate::process::set_pwd;

@@ -11,11 +11,11 @@ use rustix::process::Signal as Unix;
 
 use super::capture::Capture;
 use super::child::{self, Launch, Launched};
-use super::family::{Family, Wake};
 use super::pipes::{Drain, Feed, never_wait};
+use super::process_tree::{Family, Wake};
 use super::spool::Spooling;
-use super::{never_started, tell, wire};
-use crate::process::proc;
+use super::{never_started, protocol, tell};
+use crate::process::procfs;
 use crate::world::{
     Cause, Clock, Ending, Exit, Finished, Job, Left, Leftovers, NeverStarted, Obstacle, Report,
     Signal, SystemClock,
@@ -95,7 +95,7 @@ impl<'a> Supervisor<'a> {
         let about_us = |error: io::Error| {
             never_started(&error, |error| format!("cannot watch over a process: {error}"))
         };
-        let agent = proc::pid(started.id).ok_or_else(|| about_us(io::Error::other("no id")))?;
+        let agent = procfs::pid(started.id).ok_or_else(|| about_us(io::Error::other("no id")))?;
         never_wait(control).map_err(about_us)?;
         let stdout =
             Capture::new(job.limits.kept, out).looking_for(&job.look_for).decoding(job.stream);
@@ -330,7 +330,7 @@ impl<'a> Supervisor<'a> {
                 self.end_alone();
             }
             Ok(count) => {
-                for signal in buffer[..count].iter().filter_map(|byte| wire::signal(*byte)) {
+                for signal in buffer[..count].iter().filter_map(|byte| protocol::signal(*byte)) {
                     self.obey(signal);
                 }
             }
@@ -349,7 +349,7 @@ impl<'a> Supervisor<'a> {
             Launched::NotYet => {}
             Launched::Running => {
                 self.launched = Some(Ok(()));
-                tell(&Report::Started(proc::id(self.family.agent())), wire::After::Stays)?;
+                tell(&Report::Started(procfs::id(self.family.agent())), protocol::After::Stays)?;
             }
             Launched::Failed(why) => self.launched = Some(Err(why)),
         }
@@ -362,7 +362,7 @@ impl<'a> Supervisor<'a> {
             (Some(Err(why)), _) => Ending::NeverStarted(why),
             (_, None) => Ending::Lost(format!(
                 "process {} could not be killed within {} seconds",
-                proc::id(self.family.agent()),
+                procfs::id(self.family.agent()),
                 GIVE_UP.as_secs()
             )),
             // Our own second stage could not do its part.

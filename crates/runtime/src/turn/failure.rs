@@ -1,9 +1,9 @@
 //! Why the job of an agent failed.
 
 use autoloop_core::agents::Outcome;
-use autoloop_core::excerpt::one_line;
 use autoloop_core::failure::{TurnFailure, last_line};
 use autoloop_core::plan::BackendPlan;
+use autoloop_core::text::one_line;
 
 use crate::world::{Cause, Ending, Finished};
 

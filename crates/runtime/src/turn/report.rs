@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use autoloop_core::agents::Outcome;
-use autoloop_core::excerpt::Shortened;
 use autoloop_core::prompt::slot::CAP;
 use autoloop_core::record::BackendUsage;
+use autoloop_core::text::Shortened;
 
 use crate::world::{Ending, Finished};
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use autoloop_core::agents::{Answer, Stream};
-use autoloop_core::excerpt::Shortened;
+use autoloop_core::text::Shortened;
 use autoloop_core::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 

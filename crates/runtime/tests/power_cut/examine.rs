@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use autoloop_core::project::metrics::Metrics;
 use autoloop_core::record::{JournalRepaired, Piece, print};
+use autoloop_core::views::metrics::Metrics;
 use autoloop_runtime::journal::file::FragmentKind;
 use autoloop_runtime::journal::sidecar::{Kept, SidecarState};
 use autoloop_runtime::journal::{Append, FileJournal, Journal, Position};

@@ -5,10 +5,10 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use autoloop_core::project::metrics::Metrics;
 use autoloop_core::record::{Heading, Record, print};
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 use autoloop_core::topic::Topic;
+use autoloop_core::views::metrics::Metrics;
 use autoloop_runtime::journal::{
     Append, Durability, FileJournal, FileSettings, Journal, NewRecord,
 };
@@ -112,8 +112,10 @@ fn text(length: usize, dice: &mut Dice) -> String {
     (0..length).map(|_| *dice.pick(&letters)).collect()
 }
 
-fn moment(number: usize) -> Stamp {
-    Stamp::from_millis(1_700_000_000_000 + i64::try_from(number).expect("there are few records"))
+fn moment(number: usize) -> Timestamp {
+    Timestamp::from_millis(
+        1_700_000_000_000 + i64::try_from(number).expect("there are few records"),
+    )
 }
 
 fn line(record: &Record) -> Vec<u8> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use autoloop_core::record::Glance;
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 
 use crate::asked::Asked;
 use crate::setup::Turn;
@@ -29,7 +29,7 @@ pub(crate) struct Open {
     /// The waves that it refused.
     pub(crate) refused_waves: Vec<String>,
     /// When its backend began.
-    pub(crate) since: Option<Stamp>,
+    pub(crate) since: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Open {
     }
 
     /// No backend runs for longer than it may.
-    pub(crate) fn check_time(&self, deadline: Duration, now: Option<Stamp>, shown: &str) {
+    pub(crate) fn check_time(&self, deadline: Duration, now: Option<Timestamp>, shown: &str) {
         let (Some(since), Some(now)) = (self.since, now) else { panic!("no time: {shown}") };
         let took = u64::try_from(now.millis() - since.millis()).unwrap();
         assert!(Duration::from_millis(took) <= deadline + GRACE, "{took} ms: {shown}");
@@ -65,6 +65,6 @@ impl Open {
 }
 
 /// When a record was written.
-pub(crate) fn moment(record: &Glance<'_>) -> Option<Stamp> {
+pub(crate) fn moment(record: &Glance<'_>) -> Option<Timestamp> {
     record.ts()?.parse().ok()
 }

@@ -10,7 +10,7 @@ use autoloop_core::memory::{Places, Said};
 use autoloop_core::record::{Heading, Object};
 use autoloop_core::run::{Run, Runs, Stage};
 use autoloop_core::topic::Topic;
-use autoloop_core::word::Word;
+use autoloop_core::wire_enum::Word;
 use autoloop_runtime::drive::DriveError;
 use autoloop_runtime::journal::{Append, FileJournal, Journal};
 use autoloop_runtime::memory::MemoryFile;

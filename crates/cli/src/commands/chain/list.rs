@@ -9,7 +9,7 @@ use autoloop_runtime::world::World;
 use serde::Serialize;
 
 use super::file;
-use crate::commands::run::which::existing;
+use crate::commands::run::resolve_args::existing;
 use crate::commands::settings;
 use crate::failure::Failure;
 use crate::terminal;

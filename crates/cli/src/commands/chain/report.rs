@@ -5,7 +5,7 @@ use std::path::Path;
 use autoloop_core::chain::{Chain, ChainStep, DEEPEST, Tree};
 use autoloop_core::coordinator::{self, Holder, Status};
 use autoloop_core::format::json_text;
-use autoloop_core::word::Word;
+use autoloop_core::wire_enum::Word;
 use autoloop_runtime::drive::chains;
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::process::Interrupts;

@@ -11,7 +11,7 @@ use autoloop_runtime::project::{Overrides, Project};
 use autoloop_runtime::world::World;
 
 use crate::commands::run::preflight::Preview;
-use crate::commands::run::which::{Choice, named};
+use crate::commands::run::resolve_args::{Choice, named};
 use crate::commands::run::{self, Errand, Old, drive_failure, project_for};
 use crate::commands::settings;
 use crate::failure::Failure;

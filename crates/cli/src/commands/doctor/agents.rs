@@ -6,8 +6,8 @@ use std::path::Path;
 use autoloop_core::config::BackendKind;
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::script::Script;
-use autoloop_runtime::program::{Found, find, within};
 use autoloop_runtime::project::Loaded;
+use autoloop_runtime::which::{Found, find, within};
 use autoloop_runtime::world::{RealDisk, World};
 
 use super::finding::{Finding, Verdict};

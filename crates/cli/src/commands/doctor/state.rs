@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 
 use autoloop_core::record::parse;
+use autoloop_runtime::filesystem::{FileSystem, Volume, volume};
 use autoloop_runtime::journal::Journal;
-use autoloop_runtime::volume::{FileSystem, Volume, volume};
 use autoloop_runtime::world::World;
 
 use super::finding::Finding;

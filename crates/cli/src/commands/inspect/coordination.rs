@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use autoloop_core::format::Format;
-use autoloop_core::project::coordination::{Coordination, Coordinations};
+use autoloop_core::views::coordination::{Coordination, Coordinations};
 use autoloop_runtime::world::World;
 
-use super::found::Out;
+use super::excerpt::Out;
 use super::{for_run, one_run};
 use crate::commands::settings;
 use crate::failure::Failure;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use autoloop_core::project::metrics::{Format, Metrics};
+use autoloop_core::views::metrics::{Format, Metrics};
 use autoloop_runtime::world::World;
 
 use super::named_run;

@@ -3,16 +3,16 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use autoloop_core::excerpt::{fenced, tail};
 use autoloop_core::format::{NumberOrText, json_text};
-use autoloop_core::project::review::{Review, ReviewSearch, Violation};
 use autoloop_core::record::Extract;
+use autoloop_core::text::{fenced, tail};
+use autoloop_core::views::review::{Review, ReviewSearch, Violation};
 use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::found::{Found, Out, each_record};
+use super::excerpt::{Found, Out, each_record};
 use super::one_run;
 use crate::commands::settings;
 use crate::failure::Failure;

@@ -5,14 +5,14 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use autoloop_core::format::NumberOrText;
-use autoloop_core::project::scratchpad::{Scratchpad, Scratchpads, rich_heading};
 use autoloop_core::record::{Extract, IterationFinish};
+use autoloop_core::views::scratchpad::{Scratchpad, Scratchpads, rich_heading};
 use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::found::{Found, LongText, Out, each_record};
+use super::excerpt::{Found, LongText, Out, each_record};
 use super::{for_run, one_run};
 use crate::commands::settings;
 use crate::failure::Failure;

@@ -3,14 +3,14 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use autoloop_core::project::iteration_text::IterationText;
 use autoloop_core::record::Extract;
+use autoloop_core::views::iteration_text::IterationText;
 use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::found::{Found, LongText, Out, each_record};
+use super::excerpt::{Found, LongText, Out, each_record};
 use super::one_run;
 use crate::commands::settings;
 use crate::failure::Failure;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use autoloop_core::coordinator::{Kind, Status};
 use autoloop_core::duration;
 use autoloop_core::run::{Run, SomeRun};
-use autoloop_core::stamp::Stamp;
 use autoloop_core::table;
+use autoloop_core::timestamp::Timestamp;
 use serde::Serialize;
 
 use crate::style::{Color, Tone};
@@ -24,7 +24,7 @@ pub(super) struct Row<'r> {
     pub(super) status: Option<Status>,
     /// The process that carries it out.
     pub(super) process: Option<u32>,
-    pub(super) now: Stamp,
+    pub(super) now: Timestamp,
 }
 
 impl Row<'_> {
@@ -159,11 +159,11 @@ pub(super) fn print(rows: &[Row<'_>], color: Color) -> String {
     lines.iter().map(|cells| table::line(cells)).collect()
 }
 
-fn stamp(text: &str) -> Option<Stamp> {
+fn stamp(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
-fn between(one: Stamp, other: Stamp) -> Duration {
+fn between(one: Timestamp, other: Timestamp) -> Duration {
     // Clocks are set back now and then.
     Duration::from_millis(u64::try_from(other.millis() - one.millis()).unwrap_or(0))
 }

@@ -193,7 +193,7 @@ mod tests {
         EventInvalid, Heading, IterationFinish, LoopResume, LoopStart, Record, ReviewFinish,
         ReviewStart, print,
     };
-    use autoloop_core::stamp::Stamp;
+    use autoloop_core::timestamp::Timestamp;
     use autoloop_core::topic::Topic;
 
     /// What is told of records, one after another.
@@ -215,7 +215,7 @@ mod tests {
         let at = |iteration: &str| Heading {
             run: "r".into(),
             iteration: iteration.into(),
-            now: Stamp::from_millis(3_723_000),
+            now: Timestamp::from_millis(3_723_000),
         };
         let start = LoopStart { max_iterations: 9, ..LoopStart::default() };
         let begin = IterationStart {

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use autoloop_core::config::Config;
 use autoloop_core::coordinator;
 use autoloop_core::permissions::{Earlier, read_patch};
-use autoloop_core::project::review::Review;
 use autoloop_core::record::{Heading, LoopReverted};
+use autoloop_core::views::review::Review;
 use autoloop_runtime::drive::{Trust, standing};
 use autoloop_runtime::journal::{Append, Journal};
 use autoloop_runtime::permissions::{Fate, RevertError, Reverter};
 use autoloop_runtime::runs::concurrent_runs;
 use autoloop_runtime::world::World;
 
-use crate::commands::inspect::found::Found;
+use crate::commands::inspect::excerpt::Found;
 use crate::commands::inspect::one_run;
 use crate::commands::inspect::review::{Keep, LONGEST_DIFF, look_up, text_of};
 use crate::commands::run::drive_failure;

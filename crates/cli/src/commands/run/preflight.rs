@@ -8,7 +8,7 @@ use autoloop_runtime::project::{Loaded, Outline, Project};
 use autoloop_runtime::world::World;
 
 use super::drive_failure;
-use super::which::{Choice, Loop};
+use super::resolve_args::{Choice, Loop};
 use crate::commands::doctor::KNOWN_AGENTS;
 use crate::diagnostic;
 use crate::failure::Failure;

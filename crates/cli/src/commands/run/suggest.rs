@@ -6,7 +6,7 @@ use autoloop_core::config::shell_words::join;
 use autoloop_core::suggest::suggest;
 use autoloop_runtime::project::discover;
 
-use super::which::is_path;
+use super::resolve_args::is_path;
 use crate::failure::Failure;
 use crate::presets::{Preset, is_loop};
 

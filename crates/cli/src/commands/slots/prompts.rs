@@ -8,7 +8,7 @@ use autoloop_core::prompt::slot::{DEVELOPER, REVIEWER};
 use autoloop_runtime::project::{DEVELOPER_FILES, REVIEWER_FILES, SlotPrompt};
 use autoloop_runtime::world::World;
 
-use crate::commands::run::which::existing;
+use crate::commands::run::resolve_args::existing;
 use crate::commands::settings;
 use crate::diagnostic;
 use crate::failure::Failure;

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use autoloop_core::config::ItemSource;
 use autoloop_core::coordinator::{Holder, Status};
-use autoloop_core::excerpt;
 use autoloop_core::format::Format;
 use autoloop_core::slot::{Outcome, Phase, Review, Slot, SlotRules, Slots, Tally};
+use autoloop_core::text;
 use autoloop_runtime::drive::SlotProgress;
 use autoloop_runtime::process::Interrupts;
 
@@ -31,7 +31,7 @@ pub(super) fn tell(progress: SlotProgress<'_>) {
                 (phase, _) => phase.to_string(),
             };
             let title = match phase {
-                Phase::Implement => format!(": {}", excerpt::first_line(&slot.start.title, SAID)),
+                Phase::Implement => format!(": {}", text::first_line(&slot.start.title, SAID)),
                 _ => String::new(),
             };
             format!("{}  {what}{title}", name(slot))
@@ -41,13 +41,13 @@ pub(super) fn tell(progress: SlotProgress<'_>) {
                 "" => &review.follow_up_prompt,
                 reason => reason,
             };
-            let said = excerpt::first_line(said, SAID);
+            let said = text::first_line(said, SAID);
             with_reason(format!("{}  review says {}", name(slot), review.verdict), &said)
         }
         SlotProgress::Finished(slot, finish) => {
             // A violation says where the answer went wrong and which setting helps.
             let limit = if finish.outcome == Outcome::Violation { LONG } else { SAID };
-            let reason = excerpt::first_line(&finish.reason, limit);
+            let reason = text::first_line(&finish.reason, limit);
             with_reason(format!("{}  {}", name(slot), finish.outcome), &reason)
         }
         SlotProgress::IterationFinished(finished) => match finished.failure() {
@@ -67,7 +67,7 @@ fn with_reason(what: String, reason: &str) -> String {
 
 fn name(slot: &Slot) -> String {
     let item = if slot.has_item() { &slot.start.item_id } else { "-" };
-    format!("  slot {}  {}", slot.start.slot, excerpt::first_line(item, SAID))
+    format!("  slot {}  {}", slot.start.slot, text::first_line(item, SAID))
 }
 
 fn began(slots: &Slots, rules: &SlotRules) -> String {

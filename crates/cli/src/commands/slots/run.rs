@@ -19,10 +19,10 @@ use autoloop_runtime::runs::RunList;
 use autoloop_runtime::world::{CRASH_GRACE, World};
 use clap::builder::PossibleValuesParser;
 
-use super::audience::Audience;
+use super::progress_ui::Audience;
 use super::report;
 use crate::commands::resume;
-use crate::commands::run::which::existing;
+use crate::commands::run::resolve_args::existing;
 use crate::commands::run::{
     WRITABLE, claim_slots_id, drive_failure, install_tool, listen, warn_of_others,
 };

@@ -2,7 +2,7 @@
 
 use autoloop_core::format::json_text;
 use autoloop_core::queue::{Status, Task, Tasks};
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 use serde::Serialize;
 
 use crate::terminal;
@@ -15,7 +15,7 @@ const TITLE: usize = 60;
 pub(super) struct Row<'a> {
     pub(super) tasks: &'a Tasks,
     pub(super) task: &'a Task,
-    pub(super) now: Stamp,
+    pub(super) now: Timestamp,
 }
 
 impl Row<'_> {
@@ -31,7 +31,8 @@ impl Row<'_> {
     /// Who has it and until when, or what it waits for.
     pub(super) fn standing(&self) -> String {
         let claim = self.task.live_claim(self.now);
-        let until = |stamp: Option<Stamp>| stamp.map(|s| format!(" until {s}")).unwrap_or_default();
+        let until =
+            |stamp: Option<Timestamp>| stamp.map(|s| format!(" until {s}")).unwrap_or_default();
         match (self.status(), claim) {
             (Status::InWork, Some(claim)) => {
                 terminal::one_line(&format!("{}{}", claim.owner, until(claim.until)), TITLE)

@@ -1,7 +1,7 @@
 //! One change of a board, as a line for a person or for a program.
 
 use autoloop_core::coordinator::{Kind, Status};
-use autoloop_core::project::board::{Board, Progress, Row};
+use autoloop_core::views::board::{Board, Progress, Row};
 use serde::Serialize;
 
 use crate::tui::text::tame;

@@ -6,14 +6,14 @@ use std::time::Duration;
 use autoloop_core::coordinator::Status;
 use autoloop_core::duration;
 use autoloop_core::format::json_line;
-use autoloop_core::project::board::{Board, Row};
 use autoloop_core::record::Glance;
+use autoloop_core::views::board::{Board, Row};
 use serde::Serialize;
 
 use super::change::{BoardFacts, RowFacts, changed, known, line, summary};
 use crate::failure::Failure;
 use crate::terminal;
-use crate::tui::feed::Feed;
+use crate::tui::model::Feed;
 use crate::tui::text::tame;
 
 /// The journal itself wakes us when it grows; this is how often it is looked whether the harness is

@@ -1,6 +1,6 @@
 //! The output of one row, to be scrolled through.
 
-use autoloop_core::excerpt;
+use autoloop_core::text;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -16,7 +16,7 @@ pub(super) fn peek(picture: &Picture<'_>, picked: usize, area: Rect, buffer: &mu
     let Some(output) = picture.output.filter(|_| area.height >= WORTHWHILE) else { return };
     // Below an empty line. More cannot be seen, and whoever reads everything is late.
     let area = Rect { y: area.y + 1, height: area.height - 1, ..area };
-    let text = excerpt::tail(output.text, usize::from(area.width) * usize::from(area.height));
+    let text = text::tail(output.text, usize::from(area.width) * usize::from(area.height));
     let output = Some(Output { text, left_out: 0, ..output });
     draw(&Picture { output, progress: String::new(), ..*picture }, (picked, None), area, buffer);
 }

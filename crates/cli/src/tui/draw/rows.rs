@@ -1,8 +1,8 @@
 //! The rows of a board as a table.
 
 use autoloop_core::duration;
-use autoloop_core::project::board::{Phase, Row};
 use autoloop_core::table;
+use autoloop_core::views::board::{Phase, Row};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};

@@ -1,5 +1,5 @@
-use autoloop_core::project::board::Board;
 use autoloop_core::record::Glance;
+use autoloop_core::views::board::Board;
 use autoloop_testkit::told;
 use insta::assert_snapshot;
 use ratatui::Terminal;

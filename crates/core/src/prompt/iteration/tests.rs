@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Isolation;
-use crate::excerpt;
 use crate::memory::Counts;
+use crate::text;
 use crate::topology::Route;
 
 fn order() -> IterationOrder {
@@ -366,7 +366,7 @@ proptest! {
             + roles * (role + 2 * name + note)
             + (order.notices.len() * 3 + 8) * note
             + 60 * name;
-        let length = excerpt::length(&render(&order));
+        let length = text::length(&render(&order));
         prop_assert!(length <= budgets + 4_000, "{length} {budgets}");
     }
 
@@ -377,14 +377,14 @@ proptest! {
         budget in 0..200usize,
     ) {
         let mut order = order();
-        let output = excerpt::Shortened::new(&text, 1_000);
+        let output = text::Shortened::new(&text, 1_000);
         let chain = Returned { chain: text.clone(), outcome: text.as_str().into(), output };
-        let bare = excerpt::length(&render(&order));
+        let bare = text::length(&render(&order));
         order.returned = vec![chain; count];
         order.budgets.chains = budget;
         let prompt = render(&order);
-        let ours = 200 + count * (2 * excerpt::length(&text) + 300);
-        prop_assert!(excerpt::length(&prompt) <= bare + budget + ours);
+        let ours = 200 + count * (2 * text::length(&text) + 300);
+        prop_assert!(text::length(&prompt) <= bare + budget + ours);
         let before = prompt.split("\nWhat the chains left:\n").next().unwrap_or_default();
         prop_assert_eq!(before.matches("\nObjective:\n").count(), 1);
     }

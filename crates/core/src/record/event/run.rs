@@ -6,7 +6,7 @@ use crate::agents::{Dollars, Usage};
 use crate::config::BackendKind;
 use crate::record::Text;
 use crate::run::StopReason;
-use crate::word::Word;
+use crate::wire_enum::Word;
 
 system_events! {
     /// A run begins.

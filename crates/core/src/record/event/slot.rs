@@ -6,7 +6,7 @@ use crate::config::{Isolation, ItemSource};
 use crate::merge::MergeOutcome;
 use crate::record::Text;
 use crate::slot::{Changes, End, HeldBy, Outcome, Phase, Picked, Verdict};
-use crate::word::Word;
+use crate::wire_enum::Word;
 
 system_events! {
     /// Work on a queue of items begins: implement, review, fix, in slots.

@@ -4,7 +4,7 @@ use super::table::system_events;
 use crate::merge::MergeOutcome;
 use crate::record::Text;
 use crate::run::StopReason;
-use crate::word::Word;
+use crate::wire_enum::Word;
 
 system_events! {
     /// A wave of parallel branches begins.

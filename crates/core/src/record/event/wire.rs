@@ -3,7 +3,7 @@
 use crate::agents::Dollars;
 use crate::record::{Field, Number, Text, Value};
 use crate::slot::Picked;
-use crate::word::{Meaning, Word};
+use crate::wire_enum::{Meaning, Word};
 
 /// How a type stands in the `fields` of a record.
 pub(super) trait Wire<'a>: Sized {

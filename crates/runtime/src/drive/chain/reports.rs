@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use autoloop_core::chain::{ChainStep, Report};
 use autoloop_core::coordinator::{Fold, LoopFold};
 use autoloop_core::format::Format;
-use autoloop_core::project::coordination::Coordination;
-use autoloop_core::project::scratchpad::Scratchpad;
 use autoloop_core::run::Run;
+use autoloop_core::views::coordination::Coordination;
+use autoloop_core::views::scratchpad::Scratchpad;
 
 use super::{ChainScene, DriveError};
 use crate::harness::find;

@@ -275,7 +275,7 @@ mod tests {
     use std::thread;
 
     use autoloop_core::queue::New;
-    use autoloop_core::stamp::Stamp;
+    use autoloop_core::timestamp::Timestamp;
 
     use super::*;
     use crate::journal::{Durability, FileJournal, FileSettings};
@@ -296,8 +296,8 @@ mod tests {
     }
 
     impl Clock for ByHand {
-        fn now(&self) -> Stamp {
-            Stamp::from_millis(self.millis.load(Ordering::SeqCst))
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(self.millis.load(Ordering::SeqCst))
         }
 
         fn elapsed(&self) -> Duration {
@@ -336,7 +336,7 @@ mod tests {
             scope.spawn(move || claims.keep(&is_over));
             for _ in 0..9 {
                 clock.advance(100);
-                let end = Stamp::from_millis(clock.now().millis() + 300);
+                let end = Timestamp::from_millis(clock.now().millis() + 300);
                 let is_renewed = || matches!(claims.held().get(&1), Some(Held::Ours(one)) if one.claim.until == Some(end));
                 while !is_renewed() {
                     assert!(clock.elapsed() < Duration::from_secs(60), "it is not renewed");

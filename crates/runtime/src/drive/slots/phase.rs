@@ -9,7 +9,7 @@ use autoloop_core::record::{Heading, Record, SlotFix, SlotImplement};
 use autoloop_core::slot::{Changes, Phase, Slot, picked};
 
 use super::SlotDrive;
-use super::room::check_room;
+use super::disk_full::check_room;
 use super::slot::Flow;
 use crate::drive::DriveError;
 use crate::turn::{Launch, Place, Turn, failure, millis, notes, recorded, said, usage};

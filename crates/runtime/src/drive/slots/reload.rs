@@ -7,8 +7,8 @@ use autoloop_core::config::Isolation;
 use autoloop_core::plan::{BackendPlan, SlotsPlan};
 use autoloop_core::slot::{NewItems, Review, SlotRules};
 
-use super::ground::Grounds;
-use super::{SlotDrive, programs};
+use super::worktrees::Grounds;
+use super::{SlotDrive, preflight};
 use crate::drive::DriveError;
 
 /// How work is judged, by the settings.
@@ -37,7 +37,7 @@ impl SlotDrive<'_> {
         self.compare_prompts();
         let asked = self.judging();
         self.judge_by(&settled);
-        programs::check(&self.scene, &self.loaded, self.rules().review)?;
+        preflight::check(&self.scene, &self.loaded, self.rules().review)?;
         if place != placing(&self.loaded.plan.slots) {
             self.grounds =
                 Grounds::find(project, &self.loaded, world)?.with_settings_of(&self.grounds);

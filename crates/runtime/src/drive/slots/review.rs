@@ -4,15 +4,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use autoloop_core::excerpt::Shortened;
 use autoloop_core::memory::Places;
 use autoloop_core::permissions::AllowList;
 use autoloop_core::prompt::slot::{CAP, review};
 use autoloop_core::record::SlotReview;
 use autoloop_core::slot::{HeldBy, Phase, Slot};
+use autoloop_core::text::Shortened;
 
+use super::disk_full::check_room;
 use super::phase::Order;
-use super::room::check_room;
 use super::slot::Flow;
 use super::{SlotDrive, SlotProgress};
 use crate::drive::{DriveError, durability};

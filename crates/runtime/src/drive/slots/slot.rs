@@ -3,14 +3,14 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use autoloop_core::excerpt;
 use autoloop_core::merge::MergeOutcome;
 use autoloop_core::record::{SlotFinish, SlotPhase};
 use autoloop_core::slot::{Outcome, Phase, Slot, SlotStep, slot_step};
+use autoloop_core::text;
 
 use super::claims::Again;
-use super::ground::{in_place, on_record};
-use super::room::check_room;
+use super::disk_full::check_room;
+use super::worktrees::{in_place, on_record};
 use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
 use crate::review::ConcurrentRuns;
@@ -225,7 +225,7 @@ impl SlotDrive<'_> {
 
 /// A reason, as much of it as anybody reads, and the branches that the work is kept on.
 fn located(reason: &str, kept: &[String]) -> String {
-    let reason = excerpt::clip(reason, LONGEST_REASON);
+    let reason = text::clip(reason, LONGEST_REASON);
     match kept {
         [] => reason.into_owned(),
         kept => format!("{reason}; its work is on branch {}", kept.join(" and ")),

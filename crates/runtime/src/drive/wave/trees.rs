@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use autoloop_core::excerpt::first_line;
 use autoloop_core::merge::{Merge, MergeOutcome};
 use autoloop_core::prompt::wave::OwnTree;
 use autoloop_core::record::WaveBranchStart;
+use autoloop_core::text::first_line;
 use autoloop_core::wave::{BranchOrder, MergeOrder, Wave};
-use autoloop_core::word::Word;
+use autoloop_core::wire_enum::Word;
 
-use crate::drive::trees::{Plot, Trees, Work};
+use crate::drive::worktrees::{Plot, Trees, Work};
 use crate::git::{GitError, branch_name};
 use crate::layout::RunDir;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 
 use crate::world::{Clock, Entropy};
 
@@ -21,12 +21,12 @@ impl Default for SystemClock {
 
 #[expect(clippy::disallowed_methods, reason = "this is the Clock that everything else asks")]
 impl Clock for SystemClock {
-    fn now(&self) -> Stamp {
+    fn now(&self) -> Timestamp {
         let millis = match SystemTime::now().duration_since(UNIX_EPOCH) {
             Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
             Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |m| -m),
         };
-        Stamp::from_millis(millis)
+        Timestamp::from_millis(millis)
     }
 
     fn elapsed(&self) -> Duration {

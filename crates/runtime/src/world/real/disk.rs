@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{CWD, Mode, OFlags};
 
 use crate::files::private;
-use crate::process::proc;
+use crate::process::procfs;
 use crate::world::{Access, Disk, DiskFile, FileKind, FileStat, Watch};
 
 use super::watch;
@@ -235,7 +235,7 @@ fn holder(locks: &str, stat: &fs::Metadata) -> Option<u32> {
     let held = held.filter(|held| held.device == device || has_open(held.pid, stat));
     // A lock may outlive whoever took it: a child that was just being started has a copy, until it
     // becomes another program.
-    held.map(|held| held.pid).find(|held| proc::pid(*held).is_some_and(proc::is_alive))
+    held.map(|held| held.pid).find(|held| procfs::pid(*held).is_some_and(procfs::is_alive))
 }
 
 /// A lock that is held.

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-use crate::program::{Found, find};
 use crate::shim::{this_program, unable};
+use crate::which::{Found, find};
 use crate::world::{Job, NeverStarted, Running, Spawner};
 use keeper::{Errand, Parked};
 

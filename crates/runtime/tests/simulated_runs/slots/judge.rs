@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use autoloop_core::record::Glance;
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 
 use super::ledger::Ledger;
 use super::part::{Phase, Turn};
@@ -127,7 +127,7 @@ impl Judge {
 
     /// A run that ends for want of items left none that it could have taken, and none that it holds.
     fn check_end(&self, run: &str, record: &Glance<'_>) {
-        let now: Stamp = record.ts().unwrap_or_default().parse().unwrap();
+        let now: Timestamp = record.ts().unwrap_or_default().parse().unwrap();
         let ledger = &self.runs[run];
         // A stranger may write at the last moment.
         let mut untold = self.forged.get(run).into_iter().flatten();

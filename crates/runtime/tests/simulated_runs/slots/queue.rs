@@ -1,7 +1,7 @@
 //! The queue once more, by its rules alone: who has which item, and what was a step of it.
 
 use autoloop_core::record::Glance;
-use autoloop_core::stamp::Stamp;
+use autoloop_core::timestamp::Timestamp;
 
 /// How far the number of a claim may lie behind the one before it.
 const LARGEST_LEAP: u64 = 1_000;
@@ -27,7 +27,7 @@ pub(crate) struct Item {
 #[derive(Clone, Debug)]
 struct Claim {
     owner: String,
-    until: Stamp,
+    until: Timestamp,
     fence: u64,
 }
 
@@ -76,7 +76,7 @@ impl Queue {
         self.get(id)?.claim.as_ref().map(|claim| claim.owner.as_str())
     }
 
-    fn is_ready(&self, item: &Item, now: Stamp) -> bool {
+    fn is_ready(&self, item: &Item, now: Timestamp) -> bool {
         let is_held = item.claim.as_ref().is_some_and(|claim| now < claim.until);
         item.closed_by.is_none() && !is_held && self.waits_for_nothing(item)
     }
@@ -86,7 +86,7 @@ impl Queue {
     }
 
     /// The items that can be taken, in the order in which they were added.
-    pub(crate) fn ready(&self, now: Stamp) -> impl Iterator<Item = &Item> {
+    pub(crate) fn ready(&self, now: Timestamp) -> impl Iterator<Item = &Item> {
         self.items.iter().filter(move |item| self.is_ready(item, now))
     }
 
@@ -98,7 +98,7 @@ impl Queue {
             return Heard::Nothing;
         }
         let field = |name: &str| record.field(name).unwrap_or_default().into_owned();
-        let now: Stamp = record.ts().unwrap_or_default().parse().unwrap();
+        let now: Timestamp = record.ts().unwrap_or_default().parse().unwrap();
         let id = field("task");
         let ahead = self.ahead_of(&id, now);
         match self.step(verb, &id, (&field, now)) {
@@ -108,7 +108,7 @@ impl Queue {
     }
 
     /// The items that can be taken and are to be taken before one.
-    fn ahead_of(&self, id: &str, now: Stamp) -> Vec<String> {
+    fn ahead_of(&self, id: &str, now: Timestamp) -> Vec<String> {
         let mut ready: Vec<&Item> = self.ready(now).collect();
         ready.sort_by_key(|item| item.priority);
         ready.iter().map(|item| item.id.clone()).take_while(|ahead| ahead != id).collect()
@@ -118,7 +118,7 @@ impl Queue {
         &mut self,
         verb: &str,
         id: &str,
-        (field, now): (&dyn Fn(&str) -> String, Stamp),
+        (field, now): (&dyn Fn(&str) -> String, Timestamp),
     ) -> Option<(What, String)> {
         let fence: Option<u64> = field("fence").parse().ok();
         if verb == "added" {

@@ -13,7 +13,7 @@ use rustix::process::{Pid, kill_process};
 
 use super::Waiting;
 use crate::process::{Note, kill_marked, token};
-use crate::shim::wire::{self, After, Order};
+use crate::shim::protocol::{self, After, Order};
 use crate::shim::{TOKEN, shim_command};
 use crate::world::{CRASH_GRACE, Ending, Finished, Job, OsEntropy, Report, Signal};
 
@@ -143,7 +143,8 @@ impl Shim {
         let Shim { mut child, reports: mut pipe, mut control, token, note } = self;
         let job = Job { token: token.clone(), ..job };
         // An order that does not arrive whole shows in the reports.
-        let given = wire::write_order(&mut control, &Order { harness: std::process::id(), job });
+        let given =
+            protocol::write_order(&mut control, &Order { harness: std::process::id(), job });
         // Kept open until the end, also when nobody can send signals any more: its end would mean ours.
         let shared = Arc::new(Mutex::new(Some(control)));
         thread::spawn({
@@ -200,7 +201,7 @@ fn listen(
 ) -> Result<(Box<Finished>, After), Option<io::Error>> {
     let Some(pipe) = pipe else { return Err(None) };
     loop {
-        match wire::read_report(pipe) {
+        match protocol::read_report(pipe) {
             Ok(Some((Report::Finished(finished), after))) => return Ok((finished, after)),
             Ok(Some((report, _))) => drop(reports.send(report)),
             Ok(None) => return Err(None),
@@ -219,7 +220,7 @@ fn deliver(shim: Option<Pid>, signals: &Receiver<Signal>, control: &Mutex<Option
         let Some(pipe) = control.as_mut() else { return };
         match signal {
             // A shim that is gone needs no signal.
-            Ok(signal) => drop(wire::write_signal(pipe, signal)),
+            Ok(signal) => drop(protocol::write_signal(pipe, signal)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }

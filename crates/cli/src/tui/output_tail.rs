@@ -1,0 +1,142 @@
+//! What the agents of a board print, read from the files that it goes to.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use autoloop_core::agents::{said_in, transcript};
+use autoloop_core::views::board::Row;
+use autoloop_runtime::file_tail::{Tail, tail};
+use autoloop_runtime::world::Disk;
+
+use super::text::last_line;
+
+/// How much of an output is looked at for its last line.
+const LINE: u32 = 16 * 1024;
+/// How much of an output can be scrolled through; the file has the rest.
+const PAGE: u32 = 256 * 1024;
+
+/// The outputs of a board.
+pub(super) struct Printed {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) state_dir: PathBuf,
+    /// The last line of each that was looked at last, and how long the file was then.
+    pub(super) lines: HashMap<PathBuf, (u64, String)>,
+    /// The page that was looked at last.
+    pub(super) page: (PathBuf, Tail),
+}
+
+impl Printed {
+    /// The last thing that was said in each row: by its agent if that is at work, or else in the
+    /// journal.
+    pub(super) fn last_lines(&mut self, rows: &[Row]) -> Vec<String> {
+        let mut before = std::mem::take(&mut self.lines);
+        let mut said = Vec::with_capacity(rows.len());
+        for row in rows {
+            let path = if row.phase.is_busy() { self.path(row) } else { None };
+            let Some(path) = path else {
+                said.push(if row.phase.is_busy() { String::new() } else { row.note.clone() });
+                continue;
+            };
+            let length = self.disk.stat(&path).map_or(0, |stat| stat.len);
+            let line = match before.remove(&path) {
+                Some((kept, line)) if kept == length => line,
+                _ => self.last_said(&path),
+            };
+            said.push(line.clone());
+            self.lines.insert(path, (length, line));
+        }
+        said
+    }
+
+    /// The last line of an output. One that is longer than what is looked at may be an event: then more
+    /// of the stream is needed to see it, and what was said before.
+    fn last_said(&self, path: &Path) -> String {
+        let end = |most| tail(path, most, &*self.disk).unwrap_or_default();
+        let Tail { text, left_out, .. } = end(LINE);
+        match left_out > 0 && text.lines().count() == 1 && text.trim_end().ends_with('}') {
+            true => said_last(&end(PAGE).text),
+            false => said_last(&text),
+        }
+    }
+
+    /// Where the output of a row is: the first of the files that it may be in, as long as there is none.
+    pub(super) fn path(&self, row: &Row) -> Option<PathBuf> {
+        let paths = || row.outputs().into_iter().map(|output| self.state_dir.join(output));
+        paths().find(|path| self.disk.stat(path).is_ok()).or_else(|| paths().next())
+    }
+
+    /// The end of an output, read again only when the file has grown; nothing where there is none.
+    pub(super) fn page(&mut self, path: &Path) -> &Tail {
+        let length = self.disk.stat(path).map_or(0, |stat| stat.len);
+        if self.page.0 != path || self.page.1.length != length {
+            let mut tail = tail(path, PAGE, &*self.disk).unwrap_or_default();
+            tail.text = transcript(&tail.text).unwrap_or(tail.text);
+            self.page = (path.to_owned(), tail);
+        }
+        &self.page.1
+    }
+}
+
+/// The last line of an output. Where that is an event in the stream of a client, it is the last line of
+/// what the agent said by then.
+fn said_last(text: &str) -> String {
+    let last = last_line(text);
+    if !last.starts_with('{') {
+        return last;
+    }
+    let said = said_in(text).map(|said| last_line(&said));
+    said.filter(|said| !said.is_empty()).unwrap_or(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use autoloop_runtime::world::RealDisk;
+
+    use super::*;
+
+    #[test]
+    fn an_event_of_any_length_does_not_hide_what_was_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let printed = Printed {
+            disk: Arc::new(RealDisk),
+            state_dir: PathBuf::new(),
+            lines: HashMap::new(),
+            page: Default::default(),
+        };
+        let last = |text: String| {
+            std::fs::write(&path, text).unwrap();
+            printed.last_said(&path)
+        };
+        let said =
+            r#"{"type":"assistant","message":{"content":[{"type":"text","text":"I look."}]}}"#;
+        let giant = format!(r#"{{"type":"user","message":"{}"}}"#, "x".repeat(100_000));
+        assert_eq!(last(format!("{said}\n{giant}\n")), "I look.");
+        assert!(last("x".repeat(100_000)).starts_with("xxx"));
+        assert_eq!(last(format!("{giant}\nplain\n")), "plain");
+    }
+
+    #[test]
+    fn the_stream_of_a_client_says_what_its_agent_said() {
+        for (text, said) in [
+            ("one\ntwo\n", "two"),
+            ("{not an event\n", "{not an event"),
+            (r#"{"type":"unheard.of"}"#, r#"{"type":"unheard.of"}"#),
+            (
+                concat!(
+                    r#"{"type":"assistant","message":{"content":[{"type":"text","text":"I look.\nI see."}]}}"#,
+                    "\n",
+                    r#"{"type":"user","message":{"content":[]}}"#
+                ),
+                "I see.",
+            ),
+            (
+                r#"{"type":"item.completed","item":{"type":"agent_message","text":"It is done."}}"#,
+                "It is done.",
+            ),
+        ] {
+            assert_eq!(said_last(text), said, "{text}");
+        }
+    }
+}

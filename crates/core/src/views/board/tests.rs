@@ -1,0 +1,262 @@
+use autoloop_testkit::told;
+use proptest::prelude::*;
+
+use super::*;
+use crate::timestamp::Timestamp;
+use crate::view::View;
+
+fn boards(story: &str) -> Boards {
+    let mut boards = Boards::default();
+    for line in told::lines(story) {
+        boards.apply(&Glance::read(line.as_bytes()).unwrap());
+    }
+    boards
+}
+
+/// A board as text, half a minute after the last record.
+fn shown(board: &Board) -> String {
+    let now = board.times.1.parse::<Timestamp>().unwrap();
+    let now = Timestamp::from_millis(now.millis() + 30_000);
+    let outcome = |outcome: &Option<Outcome>| match outcome {
+        Some(Outcome { word, end: End::Done }) => format!(" +{word}"),
+        Some(Outcome { word, .. }) => format!(" -{word}"),
+        None => String::new(),
+    };
+    let mut text = format!(
+        "{} {}: {} | {}{}\n",
+        board.word(),
+        board.id,
+        board.title,
+        board.progress_in_words(None),
+        outcome(&board.outcome)
+    );
+    for row in &board.rows {
+        let indent = "  ".repeat(usize::try_from(row.level).unwrap() + 1);
+        text += &format!(
+            "{indent}{} | {} | {} | {} | {} | {}{}\n",
+            row.name,
+            row.badge(),
+            format!("{} {}", row.item, row.title).trim(),
+            row.elapsed(now).map_or("-".to_owned(), |time| format!("{}s", time.as_secs())),
+            row.note,
+            row.output.as_deref().unwrap_or("-"),
+            outcome(&row.outcome)
+        );
+    }
+    text
+}
+
+fn shown_all(story: &str) -> String {
+    boards(story).iter().map(shown).collect()
+}
+
+const LOOP: &str = "
+    otter loop.start max_iterations=9; objective=write a parser
+    otter#1 iteration.start suggested_roles=planner
+    otter#1 tasks.ready said two tasks
+    otter#1 iteration.finish exit_code=0
+    otter#2 review.start kind=metareview; backend_kind=command
+";
+
+#[test]
+fn a_loop_is_one_row() {
+    insta::assert_snapshot!(shown_all(LOOP), @r"
+    loop otter: write a parser | iteration 2/9
+      loop | REVIEW | planner | 30s | tasks.ready two tasks | runs/otter/metareview-2.out
+    ");
+    let on = "
+        otter#2 review.finish exit_code=0
+        otter#2 iteration.start suggested_roles=builder
+    ";
+    insta::assert_snapshot!(shown_all(&format!("{LOOP}{on}")), @r"
+    loop otter: write a parser | iteration 2/9
+      loop | RUN 2/9 | builder | 30s | tasks.ready two tasks | runs/otter/iteration-2.out
+    ");
+}
+
+#[test]
+fn an_output_may_be_the_stream_of_a_client() {
+    let outputs = |story: &str| boards(story).iter().next().unwrap().rows[0].outputs().join(" ");
+    assert_eq!(
+        outputs(LOOP),
+        "runs/otter/metareview-2.out runs/otter/claude-review.2.jsonl \
+         runs/otter/codex-review.2.jsonl runs/otter/pi-review.2.jsonl"
+    );
+    let iteration = "otter loop.start\notter#3 iteration.start x=";
+    assert!(outputs(iteration).contains("iteration-3.out runs/otter/claude-stream.3.jsonl "));
+    assert_eq!(outputs("otter loop.start"), "");
+}
+
+#[test]
+fn a_loop_that_is_over_says_how_and_goes_on_when_it_is_resumed() {
+    let over = "
+        otter loop.start max_iterations=1; objective=x
+        otter#1 iteration.start suggested_roles=
+        otter#1 iteration.finish exit_code=7
+        otter loop.stop reason=backend_failed
+    ";
+    insta::assert_snapshot!(shown_all(over), @r"
+    loop otter: x | iteration 1/1 -backend_failed
+      loop | FAILED |  | 3s | the agent failed (exit code 7) | runs/otter/iteration-1.out -backend_failed
+    ");
+    insta::assert_snapshot!(shown_all(&format!("{over}\notter loop.resume")), @r"
+    loop otter: x | iteration 1/1
+      loop | NEXT |  | 30s | the agent failed (exit code 7) | runs/otter/iteration-1.out
+    ");
+    let badge = |end: &str| {
+        let story = format!("otter loop.start max_iterations=1\notter {end}");
+        boards(&story).iter().next().unwrap().rows[0].badge()
+    };
+    assert_eq!(badge("loop.complete reason=completion_event"), "DONE");
+    assert_eq!(badge("loop.stop reason=max_iterations"), "STOPPED");
+    assert_eq!(badge("loop.stop reason=interrupted"), "STOPPED");
+}
+
+#[test]
+fn branches_stand_under_their_loop_until_the_next_wave() {
+    let wave = r"
+        otter loop.start max_iterations=9; objective=x
+        otter#1 wave.start wave_id=otter-wave-1; objectives=- look here\n- look there
+        otter#1 wave.branch.start wave_id=otter-wave-1; branch_id=branch-1
+        otter-wave-1-1 loop.start max_iterations=1; objective=look here; parent=otter
+        otter-wave-1-1#1 iteration.start suggested_roles=scout
+        otter-wave-1-1#1 iteration.finish exit_code=0
+        otter-wave-1-1 loop.stop reason=max_iterations
+        otter#1 wave.branch.finish wave_id=otter-wave-1; branch_id=branch-1; stop_reason=max_iterations
+    ";
+    insta::assert_snapshot!(shown_all(wave), @r"
+    loop otter: x | iteration 0/9
+      loop | WAVE |  | 36s |  | -
+        branch-1 | DONE | look here | 4s |  | waves/otter-wave-1/branches/branch-1/iteration-1.out +max_iterations
+        branch-2 | WAIT | look there | - |  | -
+    ");
+    let next = "
+        otter#1 wave.join.finish wave_id=otter-wave-1
+        otter#2 iteration.start suggested_roles=builder
+        otter#2 wave.start wave_id=otter-wave-2; objectives=- once more
+    ";
+    insta::assert_snapshot!(shown_all(&format!("{wave}{next}")), @r"
+    loop otter: x | iteration 2/9
+      loop | WAVE | builder | 30s |  | runs/otter/iteration-2.out
+        branch-1 | WAIT | once more | - |  | -
+    ");
+}
+
+#[test]
+fn the_steps_of_a_chain_are_filled_by_their_runs() {
+    let chain = "
+        relay chain.start name=ship; steps=autospec,autocode; objective=a tool
+        relay chain.step.start step=1; preset=autospec; run_id=otter
+        otter loop.start max_iterations=5; objective=a tool
+        otter loop.complete reason=completion_event
+        relay chain.step.finish step=1; preset=autospec; stop_reason=completion_event
+        relay chain.step.start step=2; preset=autocode; run_id=heron
+        heron loop.start max_iterations=5; objective=a tool
+        heron#1 iteration.start suggested_roles=builder
+    ";
+    insta::assert_snapshot!(shown_all(chain), @r"
+    chain relay: ship a tool | 1/2 steps done
+      step 1 | DONE | autospec a tool | 2s |  | - +completion_event
+      step 2 | RUN 1/5 | autocode a tool | 30s |  | runs/heron/iteration-1.out
+    ");
+    let end = "
+        heron loop.stop reason=backend_failed
+        relay chain.step.finish step=2; preset=autocode; stop_reason=backend_failed
+        relay chain.complete outcome=step_failed
+    ";
+    insta::assert_snapshot!(shown_all(&format!("{chain}{end}")).lines().next().unwrap(), @"chain relay: ship a tool | 2/2 steps done -step_failed");
+}
+
+const SLOTS: &str = "
+    crow slot.run.start iterations=4; parallel_agents=3; review=true; max_fix_attempts=5; source=builtin
+    crow#1 slot.start slot=1; item_id=t-7; title=mend the parser
+    crow#1 slot.start slot=2; item_id=t-8; title=write tests
+    crow#1 slot.start slot=3; item_id=; title=
+    crow#1 slot.finish slot=3; item_id=; outcome=no_item; reason=the queue is empty
+    crow#1 slot.phase slot=1; item_id=t-7; phase=implement; attempt=0
+    crow#1 slot.phase slot=2; item_id=t-8; phase=implement; attempt=0
+    crow#1 slot.implement slot=1; item_id=t-7; exit_code=0
+    crow#1 slot.phase slot=1; item_id=t-7; phase=review; attempt=0
+    crow#1 slot.review slot=1; item_id=t-7; attempt=0; verdict=drift; follow_up_prompt=no tests
+    crow#1 slot.phase slot=1; item_id=t-7; phase=fix; attempt=1
+    crow#1 slot.phase slot=2; item_id=t-8; phase=review; attempt=0
+";
+
+#[test]
+fn slots_have_a_row_each_with_a_badge() {
+    insta::assert_snapshot!(shown_all(SLOTS), @r"
+    slots crow: items from builtin | 2 taken, 0 passed, 0 failed  iteration 1/4
+      slot 1 | FIX 1/5 | t-7 mend the parser | 31s | drift: no tests | slots/crow/1-1/fix-1.out
+      slot 2 | REVIEW | t-8 write tests | 30s |  | slots/crow/1-2/review-0.out
+      slot 3 | IDLE |  | 1s | the queue is empty | - -no_item
+    ");
+    let end = "
+        crow#1 slot.phase slot=2; item_id=t-8; phase=merge; attempt=0
+        crow#1 slot.finish slot=2; item_id=t-8; outcome=passed; reason=
+        crow#1 slot.finish slot=1; item_id=t-7; outcome=drift; reason=not mended after 5 fixes
+        crow slot.run.finish reason=no_items; taken=2; passed=1
+    ";
+    insta::assert_snapshot!(shown_all(&format!("{SLOTS}{end}")), @r"
+    slots crow: items from builtin | 2 taken, 1 passed, 1 failed  iteration 1/4 -no_items
+      slot 1 | FAILED | t-7 mend the parser | 13s | not mended after 5 fixes | slots/crow/1-1/fix-1.out -drift
+      slot 2 | DONE | t-8 write tests | 11s |  | slots/crow/1-2/review-0.out +passed
+      slot 3 | IDLE |  | 1s | the queue is empty | - -no_item
+    ");
+}
+
+#[test]
+fn an_item_that_was_taken_twice_counts_once_by_its_last_slot() {
+    let story = [
+        "crow slot.run.start parallel_agents=1; source=builtin",
+        "crow#1 slot.start slot=1; item_id=t-1",
+        "crow#1 slot.finish slot=1; item_id=t-1; outcome=drift",
+        "crow#2 slot.start slot=1; item_id=t-1",
+        "crow#2 slot.finish slot=1; item_id=t-1; outcome=no_item",
+        "crow#3 slot.start slot=1; item_id=t-1",
+        "crow#3 slot.finish slot=1; item_id=t-1; outcome=passed",
+        "crow#4 slot.start slot=1; item_id=t-2",
+        "crow#4 slot.finish slot=1; item_id=t-2; outcome=no_item",
+    ];
+    let counts: Vec<String> = (1..=story.len())
+        .map(|end| {
+            let boards = boards(&story[..end].join("\n"));
+            let Progress { taken, passed, failed, .. } = boards.iter().next().unwrap().progress;
+            format!("{taken} {passed} {failed}")
+        })
+        .collect();
+    let expected =
+        ["0 0 0", "1 0 0", "1 0 1", "1 0 0", "1 0 1", "1 0 0", "1 1 0", "2 1 0", "1 1 0"];
+    assert_eq!(counts, expected);
+}
+
+#[test]
+fn a_journal_that_claims_anything_makes_no_giant_board_and_leads_nowhere() {
+    let wild = r"
+        ../../etc loop.start max_iterations=x; objective=a\u000a  b
+        ../../etc#1 iteration.start suggested_roles=
+        crow slot.run.start parallel_agents=18446744073709551615; iterations=-1
+        crow slot.start slot=99999999; item_id=a
+        crow slot.phase slot=0; phase=dance
+    ";
+    insta::assert_snapshot!(shown_all(wild), @r"
+    loop ../../etc: a b | iteration 1
+      loop | RUN 1 |  | 30s |  | -
+    slots crow: items from | 1 taken, 0 passed, 0 failed  iteration 0
+    ");
+}
+
+proptest! {
+    #[test]
+    fn what_was_kept_after_any_record_comes_back(cut in 0_usize..40) {
+        let story: Vec<&str> = LOOP.lines().chain(SLOTS.lines()).collect();
+        let cut = cut.min(story.len());
+        let kept = boards(&story[..cut].join("\n"));
+        let bytes = kept.encode(Vec::new()).unwrap();
+        prop_assert_eq!(Boards::decode(&bytes), Some(kept));
+    }
+
+    #[test]
+    fn bytes_of_another_make_are_refused_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        let _ = Boards::decode(&bytes);
+    }
+}

@@ -1,0 +1,151 @@
+//! Words on record and in settings that mean one thing out of a few.
+
+use std::fmt;
+
+/// Makes an enum whose variants have a word each, by which they are told, and maybe others that mean the same.
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $word:literal $(| $also:literal)*,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[$each])* $variant,)+ }
+
+        impl $name {
+            /// All of the words, in the order of the variants.
+            pub const WORDS: &'static [&'static str] = &[$($word $(, $also)*),+];
+
+            /// What a word means.
+            pub fn from_word(word: &str) -> Option<Self> {
+                match word {
+                    $($word $(| $also)* => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+
+            /// The word for it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+
+        impl $crate::wire_enum::Meaning for $name {
+            fn of_word(word: &str) -> Option<Self> {
+                Self::from_word(word)
+            }
+
+            fn word(self) -> &'static str {
+                self.name()
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
+
+pub(crate) use words;
+
+/// Something that a word can mean.
+pub trait Meaning: Copy + fmt::Display {
+    /// What a word means.
+    fn of_word(word: &str) -> Option<Self>;
+    /// The word for it.
+    fn word(self) -> &'static str;
+}
+
+/// A word on record. One that this version does not know is kept as it stands: it is shown, and nothing is
+/// concluded from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word<T> {
+    /// It means this.
+    Known(T),
+    /// It means something to whoever wrote it.
+    Unknown(String),
+}
+
+impl<T: Meaning> Word<T> {
+    /// What it means, if that is known.
+    pub fn known(&self) -> Option<T> {
+        match self {
+            Word::Known(meaning) => Some(*meaning),
+            Word::Unknown(_) => None,
+        }
+    }
+
+    /// The word.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Word::Known(meaning) => meaning.word(),
+            Word::Unknown(word) => word,
+        }
+    }
+}
+
+impl<T: Meaning> From<&str> for Word<T> {
+    fn from(word: &str) -> Self {
+        T::of_word(word).map_or_else(|| Word::Unknown(word.to_owned()), Word::Known)
+    }
+}
+
+impl<T: Meaning> From<T> for Word<T> {
+    fn from(meaning: T) -> Self {
+        Word::Known(meaning)
+    }
+}
+
+/// A kept view holds the word, so that a new meaning does not change how it is encoded.
+impl<T: Meaning> serde::Serialize for Word<T> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de, T: Meaning> serde::Deserialize<'de> for Word<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|word| Word::from(word.as_str()))
+    }
+}
+
+/// Nothing was said.
+impl<T> Default for Word<T> {
+    fn default() -> Self {
+        Word::Unknown(String::new())
+    }
+}
+
+impl<T: PartialEq> PartialEq<T> for Word<T> {
+    fn eq(&self, other: &T) -> bool {
+        matches!(self, Word::Known(meaning) if meaning == other)
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Word<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Word::Known(meaning) => meaning.fmt(f),
+            Word::Unknown(word) => f.pad(word),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::merge::MergeOutcome;
+
+    #[test]
+    fn a_word_stays_what_it_is() {
+        for text in ["merged", "conflict", "rebased", "Merged", ""] {
+            assert_eq!(Word::<MergeOutcome>::from(text).to_string(), text);
+        }
+        assert_eq!(Word::from("merged"), MergeOutcome::Merged);
+        assert_ne!(Word::from("conflict"), MergeOutcome::Merged);
+        assert_eq!(Word::<MergeOutcome>::from("rebased").known(), None);
+        assert_eq!(Word::<MergeOutcome>::default(), Word::from(""));
+        assert_eq!(Word::from(MergeOutcome::Busy), Word::from(MergeOutcome::Busy.name()));
+    }
+}

@@ -1,0 +1,393 @@
+//! Where slots work, what they changed there, and how it is brought back.
+
+use std::path::{Path, PathBuf};
+
+use autoloop_core::config::Isolation;
+use autoloop_core::merge::{Merge, MergeOutcome, named_files};
+use autoloop_core::prompt::slot::{Diff, Ground, UnderReview};
+use autoloop_core::record::SlotMerge;
+use autoloop_core::slot::{Commit, Review, Slot};
+
+use crate::drive::DriveError;
+use crate::drive::worktrees::{Plot, Trees, Work, is_outcome};
+use crate::git::{Brought, GitError, Offer, Stand, Tree, branch_name};
+use crate::project::{Loaded, Project};
+use crate::world::World;
+
+/// So many bytes of a diff are asked for. A reviewer is shown fewer characters, and a character has up
+/// to four bytes.
+const DIFF_BYTES: usize = 400_000;
+
+/// Where the slots of a run work.
+pub(super) struct Grounds {
+    /// Trees of their own, and the changes in any tree; or why there are none.
+    trees: Result<Trees, String>,
+    /// Why slots share the project although they were to have trees of their own, if that is so.
+    no_trees: Option<String>,
+    pub(super) isolation: Isolation,
+    project: PathBuf,
+    parallel: bool,
+    /// Whether the project is in no repository at all.
+    outside: bool,
+}
+
+/// Where a slot works.
+pub(super) struct Place {
+    /// The branch; empty in the project itself.
+    pub(super) branch: String,
+    /// The directory that the agent is started in.
+    pub(super) tree: PathBuf,
+}
+
+impl Grounds {
+    /// Finds out where slots can work.
+    ///
+    /// # Errors
+    ///
+    /// When somebody asked for working trees and there cannot be any.
+    pub(super) fn find(
+        project: &Project,
+        loaded: &Loaded,
+        world: &World,
+    ) -> Result<Grounds, DriveError> {
+        let plan = &loaded.plan.slots;
+        let dir = std::path::absolute(&project.dir).unwrap_or_else(|_| project.dir.clone());
+        let found = Trees::find(&dir, &loaded.files.state_dir, world);
+        let found = found.and_then(|trees| trees.base().map(|_| trees));
+        let outside = matches!(found, Err(GitError::Outside(_)));
+        let trees = found.map_err(|error| match error {
+            GitError::Outside(dir) => format!("{} is in no git repository", dir.display()),
+            error => error.to_string(),
+        });
+        let wanted = plan.isolation.unwrap_or(plan.usual_isolation());
+        let (isolation, no_trees) = match (wanted, &trees) {
+            (Isolation::Worktree, Err(why)) if plan.isolation.is_some() => {
+                return Err(DriveError::NoWorktrees(why.clone()));
+            }
+            (Isolation::Worktree, Err(why)) => (Isolation::Shared, Some(why.clone())),
+            (isolation, _) => (isolation, None),
+        };
+        Ok(Grounds {
+            trees,
+            no_trees,
+            isolation,
+            project: dir,
+            parallel: plan.rules.parallel_agents > 1,
+            outside,
+        })
+    }
+
+    /// The same with the settings of git that held when they were found first: an agent can have changed them since.
+    pub(super) fn with_settings_of(self, first: &Grounds) -> Grounds {
+        let trees = match (self.trees, &first.trees) {
+            (Ok(trees), Ok(first)) => Ok(trees.with_settings_of(first)),
+            (trees, _) => trees,
+        };
+        Grounds { trees, ..self }
+    }
+
+    /// What a person should know about them.
+    pub(super) fn notes(&self, review: Review) -> Vec<String> {
+        let shared = self.no_trees.as_ref().map(|why| {
+            format!("all slots work in the project, and see each other's changes: {why}")
+        });
+        let blind = self.trees.as_ref().err().filter(|_| review == Review::On);
+        let blind = blind.map(|why| format!("reviewers see no diff: {why}"));
+        let kept = match (&self.trees, self.isolation, self.parallel) {
+            (Err(why), ..) if !self.outside => Some(format!("passed work is not committed: {why}")),
+            (Ok(_), Isolation::Shared, true) => Some(
+                "the slots share the project: passed work is not committed, and rejected work stays there"
+                    .to_owned(),
+            ),
+            _ => None,
+        };
+        shared.into_iter().chain(blind).chain(kept).collect()
+    }
+
+    /// The checkout that the project is in, or the project itself.
+    pub(super) fn checkout(&self) -> Vec<PathBuf> {
+        let top = self.trees.as_ref().map_or(&*self.project, |trees| trees.repository().top());
+        top.canonicalize().into_iter().collect()
+    }
+
+    /// Where git keeps what is no part of any tree.
+    pub(super) fn git_dir(&self) -> Option<PathBuf> {
+        self.trees.as_ref().ok()?.repository().common().canonicalize().ok()
+    }
+
+    /// The commit that changes are told from; empty where there is none. In the project itself what
+    /// is there already, committed or not, is nobody's work.
+    pub(super) fn base(&self, run: &str) -> Result<String, DriveError> {
+        let Ok(trees) = &self.trees else { return Ok(String::new()) };
+        Ok(match self.isolation {
+            Isolation::Worktree => trees.base()?,
+            Isolation::Shared => trees.repository().checkpoint(run, &trees.except())?,
+        })
+    }
+
+    /// Forgets what was remembered of the project for a run that is over.
+    pub(super) fn forget(&self, run: &str) -> Result<(), GitError> {
+        match &self.trees {
+            Ok(trees) if self.isolation == Isolation::Shared => {
+                trees.repository().forget_checkpoint(run)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether passed work in the project itself is committed. Where several slots work there at once, nothing
+    /// tells whose a change is.
+    pub(super) fn commits(&self, wanted: Commit) -> Commit {
+        let is_mixed = self.parallel && self.isolation == Isolation::Shared;
+        if self.trees.is_err() || is_mixed { Commit::Off } else { wanted }
+    }
+
+    /// Where a slot is to work.
+    pub(super) fn place(&self, slot_dir: &Path, run: &str) -> Place {
+        match (&self.trees, self.isolation) {
+            (Ok(trees), Isolation::Worktree) => {
+                Place { branch: own_branch(slot_dir, run), tree: trees.place(slot_dir) }
+            }
+            _ => Place { branch: String::new(), tree: self.project.clone() },
+        }
+    }
+
+    /// Makes the working tree of a slot, where it has one and that is not there.
+    pub(super) fn prepare(&self, slot: &Slot, slot_dir: &Path) -> Result<(), DriveError> {
+        if let Some(trees) = self.own(slot)? {
+            let plot = plot(slot, slot_dir);
+            trees.check_free(&plot)?;
+            trees.prepare(&plot)?;
+        }
+        Ok(())
+    }
+
+    /// What agents are told about where they are.
+    pub(super) fn told(&self, slot: &Slot) -> Ground {
+        match (slot.start.branch.is_empty(), self.parallel) {
+            (false, _) => Ground::Worktree,
+            (true, true) => Ground::Shared,
+            (true, false) => Ground::Alone,
+        }
+    }
+
+    /// Where the checkout of a slot stands, on no branch that others move; `None` where git does not
+    /// say.
+    pub(super) fn stand(&self, slot: &Slot, slot_dir: &Path) -> Option<Stand> {
+        let tree = self.tree(self.trees.as_ref().ok()?, slot, slot_dir).ok()?;
+        if !slot.start.branch.is_empty() {
+            let Plot { branch, base, .. } = plot(slot, slot_dir);
+            tree.come_back(&Offer { branch, base, message: "" }).ok()?;
+        }
+        tree.stand().ok()
+    }
+
+    /// Has it stand where it stood before, and says whether it stood elsewhere.
+    pub(super) fn stand_at(
+        &self,
+        stand: &Stand,
+        (slot, slot_dir): (&Slot, &Path),
+    ) -> Result<bool, GitError> {
+        let Ok(trees) = &self.trees else { return Ok(false) };
+        let tree = self.tree(trees, slot, slot_dir)?;
+        let has_moved = tree.stand().ok().as_ref() != Some(stand);
+        if has_moved {
+            tree.stand_at(stand)?;
+        }
+        Ok(has_moved)
+    }
+
+    /// What a slot made, as it is now: the tree object that is reviewed, and that alone may be merged then.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be told.
+    pub(super) fn work(&self, slot: &Slot, slot_dir: &Path) -> Result<UnderReview, String> {
+        let trees = self.trees.as_ref().map_err(Clone::clone)?;
+        let base = slot.start.base.clone();
+        let tree = match slot.start.branch.is_empty() {
+            true => trees.capture_project(&base),
+            false => self.tree(trees, slot, slot_dir).and_then(|tree| trees.capture(&tree, &base)),
+        };
+        Ok(UnderReview { base, tree: tree.map_err(|error| error.to_string())? })
+    }
+
+    /// Whether work changed nothing.
+    pub(super) fn is_empty(&self, work: &UnderReview) -> bool {
+        let tree_of = |trees: &Trees| trees.repository().tree_of(&work.base).ok();
+        self.trees.as_ref().ok().and_then(tree_of).is_some_and(|tree| tree == work.tree)
+    }
+
+    /// What a slot changed since it began.
+    pub(super) fn diff(&self, work: &Result<UnderReview, String>) -> Diff {
+        let (trees, work) = match (&self.trees, work) {
+            (Ok(trees), Ok(work)) => (trees, work),
+            (Err(why), _) | (_, Err(why)) => return Diff::Unknown(why.clone()),
+        };
+        match trees.repository().diff(&work.base, &work.tree, DIFF_BYTES) {
+            Ok(text) if text.trim().is_empty() => Diff::Empty,
+            Ok(text) => Diff::Text(text),
+            Err(error) => Diff::Unknown(error.to_string()),
+        }
+    }
+
+    /// Commits what a slot left and brings it back into the project, one slot at a time.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot do it at the moment: the next slot would fare no better.
+    pub(super) fn bring_back(&self, slot: &Slot, slot_dir: &Path) -> Result<SlotMerge, GitError> {
+        let branch = &slot.start.branch;
+        let message = message(slot);
+        let work = work(slot, slot_dir, &message);
+        let merge = match self.own(slot) {
+            Ok(Some(trees)) => trees.bring_back(&work)?,
+            Ok(None) => self.commit_in_place(slot, &message)?,
+            Err(why) => {
+                let failed = Merge::new(MergeOutcome::Failed, branch, "");
+                Merge { detail: why.to_string(), ..failed }
+            }
+        };
+        Ok(on_record(slot, merge))
+    }
+
+    /// Commits what a slot made in the project itself, apart from what the user has there. Where that cannot be,
+    /// it stays as it is.
+    fn commit_in_place(&self, slot: &Slot, message: &str) -> Result<Merge, GitError> {
+        let merge = |outcome, commit: &str| Merge::new(outcome, "", commit);
+        let (Ok(trees), base) = (&self.trees, &slot.start.base) else {
+            return Ok(in_place(&[], "there is no repository"));
+        };
+        let committed = trees.capture_project(base).and_then(|tree| {
+            let is_reviewed = slot.reviews.last().is_none_or(|review| review.tree == tree);
+            let outcome = match is_reviewed {
+                true => trees.repository().commit_work(base, &tree, message)?,
+                false => return Ok(Merge { tree, ..merge(MergeOutcome::Changed, "") }),
+            };
+            let merge = match outcome {
+                Brought::Nothing => merge(MergeOutcome::Nothing, ""),
+                Brought::Merged(commit) => merge(MergeOutcome::Merged, &commit),
+                Brought::Conflict(files) | Brought::InTheWay(files) => {
+                    in_place(&files, "they had changes that were not committed")
+                }
+                Brought::UnderWay(what) => in_place(&[], &format!("{what} is under way")),
+            };
+            Ok(Merge { tree, ..merge })
+        });
+        match committed {
+            Err(error @ GitError::NoCheckpoint(_)) => Ok(in_place(&[], &error.to_string())),
+            Err(error) if is_outcome(&error) => {
+                Ok(Merge { detail: error.to_string(), ..merge(MergeOutcome::Failed, "") })
+            }
+            committed => committed,
+        }
+    }
+
+    /// Where work in the project itself undid uncommitted changes of the user: says in which files, and on which branch
+    /// these changes are kept.
+    pub(super) fn keep_discarded(
+        &self,
+        slot: &Slot,
+        slot_dir: &Path,
+        run: &str,
+    ) -> Result<Option<String>, GitError> {
+        let merge = slot.merge.as_ref().filter(|merge| merge.outcome != MergeOutcome::Nothing);
+        let tree = merge.and_then(|merge| merge.tree.as_deref());
+        let (Ok(trees), Some(tree)) = (&self.trees, tree) else { return Ok(None) };
+        let branch = format!("{}-before", own_branch(slot_dir, run));
+        let files = trees.repository().keep_discarded(&slot.start.base, tree, &branch)?;
+        let files = named_files(&files);
+        Ok((!files.is_empty()).then(|| format!("{files}; they are on branch {branch}")))
+    }
+
+    /// Moves what a slot left in the project itself to a branch, and puts the project back as it was before.
+    /// Returns the branches that have it.
+    pub(super) fn set_aside(
+        &self,
+        slot: &Slot,
+        slot_dir: &Path,
+        run: &str,
+    ) -> Result<Vec<String>, DriveError> {
+        let Ok(trees) = &self.trees else { return Ok(Vec::new()) };
+        if slot.start.base.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (branch, message) = (own_branch(slot_dir, run), message(slot));
+        let aside = (&*branch, &*message);
+        Ok(trees.repository().set_aside(&slot.start.base, aside, &trees.except())?)
+    }
+
+    /// Takes the tree of a slot away, and its branch if nothing is lost with it. Says on which branches
+    /// its work is kept.
+    pub(super) fn clear(&self, slot: &Slot, slot_dir: &Path) -> Result<Vec<String>, DriveError> {
+        let Some(trees) = self.own(slot)? else { return Ok(Vec::new()) };
+        let Plot { branch, base, .. } = plot(slot, slot_dir);
+        let message = message(slot);
+        let merged = slot
+            .merge
+            .as_ref()
+            .filter(|merge| merge.outcome.known().is_some_and(MergeOutcome::is_settled));
+        let merged = merged.and_then(|merge| merge.tree.as_deref());
+        trees.keep(&work(slot, slot_dir, &message), merged)?;
+        trees.clear(&plot(slot, slot_dir))?;
+        trees.drop_branch(branch, &[base, &trees.base()?], merged)?;
+        Ok(trees.repository().kept_on(branch)?)
+    }
+
+    /// Where trees come from, for a slot that has one of its own. A run that is taken up again may have
+    /// lost its repository.
+    fn own(&self, slot: &Slot) -> Result<Option<&Trees>, DriveError> {
+        match (slot.start.branch.is_empty(), &self.trees) {
+            (true, _) => Ok(None),
+            (false, Ok(trees)) => Ok(Some(trees)),
+            (false, Err(why)) => Err(DriveError::NoWorktrees(why.clone())),
+        }
+    }
+
+    fn tree(&self, trees: &Trees, slot: &Slot, slot_dir: &Path) -> Result<Tree, GitError> {
+        match slot.start.branch.is_empty() {
+            true => trees.project(),
+            false => trees.tree(&plot(slot, slot_dir)),
+        }
+    }
+}
+
+/// The tree of a slot that has one of its own.
+fn plot<'s>(slot: &'s Slot, slot_dir: &'s Path) -> Plot<'s> {
+    Plot { dir: slot_dir, branch: &slot.start.branch, base: &slot.start.base }
+}
+
+fn work<'s>(slot: &'s Slot, slot_dir: &'s Path, message: &'s str) -> Work<'s> {
+    let tree = slot.reviews.last().map(|review| &*review.tree);
+    Work { plot: plot(slot, slot_dir), left: message, merge: message, tree, failure: None }
+}
+
+/// The branch on which the work of a slot is.
+fn own_branch(slot_dir: &Path, run: &str) -> String {
+    let name = slot_dir.file_name().unwrap_or_default().to_string_lossy();
+    branch_name(&["slots", run, &name])
+}
+
+/// That passed work stays in the files of the project, and why.
+pub(super) fn in_place(files: &[PathBuf], why: &str) -> Merge {
+    let merge = Merge::new(MergeOutcome::InPlace, "", "");
+    Merge { files: named_files(files), detail: why.to_owned(), ..merge }
+}
+
+pub(super) fn on_record(slot: &Slot, merge: Merge) -> SlotMerge {
+    SlotMerge {
+        slot: slot.start.slot,
+        item_id: slot.start.item_id.clone(),
+        outcome: merge.outcome.into(),
+        commit: merge.commit,
+        tree: Some(merge.tree).filter(|tree| !tree.is_empty()),
+        files: merge.files,
+        detail: Some(merge.detail).filter(|detail| !detail.is_empty()),
+    }
+}
+
+/// What is said in a commit of ours.
+fn message(slot: &Slot) -> String {
+    let title = autoloop_core::text::first_line(&slot.start.title, 60);
+    format!("{}: {title}", slot.start.item_id)
+}

@@ -1,0 +1,169 @@
+//! Notes about jobs under way: whose they are, for the sweep after a crash.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, getpid};
+
+use super::procfs;
+use crate::files::{self, Links, Unreadable, private};
+use crate::world::RealDisk;
+
+/// No note is longer.
+const LONGEST: u64 = 1024;
+
+/// A note in a file whose name is the token of the job.
+#[derive(Debug)]
+pub(crate) struct Note {
+    path: PathBuf,
+}
+
+/// Which process has the job done: an id alone could be somebody else's by now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Harness {
+    pid: Pid,
+    started: u64,
+    boot: String,
+}
+
+impl Note {
+    /// Notes that a job of this process begins.
+    pub(crate) fn leave(notes: &Path, token: &str) -> io::Result<Self> {
+        if !is_token(token) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a job with a note needs a token of letters and digits",
+            ));
+        }
+        Note::write(notes, token).map_err(|error| {
+            let message = format!("cannot write a note to {}: {error}", notes.display());
+            io::Error::new(error.kind(), message)
+        })
+    }
+
+    /// Under another name first: a sweep must not see a note without its text.
+    fn write(notes: &Path, token: &str) -> io::Result<Self> {
+        let path = notes.join(token);
+        let unfinished = path.with_extension("new");
+        let line = Harness::this().to_string();
+        let mut file = match private::create_file(&unfinished, private::Use::Data) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                private::create_dirs(notes)?;
+                private::create_file(&unfinished, private::Use::Data)?
+            }
+            file => file?,
+        };
+        file.write_all(line.as_bytes())?;
+        fs::rename(&unfinished, &path)?;
+        Ok(Note { path })
+    }
+
+    /// Whether nobody took it away.
+    pub(crate) fn is_there(&self) -> bool {
+        self.path.exists()
+    }
+
+    /// The job is over. A note that cannot be removed costs the next start a look.
+    pub(crate) fn remove(self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The notes there are: the token of each and who left it.
+pub(super) fn all(notes: &Path) -> io::Result<Vec<(String, Option<Harness>)>> {
+    let entries = match fs::read_dir(notes) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let Ok(token) = entry.file_name().into_string() else { continue };
+        if is_token(&token) {
+            let text = match files::read(&RealDisk, &entry.path(), Links::Refuse, LONGEST) {
+                // What no harness can have written is not a note, and is left where it is.
+                Err(Unreadable::NotAFile | Unreadable::TooLong { .. }) => continue,
+                text => text.ok().flatten().unwrap_or_default(),
+            };
+            found.push((token, Harness::parse(&String::from_utf8_lossy(&text))));
+        }
+    }
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(found)
+}
+
+/// A file name that can be nothing else.
+fn is_token(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+impl Harness {
+    fn this() -> Self {
+        let pid = getpid();
+        let started = procfs::look(pid).map_or(0, |seen| seen.started);
+        Harness { pid, started, boot: procfs::boot() }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_ascii_whitespace();
+        Some(Harness {
+            pid: procfs::pid(words.next()?.parse().ok()?)?,
+            started: words.next()?.parse().ok()?,
+            boot: words.next().unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// Whether it has ended.
+    pub(super) fn is_gone(&self) -> bool {
+        procfs::look(self.pid).is_none_or(|seen| seen.started != self.started)
+    }
+
+    /// Whether the machine was not started anew since.
+    pub(super) fn is_of_this_boot(&self) -> bool {
+        self.boot == procfs::boot()
+    }
+}
+
+impl std::fmt::Display for Harness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "{} {} {}", self.pid.as_raw_nonzero(), self.started, self.boot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_says_who_left_it_and_goes_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let notes = dir.path().join("state/shims");
+        let note = Note::leave(&notes, "abc1").unwrap();
+        let found = all(&notes).unwrap();
+        assert_eq!(found, [("abc1".to_owned(), Some(Harness::this()))]);
+        note.remove();
+        assert_eq!(all(&notes).unwrap(), []);
+    }
+
+    #[test]
+    fn only_tokens_are_names_of_notes() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Note::leave(dir.path(), "../out").is_err());
+        assert!(Note::leave(dir.path(), "").is_err());
+        std::fs::write(dir.path().join("README.txt"), "1 2 3").unwrap();
+        assert_eq!(all(dir.path()).unwrap(), []);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_reused_process_id_is_not_the_harness() {
+        let this = Harness::this();
+        assert!(!this.is_gone());
+        assert!(this.is_of_this_boot());
+        assert!(Harness { started: this.started + 1, ..this.clone() }.is_gone());
+        assert!(!Harness { boot: "another".into(), ..this }.is_of_this_boot());
+        assert_eq!(Harness::parse("no note"), None);
+    }
+}
