@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use autoloop_runtime::permissions::{Support, probe};
+use autoloop_runtime::sandbox::{Support, probe};
 use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::until;
 use insta::assert_snapshot;

@@ -19,7 +19,7 @@ use autoloop_runtime::complaint::{Complaint, Fault};
 use autoloop_runtime::ipc::{Client, Payload, Ticket, Timeouts};
 use autoloop_runtime::journal::Spooled;
 use autoloop_runtime::memory::{Change, Reach};
-use autoloop_runtime::permissions::{Confinement, Support, probe};
+use autoloop_runtime::sandbox::{Confinement, Support, probe};
 use autoloop_runtime::world::{Access, World};
 use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{assert_success, part, skip, until};

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use autoloop_runtime::permissions::{Support, probe};
+use autoloop_runtime::sandbox::{Support, probe};
 use autoloop_testkit::sandbox::{Output, skip};
 use autoloop_testkit::slots::PASS;
 use rustix::fs::XattrFlags;

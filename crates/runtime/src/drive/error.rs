@@ -10,9 +10,9 @@ use super::slots::says_full;
 use crate::git::GitError;
 use crate::harness::HarnessError;
 use crate::journal::{AppendError, ReadError};
-use crate::permissions::SandboxError;
 use crate::project::LoadError;
 use crate::queue::QueueError;
+use crate::sandbox::SandboxError;
 use crate::turn::PromptError;
 
 /// Why a run could not be carried on.

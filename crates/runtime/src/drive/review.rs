@@ -21,8 +21,8 @@ use crate::ipc::Handler;
 use crate::journal::sidecar::sidecar_dir;
 use crate::journal::{FileSettings, NewRecord};
 use crate::memory::Tiers;
-use crate::permissions::{Scope, repository_paths};
 use crate::review::{Neighbours, ReviewSite, Subject, Violations, not_started, seen_from};
+use crate::sandbox::{Scope, repository_paths};
 use crate::turn::{failure, millis, notes, said, usage};
 use crate::world::Ending;
 

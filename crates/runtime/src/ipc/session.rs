@@ -14,7 +14,7 @@ use super::protocol::{self, Request};
 use super::{Ticket, Timeouts};
 use crate::complaint::Complaint;
 use crate::emit::LARGEST_PAYLOAD;
-use crate::permissions::nameless;
+use crate::sandbox::nameless;
 use crate::world::Clock;
 
 /// Payloads up to this size are held in memory.

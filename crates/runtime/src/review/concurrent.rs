@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use autoloop_core::coordinator::Kind;
 
 use crate::layout::RunDir;
-use crate::permissions::{Enforcement, Watched};
 use crate::runs;
+use crate::sandbox::{Enforcement, Watched};
 use crate::world::World;
 
 /// The runs of a project when a review began.

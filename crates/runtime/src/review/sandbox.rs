@@ -20,11 +20,11 @@ use super::concurrent::{self, ConcurrentRuns};
 use super::violations::Violations;
 use crate::ipc::{Handler, Server, Ticket};
 use crate::layout::RunDir;
-use crate::permissions::{
+use crate::process::token;
+use crate::sandbox::{
     Confinement, Enforcement, Listing, Overlay, Reach, Rules, SandboxError, Scope, Scratch,
     Snapshot, Vault, Watched, probe, quiet_git, siblings,
 };
-use crate::process::token;
 use crate::world::{Job, Leftovers, World};
 
 /// Whether reviewers are confined.
@@ -417,7 +417,7 @@ pub(crate) fn sweep_placeholders(
         &seen_from(&project, &state_dir.canonicalize()?),
     );
     for note in notes {
-        crate::permissions::sweep_placeholders(&note, &project, &allow);
+        crate::sandbox::sweep_placeholders(&note, &project, &allow);
     }
     Ok(())
 }

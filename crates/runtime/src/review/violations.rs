@@ -5,7 +5,7 @@ use std::io;
 
 use autoloop_core::record::ReviewViolation;
 
-use crate::permissions::{Allowed, Restored, Violation};
+use crate::sandbox::{Allowed, Restored, Violation};
 
 /// So many violations are put on record one by one.
 const MOST_TOLD: usize = 100;
@@ -111,7 +111,7 @@ mod tests {
     use autoloop_core::permissions::{Kind, What};
 
     use super::*;
-    use crate::permissions::Offence;
+    use crate::sandbox::Offence;
 
     #[test]
     fn many_violations_are_counted() {

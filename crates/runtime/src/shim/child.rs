@@ -11,8 +11,8 @@ use rustix::io::Errno;
 
 use super::exec_stage::READY;
 use super::{COMMAND, never_started};
-use crate::permissions::Confinement;
 use crate::process::set_pwd;
+use crate::sandbox::Confinement;
 use crate::world::{Job, NeverStarted, Obstacle};
 
 /// An agent that was started, with our ends of its pipes.

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::process_tree;
-use crate::permissions::Confinement;
+use crate::sandbox::Confinement;
 use crate::world::{Clock, SystemClock};
 
 /// What the stage writes when it has found its way to the shim.

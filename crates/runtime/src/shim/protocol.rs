@@ -93,7 +93,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::permissions::{Confinement, Overlay, Rules};
+    use crate::sandbox::{Confinement, Overlay, Rules};
     use crate::world::{
         Cause, Ending, Exit, Finished, Left, Leftovers, Limits, NeverStarted, Obstacle, Output,
         Reading, Spool,

@@ -12,7 +12,7 @@ use autoloop_core::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 
 use crate::message::bytes;
-use crate::permissions::Confinement;
+use crate::sandbox::Confinement;
 
 /// A process to start, and how it is watched over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use autoloop_core::chain::{Budget, StepDefinition, changed_files};
 use autoloop_core::run::Run;
 use autoloop_runtime::drive::{DriveError, Preparation, Progress, Ready, Steps, Trust};
-use autoloop_runtime::permissions::Traces;
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::{Overrides, Project};
+use autoloop_runtime::sandbox::Traces;
 use autoloop_runtime::world::World;
 
 use crate::commands::run::preflight::Preview;

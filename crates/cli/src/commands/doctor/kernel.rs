@@ -3,8 +3,8 @@
 use std::fs;
 
 use autoloop_core::config::Sandbox;
-use autoloop_runtime::permissions::{Support, probe};
 use autoloop_runtime::project::Loaded;
+use autoloop_runtime::sandbox::{Support, probe};
 
 use super::finding::Finding;
 

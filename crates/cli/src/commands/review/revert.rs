@@ -9,8 +9,8 @@ use autoloop_core::record::{Heading, LoopReverted};
 use autoloop_core::views::review::Review;
 use autoloop_runtime::drive::{Trust, standing};
 use autoloop_runtime::journal::{Append, Journal};
-use autoloop_runtime::permissions::{Fate, RevertError, Reverter};
 use autoloop_runtime::runs::concurrent_runs;
+use autoloop_runtime::sandbox::{Fate, RevertError, Reverter};
 use autoloop_runtime::world::World;
 
 use crate::commands::inspect::excerpt::Found;

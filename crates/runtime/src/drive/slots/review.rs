@@ -23,10 +23,10 @@ use crate::journal::FileSettings;
 use crate::journal::sidecar::sidecar_dir;
 use crate::layout::RunDir;
 use crate::memory::Tiers;
-use crate::permissions::{Scope, siblings};
 use crate::review::{
     Confined, Held, Neighbours, ReviewSite, Subject, Violations, evidence, not_started, seen_from,
 };
+use crate::sandbox::{Scope, siblings};
 use crate::turn::{LINE, millis, recorded};
 use crate::world::{Cause, Job, Reading};
 

@@ -9,9 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::confinement::SandboxError;
 use crate::message::bytes;
 
-#[cfg(target_os = "linux")]
-mod landlock;
-
 /// What the kernel offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
@@ -116,7 +113,7 @@ impl Rules {
 /// Asks the kernel what it offers. Costs a system call.
 pub fn probe() -> Support {
     #[cfg(target_os = "linux")]
-    return landlock::probe();
+    return super::landlock::probe();
     #[cfg(not(target_os = "linux"))]
     Support::None("only Linux has Landlock")
 }
@@ -125,7 +122,7 @@ impl Rules {
     /// Binds the calling thread, and every process it starts from now on. There is no way back.
     pub(super) fn bind_self(&self) -> Result<(), SandboxError> {
         #[cfg(target_os = "linux")]
-        return landlock::apply(self);
+        return super::landlock::apply(self);
         #[cfg(not(target_os = "linux"))]
         Err(SandboxError::Refused("only Linux has Landlock".to_owned()))
     }

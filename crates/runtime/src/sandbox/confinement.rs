@@ -9,7 +9,7 @@ use autoloop_core::config::Sandbox;
 use serde::{Deserialize, Serialize};
 
 use super::overlay::Overlay;
-use super::sandbox::{Rules, Support};
+use super::rules::{Rules, Support};
 use crate::message::bytes;
 
 /// The first word about any bounds.

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use autoloop_core::config::Sandbox;
 use autoloop_core::permissions::AllowList;
-use autoloop_runtime::permissions::{
+use autoloop_runtime::sandbox::{
     Confinement, Enforcement, Reach, Restored, Rules, Snapshot, Support, Vault, Violation, Watched,
     probe,
 };

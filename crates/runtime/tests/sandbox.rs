@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Sandbox;
 use autoloop_core::permissions::AllowList;
-use autoloop_runtime::permissions::{Limits, Reach, Snapshot};
+use autoloop_runtime::sandbox::{Limits, Reach, Snapshot};
 
-#[path = "permissions/scene.rs"]
+#[path = "sandbox/scene.rs"]
 mod scene;
 
 use scene::{Outcome, SETTINGS, Scene, TOPOLOGY, difference, has_sandbox};
@@ -525,8 +525,7 @@ fn a_project_inside_a_repository_guards_the_whole_repository() {
     fs::create_dir(scene.project.join("loops/a/.autoloop")).unwrap();
     let allow = AllowList::metareview(Path::new(""), Path::new(".autoloop"));
     let inside = scene.project.join("loops/a");
-    let watched =
-        autoloop_runtime::permissions::Watched::new(&inside, Path::new(".autoloop"), allow);
+    let watched = autoloop_runtime::sandbox::Watched::new(&inside, Path::new(".autoloop"), allow);
     let snapshot = Snapshot::take(scene.vault(), watched).unwrap();
     scene.write("src/main.rs", "evil");
     scene.write("autoloops.toml", "evil = 1");

@@ -14,8 +14,7 @@ use landlock::{
 };
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
-use super::{Rules, Support};
-use crate::permissions::SandboxError;
+use super::{Rules, SandboxError, Support};
 
 /// Everything that changes files. Newer versions only add requests to devices, which programs need for
 /// their terminal.
