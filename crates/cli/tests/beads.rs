@@ -1,5 +1,5 @@
-//! The issue tracker `bd` as a queue, with a stand-in of our own: in every shape of answers, and with
-//! everything that can be wrong with such a program.
+//! The issue tracker `bd` as a queue, with a stand-in for the program: every shape of its answers,
+//! and every way in which it can fail.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -33,7 +33,7 @@ impl Tracker {
         Tracker { dir }
     }
 
-    /// With three issues: the most urgent one waits for the first.
+    /// With three issues: the most urgent one depends on the first.
     fn usual() -> Self {
         Tracker::new(&json!([
             {"id": "bd-a1", "title": "parse", "status": "open", "priority": 1, "issue_type": "task",
@@ -62,7 +62,7 @@ impl Tracker {
         Beads::new(self.settings(), &world())
     }
 
-    /// What was asked for so far, without what every call has.
+    /// The calls so far, without the arguments that every call has.
     fn calls(&self) -> Vec<String> {
         let calls = fs::read_to_string(self.dir.path().join("calls")).unwrap_or_default();
         calls.lines().map(|line| line.replace(" --json", "")).collect()
@@ -74,7 +74,7 @@ impl Tracker {
         all.into_iter().find(|issue| issue["id"] == id).unwrap()
     }
 
-    /// Messages without the path of the stand-in.
+    /// The message of an error, without the path of the stand-in.
     fn told(&self, error: QueueError) -> String {
         let Complaint { fault, message, hints } = error.into();
         let text = format!("{fault:?}: {message}\n{}", hints.join("\n"));
@@ -174,14 +174,14 @@ fn a_program_that_tells_how_an_issue_was_before_is_understood() {
 }
 
 #[test]
-fn all_done_is_told_from_all_blocked_or_taken() {
+fn all_done_differs_from_all_blocked_or_claimed() {
     let tracker = Tracker::usual();
     for manner in ["", "no-limit issues"] {
         let queue = tracker.manner(manner).queue();
         let expected = Progress { done: 0, in_work: 0, ready: 2, blocked: 1 };
         assert_eq!(queue.progress().unwrap(), expected, "{manner}");
     }
-    // Lists are shortened unless somebody says otherwise.
+    // The tracker shortens lists unless a limit is given.
     let asked = ["--readonly list --all --limit 0", "ready --limit 0"];
     assert_eq!(tracker.calls()[..2], asked);
     let queue = tracker.manner("").queue();
@@ -248,7 +248,7 @@ fn an_issue_that_its_agent_closed_is_its_owners_until_it_is_settled() {
     let again = queue.claim("bd-a1", "run-s1").unwrap();
     assert_eq!(again.claim, mine.claim, "after a crash too");
     assert!(queue.claim("bd-a1", "run-s2").unwrap_err().is_refusal());
-    // The review fails: others are to take it.
+    // The review fails: another worker has to take the item.
     queue.release(&mine.claim, "drift").unwrap();
     let issue = tracker.issue("bd-a1");
     assert_eq!((&issue["status"], &issue["assignee"]), (&json!("open"), &json!("")));
@@ -260,7 +260,7 @@ fn an_issue_that_its_agent_closed_is_its_owners_until_it_is_settled() {
 }
 
 #[test]
-fn whatever_a_reviewer_says_can_be_told_to_the_tracker() {
+fn any_text_of_a_reviewer_reaches_the_tracker() {
     let tracker = Tracker::usual();
     let queue = tracker.queue();
     for (said, told) in [
@@ -327,7 +327,7 @@ fn an_epic_with_open_children_is_not_closed() {
 }
 
 #[test]
-fn whatever_is_wrong_with_the_program_is_told() {
+fn every_failure_of_the_program_is_reported() {
     let tracker = Tracker::usual();
     let told = |manner: &str| {
         tracker.manner(manner);
@@ -352,7 +352,7 @@ fn whatever_is_wrong_with_the_program_is_told() {
 }
 
 #[test]
-fn a_program_that_hangs_or_is_not_there_is_told() {
+fn a_program_that_hangs_or_is_missing_is_reported() {
     let tracker = Tracker::usual();
     tracker.manner("hang");
     let settings = BeadsSettings { deadline: Duration::from_millis(300), ..tracker.settings() };
@@ -385,8 +385,8 @@ fn a_call_is_named_with_all_words_of_the_command() {
 }
 
 #[test]
-fn what_cannot_be_claimed_for_another_reason_than_a_race_is_told() {
-    // The first is taken by somebody else at the last moment, and the tracker fails with the other.
+fn a_claim_that_fails_without_a_race_is_reported() {
+    // Another worker claims the first item at the last moment, and the tracker fails on the second.
     let tracker = Tracker::usual();
     let queue = tracker.manner("no-claim stolen locked").queue();
     insta::assert_snapshot!(tracker.told(queue.claim_next("run-s1").unwrap_err()), @"
@@ -394,7 +394,7 @@ fn what_cannot_be_claimed_for_another_reason_than_a_race_is_told() {
     try `bd update bd-c3 --claim` yourself
     ");
     assert_eq!(tracker.issue("bd-a1")["assignee"], "other");
-    // Where that is over soon, nobody is bothered with it.
+    // A failure that soon passes is retried and not reported.
     let tracker = Tracker::usual();
     let queue = tracker.manner("no-claim stolen locked-once").queue();
     assert_eq!(queue.claim_next("run-s1").unwrap().unwrap().item.id, "bd-c3");
@@ -430,7 +430,7 @@ fn workers_that_race_never_get_the_same_issue() {
         });
         let taken = taken.into_inner().unwrap();
         assert!(taken.values().all(|times| *times == 1), "{manner}: {taken:?}");
-        // A worker that lost every race may leave; what it left is taken by the others.
+        // A worker that lost every race may stop; the other workers take the remaining items.
         assert_eq!(taken.len(), 8, "{manner}");
     }
 }

@@ -1,4 +1,4 @@
-//! Chains: several loops, one after another, through the binary.
+//! Chains through the binary: several loops, one after another.
 #![cfg(target_os = "linux")]
 
 mod chains;
@@ -15,7 +15,7 @@ use insta::assert_snapshot;
 
 use chains::{BOTH, chain_id, count, project, prompts, story};
 
-/// Completes at once, after it said what it did.
+/// Reports what it did and completes at once.
 const COMPLETES: &str = "echo \"$L was here\"; $T emit issue.discovered \"id=$L-1; summary=found by $L;\"; $T emit task.complete";
 
 #[test]
@@ -55,7 +55,7 @@ fn two_steps_one_after_another() {
 }
 
 #[test]
-fn a_step_is_told_what_the_earlier_ones_left() {
+fn the_prompt_of_a_step_has_the_results_of_earlier_ones() {
     let sandbox = project(COMPLETES, BOTH);
     assert_eq!(sandbox.run(&["chain", "run", "both", ".", "ship", "it"]).code, Some(0));
     let [first, second] = prompts(&sandbox).try_into().unwrap();
@@ -236,7 +236,7 @@ fn a_chain_needs_no_file_and_its_steps_may_be_presets() {
     assert!(loops.contains(&chain_id(&sandbox)), "the chain is listed with its runs: {loops}");
 }
 
-/// What is said to a chain that cannot be meant. Nothing may be on record.
+/// The message for an invalid chain, for which nothing may be recorded.
 fn refused(chains: &str, args: &[&str]) -> String {
     let sandbox = project(COMPLETES, chains);
     let output = sandbox.run(args);

@@ -1,4 +1,4 @@
-//! `autoloop config` from outside: what it prints, what it says about mistakes, and how it exits.
+//! `autoloop config` through the binary: its output, its errors and its exit codes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use autoloop_core::config::{Detail, Key, Preset, Settings, as_toml};
 use insta::assert_snapshot;
 
-/// A home, a repository and a loop in it, all thrown away.
+/// A temporary home, with a repository and a loop in it.
 struct Stage(tempfile::TempDir);
 
 impl Stage {
@@ -216,7 +216,7 @@ fn prints_json() {
 }
 
 #[test]
-fn oddities_are_told_and_the_settings_shown_all_the_same() {
+fn warnings_are_printed_and_the_settings_shown() {
     let stage = Stage::new(&[
         ("repo/autofix/autoloops.toml", "[event_loop]\nmax_iteration = 9\n"),
         ("repo/autofix/harness.md", "see {{STATEDIR}}\n"),
@@ -353,7 +353,7 @@ fn mistakes_are_underlined_and_nothing_is_shown() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told() {
+fn unreadable_files_are_reported() {
     let stage = Stage::new(&[("repo/autofix/autoloops.toml/x", "")]);
     assert_snapshot!(stage.run(&["show"]), @"
     exit 2
@@ -510,7 +510,7 @@ fn the_help_is_written_for_people() {
     ");
 }
 
-/// The rows of the tables in `docs/configuration.md` are those of the table that the program uses.
+/// The tables in `docs/configuration.md` have the rows of the table that the program uses.
 #[test]
 fn the_page_about_settings_tells_the_truth() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");

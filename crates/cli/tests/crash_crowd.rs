@@ -1,4 +1,5 @@
-//! Many writers at once: nothing is lost, torn or mixed up, and each one's order is kept.
+//! Many writers at once: no record is lost, torn or mixed with another, and each writer's order is
+//! kept.
 
 use std::ffi::OsString;
 use std::process::Stdio;
@@ -11,7 +12,7 @@ use autoloop_runtime::world::World;
 use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{assert_success, part};
 
-/// Who wrote it and its number among theirs, from a line that has to be exactly what was written.
+/// The writer and the number of a record, from a line that must be exactly as written.
 fn read_line(line: &str, filling: &str) -> (usize, usize) {
     let inner = line
         .strip_prefix("{\"run\": \"crowd\", \"iteration\": \"\", \"topic\": \"t\", \"payload\": \"")
@@ -26,7 +27,7 @@ fn read_line(line: &str, filling: &str) -> (usize, usize) {
     who_and_which
 }
 
-/// That each of `writers` wrote 0, 1, 2, … `each` - 1, in this order and nothing else.
+/// Checks that each of `writers` wrote 0, 1, 2, … `each` - 1, in this order and nothing else.
 fn check(sandbox: &Sandbox, writers: usize, each: usize, filling: &str) {
     let journal = String::from_utf8(sandbox.read(".autoloop/journal.jsonl")).expect("text");
     assert!(journal.ends_with('\n'));

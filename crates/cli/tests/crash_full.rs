@@ -1,4 +1,5 @@
-//! No room, no lock, no file where it was: emit says so, loses nothing, and works again later.
+//! `emit` on a full disk, without the lock, or with its file moved: it reports the failure, loses
+//! nothing, and works again later.
 
 #![expect(clippy::unwrap_used, reason = "what helps a test is a test as well")]
 
@@ -83,7 +84,7 @@ fn fill_the_disk() {
     assert_eq!(journal.lines().count(), 3 + stored as usize);
 }
 
-/// Writes until nothing goes any more.
+/// Writes until the disk is full.
 fn fill(path: &std::path::Path) {
     let mut filler = File::create(path).unwrap();
     for size in [64 * 1024, 4096, 1] {
@@ -150,7 +151,7 @@ fn a_stopped_process_that_holds_the_lock_is_named() {
 
     let output = sandbox.emit(&["b", "refused"]);
     assert_eq!(output.code, Some(1), "{output}");
-    // How long it really waited depends on the machine.
+    // The time that it waited depends on the machine.
     let (begin, rest) = output.stderr.split_once(" for ").unwrap();
     assert_eq!(begin, "autoloop: not stored: .autoloop/journal.jsonl has been locked");
     let (waited, rest) = rest.split_once(" by ").unwrap();
@@ -175,7 +176,7 @@ fn a_writer_that_waits_while_the_file_is_replaced_writes_to_the_new_one() {
     let mut command: Command = sandbox.command();
     command.args(["emit", "b", "waits"]).stdout(Stdio::null());
     let mut emit = Reaped::start(command);
-    // It has the old file open, and nothing else to do than to wait for the lock.
+    // It has the old file open and only waits for the lock.
     let fds = format!("/proc/{}/fd", emit.0.id());
     until("emit to open the journal", || {
         let opened = fs::read_dir(&fds).ok()?.flatten().any(|fd| {

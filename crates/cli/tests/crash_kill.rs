@@ -1,8 +1,10 @@
-//! Six hundred SIGKILLs at random moments, four writers at all times, and a reader that reads along.
+//! Six hundred SIGKILLs at random moments, four writers at all times, and a reader that follows
+//! them.
 //!
-//! Each writer appends records and acknowledges every append to us. What it has acknowledged when it
-//! dies is in the journal, whole, in order and exactly once; of what it has not, at most the one append
-//! that it was at. The reader, which saw every moment in between, has seen what a full scan finds.
+//! Each writer appends records and acknowledges every append to us. What it acknowledged before it
+//! died is in the journal: whole, in order and exactly once. Of the rest, at most the append in
+//! progress is there. The reader, which read at every moment in between, has seen the same records
+//! as a full scan.
 
 use std::io::{BufRead, BufReader, Write};
 use std::ops::ControlFlow;
@@ -27,7 +29,7 @@ const WRITERS: usize = 4;
 /// The longest record.
 const LONGEST: u64 = 200_000;
 
-/// Which record of which append of which writer, and how much there is to it.
+/// Identifies one record: the writer, its append, the index in it, and the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Id {
     writer: u64,
@@ -46,7 +48,7 @@ impl Id {
         format!("{writer} {append} {index} {of} {filling} {}", "x".repeat(filling))
     }
 
-    /// Reads a payload to the letter.
+    /// Parses a payload and checks every byte of it.
     fn parse(payload: &str) -> Id {
         let mut words = payload.splitn(6, ' ');
         let mut number = || words.next().expect("six words").parse::<u64>().expect("a number");
@@ -65,7 +67,7 @@ fn part_of_a_child() {
     write_until_killed(writer.parse().unwrap(), Seed(seed.parse().unwrap()).dice());
 }
 
-/// Appends and acknowledges until somebody makes an end of it.
+/// Appends and acknowledges until the process is killed.
 fn write_until_killed(writer: u64, mut dice: Dice) -> ! {
     let world = World::real();
     let journal = FileJournal::new(".autoloop/journal.jsonl", &world, FileSettings::default());
@@ -83,7 +85,8 @@ fn write_until_killed(writer: u64, mut dice: Dice) -> ! {
             })
             .collect();
         journal.append(&records, Append { expect: None, durability }).expect("it can be stored");
-        // In one piece, which a kill cannot cut. Fails when nobody listens any more: time to go.
+        // One write, which a kill cannot split. It fails when the reader is gone; then the process
+        // may end.
         let ack = format!("ack {append}\n");
         std::io::stderr().write_all(ack.as_bytes()).expect("somebody listens");
     }
@@ -94,7 +97,7 @@ fn write_until_killed(writer: u64, mut dice: Dice) -> ! {
 struct Writer {
     number: u64,
     process: Reaped,
-    /// The last append that it acknowledged, once its end was heard.
+    /// The last append that it acknowledged, known once its output ended.
     acknowledged: JoinHandle<u64>,
 }
 
@@ -159,7 +162,7 @@ fn nothing_that_was_acknowledged_is_ever_lost_or_doubled() {
     ));
 }
 
-/// Keeps four writers going, kills them at random moments, and returns what each acknowledged.
+/// Keeps four writers running, kills them at random moments, and returns what each acknowledged.
 fn kill_at_random(sandbox: &Sandbox, dice: &mut Dice) -> Vec<(u64, u64)> {
     let count = Arc::new(AtomicU64::new(0));
     let mut number = 0;
@@ -172,7 +175,7 @@ fn kill_at_random(sandbox: &Sandbox, dice: &mut Dice) -> Vec<(u64, u64)> {
     for _ in 0..KILLS {
         let wanted = count.load(Ordering::SeqCst) + dice.below(8);
         until("the writers to get on", || (count.load(Ordering::SeqCst) >= wanted).then_some(()));
-        // Somewhere between two looks of the wait above.
+        // At some moment between two polls of the wait above.
         for _ in 0..dice.below(2000) {
             std::hint::spin_loop();
         }
@@ -184,7 +187,7 @@ fn kill_at_random(sandbox: &Sandbox, dice: &mut Dice) -> Vec<(u64, u64)> {
     acknowledged
 }
 
-/// Reads what comes until it is over, always from where it was.
+/// Reads new records until the end, always from the last position.
 fn read_along(path: std::path::PathBuf, is_over: &AtomicBool) -> Vec<Id> {
     let journal = FileJournal::new(path, &World::real(), FileSettings::default());
     let mut ids = Vec::new();
@@ -209,8 +212,8 @@ fn read_along(path: std::path::PathBuf, is_over: &AtomicBool) -> Vec<Id> {
     }
 }
 
-/// Reads everything from the beginning, line by line, and without our own reader. Returns what is
-/// there, and how many lines are torn.
+/// Reads everything from the beginning, line by line and without our own reader. Returns the
+/// records and the number of torn lines.
 fn scan(sandbox: &Sandbox) -> (Vec<Id>, u64) {
     let journal = String::from_utf8(sandbox.read(".autoloop/journal.jsonl")).expect("text");
     assert!(journal.ends_with('\n'));
@@ -220,7 +223,7 @@ fn scan(sandbox: &Sandbox) -> (Vec<Id>, u64) {
         let inner = line.strip_prefix(
             "{\"run\": \"r\", \"iteration\": \"\", \"topic\": \"t\", \"payload\": \"",
         );
-        // The quote of the end is the first: nothing in these payloads needs an escape.
+        // The first quote ends the payload: nothing in these payloads needs an escape.
         match inner.and_then(|inner| inner.split_once("\", \"source\": \"agent\", \"ts\": \"")) {
             Some((payload, rest)) if rest.ends_with("Z\", \"v\": 1}") => {
                 ids.push(Id::parse(payload));
@@ -237,7 +240,8 @@ fn scan(sandbox: &Sandbox) -> (Vec<Id>, u64) {
     (ids, torn)
 }
 
-/// Everything acknowledged, whole, in order, once; and of the rest at most the append under way.
+/// Checks that everything acknowledged is there whole, in order and once, and of the rest at most
+/// the append in progress.
 fn check(found: &[Id], acknowledged: &[(u64, u64)]) {
     for &(writer, appends) in acknowledged {
         let mut of_writer = found.iter().filter(|id| id.writer == writer);
@@ -256,12 +260,12 @@ fn check(found: &[Id], acknowledged: &[(u64, u64)]) {
     }
     let writers: Vec<u64> = acknowledged.iter().map(|(writer, _)| *writer).collect();
     assert!(found.iter().all(|id| writers.contains(&id.writer)));
-    // The records of one append stand next to each other.
+    // The records of one append are adjacent.
     for pair in found.windows(2) {
         let is_within = pair[0].index + 1 < pair[0].of;
         let is_next = (pair[0].writer, pair[0].append, pair[0].index + 1)
             == (pair[1].writer, pair[1].append, pair[1].index);
-        // Behind a writer that died in the middle, others go on.
+        // After a writer that died in the middle of an append, another writer follows.
         let died = acknowledged.contains(&(pair[0].writer, pair[0].append - 1));
         assert!(!is_within || is_next || died, "{pair:?} are interleaved");
     }

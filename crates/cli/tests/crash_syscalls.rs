@@ -1,8 +1,8 @@
-//! `autoloop emit` killed at every system call, and failed at every one that an append depends on.
+//! `autoloop emit` killed at every system call, and failed at every call that an append depends on.
 //!
-//! strace counts the calls of an emit by name and then interferes with each of them in turn. Whatever
-//! happens: what was there before is there, what was acknowledged is there once, and the next emit
-//! needs no help.
+//! strace counts the calls of an emit by name and then injects a fault into each of them in turn.
+//! Each time, the earlier records are intact, an acknowledged record is there once, and the next
+//! emit works.
 
 #![expect(clippy::unwrap_used, reason = "what helps a test is a test as well")]
 
@@ -15,7 +15,7 @@ use std::thread;
 use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{skip, tell};
 
-/// What is there before the emit.
+/// The state of the journal before the emit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     Nothing,
@@ -25,7 +25,7 @@ enum Before {
 
 const BEFORE: [Before; 3] = [Before::Nothing, Before::Records, Before::TornTail];
 
-/// The calls that are made to fail: those that open, lock, look, write and sync.
+/// The calls that are made to fail: those that open, lock, stat, write and sync.
 const FALLIBLE: [&str; 11] = [
     "write",
     "fdatasync",
@@ -68,7 +68,7 @@ impl Before {
     }
 }
 
-/// One interference with one emit.
+/// One fault in one emit.
 #[derive(Clone, Debug)]
 struct Fault {
     before: Before,
@@ -79,7 +79,7 @@ struct Fault {
     what: String,
 }
 
-/// How many calls of each name an emit makes; `None` where strace cannot tell.
+/// The number of calls of each name in an emit; `None` where strace does not work.
 fn calls(before: Before) -> Option<BTreeMap<String, usize>> {
     let sandbox = before.sandbox();
     let mut strace = sandbox.at_home("strace");
@@ -139,7 +139,8 @@ fn an_emit_that_is_killed_or_failed_at_any_call_harms_nothing() {
             });
         }
     });
-    // A few calls come and go with the layout of memory, but an append has its own dozen.
+    // The number of calls varies with the layout of memory, but an append always makes about a
+    // dozen.
     let Hits { kills, errors, failed } = hits;
     let (kills, errors) = (kills.into_inner(), errors.into_inner());
     assert!(kills > 150 && errors > 250, "{kills} kills and {errors} errors hit");
@@ -150,12 +151,12 @@ fn an_emit_that_is_killed_or_failed_at_any_call_harms_nothing() {
     tell(&format!("crash_syscalls: {kills} kills, {errors} errors"));
 }
 
-/// What hit home.
+/// The faults that took effect.
 #[derive(Default)]
 struct Hits {
     kills: AtomicUsize,
     errors: AtomicUsize,
-    /// How often a failing call made emit fail.
+    /// How often a failing call made `emit` fail.
     failed: Mutex<BTreeMap<String, usize>>,
 }
 
@@ -180,11 +181,11 @@ impl Fault {
                 assert!(stored <= 1, "{}", context());
             }
             Some(0) => assert_eq!(stored, 1, "{}", context()),
-            // 127: the system itself could not load the program.
+            // 127: the dynamic loader failed.
             Some(1 | 127) => {
                 *hits.failed.lock().unwrap().entry(call.clone()).or_default() += 1;
                 assert!(!output.stderr.is_empty(), "{}", context());
-                // What was written but not synced is the one thing that may be there all the same.
+                // Only data that was written but not synced may be there after a failure.
                 let may_be_there = output.stderr.contains("what was just written may be lost");
                 assert_eq!(stored, usize::from(may_be_there), "{}", context());
             }
@@ -198,7 +199,7 @@ impl Fault {
         self.check_in_the_end(&sandbox, stored, &context);
     }
 
-    /// Reads the journal as any program would: line by line.
+    /// Reads the journal line by line, as any program would.
     fn check_in_the_end(&self, sandbox: &Sandbox, stored: usize, context: &dyn Fn() -> String) {
         let journal = String::from_utf8(sandbox.read(".autoloop/journal.jsonl")).unwrap();
         assert!(journal.ends_with('\n'), "{journal}\n{}", context());

@@ -1,9 +1,9 @@
-//! A record torn at every byte, for real: by a limit on the size of files.
+//! A record torn at every byte by a limit on the size of files.
 //!
-//! With the limit at the journal's length plus k, the system writes exactly k bytes of an append. Then
-//! `autoloop emit` gets an error and cleans up after itself; a process that does not expect it is
-//! killed, and k bytes are what it leaves behind. Either way nothing earlier is touched, and the next
-//! emit works.
+//! With the limit at the journal's length plus k, the kernel writes exactly k bytes of an append.
+//! `autoloop emit` then gets an error and cleans up; a process that does not expect the limit is
+//! killed and leaves k bytes behind. Either way the earlier records are intact, and the next emit
+//! works.
 
 #![expect(clippy::unwrap_used, reason = "what helps a test is a test as well")]
 
@@ -18,7 +18,7 @@ use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{assert_success, part, tell};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is there before the append.
+/// The state of the journal before the append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     Nothing,
@@ -26,10 +26,10 @@ enum Before {
     TornTail,
 }
 
-/// Who appends.
+/// The writer of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writer {
-    /// The binary, which takes the limit for an error.
+    /// The binary, which treats the limit as an error.
     Emit,
     /// The library in a process that the limit kills.
     Library,
@@ -75,8 +75,8 @@ impl Before {
 }
 
 #[test]
-fn a_record_torn_at_any_byte_costs_nobody_else_anything() {
-    // A limit binds a whole process, so each case is tried in one of its own.
+fn a_record_torn_at_any_byte_damages_no_other_record() {
+    // A limit applies to a whole process, so each case runs in its own.
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
     let tried: Vec<Output> = std::thread::scope(|scope| {
         let cases: Vec<_> = (0..CASES.len())
@@ -122,7 +122,7 @@ fn append() {
 fn tear_everywhere(writer: Writer, before: Before) {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop")).env("AUTOLOOP_RUN_ID", "r");
     let length = before.bytes().len();
-    // Those who are killed leave no image of themselves behind.
+    // Killed processes write no core dump.
     set_limit(Resource::Core, Some(0));
     before.set(&sandbox);
     append_with(writer, &sandbox, None);
@@ -187,7 +187,7 @@ impl Tear {
         }
     }
 
-    /// Reads the journal as any program would: line by line.
+    /// Reads the journal line by line, as any program would.
     fn check_in_the_end(&self, sandbox: &Sandbox) {
         let journal = String::from_utf8(sandbox.read(".autoloop/journal.jsonl")).unwrap();
         assert!(journal.ends_with('\n'), "{self:?}: {journal}");
@@ -204,7 +204,7 @@ impl Tear {
             }
         }
         let mut expected = self.before.payloads().to_vec();
-        // Where only the newline was missing, the next writer made a record of it.
+        // Where only the newline was missing, the next writer completed the record.
         let is_whole = self.room + usize::from(self.writer == Writer::Library) >= self.needed;
         expected.extend(is_whole.then_some("doomed"));
         expected.push("next");
@@ -213,7 +213,7 @@ impl Tear {
         let torn_before = usize::from(self.before == Before::TornTail);
         let most = torn_before + usize::from(self.writer == Writer::Library);
         assert!((torn_before..=most).contains(&torn), "{self:?}: {journal}");
-        // One that died right after ending the line of another has said nothing about it.
+        // A writer that died right after ending another's line has not recorded the repair.
         assert!(repaired <= most && repaired + 1 >= torn, "{self:?}: {journal}");
     }
 }

@@ -1,4 +1,4 @@
-//! `autoloop demo`: a whole run, told from its journal.
+//! `autoloop demo`: a whole run, printed from its journal.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![cfg(target_os = "linux")]
 
@@ -10,7 +10,7 @@ use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::skip;
 use insta::assert_snapshot;
 
-/// A place for the demo; nobody's settings lead it astray.
+/// A directory for the demo, without any user settings.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
     let here = sandbox.path("");
@@ -21,13 +21,13 @@ fn sandbox() -> Sandbox {
     sandbox.env("TMPDIR", here)
 }
 
-/// What was printed, with the name of the demo's directory and this program's path filtered.
+/// The output, with the name of the demo's directory and this program's path filtered.
 fn shown(sandbox: &Sandbox, text: &str) -> String {
     let name = demo_dir(sandbox).file_name().unwrap().to_string_lossy().into_owned();
     unquoted(text).replace(&name, "[DEMO]")
 }
 
-/// The text with a short name in place of this program's path, which is quoted where it needs to be.
+/// The text with a short name for this program's path, which is quoted where necessary.
 fn unquoted(text: &str) -> String {
     let path = env!("CARGO_BIN_EXE_autoloop");
     text.replace(&format!("'{path}'"), "autoloop").replace(path, "autoloop")
@@ -148,7 +148,7 @@ fn every_command_that_it_names_shows_what_it_says() {
 }
 
 #[test]
-fn without_git_it_says_so_and_goes_on() {
+fn without_git_it_says_so_and_continues() {
     let sandbox = sandbox();
     fs::create_dir(sandbox.path("bin")).unwrap();
     let sandbox = sandbox.env("PATH", "bin");

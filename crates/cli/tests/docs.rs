@@ -1,12 +1,12 @@
-//! What the documentation shows is what the program does.
+//! Runs every example of the documentation.
 //!
-//! Every ```` ```console ```` block of the README and of `docs/` is run against the real binary. The
-//! blocks of one page run from top to bottom in one directory of their own, which is thrown away
-//! afterwards; some small projects ([`PROJECTS`]) are there already. `[..]` stands for whatever changes
-//! from run to run, and `? 3` for the exit code, where it is not 0.
+//! Every ```` ```console ```` block of the README and of `docs/` is run against the real binary.
+//! The blocks of one page run from top to bottom in one temporary directory, which already has some
+//! small projects ([`PROJECTS`]). `[..]` stands for text that changes from run to run, and `? 3`
+//! for an exit code other than 0.
 //!
-//! `TRYCMD=overwrite cargo test -p autoloop --test docs` writes what the program prints now into the
-//! pages; look at the difference before you believe it.
+//! `TRYCMD=overwrite cargo test -p autoloop --test docs` writes the current output into the pages;
+//! read the diff before you commit it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::env;
@@ -21,7 +21,7 @@ use autoloop_testkit::sandbox::write_program;
 use trycmd::TestCases;
 use trycmd::schema::Bin;
 
-/// A run of two iterations that reached its goal.
+/// A run of two iterations that completed.
 const FINISHED: &str = r#"{"run": "swift-otter", "iteration": "", "topic": "loop.start", "fields": {"max_iterations": "10", "completion_promise": "", "completion_event": "task.complete", "review_every": "0", "objective": "write a parser"}, "ts": "2026-11-15T21:12:06.031Z", "v": 1}
 {"run": "swift-otter", "iteration": "1", "topic": "iteration.start", "fields": {"recent_event": "loop.start", "suggested_roles": "planner", "allowed_events": "tasks.ready", "backpressure": "", "prompt": "Plan it."}, "ts": "2026-11-15T21:12:06.040Z", "v": 1}
 {"run": "swift-otter", "iteration": "1", "topic": "backend.start", "fields": {"backend_kind": "command", "command": "claude", "prompt_mode": "arg", "timeout_ms": "1800000"}, "ts": "2026-11-15T21:12:06.040Z", "v": 1}
@@ -37,18 +37,18 @@ const FINISHED: &str = r#"{"run": "swift-otter", "iteration": "", "topic": "loop
 {"run": "swift-otter", "iteration": "2", "topic": "loop.complete", "fields": {"reason": "completion_event"}, "ts": "2026-11-15T21:14:31.951Z", "v": 1}
 "#;
 
-/// A journal that had bad days: a program without a lock wrote behind a torn record, somebody edited
-/// it, and the last writer was killed.
+/// A damaged journal: a program without the lock wrote after a torn record, a line was edited by
+/// hand, and the last writer was killed.
 const DAMAGED: &str = r#"{"run": "calm-heron", "iteration": "1", "topic": "tasks.ready", "payload": "go", "source": "agent"}
 {"run": "calm-heron", "iteration": "1", "topic": "iteration.fin{"run": "calm-heron", "iteration": "1", "topic": "build.done", "payload": "ok", "source": "agent"}
 {"run": "calm-heron", "run": "loud-crow", "topic": "review.passed", "payload": ""}
 notes to self
 {"run": "calm-heron", "iteration": "2", "topic": "rev"#;
 
-/// Settings that cannot be meant.
+/// Invalid settings.
 const MISTAKEN: &str = "[journal]\nsync = \"sometimes\"\n";
 
-/// Roles, with a slip or two in who follows whom.
+/// Roles with two mistakes in their handoffs.
 const ROLES: &str = r#"name = "plan, build, review"
 
 [[role]]
@@ -75,7 +75,7 @@ prompt = "Judge."
 '/build[.].*/' = ["planner"]
 "#;
 
-/// A run with a review that changed one file, and tried to change another.
+/// A run with a review that changed one file and tried to change another.
 const REVIEWED: &str = r#"{"run": "calm-wren", "iteration": "", "topic": "loop.start", "fields": {"max_iterations": "2", "completion_promise": "", "completion_event": "task.complete", "review_every": "1", "objective": "write a parser"}, "ts": "2026-11-15T21:12:06.031Z", "v": 1}
 {"run": "calm-wren", "iteration": "1", "topic": "iteration.start", "fields": {"recent_event": "loop.start", "suggested_roles": "", "allowed_events": "", "backpressure": "", "prompt": "Write it."}, "ts": "2026-11-15T21:12:06.040Z", "v": 1}
 {"run": "calm-wren", "iteration": "1", "topic": "backend.start", "fields": {"backend_kind": "command", "command": "claude", "prompt_mode": "arg", "timeout_ms": "1800000"}, "ts": "2026-11-15T21:12:06.040Z", "v": 1}
@@ -123,7 +123,7 @@ const BRACES: &str =
 const CLAUDE: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"{\"verdict\": \"pass\", \"followUpPrompt\": \"ok\"}"}
 "#;
 
-/// A project whose agent has to be told once that an empty title is to be refused.
+/// A project whose agent needs one review before it rejects an empty title.
 const SHOP: &str = "backend.command = \"sh\"\nbackend.args = [\"agent.sh\"]\n";
 const SHOP_AGENT: &str = r#"say() { echo "{\"verdict\": \"$1\", \"followUpPrompt\": \"$2\"}"; }
 case "$AUTOLOOP_SLOT_PHASE $AUTOLOOP_ITEM_ID $AUTOLOOP_FIX_ATTEMPT" in
@@ -135,7 +135,7 @@ esac
 
 /// The project of the tutorial, which is the directory of the page itself.
 const GREET: &str = "#!/bin/sh\necho \"Hello, $1!\"\n";
-/// Stands for the agent of the tutorial: does what an event or a phase asks for.
+/// The agent of the tutorial: does what the event or the phase asks for.
 const GREET_AGENT: &str = r#"#!/bin/sh
 say() { "$AUTOLOOP_BIN" emit "$1" "$2"; }
 case "$AUTOLOOP_SLOT_PHASE $AUTOLOOP_ALLOWED_ROLES" in
@@ -150,7 +150,7 @@ case "$AUTOLOOP_SLOT_PHASE $AUTOLOOP_ALLOWED_ROLES" in
 esac
 "#;
 
-/// What there is before the first block of a page: the files of some projects.
+/// The files of some projects, which exist before the first block of a page.
 const PROJECTS: [(&str, &str, &str); 20] = [
     (".", "greet.sh", GREET),
     ("again", "autoloops.toml", "review.enabled = false\n"),
@@ -174,7 +174,8 @@ const PROJECTS: [(&str, &str, &str); 20] = [
     ("reviewer", "claude.jsonl", CLAUDE),
 ];
 
-/// What a block may run besides `autoloop`. A line with a program that is not installed is passed over.
+/// The programs that a block may run besides `autoloop`. A line whose program is not installed is
+/// skipped.
 const PROGRAMS: [&str; 5] = ["cat", "git", "jq", "python3", "timeout"];
 
 #[test]
@@ -197,7 +198,7 @@ fn every_console_block_runs_as_shown() {
     cases.env("PATH", path.into_string().unwrap());
     // Shells complain about a language that is not installed.
     cases.env("LC_ALL", "C");
-    // What a person has set up for every project is not for these.
+    // The settings of the user who runs the tests do not apply.
     let home = place.path().join("home").display().to_string();
     cases.env("HOME", &home).env("XDG_CONFIG_HOME", &home);
     for role in ["AUTHOR", "COMMITTER"] {
@@ -212,7 +213,7 @@ fn every_console_block_runs_as_shown() {
     cases.run();
 }
 
-/// A block with a program that is not known would be passed over in silence, and prove nothing.
+/// A block with an unknown program would be skipped silently and test nothing.
 #[test]
 fn every_program_in_a_block_is_known() {
     for page in pages() {
@@ -251,7 +252,7 @@ fn every_link_leads_to_a_file() {
     }
 }
 
-/// The README's two commands, each alone on its line, and the gate runs both as they stand there.
+/// The README names two commands, each on its own line, and CI runs both exactly as written.
 #[test]
 fn the_readme_and_the_gate_name_the_same_commands() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
@@ -263,8 +264,8 @@ fn the_readme_and_the_gate_name_the_same_commands() {
     }
 }
 
-/// Variables of a loop that runs these tests would lead the blocks astray. They cannot be taken out of
-/// a running process safely, so the test is run again in one that never had them.
+/// Variables of a loop that runs these tests would change the results. They cannot be removed from
+/// a running process safely, so the test runs again in a process without them.
 fn run_again_without_variables() -> bool {
     let is_ours = |name: &OsString| name.to_string_lossy().starts_with("AUTOLOOP_");
     let names: Vec<_> = env::vars_os().map(|(name, _)| name).filter(is_ours).collect();
@@ -280,8 +281,8 @@ fn run_again_without_variables() -> bool {
     true
 }
 
-/// Puts a page where it may run: beside it a directory to begin with (`.in`), and one whose being
-/// there (`.out`) makes every run work on a copy.
+/// Copies a page to where it can run: beside it a directory to start from (`.in`), and one (`.out`)
+/// whose presence makes every run work on a copy.
 fn set_stage(place: &Path, page: &Path) -> PathBuf {
     let staged = place.join(page.file_name().unwrap());
     symlink(page, &staged).unwrap();

@@ -1,4 +1,4 @@
-//! `autoloop doctor`, through the binary, in projects that lack one thing or another.
+//! `autoloop doctor` through the binary, in projects that lack one thing or another.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -11,7 +11,7 @@ use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{Reaped, until, write_program};
 use insta::assert_snapshot;
 
-/// A project with a directory of programs of its own, beside the few that everybody has.
+/// A project with its own directory of programs, beside the basic ones.
 fn project(settings: &str) -> Sandbox {
     let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), "", settings);
     let path = format!("{}:/usr/bin:/bin", sandbox.path("bin").display());
@@ -83,7 +83,7 @@ fn agents_are_looked_for_as_they_would_be_started() {
     sandbox.write("topology.toml", "[[role]]\nid = 'a'\nbackend_command = 'no-such-agent'\n[[role]]\nid = 'b'\nbackend_command = 'claude'\n[[role]]\nid = 'c'\n");
     write_program(sandbox.path("bin/claude"), "#!/bin/sh\n");
     sandbox.write("critic", "");
-    // Systems differ in which of the two it is.
+    // The path depends on the system.
     let told = about(&sandbox, "agent").replace("/usr/bin/sh", "/bin/sh");
     assert_snapshot!(told, @r"
     exit 1
@@ -258,14 +258,14 @@ fn what_a_killed_harness_left_running_is_named_and_left_alone() {
     });
     assert!(about(&sandbox, "left over").contains("nothing runs on"), "its harness is there");
 
-    // A supervisor ends its job when the harness dies; a note of a harness that is gone, whose
-    // processes were not ended, is what is left when the supervisor died too.
+    // A supervisor ends its job when the harness dies. Where the supervisor died too, the note of
+    // the dead harness remains, and so do its processes.
     let notes = sandbox.path(".autoloop/shims");
     let token = fs::read_dir(&notes).unwrap().next().unwrap().unwrap().file_name();
     let note = fs::read_to_string(notes.join(&token)).unwrap();
     let forged: Vec<&str> = note.split_whitespace().collect();
     fs::write(notes.join(&token), format!("{} {}9 {}\n", forged[0], forged[1], forged[2])).unwrap();
-    // A process that is just becoming another program cannot be seen, so this may take a moment.
+    // During exec a process cannot be inspected, so this may take a moment.
     let pid = fs::read_to_string(sandbox.path("pid")).unwrap();
     let told = until("it to be named", || {
         Some(about(&sandbox, "left over")).filter(|told| told.contains(pid.trim()))
@@ -280,7 +280,7 @@ fn with_client(name: &str) -> Sandbox {
     let sandbox = project("");
     sandbox.write("autoloops.toml", format!("backend.command = '{name}'\n"));
     write_program(sandbox.path("bin").join(name), "#!/bin/sh\nexit 1\n");
-    // Keys of whoever runs the tests are not for them.
+    // The API keys of the user who runs the tests must not be used.
     let keys = std::env::vars_os().map(|(name, _)| name);
     let is_key = |name: &std::ffi::OsString| {
         let name = name.to_string_lossy();
@@ -320,7 +320,7 @@ fn a_client_that_is_not_logged_in_is_named() {
         assert!(
             about(&sandbox, "agents").contains(&format!("{name} ([DIR]/bin/{name}) not logged in"))
         );
-        // An empty object is what logging out leaves.
+        // Logging out leaves an empty object.
         sandbox.write(format!("home/{file}"), "{}\n");
         assert!(about(&sandbox, "login").contains("warning"), "{name}");
         sandbox.write(format!("home/{file}"), text);
@@ -383,7 +383,7 @@ fn a_state_directory_that_git_would_touch_is_named() {
 }
 
 #[test]
-fn a_machine_without_git_is_told_what_is_missing() {
+fn a_missing_git_is_reported_with_its_consequences() {
     let sandbox = project("");
     let empty = sandbox.path("bin");
     fs::create_dir_all(&empty).unwrap();

@@ -1,4 +1,4 @@
-//! `autoloop emit` from outside: what it says, how it exits, and what is in the journal then.
+//! `autoloop emit` through the binary: its messages, its exit codes and the journal afterwards.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -108,7 +108,7 @@ fn the_journal_is_found_by_file_then_state_then_project_then_here() {
         (&[("AUTOLOOP_STATE_DIR", "b"), ("AUTOLOOP_PROJECT_DIR", "c")], "b/journal.jsonl"),
         (&[("AUTOLOOP_PROJECT_DIR", "c")], "c/.autoloop/journal.jsonl"),
         (&[], ".autoloop/journal.jsonl"),
-        // What is empty says nothing.
+        // An empty variable counts as unset.
         (&[("AUTOLOOP_JOURNAL_FILE", ""), ("AUTOLOOP_STATE_DIR", "b")], "b/journal.jsonl"),
         (&[("AUTOLOOP_STATE_DIR", ""), ("AUTOLOOP_PROJECT_DIR", "")], ".autoloop/journal.jsonl"),
         (&[("AUTOLOOP_JOURNAL_FILE", "j.jsonl")], "j.jsonl"),
@@ -186,7 +186,7 @@ fn only_whole_names_are_allowed() {
 }
 
 #[test]
-fn without_a_list_everything_is_allowed_also_what_nobody_has_heard_of() {
+fn without_a_list_every_topic_is_allowed() {
     for allowed in [None, Some(""), Some(" , ,")] {
         let mut sandbox = sandbox();
         if let Some(allowed) = allowed {
@@ -281,7 +281,7 @@ fn a_refusal_that_cannot_be_recorded_is_still_a_refusal() {
 }
 
 #[test]
-fn what_cannot_be_a_topic_is_told_apart() {
+fn each_invalid_topic_has_its_own_message() {
     let sandbox = sandbox();
     let long = "x".repeat(201);
     let cases = [
@@ -353,7 +353,7 @@ fn what_could_break_a_line_is_escaped_to_the_letter() {
     sandbox.emit(&["a", "\\ \" \n \r \t \u{1b}[31m \u{7f}", "ä漢😀\u{2028}"]);
     sandbox.write("text", "NUL \0, DEL \u{7f}, CSI \u{9b}31m, é\n");
     sandbox.emit(&["b", "--file", "text"]);
-    // Everything but the C0 controls, the quote and the backslash stands as it is.
+    // Everything except the C0 controls, the quote and the backslash is written as is.
     let journal = sandbox.journal().replace('\u{7f}', "<DEL>").replace('\u{9b}', "<CSI>");
     assert_snapshot!(journal.replace('\u{2028}', "<LS>"), @r#"
     {"run": "", "iteration": "", "topic": "a", "payload": "\u005c \u0022 \u000a \u000d \u0009 \u001b[31m <DEL> ä漢😀<LS>", "source": "agent", "ts": "[TS]", "v": 1}
@@ -397,7 +397,7 @@ fn a_file_may_hold_half_a_character() {
 }
 
 #[test]
-fn files_that_cannot_be_a_payload_are_told_apart() {
+fn each_invalid_payload_file_has_its_own_message() {
     let sandbox = sandbox();
     sandbox.write("text", "x").write("dir/x", "");
     let mkfifo = sandbox.at_home("mkfifo").arg("pipe").status().unwrap();
@@ -498,7 +498,7 @@ fn settings_that_cannot_be_read_cost_no_event() {
 }
 
 #[test]
-fn what_is_stored_is_stored_even_if_nobody_can_be_told() {
+fn a_record_is_stored_even_if_the_output_is_closed() {
     let sandbox = sandbox();
     let mut full = sandbox.command();
     full.args(["emit", "a"]).stdout(fs::File::create("/dev/full").unwrap());

@@ -1,4 +1,5 @@
-//! `autoloop emit` at its limits: giant payloads in little memory, and syncs no more than asked for.
+//! `autoloop emit` at its limits: giant payloads in little memory, and no more syncs than
+//! requested.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -7,11 +8,11 @@ use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{part, skip};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The data segment that a giant payload has to do with: a fraction of it.
+/// The size of the data segment: a fraction of a giant payload.
 const DATA: u64 = 16 * 1024 * 1024;
 const MB: usize = 1024 * 1024;
 
-/// Becomes `autoloop emit` with little memory.
+/// Runs `autoloop emit` with little memory.
 #[test]
 fn part_of_a_child() {
     let Some(arguments) = part() else { return };
@@ -27,10 +28,10 @@ fn in_little_memory(sandbox: &Sandbox, arguments: &str) -> (Option<i32>, String)
     (output.code, said)
 }
 
-/// Text of the sort that agents print, with everything in it that needs an escape.
+/// Text as agents print it, with every character that needs an escape.
 const LINE: &str =
     "a \"quoted\" C:\\path\twith a tab, \u{1b}[31mcolour\u{1b}[0m, ä and more of it\n";
-/// The same as it stands in a record.
+/// The same text as it is written in a record.
 const ESCAPED: &str = r"a \u0022quoted\u0022 C:\u005cpath\u0009with a tab, \u001b[31mcolour\u001b[0m, ä and more of it\u000a";
 
 /// Emits a payload of about this size and returns the line that the journal should have.
@@ -72,7 +73,7 @@ fn a_payload_of_20_mb_is_read_in_little_memory_too() {
     let raw = sandbox.play("inspect journal --format json --topic giant").output().unwrap();
     assert!(raw.status.success());
     let journal = sandbox.read(".autoloop/journal.jsonl");
-    // The harness of the tests has a word to say before it becomes the command.
+    // The test harness prints something before it becomes the command.
     let begin = raw.stdout.iter().position(|byte| *byte == b'{').unwrap();
     let shown = &raw.stdout[begin..];
     assert!(shown.starts_with(&expected) && shown.ends_with(b"}\n"), "raw is another line");
@@ -87,8 +88,8 @@ fn a_payload_of_20_mb_is_read_in_little_memory_too() {
     assert!(said.contains("3 records in 3 lines, all is well"), "{said}");
 }
 
-/// How often an `emit` with these settings calls the given system calls; `None` where that cannot be
-/// seen.
+/// How often an `emit` with these settings calls the given system calls; `None` where they cannot
+/// be counted.
 fn syncs(settings: &str) -> Option<usize> {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
     sandbox.write("autoloops.toml", settings);
@@ -117,7 +118,8 @@ fn events_are_synced_as_often_as_the_settings_say() {
     assert_eq!(syncs("journal.sync = \"nonsense\""), Some(1), "what is not understood is safe");
 }
 
-/// A text that grows while it is stored, as this one does, is stored as it was.
+/// A file that grows while it is stored, as the journal does, is stored with the length that it
+/// had.
 #[test]
 fn the_journal_itself_can_be_a_payload() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! `autoloop emit` where a journal should be and something else is: nothing is lost or overwritten.
+//! `autoloop emit` where the journal's path is something else: nothing is lost or overwritten.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -28,7 +28,7 @@ fn a_directory() {
 }
 
 #[test]
-fn a_link_to_somebody_elses_file() {
+fn a_link_to_another_file() {
     let sandbox = sandbox();
     sandbox.write("victim", "precious").write(".autoloop/x", "");
     symlink(sandbox.path("victim"), sandbox.journal_path()).unwrap();
@@ -180,7 +180,7 @@ fn a_name_that_is_too_long() {
     assert!(output.stderr.contains("File name too long"), "{output}");
 }
 
-/// The same without a run: the journal is then read first, and the answer is as clear.
+/// The same without a run: the journal is read first, and the error is as clear.
 #[test]
 fn what_is_no_journal_cannot_tell_the_latest_run_either() {
     let said = |make: &dyn Fn(&Path)| {
@@ -210,18 +210,18 @@ fn what_is_no_journal_cannot_tell_the_latest_run_either() {
     ");
 }
 
-/// A thing that cannot be written to, by permission or, where those do not bind, by attribute.
+/// A path that cannot be written to, by permission or, for the superuser, by attribute.
 struct ReadOnly(PathBuf);
 
 impl ReadOnly {
-    /// `None` where nothing keeps this user from writing.
+    /// `None` where nothing prevents this user from writing.
     fn make(path: PathBuf, can_write: impl Fn() -> bool) -> Option<Self> {
         let is_dir = path.is_dir();
         let mode = if is_dir { 0o555 } else { 0o444 };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("it is ours");
         let guard = ReadOnly(path);
         if can_write() {
-            // Permissions do not bind the superuser; the immutable attribute does.
+            // Permissions do not apply to the superuser; the immutable attribute does.
             let _ = Command::new("chattr").arg("+i").arg(&guard.0).output();
         }
         (!can_write()).then_some(guard)
@@ -282,7 +282,7 @@ fn a_directory_that_may_not_be_written_to() {
     assert!(output.stderr.starts_with(expected), "{output}");
 }
 
-/// Refused is refused, also where the refusal cannot be put on record.
+/// The emit is refused even where the refusal cannot be recorded.
 #[test]
 fn a_reserved_topic_where_no_journal_can_be() {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));

@@ -1,4 +1,4 @@
-//! What the program says about itself, and to somebody who mistyped.
+//! Help texts, and the messages for mistyped commands.
 
 use autoloop_testkit::{Sandbox, Terminal};
 use insta::assert_snapshot;
@@ -124,7 +124,7 @@ fn a_mistyped_subcommand_is_not_taken_for_a_directory() {
     }
 }
 
-/// The output of a command with colours, if any.
+/// The output of a command, with colours if there are any.
 fn coloured(sandbox: &Sandbox, args: &[&str], env: &[(&str, &str)]) -> String {
     let mut command = sandbox.command();
     command.args(args).envs(env.iter().copied());
@@ -166,7 +166,7 @@ fn a_terminal_is_coloured() {
     assert!(terminal.printed().contains("\u{1b}["), "{:?}", terminal.printed());
 }
 
-/// What is printed holds names that agents choose.
+/// The output contains names that agents choose.
 #[test]
 fn what_is_coloured_is_harmless() {
     let line = r#"{"run": "a", "iteration": "", "topic": "loop.start", "fields": {"max_iterations": "3", "completion_promise": "", "completion_event": "", "review_every": "0", "objective": "\u001b]0;evil\u0007"}}

@@ -56,7 +56,7 @@ fn the_comments_tell_the_truth() {
     let set = text.lines().map(|line| if is_setting(line) { &line[2..] } else { line });
     sandbox.write("set/autoloops.toml", set.collect::<Vec<_>>().join("\n"));
     let show = |dir: &str| sandbox.run(&["config", "show", dir]);
-    // What a comment shows as the default changes nothing when it is set.
+    // Setting a key to the default that its comment shows changes nothing.
     assert_eq!(show("set").to_string(), show("told").to_string());
     assert_eq!(show("set").stderr, "");
 }
@@ -108,7 +108,7 @@ fn nothing_is_overwritten() {
     autoloop: autoloops.toml and 5 other files are there already; nothing was written
       hint: name another directory, or move away what is there
     ");
-    // A link that leads nowhere is something too.
+    // A broken link is in the way too.
     std::os::unix::fs::symlink("nowhere", sandbox.path("home-less")).unwrap();
     fs::create_dir(sandbox.path("linked")).unwrap();
     std::os::unix::fs::symlink("nowhere", sandbox.path("linked/harness.md")).unwrap();
@@ -118,7 +118,7 @@ fn nothing_is_overwritten() {
 #[test]
 fn what_cannot_be_written_whole_is_not_written_at_all() {
     let sandbox = sandbox();
-    // The last files belong into a directory that cannot be made.
+    // The last files go into a directory that cannot be created.
     sandbox.write("blocked/roles", "a file");
     assert_snapshot!(sandbox.run(&["init", "blocked"]), @r"
     exit 1

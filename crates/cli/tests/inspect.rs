@@ -1,4 +1,4 @@
-//! `autoloop inspect journal` from outside, and that others can read what we write.
+//! `autoloop inspect journal` through the binary, and that other programs can read our records.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ fn sandbox() -> Sandbox {
     Sandbox::new(env!("CARGO_BIN_EXE_autoloop"))
 }
 
-/// Two runs of the public autoloop, the first of its earlier days: without `ts` and `v`.
+/// Two runs of the public autoloop, the first of an early version: without `ts` and `v`.
 const PUBLIC: &str = r#"{"run": "swift-agent", "iteration": "", "topic": "loop.start", "fields": {"max_iterations": "5", "completion_promise": "LOOP_COMPLETE", "completion_event": "task.complete", "review_every": "1", "objective": "fix the \u0022login\u0022 bug"}}
 {"run": "swift-agent", "iteration": "1", "topic": "iteration.start", "fields": {"recent_event": "loop.start", "suggested_roles": "builder", "allowed_events": "review.ready,build.blocked", "backpressure": "", "prompt": "line one\u000aline two"}}
 {"run": "swift-agent", "iteration": "1", "topic": "backend.start", "fields": {"backend_kind": "command", "command": "claude -p", "prompt_mode": "arg", "timeout_ms": "3000000"}}
@@ -296,7 +296,7 @@ fn what_a_terminal_would_obey_never_gets_to_people() {
 #[test]
 fn raw_on_a_terminal_is_harmless_as_well() {
     let sandbox = sandbox();
-    // DEL and the C1 controls stand in records as they are; a terminal may obey the latter.
+    // DEL and the C1 controls are written as is; a terminal may act on the latter.
     sandbox.emit(&["t", "\u{9b}31m \u{7f}"]);
     let mut command = sandbox.at_home("script");
     let inspect = format!("'{}' inspect journal --format json", sandbox.binary().display());

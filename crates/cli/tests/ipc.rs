@@ -1,4 +1,5 @@
-//! `emit` and `memory` of an agent that may not write: the harness is this process, which listens.
+//! `emit` and `memory` of an agent that may not write: this process is the harness that serves
+//! them.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::fs;
@@ -22,7 +23,7 @@ use insta::assert_snapshot;
 
 const SOCKET: &str = ".autoloop/runs/swift-otter/metareview-3.door";
 
-/// The project of an agent that is given a socket; whether the harness listens is another matter.
+/// The project of an agent that is given a socket; the harness may or may not be listening.
 fn agent() -> Sandbox {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
     fs::create_dir_all(sandbox.path(".autoloop/runs/swift-otter")).unwrap();
@@ -84,7 +85,7 @@ fn the_harness_stores_what_it_admits_and_records_what_it_refuses() {
     "#);
 }
 
-/// What an agent writes into its own environment changes nothing.
+/// Changes that an agent makes to its own environment have no effect.
 #[test]
 fn an_agent_cannot_talk_itself_into_anything() {
     let (sandbox, _server) = open(agent());
@@ -112,7 +113,7 @@ fn a_payload_comes_from_a_file_too() {
 }
 
 #[test]
-fn memory_is_changed_by_the_harness_and_read_by_everybody() {
+fn memory_is_changed_by_the_harness_and_read_by_all() {
     let (sandbox, _server) = open(agent());
     let memory = |words: &[&str]| sandbox.run(&[&["memory"], words].concat());
     assert_snapshot!(memory(&["add", "learning", "run", "the tests"]), @r"
@@ -159,7 +160,7 @@ fn memory_is_changed_by_the_harness_and_read_by_everybody() {
 }
 
 #[test]
-fn nobody_is_heard_without_the_ticket() {
+fn no_request_without_the_ticket_is_accepted() {
     let (sandbox, _server) = open(agent());
     let sandbox = sandbox.env("AUTOLOOP_TICKET", "0123456789abcdef0123456789abcdef");
     assert_snapshot!(sandbox.emit(&["issue.discovered"]), @r"
@@ -191,7 +192,7 @@ fn nothing_is_written_when_the_harness_is_gone() {
     assert!(!sandbox.path(".autoloop/memory.jsonl").exists());
 }
 
-/// It was told everything, and nobody knows what it did with it.
+/// The harness received the whole request; whether it was carried out is unknown.
 #[test]
 fn a_harness_that_dies_before_its_answer_leaves_a_doubt() {
     let sandbox = agent();
@@ -199,7 +200,7 @@ fn a_harness_that_dies_before_its_answer_leaves_a_doubt() {
     let dying = std::thread::spawn(move || {
         use std::io::Read;
         let (mut stream, _) = listener.accept().unwrap();
-        // The length of a ticket that is not set, and the request.
+        // The length of an empty ticket, then the request.
         let mut bytes = [0; 5 + 4 + 2 + "issue.discovered".len() + 1];
         stream.read_exact(&mut bytes).unwrap();
     });
@@ -212,7 +213,7 @@ fn a_harness_that_dies_before_its_answer_leaves_a_doubt() {
     dying.join().unwrap();
 }
 
-/// The mode of the socket keeps others away; if somebody opens it, they are still not heard.
+/// The mode of the socket keeps other users out; a connection of another user is refused too.
 #[test]
 fn another_user_is_not_heard() {
     const NAME: &str = "another_user_is_not_heard";
@@ -220,7 +221,8 @@ fn another_user_is_not_heard() {
         return skip(NAME, "only root can become another user");
     }
     let (sandbox, _server) = open(agent());
-    // Temporary directories are closed to others, and so may be the one that the binary is in.
+    // Temporary directories are closed to others, and the directory of the binary may be closed
+    // too.
     let binary = sandbox.path("autoloop");
     write_program(&binary, fs::read(sandbox.binary()).unwrap());
     for dir in ["", ".autoloop", ".autoloop/runs", ".autoloop/runs/swift-otter"] {

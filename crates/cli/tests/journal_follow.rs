@@ -1,4 +1,4 @@
-//! `autoloop journal follow` from outside: records as they come, whatever happens to the file.
+//! `autoloop journal follow` through the binary: new records, whatever happens to the file.
 
 #![expect(clippy::unwrap_used, reason = "what helps a test is a test as well")]
 
@@ -17,7 +17,7 @@ fn sandbox() -> Sandbox {
     Sandbox::new(env!("CARGO_BIN_EXE_autoloop")).env("AUTOLOOP_RUN_ID", "r")
 }
 
-/// `autoloop journal follow` under way.
+/// A running `autoloop journal follow`.
 struct Follower {
     process: Reaped,
     stdout: Receiver<String>,
@@ -50,7 +50,7 @@ impl Follower {
         self.stderr.recv_timeout(Duration::from_secs(120)).expect("a note is printed")
     }
 
-    /// Waits until it has nothing to do.
+    /// Waits until it is idle.
     fn rest(&self) {
         until("follow to sleep", || {
             let stat = fs::read_to_string(self.proc("stat")).unwrap();
@@ -64,7 +64,7 @@ impl Follower {
         format!("/proc/{}/{name}", self.process.0.id())
     }
 
-    /// How often it was on a processor, and for how many ticks.
+    /// How often it was scheduled, and its CPU time in ticks.
     fn effort(&self) -> (u64, u64) {
         let status = fs::read_to_string(self.proc("status")).unwrap();
         let switches = status.lines().filter(|line| line.contains("ctxt_switches"));
@@ -72,7 +72,7 @@ impl Follower {
             switches.map(|line| line.rsplit_once('\t').unwrap().1.parse::<u64>().unwrap());
         let stat = fs::read_to_string(self.proc("stat")).unwrap();
         let fields: Vec<_> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
-        // The 14th and 15th field of the file; the first two are cut off.
+        // The 14th and 15th field of the file; the first two were removed.
         let ticks = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
         (switches.sum(), ticks)
     }
@@ -180,21 +180,21 @@ fn a_journal_that_is_replaced_is_followed_from_its_beginning() {
     assert_eq!([follower.topic(), follower.topic()], ["old", "old"]);
     follower.rest();
 
-    // As an editor does it: another file takes the place.
+    // As an editor does it: another file replaces the journal.
     sandbox.write("other", "{\"run\": \"r\", \"topic\": \"another\"}\n");
     fs::rename(sandbox.path("other"), sandbox.journal_path()).unwrap();
     assert_eq!(follower.topic(), "another");
     let expected = "autoloop: .autoloop/journal.jsonl was cut, replaced or edited; following it from its beginning";
     assert_eq!(follower.note(), expected);
 
-    // As a shell does it: cut to nothing and written anew.
+    // As a shell does it: truncated and rewritten.
     follower.rest();
     OpenOptions::new().write(true).truncate(true).open(sandbox.journal_path()).unwrap();
     assert_eq!(follower.note(), expected);
     sandbox.emit(&["afresh"]);
     assert_eq!(follower.topic(), "afresh");
 
-    // As somebody does it who has had enough.
+    // The whole state directory is removed.
     fs::remove_dir_all(sandbox.path(".autoloop")).unwrap();
     assert_eq!(follower.note(), expected);
     sandbox.emit(&["again"]);
@@ -214,7 +214,7 @@ fn waiting_costs_next_to_nothing() {
     let clock = World::real().clock;
     let begin = clock.elapsed();
     let before = [follower.effort(), nothing_there.effort()];
-    // Nothing is waited for here: this is how long it is watched, and longer on a busy machine.
+    // This is not a wait for something: it is how long the process is observed.
     clock.sleep(Duration::from_millis(1500));
     let after = [follower.effort(), nothing_there.effort()];
     let seconds = (clock.elapsed() - begin).as_secs() + 1;
@@ -228,7 +228,7 @@ fn waiting_costs_next_to_nothing() {
 }
 
 #[test]
-fn it_ends_quietly_when_nobody_reads_any_more() {
+fn it_ends_quietly_when_its_output_is_closed() {
     let sandbox = sandbox();
     sandbox.emit(&["first"]);
     let mut command = sandbox.command();

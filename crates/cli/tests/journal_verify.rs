@@ -1,4 +1,4 @@
-//! `autoloop journal verify` from outside: each bad line by number, byte and what is wrong.
+//! `autoloop journal verify` through the binary: each bad line by number, byte and cause.
 
 use std::fs;
 
@@ -444,7 +444,7 @@ fn a_giant_is_verified_to_its_end() {
     ");
 }
 
-/// Three records of a harness, in a journal of its own.
+/// Three records of a harness, in a new journal.
 fn sealed() -> (Sandbox, Vec<String>) {
     let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), "echo turn", "");
     let args = ["run", ".", "-i", "1", "--set", "core.run_id_format=counter"];
@@ -459,7 +459,7 @@ fn removed_edited_and_copied_records_are_found_by_their_seals() {
     let verify = |lines: &[String]| {
         sandbox.write_journal(lines.concat());
         let shown = sandbox.run(&["journal", "verify"]).to_string();
-        // How long lines are depends on where the project is.
+        // The length of a line depends on the path of the project.
         let bytes = |line: &str| match line.split_once(", byte ") {
             Some((line, rest)) => format!("{line}{}", &rest[rest.find(':').unwrap_or(0)..]),
             None => line.to_owned(),
@@ -495,7 +495,7 @@ fn removed_edited_and_copied_records_are_found_by_their_seals() {
     autoloop: .autoloop/journal.jsonl: 7 records in 7 lines, and 1 place where records were removed, edited or copied
       hint: resuming such a run repeats the steps whose records are not proven
     ");
-    // Nothing is known about the records of another user.
+    // The records of another user cannot be checked.
     sandbox.write_journal(lines[1..].concat());
     let mut other = sandbox.command();
     other.args(["journal", "verify"]).env("XDG_STATE_HOME", sandbox.path("other"));

@@ -1,5 +1,5 @@
-//! What an agent is given and what is taken from it: its environment, its prompt, its output; and how
-//! the files of the loop are read again under its hands.
+//! What an agent is given and what it returns: its environment, its prompt, its output; and how the
+//! files of the loop are reloaded when it changes them.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -68,8 +68,9 @@ fn the_working_directory_is_the_project_wherever_the_harness_was_started() {
     assert_eq!(text(&sandbox, "cwd"), "[DIR]\n");
 }
 
-/// Prints what a process was given as `PWD` and `OLDPWD`. A shell sets its own before the first command.
-// A prompt is a variable too, and has lines of its own.
+/// Prints the `PWD` and `OLDPWD` that a process was given. A shell sets its own before the first
+/// command.
+// A prompt is a variable too, and spans several lines.
 const GIVEN_PWD: &str = r"tr '\n\0' ' \n' < /proc/$$/environ | grep -E '^(OLD)?PWD='";
 
 #[test]
@@ -295,9 +296,9 @@ fn prompts(sandbox: &Sandbox) -> Vec<String> {
 
 const TWO_EVENTS: &str = "[[role]]\nid = 'a'\nemits = ['a.done', 'b.done']\n";
 
-/// A turn without an event is told on the terminal and to the next turn, which is told once.
+/// A turn without an event is reported on the terminal, and once to the next turn.
 #[test]
-fn a_turn_without_an_event_is_told() {
+fn a_turn_without_an_event_is_reported() {
     let agent = "[ $N = 2 ] && exec $T emit a.done; echo nothing";
     let sandbox = shell(agent, "event_loop.max_iterations = 3");
     sandbox.write("topology.toml", TWO_EVENTS);
@@ -348,9 +349,9 @@ fn a_completion_event_that_does_not_count_is_explained() {
     assert_eq!(output.code, Some(0), "it counts once they were seen: {output}");
 }
 
-/// What is told about the iteration before survives a harness that dies in the next one.
+/// The remark about the previous iteration survives a harness that dies in the next one.
 #[test]
-fn what_the_last_turn_is_told_is_told_again_when_the_next_one_is_retried() {
+fn a_remark_about_the_last_turn_is_repeated_when_the_next_one_is_retried() {
     let agent = "[ $N = 2 ] && [ ! -e mended ] && { touch mended; exit 5; }; $T emit a.done; echo LOOP_COMPLETE";
     let sandbox = shell(agent, "event_loop.max_iterations = 2");
     sandbox.write("topology.toml", TWO_EVENTS);
@@ -396,7 +397,7 @@ fn the_end_of_a_run_has_the_number_of_its_last_iteration() {
     assert_eq!(sandbox.fields("loop.start", "iteration"), ["", ""]);
 }
 
-/// An event that no handoff names is followed by all roles, who may say whatever any of them may.
+/// An event that no handoff names is routed to all roles; each may emit what any of them may.
 #[test]
 fn an_event_without_a_handoff_is_routed_to_all_roles() {
     let agent = "case $N in 1) $T emit x.done;; 2) $T emit z;; *) $T emit other;; esac";
@@ -431,7 +432,8 @@ fn the_completion_of_the_topology_wins_over_the_settings() {
     assert!(shown.stdout.contains("all.done"), "{shown}");
 }
 
-/// A command may take its prompt from a variable. One that is too long for that is in its file.
+/// A command may read its prompt from a variable. A prompt that is too long for that is in its file
+/// only.
 #[test]
 fn the_prompt_is_in_a_variable_where_it_fits() {
     let agent = "printf %s \"$AUTOLOOP_PROMPT\" > prompt; cp \"$AUTOLOOP_PROMPT_PATH\" path; echo LOOP_COMPLETE";

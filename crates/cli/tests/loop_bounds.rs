@@ -1,5 +1,5 @@
-//! Reviewers that go too far, through the binary: with a sandbox and without, nothing that they may
-//! not touch stays changed, and what they did is on record.
+//! Reviewers that violate their permissions, through the binary: with a sandbox and without, no
+//! protected file stays changed, and each violation is recorded.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a scene that cannot be set fails its test")]
 
@@ -24,25 +24,25 @@ mod table;
 
 const TOPOLOGY: &str = "[[role]]\nid = 'a'\nemits = ['a.done']\n";
 
-/// A project in a repository with a sibling working tree.
+/// A project in a repository with a sibling worktree.
 struct Project {
     sandbox: Sandbox,
     sibling: TempDir,
 }
 
-/// A project whose reviewer runs a script. In it `$SIDE` is the sibling.
+/// A project whose reviewer runs a script. In it `$SIDE` is the sibling worktree.
 fn project(review: &str, settings: &str) -> Project {
     project_of(&format!("[ -z \"$AUTOLOOP_REVIEW_MODE\" ] || {{\n{review}\n}}\n"), settings)
 }
 
-/// A project whose agents all run one script. In it `$SIDE` is the sibling.
+/// A project whose agents all run one script. In it `$SIDE` is the sibling worktree.
 fn project_of(agent: &str, settings: &str) -> Project {
     let sibling = tempfile::tempdir().unwrap();
     let side = sibling.path().join("side");
     let agent = format!("SIDE={}\n{agent}", side.display());
     let settings = format!("review.enabled = true\nreview.every_iterations = 1\n{settings}");
     let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), &agent, &settings);
-    // The agent is found from any working tree.
+    // The agent is found from any worktree.
     let script = format!("'{}'", sandbox.path("agent.sh").display());
     let settings = String::from_utf8(sandbox.read("autoloops.toml")).unwrap();
     sandbox
@@ -67,7 +67,7 @@ fn project_of(agent: &str, settings: &str) -> Project {
     Project { sandbox, sibling }
 }
 
-/// Everything in the project and its sibling but for the state directory: what a path leads to.
+/// Every path in the project and its sibling, except the state directory, with what it points to.
 fn everything(project: &Project) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     look(&project.sandbox.path(""), &mut found);
@@ -88,7 +88,7 @@ fn look(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
     found.insert(path.to_owned(), said + &attributes(path));
     if stat.is_dir() {
         for entry in fs::read_dir(path).unwrap().map(Result::unwrap) {
-            // What a client or git keeps its own books in is nobody's.
+            // Files that a client or git writes for itself are not compared.
             let is_books = ["objects", "opencode"].iter().any(|name| entry.file_name() == *name);
             let is_in_git = path.file_name().is_some_and(|name| name == ".git");
             if entry.file_name() != ".autoloop" && !(is_books && is_in_git) {
@@ -101,7 +101,7 @@ fn look(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
 /// The extended attributes of a file, and its ACL.
 fn attributes(path: &Path) -> String {
     let mut names = vec![0; 4096];
-    // A file system that has none is asked in vain.
+    // A file system without attributes returns an error.
     let length = rustix::fs::llistxattr(path, &mut names).unwrap_or_default();
     let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
     let said = names.map(|name| {
@@ -112,7 +112,7 @@ fn attributes(path: &Path) -> String {
     said.collect()
 }
 
-/// What holds a reviewer in a test.
+/// The layer that confines a reviewer in a test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Layer {
     Overlay,
@@ -121,7 +121,7 @@ enum Layer {
 }
 
 impl Layer {
-    /// Those that this machine has.
+    /// The layers that this machine has.
     fn all() -> Vec<Layer> {
         match probe() {
             Support::Landlock { .. } => vec![Layer::Overlay, Layer::Landlock, Layer::Snapshot],
@@ -133,7 +133,7 @@ impl Layer {
         }
     }
 
-    /// A project in which nothing else holds a reviewer.
+    /// A project in which only this layer confines a reviewer.
     fn project(self, review: &str) -> Project {
         self.hold(project(review, self.settings()))
     }
@@ -145,10 +145,10 @@ impl Layer {
         }
     }
 
-    /// A project with these settings, in which no other layer can be had.
+    /// A project with these settings, in which no other layer is available.
     fn hold(self, mut project: Project) -> Project {
         if self == Layer::Landlock {
-            // There is no overlay on a path that the kernel cannot be told.
+            // An overlay cannot be mounted on a path with a comma.
             let temporary = project.sibling.path().join("a,b");
             fs::create_dir(&temporary).unwrap();
             project.sandbox = project.sandbox.env("TMPDIR", &temporary);
@@ -165,11 +165,11 @@ impl Layer {
         }
     }
 
-    /// Whether `review.start` says what holds the reviewer.
+    /// Whether `review.start` names this layer.
     fn is_told(self, project: &Project) -> bool {
         let told = project.sandbox.fields("review.start", "enforcement").remove(0);
         match self {
-            // Not every machine lets us mount one, and then there is Landlock.
+            // Not every machine allows the mount; then Landlock is used.
             Layer::Overlay => told.contains("landlock abi "),
             Layer::Landlock => told.contains("landlock abi ") && !told.contains("overlay"),
             Layer::Snapshot => told == "snapshot",
@@ -177,8 +177,8 @@ impl Layer {
     }
 }
 
-/// Lets a reviewer try something, held by each layer in turn. Whatever it does, everything is as it
-/// was; returns what is on record where only the putting back helps.
+/// Runs a reviewer's attempt under each layer in turn. Each time everything is unchanged
+/// afterwards; returns the violations recorded where only the restore applies.
 fn escape(review: &str) -> String {
     let mut told = String::new();
     for layer in Layer::all() {
@@ -209,21 +209,22 @@ fn escape(review: &str) -> String {
     told
 }
 
-/// What the kernel cannot prevent: permission bits of one's own files, and what an allowed file says.
+/// What the kernel cannot prevent: permission bits of one's own files, and the contents of an
+/// allowed file.
 fn may_happen(violation: &str) -> bool {
     ["mode changed", "does not parse", "protected setting"]
         .iter()
         .any(|what| violation.contains(what))
 }
 
-/// What is on record about violations, one line each.
+/// The recorded violations, one line each.
 fn violations(Project { sandbox, sibling }: &Project) -> String {
     let field = |name| sandbox.fields("review.violation", name);
     let all = field("path").into_iter().zip(field("what")).zip(field("outcome"));
     let mut told: Vec<String> =
         all.map(|((path, what), outcome)| format!("{path}: {what}: {outcome}")).collect();
     told.sort();
-    // Which ones there are depends on the time of the commit.
+    // Their names depend on the time of the commit.
     told.retain(|line| !line.starts_with(".git/objects/"));
     sandbox.filter(&told.join("\n")).replace(sibling.path().to_str().unwrap(), "[SIDE]")
 }
@@ -430,7 +431,7 @@ fn an_allowed_file_is_edited_by_renaming_another_over_it() {
         ");
 }
 
-/// A sibling in which a run is driven, as far as anybody can see: its lock is held.
+/// A sibling worktree in which a run appears to be running: its lock is held.
 fn hold_a_run(tree: &Path) -> fs::File {
     let run = tree.join(".autoloop/runs/other");
     fs::create_dir_all(&run).unwrap();
@@ -449,7 +450,7 @@ fn what_another_run_does_meanwhile_is_left_alone() {
     assert_eq!(violations(&project), "");
     drop(lock);
 
-    // It works in a sibling: that one is not looked at, everything else is.
+    // The other run works in a sibling: the sibling is not compared, everything else is.
     let project = self::project(
         "echo theirs > $SIDE/src/main.rs; echo x > src/main.rs",
         "review.sandbox = 'off'",
@@ -483,7 +484,7 @@ fn a_run_that_ends_during_a_review_keeps_what_it_did() {
 }
 
 #[test]
-fn nobody_pretends_that_another_run_did_it() {
+fn a_reviewer_cannot_blame_another_run() {
     for pretence in [
         "mkdir -p .autoloop/runs/other",
         "mkdir -p .autoloop/runs/other; ln .autoloop/runs/$AUTOLOOP_RUN_ID/lock .autoloop/runs/other/lock",

@@ -1,6 +1,5 @@
-//! Cases that other loops of this kind are known to fail, one after another: what agents print, what
-//! they are told, what they call, and what a person hears of it. How runs are ended and cut off is in
-//! `loop_ends.rs`.
+//! Cases in which other loop runners are known to fail: what agents print, what they read, what
+//! they call, and what the user sees. How runs end and crash is in `loop_ends.rs`.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -14,7 +13,7 @@ fn shell(agent: &str, settings: &str) -> Sandbox {
     Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, settings)
 }
 
-/// What is on record for a field, unescaped.
+/// The recorded values of a field, unescaped.
 fn said(sandbox: &Sandbox, topic: &str, name: &str) -> Vec<String> {
     let read = |value: String| serde_json::from_str(&format!("\"{value}\"")).unwrap();
     sandbox.fields(topic, name).into_iter().map(read).collect()
@@ -22,10 +21,10 @@ fn said(sandbox: &Sandbox, topic: &str, name: &str) -> Vec<String> {
 
 const THREE: &str = "[[role]]\nid = 'a'\nemits = ['a.done']\nprompt = \"\"\"The first line of a.\nThe second line of a.\"\"\"\n[[role]]\nid = 'b'\nemits = ['b.done']\nprompt = \"\"\"The first line of b.\nThe second line of b.\"\"\"\n[handoff]\n'loop.start' = 'a'\n'a.done' = 'b'\n'b.done' = 'a'\n";
 
-// The cases, by what was done.
+// Cases, by what was done.
 
 #[test]
-fn outcomes_are_told_by_the_metrics_of_the_run() {
+fn metrics_show_the_outcomes_of_the_run() {
     let agent = "case $N in 1) $T emit a.done; echo LOOP_COMPLETE;; 2) $T emit bogus; true;; 3) ;; 4) $T emit b.done;; 5) exit 7;; esac";
     let sandbox = shell(agent, "event_loop.max_iterations = 9");
     sandbox.write("topology.toml", THREE);
@@ -156,7 +155,7 @@ fn three_hundred_iterations_of_200_kb_of_odd_bytes_are_all_kept() {
     let end = journal.lines().next_back().unwrap();
     assert!(end.contains("\"reason\": \"max_iterations\""), "{end}");
 
-    // And what is bigger than the memory that there is can be looked at.
+    // A journal that is larger than the available memory can be inspected.
     let mut metrics = sandbox.at_home("sh");
     metrics.args(["-c", "ulimit -v 100000; exec \"$0\" inspect metrics --format csv"]);
     metrics.arg(sandbox.binary());
@@ -177,7 +176,7 @@ fn the_sample_of_the_specification_is_read_as_it_is() {
     assert!(prompt.contains(sample.trim_end()), "{prompt}");
 }
 
-// What must not happen, by its cause.
+// Failures that must not happen, by cause.
 
 #[test]
 fn an_output_that_outgrows_its_file_says_how_much_is_missing() {
@@ -248,7 +247,7 @@ fn an_agent_that_does_not_exist_is_refused_before_the_run_begins() {
     assert!(!sandbox.path(".autoloop").exists(), "nothing was created");
 }
 
-/// An agent that is gone when its run is resumed is no failure of the run.
+/// A run whose agent is no longer installed is not resumed, and does not fail.
 #[test]
 fn a_run_whose_agent_is_gone_is_not_resumed() {
     let sandbox = shell("exit 9", "");
@@ -434,7 +433,7 @@ fn a_limit_that_is_not_enforced_is_an_error_unless_it_is_ignored() {
         let output = sandbox.run(&["run", ".", "make it", "--ignore-unenforced"]);
         assert_eq!(output.code, Some(1), "{output}");
         assert!(output.stderr.contains(&format!("warning: {told}\n")), "{output}");
-        // The run remembers it.
+        // The run keeps the flag.
         let id = sandbox.fields("loop.start", "run").remove(0);
         let resumed = sandbox.run(&["run", &format!("--resume={id}"), "."]);
         assert_eq!(resumed.code, Some(1), "{resumed}");

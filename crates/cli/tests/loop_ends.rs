@@ -1,5 +1,5 @@
-//! How runs are ended, cut off and crowded, where other loops of this kind are known to hang, to leave
-//! processes behind, or to get into each other's way.
+//! How runs end, crash and run side by side, in cases where other loop runners are known to hang,
+//! to leave processes behind, or to disturb each other.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -31,7 +31,7 @@ fn signal(harness: &Reaped, signal: Signal) {
     kill_process(Pid::from_child(&harness.0), signal).unwrap();
 }
 
-/// Waits for its end. What its agents left behind sleeps for much longer than this waits.
+/// Waits for its exit. Orphans of its agents sleep for much longer than this waits.
 fn ended(mut harness: Reaped) -> ExitStatus {
     until("the end of the harness", || harness.0.try_wait().unwrap())
 }
@@ -70,7 +70,7 @@ fn a_second_interrupt_waits_for_no_grace() {
     let harness = start(&sandbox, &["run", ".", "--set", "backend.grace_ms=600000"]);
     wait_for(&sandbox, "there");
     signal(&harness, Signal::INT);
-    // Two of a kind that come at the same moment are one to the system.
+    // Two equal signals at the same moment are delivered as one.
     signal(&harness, Signal::TERM);
     let code = ended(harness).code();
     assert!(matches!(code, Some(130 | 143)), "{code:?}");
@@ -78,7 +78,7 @@ fn a_second_interrupt_waits_for_no_grace() {
 }
 
 #[test]
-fn a_time_limit_is_kept_to_whoever_holds_the_output() {
+fn a_time_limit_holds_whichever_process_keeps_the_output_open() {
     for agent in
         ["sleep 731 & setsid sleep 732 & sleep 733", "trap '' TERM; setsid sleep 734 & sleep 735"]
     {
@@ -104,7 +104,7 @@ fn a_review_that_leaves_everything_running_is_over_at_its_limit() {
 }
 
 #[test]
-fn a_killed_harness_takes_everybody_with_it() {
+fn a_killed_harness_ends_all_its_processes() {
     let iteration = "sleep 751 & setsid sleep 752 & (setsid sh -c 'trap \"\" TERM; sleep 753 & wait' &); trap '' TERM; touch .autoloop/there; while :; do sleep 0.1; done";
     let review = format!(
         "[ -z \"$AUTOLOOP_REVIEW_MODE\" ] && exit; mkdir -p .autoloop/logs; {}",
@@ -120,10 +120,10 @@ fn a_killed_harness_takes_everybody_with_it() {
     }
 }
 
-// What is left behind, by the settings.
+// Orphans, by setting.
 
 #[test]
-fn processes_are_ended_or_told_of_or_kept_as_the_settings_say() {
+fn orphans_are_ended_or_reported_or_kept_by_setting() {
     for (word, stay) in [("kill", false), ("warn", true), ("keep", true)] {
         let sandbox = shell("sleep 761 & echo $! > pid; echo LOOP_COMPLETE", "");
         let leftovers = format!("backend.leftovers={word}");
@@ -140,10 +140,10 @@ fn processes_are_ended_or_told_of_or_kept_as_the_settings_say() {
     }
 }
 
-// Going on.
+// Resuming.
 
 #[test]
-fn a_run_goes_on_with_the_flags_that_it_was_begun_with() {
+fn a_resumed_run_keeps_its_flags() {
     let sandbox = shell("exit 9", "");
     sandbox.write(
         "other.sh",
@@ -167,7 +167,7 @@ fn a_run_goes_on_with_the_flags_that_it_was_begun_with() {
     assert_eq!(sandbox.fields("loop.stop", "max_iterations"), ["3"]);
     assert_eq!(sandbox.read("turns"), b"1 --extra\n1 --extra\n2 --extra\n3 --extra\n");
 
-    // What is said now comes first, and is what the next time goes by.
+    // Flags of this command take precedence and are kept for the next resume.
     let id = sandbox.fields("loop.start", "run").remove(0);
     assert_eq!(sandbox.run(&["run", "--resume", &id, "-i", "4", "--", "--more"]).code, Some(1));
     assert_eq!(sandbox.run(&["run", ".", "--resume", &id, "-i", "5"]).code, Some(1));
@@ -244,10 +244,10 @@ fn a_run_that_cannot_begin_takes_no_name() {
 
 // A full disk.
 
-/// A disk of three megabytes, in a namespace of its own that is gone with the process.
+/// A disk of three megabytes, in a mount namespace that ends with the process.
 const ON_A_SMALL_DISK: &str = "mount -t tmpfs -o size=3m tmpfs small && exec \"$@\"";
 
-/// On the small disk: runs until it is full, makes room, goes on.
+/// On the small disk: runs until it is full, makes room, resumes.
 const UNTIL_FULL: &str = r#"
 cp autoloops.toml agent.sh small
 cd small
@@ -259,8 +259,8 @@ rm .autoloop/runs/*/*.out; touch ../small.has-room
 cp .autoloop/journal.jsonl .."#;
 
 #[test]
-fn a_disk_that_fills_up_ends_a_run_clearly_and_it_goes_on_once_there_is_room() {
-    const NAME: &str = "a_disk_that_fills_up_ends_a_run_clearly_and_it_goes_on_once_there_is_room";
+fn a_full_disk_stops_a_run_which_resumes_once_there_is_room() {
+    const NAME: &str = "a_full_disk_stops_a_run_which_resumes_once_there_is_room";
     let agent = "[ -e ../small.has-room ] && { echo LOOP_COMPLETE; exit; }; head -c 300000 /dev/zero | tr '\\0' x";
     let sandbox = shell(agent, "event_loop.max_iterations = 30");
     fs::create_dir(sandbox.path("small")).unwrap();
@@ -293,7 +293,7 @@ fn a_disk_that_fills_up_ends_a_run_clearly_and_it_goes_on_once_there_is_room() {
         })
         .collect::<String>();
     assert_eq!(shown.matches(" lines, all is well").count(), 2, "{shown}");
-    // How many iterations fit is the system's business.
+    // The number of iterations that fit depends on the system.
     let is_shown = |line: &&str| {
         !line.starts_with("iteration ") && !line.contains(" records in ") && *line != "  no event"
     };

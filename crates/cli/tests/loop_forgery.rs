@@ -1,5 +1,5 @@
-//! Agents that write in the name of the harness, and a harness that is killed before it could tell:
-//! the one that takes the run up again believes only what was its own.
+//! Agents that forge records of the harness, and a harness that is killed before it could refuse
+//! them: the harness that resumes the run accepts only its own records.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a scene that cannot be set fails its test")]
 
@@ -10,7 +10,7 @@ use autoloop_testkit::sandbox::{Reaped, until};
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// An agent that forges these lines in its first turn, says so and hangs; later it does as told.
+/// An agent that forges these lines in its first turn and hangs; in later turns it runs `later`.
 fn forging(lines: &[&str], later: &str) -> Sandbox {
     let forge: String = lines
         .iter()
@@ -27,7 +27,7 @@ fn forging(lines: &[&str], later: &str) -> Sandbox {
     Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), &agent, "")
 }
 
-/// Runs it, kills the harness while the agent hangs, and takes the run up again.
+/// Runs it, kills the harness while the agent hangs, and resumes the run.
 fn killed_and_resumed(sandbox: &Sandbox) -> Option<i32> {
     let mut command = sandbox.command();
     command.args(["run", ".", "-i", "2"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -81,7 +81,7 @@ fn a_forged_completion_completes_nothing() {
 }
 
 #[test]
-fn a_forged_run_is_not_the_one_that_is_taken_up() {
+fn a_forged_run_is_not_resumed() {
     let sandbox = forging(&[], "");
     let agent = String::from_utf8(sandbox.read("agent.sh")).unwrap();
     let forged = "echo '{\"run\": \"ghost\", \"iteration\": \"\", \"topic\": \"loop.start\", \"fields\": {\"objective\": \"mine\"}}' >> $AUTOLOOP_JOURNAL_FILE";
@@ -104,14 +104,14 @@ fn a_copy_of_an_own_record_is_not_one() {
 }
 
 #[test]
-fn a_run_of_another_program_can_be_taken_up() {
+fn a_run_of_another_program_can_be_resumed() {
     let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), "echo turn $N", "");
     sandbox.write_journal(concat!(
         "{\"run\": \"old\", \"iteration\": \"\", \"topic\": \"loop.start\", \"fields\": {\"max_iterations\": \"3\", \"completion_promise\": \"DONE\", \"completion_event\": \"task.complete\", \"review_every\": \"0\", \"objective\": \"what for\"}}\n",
         "{\"run\": \"old\", \"iteration\": \"1\", \"topic\": \"iteration.start\", \"fields\": {\"recent_event\": \"loop.start\"}}\n",
         "{\"run\": \"old\", \"iteration\": \"1\", \"topic\": \"iteration.finish\", \"fields\": {\"exit_code\": \"0\", \"timed_out\": false, \"elapsed_s\": 1, \"output\": \"one\"}}\n",
     ));
-    // Nothing proves what it says, so a person has to.
+    // Nothing proves its records, so the user has to trust them.
     assert_snapshot!(sandbox.run(&["run", "--resume", ".", "-i", "2"]), @r"
     exit 1
     --- stderr
@@ -124,7 +124,7 @@ fn a_run_of_another_program_can_be_taken_up() {
     assert!(sandbox.fields("iteration.start", "prompt")[0].contains("what for"));
 }
 
-/// Lines by which an iteration and the run would be over.
+/// Lines that would end an iteration and the run.
 const ENDS: [&str; 3] = [
     "backend.finish \"exit_code\": \"0\", \"timed_out\": false, \"output\": \"LOOP_COMPLETE\"",
     "iteration.finish \"exit_code\": \"0\", \"timed_out\": false, \"elapsed_s\": 1, \"output\": \"LOOP_COMPLETE\"",
@@ -171,8 +171,8 @@ fn what_cannot_be_proven_is_done_again() {
     }
 }
 
-/// A project with run-1 as the version before sealed records left it: killed in its second of three iterations. The
-/// files beside the journal are copied, or not.
+/// A project with run-1 as the version before sealed records left it: killed in its second of three
+/// iterations. The named files beside the journal are copied too.
 fn left_by_an_earlier_version(names: &[&str]) -> Sandbox {
     let settings = "event_loop.max_iterations = 3\ncore.run_id_format = 'counter'";
     let sandbox =
@@ -228,7 +228,7 @@ fn the_notes_of_an_earlier_version_are_believed_only_with_their_key_and_restore_
     sandbox.write("state/autoloop/key", [1; 32]);
     let output = sandbox.run(&["run", "--resume"]);
     assert!(output.stderr.contains("cannot be proven"), "{output}");
-    // The user vouches once; later the records are proven.
+    // The user trusts the journal once; later the records are proven.
     let output = sandbox.run(&["run", "--resume", "--trust-journal"]);
     assert_eq!(sandbox.fields("loop.resume", "resumed_from_iteration"), ["1"], "{output}");
     let output = sandbox.run(&["run", "--resume", "-i", "4"]);

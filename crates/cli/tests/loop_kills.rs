@@ -1,8 +1,7 @@
 //! Three hundred SIGKILLs of a harness at random moments, each followed by `autoloop run --resume`.
 //!
-//! A loop of twenty iterations with a metareview after every fifth is killed again and again until it
-//! ends. What it came to is what it comes to when nobody disturbs it; nothing that was finished is done
-//! again, and no process is left.
+//! A loop of twenty iterations with a metareview after every fifth is killed repeatedly until it
+//! ends. It ends as an undisturbed run does; nothing finished is repeated, and no process is left.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -61,10 +60,10 @@ role = "builder"
 do = [{ print = "building" }, { emit = "built", payload = "x" }]
 "#;
 
-/// What an iteration was and what came of it: the event that routed it, what it printed, its status.
+/// One iteration: the event that routed it, its output and its status.
 type Told = (String, String, String);
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Story {
     iterations: BTreeMap<u64, Told>,
@@ -93,7 +92,7 @@ fn a_run_killed_at_any_moment_ends_like_one_that_was_left_alone() {
         runs += 1;
         assert_eq!(story(&sandbox), undisturbed, "seed {}", seed.0);
         until("the last process to end", || left(&sandbox).is_empty().then_some(()));
-        // A kill can tear a record that is being written; then whoever wrote next says so.
+        // A kill can tear the record being written; then the next writer records the repair.
         let verified = sandbox.run(&["journal", "verify"]);
         let is_torn = !sandbox.fields("journal.repaired", "offset").is_empty();
         assert!(verified.code == Some(0) || is_torn, "{verified}");
@@ -116,7 +115,7 @@ fn undisturbed() -> Sandbox {
     sandbox
 }
 
-/// Starts the run, kills its harness, and goes on so until it is over. Returns how often it was killed.
+/// Starts the run and kills its harness until the run ends. Returns the number of kills.
 fn kill_until_over(sandbox: &Sandbox, dice: &mut Dice) -> u64 {
     let clock = World::real().clock;
     let mut kills = 0;
@@ -129,7 +128,7 @@ fn kill_until_over(sandbox: &Sandbox, dice: &mut Dice) -> u64 {
         let args: &[&str] =
             if is_begun { &["run", "--resume", "."] } else { &["run", ".", "build it"] };
         let mut harness = Reaped::start(quiet(sandbox, args));
-        // Most of the time it gets somewhere; now and then it dies while it still looks around.
+        // Most harnesses make some progress; a few die during startup.
         let more = dice.index(14);
         let ended = until("the journal to grow", || {
             let ended = harness.0.try_wait().unwrap();
@@ -145,7 +144,8 @@ fn kill_until_over(sandbox: &Sandbox, dice: &mut Dice) -> u64 {
                 }
             }
         }
-        // Half of the time the next harness comes while agents of the last one may still be dying.
+        // In half of the cases the next harness starts while agents of the last one may still be
+        // exiting.
         if dice.chance(1, 2) {
             until("the agents to die with it", || left(sandbox).is_empty().then_some(()));
         }
@@ -171,7 +171,7 @@ fn records(sandbox: &Sandbox) -> Vec<Value> {
         .collect()
 }
 
-/// Whether the run has begun and whether it is over.
+/// Whether the run has started and whether it has ended.
 fn state(sandbox: &Sandbox) -> (bool, bool) {
     let records = records(sandbox);
     let any =
@@ -183,7 +183,7 @@ fn text<'a>(record: &'a Value, name: &str) -> &'a str {
     record[name].as_str().unwrap_or_default()
 }
 
-/// What happened, with everything checked that holds for any run.
+/// The outcome, after checking everything that holds for any run.
 fn story(sandbox: &Sandbox) -> Story {
     let mut story = Story::default();
     let mut opened: Option<(u64, String)> = None;
@@ -233,7 +233,7 @@ fn story(sandbox: &Sandbox) -> Story {
     story
 }
 
-/// The processes that belong to a run of this project.
+/// The remaining processes of this project's runs.
 fn left(sandbox: &Sandbox) -> Vec<String> {
     let project = format!("AUTOLOOP_PROJECT_DIR={}", sandbox.path("").display());
     let is_ours = |environ: &[u8]| {
@@ -243,7 +243,7 @@ fn left(sandbox: &Sandbox) -> Vec<String> {
     };
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes
-        // Those that are gone in the meantime, and those of others, cannot be read.
+        // Processes that have exited and processes of other users cannot be read.
         .filter(|entry| fs::read(entry.path().join("environ")).is_ok_and(|bytes| is_ours(&bytes)))
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect()

@@ -1,4 +1,4 @@
-//! The life of a run, rule by rule, through the binary: how it goes on, how it completes, how it stops.
+//! The rules of a run, one by one, through the binary: how it continues, completes and stops.
 #![cfg(target_os = "linux")]
 
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn run(sandbox: &Sandbox) -> Option<i32> {
     sandbox.run(&["run", ".", "make", "it"]).code
 }
 
-/// What was asked of the agent in the iterations, unescaped.
+/// The prompts of the iterations, unescaped.
 fn prompts(sandbox: &Sandbox) -> Vec<String> {
     let unescape = |text: String| text.replace("\\u000a", "\n").replace("\\u0022", "\"");
     sandbox.fields("iteration.start", "prompt").into_iter().map(unescape).collect()
@@ -440,7 +440,7 @@ fn a_pattern_in_the_map_hands_over_too() {
 }
 
 #[test]
-fn an_event_that_is_not_in_the_map_suggests_everybody() {
+fn an_event_without_a_handoff_suggests_all_roles() {
     let sandbox = shell("[ $N = 1 ] && $T emit odd.thing; true", "event_loop.max_iterations = 2");
     sandbox.write(
         "topology.toml",
@@ -550,7 +550,7 @@ fn words_in_the_output_of_a_failed_turn_change_no_reason() {
 }
 
 #[test]
-fn the_last_refused_event_is_told_of_as_long_as_the_run_lasts() {
+fn the_last_refused_event_stays_in_the_prompt_until_the_run_ends() {
     let agent = "case $N in 1) $T emit bogus.x;; 2) $T emit tasks.ready;; esac; true";
     let sandbox = with_roles(agent, "event_loop.max_iterations = 3");
     assert_eq!(run(&sandbox), Some(1));

@@ -1,4 +1,4 @@
-//! Loops whose agent is `pi`: what is on record is its answer, not the stream that it prints.
+//! Loops whose agent is `pi`: its answer is recorded, not the stream that it prints.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -10,10 +10,11 @@ use autoloop_testkit::sandbox::{Output, meet_a_limit, part, write_program};
 use insta::assert_snapshot;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The data segment that a giant stream has to do with.
+/// The size of the data segment in which a giant stream is read.
 const DATA: u64 = 24 * 1024 * 1024;
 
-/// Stands in for pi: prints `stream.<iteration>`, or `review.<iteration>`, and notes how it was called.
+/// A stand-in for pi: prints `stream.<iteration>` or `review.<iteration>`, and notes how it was
+/// called.
 const FAKE: &str = r#"#!/bin/sh
 kind=${AUTOLOOP_REVIEW_MODE:+review}
 name=${kind:-stream}.$AUTOLOOP_ITERATION
@@ -141,7 +142,7 @@ fn a_stream_without_an_answer_is_a_failure_that_tells_what_else_was_said() {
 }
 
 #[test]
-fn lines_that_cannot_be_read_are_passed_over_and_told_of() {
+fn unreadable_lines_are_skipped_and_reported() {
     let sandbox = sandbox("");
     sandbox.write("stream.1", format!("Debugger\n{{\"type\":\"turn_e\n{}", says("LOOP_COMPLETE")));
     let output = run(&sandbox);
@@ -150,7 +151,7 @@ fn lines_that_cannot_be_read_are_passed_over_and_told_of() {
     assert!(output.stderr.contains(note), "{}", output.stderr);
 }
 
-/// Becomes `autoloop run` with little memory, and its supervisor with it.
+/// Runs `autoloop run` and its supervisor with little memory.
 #[test]
 fn part_of_a_child() {
     let Some(arguments) = part() else { return };
@@ -200,7 +201,7 @@ fn at_its_time_limit_the_last_finished_turn_counts() {
 }
 
 #[test]
-fn pi_is_told_to_work_alone_and_gets_its_prompt_in_every_way() {
+fn pi_runs_non_interactively_and_gets_its_prompt_in_every_way() {
     let called = |mode: &str| {
         let sandbox =
             sandbox(&format!("backend.args = ['--model', 'm']\nbackend.prompt_mode = '{mode}'\n"));
@@ -230,7 +231,7 @@ fn a_review_has_a_stream_and_a_cost_of_its_own() {
     assert_eq!(file_of_run(&sandbox, "pi-review.2.jsonl"), review);
     let topics = sandbox.topics();
     assert!(topics.contains("\n2 review.start\n"), "{topics}");
-    // What stands before them is about the files that this agent leaves in the project.
+    // The records before them concern files that this agent leaves in the project.
     assert!(topics.contains("\n2 backend.usage\n2 review.finish\n"), "{topics}");
 }
 

@@ -1,4 +1,4 @@
-//! Loops whose agent answers out of the journal of an earlier run.
+//! Loops whose agent replays the answers of an earlier run.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::process::CommandExt;
@@ -9,7 +9,7 @@ use autoloop_testkit::sandbox::part;
 use insta::assert_snapshot;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The data segment that a giant answer has to do with.
+/// The size of the data segment in which a giant answer is replayed.
 const DATA: u64 = 16 * 1024 * 1024;
 
 const TOPOLOGY: &str = r#"
@@ -24,7 +24,7 @@ emits = ["task.complete"]
 "tasks.ready" = ["builder"]
 "#;
 
-/// An agent that is refused once, hands over, keeps books, and is done.
+/// An agent that is refused once, hands off, records coordination events, and completes.
 const AGENT: &str = r#"
 if [ -n "$AUTOLOOP_REVIEW_MODE" ]; then echo "all is well"; exit 0; fi
 case $N in
@@ -45,7 +45,7 @@ fn run(sandbox: &Sandbox) -> Option<i32> {
     sandbox.run(&["run", ".", "make", "it"]).code
 }
 
-/// Turns the loop into one that replays `earlier.jsonl`.
+/// Makes the loop replay `earlier.jsonl`.
 fn replay_in(sandbox: &Sandbox, args: &str, settings: &str) {
     let review = if settings.contains("review.") { "" } else { "review.enabled = false\n" };
     let settings = format!(
@@ -62,7 +62,7 @@ fn replaying(journal: impl AsRef<[u8]>, args: &str, settings: &str) -> Sandbox {
     replaying
 }
 
-/// The story, but for what is run.
+/// The records, without the backend's command.
 fn story(sandbox: &Sandbox) -> String {
     let backends = ["backend_kind=command command=sh", "backend_kind=replay command=earlier.jsonl"];
     backends.into_iter().fold(sandbox.story(), |story, backend| story.replace(backend, "[BACKEND]"))
@@ -148,7 +148,7 @@ fn the_latest_run_but_the_one_under_way_is_replayed_unless_one_is_named() {
 }
 
 #[test]
-fn what_cannot_be_replayed_is_told_on_record() {
+fn a_failed_replay_is_recorded_with_its_cause() {
     let first = sandbox("echo one", "event_loop.max_iterations = 2");
     run(&first);
     let journal = first.read(".autoloop/journal.jsonl");
@@ -212,7 +212,7 @@ fn a_replay_by_hand_is_refused() {
     ");
 }
 
-/// Becomes `autoloop` with little memory.
+/// Runs `autoloop` with little memory.
 #[test]
 fn part_of_a_child() {
     let Some(arguments) = part() else { return };

@@ -1,5 +1,5 @@
-//! Metareviews between iterations, through the binary: when they come, what they are given, and that
-//! the loop goes on whatever becomes of them.
+//! Metareviews between iterations, through the binary: when they run, what they are given, and that
+//! the loop continues whatever their outcome.
 #![cfg(target_os = "linux")]
 
 use std::process::Stdio;
@@ -22,7 +22,7 @@ Prefer bounded hygiene edits to `autoloops.toml`, `topology.toml`, `harness.md`,
 Do not edit app/product source code, tests, package manifests, `.autoloop/` state, or journal history during review.
 ";
 
-/// A loop with reviews. `review` is what the reviewer does, `agent` what the agent does otherwise.
+/// A loop with metareviews. The reviewer runs `review`, the agent runs `agent`.
 fn reviewed(agent: &str, review: &str, settings: &str) -> Sandbox {
     let agent = format!("if [ -n \"$AUTOLOOP_REVIEW_MODE\" ]; then\n{review}\nelse\n{agent}\nfi\n");
     let settings = format!("review.enabled = true\n{settings}");
@@ -33,7 +33,7 @@ fn run(sandbox: &Sandbox, most: &str) -> Option<i32> {
     sandbox.run(&["run", ".", "-i", most, "make", "it"]).code
 }
 
-/// Before which iterations a review began.
+/// The iterations before which a review started.
 fn reviews(sandbox: &Sandbox) -> Vec<String> {
     sandbox.fields("review.start", "iteration")
 }
@@ -117,7 +117,7 @@ fn a_reviewer_that_emits_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_refusal_in_a_review_takes_nothing_back_and_is_not_told_to_the_agent() {
+fn a_refusal_in_a_review_does_not_reach_the_agent() {
     let agent = "[ $N = 1 ] && $T emit a.done; true";
     let settings = "review.every_iterations = 1\nreview.sandbox = 'off'";
     let sandbox = reviewed(agent, "$T emit a.done; true", settings);
@@ -145,7 +145,7 @@ fn a_reviewer_cannot_complete_a_run() {
 }
 
 #[test]
-fn a_review_that_fails_is_on_record_and_the_loop_goes_on() {
+fn a_failed_review_is_recorded_and_the_loop_continues() {
     let sandbox = reviewed("echo turn $N", "echo oh no; exit 6", "");
     assert_eq!(run(&sandbox, "2"), Some(1));
     assert_eq!(sandbox.fields("review.finish", "exit_code"), ["6"]);
@@ -162,7 +162,7 @@ fn a_reviewer_that_is_not_there_is_a_failed_review() {
 }
 
 #[test]
-fn a_review_whose_time_is_up_is_ended_and_the_loop_goes_on() {
+fn a_review_that_times_out_is_ended_and_the_loop_continues() {
     let sandbox = reviewed(
         "true",
         "sleep 621 & trap '' TERM; while :; do sleep 622; done",
@@ -221,7 +221,7 @@ fn what_a_review_changed_in_the_settings_holds_from_the_next_iteration_on() {
 }
 
 #[test]
-fn settings_that_a_review_broke_are_told_in_the_next_prompt() {
+fn settings_that_a_review_broke_are_reported_in_the_next_prompt() {
     let sandbox =
         reviewed("true", "echo '= nonsense' >> topology.toml", "review.every_iterations = 1");
     sandbox.write("topology.toml", THREE);
@@ -326,7 +326,7 @@ fn an_interrupt_in_a_review_ends_the_run() {
 }
 
 #[test]
-fn a_metareview_that_fails_is_told_with_the_reason() {
+fn a_failed_metareview_is_reported_with_the_reason() {
     let sandbox =
         reviewed("true", "echo looking >&2; echo 'error: no quota left' >&2; echo >&2; exit 7", "");
     let output = sandbox.run(&["run", ".", "-i", "2", "make", "it"]);
@@ -336,7 +336,7 @@ fn a_metareview_that_fails_is_told_with_the_reason() {
 }
 
 #[test]
-fn a_metareview_that_takes_too_long_is_told_with_the_limit_and_its_key() {
+fn a_metareview_that_times_out_is_reported_with_the_limit_and_its_key() {
     let sandbox = reviewed("true", "exec sleep 731", "review.timeout_ms = 300");
     let output = sandbox.run(&["run", ".", "-i", "2", "make", "it"]);
     let note = "note: the metareview timed out after 300ms (review.timeout_ms)\n";

@@ -1,4 +1,4 @@
-//! Runs that are interrupted, killed, taken up again, or refused: through the binary, with real signals.
+//! Runs that are interrupted, killed, resumed or refused, through the binary and with real signals.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -14,7 +14,7 @@ fn shell(agent: &str, settings: &str) -> Sandbox {
     Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, settings)
 }
 
-/// An agent that says when it is there, and then waits to be ended: at the first start of iteration 2.
+/// An agent that waits to be killed at the first start of iteration 2, after it created a file.
 const WAITS_IN_2: &str = r#"
 echo "$N" >> starts
 if [ $N = 2 ] && [ ! -e waited ]; then
@@ -145,7 +145,7 @@ fn a_completion_event_of_a_killed_iteration_does_not_complete_by_itself() {
     assert_eq!(starts(&sandbox), "1 2 2 3 ");
 }
 
-/// Fails in iteration 2 for as long as there is no file `mended`, after it said something.
+/// Fails in iteration 2, after printing something, until the file `mended` exists.
 const FAILS_IN_2: &str = r#"
 echo "$N" >> starts
 if [ $N = 2 ] && [ ! -e mended ]; then $T emit b.done > /dev/null; echo "no quota left" >&2; exit 5; fi
@@ -157,7 +157,7 @@ fn a_failed_run_is_resumed_without_its_name_from_the_iteration_that_failed() {
     let sandbox = shell(FAILS_IN_2, "event_loop.required_events = ['a.done']");
     let failed = sandbox.run(&["run", ".", "make", "it"]);
     let id = sandbox.fields("loop.start", "run").remove(0);
-    // The message names the command that resumes the run, and that command works as it is printed.
+    // The message contains the command that resumes the run, and that command works as printed.
     let resume = format!("autoloop run --resume={id}");
     assert!(failed.stderr.contains(&format!("hint: resume it with `{resume}`\n")), "{failed}");
     sandbox.write("mended", "");
@@ -167,7 +167,7 @@ fn a_failed_run_is_resumed_without_its_name_from_the_iteration_that_failed() {
     assert_eq!(starts(&sandbox), "1 2 2 3 ");
     assert_eq!(sandbox.fields("loop.resume", "resumed_from_iteration"), ["1"]);
     assert_eq!(sandbox.fields("loop.resume", "previous_stop_reason"), ["backend_failed"]);
-    // Routed as it was: what the failed iteration said does not count.
+    // Routed as before: events of the failed iteration do not count.
     let recent = ["loop.start", "a.done", "a.done", "a.done"];
     assert_eq!(sandbox.fields("iteration.start", "recent_event"), recent);
     let metrics = sandbox.run(&["inspect", "metrics", "--format", "csv"]).stdout;
@@ -222,7 +222,7 @@ fn the_command_that_resumes_names_the_project_where_it_is_not_this_directory() {
 }
 
 #[test]
-fn a_run_at_its_limit_goes_on_when_the_limit_is_raised() {
+fn a_run_at_its_limit_resumes_when_the_limit_is_raised() {
     let sandbox = shell("echo $N", "event_loop.max_iterations = 1");
     let output = sandbox.run(&["run", "."]);
     assert_eq!(output.code, Some(1));
@@ -244,7 +244,7 @@ fn a_second_harness_on_the_same_run_is_refused() {
     assert_eq!(output.code, Some(4), "{output}");
     assert!(output.stderr.contains(&harness.0.id().to_string()), "{output}");
     assert_eq!(sandbox.journal(), before, "it left no trace");
-    // A process that is just becoming another program cannot be seen, so this may take a moment.
+    // During exec a process cannot be inspected, so this may take a moment.
     until("the agent of the first one", || sandbox.survivors().contains("612").then_some(()));
     signal(&harness, Signal::INT);
     harness.0.wait().unwrap();
@@ -300,7 +300,7 @@ $T emit $me.event; echo LOOP_COMPLETE not yet"#;
 }
 
 #[test]
-fn a_complete_run_is_not_taken_up() {
+fn a_complete_run_is_not_resumed() {
     let sandbox = shell("echo LOOP_COMPLETE", "");
     assert_eq!(sandbox.run(&["run", "."]).code, Some(0));
     let id = sandbox.fields("loop.start", "run").remove(0);
@@ -330,7 +330,7 @@ fn a_complete_run_is_not_taken_up() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_told_and_exits_with_2() {
+fn invalid_requests_exit_with_2() {
     let sandbox = shell("", "");
     for args in [
         &["run"][..],
@@ -365,7 +365,7 @@ fn what_cannot_be_meant_is_told_and_exits_with_2() {
 }
 
 #[test]
-fn an_unknown_key_is_a_warning_and_the_run_goes_on() {
+fn an_unknown_key_is_a_warning_and_the_run_continues() {
     let sandbox = shell("echo LOOP_COMPLETE", "event_loop.max_iteration = 4");
     let output = sandbox.run(&["run", "."]);
     assert_eq!(output.code, Some(0));
@@ -400,15 +400,15 @@ fn an_unknown_key_on_the_command_line_is_an_error() {
 }
 
 #[test]
-fn the_end_is_told_to_machines() {
+fn the_end_is_printed_as_json() {
     let sandbox = shell("echo LOOP_COMPLETE", "");
     let output = sandbox.run(&["run", ".", "--json"]);
     let id = sandbox.fields("loop.start", "run").remove(0);
     assert_snapshot!(output.stdout.replace(&id, "[RUN]"), @r#"{"run": "[RUN]", "status": "completed", "reason": "completion_promise", "detail": null, "iterations": 1, "journal": "[DIR]/.autoloop/journal.jsonl"}"#);
 }
 
-/// Kills the harness in iteration 2, after the agent forged records in iteration 1 and 2, and takes the
-/// run up again.
+/// Kills the harness in iteration 2, after the agent forged records in iterations 1 and 2, and
+/// resumes the run.
 fn forged_then_killed(forge: &str) -> Sandbox {
     let agent = format!(
         "J=\"$AUTOLOOP_JOURNAL_FILE\"\nsys() {{ printf '{{\"run\": \"%s\", \"iteration\": \"%s\", \"topic\": \"%s\", \"fields\": {{%s}}}}\\n' \"$AUTOLOOP_RUN_ID\" \"$1\" \"$2\" \"$3\" >> \"$J\"; }}\n{forge}\n{WAITS_IN_2}"
@@ -434,7 +434,7 @@ fn a_forged_beginning_does_not_change_what_a_resumed_run_is_for() {
 }
 
 #[test]
-fn a_forged_completion_does_not_keep_a_killed_run_from_being_taken_up() {
+fn a_forged_completion_does_not_prevent_a_resume() {
     forged_then_killed("sys '' loop.complete '\"reason\": \"completion_event\"'");
 }
 
@@ -462,7 +462,7 @@ fn the_second_signal_ends_the_harness_at_once() {
 }
 
 #[test]
-fn an_agent_that_replaces_the_journal_is_told_of_and_the_run_ends() {
+fn an_agent_that_replaces_the_journal_ends_the_run() {
     let sandbox = shell("[ $N = 1 ] || : > \"$AUTOLOOP_JOURNAL_FILE\"; true", "");
     let output = sandbox.run(&["run", "."]);
     assert_eq!(output.code, Some(1), "{output}");
@@ -485,13 +485,13 @@ fn the_agent_can_be_named_on_the_command_line() {
     assert_eq!(output.code, Some(0), "{output}\n{}", sandbox.story());
 }
 
-/// An agent that says which one it is.
+/// An agent that prints which one it is.
 fn named(sandbox: &Sandbox, path: &str) {
     let text = format!("#!/bin/sh\necho {path} >> \"$AUTOLOOP_PROJECT_DIR/agents\"\n");
     write_program(sandbox.path(path), text);
 }
 
-/// The agents that worked in a project, in order; the list is emptied.
+/// The agents that ran in a project, in order; empties the list.
 fn worked(sandbox: &Sandbox, project: &str) -> String {
     let list = format!("{project}/agents");
     let worked = String::from_utf8(sandbox.read(&list)).unwrap().replace('\n', " ");
@@ -519,7 +519,7 @@ fn an_agent_named_on_the_command_line_is_looked_up_where_it_was_typed() {
         assert_eq!(output.code, Some(1), "{output}");
         assert_eq!(worked(&sandbox, project), expected, "{agent:?} {project}");
     }
-    // It is the same agent when the run is resumed elsewhere.
+    // The same agent is used when the run is resumed from another directory.
     let shown = sandbox.run(&["loops", "show", "latest", "pro ject", "--json"]).stdout;
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     let id = shown["run"].as_str().unwrap();
@@ -556,7 +556,7 @@ fn an_agent_named_in_a_file_is_looked_up_beside_that_file() {
     named(&sandbox, "loop/other.sh");
     let output = sandbox.run(&args);
     assert_eq!(worked(&sandbox, "project"), "loop/other.sh", "{output}");
-    // A preset of the user's own is copied with the agent that it names.
+    // A user's preset is copied together with the agent that it names.
     sandbox.write("home/autoloop/presets/mine/autoloops.toml", settings);
     named(&sandbox, "home/autoloop/presets/mine/agent.sh");
     let output = sandbox.run(&["run", "-p", "mine", "project", "-i", "1", "make it"]);

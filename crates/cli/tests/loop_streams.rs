@@ -1,4 +1,4 @@
-//! Loops whose agent prints the stream of a client: what is on record is its answer.
+//! Loops whose agent prints the stream of a client: its answer is recorded.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 

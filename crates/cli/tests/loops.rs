@@ -1,4 +1,4 @@
-//! `autoloop loops`, through the binary: runs that are over, cut off and under way.
+//! `autoloop loops` through the binary: runs that ended, crashed or are running.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -17,7 +17,7 @@ fn empty() -> Sandbox {
     shell("", "")
 }
 
-/// A record of the harness, at a second of a day long ago.
+/// A record of the harness, at a second of a fixed day.
 fn record((run, iteration): (&str, &str), second: u32, topic: &str, fields: &str) -> String {
     format!(
         r#"{{"run": "{run}", "iteration": "{iteration}", "topic": "{topic}", "fields": {{{fields}}}, "ts": "2026-01-02T03:04:{second:02}.000Z", "v": 1}}"#
@@ -49,7 +49,7 @@ fn end(run: &str, topic: &str, reason: &str) -> String {
     record((run, ""), 10, topic, &format!(r#""reason": "{reason}""#))
 }
 
-/// One run of each sort that a journal alone can tell of.
+/// One run of each status that a journal alone can show.
 fn journal() -> String {
     let mut text = String::new();
     text += &(begin("swift-otter", "write a parser\\u000aand test it")
@@ -62,7 +62,7 @@ fn journal() -> String {
     text
 }
 
-/// How long ago something was differs from day to day, and so does the width of its column.
+/// Removes ages, which differ from day to day, and the width of their column.
 fn without_ages(text: &str) -> String {
     let is_age =
         |word: &str| word.ends_with(['d', 'h']) && word.starts_with(|c: char| c.is_ascii_digit());
@@ -151,7 +151,7 @@ fn other_programs_get_json() {
 }
 
 #[test]
-fn one_run_is_told_of_in_full() {
+fn one_run_is_shown_in_full() {
     let sandbox = empty();
     sandbox.write_journal(journal());
     assert_snapshot!(loops(&sandbox, &["show", "loud-crow"]), @r"
@@ -176,7 +176,7 @@ fn one_run_is_told_of_in_full() {
 }
 
 #[test]
-fn a_name_that_means_no_run_or_several_is_told_so() {
+fn a_name_that_means_no_run_or_several_is_an_error() {
     let sandbox = empty();
     sandbox.write_journal(journal());
     assert_snapshot!(loops(&sandbox, &["show", "swift-oter"]), @r"
@@ -236,7 +236,7 @@ fn the_places_that_are_set_are_looked_at() {
     assert!(sandbox.run(&["journal", "verify"]).stdout.starts_with("log.jsonl: 7 records"));
     assert!(!sandbox.path(".autoloop").exists(), "nothing was written elsewhere");
 
-    // Settings that cannot be read send whoever looks to the usual place, and say so.
+    // With invalid settings the default state directory is used, with a warning.
     sandbox.write("autoloops.toml", "core.state_dir = \n");
     assert_snapshot!(sandbox.run(&["inspect", "journal"]).stderr, @r"
     autoloop: warning: autoloops.toml: line 1, column 18: this is not TOML: string values must be quoted, expected literal string; going on with the defaults
@@ -269,7 +269,7 @@ fn the_files_of_a_run_are_listed_with_their_sizes() {
     ");
 }
 
-/// Waits in its second iteration until it is let go.
+/// Waits in its second iteration until the test continues it.
 const WAITS: &str = r#"
 if [ $N = 2 ]; then touch there; while [ ! -e go ]; do sleep 0.05; done; fi
 $T emit step.done "turn $N"
@@ -285,7 +285,7 @@ fn wait_for(sandbox: &Sandbox, name: &str) {
     until(name, || sandbox.path(name).exists().then_some(()));
 }
 
-/// What a process printed to its end, without the times of day and the name of the run.
+/// The remaining output of a process, without times of day and the run's id.
 fn rest(process: &mut Reaped, run: &str) -> String {
     let mut text = String::new();
     process.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
@@ -325,7 +325,7 @@ fn a_run_is_watched_to_its_end() {
     out.read_to_string(&mut later).unwrap();
     watch.0.stdout = None;
     let later = later.replace(&run, "[RUN]");
-    // What comes first is the time of the day; how long a turn took is the machine's business.
+    // The time of day comes first; the duration of a turn depends on the machine.
     let untimed = |line: &str| {
         let line = line.split_at_checked(10).map_or(line, |(time, rest)| {
             if time.contains(':') && !time.starts_with('r') { rest } else { line }
@@ -392,7 +392,8 @@ fn watching_a_run_that_is_over_says_how_it_ended() {
     ");
 }
 
-/// Journals of the same length and with the same end: one that a view was kept of, and what is found under it.
+/// Journals of the same length and with the same end: one that has a kept view, and one that
+/// replaces it.
 fn swapped(
     kept: &str,
     found: &str,
@@ -406,7 +407,7 @@ fn swapped(
         .collect();
     let journal = |begin: &str| format!("{begin}{}\n{filler}", " ".repeat(width - begin.len()));
     sandbox.write_journal(journal(kept));
-    // Twice: what was changed only just now is not kept.
+    // Twice: a journal that changed only just now gets no kept view.
     for _ in 0..2 {
         assert_eq!(sandbox.run(view).code, Some(0), "{view:?}");
     }
@@ -427,7 +428,7 @@ fn added(criteria: &str) -> String {
     )
 }
 
-/// What is kept beside the journal is a cache: where the journal says otherwise, it counts for nothing.
+/// A view kept beside the journal is a cache: where the journal differs, the cache is discarded.
 #[test]
 fn a_changed_first_line_is_noticed_under_a_sidecar() {
     let output =
@@ -456,7 +457,7 @@ fn a_changed_first_line_is_noticed_under_a_sidecar() {
     }
 }
 
-/// What a terminal obeys: an escape sequence, C1 controls, marks of direction, separators of lines.
+/// What a terminal acts on: an escape sequence, C1 controls, direction marks, line separators.
 const OBEYED: &str =
     "\\u001b]0;x\\u0007\u{9b}31m\u{85}\u{7f}\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}\u{2029}";
 
@@ -565,8 +566,8 @@ fn hostile() -> Sandbox {
     sandbox
 }
 
-/// Whatever names agents choose, nothing that a terminal obeys is in a listing, also behind a pipe; JSON holds all of it
-/// as escapes.
+/// Whatever names agents choose, no listing contains control characters, even when piped; JSON
+/// contains them as escapes.
 #[test]
 fn no_listing_shows_what_a_terminal_obeys() {
     let sandbox = hostile();

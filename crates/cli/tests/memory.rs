@@ -15,7 +15,7 @@ fn command(dir: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// As an agent of run `swift-agent` in its iteration 2 calls it.
+/// Called as by an agent of run `swift-agent` in iteration 2.
 fn in_loop(dir: &Path, args: &[&str]) -> Command {
     let mut command = command(dir, args);
     command
@@ -26,7 +26,7 @@ fn in_loop(dir: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Exit code, what was printed and what was complained about, with times taken out.
+/// The exit code, stdout and stderr, without times.
 fn told(output: &Output) -> String {
     let text = format!(
         "{}\n{}{}",
@@ -146,7 +146,7 @@ fn a_run_has_a_memory_of_its_own() {
     Meta:
     - [meta-5] slice: 2 (created: NOW)
     ");
-    // A person outside of the loop names the run; without a journal there is no latest one.
+    // Outside of a loop the user names the run; without a journal there is no latest one.
     assert!(!run(dir, &["memory", "list"]).contains("of this run"));
     assert!(run(dir, &["memory", "list", "--run", "swift-agent"]).contains("of this run"));
 
@@ -186,7 +186,7 @@ fn outside_of_a_loop_the_latest_run_is_meant() {
         run(dir, &["inspect", "memory"]).contains("Run memory:\nLearnings:\n- [mem-1] of this")
     );
     assert_eq!(run(dir, &["memory", "remove", "mem-1"]), "0\nremoved mem-1 from run memory\n");
-    // What a person adds outside of a loop is for all runs.
+    // An entry that a user adds outside of a loop is for all runs.
     assert_eq!(
         run(dir, &["memory", "add", "learning", "for all"]),
         "0\nadded mem-1 to project memory\n"
@@ -220,7 +220,7 @@ fn json_is_for_programs() {
 }
 
 #[test]
-fn what_a_prompt_has_no_room_for_is_told_of() {
+fn entries_without_room_in_the_prompt_are_counted() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
     for number in 0..5 {
@@ -272,7 +272,7 @@ fn what_cannot_be_meant_is_refused() {
     assert!(!dir.join(".autoloop").exists());
 }
 
-/// W21: many processes at once, and no name twice.
+/// Many processes at once never choose the same id.
 #[test]
 fn processes_that_add_at_once_never_choose_the_same_name() {
     let dir = TempDir::new().unwrap();
@@ -305,13 +305,13 @@ fn the_places_and_the_budget_that_are_set_hold() {
     let status = run(dir, &["memory", "status"]);
     assert!(status.contains(" of 60 characters, so "), "{status}");
     assert!(run(dir, &["memory", "status", "--budget", "0"]).contains("nothing is left out"));
-    // In a loop too: its agents add to what its prompts carry.
+    // In a loop too: its agents add to the memory that its prompts contain.
     agent(dir, &["memory", "add", "learning", "--project", "third"]);
     assert!(run(dir, &["inspect", "memory", "--format", "terminal"]).contains("third"));
 }
 
 #[test]
-fn a_memory_file_that_is_none_is_told_of_as_such() {
+fn an_invalid_memory_file_is_reported() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
     std::fs::create_dir_all(dir.join(".autoloop/memory.jsonl")).unwrap();

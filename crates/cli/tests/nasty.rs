@@ -1,7 +1,7 @@
 //! Agents that misbehave, each as a real process below a real shim.
 //!
-//! After every one of them nobody may be left who carries the job's token. That is asked of the
-//! kernel's list of processes right after the job, without waiting: the shim promises it.
+//! After each of them no process with the job's token may be left. The tests read the kernel's list
+//! of processes right after the job, without waiting: the shim guarantees it.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "all of this is a test")]
 
@@ -58,7 +58,7 @@ fn a_quick_success_is_always_a_success() {
 }
 
 #[test]
-fn a_status_and_both_outputs_are_told() {
+fn a_status_and_both_outputs_are_returned() {
     let trial = Trial::new();
     let finished = trial.run(trial.sh("echo out; echo err >&2; exit 3"));
     assert_eq!(code(&finished), 3);
@@ -98,7 +98,7 @@ fn the_agent_leads_its_own_group_and_has_nothing_of_ours() {
 }
 
 #[test]
-fn a_program_that_cannot_be_started_is_told_clearly() {
+fn a_program_that_cannot_be_started_is_a_clear_error() {
     let trial = Trial::new();
     fs::write(trial.path("plain"), "not a program").unwrap();
     write_program(trial.path("orphan"), "#!/no/such/interpreter\n");
@@ -125,7 +125,7 @@ fn a_program_that_cannot_be_started_is_told_clearly() {
     assert!(never_started(&finished).contains("cannot write the output to /no/such/dir/out"));
 }
 
-/// The superuser may look into every directory; anybody else hears of a lack of permission.
+/// The superuser may read every directory; other users get a permission error.
 #[test]
 fn a_directory_of_the_path_that_is_closed_changes_no_reason() {
     let trial = Trial::new();
@@ -141,7 +141,7 @@ fn a_directory_of_the_path_that_is_closed_changes_no_reason() {
 }
 
 #[test]
-fn an_argument_that_is_too_long_is_told_clearly() {
+fn an_argument_that_is_too_long_is_a_clear_error() {
     let trial = Trial::new();
     let finished = trial.run(Job { args: vec!["x".repeat(200_000).into()], ..trial.job("true") });
     assert!(never_started(&finished).contains("too long for the system"), "{finished:?}");
@@ -178,7 +178,7 @@ fn last_words_are_kept() {
     let finished = end(&running);
     assert_eq!((code(&finished), finished.stdout.text()), (9, "bye\n".into()));
     assert_eq!(finished.cause, Cause::Interrupt);
-    trial.nobody_is_left();
+    trial.no_process_is_left();
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_child_of_a_wrapper_has_its_grace_although_the_wrapper_is_gone() {
     trial.wait_for("ready");
     running.signals.send(Signal::Terminate).unwrap();
     end(&running);
-    trial.nobody_is_left();
+    trial.no_process_is_left();
     assert!(trial.path("saved").exists());
 }
 
@@ -211,7 +211,7 @@ fn the_second_interrupt_kills_at_once() {
     assert_eq!(finished.ending, ended_by(SIGKILL));
     assert_eq!(finished.cause, Cause::Interrupt);
     assert!(finished.elapsed < Duration::from_secs(300), "{:?}", finished.elapsed);
-    trial.nobody_is_left();
+    trial.no_process_is_left();
 }
 
 #[test]
@@ -223,10 +223,10 @@ fn a_shim_that_is_asked_to_end_ends_its_job() {
     let finished = end(&running);
     assert_eq!(finished.ending, ended_by(SIGTERM));
     assert_eq!(finished.cause, Cause::Interrupt);
-    trial.nobody_is_left();
+    trial.no_process_is_left();
 }
 
-// Processes that get away.
+// Processes that escape.
 
 #[test]
 fn a_grandchild_in_its_own_session_dies() {
@@ -258,7 +258,7 @@ fn a_daemon_dies_also_when_it_ignores_requests() {
 }
 
 #[test]
-fn a_pipe_that_is_held_open_holds_nobody_up() {
+fn a_pipe_held_open_delays_nothing() {
     let trial = Trial::new();
     let clock = SystemClock::default();
     let finished = trial.run(trial.sh("sleep 590 & echo done"));
@@ -271,18 +271,18 @@ fn a_pipe_that_is_held_open_holds_nobody_up() {
 }
 
 #[test]
-fn leftovers_may_be_kept_and_are_told_of() {
+fn orphans_may_be_kept_and_are_reported() {
     for leftovers in [Leftovers::Keep, Leftovers::Warn] {
         let trial = Trial::new();
         let job = Job { leftovers, ..trial.sh("sleep 300 & echo $!") };
         let finished = process::run(job, &world(), &Interrupts::default());
         assert_eq!(code(&finished), 0);
         let kept: u32 = finished.stdout.text().trim().parse().unwrap();
-        // A process that is just becoming another program shows no variables.
+        // During exec a process shows no variables.
         until("it to be seen", || (trial.marked() == [pid(kept)]).then_some(()));
         let told = if leftovers == Leftovers::Warn { vec![kept] } else { Vec::new() };
         assert_eq!(finished.left.kept, told, "{leftovers:?}");
-        // Nobody's sweep takes what was to be kept.
+        // No sweep ends a process that is to be kept.
         assert_eq!(
             sweep(&notes_dir(trial.dir.path()), Duration::ZERO).unwrap(),
             Default::default()
@@ -317,7 +317,7 @@ fn a_chain_of_forks_is_caught() {
 #[test]
 fn the_dead_of_others_are_not_leftovers() {
     let trial = Trial::new();
-    // A grandchild that dies first and is never waited for.
+    // A grandchild that exits first and is never waited for.
     let script = "(sh -c 'exit 1' & echo $! > child); while grep -qs '^State:[^ZX]*$' /proc/$(cat child)/status; do :; done";
     let finished = trial.run(trial.sh(script));
     assert_eq!(finished.left, Default::default());
@@ -344,13 +344,13 @@ fn a_gigabyte_is_drained_in_little_memory() {
     assert_eq!(finished.stdout.left_out(), GIGABYTE - 2 * 1024 * 1024);
     eprintln!("1 GB in {:?}, {peak} kB at most", finished.elapsed);
     assert!(peak <= 32 * 1024, "{peak} kB");
-    trial.nobody_is_left();
+    trial.no_process_is_left();
 }
 
 #[test]
 fn bytes_are_spooled_exactly_and_decoded_as_a_whole() {
     let trial = Trial::new();
-    // The character lies across the border of a full pipe.
+    // The character crosses the boundary of a full pipe.
     let script = "head -c 65535 /dev/zero | tr '\\0' a; printf '\\303\\251\\377\\000'";
     let finished = trial.run(trial.sh(script));
     let exact = [&vec![b'a'; 65535][..], b"\xC3\xA9\xFF\0"].concat();
@@ -372,7 +372,7 @@ fn a_promise_is_found_wherever_it_is() {
 }
 
 #[test]
-fn input_that_nobody_reads_holds_nobody_up() {
+fn unread_input_delays_nothing() {
     let trial = Trial::new();
     let stdin = vec![b'x'; 5_000_000];
     let finished = trial.run(Job { stdin: stdin.clone(), ..trial.sh("exit 7") });
@@ -413,5 +413,5 @@ fn a_limit_on_file_sizes_stops_the_spooling_only() {
     let finished = end(&running);
     assert_eq!(code(&finished), 0);
     assert_eq!((finished.stdout.bytes, finished.stdout.spooled), (5000, 1000));
-    trial.nobody_is_left();
+    trial.no_process_is_left();
 }

@@ -1,4 +1,4 @@
-//! Presets: loops that are run by their name.
+//! Presets: loops that are run by name.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![cfg(target_os = "linux")]
 
@@ -16,12 +16,12 @@ fn sandbox() -> Sandbox {
     shell("exit 9")
 }
 
-/// A project whose agent is a shell script. Of its own settings only the agent counts for a preset.
+/// A project whose agent is a shell script. A preset uses only the agent of these settings.
 fn shell(agent: &str) -> Sandbox {
     Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, "")
 }
 
-/// A way through a topology: in each turn the role that acts, and the event that it emits.
+/// A path through a topology: for each turn the role that acts and the event that it emits.
 type Walk = Vec<(String, String)>;
 
 fn topology(preset: &str) -> Topology {
@@ -29,7 +29,7 @@ fn topology(preset: &str) -> Topology {
     Topology::parse(&fs::read_to_string(file.join("topology.toml")).unwrap()).unwrap()
 }
 
-/// The shortest way from an event to one that is wanted.
+/// The shortest path from an event to one that is wanted.
 fn shortest(topology: &Topology, from: &str, wanted: &dyn Fn(&str, &str) -> bool) -> Option<Walk> {
     let mut seen = BTreeSet::from([from.to_owned()]);
     let mut left = VecDeque::from([(from.to_owned(), Walk::new())]);
@@ -50,7 +50,7 @@ fn shortest(topology: &Topology, from: &str, wanted: &dyn Fn(&str, &str) -> bool
     None
 }
 
-/// A way on which every role emits every event that it may, the completion at the end.
+/// A path on which every role emits every event that it may, the completion last.
 fn everywhere(topology: &Topology) -> Walk {
     let mut walk = Walk::new();
     loop {
@@ -68,7 +68,7 @@ fn everywhere(topology: &Topology) -> Walk {
     walk
 }
 
-/// The script of an agent that takes this way.
+/// The script of an agent that follows this path.
 fn script(walk: &Walk) -> String {
     let turn = |(place, (role, event)): (usize, &(String, String))| {
         let number = place + 1;
@@ -128,7 +128,7 @@ fn each_asks_for_the_evidence_that_leads_to_its_last_role() {
     }
 }
 
-/// The copy of the preset of the run that began last.
+/// The copy of the preset of the latest run.
 fn copy(sandbox: &Sandbox) -> std::path::PathBuf {
     let run = sandbox.fields("loop.start", "run").pop().unwrap();
     sandbox.path(format!(".autoloop/runs/{run}/loop"))
@@ -168,7 +168,7 @@ fn a_run_has_a_copy_of_its_own_and_finds_it_again() {
         "the reviewer is told where the files are"
     );
 
-    // As if the harness had been killed while the builder was at work.
+    // As if the harness had been killed while the builder was running.
     let journal = String::from_utf8(sandbox.read(".autoloop/journal.jsonl")).unwrap();
     let end = journal.rfind("\"topic\": \"backend.finish\"").unwrap();
     sandbox.write_journal(&journal[..=journal[..end].rfind('\n').unwrap()]);
@@ -220,7 +220,7 @@ fn overrides_go_by_the_name_of_the_preset() {
     assert!(of.contains("iteration 1/7"), "{of}");
 }
 
-/// A loop that says who it is.
+/// A loop that prints its own name.
 fn write_loop(sandbox: &Sandbox, dir: &str, name: &str) {
     sandbox.write(
         format!("{dir}/topology.toml"),
@@ -307,7 +307,7 @@ fn a_loop_of_another_directory_is_used_where_it_is() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_told() {
+fn invalid_requests_are_refused() {
     let sandbox = shell("exit 9");
     assert_snapshot!(sandbox.run(&["run", "autofx", "it"]), @r#"
     exit 2
@@ -376,16 +376,16 @@ fn a_run_that_cannot_begin_leaves_no_copy() {
 }
 
 #[test]
-fn a_copy_that_was_left_behind_is_nobody_elses() {
+fn a_copy_left_by_a_killed_run_is_not_reused() {
     let sandbox = shell("exit 9");
-    // A harness was killed after it had copied the preset and before the run was on record.
+    // A harness was killed after it copied the preset and before the run was recorded.
     sandbox.write(".autoloop/runs/run-1/loop/harness.md", "half a preset");
     sandbox.run(&["run", "autocode", "build it", "--set=core.run_id_format=counter"]);
     assert_eq!(sandbox.fields("loop.start", "run"), ["run-2"]);
     assert_eq!(sandbox.read(".autoloop/runs/run-1/loop/harness.md"), b"half a preset");
 }
 
-/// What a newcomer types, and whether anything was created by it.
+/// The message for a newcomer's mistake; checks that nothing was created.
 fn refused(sandbox: &Sandbox, args: &[&str]) -> String {
     let output = sandbox.run(args);
     assert_eq!(output.code, Some(2), "{args:?}: {output}");
@@ -501,7 +501,7 @@ fn words_in_the_wrong_order_are_put_right() {
         let said = refused(&sandbox, typed);
         assert!(said.contains(advice), "{typed:?}: {said}");
     }
-    // With a loop of its own, a directory comes first.
+    // A directory with a loop takes precedence over a preset.
     sandbox.write("autoloops.toml", "");
     for (typed, advice) in [
         (&["run", "fix the bug"][..], "`autoloop run . \"fix the bug\"`"),

@@ -52,7 +52,7 @@ impl Project {
         (output.status.code().expect("the sandbox works"), output.stdout, complaint)
     }
 
-    /// Exit code, what was printed and what was complained about.
+    /// The exit code, stdout and stderr.
     fn told(&self, args: &[&str]) -> String {
         let (code, printed, complaint) = self.output(args);
         format!("{code}\n{}{complaint}", String::from_utf8(printed).expect("the sandbox works"))

@@ -1,4 +1,4 @@
-//! Looking at a metareview and undoing it, through the binary.
+//! Showing and reverting a metareview, through the binary.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a scene that cannot be set fails its test")]
 
@@ -13,10 +13,10 @@ use insta::assert_snapshot;
 const HARNESS: &str = "Be careful.\n\nRead the plan first.\nSay what you did.\nKeep it short.\n\nTest it.\nCommit it.\n";
 const EDITED: &str = "Be careful.\n\nRead the plan first.\nSay what you did.\nKeep it very short.\n\nTest it.\nCommit it.\n";
 
-/// What the reviewer of most tests does.
+/// The script of the reviewer in most tests.
 const REVIEW: &str = "sed -i 's/Keep it short/Keep it very short/' harness.md; echo 'You are x.' > roles/x.md; rm -f metareview.md; echo tidied up";
 
-/// A loop after one review before iteration 2, which did this.
+/// A loop after one review before iteration 2, which ran this script.
 fn reviewed(review: &str) -> Sandbox {
     reviewed_within("off", review, &[])
 }
@@ -41,7 +41,7 @@ fn text(sandbox: &Sandbox, name: &str) -> String {
     String::from_utf8(sandbox.read(name)).unwrap()
 }
 
-/// What is shown without what differs from machine to machine.
+/// The output, without what differs from machine to machine.
 fn shown(sandbox: &Sandbox, args: &[&str]) -> String {
     let run = sandbox.fields("loop.start", "run").remove(0);
     sandbox.run(args).to_string().replace(&run, "[RUN]")
@@ -51,7 +51,7 @@ fn revert(sandbox: &Sandbox) -> String {
     sandbox.run(&["review", "revert", "2"]).to_string()
 }
 
-/// The journal with other words in it, as somebody with an editor would leave it.
+/// Replaces text in the journal, as a user with an editor could.
 fn tamper(sandbox: &Sandbox, from: &str, to: &str) {
     let path = sandbox.journal_path();
     let journal = fs::read_to_string(&path).unwrap();
@@ -245,7 +245,7 @@ fn a_review_is_undone_exactly() {
     assert_eq!(sandbox.fields("loop.reverted", "review"), ["2"]);
     assert_eq!(sandbox.fields("loop.reverted", "files"), ["harness.md,metareview.md,roles/x.md"]);
 
-    // Once is enough.
+    // A second revert does nothing.
     assert_snapshot!(revert(&sandbox), @"
     exit 0
     --- stdout
@@ -255,7 +255,7 @@ fn a_review_is_undone_exactly() {
     assert_eq!(sandbox.fields("loop.reverted", "review").len(), 1);
     assert!(shown(&sandbox, &["inspect", "review"]).contains("\nundone   [TS]\n"));
 
-    // The run goes on as if nothing had happened.
+    // The run continues as if the review had not happened.
     assert_eq!(sandbox.run(&["run", "--resume", ".", "-i", "2"]).code, Some(1));
     assert_eq!(sandbox.fields("event.invalid", "emitted"), [""; 0]);
 }
@@ -289,7 +289,7 @@ fn where_a_file_cannot_be_written_the_others_stay_as_they_are() {
     let sandbox =
         reviewed_within("off", &format!("{REVIEW}; rm roles/big.md"), &[("roles/big.md", &big)]);
     let mut command = sandbox.at_home("sh");
-    // A file may have some kilobytes: enough for one of the two, not for the other.
+    // The file size limit is enough for one of the two files, not for the other.
     let limited = "trap '' XFSZ; ulimit -f 4; exec \"$0\" review revert";
     command.args(["-c", limited]).arg(sandbox.binary());
     assert_snapshot!(sandbox.finish(command).to_string(), @"
@@ -451,7 +451,7 @@ fn the_copy_of_a_preset_is_undone_too() {
 }
 
 #[test]
-fn while_a_run_goes_on_nothing_is_undone() {
+fn during_a_run_nothing_is_reverted() {
     let sandbox = reviewed(REVIEW);
     sandbox.write("agent.sh", "touch there; sleep 651");
     let mut command = sandbox.command();
@@ -471,7 +471,7 @@ fn while_a_run_goes_on_nothing_is_undone() {
     harness.kill();
     let told = sandbox.run(&["review", "revert", "2", "--run", &run[0]]);
     assert_eq!(told.code, Some(0), "{told}");
-    // What a killed harness leaves is swept by the next one.
+    // The next harness sweeps what a killed one left.
     sandbox.write("agent.sh", "true");
     sandbox.run(&["run", "--resume", ".", "-i", "1"]);
     assert_eq!(sandbox.survivors(), "");

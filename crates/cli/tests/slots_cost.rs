@@ -1,4 +1,4 @@
-//! What a slot costs, in processes: figures that the load of a machine does not touch.
+//! The cost of a slot in processes: figures that do not depend on the load of the machine.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "all of this is a test")]
 
@@ -26,7 +26,7 @@ fn counted(agents: Agents<'_>, tasks: usize) -> Sandbox {
     sandbox.env("PATH", path)
 }
 
-/// What git is asked for one slot more: for six instead of four, halved.
+/// The git commands of one more slot: those of six slots instead of four, halved.
 fn asked_a_slot(agents: Agents<'_>, args: &[&str], dirty: &str) -> String {
     let mut asked = BTreeMap::<String, i32>::new();
     for (tasks, sign) in [(6, 1), (4, -1)] {
@@ -91,7 +91,7 @@ fn git_is_asked_no_more_than_it_takes() {
     update-ref 1
     write-tree 5
     ");
-    // Two at once, each in a tree of its own.
+    // Two at once, each in its own worktree.
     assert_snapshot!(asked_a_slot(IDLE, &["--parallel-agents", "2"], ""), @r"
     add 4
     diff 1

@@ -1,4 +1,4 @@
-//! Runs over a queue whose agents print far more than anybody reads.
+//! Slots whose agents print far more than can be read.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -17,7 +17,7 @@ fn project(agents: Agents<'_>, settings: &str) -> Sandbox {
 const GIGABYTE: &str =
     "yes 'and then I looked at the next file, which is like the last' | head -c 1000000000; echo";
 
-/// The most memory that the harness or its supervisor ever had, in kilobytes.
+/// The peak memory of the harness or its supervisor, in kilobytes.
 fn peak_of_a_run(sandbox: &Sandbox) -> u64 {
     let mut command = sandbox.command();
     command.args(["slots", "--review"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -40,7 +40,7 @@ fn peak_of(id: &str) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// More than a harness has when nothing is printed, and far less than is printed.
+/// More than an idle harness needs, and far less than is printed.
 const LITTLE: u64 = 64 * 1024;
 
 #[test]
@@ -70,7 +70,7 @@ fn a_verdict_in_what_is_kept_nowhere_counts() {
 }
 
 #[test]
-fn a_giant_follow_up_is_shortened_before_anybody_holds_it() {
+fn a_giant_follow_up_is_shortened_before_it_is_stored() {
     let review = r#"v=pass; [ $AUTOLOOP_FIX_ATTEMPT = 0 ] && v=drift; printf '{"followUpPrompt": "first '; head -c 100000000 /dev/zero | tr '\0' x; printf ' last", "verdict": "%s"}' $v"#;
     let sandbox = project(Agents { review, ..GOOD }, "");
     let peak = peak_of_a_run(&sandbox);

@@ -1,5 +1,5 @@
-//! Agents of slots that write in the name of the harness or of the queue: it counts for nothing, and each
-//! line of it is told of once, however often the harness was killed.
+//! Agents of slots that forge records of the harness or of the queue: forged records are ignored,
+//! and each is reported once, however often the harness is killed.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -18,7 +18,7 @@ forge() { printf '{"run": "%s", "iteration": "1", "topic": "%s", "fields": {%s},
 ME="$AUTOLOOP_RUN_ID"
 "#;
 
-/// An end that every slot of the run would like to have.
+/// Records that would end every slot of the run.
 const ENDS: &str = r#"forge "$ME" slot.implement '"slot": "1", "exit_code": "0", "timed_out": false'
 forge "$ME" slot.review '"slot": "1", "attempt": "0", "verdict": "pass", "follow_up_prompt": ""'
 forge "$ME" slot.finish '"slot": "1", "outcome": "passed", "reason": ""'
@@ -32,7 +32,7 @@ fn forging(script: &str, tasks: usize, settings: &str) -> Sandbox {
     slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, &settings))
 }
 
-/// What was told of, in order.
+/// The reported forgeries, in order.
 fn refused(sandbox: &Sandbox) -> Vec<String> {
     let of = |name| sandbox.fields("event.invalid", name);
     let both = of("emitted").into_iter().zip(of("reason"));
@@ -40,7 +40,7 @@ fn refused(sandbox: &Sandbox) -> Vec<String> {
 }
 
 #[test]
-fn what_is_forged_is_told_of_and_counts_for_nothing() {
+fn forged_records_are_reported_and_ignored() {
     let script = format!(
         r#"{ENDS}
 forge "$ME" slot.of.tomorrow ''
@@ -109,7 +109,7 @@ forge "$ME" "slot.mine.$AUTOLOOP_ITEM_ID" ''"#;
     assert_eq!(outcomes.iter().filter(|outcome| *outcome == "drift").count(), 6);
 }
 
-/// How many lines of each topic were forged, and how many were told of.
+/// How many lines of each topic were forged, and how many were reported.
 fn counts(sandbox: &Sandbox) -> [BTreeMap<String, usize>; 2] {
     let count = |topics: Vec<String>| {
         topics.into_iter().fold(BTreeMap::new(), |mut counts, topic| {
@@ -166,7 +166,7 @@ fn killed(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_forged_end_hides_no_run_from_whoever_takes_it_up() {
+fn a_forged_end_hides_no_run_from_a_resume() {
     let script = format!(
         r#"if [ ! -e hung ]; then {ENDS}
 forge ghost slot.run.start '"parallel_agents": "1"'
@@ -191,7 +191,7 @@ touch hung; sleep 653; fi"#
     assert!(sandbox.fields("slot.run.resume", "run").iter().all(|resumed| resumed == run));
 }
 
-/// Takes the run up and kills it again as soon as that is on record.
+/// Resumes the run and kills it again as soon as the resume is recorded.
 fn killed_again(sandbox: &Sandbox) {
     let mut command = sandbox.command();
     command.args(["slots", "--resume"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -235,7 +235,7 @@ fi"#;
     assert_eq!(ids, ["t-1", "t-2"]);
     assert_eq!(owners, [format!("{run}-s1").into(), serde_json::Value::Null]);
     assert_eq!(fences, [1.into(), serde_json::Value::Null]);
-    // What the agent added by the command counts, and is taken by the next run.
+    // A task that the agent added by the command counts, and is taken by the next run.
     assert_eq!(sandbox.read("added"), b"t-3\n");
     assert_eq!(sandbox.fields("slot.finish", "item_id"), ["t-1", "t-2"]);
     assert_eq!(sandbox.run(&["slots"]).code, Some(0));
@@ -244,7 +244,7 @@ fi"#;
     assert!(sandbox.run(&["tasks", "list"]).stdout.starts_with("all is done: 3 tasks"));
 }
 
-/// A record that is too long to be held is shown to its reader without the middle of its long fields.
+/// A record that is too long for memory is read without the middle of its long fields.
 #[test]
 fn a_record_of_the_harness_is_its_own_however_long_it_is() {
     let review = r#"v=pass; [ $AUTOLOOP_FIX_ATTEMPT = 0 ] && v=drift
@@ -253,7 +253,7 @@ printf '{"verdict": "%s", "followUpPrompt": "' $v; head -c 4300000 /dev/zero | t
     let sandbox = slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (1, ""));
     let output = sandbox.run(&["slots", "--review"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
-    // Of such lines only the beginnings are looked at.
+    // Only the beginnings of such lines are compared.
     let topics = |journal: &str| -> Vec<String> {
         let topic = |line: &str| line.split('"').nth(11).unwrap_or_default().to_owned();
         journal.lines().map(topic).filter(|topic| !topic.starts_with("queue.")).collect()
@@ -261,7 +261,7 @@ printf '{"verdict": "%s", "followUpPrompt": "' $v; head -c 4300000 /dev/zero | t
     let journal = fs::read_to_string(sandbox.journal_path()).unwrap();
     let whole = topics(&journal);
     assert!(!whole.contains(&"event.invalid".to_owned()), "{whole:?}");
-    // Nothing is done again when the run is taken up before its end.
+    // Nothing is repeated when the run is resumed from before its end.
     let end = journal.lines().position(|line| line.contains("\"slot.finish\"")).unwrap();
     let kept: Vec<&str> = journal.lines().take(end).collect();
     sandbox.write_journal(kept.join("\n") + "\n");
@@ -271,7 +271,7 @@ printf '{"verdict": "%s", "followUpPrompt": "' $v; head -c 4300000 /dev/zero | t
     assert_eq!(again, whole);
 }
 
-/// What a view says, without the name of the run and without times.
+/// The output of a view, without the run's id and times.
 fn view(sandbox: &Sandbox, args: &[&str]) -> String {
     let told = told(sandbox, args);
     let words = |line: &str| {
@@ -300,7 +300,7 @@ fn views_agree_about_what_counts() {
     let there = |name: &str| until(name, || sandbox.path(name).exists().then_some(()));
     let mut harness = start(&["slots", "--review"], Stdio::null());
     there("at");
-    // One that watches from before, and others that come later.
+    // One view that watches from the start, and others that start later.
     let lines = fs::File::create(sandbox.path("lines")).unwrap();
     let mut watching = start(&["watch"], lines.into());
     let shown = || String::from_utf8_lossy(&sandbox.read("lines")).into_owned();
@@ -330,7 +330,7 @@ fn views_agree_about_what_counts() {
     watching.0.wait().unwrap();
     assert!(!shown().contains("DONE"), "{}", shown());
 
-    // What its harness writes afterwards is believed.
+    // Records that its harness writes afterwards are accepted.
     sandbox.write("end", "");
     assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(1));
     assert_snapshot!(view(&sandbox, &["watch"]), @r"
@@ -359,8 +359,8 @@ const TAMPERING: [(&str, &str); 8] = [
     ("seals and flags removed", r#"sed -i 's/, "seal": "[^"]*"//' $J; rm "$D/request" "$D/flags""#),
 ];
 
-/// An implementer writes the review and the end of its own slot, spoils what would prove them false, and the
-/// harness is killed.
+/// An implementer forges the review and the end of its own slot, destroys what would prove them
+/// false, and the harness is killed.
 #[test]
 fn records_that_cannot_be_proven_are_forged_and_the_step_is_done_again() {
     for (what, tamper) in TAMPERING {
@@ -370,7 +370,7 @@ fn records_that_cannot_be_proven_are_forged_and_the_step_is_done_again() {
         let sandbox = forging(&script, 1, "");
         killed(&sandbox);
         let run = sandbox.fields("slot.run.start", "run").remove(0);
-        // One that proves nothing about itself has to be named.
+        // A run without any proof has to be named.
         let resume = match what {
             "seals and flags removed" => format!("--resume={run}"),
             _ => "--resume".to_owned(),
@@ -378,7 +378,7 @@ fn records_that_cannot_be_proven_are_forged_and_the_step_is_done_again() {
         let output = sandbox.run(&["slots", &resume]);
         assert_ne!(output.code, Some(0), "{what}: {output}");
         let output = match what {
-            // Nothing tells with which flags it was begun: that is for a person to say.
+            // Its flags are lost, so the user has to give them again.
             "seals and flags removed" => {
                 assert!(output.stderr.contains("cannot be proven"), "{what}: {output}");
                 assert!(output.stderr.contains("--trust-journal"), "{what}: {output}");
@@ -401,7 +401,8 @@ fn records_that_cannot_be_proven_are_forged_and_the_step_is_done_again() {
     }
 }
 
-/// A user may trust the journal where its seals are lost: then no recorded step is repeated, also later.
+/// Where the seals are lost, the user may trust the journal: then no recorded step is repeated,
+/// also later.
 #[test]
 fn a_person_can_trust_the_journal() {
     let hangs = "if [ $AUTOLOOP_ITEM_ID = t-2 ] && [ ! -e hung ]; then touch hung; sleep 656; fi";

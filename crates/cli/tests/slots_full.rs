@@ -1,4 +1,4 @@
-//! A run over a queue on a disk that fills up: nothing fails for good, and it goes on once there is room.
+//! Slots on a disk that fills up: no item fails, and the run can be resumed once there is room.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -28,13 +28,13 @@ fn a_disk_that_fills_up_stops_a_run_and_fails_no_item() {
             "no disk may be mounted here",
         );
     };
-    // The project is made where everything temporary is.
+    // The project is created among the temporary files.
     command.env("TMPDIR", sandbox.path("small"));
     assert_success(&command.output().unwrap());
 }
 
-/// Makes something of a size that matters, which is in every later tree too. The third one also fills the
-/// disk, and leaves room for the journal alone.
+/// Creates a large file, which is in every later worktree too. The third one also fills the disk
+/// and leaves room for the journal only.
 const FILLS: &str = "head -c 300000 /dev/urandom > \"made-$AUTOLOOP_ITEM_ID\" || exit 1
     [ $AUTOLOOP_ITEM_ID = t-3 ] && [ ! -e \"$HOME/filler\" ] && { cat /dev/zero > \"$HOME/filler\"; truncate -s -49152 \"$HOME/filler\"; }
     true";
@@ -46,7 +46,7 @@ fn fill_the_disk() {
     assert_eq!(begun.code, Some(1), "{begun}");
     assert!(begun.stderr.contains("hint: make room"), "{begun}");
     assert!(!outcomes(&sandbox).concat().contains("failed"), "{begun}");
-    // Whoever meets the full disk first tells of it.
+    // The first step that meets the full disk reports it.
     let again = told(&sandbox, &["slots", "--resume"]);
     assert!(again.starts_with("exit 1\n") && again.contains("hint: make room"), "{again}");
     assert!(again.contains("`autoloop slots --resume` goes on"), "{again}");

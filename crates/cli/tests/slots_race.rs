@@ -23,8 +23,8 @@ const ITEMS: usize = 40;
 /// How often each process is killed.
 const KILLS: usize = 5;
 
-/// Does its work, and leaves its tree in one of several states: on its branch or off it, on a branch of
-/// its own or on that of the project, with the work committed or not.
+/// Does its work and leaves its worktree in one of several states: on its branch or detached, on a
+/// new branch or on that of the project, with the work committed or not.
 const WAYWARD: &str = "echo \"$AUTOLOOP_ITEM_ID\" > \"made-$AUTOLOOP_ITEM_ID\"
     kept() { git add -A && git -c user.name=a -c user.email=a@b commit -q \"$@\"; }
     case $((${AUTOLOOP_ITEM_ID#t-} % 6)) in
@@ -39,7 +39,7 @@ const WAYWARD: &str = "echo \"$AUTOLOOP_ITEM_ID\" > \"made-$AUTOLOOP_ITEM_ID\"
 /// Passes only what changes its own file and no other.
 const CAREFUL: &str = "foreign=$(grep -c \"^+++ b/made-\" \"$AUTOLOOP_PROMPT_PATH\"); if [ \"$foreign\" = 1 ] && grep -q \"^+++ b/made-$AUTOLOOP_ITEM_ID\\$\" \"$AUTOLOOP_PROMPT_PATH\"; then";
 
-/// Runs one process again and again until it ends by itself.
+/// Runs one process repeatedly until it ends by itself.
 fn until_it_ends(sandbox: &Sandbox, name: usize, mut pauses: Vec<u64>) {
     let said = sandbox.path(format!("home/said-{name}"));
     let mut run = None;
@@ -66,7 +66,7 @@ fn until_it_ends(sandbox: &Sandbox, name: usize, mut pauses: Vec<u64>) {
             return;
         }
         if !unfinished {
-            // This one is through; the next is another run.
+            // This run has ended; the next start is a new run.
             run = None;
         }
     }

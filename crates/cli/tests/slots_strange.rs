@@ -1,4 +1,4 @@
-//! Runs over a queue whose settings, prompts and items are not what anybody would write.
+//! Slots with unusual settings, prompts and items.
 #![cfg(target_os = "linux")]
 
 use autoloop_testkit::Sandbox;
@@ -29,7 +29,7 @@ fn an_agent_that_breaks_the_settings_does_not_end_the_run() {
     assert_eq!(notes.len(), 3, "{output}");
     let why = "line 6, column 3: this is not TOML: ";
     assert!(notes.iter().all(|note| note.contains(why)), "{notes:?}");
-    // Whoever takes it up later is told.
+    // A later start reports it.
     assert_eq!(sandbox.run(&["slots"]).code, Some(2));
 }
 
@@ -48,7 +48,7 @@ fn a_named_prompt_that_goes_away_is_reported_and_the_run_keeps_the_one_it_began_
 }
 
 #[test]
-fn settings_that_contradict_each_other_are_told_of() {
+fn contradicting_settings_are_reported() {
     let sandbox = project(GOOD, 1, "reviewEnabled = true\n[slots]\nreviewEnabled = false");
     let output = sandbox.run(&["slots"]);
     assert_eq!(output.code, Some(0), "{output}");

@@ -1,4 +1,4 @@
-//! Slots in git: working trees of their own, what reviewers are shown, and how work comes back.
+//! Slots in git: their worktrees, the diffs that reviewers are shown, and how work is merged back.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -25,7 +25,7 @@ fn repository(agents: Agents<'_>, tasks: usize, settings: &str) -> Sandbox {
     slots::repository(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
 }
 
-/// What a reviewer was shown as changes.
+/// The diff that a reviewer was shown.
 fn changes(sandbox: &Sandbox, slot: &str) -> String {
     let run = sandbox.fields("slot.run.start", "run").remove(0);
     let prompt = sandbox.read(format!(".autoloop/slots/{run}/{slot}/review-0.prompt.md"));
@@ -35,7 +35,7 @@ fn changes(sandbox: &Sandbox, slot: &str) -> String {
     prompt[from..to].to_owned()
 }
 
-/// Nothing is left of the trees and branches of slots.
+/// Checks that no worktrees and branches of slots are left.
 fn assert_clean(sandbox: &Sandbox) {
     assert_eq!(git(sandbox, &["worktree", "list"]).lines().count(), 1);
     assert_eq!(git(sandbox, &["branch", "--list", "autoloop/*"]), "");
@@ -63,7 +63,7 @@ fn several_slots_work_in_trees_of_their_own_and_their_work_comes_back() {
     assert_clean(&sandbox);
 }
 
-/// A git that notes whether the `PWD` that it was given is the directory that it is to work in.
+/// A git that notes whether its `PWD` is the directory in which it has to work.
 const NOTES_PWD: &str = r#"#!/bin/sh
 pwd=$(tr '\0' '\n' < /proc/$$/environ | sed -n 's/^PWD=//p')
 old=$(tr '\0' '\n' < /proc/$$/environ | sed -n 's/^OLDPWD=//p')
@@ -74,7 +74,7 @@ exec "$GIT" "$@"
 
 #[test]
 fn pwd_of_the_children_of_slots_is_their_working_directory() {
-    // A prompt in a variable has lines of its own.
+    // A prompt in a variable spans several lines.
     let given = r"tr '\n\0' ' \n' < /proc/$$/environ | grep -E '^(OLD)?PWD='; pwd -P";
     let implement = format!("{given}; echo x > made-$AUTOLOOP_ITEM_ID");
     let review = format!("{given}; {PASS}");
@@ -143,7 +143,7 @@ fn a_conflict_opens_the_item_again_with_the_reason_and_loses_nothing() {
         ),
         "{failed}"
     );
-    // The tree is as the other slot left it, and the branch has the work.
+    // The worktree is as the other slot left it, and the branch has the work.
     assert_eq!(git(&sandbox, &["status", "--porcelain"]), "");
     let branch = git(&sandbox, &["branch", "--list", "autoloop/*", "--format=%(refname:short)"]);
     let item = failed.split(' ').next().unwrap_or_default();
@@ -151,7 +151,7 @@ fn a_conflict_opens_the_item_again_with_the_reason_and_loses_nothing() {
     assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 1);
     let ready = sandbox.run(&["tasks", "ready"]).stdout;
     assert!(ready.contains(item), "{ready}");
-    // The next run begins from what is there now.
+    // The next run starts from the current state.
     let output = sandbox.run(&["slots", "--review"]);
     assert_eq!(output.code, Some(0), "{output}");
 }
@@ -198,7 +198,7 @@ fn a_persons_changes_survive() {
 }
 
 #[test]
-fn a_shared_tree_is_told_of() {
+fn a_shared_tree_is_reported() {
     let sandbox = repository(GOOD, 2, "");
     let shared = ["slots", "--review", "--parallel-agents", "2", "--isolation", "shared"];
     assert_eq!(sandbox.run(&shared).code, Some(0));
@@ -245,7 +245,7 @@ fn a_project_in_a_subdirectory_works_there() {
 }
 
 #[test]
-fn whoever_adds_all_files_of_the_project_adds_no_tree() {
+fn git_add_all_adds_no_worktree() {
     let implement =
         "ls; git -C \"$AUTOLOOP_PROJECT_DIR\" add -A --dry-run; echo x > made-$AUTOLOOP_ITEM_ID";
     let sandbox = repository(Agents { implement, ..GOOD }, 2, "");
@@ -282,7 +282,7 @@ fn outside_of_git_slots_share_the_project_and_a_line_says_so() {
         fs::read_dir(sandbox.path(".autoloop/slots")).is_ok_and(|runs| runs.count() == 1),
         "what could not begin left nothing"
     );
-    // A repository without a commit is as good as none.
+    // A repository without a commit counts as none.
     let unborn = project(GOOD, 2, "");
     git(&unborn, &["init", "-q"]);
     assert_snapshot!(told(&unborn, &["slots", "--isolation", "worktree"]), @r"

@@ -1,5 +1,5 @@
-//! Runs over a queue that meet trouble: clients that fail and exit with 0, items that are taken away,
-//! trackers that refuse or stumble, and settings that change meanwhile.
+//! Slots in trouble: clients that fail with exit code 0, items that are claimed by others, trackers
+//! that refuse or fail, and settings that change during a run.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -44,7 +44,7 @@ fn issues(count: usize) -> Value {
     (1..=count).map(issue).collect()
 }
 
-/// How the issues of a tracker stand: the status, and who has it.
+/// The issues of a tracker: the status and the assignee.
 fn tracker(sandbox: &Sandbox) -> Vec<String> {
     let all: Vec<Value> = serde_json::from_slice(&sandbox.read("beads.json")).unwrap();
     let text = |issue: &Value, name: &str| issue[name].as_str().unwrap_or_default().to_owned();
@@ -52,7 +52,7 @@ fn tracker(sandbox: &Sandbox) -> Vec<String> {
     all.iter().map(|issue| stands(issue).trim().to_owned()).collect()
 }
 
-/// Kills a run as soon as a file is there, with its agents.
+/// Kills a run and its agents as soon as a file exists.
 fn killed_at(sandbox: &Sandbox, args: &[&str], file: &str) {
     let mut command = sandbox.command();
     command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
@@ -62,7 +62,7 @@ fn killed_at(sandbox: &Sandbox, args: &[&str], file: &str) {
     until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
 }
 
-/// An implementer that waits at its first start until it is ended.
+/// An implementer that waits at its first start until it is killed.
 const WAITS: &str = "[ -e there ] || { touch there; sleep 611; }; echo done";
 
 const REFUSED_BY_CLAUDE: &str = r#"printf '%s\n' '{"type":"result","subtype":"success","is_error":true,"result":"API Error: 429 slow down"}'"#;
@@ -101,7 +101,7 @@ fn the_stop_marker_counts_wherever_the_agent_says_it_and_nowhere_else() {
     let sandbox = project(Agents { implement: far, ..GOOD }, 2, "");
     assert_eq!(sandbox.run(&["slots"]).code, Some(0));
     assert_eq!(sandbox.fields("slot.run.finish", "reason"), ["stop_marker"]);
-    // What the client repeats, and what a tool says, is not what the agent says.
+    // Text that the client repeats or a tool prints is not the agent's answer.
     let quoted = r#"printf '%s\n' '{"type":"user","message":{"content":[{"type":"text","text":"no_beads_available"}]}}' '{"type":"assistant","message":{"content":[{"type":"tool_use","name":"sh","input":"no_beads_available"}]}}' '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'"#;
     let sandbox = project(Agents { implement: quoted, ..GOOD }, 2, "backend.output = 'claude'");
     assert_eq!(sandbox.run(&["slots"]).code, Some(0));
@@ -156,10 +156,10 @@ fn an_agent_that_closes_its_item_has_judged_nothing() {
 }
 
 #[test]
-fn what_failed_stays_failed_for_its_own_reason_when_somebody_else_has_the_item() {
+fn a_failure_keeps_its_reason_when_another_worker_has_the_item() {
     let sandbox = project(Agents { implement: "exit 7", ..GOOD }, 1, "");
     assert_eq!(sandbox.run(&["slots"]).code, Some(1));
-    // As if the harness had been killed behind the release, before it could say how the slot ended.
+    // As if the harness had been killed after the release, before it recorded the end of the slot.
     let journal = fs::read_to_string(sandbox.journal_path()).unwrap();
     let end = journal.find("\"slot.finish\"").and_then(|at| journal[..at].rfind('\n')).unwrap();
     fs::write(sandbox.journal_path(), &journal[..=end]).unwrap();
@@ -196,7 +196,7 @@ fn work_that_is_on_a_branch_is_named_also_where_the_item_could_not_be_closed() {
 
 #[test]
 fn a_tracker_that_stumbles_once_costs_no_work() {
-    // It fails before it closes, or after it did.
+    // It fails before it closes the issue, or after.
     let before =
         "[ \"$1\" = close ] && [ ! -e stumbled ] && { touch stumbled; echo locked >&2; exit 1; }";
     let after = "[ \"$1\" = close ] && [ ! -e stumbled ] && { touch stumbled; ./bd \"$@\" >/dev/null; echo locked >&2; exit 1; }";
@@ -207,7 +207,7 @@ fn a_tracker_that_stumbles_once_costs_no_work() {
         assert_eq!(outcomes(&sandbox), ["bd-1 passed: good"]);
         assert_eq!(tracker(&sandbox)[0].split(' ').next(), Some("closed"));
     }
-    // What it does not answer now, it is asked again when the run goes on.
+    // A question that it does not answer now is asked again when the run is resumed.
     let nonsense = "[ \"$1\" = close ] && [ ! -e mended ] && { echo nonsense; exit 0; }";
     let sandbox = tracked(GOOD, &issues(1), nonsense);
     let told = told(&sandbox, &["slots", "--review"]);
@@ -228,7 +228,7 @@ fn an_item_that_is_gone_ends_its_slot_and_not_the_run() {
     bd-1 failed: the item could not be closed: the issue tracker knows no issue 'bd-1'
     bd-2 passed: not reviewed: reviews are off
     ");
-    // One that is only not shown may be there.
+    // An issue that is only not shown may still exist.
     let sandbox = tracked(GOOD, &issues(1), "[ \"$1\" = show ] && { echo locked >&2; exit 1; }");
     let told = told(&sandbox, &["slots"]);
     assert!(told.contains("show bd-1` failed with exit code 1: locked"), "{told}");
@@ -236,7 +236,7 @@ fn an_item_that_is_gone_ends_its_slot_and_not_the_run() {
 }
 
 #[test]
-fn an_item_that_is_ours_is_taken_up_without_being_claimed_again() {
+fn a_held_item_is_resumed_without_a_new_claim() {
     let sandbox = tracked(
         Agents { implement: WAITS, ..GOOD },
         &issues(1),
@@ -260,7 +260,7 @@ fn items_that_were_claimed_in_vain_are_given_back_at_once() {
 }
 
 #[test]
-fn a_run_goes_on_with_the_items_that_it_began_with() {
+fn a_resumed_run_keeps_its_items() {
     let sandbox = tracked(Agents { implement: WAITS, ..GOOD }, &issues(1), "");
     killed_at(&sandbox, &["slots", "--review"], "there");
     assert_snapshot!(told(&sandbox, &["slots", "--resume", "--source", "builtin"]), @r"
@@ -299,18 +299,18 @@ fn settings_that_change_hold_from_the_next_iteration_on() {
     let sandbox = repository(Agents { implement, ..GOOD }, 3, settings);
     let output = sandbox.run(&["slots"]);
     assert_eq!(output.code, Some(0), "{output}");
-    // Two at once from then on, each in a tree of its own.
+    // From then on two at once, each in its own worktree.
     let slots = sandbox.fields("slot.start", "slot");
     assert_eq!(slots, ["1", "1", "2"]);
     let trees = sandbox.fields("slot.start", "branch");
     assert!(trees[0].is_empty() && !trees[1].is_empty() && !trees[2].is_empty(), "{trees:?}");
     assert!(output.stderr.contains("iteration 1\n"), "{output}");
-    // But nobody has itself judged by fewer than before.
+    // But a resumed run cannot weaken its reviews.
     assert_eq!(sandbox.fields("slot.review", "verdict"), ["pass"; 3]);
 }
 
 #[test]
-fn nobody_takes_the_prompt_of_its_reviewer_away() {
+fn an_agent_cannot_remove_the_prompt_of_its_reviewer() {
     let implement = "[ $AUTOLOOP_ITEM_ID = t-1 ] && echo \"slots.reviewerPromptPath = ''\" >> autoloops.toml; echo done";
     let sandbox = project(Agents { implement, ..GOOD }, 3, "");
     let output = sandbox.run(&["slots", "--review"]);
@@ -321,7 +321,7 @@ fn nobody_takes_the_prompt_of_its_reviewer_away() {
 }
 
 #[test]
-fn nobody_changes_by_whom_it_is_judged() {
+fn an_agent_cannot_change_its_reviewer() {
     let told = |change: &str| {
         let implement = format!("[ $AUTOLOOP_ITEM_ID = t-1 ] && {{ {change}; }}; echo done");
         let sandbox = project(Agents { implement: &implement, ..GOOD }, 3, "");
@@ -350,8 +350,8 @@ fn nobody_changes_by_whom_it_is_judged() {
 }
 
 #[test]
-fn whoever_works_beside_a_reviewer_loses_nothing_also_with_fewer_slots_than_before() {
-    // The first review waits until the other slot has written something, and then some.
+fn work_beside_a_reviewer_is_kept_also_with_fewer_slots_than_before() {
+    // The first review waits until the other slot has written something, and a moment longer.
     let implement = "[ -e \"there\" ] || { [ $AUTOLOOP_ITEM_ID = t-2 ] && touch there; sleep 611; }
         [ $AUTOLOOP_ITEM_ID = t-2 ] && { while [ ! -e home/reviewing ]; do sleep 0.02; done; echo mine > work; touch home/written; }
         echo done";
@@ -365,7 +365,7 @@ fn whoever_works_beside_a_reviewer_loses_nothing_also_with_fewer_slots_than_befo
     let output = sandbox.run(&["slots", "--resume", "--parallel-agents", "1"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(sandbox.read("work"), b"mine\n");
-    // Its reviewer is told that others are at work there.
+    // Its prompt says that others work there.
     let run = sandbox.fields("slot.run.start", "run").remove(0);
     let prompt = sandbox.read(format!(".autoloop/slots/{run}/1-1/review-0.prompt.md"));
     assert!(String::from_utf8_lossy(&prompt).contains("## Parallel agents"));
@@ -373,7 +373,7 @@ fn whoever_works_beside_a_reviewer_loses_nothing_also_with_fewer_slots_than_befo
 }
 
 #[test]
-fn it_is_told_what_holds_a_reviewer() {
+fn the_sandbox_of_a_reviewer_is_recorded() {
     let off = "review.sandbox = 'off'\nreview.enabled = false";
     let sandbox = repository(GOOD, 1, off);
     assert_eq!(sandbox.run(&["slots", "--review"]).code, Some(0));
@@ -412,7 +412,7 @@ fn items_that_failed_are_passed_over_without_being_claimed() {
 }
 
 #[test]
-fn a_reason_is_as_long_as_somebody_reads() {
+fn a_long_reason_is_shortened() {
     let review = r#"printf '{"verdict": "drift", "followUpPrompt": "look '; head -c 2000000 /dev/zero | tr '\0' x; echo '"}'"#;
     let sandbox = project(Agents { review, ..GOOD }, 1, "");
     let output = sandbox.run(&["slots", "--review", "--review-max-fix-attempts", "0"]);

@@ -3,7 +3,7 @@
 use autoloop_testkit::Sandbox;
 use insta::assert_snapshot;
 
-/// A project in which ann is at home.
+/// A project whose user is ann.
 fn project() -> Sandbox {
     Sandbox::new(env!("CARGO_BIN_EXE_autoloop")).env("USER", "ann")
 }
@@ -13,7 +13,7 @@ fn tasks(sandbox: &Sandbox, args: &[&str]) -> String {
     sandbox.run(&words).to_string()
 }
 
-/// Three tasks, of which the second waits for the first.
+/// Three tasks, of which the second depends on the first.
 fn three() -> Sandbox {
     let sandbox = project();
     for args in [
@@ -188,7 +188,7 @@ fn a_task_tells_all_about_itself() {
 }
 
 #[test]
-fn what_somebody_else_has_is_refused_with_who_and_until_when() {
+fn a_claimed_task_is_refused_with_its_owner_and_expiry() {
     let sandbox = three();
     tasks(&sandbox, &["claim", "t-1", "--as", "bob"]);
     assert_snapshot!(tasks(&sandbox, &["claim", "t-1"]), @"
@@ -319,7 +319,7 @@ fn tasks_wait_for_others_but_never_in_a_circle() {
     --- stdout
     t-3 waits for nothing
     ");
-    // What waits for something that is closed waits for nothing.
+    // A closed task blocks nothing.
     for args in [&["close", "t-1"][..], &["dep", "t-3", "t-1"]] {
         assert!(tasks(&sandbox, args).starts_with("exit 0\n"));
     }

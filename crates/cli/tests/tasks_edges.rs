@@ -1,5 +1,5 @@
-//! `autoloop tasks` at its edges: claimed twice, by many at once, beside damage, from another directory, for
-//! other programs.
+//! Edge cases of `autoloop tasks`: claimed twice, by many at once, with a damaged journal, from
+//! another directory, by other programs.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -10,12 +10,12 @@ use autoloop_testkit::sandbox::{Output, skip};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-/// A project in which ann is at home.
+/// A project whose user is ann.
 fn project() -> Sandbox {
     Sandbox::new(env!("CARGO_BIN_EXE_autoloop")).env("USER", "ann")
 }
 
-/// With three tasks, of which the second waits for the first.
+/// With three tasks, of which the second depends on the first.
 fn three() -> Sandbox {
     let sandbox = project();
     for args in [
@@ -32,7 +32,7 @@ fn tasks(sandbox: &Sandbox, args: &[&str]) -> String {
     sandbox.run(&[&["tasks"], args].concat()).to_string()
 }
 
-/// A task that somebody claims twice stays theirs, for longer and under a new number.
+/// Claiming a task again extends the claim under a new number.
 #[test]
 fn what_is_claimed_again_is_kept_for_longer() {
     let sandbox = three();
@@ -53,7 +53,7 @@ fn a_queue_is_that_of_one_project() {
         command.arg("tasks").args(args).current_dir(sandbox.path(dir)).envs(env.iter().copied());
         sandbox.finish(command)
     };
-    // Ids are those of a project, and mean nothing in another one.
+    // Ids belong to one project and mean nothing in another.
     assert_eq!(there("other", &[], &["add", "theirs"]).to_string(), "exit 0\n--- stdout\nt-1");
     assert!(there("", &[], &["show", "t-1"]).stdout.starts_with("t-1  write the parser\n"));
     assert_eq!(there("other", &[], &["add", "more", "--after", "t-3"]).code, Some(1));
@@ -134,7 +134,7 @@ fn every_command_finds_the_project_from_a_directory_in_it() {
         assert!(!sandbox.path("src/deep/.autoloop").exists(), "{args:?}");
     }
     assert!(sandbox.journal().contains("from below"));
-    // What is named is used, and nothing is said about it.
+    // A named project is used without a notice.
     let named = within(&sandbox, "src/deep", &["loops", "../.."]);
     assert!(named.stdout.contains(&run) && named.stderr.is_empty(), "{named}");
     assert_eq!(within(&sandbox, "", &["loops"]).stderr, "");
@@ -152,13 +152,13 @@ fn a_project_is_looked_for_up_to_the_top_of_the_repository() {
         assert!(output.stdout.contains("no run has begun"), "{dir}: {output}");
         assert_eq!(output.stderr, "", "{dir}");
     };
-    // Another repository, as a submodule or a worktree is one.
+    // Another repository, such as a submodule or a worktree.
     sandbox.write("vendor/.git", "gitdir: ../elsewhere\n").write("vendor/lib/main.rs", "");
     elsewhere("vendor/lib");
-    // A loop of its own is another project.
+    // A directory with its own loop is another project.
     sandbox.write("tools/autoloops.toml", "");
     elsewhere("tools");
-    // A worktree inside of the state directory belongs to the project.
+    // A worktree inside the state directory belongs to the project.
     sandbox
         .write(".autoloop/trees/slot-1/.git", "gitdir: x\n")
         .write(".autoloop/trees/slot-1/a/b", "");
@@ -166,7 +166,7 @@ fn a_project_is_looked_for_up_to_the_top_of_the_repository() {
         let output = within(&sandbox, dir, &["tasks", "list"]);
         assert!(output.stderr.contains("using the project in [DIR]\n"), "{dir}: {output}");
     }
-    // The variables of the harness win.
+    // The variables of the harness take precedence.
     let mut command = sandbox.command();
     command.arg("loops").current_dir(sandbox.path("src")).env("AUTOLOOP_STATE_DIR", "state");
     let output = sandbox.finish(command);
@@ -201,7 +201,7 @@ fn without_a_repository_the_search_ends_below_the_home_directory() {
     }
 }
 
-/// Programs read these: what each command prints, by its names.
+/// The JSON output of every command, for programs.
 #[test]
 fn every_command_answers_in_json() {
     let sandbox = three();
@@ -270,8 +270,8 @@ fn tasks_outlive_runs_and_damage_beside_them() {
     ");
 }
 
-/// Several processes that add at once never choose the same id, and of several that want one task one
-/// gets it.
+/// Processes that add at once never choose the same id, and of several that claim one task exactly
+/// one gets it.
 #[test]
 fn processes_that_race_agree() {
     let sandbox = project();

@@ -1,5 +1,5 @@
-//! Several processes of several workers on one queue, some of which are killed: every task is closed,
-//! and closed once.
+//! Several processes with several workers each on one queue, some of which are killed: every task
+//! is closed exactly once.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -20,12 +20,12 @@ const TASKS: usize = 200;
 const PROCESSES: usize = 4;
 const WORKERS: usize = 8;
 const KILLS: usize = 12;
-/// The workers of the first process stay at their first task until it is killed, so that there is
-/// something to be given back however slow the others are.
+/// The workers of the first process hold their first task until it is killed, so that there is
+/// something to release however slow the others are.
 const STUCK: &str = "p1-";
-/// What a process has to be done with all of it, so that a test that fails does not hang.
+/// The time limit of a process, so that a failing test does not hang.
 const ENOUGH: Duration = Duration::from_secs(600);
-/// No claim expires: what the dead had is given back by whoever comes in their place.
+/// No claim expires: the claims of killed workers are released by their successors.
 const LASTING: Duration = Duration::from_secs(6000);
 
 fn journal(world: &World) -> FileJournal {
@@ -36,7 +36,8 @@ fn queue<'a>(journal: &'a FileJournal, world: &World) -> Builtin<'a> {
     Builtin::new(journal, world, (Durability::Cached, LASTING))
 }
 
-/// One process: it gives back what the dead had, and its workers take tasks until all are closed.
+/// One process: it releases the claims of killed workers, and its workers take tasks until all are
+/// closed.
 #[test]
 fn part_of_a_child() {
     let Some(name) = part() else { return };
@@ -80,13 +81,13 @@ fn is_dead(actor: &str) -> bool {
     Path::new(&format!("dead-{process}")).exists()
 }
 
-/// Shows that a task is in our hands, and fails when it is in those of somebody alive.
+/// Marks a task as held by us, and fails when a living worker holds it.
 fn hold(held: &str, actor: &str) {
     match OpenOptions::new().write(true).create_new(true).open(held) {
         Ok(mut file) => file.write_all(actor.as_bytes()).unwrap(),
         Err(_) => {
             let other = fs::read_to_string(held).unwrap();
-            // One that was killed before it wrote its name left an empty file.
+            // A worker killed before it wrote its name left an empty file.
             let is_free = other.is_empty() || is_dead(&other);
             assert!(is_free, "{held} is in the hands of {other}, and was given to {actor}");
             fs::write(held, actor).unwrap();
@@ -94,7 +95,7 @@ fn hold(held: &str, actor: &str) {
     }
 }
 
-/// Whether a worker of the process that gets stuck has a task in its hands.
+/// Whether a worker of the process that gets stuck holds a task.
 fn is_stuck(sandbox: &Sandbox) -> bool {
     let files = fs::read_dir(sandbox.path("")).unwrap().flatten().map(|entry| entry.path());
     let held = files.filter(|path| path.to_string_lossy().contains("/held-"));
@@ -102,14 +103,14 @@ fn is_stuck(sandbox: &Sandbox) -> bool {
 }
 
 #[test]
-fn every_task_is_closed_once_whoever_is_killed() {
+fn every_task_is_closed_once_whichever_worker_is_killed() {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
     let world = World::real();
     let path = sandbox.journal_path();
     let ours = FileJournal::new(path, &world, FileSettings::default());
     let queue = queue(&ours, &world);
     for number in 0..TASKS {
-        // Some wait for the one before them.
+        // Some depend on the one before them.
         let after = if number % 5 == 4 { vec![format!("t-{number}")] } else { Vec::new() };
         queue.add(&New { title: format!("task {number}"), after, ..New::default() }).unwrap();
     }

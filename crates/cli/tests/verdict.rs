@@ -1,4 +1,4 @@
-//! `autoloop slots verdict`: what reviewers print, through the binary.
+//! `autoloop slots verdict` through the binary: the output of reviewers.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::fs::File;
@@ -143,7 +143,7 @@ fn bytes_that_are_no_text_do_no_harm() {
     assert_snapshot!(verdict(inside, &[]).stdout, @r#"{"verdict": "pass", "followUpPrompt": "�GTM", "reason": null}"#);
 }
 
-/// Whatever comes in front of the verdict, behind it or in keys that nobody asked for is not held.
+/// Text before the verdict, after it, or in unknown keys is not kept in memory.
 #[test]
 fn a_giant_output_is_read_in_little_memory() {
     let sandbox = sandbox();

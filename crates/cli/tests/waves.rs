@@ -1,4 +1,4 @@
-//! Waves, through the binary: several branches at once, and what the run makes of them.
+//! Waves through the binary: several branches at once, and what the run does with their results.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a scene that cannot be set fails its test")]
 
@@ -39,7 +39,7 @@ fn story(sandbox: &Sandbox) -> String {
             *line = format!("{before}elapsed …{end}");
         }
     }
-    // They end in whatever order they end.
+    // Branches end in any order.
     let is_finish = |line: &String| line.contains("wave.branch.finish");
     if let Some(first) = lines.iter().position(is_finish) {
         let last = lines.iter().rposition(is_finish).unwrap();
@@ -125,7 +125,7 @@ fn what_the_branches_found_is_in_the_next_prompt() {
 }
 
 #[test]
-fn a_failing_and_a_slow_branch_are_told_and_the_run_decides() {
+fn failed_and_timed_out_branches_are_reported_and_the_run_decides() {
     let branch = "case $(cat $AUTOLOOP_PROMPT_PATH) in *'look at a'*) echo bad key >&2; exit 5;; *'look at b'*) sleep 661;; esac; echo fine";
     let (sandbox, limit) = meet_a_limit(|limit| {
         let sandbox = waves(ASK, branch, &format!("parallel.branch_timeout_ms = {limit}"));
@@ -194,11 +194,11 @@ fn an_event_is_handed_over_once_for_each_part() {
     assert_eq!(sandbox.fields("tasks.ready.parallel.joined", "source"), ["harness"]);
     let recent = sandbox.fields("iteration.start", "recent_event");
     assert_eq!(recent.last().unwrap(), "tasks.ready.parallel.joined");
-    // What branches say is theirs: the run is routed by the join.
+    // Events of a branch stay in the branch: the run is routed by the join.
     assert_eq!(sandbox.fields("built", "source").len(), 2);
 }
 
-/// What becomes of a wave that is asked for so.
+/// The outcome of a wave that is requested with this event.
 fn asked(topic: &str, payload: &str, settings: &str) -> String {
     let sandbox = waves(
         &format!("[ $N = 1 ] && $T emit {topic} \"$(cat payload)\" 2>/dev/null; true"),
@@ -216,7 +216,7 @@ fn asked(topic: &str, payload: &str, settings: &str) -> String {
 }
 
 #[test]
-fn a_wave_that_cannot_be_is_refused_and_the_run_goes_on() {
+fn an_invalid_wave_is_refused_and_the_run_continues() {
     let told = [
         asked("explore.parallel", "look around", ""),
         asked("explore.parallel", "1) a", ""),
@@ -263,7 +263,7 @@ fn what_a_branch_changes_in_the_loop_holds_for_the_next_turn() {
 fn one_wave_at_a_time() {
     let ask =
         "[ $N = 1 ] && { $T emit explore.parallel '- a'; $T emit explore.parallel '- b'; }; true";
-    // A branch cannot open one either.
+    // A branch cannot open a wave either.
     let sandbox = waves(ask, "$T emit explore.parallel '- c' && exit 9; echo no", "");
     assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));
     assert_eq!(sandbox.fields("wave.start", "objectives"), ["- a\\u000a"]);
@@ -316,7 +316,7 @@ fn a_branch_that_nothing_proves_is_run_again() {
     branch_with_spoiled_seals(r#""run": "[^"]*-wave-"#);
 }
 
-/// Then the wave begins anew, and its branches get the ids that they had.
+/// Then the wave starts again, and its branches get the same ids.
 #[test]
 fn a_wave_that_nothing_proves_is_run_again() {
     branch_with_spoiled_seals(r#""topic": "wave."#);
@@ -348,7 +348,7 @@ fn branch_with_spoiled_seals(spoiled: &str) {
 }
 
 #[test]
-fn an_interrupt_ends_all_branches_and_the_wave_goes_on_later() {
+fn an_interrupt_ends_all_branches_and_the_wave_resumes() {
     let sandbox = waves(ASK, "[ -e again ] || { touch there; sleep 681; }; echo late", "");
     let mut command = sandbox.command();
     command.args(["run", ".", "-i", "2"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -391,7 +391,7 @@ fn no_list_is_too_long_or_too_strange() {
 }
 
 #[test]
-fn a_wave_that_is_cut_off_behind_any_record_comes_to_the_same_end() {
+fn a_wave_that_crashes_after_any_record_has_the_same_outcome() {
     let ask = "[ $N = 1 ] && $T emit tasks.ready.parallel \"$(printf -- '- a\\n- b\\n- c\\n- d')\"; [ $N = 2 ] && $T emit built; true";
     let sandbox = waves(ask, "$T emit built; echo done", "");
     assert_eq!(sandbox.run(&["run", ".", "-i", "3"]).code, Some(1));
@@ -426,10 +426,10 @@ fn a_wave_that_is_cut_off_behind_any_record_comes_to_the_same_end() {
     }
 }
 
-/// Waves are off: the agent hears it at once and in the next prompt, the harness records it, and an event
-/// that the agent emits instead counts.
+/// Waves are off: the agent reads it at once and in the next prompt, the harness records it, and an
+/// event that the agent emits instead counts.
 #[test]
-fn a_wave_while_waves_are_off_is_recorded_and_told() {
+fn a_wave_while_waves_are_off_is_recorded_and_reported() {
     let agent = "case $N in 1) $T emit explore.parallel '- a'; echo \"exit $?\";; *) $T emit tasks.ready.parallel '- a'; $T emit task.complete;; esac";
     let sandbox = waves(agent, "true", "parallel.enabled = false");
     let output = sandbox.run(&["run", ".", "-v", "-i", "3"]);
@@ -448,7 +448,7 @@ fn a_wave_while_waves_are_off_is_recorded_and_told() {
     assert!(output.stderr.contains("  refused: explore.parallel\n"), "{output}");
 }
 
-/// Only the harness may write it, and it says so.
+/// Only the harness may write it, and the record says so.
 #[test]
 fn a_joined_event_is_of_the_harness() {
     let sandbox = waves("[ $N = 1 ] && $T emit explore.parallel '- a'; true", "true", "");

@@ -1,4 +1,4 @@
-//! A wave of many branches: all of them end, and the harness holds no more than it needs.
+//! A wave of many branches: all of them end, and the harness keeps few files open.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
@@ -9,9 +9,10 @@ use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{Reaped, until};
 
 const BRANCHES: usize = 200;
-/// What a harness has open for itself: the journal, its locks, what it was started with.
+/// The files that a harness has open for itself: the journal, its locks, its standard streams.
 const OWN_FILES: usize = 40;
-/// What it has open for a branch that is at work: two pipes, its lock, its notes, and while it is started one more.
+/// The files that it has open for a running branch: two pipes, its lock, its notes, and one more
+/// while it starts.
 const FILES_A_BRANCH: usize = 5;
 
 #[test]

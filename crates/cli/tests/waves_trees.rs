@@ -1,4 +1,4 @@
-//! Waves whose branches have working trees of their own, through the binary and real git.
+//! Waves whose branches have their own worktrees, through the binary and real git.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a scene that cannot be set fails its test")]
 
@@ -17,8 +17,8 @@ mod hostile;
 const SETTINGS: &str =
     "parallel.enabled = true\nparallel.max_branches = 4\nparallel.isolation = 'worktree'";
 
-/// A loop in a repository. The agent runs `branch` in branches, where `$B` is which one, and in the
-/// first turn of the run it runs `parent` and asks for a wave of as many branches as there are letters.
+/// A loop in a repository. The agent runs `branch` in branches, where `$B` is its letter. In the
+/// first turn of the run it runs `parent` and requests a wave with one branch per letter.
 fn project(parent: &str, letters: &str, branch: &str, settings: &str) -> Sandbox {
     let list: String = letters.chars().map(|letter| format!("- part {letter}\\n")).collect();
     let agent = format!(
@@ -55,7 +55,7 @@ fn run(sandbox: &Sandbox) {
     assert_eq!(sandbox.fields("loop.stop", "reason").last().unwrap(), "max_iterations");
 }
 
-/// What became of the work of each branch, without names that differ.
+/// The outcome of each branch, without names that differ.
 fn outcomes(sandbox: &Sandbox) -> String {
     let column = |name| sandbox.fields("wave.branch.merge", name);
     let rows = column("branch_id").into_iter().zip(column("outcome")).zip(column("files"));
@@ -67,7 +67,7 @@ fn text(sandbox: &Sandbox, name: &str) -> String {
     String::from_utf8(sandbox.read(name)).unwrap()
 }
 
-/// The name of the run in a text.
+/// The text without the run's id.
 fn unnamed(sandbox: &Sandbox, text: &str) -> String {
     let mut text = text.replace(&sandbox.fields("loop.start", "run")[0], "[RUN]");
     for commit in sandbox.fields("wave.branch.merge", "commit") {
@@ -76,7 +76,7 @@ fn unnamed(sandbox: &Sandbox, text: &str) -> String {
     text
 }
 
-/// Neither trees nor branches are left but these.
+/// Checks that no worktrees are left, and no branches but these.
 fn assert_left(sandbox: &Sandbox, branches: &[&str]) {
     assert_eq!(git(sandbox, &["worktree", "list"]).lines().count(), 1);
     let names = git(sandbox, &["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
@@ -145,7 +145,7 @@ fn branches_work_apart_and_their_work_comes_back() {
 }
 
 #[test]
-fn a_conflict_is_told_and_nothing_is_lost() {
+fn a_conflict_is_reported_and_nothing_is_lost() {
     let branch = "case $B in 3) echo c > new ;; *) sed -i s/two/$B/ file ;; esac; echo $B";
     let sandbox = project("true", "abc", branch, "");
     run(&sandbox);
@@ -254,7 +254,7 @@ fn work_of_branches_that_did_not_end_well_is_kept_and_not_merged() {
     assert_eq!(sandbox.survivors(), "");
 }
 
-/// Runs a loop in a subdirectory of a repository, with a detached head, and hooks that all fail.
+/// Runs a loop in a subdirectory of a repository, with a detached head and hooks that all fail.
 #[test]
 fn a_subdirectory_a_detached_head_and_failing_hooks_change_nothing() {
     let branch = "echo $B > mine-$B; git add -A; pwd | sed 's/.*tree/tree/'";
@@ -331,7 +331,7 @@ fn without_git_there_is_no_run() {
 }
 
 #[test]
-fn a_wave_that_can_have_no_trees_any_more_is_refused_and_the_run_goes_on() {
+fn a_wave_that_can_no_longer_have_worktrees_is_refused() {
     let sandbox = project("mv .git home", "ab", "true", "");
     run(&sandbox);
     let reason = sandbox.fields("wave.invalid", "reason").remove(0);
@@ -346,7 +346,7 @@ fn a_wave_that_can_have_no_trees_any_more_is_refused_and_the_run_goes_on() {
 const WORK: &str =
     "echo $B > left-$B; echo $B > new-$B; git add new-$B; git commit -qm work-$B; echo b";
 
-/// All four branches did their work, and it came back, once.
+/// Checks that all four branches did their work and that it was merged back once.
 fn assert_all_is_back(sandbox: &Sandbox, what: &str) {
     let merges = sandbox.fields("wave.branch.merge", "outcome");
     assert_eq!(merges, ["merged"; 4], "{what}: {}", sandbox.story());
@@ -361,7 +361,7 @@ fn assert_all_is_back(sandbox: &Sandbox, what: &str) {
 }
 
 #[test]
-fn a_harness_that_is_killed_between_two_merges_goes_on() {
+fn a_harness_killed_between_two_merges_resumes() {
     for merged in 0..=4 {
         let sandbox = project("true", "abcd", WORK, "");
         let mut command = sandbox.command();

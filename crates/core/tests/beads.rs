@@ -52,7 +52,7 @@ fn lists_come_bare_wrapped_and_alone() {
 }
 
 #[test]
-fn what_is_no_list_of_issues_is_told() {
+fn an_answer_that_is_no_list_of_issues_is_an_error() {
     insta::assert_snapshot!(wrong("Segmentation\u{7} fault"), @"it answered with something that is not JSON: Segmentation fault");
     insta::assert_snapshot!(wrong("7"), @"it answered with JSON in which there are no issues: 7");
     insta::assert_snapshot!(wrong("null"), @"it answered with JSON in which there are no issues: null");
@@ -125,7 +125,7 @@ fn errors_are_found_on_either_output_in_every_shape() {
 }
 
 #[test]
-fn what_a_program_lacks_is_told_from_what_it_refuses() {
+fn a_missing_feature_differs_from_a_refusal() {
     for said in [
         "Error: unknown flag: --claim",
         "error: unexpected argument '--limit' found",

@@ -165,7 +165,7 @@ fn an_owner_keeps_what_was_made_to_wait_meanwhile() {
 }
 
 #[test]
-fn a_person_closes_what_nobody_or_they_themselves_have() {
+fn a_user_closes_unclaimed_tasks_and_their_own() {
     let mut yard = Yard::with(&[("a", &[]), ("b", &[])]);
     yard.claim("t-1", "ann", 60).unwrap();
     let closed = yard.tasks.close_as("t-1", ("bob", ""), yard.stamp());
@@ -284,7 +284,7 @@ fn records_that_break_the_rules_or_come_from_agents_do_not_count() {
 }
 
 #[test]
-fn a_claim_of_a_clock_that_ran_ahead_keeps_nobody_away() {
+fn a_claim_from_a_fast_clock_expires_too() {
     let mut yard = Yard::with(&[("a", &[])]);
     let right = yard.now;
     yard.now += 10 * 365 * 86_400_000;

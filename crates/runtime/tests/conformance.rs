@@ -217,13 +217,13 @@ macro_rules! every_case {
             reading_ends_at_the_head
             reading_from_any_line_shows_the_rest
             reading_from_an_acknowledged_position_shows_what_came_since
-            reading_stops_when_told_and_goes_on_from_there
+            reading_stops_on_request_and_continues_from_there
             the_line_at_which_reading_stopped_counts_as_read
             reading_twice_shows_the_same
             lines_are_the_printed_bytes
             one_can_append_while_reading
-            topics_that_nobody_knows_are_kept
-            keys_that_nobody_knows_are_kept
+            unknown_topics_are_kept
+            unknown_keys_are_kept
             any_text_is_one_line
             any_record_comes_back
             a_record_of_two_megabytes_comes_back
@@ -239,8 +239,8 @@ macro_rules! every_case {
             a_spool_for_a_text_that_the_record_has_not_is_refused
             a_wait_for_what_has_come_ends_at_once
             a_wait_for_nothing_ends_in_time
-            a_wait_ends_when_somebody_appends
-            everybody_who_waits_is_told
+            a_wait_ends_with_an_append
+            every_waiter_is_woken
             many_writers_lose_nothing
             writers_that_expect_the_head_take_turns
             a_reader_that_follows_sees_what_a_late_one_sees

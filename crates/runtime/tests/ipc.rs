@@ -93,7 +93,7 @@ fn memory_is_changed_as_the_author_that_the_harness_knows() {
 }
 
 #[test]
-fn nobody_is_heard_without_the_ticket() {
+fn no_request_without_the_ticket_is_accepted() {
     let harness = Harness::new(Timeouts::default());
     let with = |ticket: &str| {
         let client = Client::new(&harness.socket_path(), ticket);

@@ -57,7 +57,7 @@ fn a_torn_line_is_ended_and_counts_if_it_is_whole() {
 }
 
 #[test]
-fn whoever_adds_nothing_because_of_a_torn_line_can_rely_on_it() {
+fn an_add_that_failed_for_a_torn_line_added_nothing() {
     let sim = SimWorld::new(Seed(1));
     let world = sim.world();
     let file = MemoryFile::new("/memory.jsonl", &world, FileSettings::default());
@@ -74,7 +74,7 @@ fn whoever_adds_nothing_because_of_a_torn_line_can_rely_on_it() {
 }
 
 #[test]
-fn an_entry_that_was_told_of_survives_a_crash_at_any_byte() {
+fn an_acknowledged_entry_survives_a_crash_at_any_byte() {
     simulate("memory", 300, |seed, dice| {
         let sim = SimWorld::new(seed);
         let file = MemoryFile::new("/s/memory.jsonl", &sim.world(), FileSettings::default());

@@ -55,7 +55,7 @@ fn closed(world: &World) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn a_claim_expires_on_the_clock_and_its_owner_is_told() {
+fn a_claim_expires_by_the_clock_and_its_owner_gets_an_error() {
     let sim = SimWorld::new(Seed(1));
     let world = sim.world();
     let (ours, theirs) = (journal(&world), journal(&world));
@@ -78,7 +78,7 @@ fn a_claim_expires_on_the_clock_and_its_owner_is_told() {
 }
 
 #[test]
-fn what_somebody_else_closed_after_a_claim_was_over_stays_closed() {
+fn a_task_closed_by_another_after_a_claim_expired_stays_closed() {
     let sim = SimWorld::new(Seed(1));
     let world = sim.world();
     let journal = journal(&world);
@@ -135,7 +135,7 @@ fn what_the_dead_had_is_given_back() {
 }
 
 #[test]
-fn whoever_gives_a_task_back_without_a_word_leaves_what_was_said() {
+fn a_release_without_a_note_keeps_the_earlier_note() {
     let sim = SimWorld::new(Seed(1));
     let world = sim.world();
     let journal = journal(&world);
@@ -150,7 +150,7 @@ fn whoever_gives_a_task_back_without_a_word_leaves_what_was_said() {
 }
 
 #[test]
-fn what_hardly_ever_happens_is_told_too() {
+fn rare_failures_are_reported_too() {
     let told = |error: QueueError| {
         let complaint = Complaint::from(error);
         format!("{:?}: {}\n{}", complaint.fault, complaint.message, complaint.hints.join("\n"))
@@ -250,7 +250,7 @@ fn work(world: &World, told: &mut Told) -> Result<(), QueueError> {
 }
 
 #[test]
-fn what_was_told_survives_the_death_of_the_machine_at_any_call() {
+fn acknowledged_changes_survive_a_power_cut_at_any_call() {
     let calls = {
         let sim = SimWorld::new(Seed(1));
         work(&sim.world(), &mut Told::default()).unwrap();

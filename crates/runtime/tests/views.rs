@@ -466,7 +466,7 @@ fn a_giant_with_something_wrong_in_its_middle_is_no_record() {
 
 /// A giant without long strings cannot be shown; it is told, and what follows is read.
 #[test]
-fn a_giant_without_strings_is_told_and_passed_over() {
+fn a_giant_without_strings_is_reported_and_skipped() {
     let record = line_of(&said("a"));
     let bare = &record[..record.len() - 1];
     let next = line_of(&system("r", "next", &[]));

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hanging_process_that_nobody_can_signal_never_exits() {
+    fn a_hanging_process_without_a_signal_never_exits() {
         let Running { reports, signals, id } = start(Script::hangs());
         drop(signals);
         assert_eq!(reports.iter().collect::<Vec<_>>(), [Report::Started(id)]);

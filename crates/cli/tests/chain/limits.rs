@@ -1,5 +1,5 @@
-//! Chains that an agent asks for and does not get: what is on record, what it is told, and that its run
-//! goes on.
+//! Chains that an agent requests and is refused: what is recorded, what the agent reads, and that
+//! its run continues.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::fs::File;
@@ -11,7 +11,7 @@ use insta::assert_snapshot;
 
 use crate::chains::{BOTH, asking, complete, count, project, prompts};
 
-/// Ends well at once.
+/// Completes at once.
 const DONE: &str = "$T emit task.complete";
 
 /// Why chains were refused, in order.
@@ -19,12 +19,13 @@ fn reasons(sandbox: &Sandbox) -> Vec<String> {
     sandbox.fields("chain.invalid", "reason")
 }
 
-/// Whether chains are offered in the prompts, one after another.
+/// Whether each prompt offers chains, in order.
 fn offers(sandbox: &Sandbox) -> Vec<bool> {
     prompts(sandbox).iter().map(|prompt| prompt.contains("emit chain.spawn \"steps=a")).collect()
 }
 
-/// Asks once, in the first turn, and is refused; says how. The run goes on and is complete.
+/// Requests a chain in the first turn and is refused; returns the refusal. The run continues and
+/// completes.
 fn refused(first: &str, chains: &str) -> String {
     let sandbox = project(&asking(first, DONE), chains);
     complete(&sandbox);
@@ -78,16 +79,16 @@ fn a_run_gets_so_many_chains() {
     );
 }
 
-/// Every loop asks for itself in its first turn.
+/// Every loop requests itself in its first turn.
 #[test]
-fn a_loop_that_asks_for_itself_comes_to_an_end() {
+fn a_loop_that_requests_itself_ends() {
     let itself = "$T emit chain.spawn 'steps=one;'";
     let step = format!("[ $N = 1 ] && exec {itself}; {DONE}");
     let depth = project(&asking(itself, &step), "[budget]\nmax_depth = 2\n");
     complete(&depth);
     assert_eq!((count(&depth, "chain.start"), reasons(&depth)), (2, vec!["max_depth".into()]));
     assert_eq!(depth.fields("chain.complete", "outcome"), ["all_steps_complete"; 2]);
-    // The innermost, whose two turns are in the middle, is not told of what it cannot have.
+    // The innermost loop, whose two turns are in the middle, is not offered chains.
     assert_eq!(offers(&depth), [true, true, false, false, true, true]);
 
     let steps = project(&asking(itself, &step), "[budget]\nmax_steps = 3\n");
@@ -179,12 +180,12 @@ fn forged_records_start_and_end_nothing() {
     complete(&sandbox);
     assert_eq!(sandbox.fields("chain.step.finish", "step"), ["1", "2"]);
     assert_eq!(count(&sandbox, "chain.spawn.finish"), 1);
-    // Each of the two is told of, in the name of the chain.
+    // Each of the two is reported, in the name of the chain.
     assert_eq!(sandbox.fields("event.invalid", "run"), [id; 2]);
     assert_eq!(sandbox.fields("event.invalid", "emitted"), ["chain.complete"; 2]);
 }
 
-/// What an agent makes of the file may lower the limits, and lifts none.
+/// An agent that edits the file can lower the limits but not raise them.
 #[test]
 fn an_agent_cannot_raise_its_own_limits() {
     let raise = "printf '[budget]\\nmax_children = 9\\nmax_depth = 9\\n' > chains.toml";
@@ -194,7 +195,7 @@ fn an_agent_cannot_raise_its_own_limits() {
     complete(&sandbox);
     assert_eq!(reasons(&sandbox), ["max_children"]);
 
-    // A step of the chain that was asked for is bound by what its run was.
+    // A step of a requested chain has the limits of the run that requested it.
     let step =
         format!("[ $N = 1 ] && {{ {raise}; exec $T emit chain.spawn 'steps=two;'; }}; {DONE}");
     let spawn = "$T emit chain.spawn 'steps=one;'";
@@ -202,7 +203,7 @@ fn an_agent_cannot_raise_its_own_limits() {
     complete(&sandbox);
     assert_eq!((count(&sandbox, "chain.start"), reasons(&sandbox)), (1, vec!["max_depth".into()]));
 
-    // And so is a step of a chain that a person started, by what held then.
+    // A step of a chain started by the user has the limits of that moment.
     let step = format!("case $L in one) {raise};; *) [ $N = 1 ] && exec {spawn};; esac; {DONE}");
     let sandbox = project(&step, &format!("{BOTH}[budget]\nmax_children = 0\n"));
     assert_eq!(sandbox.run(&["chain", "run", "both"]).code, Some(0));
@@ -214,7 +215,8 @@ fn an_agent_cannot_raise_its_own_limits() {
     assert_eq!(reasons(&sandbox), ["max_children"]);
 }
 
-/// Two runs want one id at the same moment: each waits in its first turn until the other is there.
+/// Two runs request one id at the same moment: each waits in its first turn until the other has
+/// started.
 #[test]
 fn of_two_runs_that_want_one_id_only_one_gets_it() {
     let meet =
@@ -258,9 +260,9 @@ fn a_replay_starts_no_chains() {
     );
 }
 
-/// The same with certainty: somebody is about to take the id.
+/// The same without a race: another process is about to claim the id.
 #[test]
-fn an_id_that_somebody_is_about_to_take_is_his() {
+fn an_id_that_another_process_is_claiming_is_not_used() {
     let sandbox = project(&asking("$T emit chain.spawn 'steps=one; chain_id=mine;'", DONE), "");
     sandbox.write(".autoloop/chains/mine/lock", "");
     let lock = File::open(sandbox.path(".autoloop/chains/mine/lock")).unwrap();

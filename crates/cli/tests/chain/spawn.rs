@@ -1,10 +1,10 @@
-//! Chains that an agent asks for from within its loop, through the binary.
+//! Chains that an agent requests from within its loop, through the binary.
 
 use insta::assert_snapshot;
 
 use crate::chains::{BOTH, asking, chain_id, complete, count, project, prompts, story};
 
-/// The run asks for a chain in its first turn, and is done in the next. Steps say what they do.
+/// The run requests a chain in its first turn and completes in the next. Steps print what they do.
 const ASKS: &str = "echo \"${L:-parent} was here\"; [ -n \"$L\" ] && exec $T emit task.complete; case $N in 1) $T emit chain.spawn 'steps=one,two; justification=split the work;';; *) $T emit task.complete;; esac";
 
 /// The part of a prompt under a heading.
@@ -59,7 +59,7 @@ fn a_chain_is_carried_out_between_two_iterations() {
 }
 
 #[test]
-fn steps_are_told_why_and_the_run_what_they_left() {
+fn steps_get_the_reason_and_the_run_their_results() {
     let sandbox = project(ASKS, "");
     complete(&sandbox);
     let [asks, one, two, goes_on] = prompts(&sandbox).try_into().unwrap();
@@ -111,7 +111,7 @@ fn steps_are_told_why_and_the_run_what_they_left() {
 }
 
 #[test]
-fn whatever_becomes_of_a_chain_its_run_goes_on() {
+fn the_run_continues_after_any_outcome_of_its_chain() {
     let spawn = "$T emit chain.spawn 'steps=one,two; chain_id=mine; justification=because;'";
     let sandbox = project(&asking(spawn, "[ $L = two ] && exit 7; $T emit task.complete"), BOTH);
     complete(&sandbox);
@@ -157,7 +157,7 @@ fn several_chains_are_carried_out_one_after_another() {
     assert_eq!(count(&sandbox, "chain.spawn.finish"), 2);
 }
 
-/// Steps named after a chain of the project, one of which asks for a chain in turn.
+/// Steps named after a chain of the project, one of which requests a chain itself.
 #[test]
 fn chains_are_shown_below_the_steps_that_asked_for_them() {
     let step = "[ $L = one ] && [ $N = 1 ] && exec $T emit chain.spawn 'steps=two; '; $T emit task.complete";

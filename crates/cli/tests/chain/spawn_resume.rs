@@ -1,4 +1,4 @@
-//! Runs that were cut off or interrupted while a chain that they asked for was under way.
+//! Runs that crashed or were interrupted while a chain that they requested was running.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ const SPAWN: &str =
 /// Waits in the second step until there is a file `go`.
 const WAITS: &str = "if [ $L = two ]; then touch waiting; while [ ! -e go ]; do sleep 0.02; done; fi; echo $L >> done; $T emit task.complete";
 
-/// Starts a run and waits until the second step of its chain is at work.
+/// Starts a run and waits until the second step of its chain is running.
 fn in_step_two(sandbox: &Sandbox) -> Reaped {
     let mut command = sandbox.command();
     command.args(["run", ".", "ship it", "--set", "core.run_id_format=counter"]);
@@ -27,13 +27,13 @@ fn in_step_two(sandbox: &Sandbox) -> Reaped {
     harness
 }
 
-/// Why a run could not go on: the exit code, and the message without how far it got.
+/// Why a run could not be resumed: the exit code, and the message without the progress lines.
 fn told(output: &Output) -> String {
     let (_, message) = output.stderr.split_once("autoloop: ").unwrap_or_default();
     format!("exit {:?}: {}", output.code, message.trim_end().replace("\n", ";"))
 }
 
-/// All went on as if nothing had been: each part was done once, and the run was told once.
+/// The run completed as if never interrupted: each part was done once and reported once.
 fn assert_whole(sandbox: &Sandbox) {
     let story = sandbox.story();
     assert_eq!(sandbox.fields("chain.step.finish", "step"), ["1", "2"], "{story}");
@@ -45,11 +45,11 @@ fn assert_whole(sandbox: &Sandbox) {
 }
 
 #[test]
-fn after_a_kill_the_run_goes_on_with_its_chain() {
+fn after_a_kill_the_run_resumes_its_chain() {
     let sandbox = project(&asking(SPAWN, WAITS), "");
     in_step_two(&sandbox).kill();
     until("the agent to end", || sandbox.survivors().is_empty().then_some(()));
-    // Somebody claims that the chain is over, and that the run knows.
+    // Forged records say that the chain has ended and that the run has noticed.
     let forged = [
         ("run-1-chain-1", "chain.complete", "\"name\": \"x\", \"steps_completed\": \"2\""),
         ("run-1", "chain.spawn.finish", "\"chain_id\": \"run-1-chain-1\", \"output\": \"\""),
@@ -76,7 +76,7 @@ fn after_a_kill_the_run_goes_on_with_its_chain() {
     assert_snapshot!(told(&sandbox.run(&["run", "--resume"])), @"exit Some(1): run 'run-3' cannot go on: the files of its preset 'two' are gone from [DIR]/two;  hint: `autoloop run -p two …` begins a new run;  hint: then resume it with `autoloop run --resume=run-1`");
     fs::rename(sandbox.path("away"), sandbox.path("two")).unwrap();
 
-    // The step began last, but it belongs to the run.
+    // The step started last, but it belongs to the run.
     let output = sandbox.run(&["run", "--resume"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stdout.starts_with("run run-1: complete"), "{output}");
@@ -86,7 +86,7 @@ fn after_a_kill_the_run_goes_on_with_its_chain() {
     assert_eq!(sandbox.fields("chain.resume", "resumed_from_step"), ["2"; 2]);
 }
 
-/// Between the moment when a chain is granted and its first record, somebody may claim that it is over.
+/// A forged end of a chain between the grant and the chain's first record has no effect.
 #[test]
 fn a_chain_that_has_not_begun_cannot_have_ended() {
     let whole = project(&asking(SPAWN, "echo $L >> done; $T emit task.complete"), "");
@@ -123,7 +123,7 @@ fn an_interruption_ends_the_step_and_is_no_failure() {
     assert_eq!(String::from_utf8(sandbox.read("done")).unwrap(), "parent\none\ntwo\n");
 }
 
-/// The harness may die behind any of its records, and of those of the steps.
+/// The harness may die after any of its records, and after any record of the steps.
 #[test]
 fn whatever_was_the_last_record_the_rest_is_done_once() {
     let agent = asking(SPAWN, "echo $L >> done; $T emit task.complete");

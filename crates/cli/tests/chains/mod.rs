@@ -1,9 +1,9 @@
-//! What the tests of chains have in common.
+//! Helpers for the tests of chains.
 
 use autoloop_testkit::Sandbox;
 
-/// A project with the loops `one` and `two`, whose agent is a shell script. In it `$L`
-/// says which of the loops is run.
+/// A project with the loops `one` and `two`, whose agent is a shell script. In the script `$L` is
+/// the name of the loop.
 pub(crate) fn project(agent: &str, chains: &str) -> Sandbox {
     let agent = format!("case \"$1\" in *'I am one'*) L=one;; *'I am two'*) L=two;; esac\n{agent}");
     let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), &agent, "");
@@ -24,7 +24,7 @@ pub(crate) fn chain_id(sandbox: &Sandbox) -> String {
     sandbox.fields("chain.start", "run").remove(0)
 }
 
-/// What was asked of the agent in the iterations, unescaped.
+/// The prompts of the iterations, unescaped.
 pub(crate) fn prompts(sandbox: &Sandbox) -> Vec<String> {
     let unescape = |text: String| text.replace("\\u000a", "\n").replace("\\u0022", "\"");
     sandbox.fields("iteration.start", "prompt").into_iter().map(unescape).collect()
@@ -35,7 +35,7 @@ pub(crate) fn count(sandbox: &Sandbox, topic: &str) -> usize {
     sandbox.fields(topic, "topic").len()
 }
 
-/// The journal without what tells runs and durations apart.
+/// The journal without run ids and durations.
 pub(crate) fn story(sandbox: &Sandbox) -> String {
     let ids = sandbox.fields("chain.step.start", "run_id");
     let mut story = sandbox.story();
@@ -45,7 +45,7 @@ pub(crate) fn story(sandbox: &Sandbox) -> String {
     without(&story, " elapsed_ms=")
 }
 
-/// A text without the word behind each of these.
+/// The text without the word that follows each occurrence of `before`.
 fn without(text: &str, before: &str) -> String {
     let mut parts = text.split(before);
     let first = parts.next().unwrap_or_default().to_owned();
@@ -55,16 +55,16 @@ fn without(text: &str, before: &str) -> String {
     })
 }
 
-/// An agent of a run that does this in its first turn and is done in the next; the steps of chains do
-/// that.
+/// An agent that runs `first` in the first turn of a run and completes in the next; steps of chains
+/// run `step`.
 pub(crate) fn asking(first: &str, step: &str) -> String {
     format!(
         "if [ -n \"$L\" ]; then {step}; exit; fi; case $N in 1) {first};; *) $T emit task.complete;; esac"
     )
 }
 
-/// Runs the loop of the project to its goal, with ids that are the same in every test: run-1 asks, its
-/// steps are run-2 and so on.
+/// Runs the loop of the project until it completes, with the same ids in every test: run-1 requests
+/// the chain, its steps are run-2 and so on.
 pub(crate) fn complete(sandbox: &Sandbox) {
     let numbered = "core.run_id_format=counter";
     let output = sandbox.run(&["run", ".", "ship", "it", "--set", numbered]);

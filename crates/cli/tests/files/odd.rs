@@ -1,5 +1,5 @@
-//! Files that are not what their names promise: each place that is read × each kind of thing that an agent
-//! can put there. Nothing waits for ever, and nothing fills the memory.
+//! Paths that are not regular files: each path that is read × each kind of file that an agent can
+//! create there. No command hangs, and none fills the memory.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -13,12 +13,12 @@ use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{Reaped, until};
 use autoloop_testkit::slots::{self, Agents, GOOD};
 
-/// No load explains more.
+/// Longer than any load can explain.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Kilobytes of address space: far more than the harness needs, far less than an endless file has.
 const MEMORY: &str = "4000000";
 
-/// What stands where a file should.
+/// What is found where a file should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Odd {
     Pipe,
@@ -43,7 +43,7 @@ impl Odd {
             }
             Odd::Endless => symlink("/dev/zero", path).unwrap(),
             Odd::Socket => {
-                // The address of a socket is short; its file can be anywhere.
+                // The address of a socket must be short; its file can be anywhere.
                 let dir = tempfile::tempdir_in("/tmp").unwrap();
                 drop(UnixListener::bind(dir.path().join("s")).unwrap());
                 let moved = Command::new("mv").arg(dir.path().join("s")).arg(path).status();
@@ -56,7 +56,7 @@ impl Odd {
     }
 }
 
-/// What a command makes of an odd file.
+/// What a command does with an odd file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     /// It does its work.
@@ -97,7 +97,7 @@ fn over(_: Odd) -> Expected {
     Expected::Over
 }
 
-/// Nothing is put in the place of a directory.
+/// Only a directory cannot be replaced.
 fn replaced(odd: Odd) -> Expected {
     if odd == Odd::Directory { Expected::Refused } else { Expected::Ignored }
 }
@@ -228,7 +228,7 @@ fn an_odd_file_in_the_second_half_of_all_places_stops_nothing_for_good() {
     check_all(&CASES[CASES.len() / 2..]);
 }
 
-/// The same placed by an agent, in the middle of a run.
+/// The same placed by an agent, during a run.
 fn made_by_an_agent(odd: Odd, path: &str) -> String {
     let make = match odd {
         Odd::Pipe => format!("mkfifo {path}"),
@@ -249,7 +249,7 @@ fn an_implementer_that_replaces_a_file_of_git_stops_no_run() {
     for odd in ALL {
         for path in [".git", "\"$G/HEAD\"", "\"$G/commondir\"", "\"$G/index\""] {
             let make = made_by_an_agent(odd, path);
-            // Found before anything is odd, and only in the project of this test.
+            // Resolved before anything is odd, and only in the project of this test.
             let implement = format!(
                 "echo x > made; G=$(git rev-parse --absolute-git-dir) || exit 1\n\
                  case \"$G\" in \"$AUTOLOOP_PROJECT_DIR\"/?*) ;; *) exit 1;; esac\n{make}"
@@ -290,7 +290,8 @@ fn an_agent_that_replaces_files_of_its_run_stops_no_run() {
     }
 }
 
-/// A run whose implementer makes git itself wait: at the first request to stop it ends, long before git would.
+/// A run whose implementer makes git itself hang: the first request to stop ends the run, long
+/// before git would.
 #[test]
 fn a_git_that_waits_for_a_pipe_keeps_no_run_from_stopping() {
     let implement = "echo x > made; rm -f .gitignore; mkfifo .gitignore; echo done";

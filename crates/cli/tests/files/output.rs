@@ -1,15 +1,15 @@
-//! What agents print, against agents that write to the files that hold it.
+//! The recorded output of agents, while agents write to the files that hold it.
 
 use std::fs;
 
 use autoloop_testkit::Sandbox;
 use autoloop_testkit::slots::{self, Agents, DRIFT, GOOD};
 
-/// How another agent can change a file: all bytes in it, or the file itself.
+/// How another agent can change a file: overwrite its bytes, or replace the file.
 const WAYS: [&str; 2] = ["cat \"$W/forged\" 1<> \"$f\"", "mv \"$W/forged\" \"$f\""];
 
-/// Prints so many bytes and, once they are in their file, has the file begin with other bytes. The agent itself stands
-/// for another one that writes at the same moment.
+/// Prints so many bytes and, once they are in their file, overwrites the beginning of the file. The
+/// agent itself stands in for another agent that writes at the same moment.
 fn forging(printed: &str, bytes: usize, (file, forged, way): (&str, &str, &str)) -> String {
     let filler = format!("head -c {bytes} /dev/zero | tr '\\0' x");
     format!(

@@ -37,7 +37,7 @@ fn run(sandbox: &Sandbox, args: &[&str]) {
     assert!(matches!(output.code, Some(0 | 1)), "{args:?}: {output}");
 }
 
-/// What git would add, without what the test itself or a run with slots committed.
+/// The untracked files, without those committed by the test itself or by a run with slots.
 fn untracked(sandbox: &Sandbox) -> String {
     git(sandbox, &["status", "--porcelain", "--untracked-files=all"])
 }
@@ -143,7 +143,7 @@ fn mode(path: &Path) -> u32 {
     path.symlink_metadata().unwrap().permissions().mode() & 0o777
 }
 
-/// What others than the owner could read, write or pass, and what the owner could not.
+/// Paths that others may read, write or enter, and paths that the owner may not.
 fn open_to_others(dir: &Path) -> Vec<String> {
     let all = files_in(dir).into_iter().chain([dir.to_owned()]);
     let is_wrong = |path: &PathBuf| {
@@ -171,13 +171,13 @@ fn run_under(umask: &str, sandbox: &Sandbox, args: &[&str]) {
 fn everything_in_it_is_private_whatever_the_umask() {
     for umask in ["0000", "0022", "0277", "0777"] {
         for args in COMMANDS {
-            // Agents inherit the umask, and have to be able to work with what they make.
+            // Agents inherit the umask and must be able to use the files that they create.
             if umask > "0022" && !["emit", "tasks", "memory"].contains(&args[0]) {
                 continue;
             }
             let sandbox = project("review.enabled = true\nreview.every_iterations = 1");
             run_under(umask, &sandbox, args);
-            // The second time everything is there.
+            // The second time every file exists already.
             run_under(umask, &sandbox, args);
             let open = open_to_others(&sandbox.path(".autoloop"));
             assert!(open.is_empty(), "{umask} {args:?}: {open:#?}");

@@ -1,4 +1,4 @@
-//! What a harness leaves behind that is killed during a metareview.
+//! What a harness leaves behind when it is killed during a metareview.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use autoloop_testkit::sandbox::until;
 
 use super::{Layer, Project};
 
-/// Kills the harness as soon as its reviewer works. The agent does nothing from then on.
+/// Kills the harness as soon as its reviewer is running. The agent does nothing from then on.
 fn kill_during_a_review(layer: Layer) -> Project {
     let review = "$T emit issue.discovered 'id=i-1;summary=x;'; while :; do sleep 1; done";
     let mut project = layer.project(review);

@@ -8,7 +8,7 @@ use super::{Layer, TOPOLOGY, project, violations};
 
 #[test]
 fn only_the_listed_settings_change() {
-    // In place, so that Landlock alone allows it.
+    // Edited in place, so that Landlock alone allows it.
     let review = r#"[ $N = 2 ] || exit 0
 new=$(sed "s/'old'/'new'/; s/max_iterations = 4/max_iterations = 3/; s/\['a.done'\]/['b.done', 'a.done']/; s/of = 1/of = 2/; s/reviewEnabled = true/review_enabled = false/; s/^event_loop.prompt/event_loop.completion_promise = 'x'\n&/" autoloops.toml
 cat <<'END'
@@ -44,7 +44,7 @@ true"#;
         assert_eq!(sandbox.read("topology.toml"), TOPOLOGY.as_bytes(), "{layer:?}");
         found.push(format!("{now}\n{}", violations(&project)));
     }
-    // However a reviewer is held, the same keys stay and the same are restored.
+    // Under every layer the same keys stay and the same keys are restored.
     found.dedup();
     assert_eq!(found.len(), 1, "{found:?}");
     assert_snapshot!(found[0], @"
@@ -73,7 +73,7 @@ true"#;
     ");
 }
 
-/// What a reviewer would like to be told.
+/// Settings that a reviewer would prefer.
 const LOOSE: &str = "backend.command = 'sh'\nbackend.args = ['agent.sh']\nreview.enabled = false\nevent_loop.max_iterations = 9\n";
 
 #[test]
@@ -96,7 +96,7 @@ fn a_settings_file_that_appears_during_a_run_does_not_count() {
     let project = project("true", "review.sandbox = 'off'");
     let sandbox = &project.sandbox;
     let agent = String::from_utf8(sandbox.read("agent.sh")).unwrap();
-    // This one is made by the agent that does the work, which nothing holds.
+    // This file is created by the working agent, which is not confined.
     let made = format!("printf \"{}\" > autoloops.toml", LOOSE.replace('\n', "\\n"));
     sandbox.write("agent.sh", format!("{agent}\n[ -n \"$AUTOLOOP_REVIEW_MODE\" ] || {made}\n"));
     fs::rename(sandbox.path("autoloops.toml"), sandbox.path("autoloops.conf")).unwrap();

@@ -1,8 +1,8 @@
 //! The table "What stops what" in docs/review-permissions.md, cell by cell.
 //!
-//! Each row of the page has a probe, which makes the attempt of that row, and each probe a row. A probe is
-//! tried behind every layer, by the reviewer of a loop and by that of a slot. What came of it is found by
-//! looking, and is the word that the cell must begin with.
+//! Each row of the page has a probe, which makes the attempt of that row, and each probe has a row.
+//! A probe is tried under every layer, by the reviewer of a loop and by that of a slot. The
+//! observed outcome is the word that the cell must begin with.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -26,13 +26,14 @@ use super::{Layer, Project, everything, project_of, violations};
 struct Probe {
     /// The row of the table.
     attempt: &'static str,
-    /// The commands, one a line, given in the tree under review. `$SIDE` is the sibling working tree, `$G`
-    /// the directory of git, `$S` the state directory, `$P` the project; `act` does what a shell cannot.
+    /// The commands, one per line, run in the reviewed worktree. `$SIDE` is the sibling worktree,
+    /// `$G` the git directory, `$S` the state directory, `$P` the project; `act` does what a shell
+    /// cannot.
     commands: &'static str,
     scene: Scene,
 }
 
-/// What an attempt needs around it.
+/// The setup that an attempt needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scene {
     Plain,
@@ -40,11 +41,11 @@ enum Scene {
     Attributes,
     /// A second name of `src/main.rs` beside the sibling.
     SecondName(&'static str),
-    /// The project, mounted at a second place.
+    /// The project, also mounted at a second path.
     SecondMount,
-    /// A program outside that writes where it is asked to.
+    /// A program outside the sandbox that writes where it is asked to.
     Daemon,
-    /// A kernel that keeps signals in a sandbox.
+    /// A kernel that confines signals to a sandbox.
     Signals,
 }
 
@@ -118,13 +119,13 @@ const fn plain(attempt: &'static str, commands: &'static str) -> Probe {
     Probe { attempt, commands, scene: Scene::Plain }
 }
 
-/// Whose reviewer makes an attempt.
+/// The review in which an attempt is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Reviewed {
     Loop,
     /// One slot, in the project.
     Slot,
-    /// One slot, in a working tree of its own.
+    /// One slot, in its own worktree.
     Worktree,
 }
 
@@ -139,20 +140,20 @@ impl Reviewed {
         }
     }
 
-    /// What the reviewer printed, in all its turns.
+    /// The output of the reviewer, in all its turns.
     fn said(self, project: &Project) -> String {
         let topic = if self == Reviewed::Loop { "review.finish" } else { "slot.review" };
         project.sandbox.fields(topic, "output").concat()
     }
 
-    /// What held it at first.
+    /// The layer that confined it in its first turn.
     fn held_by(self, project: &Project) -> String {
         let topic = if self == Reviewed::Loop { "review.start" } else { "slot.review" };
         project.sandbox.fields(topic, "enforcement").remove(0)
     }
 
-    /// Everything that an attempt could change. The work of a slot is brought to the project by git, which
-    /// changes its own files.
+    /// Everything that an attempt could change. The work of a slot is merged by git, which changes
+    /// its own files.
     fn state(self, project: &Project) -> BTreeMap<PathBuf, String> {
         let mut state = everything(project);
         if self == Reviewed::Loop {
@@ -183,7 +184,7 @@ impl Probe {
         let tries: String =
             self.commands.lines().map(|line| format!("( {line} ) && N=$((N+1))\n")).collect();
         let name = match self.scene {
-            // A tree of its own is made during the run.
+            // A slot's worktree is created during the run.
             Scene::SecondName(name) => {
                 format!("[ -e $SIDE/../{name} ] || ln src/main.rs $SIDE/../{name}")
             }
@@ -239,8 +240,8 @@ impl Probe {
         sandbox.finish(command)
     }
 
-    /// Everything that the attempt could change. Other names of a file are not put back: only what the
-    /// project has is looked at.
+    /// Everything that the attempt could change. Other names of a file are not restored: only the
+    /// project is compared.
     fn state(&self, project: &Project, reviewed: Reviewed) -> BTreeMap<PathBuf, String> {
         let mut state = reviewed.state(project);
         if let Scene::SecondName(_) = self.scene {
@@ -251,7 +252,7 @@ impl Probe {
         state
     }
 
-    /// Why it cannot be tried here.
+    /// Why the attempt cannot be tried here.
     fn obstacle(&self, layer: Layer) -> Option<&'static str> {
         match (self.scene, probe()) {
             (Scene::Attributes, _) => {
@@ -275,7 +276,7 @@ impl Probe {
         }
     }
 
-    /// What comes of the attempt; an error says why it was not made.
+    /// The outcome of the attempt; an error says why it was not made.
     fn outcome(&self, layer: Layer, reviewed: Reviewed) -> Result<(String, String), &'static str> {
         if let Some(obstacle) = self.obstacle(layer) {
             return Err(obstacle);
@@ -331,10 +332,10 @@ impl Probe {
     }
 }
 
-/// Runs the rest of its arguments where the first is mounted at the second as well.
+/// Runs its remaining arguments with the first path also mounted at the second.
 const MOUNTED: &str = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
 
-/// Writes where a visitor wants it.
+/// Writes where a client of the socket asks.
 fn serve(mut visitor: UnixStream) {
     let mut path = String::new();
     BufReader::new(&visitor).read_line(&mut path).unwrap();
@@ -343,7 +344,7 @@ fn serve(mut visitor: UnixStream) {
     visitor.write_all(b".").unwrap();
 }
 
-/// What a shell cannot do, done for a reviewer.
+/// Does what a shell cannot, for a reviewer.
 #[test]
 #[ignore = "reviewers of the other tests start it"]
 fn act() {
@@ -362,10 +363,10 @@ fn act() {
     }
 }
 
-/// `u::rw-,u:65534:r--,g::r--,m::r--,o::r--`: permission bits are what they were.
+/// `u::rw-,u:65534:r--,g::r--,m::r--,o::r--`: the permission bits stay the same.
 const ACL: &[u8] = b"\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x02\0\x04\0\xfe\xff\0\0\x04\0\x04\0\xff\xff\xff\xff\x10\0\x04\0\xff\xff\xff\xff\x20\0\x04\0\xff\xff\xff\xff";
 
-/// The rows of the table: the attempt, and what is said of it for each layer.
+/// The rows of the table: the attempt and the cell of each layer.
 fn rows() -> Vec<(&'static str, [&'static str; 3])> {
     let page =
         include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/review-permissions.md"));
@@ -379,7 +380,7 @@ fn rows() -> Vec<(&'static str, [&'static str; 3])> {
     cells.collect()
 }
 
-/// What a cell says of a review: the most specific of its parts.
+/// What a cell says about a kind of review: the most specific of its parts.
 fn promise(cell: &str, reviewed: Reviewed) -> String {
     let cell = cell.replace('*', "");
     let mut parts = cell.split("; ");
@@ -404,7 +405,7 @@ fn every_row_has_a_probe_and_every_probe_a_row() {
     assert_eq!(rows, PROBES.map(|probe| probe.attempt));
 }
 
-/// Every cell, tried by the reviewers of one kind of review.
+/// Tries every cell with the reviewers of one kind of review.
 fn try_all(reviewed: Reviewed) {
     let mut wrong = String::new();
     for (probe, (attempt, cells)) in PROBES.iter().zip(rows()) {

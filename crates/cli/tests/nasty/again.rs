@@ -1,8 +1,8 @@
-//! One shim for job after job, and when it has to be another.
+//! One shim for several jobs, and when it has to be replaced.
 
 use super::*;
 
-/// Jobs that nobody marks, which is what lets them share a shim.
+/// Jobs without a mark, which can therefore share a shim.
 struct Again {
     trial: Trial,
     world: World,
@@ -17,7 +17,7 @@ impl Again {
         Job { token: String::new(), ..self.trial.sh(script) }
     }
 
-    /// Runs a job to its end, and says which shim watched over it.
+    /// Runs a job to its end, and returns its shim.
     fn run(&self, job: Job) -> (Finished, u32) {
         let running = self.world.spawner.spawn(job).unwrap();
         (end(&running), running.id)
@@ -51,12 +51,12 @@ fn jobs_that_leave_nothing_share_a_shim() {
     assert_eq!((code(&finished), same), (3, shim));
     let sub = again.trial.path("sub").canonicalize().unwrap();
     assert_eq!(finished.stdout.text(), format!("{}\nred\n", sub.display()));
-    // Nothing of it is there for the next one, which begins where we are.
+    // Nothing of it is left for the next job, which starts in our directory.
     let (finished, same) = again.run(Job { dir: None, ..again.sh("pwd; echo =$COLOUR=") });
     let here = std::env::current_dir().unwrap();
     assert_eq!(finished.stdout.text(), format!("{}\n==\n", here.display()));
     assert_eq!(same, shim);
-    // Nor is a deadline, a giant input, or one that could not be started.
+    // The shim is also reused after a deadline, a giant input and a failed start.
     let (finished, same) = again.run(deadline(again.sh("sleep 60"), 50));
     assert!(finished.timed_out() && same == shim);
     let job = Job { stdin: vec![b'x'; 1 << 20], ..again.sh("wc -c") };
@@ -80,7 +80,7 @@ fn jobs_at_the_same_time_have_shims_of_their_own() {
 }
 
 #[test]
-fn what_is_left_behind_is_nobody_elses() {
+fn an_orphan_of_one_job_is_not_ended_by_the_next() {
     let again = Again::new();
     let first = again.true_by();
     let mut job = again.sh("sleep 300 & echo $!");
@@ -88,7 +88,7 @@ fn what_is_left_behind_is_nobody_elses() {
     let (finished, same) = again.run(job);
     assert_eq!(same, first);
     let sleeper: u32 = finished.stdout.text().trim().parse().unwrap();
-    // The next job ends with everything that it started, and the sleeper is none of it.
+    // The next job ends with every process that it started, and the sleeper is not one of them.
     let (_, next) = again.run(again.sh("sleep 300 & true"));
     assert_ne!(next, first);
     assert!(!is_there(first) && is_there(sleeper));
@@ -96,7 +96,7 @@ fn what_is_left_behind_is_nobody_elses() {
 }
 
 #[test]
-fn a_request_that_comes_too_late_is_not_for_the_next_job() {
+fn a_late_request_does_not_affect_the_next_job() {
     let again = Again::new();
     let early = again.world.spawner.spawn(again.sh("true")).unwrap();
     end(&early);
@@ -120,7 +120,7 @@ fn a_shim_that_was_killed_while_it_waited_is_replaced() {
 }
 
 #[test]
-fn a_shim_that_was_stopped_while_it_waited_holds_nobody_up() {
+fn a_shim_stopped_while_waiting_delays_nothing() {
     let again = Again::new();
     let shim = again.true_by();
     let stop = || {
@@ -129,7 +129,7 @@ fn a_shim_that_was_stopped_while_it_waited_holds_nobody_up() {
     };
     stop();
     assert_eq!(again.true_by(), shim);
-    // Nor where the order is longer than what a pipe takes before somebody reads.
+    // The same where the order is longer than a pipe holds before it is read.
     stop();
     let job = Job { stdin: vec![b'x'; 1 << 20], ..again.sh("wc -c") };
     let (finished, same) = again.run(job);

@@ -1,9 +1,9 @@
-//! Our own deaths: of the harness, of the shim, and of both.
+//! The harness dies, the shim dies, or both do.
 
 use super::*;
 
-/// Not a test of its own: another test runs it in another process, which is then the harness. It
-/// writes down how its job ended, and then stays until its input ends.
+/// Not a test of its own: another test runs it in a second process, which is then the harness. It
+/// writes down how its job ended, and then stays until its input is closed.
 #[test]
 fn harness_for_another_test() {
     let Some(dir) = std::env::var_os("NASTY_DIR").map(PathBuf::from) else { return };
@@ -31,8 +31,8 @@ fn harness_for_another_test() {
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
-/// Starts a harness in another process, and waits until its job is ready. The job has `crash_grace` to end
-/// when its harness dies.
+/// Starts a harness in another process, and waits until its job is ready. The job has `crash_grace`
+/// to end after its harness died.
 fn start_harness(trial: &Trial, script: &str, crash_grace: Duration) -> std::process::Child {
     let harness = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "deaths::harness_for_another_test"])
@@ -48,8 +48,8 @@ fn start_harness(trial: &Trial, script: &str, crash_grace: Duration) -> std::pro
     harness
 }
 
-/// An agent with a child and with another that has escaped. None of them can be asked to end, and once
-/// they are ready none becomes another program: whoever does shows no token for a moment.
+/// An agent with a child and a second child that escaped. All ignore requests to end, and none
+/// calls exec once they are ready: during exec a process shows no token.
 const ESCAPE: &str = "trap '' TERM HUP; mkfifo never; (read x < never) & \
     setsid sh -c 'echo > ready; read x < never' & wait";
 
@@ -64,13 +64,13 @@ fn signals_to_the_harness_reach_the_job() {
     trial.wait_for("told");
     let told = fs::read_to_string(trial.path("told")).unwrap();
     assert_eq!(told, "Exited(Signal(9)) by Interrupt Some(2)");
-    // It is still there and does not listen: the third ends it where it stands.
-    // `wait` would close its input, and that would end it too.
+    // It is still running and ignores the first two: the third signal ends it at once. `wait` would
+    // close its input, and that would end it too.
     let _open = harness.stdin.take();
     // Not SIGHUP, which is ignored where the tests run under `nohup`.
     kill(harness.id(), Unix::TERM);
     assert_eq!(harness.wait().unwrap().signal(), Some(15));
-    trial.nobody_is_left();
+    trial.no_process_is_left();
 }
 
 #[test]
@@ -86,14 +86,14 @@ fn a_killed_harness_takes_its_agents_with_it() {
     all_die(&all);
     harness.wait().unwrap();
     assert_eq!(trial.marked(), []);
-    // The note is still there, and now says nothing.
+    // The note is still there, and is now empty.
     let swept = sweep(&notes_dir(trial.dir.path()), Duration::ZERO).unwrap();
     assert_eq!((swept.jobs, swept.killed), (1, Vec::new()));
-    trial.nobody_is_left();
+    trial.no_process_is_left();
 }
 
-/// Like git, it takes a moment to remove its locks when it is asked to end. A shell loop, because a program
-/// started for it would be asked to end as well.
+/// Like git, it takes a moment to remove its locks when it is asked to end. A shell loop, because a
+/// child process would be asked to end as well.
 const TIDY: &str =
     "trap 'i=0; while [ $i -lt 50000 ]; do i=$((i + 1)); done; echo > tidy; exit' TERM
     echo > ready; while :; do sleep 0.02; done";
@@ -115,14 +115,15 @@ fn a_sweep_asks_before_it_kills() {
     let mut harness = start_harness(&trial, TIDY, PATIENT);
     kill(harness.id(), Unix::KILL);
     harness.wait().unwrap();
-    // The next harness starts while the agents of the last one are about to end.
+    // The next harness starts while the agents of the last one are exiting.
     sweep(&notes_dir(trial.dir.path()), PATIENT).unwrap();
     assert_eq!(trial.marked(), []);
     assert!(trial.path("tidy").exists());
 }
 
-/// The kernel tells a shim that its harness dies for one thread of the harness after another, and the control
-/// pipe closes when all have ended; then the sweep of the next harness asks. That is not a person who asks twice.
+/// The kernel signals the death of a harness to its shim once per thread, and the control pipe
+/// closes when all threads have ended; then the sweep of the next harness asks too. Together they
+/// count as one request, not as a repeated one.
 #[test]
 fn death_signals_and_a_sweep_are_one_request() {
     let trial = Trial::new();
@@ -136,7 +137,8 @@ fn death_signals_and_a_sweep_are_one_request() {
     kill(shim, Unix::USR1);
     trial.wait_for("asked");
     kill(shim, Unix::USR1);
-    // Both come before the shim can look at either. A harness wakes its shims, so it is stopped as well.
+    // Both arrive before the shim can handle either. A harness wakes its shims, so it is stopped as
+    // well.
     kill(harness.id(), Unix::STOP);
     kill(shim, Unix::STOP);
     kill(harness.id(), Unix::KILL);
@@ -162,7 +164,7 @@ fn a_killed_shim_is_noticed_and_its_job_swept_at_once() {
     let Ending::Lost(why) = &finished.ending else { panic!("{finished:?}") };
     assert!(why.contains("the process that watched over it was killed by signal 9"), "{why}");
     assert_eq!(finished.exit_code(), 125);
-    trial.nobody_is_left();
+    trial.no_process_is_left();
 }
 
 #[test]
@@ -183,7 +185,7 @@ fn what_outlives_harness_and_shim_is_swept_at_the_next_start() {
     harness.wait().unwrap();
     all_die(&agent);
     assert!(!trial.marked().is_empty(), "somebody is left to be swept");
-    // A sweep with the notes of somebody else leaves them alone.
+    // A sweep with the notes of another project leaves them alone.
     let other = Trial::new();
     assert_eq!(sweep(&notes_dir(other.dir.path()), Duration::ZERO).unwrap(), Default::default());
     assert!(!trial.marked().is_empty());
@@ -191,13 +193,13 @@ fn what_outlives_harness_and_shim_is_swept_at_the_next_start() {
     let swept = sweep(&notes_dir(trial.dir.path()), Duration::ZERO).unwrap();
     assert_eq!(swept.jobs, 1);
     assert!(!swept.killed.is_empty());
-    trial.nobody_is_left();
+    trial.no_process_is_left();
 }
 
 #[test]
 fn a_sweep_leaves_the_jobs_of_a_living_harness_alone() {
     let trial = Trial::new();
-    // It stops itself: a process that is just becoming another program shows no variables.
+    // It stops itself: during exec a process shows no variables.
     let running = trial.start(trial.sh("echo > ready; kill -STOP $$"));
     trial.wait_for("ready");
     let before = trial.marked();
@@ -205,7 +207,7 @@ fn a_sweep_leaves_the_jobs_of_a_living_harness_alone() {
     assert_eq!(trial.marked(), before);
     running.signals.send(Signal::Kill).unwrap();
     assert_eq!(end(&running).ending, ended_by(SIGKILL));
-    trial.nobody_is_left();
+    trial.no_process_is_left();
 }
 
 #[test]

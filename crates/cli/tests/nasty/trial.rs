@@ -1,4 +1,4 @@
-//! A job that is tried, and what the system says about its processes.
+//! One job in a temporary directory, and what the system reports about its processes.
 
 use super::*;
 
@@ -7,10 +7,10 @@ pub(crate) fn world() -> World {
     World { spawner: Arc::new(spawner), ..World::real() }
 }
 
-/// Enough for whatever an agent does before it ends, on however busy a machine.
+/// Long enough for anything an agent does before it ends, on any machine.
 pub(crate) const PATIENT: Duration = Duration::from_secs(60);
 
-/// A directory for one job, and how its job is put together.
+/// A directory for one job, and the parts of its job.
 pub(crate) struct Trial {
     pub(crate) dir: TempDir,
     pub(crate) token: String,
@@ -32,7 +32,7 @@ impl Trial {
             token: self.token.clone(),
             notes: Some(notes_dir(self.dir.path())),
             spool: Some(Spool { stdout: self.path("out"), stderr: self.path("err") }),
-            // Neither is ever reached by a job that is well, on however busy a machine.
+            // A healthy job never reaches either, however busy the machine is.
             limits: Limits {
                 deadline: Some(Duration::from_secs(600)),
                 grace: PATIENT,
@@ -48,10 +48,10 @@ impl Trial {
         Job { args: vec!["-c".into(), script.into()], ..self.job("/bin/sh") }
     }
 
-    /// Runs a job to its end, after which nobody may be left.
+    /// Runs a job to its end, and checks that no process is left.
     pub(crate) fn run(&self, job: Job) -> Finished {
         let finished = process::run(job, &world(), &Interrupts::default());
-        self.nobody_is_left();
+        self.no_process_is_left();
         finished
     }
 
@@ -59,13 +59,13 @@ impl Trial {
         world().spawner.spawn(job).unwrap()
     }
 
-    pub(crate) fn nobody_is_left(&self) {
+    pub(crate) fn no_process_is_left(&self) {
         assert_eq!(self.marked(), [], "still there: {}", self.names());
         let notes = fs::read_dir(notes_dir(self.dir.path())).into_iter().flatten().count();
         assert_eq!(notes, 0, "a note is left");
     }
 
-    /// All processes that carry the token, also shims.
+    /// All processes that carry the token, including shims.
     pub(crate) fn marked(&self) -> Vec<Pid> {
         let mark = format!("{TOKEN}={}", self.token).into_bytes();
         let ids = fs::read_dir("/proc").unwrap().flatten();
@@ -83,7 +83,7 @@ impl Trial {
         self.marked().into_iter().filter_map(|pid| line(pid).ok()).collect::<Vec<_>>().join("; ")
     }
 
-    /// Waits until a file is there.
+    /// Waits until a file exists.
     pub(crate) fn wait_for(&self, name: &str) {
         let path = self.path(name);
         let mut watch = RealDisk.watch(&path).unwrap();
@@ -120,7 +120,7 @@ pub(crate) fn never_started(finished: &Finished) -> &str {
     }
 }
 
-/// Whether a program is there; a test that needs it says so loudly and does nothing.
+/// Whether a program is installed; a test that needs it prints that it is missing and passes.
 pub(crate) fn has(program: &str) -> bool {
     let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
         .any(|dir| dir.join(program).exists());
@@ -141,7 +141,7 @@ pub(crate) fn short_grace(job: Job) -> Job {
     Job { limits, ..job }
 }
 
-/// Runs a job to its deadline, which comes when the job is ready.
+/// Runs a job whose deadline passes as soon as the job is ready.
 pub(crate) fn run_late(job: impl Fn(&Trial) -> Job) -> Finished {
     meet_a_limit(|millis| {
         let trial = Trial::new();
@@ -161,7 +161,7 @@ pub(crate) fn kill(id: u32, signal: Unix) {
     kill_process(pid(id), signal).unwrap();
 }
 
-/// Waits for processes to end, all of which would stay for longer if they could.
+/// Waits for processes to end, all of which would run for longer than the wait.
 pub(crate) fn all_die(all: &[Pid]) {
     let within = Timespec::try_from(Duration::from_secs(120)).unwrap();
     for one in all {
@@ -175,7 +175,7 @@ pub(crate) fn number(pid: Pid) -> u32 {
     pid.as_raw_nonzero().get().cast_unsigned()
 }
 
-/// One field of `/proc/<pid>/stat`, behind the name. A group or session led from outside our
+/// One field of `/proc/<pid>/stat`, counted after the name. A group or session led from outside our
 /// process namespace (a container's) is numbered 0 there, so these are not all process ids.
 pub(crate) fn stat(pid: Pid, field: usize) -> u32 {
     let text = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();

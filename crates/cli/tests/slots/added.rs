@@ -1,4 +1,4 @@
-//! Items that are added while a run is at work.
+//! Items that are added during a run.
 
 use crate::scene::*;
 
@@ -10,7 +10,7 @@ const BREEDS: Agents<'_> = Agents {
 
 #[test]
 fn tasks_added_during_a_run_belong_to_the_next_one() {
-    // The limit ends a run that takes them all.
+    // The limit ends a run that takes all items.
     let sandbox = project(BREEDS, 2, "slots.max_items = 5");
     let output = passes(&sandbox, "");
     assert_eq!(sandbox.fields("slot.start", "item_id"), ["t-1", "t-2"]);
@@ -35,7 +35,7 @@ fn new_items_can_be_included_and_a_limit_bounds_them() {
     passes(&bounded, "");
     assert_eq!(bounded.fields("slot.start", "item_id"), ["t-1", "t-2", "t-3"]);
     assert_eq!(bounded.fields("slot.run.finish", "reason"), ["max_items"]);
-    // With more slots than items are left.
+    // With more slots than items left.
     let bounded = project(GOOD, 7, "slots.max_items = 3");
     passes(&bounded, "--parallel-agents 2");
     assert_eq!(bounded.fields("slot.finish", "item_id").len(), 3);

@@ -1,4 +1,4 @@
-//! The life of a slot, rule by rule: implement, review, fix, and every end.
+//! The rules of a slot, one by one: implement, review, fix, and every outcome.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ fn drift_to_the_limit_is_so_many_fixes_and_one_review_more() {
     assert_eq!(sandbox.fields("slot.review", "attempt"), ["0", "1", "2"]);
     assert_eq!(sandbox.fields("slot.fix", "attempt"), ["1", "2"]);
     assert_eq!(outcomes(&sandbox), ["t-1 drift: after 2 fixes the review still found: add a test"]);
-    // The item is there for the next run, with the reason.
+    // The item is available to the next run, with the reason.
     assert_snapshot!(sandbox.run(&["tasks", "show", "t-1"]).to_string(), @r"
     exit 0
     --- stdout
@@ -327,7 +327,7 @@ fn every_agent_has_a_deadline() {
             let time = duration::print(Duration::from_millis(limit));
             let late = format!(" timed out after {time} (backend.timeout_ms)");
             assert!(outcomes.concat().ends_with(&late), "{outcomes:?}");
-            // Those before it had time enough.
+            // The agents before it had enough time.
             (outcomes == [format!("t-1 failed: {who}{late}")]).then_some(())
         });
     }
@@ -391,7 +391,7 @@ fn an_agent_that_is_no_part_of_the_repository_works_in_any_tree() {
 }
 
 #[test]
-fn agents_are_told_where_they_are() {
+fn agents_get_their_slot_and_item_in_variables() {
     let env = "env -u AUTOLOOP_PROMPT env | grep -E '^AUTOLOOP_(SLOT|SLOT_PHASE|ITEM_ID|FIX_ATTEMPT|ITERATION)=' | sort | tr '\\n' ' '; pwd";
     let review = format!("{env}; {DRIFT_THEN_PASS}");
     let sandbox = project(Agents { implement: env, review: &review, fix: env }, 1, "");
@@ -410,7 +410,7 @@ fn agents_are_told_where_they_are() {
 }
 
 #[test]
-fn a_run_is_shown_and_told_as_json() {
+fn a_run_is_shown_as_text_and_as_json() {
     let sandbox = project(Agents { review: DRIFT_THEN_PASS, ..GOOD }, 2, "");
     let output = passes(&sandbox, "--review --json");
     let json: serde_json::Value = serde_json::from_str(&output.stdout).unwrap_or_default();

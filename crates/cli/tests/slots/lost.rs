@@ -1,4 +1,4 @@
-//! Agents whose item somebody took away while they worked.
+//! Agents whose item was claimed by another worker while they were running.
 
 use std::sync::Arc;
 use std::thread;
@@ -16,15 +16,14 @@ use autoloop_testkit::sandbox::until;
 
 use crate::scene::*;
 
-/// For the first item somebody who does not end when he is told to, and for the second one who waits for
-/// a sign.
+/// The agent of the first item ignores requests to end; that of the second waits for a file.
 const WAITS: &str = r#"echo work > "work-$AUTOLOOP_ITEM_ID"
 touch "$AUTOLOOP_PROJECT_DIR/at-$AUTOLOOP_ITEM_ID"
 [ "$AUTOLOOP_ITEM_ID" = t-1 ] && trap 'touch "$AUTOLOOP_PROJECT_DIR/told"' TERM
 until [ -e "$AUTOLOOP_PROJECT_DIR/go-$AUTOLOOP_ITEM_ID" ]; do sleep 0.05; done
 "#;
 
-/// Carries out two slots whose claims last only for a moment, so that a loss is noticed soon.
+/// Runs two slots whose claims last only for a moment, so that a loss is noticed soon.
 fn drive(sandbox: &Sandbox, settings: &str) -> Slots {
     let binary = env!("CARGO_BIN_EXE_autoloop");
     let world = World { spawner: Arc::new(OsSpawner::through(binary)), ..World::real() };
@@ -55,7 +54,7 @@ fn drive(sandbox: &Sandbox, settings: &str) -> Slots {
     SlotDrive::begin(scene, &"calm-crow".parse().unwrap()).unwrap().run().unwrap()
 }
 
-/// Lets somebody take the first item away while its agent works.
+/// Has another worker take the first item while its agent runs.
 fn taken_away(agents: Agents<'_>, settings: &str) -> Sandbox {
     let sandbox = repository(agents, 2, "");
     thread::scope(|scope| {

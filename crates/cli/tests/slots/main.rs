@@ -1,5 +1,5 @@
-//! Runs over a queue, through the binary: what becomes of items, whom agents listen to, and what goes on
-//! after a crash.
+//! Slots through the binary: what happens to items, what stops agents, and what is resumed after a
+//! crash.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 

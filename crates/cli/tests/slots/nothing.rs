@@ -1,4 +1,5 @@
-//! Implementers that change nothing: the item is closed only where a reviewer says that nothing was to be done.
+//! Implementers that change nothing: the item is closed only if a reviewer confirms that no change
+//! was needed.
 
 use autoloop_testkit::Sandbox;
 
@@ -43,7 +44,7 @@ fn work_next_to_a_stop_marker_is_judged_as_any_other() {
 
 #[test]
 fn a_stop_marker_beside_the_work_of_another_slot_closes_nothing() {
-    // The second one waits until the work of the first is there to be seen.
+    // The second waits until the work of the first is visible.
     let implement = "case $AUTOLOOP_ITEM_ID in t-1) echo work > made-t-1;; *) until [ -s made-t-1 ]; do :; done; echo no_beads_available;; esac";
     let sandbox = repository(Agents { implement, ..GOOD }, 2, "");
     passes(&sandbox, "--parallel-agents 2 --isolation shared");
@@ -51,12 +52,12 @@ fn a_stop_marker_beside_the_work_of_another_slot_closes_nothing() {
 }
 
 #[test]
-fn an_empty_change_set_is_released_where_nobody_reviews_it() {
+fn an_empty_change_set_is_released_without_a_reviewer() {
     for flags in ["", "--isolation worktree", "--review --reviewer-prompt="] {
         let sandbox = repository(IDLE, 2, "");
         fails(&sandbox, flags);
         assert_eq!(ready(&sandbox), ["t-1", "t-2"], "{flags}");
-        // Each once: a run does not take what it released again.
+        // Each once: a run does not retake an item that it released.
         assert_eq!(sandbox.fields("slot.finish", "item_id"), ["t-1", "t-2"]);
         assert_eq!(sandbox.fields("slot.finish", "outcome"), ["failed"; 2]);
         let reason = "the implementer changed nothing, and without a review nothing confirms that no change was needed";
@@ -65,7 +66,7 @@ fn an_empty_change_set_is_released_where_nobody_reviews_it() {
     let counted = repository(IDLE, 1, "");
     fails(&counted, "--iterations 2");
     assert_eq!(counted.fields("slot.finish", "item_id"), ["t-1", "t-1"]);
-    // What is not committed when a slot begins is no work of the slot.
+    // Uncommitted changes from before a slot started are not the slot's work.
     let dirty = repository(IDLE, 1, "");
     dirty.write("README.md", "one\n").write("new", "untracked");
     fails(&dirty, "");

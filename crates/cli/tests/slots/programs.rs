@@ -1,4 +1,5 @@
-//! Agents whose program is not there: nobody's failed work, and told before anybody works for nothing.
+//! Agents whose program is missing: no item fails for it, and it is reported before any agent
+//! starts.
 
 use std::fs;
 
@@ -11,7 +12,7 @@ use crate::scene::*;
 /// A reviewer that is a file of its own.
 const REVIEWER: &str = "slots.reviewer.command = './reviewer'\nslots.reviewer.args = []";
 
-/// How the tasks stand, in short.
+/// The status of each task.
 fn tasks(sandbox: &Sandbox) -> String {
     let listed = sandbox.run(&["tasks", "list", "--json"]);
     let all: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
@@ -58,7 +59,7 @@ fn a_run_does_not_begin_without_its_reviewer() {
       hint: install it, put its directory on PATH, make it executable, or name another agent
     ");
     assert_eq!(sandbox.fields("slot.run.start", "run"), [""; 0]);
-    // Nobody asks for it.
+    // No reviewer is asked for.
     passes(&sandbox, "--review --reviewer-prompt= --parallel-agents 2");
 }
 
@@ -72,7 +73,7 @@ fn a_shell_that_does_not_find_its_program_is_an_agent_that_fails() {
     fails(&sandbox, "");
     let outcomes = outcomes(&sandbox);
     for (outcome, item) in outcomes.iter().zip(["t-1", "t-2"]) {
-        // Each shell has words of its own.
+        // The message depends on the shell.
         let told = format!("{item} failed: the implementer failed (exit code 127): ");
         let is_told = outcome.starts_with(&told) && outcome.contains("no-such-agent");
         assert!(is_told, "{outcomes:?}");
@@ -80,7 +81,8 @@ fn a_shell_that_does_not_find_its_program_is_an_agent_that_fails() {
     assert_eq!(outcomes.len(), 2);
 }
 
-/// A run whose implementers take the reviewer away, which comes back. Says what it was told at first.
+/// A run whose implementers remove the reviewer's program, which is then put back. Returns the
+/// first message.
 fn reviewer_goes_away(flags: &str) -> String {
     let implement = format!("{}; rm -f \"$AUTOLOOP_PROJECT_DIR/reviewer\"", GOOD.implement);
     let sandbox = repository(Agents { implement: &implement, ..GOOD }, 2, REVIEWER);
@@ -91,12 +93,12 @@ fn reviewer_goes_away(flags: &str) -> String {
     assert_eq!(tasks(&sandbox), format!("claimed {run}-s1, ready -"), "{said}");
     assert_eq!(sandbox.fields("slot.implement", "exit_code"), ["0"]);
     assert_eq!(outcomes(&sandbox), [""; 0]);
-    // It is looked for before anybody works, also in a run that goes on.
+    // The program is checked before any agent starts, also in a resumed run.
     assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(2));
     assert_eq!(sandbox.fields("slot.run.resume", "run"), [""; 0]);
 
     bring();
-    // The agent of the second item takes it away again.
+    // The agent of the second item removes it again.
     assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(2));
     assert_eq!(outcomes(&sandbox), ["t-1 passed: good"]);
     bring();
@@ -125,7 +127,7 @@ fn work_outlives_a_reviewer_that_goes_away() {
 
 #[test]
 fn an_item_is_given_back_if_its_agent_cannot_start() {
-    // That its interpreter is missing shows only when it is started.
+    // A missing interpreter is noticed only when the program is started.
     let sandbox = repository(GOOD, 4, "backend.timeout_ms = '1m'");
     write_program(sandbox.path("agent"), "#!/not/there\n");
     let flags = "--parallel-agents 3 --set backend.args= --provider ./agent";

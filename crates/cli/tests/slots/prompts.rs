@@ -1,11 +1,11 @@
-//! What the person tells the agents of slots, and what cannot be meant.
+//! The user's prompts for the agents of slots, and invalid prompts.
 
 use autoloop_testkit::Sandbox;
 use insta::assert_snapshot;
 
 use crate::scene::*;
 
-/// The first line of what an agent was told.
+/// The first line of an agent's prompt.
 fn first_line(sandbox: &Sandbox, agent: &str) -> String {
     let prompt = file(sandbox, &format!("{agent}.prompt.md"));
     prompt.lines().next().unwrap_or_default().to_owned()
@@ -67,7 +67,7 @@ fn a_path_that_is_named_has_to_be_there() {
 /// An implementer that rewrites both prompts, wherever they are found.
 const REWRITES: &str = "for f in .ai_agents/prompts/developer.md .ai_agents/prompts/reviewer.md \"$HOME/autoloop/prompts/reviewer.md\" d.md; do mkdir -p \"$(dirname \"$f\")\"; echo \"evil\" > \"$f\"; done; echo done";
 
-/// The first lines of what the agents of an item were told.
+/// The first lines of the prompts of an item's agents.
 fn told_in(sandbox: &Sandbox, slot: &str) -> String {
     ["implement", "review-0"]
         .map(|agent| first_line(sandbox, &format!("{slot}/{agent}")))
@@ -125,7 +125,7 @@ fn a_prompt_that_goes_away_is_reported_and_the_run_uses_what_it_began_with() {
     assert_eq!(first_line(&sandbox, "2-1/implement"), "at first");
 }
 
-/// What is left of a prompt without the texts between fences.
+/// The prompt without the text between fences.
 pub(crate) fn outside_of_fences(prompt: &str) -> String {
     let (mut fence, mut left) = (None, String::new());
     for line in prompt.lines() {

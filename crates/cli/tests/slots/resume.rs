@@ -1,4 +1,4 @@
-//! Runs over a queue that were cut off or interrupted, and go on: nothing that was done is done again.
+//! Slots that crashed or were interrupted and are resumed: no finished step is repeated.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,11 +12,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::scene::*;
 
-/// Agents that note outside of the project what they were started for.
+/// Agents that note, outside of the project, what they were started for.
 const NOTED: &str =
     "echo \"$AUTOLOOP_SLOT_PHASE $AUTOLOOP_ITEM_ID $AUTOLOOP_FIX_ATTEMPT\" >> \"$NOTES\"";
 
-/// Runs a whole story with `args`, then again from a copy that was cut off behind every record.
+/// Runs slots to the end with `args`, then resumes from a copy cut after each record.
 fn cut_everywhere(sandbox: &Sandbox, args: &[&str]) {
     let notes = tempfile::tempdir().unwrap();
     let with_notes = |name: String, args: &[&str], dir: &Path| {
@@ -33,7 +33,7 @@ fn cut_everywhere(sandbox: &Sandbox, args: &[&str]) {
     let first = lines.iter().position(|line| line.contains("slot.run.start")).unwrap();
     let last = lines.iter().rposition(|line| line.contains("slot.run.finish")).unwrap();
     for cut in first + 1..=last {
-        // The project has to be where it was: its agents and its repository know their places.
+        // The project has to stay at its path: its agents and its repository refer to it.
         let kept = lines[..cut].join("\n") + "\n";
         fs::write(sandbox.journal_path(), &kept).unwrap();
         let (output, noted) =
@@ -51,7 +51,7 @@ fn cut_everywhere(sandbox: &Sandbox, args: &[&str]) {
     }
 }
 
-/// What an agent noted whose end is on record in a line.
+/// What an agent noted, if the line records its end.
 fn done(line: &str) -> Option<String> {
     let record: serde_json::Value = serde_json::from_str(line).unwrap();
     let phase = record["topic"].as_str()?.strip_prefix("slot.")?;
@@ -62,7 +62,7 @@ fn done(line: &str) -> Option<String> {
         .then(|| format!("{phase} {} {attempt}", fields["item_id"].as_str().unwrap_or_default()))
 }
 
-/// Every item passed once, everything ended once, and nothing is left in the queue.
+/// Every item passed once, everything ended once, and the queue is empty.
 fn assert_same_end(sandbox: &Sandbox, cut: usize) {
     let count = |topic: &str| {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -92,18 +92,18 @@ fn noting() -> (String, String, String) {
 }
 
 #[test]
-fn a_run_in_the_project_goes_on_from_behind_every_record() {
+fn a_run_in_the_project_resumes_after_every_record() {
     let (implement, review, fix) = noting();
     let agents = Agents { implement: &implement, review: &review, fix: &fix };
-    // A reviewer in a sandbox cannot note anything on every system.
+    // On some systems a reviewer in a sandbox cannot write its note.
     let sandbox = project(agents, 2, "review.sandbox = 'off'\nreview.enabled = false");
     cut_everywhere(&sandbox, &["slots", "--review"]);
 }
 
-/// Here the trees matter as much as the journal, so the harness is really killed, as soon as so many
-/// records are there.
+/// The worktrees matter as much as the journal here, so the harness is really killed as soon as
+/// that many records exist.
 #[test]
-fn a_run_in_working_trees_goes_on_wherever_it_is_killed() {
+fn a_run_in_worktrees_resumes_wherever_it_is_killed() {
     let agents = Agents { review: DRIFT_THEN_PASS, ..GOOD };
     for count in (3..30).step_by(2) {
         let sandbox = repository(agents, 2, "");
@@ -120,7 +120,7 @@ fn a_run_in_working_trees_goes_on_wherever_it_is_killed() {
             };
         }
         assert_same_end(&sandbox, count);
-        // A fixer that was cut off before its end was on record is started again.
+        // A fixer that crashed before its end was recorded is started again.
         assert!(sandbox.read("made-t-1").starts_with(b"t-1\nfixed\n"), "killed at {count}");
         assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 1);
         assert_eq!(git(&sandbox, &["branch", "--list", "autoloop/*"]), "");
@@ -128,11 +128,11 @@ fn a_run_in_working_trees_goes_on_wherever_it_is_killed() {
     }
 }
 
-/// An implementer that waits at its first start until it is ended.
+/// An implementer that waits at its first start until it is killed.
 const WAITS: &str = "echo $AUTOLOOP_ITEM_ID >> starts; if [ ! -e waited ]; then touch waited; sleep 611 & touch there; sleep 612; fi; echo done";
 
-/// A child that a harness was about to start when it was killed has a copy of the lock until it becomes
-/// another program.
+/// A child that a harness was about to start when it was killed holds a copy of the lock until it
+/// calls exec.
 #[test]
 fn a_lock_that_outlives_its_holder_is_waited_for() {
     let sandbox = project(Agents { implement: WAITS, ..GOOD }, 1, "");
@@ -140,7 +140,7 @@ fn a_lock_that_outlives_its_holder_is_waited_for() {
     let run = sandbox.fields("slot.run.start", "run").remove(0);
     let lock = sandbox.path(format!(".autoloop/slots/{run}/lock"));
     let mut holder = Command::new("sh");
-    // The shell that took it ends, and what it started has it for a while.
+    // The shell that took the lock exits, and its child holds it for a while.
     let script = "exec 9>> \"$0\"; flock -n 9 || exit 3; sleep 0.7 & exit 0";
     holder.args(["-c", script]).arg(lock).stdout(Stdio::null()).stderr(Stdio::null());
     assert_ne!(holder.status().unwrap().code(), Some(3));
@@ -154,7 +154,7 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
     let mut harness = start(&sandbox, "--review --stop-marker STOP");
     wait_for(&sandbox, "there");
     let run = sandbox.fields("slot.run.start", "run").remove(0);
-    // Nobody else drives it meanwhile, and nobody else gets its item.
+    // Meanwhile no other process may drive it or claim its item.
     let busy = says(&sandbox, &format!("--resume={run}"));
     let busy: String = busy.split(" (").next().unwrap().to_owned();
     assert_snapshot!(busy, @r"
@@ -208,7 +208,7 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
 
 #[test]
 fn an_interruption_in_any_phase_costs_only_what_was_cut_off() {
-    // An agent that hears the first request and goes on.
+    // An agent that ignores the first request.
     let waits = |phase: &str| {
         let goes_on =
             "trap 'touch home/asked' TERM; touch home/there; while :; do sleep 0.05; done";
@@ -266,7 +266,7 @@ fn a_killed_harness_takes_its_agents_with_it_and_its_claim_waits_for_it() {
 #[test]
 fn a_run_that_was_started_to_outlive_its_terminal_does() {
     let waits = "touch there; while ! test -e go; do sleep 0.02; done; echo done";
-    // These tests may themselves run under `nohup`, so each harness is told which it has to be.
+    // These tests may run under `nohup`, so the disposition is set explicitly for each harness.
     let started = |hangup: &str| {
         let sandbox = project(Agents { implement: waits, ..GOOD }, 1, "");
         let mut command = sandbox.at_home("python3");
@@ -288,7 +288,7 @@ fn a_run_that_was_started_to_outlive_its_terminal_does() {
 }
 
 #[test]
-fn an_item_that_somebody_took_away_is_not_worked_on() {
+fn an_item_claimed_by_another_worker_is_not_worked_on() {
     let sandbox = project(Agents { implement: WAITS, ..GOOD }, 1, "");
     kill_at(&sandbox, "there", "--review");
     assert_eq!(sandbox.run(&["tasks", "release", "t-1", "--force"]).code, Some(0));
@@ -315,7 +315,7 @@ fn what_an_agent_writes_into_the_journal_decides_nothing() {
     assert_eq!(sandbox.fields("slot.finish", "outcome").last().map(String::as_str), Some("drift"));
 }
 
-/// Fails at `t-1` for as long as there is no file `mended`.
+/// Fails at `t-1` until the file `mended` exists.
 const FAILS_AT_1: &str = "echo $AUTOLOOP_ITEM_ID >> starts; [ $AUTOLOOP_ITEM_ID != t-1 ] || [ -e mended ] || { echo no >&2; exit 5; }; echo $AUTOLOOP_ITEM_ID > made-$AUTOLOOP_ITEM_ID; echo done";
 
 #[test]

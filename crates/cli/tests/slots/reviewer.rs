@@ -1,4 +1,5 @@
-//! The reviewer of a slot: who it is, what it is shown, what it may touch, and how it is understood.
+//! The reviewer of a slot: which agent it is, what it is shown, what it may change, and how its
+//! output is read.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -8,7 +9,7 @@ use autoloop_testkit::sandbox::write_program;
 use crate::scene::*;
 
 #[test]
-fn a_violation_can_be_mended_once_if_somebody_wants_that() {
+fn a_verdict_violation_can_be_repaired_once_if_enabled() {
     let counted = format!(
         "if grep -q 'topic.*slot.review' \"$AUTOLOOP_JOURNAL_FILE\"; then grep -o 'Your last answer could not be used' \"$AUTOLOOP_PROMPT_PATH\"; {PASS}; else echo no; fi"
     );
@@ -61,7 +62,7 @@ fn the_verdict_is_taken_out_of_a_clients_stream() {
     let sandbox = project(Agents { review, ..GOOD }, 1, "slots.reviewer.output = 'claude'");
     passes(&sandbox, "--review");
     assert_eq!(outcomes(&sandbox), ["t-1 passed: streamed"]);
-    // A client that was asked for its stream need not be said to print one.
+    // For a client that was asked for its stream, the output format need not be set.
     let asked = "slots.reviewer = { command = './claude', args = ['-p', '--output-format', 'stream-json', '--verbose'] }";
     let sandbox = project(GOOD, 1, asked);
     write_program(sandbox.path("claude"), format!("#!/bin/sh\n{review}\n"));
@@ -87,7 +88,8 @@ fn a_reviewer_changes_nothing() {
     }
 }
 
-/// Behind a view a reviewer writes its temporary files and the state of its client, and nothing else outside.
+/// In a sandbox a reviewer writes its temporary files and its client's state, and nothing else
+/// outside of its view.
 #[test]
 fn a_reviewer_behind_a_view_writes_nothing_outside_but_its_own_files() {
     let elsewhere = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What these tests are made of: a project with a queue, agents that are scripts, and a run over both.
+//! Fixtures of these tests: a project with a queue, agents that are scripts, and a run of slots.
 
 use std::process::Stdio;
 
@@ -20,19 +20,19 @@ pub(crate) fn repository(agents: Agents<'_>, tasks: usize, settings: &str) -> Sa
     slots::repository(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, settings))
 }
 
-/// Runs `autoloop slots` with these flags; every item that it takes passes.
+/// Runs `autoloop slots` with these flags; every item that it takes must pass.
 #[track_caller]
 pub(crate) fn passes(sandbox: &Sandbox, flags: &str) -> Output {
     ends(sandbox, flags, 0)
 }
 
-/// The same, and one does not.
+/// The same, and at least one item must fail.
 #[track_caller]
 pub(crate) fn fails(sandbox: &Sandbox, flags: &str) -> Output {
     ends(sandbox, flags, 1)
 }
 
-/// What it says with these flags, without the name of the run.
+/// The output with these flags, without the run's id.
 pub(crate) fn says(sandbox: &Sandbox, flags: &str) -> String {
     told(sandbox, &words(flags))
 }
@@ -48,21 +48,21 @@ fn words(flags: &str) -> Vec<&str> {
     ["slots"].into_iter().chain(flags.split_whitespace()).collect()
 }
 
-/// Starts `autoloop slots`, and lets it work.
+/// Starts `autoloop slots` in the background.
 pub(crate) fn start(sandbox: &Sandbox, flags: &str) -> Reaped {
     let mut command = sandbox.command();
     command.args(words(flags)).stdout(Stdio::null()).stderr(Stdio::null());
     Reaped::start(command)
 }
 
-/// Starts it, waits until an agent has made a file, and kills it.
+/// Starts it, waits until an agent has created a file, and kills it.
 pub(crate) fn kill_at(sandbox: &Sandbox, file: &str, flags: &str) {
     let mut harness = start(sandbox, flags);
     wait_for(sandbox, file);
     kill(sandbox, &mut harness);
 }
 
-/// Kills a harness, whose agents end with it.
+/// Kills a harness; its agents end with it.
 pub(crate) fn kill(sandbox: &Sandbox, harness: &mut Reaped) {
     harness.kill();
     until("the end of the agents", || sandbox.survivors().is_empty().then_some(()));
@@ -72,7 +72,7 @@ pub(crate) fn wait_for(sandbox: &Sandbox, file: &str) {
     until(file, || sandbox.path(file).exists().then_some(()));
 }
 
-/// The verdicts on record, in order.
+/// The recorded verdicts, in order.
 pub(crate) fn verdicts(sandbox: &Sandbox) -> Vec<String> {
     sandbox.fields("slot.review", "verdict")
 }

@@ -1,10 +1,10 @@
-//! Agents that a signal ends, and whom it was meant for.
+//! Agents that end by a signal, and whether the signal was meant for the run.
 
 use insta::assert_snapshot;
 
 use crate::scene::*;
 
-/// Does something once, and works as usual when it is started again.
+/// Does `what` at its first start, and works as usual when it is started again.
 fn once(what: &str) -> String {
     format!("echo again >> starts\n[ \"$(wc -l < starts)\" -gt 1 ] && exit 0\n{what}\nsleep 60\n")
 }
@@ -20,7 +20,7 @@ fn an_agent_that_has_its_supervisor_end_it_has_failed_and_does_not_begin_again()
 }
 
 #[test]
-fn whoever_stops_all_processes_of_a_run_at_once_interrupts_it() {
+fn a_signal_to_all_processes_of_a_run_interrupts_it() {
     let implement = once("kill -TERM $(cut -d ' ' -f 4 /proc/$PPID/stat) $$");
     let sandbox = project(Agents { implement: &implement, ..GOOD }, 1, "");
     let stopped = sandbox.run(&["slots", "--iterations", "1"]);

@@ -35,7 +35,7 @@ fn items_can_come_from_beads() {
     git(&sandbox, &["commit", "-q", "-m", "beads"]);
     let mut command = sandbox.command();
     command.args(["slots", "--review", "--parallel-agents", "2"]);
-    // What agents of others set, and the tracker is not to know.
+    // Variables that other agents set and that the tracker must not see.
     for name in ["BD_AGENT_MODE", "CLAUDE_CODE", "BR_OUTPUT_FORMAT", "TOON_DEFAULT_FORMAT"] {
         command.env(name, "1");
     }
@@ -86,7 +86,7 @@ fn what_an_agent_closed_itself_is_open_again_when_it_did_not_pass() {
     assert_eq!(after.len(), 2);
     for issue in after {
         assert_eq!(issue["status"], "open", "{issue}");
-        // Said once, however often a run without a limit passes it over.
+        // Commented once, however often a run without a limit skips it.
         let comments: Vec<_> = issue["comments"].as_array().into_iter().flatten().collect();
         assert_eq!(comments.len(), 1, "{issue}");
         let why = "given back: there are no fixes, and the review found: add a test";
@@ -96,7 +96,7 @@ fn what_an_agent_closed_itself_is_open_again_when_it_did_not_pass() {
 
 #[test]
 fn issues_that_are_added_during_a_run_belong_to_the_next_one() {
-    // An agent that adds an issue in every turn, with the time at which it does so.
+    // An agent that adds an issue in every turn, with the current time.
     let implement = r#"cd "$AUTOLOOP_PROJECT_DIR"; python3 - <<'END'
 import datetime, json
 issues = json.load(open("beads.json"))
@@ -111,7 +111,7 @@ END"#;
         {"id": "bd-1", "title": "test", "status": "open", "priority": 2},
     ]);
     track(&sandbox, &tracked);
-    // The limit ends a run that takes them all.
+    // The limit ends a run that takes all items.
     let output = passes(&sandbox, "--set slots.max_items=5");
     assert_eq!(sandbox.fields("slot.finish", "item_id"), ["bd-0", "bd-1"]);
     let left = "added during this run and left for the next one: bd-2, bd-3;";
@@ -123,7 +123,7 @@ END"#;
 }
 
 #[test]
-fn a_tracker_that_is_not_there_is_told() {
+fn a_missing_tracker_is_reported() {
     let missing = project(GOOD, 0, "");
     assert_snapshot!(says(&missing, "--source beads --set slots.beads.command=no-bd"), @r"
     exit 1

@@ -1,4 +1,4 @@
-//! `autoloop slots` in a pseudo-terminal, as a person sees it.
+//! `autoloop slots` in a pseudo-terminal.
 
 use autoloop_testkit::sandbox::until;
 use autoloop_testkit::{Sandbox, Terminal};
@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::scene::{Agents, DRIFT_THEN_PASS, GOOD, repository};
 
-/// Agents that wait until they are let go, one phase after another.
+/// Agents that wait until the test continues them, one phase after another.
 fn waiting() -> Sandbox {
     let wait = |script: &str| {
         format!(
@@ -31,7 +31,7 @@ fn one_row_a_slot_from_the_first_phase_to_the_last() {
     let screen = terminal.see("I am at it");
     assert!(terminal.is_taken());
     assert!(screen.contains("slot 1") && screen.contains("slot 2"), "{screen}");
-    // The file of the output is named as it is found from here.
+    // The output file is shown relative to the current directory.
     assert!(screen.contains("t-1  .autoloop/slots/"), "{screen}");
     sandbox.write("go-implement", "");
     let screen = terminal.see("REVIEW");
@@ -56,7 +56,7 @@ fn leaving_the_view_is_not_the_end_of_the_work_and_ctrl_c_is() {
     until("the view to close", || (!terminal.is_taken()).then_some(()));
     terminal.see("the work goes on; `autoloop watch` shows it again, Ctrl-C stops it");
     sandbox.write("go-implement", "");
-    // What goes on is told in lines now.
+    // Progress is now printed as lines.
     terminal.see("slot 1  t-1  review");
     kill_process(Pid::from_child(&terminal.process.0), Signal::INT).unwrap();
     let status = until("the end of the program", || terminal.process.0.try_wait().unwrap());

@@ -1,11 +1,12 @@
-//! What a reviewer of a slot says besides its verdict: it is stored, or refused; never acknowledged and
-//! lost.
+//! What the reviewer of a slot emits besides its verdict: it is stored or refused, never
+//! acknowledged and lost.
 
 use autoloop_testkit::Sandbox;
 
 use crate::scene::*;
 
-/// Says something in every way there is, with the door and without, and prints how each command ended.
+/// Emits in every possible way, with the socket and without, and prints the exit code of each
+/// command.
 const SPEAK: &str = r#"for how in env 'env -u AUTOLOOP_DOOR -u AUTOLOOP_TICKET'; do
     $how "$AUTOLOOP_BIN" emit issue.discovered 'id=i-1;summary=slow;'; echo "emit=$?"
     $how "$AUTOLOOP_BIN" memory add learning 'keep it short'; echo "memory=$?"
@@ -14,7 +15,8 @@ done
 "$AUTOLOOP_BIN" memory list
 "#;
 
-/// How a reviewer is held: by what the kernel offers, by Landlock alone, or by nothing but the snapshot.
+/// How a reviewer is confined: by all layers of the kernel, by Landlock alone, or by the snapshot
+/// only.
 fn held(review: &str, how: &str, tasks: usize, more: &str) -> Sandbox {
     let mode = if how == "snapshot" { "off" } else { "auto" };
     let settings = format!("review.sandbox = '{mode}'\n{more}");
@@ -22,7 +24,7 @@ fn held(review: &str, how: &str, tasks: usize, more: &str) -> Sandbox {
     if how != "landlock" {
         return sandbox;
     }
-    // There is no overlay on a path that the kernel cannot be told.
+    // An overlay cannot be mounted on a path with a comma.
     let temporary = sandbox.path(".git/a,b");
     std::fs::create_dir(&temporary).unwrap();
     sandbox.env("TMPDIR", temporary)
@@ -49,7 +51,8 @@ fn what_a_reviewer_says_is_stored_or_refused() {
         let tasks = sandbox.run(&["tasks", "list"]).stdout;
         assert_eq!(tasks.matches("more work").count(), said("tasks=0"), "{how}");
         if held_by != "snapshot" {
-            // Through the harness it works, past it nothing does, and the queue is not the reviewer's.
+            // It works through the harness, fails without it, and a reviewer may not change the
+            // queue.
             assert_eq!((said("emit=0"), said("memory=0"), said("tasks=3")), (1, 1, 1), "{how}");
             assert_eq!(said("tasks=0"), 0, "{how}");
             assert!(output.contains("mem-"), "{how}");

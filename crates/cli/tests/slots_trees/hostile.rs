@@ -1,4 +1,4 @@
-//! Slots whose agents do what they should not: to the project, to each other, and to the harness.
+//! Slots whose agents attack the project, each other, and the harness.
 
 use std::fs;
 use std::process::Stdio;
@@ -7,12 +7,12 @@ use autoloop_testkit::sandbox::{Reaped, until, write_program};
 
 use super::*;
 
-/// What a shell has to know: where the files of slots are, and where the project is.
+/// Shell variables: the directory of the slots, and the project.
 const OWN: &str =
     "S=$AUTOLOOP_STATE_DIR; D=$S/slots/$AUTOLOOP_RUN_ID; P=$AUTOLOOP_PROJECT_DIR; N=$AUTOLOOP_SLOT";
 
-/// Lets the second of three slots do this while the others are at work, and `late` when their work is
-/// in the project.
+/// Runs `hostile` in the second of three slots while the others work, and `late` when their work is
+/// merged.
 fn beside(hostile: &str, late: &str) -> Sandbox {
     let implement = format!(
         "{OWN}; echo $AUTOLOOP_ITEM_ID > made-$AUTOLOOP_ITEM_ID; touch $S/at-$N\n\
@@ -30,13 +30,13 @@ fn run(sandbox: &Sandbox) -> autoloop_testkit::sandbox::Output {
     sandbox.run(&["slots", "--review", "--parallel-agents", "3", "--iterations", "1"])
 }
 
-/// What the project has beside what it began with.
+/// The files of the project that are new since the start.
 fn news(sandbox: &Sandbox) -> String {
     let begin = git(sandbox, &["rev-list", "--max-parents=0", "HEAD"]);
     git(sandbox, &["diff", "--name-status", &begin, "HEAD"]).replace('\t', " ")
 }
 
-/// What became of the work of the second slot.
+/// The outcome of the second slot.
 fn second(sandbox: &Sandbox) -> String {
     let slots = sandbox.fields("slot.merge", "slot");
     let place = slots.iter().position(|slot| slot == "2").expect("it was tried");
@@ -46,7 +46,7 @@ fn second(sandbox: &Sandbox) -> String {
 const ALL: &str = "A made-t-1\nA made-t-2\nA made-t-3";
 
 #[test]
-fn a_slot_on_the_branch_of_the_project_undoes_nobodys_work() {
+fn a_slot_on_the_branch_of_the_project_undoes_no_work() {
     for (hostile, late) in [
         ("git checkout -q --ignore-other-worktrees main", ""),
         ("git symbolic-ref HEAD refs/heads/main", ""),
@@ -55,9 +55,9 @@ fn a_slot_on_the_branch_of_the_project_undoes_nobodys_work() {
             "git config core.logAllRefUpdates false; git checkout -q --ignore-other-worktrees main",
             "",
         ),
-        // It commits there by itself, after others were brought back.
+        // It commits there itself, after others were merged back.
         ("git checkout -q --ignore-other-worktrees main", "git add -A; git commit -qm late"),
-        // It commits there at once, beneath the files of the project.
+        // It commits there at once, without the project's files being updated.
         ("git checkout -q --ignore-other-worktrees main; git add -A; git commit -qm early", ""),
         ("git add -A; git commit -qm early; git update-ref refs/heads/main HEAD", ""),
     ] {
@@ -72,7 +72,7 @@ fn a_slot_on_the_branch_of_the_project_undoes_nobodys_work() {
     }
 }
 
-/// Where nothing else holds a reviewer, its tree is put back to where it stood, and no branch with it.
+/// Without a sandbox the reviewed worktree is restored to its commit, but branches are not.
 #[test]
 fn the_branch_of_the_project_is_not_put_back_after_a_review() {
     let implement =
@@ -91,7 +91,7 @@ fn the_branch_of_the_project_is_not_put_back_after_a_review() {
 }
 
 #[test]
-fn a_tree_that_leads_elsewhere_is_told_and_nothing_is_touched_there() {
+fn a_tree_replaced_by_a_link_is_reported_and_its_target_unchanged() {
     for hostile in [
         "echo \"gitdir: $P/.git\" > .git",
         "echo \"gitdir: $P/home/other/.git\" > .git",
@@ -139,7 +139,7 @@ fn a_slot_that_loses_its_tree_to_another_keeps_what_it_committed() {
 }
 
 #[test]
-fn a_slot_that_removes_the_trees_of_all_ends_nobody_elses_run() {
+fn a_slot_that_removes_all_worktrees_ends_no_other_run() {
     let sandbox = beside("rm -rf $D/1-*/tree", "");
     let output = run(&sandbox);
     assert_eq!(output.code, Some(1), "{output}");
@@ -147,8 +147,8 @@ fn a_slot_that_removes_the_trees_of_all_ends_nobody_elses_run() {
     assert_eq!(sandbox.fields("slot.run.finish", "reason"), ["iterations"]);
 }
 
-/// Settings that run programs: what an agent writes to the settings of the project is what the git of
-/// every person there obeys. Still no hook is run, and none that watches, signs or shows.
+/// Settings that run programs: what an agent writes to the project's git settings applies to every
+/// git command there. Still the harness runs no hook, and no program that watches, signs or shows.
 #[test]
 fn what_an_agent_configures_is_not_run_by_the_harness() {
     let hostile = "for key in core.fsmonitor diff.external core.pager core.editor core.sshCommand gpg.program sequence.editor core.askPass credential.helper; do
@@ -171,7 +171,7 @@ fn what_an_agent_configures_is_not_run_by_the_harness() {
 }
 
 #[test]
-fn a_lock_that_a_slot_leaves_in_its_tree_is_in_nobodys_way() {
+fn a_lock_that_a_slot_leaves_in_its_tree_blocks_nothing() {
     let sandbox = beside("touch $(git rev-parse --git-dir)/index.lock", "");
     let output = run(&sandbox);
     assert_eq!(output.code, Some(0), "{output}");
@@ -179,7 +179,7 @@ fn a_lock_that_a_slot_leaves_in_its_tree_is_in_nobodys_way() {
     assert_clean(&sandbox);
 }
 
-/// What git keeps with a tree, and nowhere else.
+/// Data that git keeps only inside the worktree.
 #[test]
 fn a_clone_and_a_submodule_in_a_tree_are_not_thrown_away() {
     for (hostile, what) in [
@@ -196,7 +196,7 @@ fn a_clone_and_a_submodule_in_a_tree_are_not_thrown_away() {
     }
 }
 
-/// A tree that was made in part is made anew after a crash, which must not clear away anything else.
+/// After a crash an incomplete worktree is created again, and nothing else may be removed for it.
 #[test]
 fn what_is_no_tree_any_more_is_not_cleared_away_after_a_crash() {
     for (hostile, told) in [
@@ -231,7 +231,8 @@ fn what_is_no_tree_any_more_is_not_cleared_away_after_a_crash() {
     }
 }
 
-/// Whatever an agent does to the history of its own tree, its files come back or are kept, and are told.
+/// Whatever an agent does to the history of its worktree, its files are merged back or kept, and
+/// reported.
 #[test]
 fn whatever_a_slot_does_in_its_tree_its_work_is_brought_back_or_kept() {
     let me = "git config user.name a; git config user.email b";
@@ -286,7 +287,7 @@ fn whatever_a_slot_does_in_its_tree_its_work_is_brought_back_or_kept() {
             assert_clean(&sandbox);
             continue;
         }
-        // What did not come back is on a branch that the reason names.
+        // Work that was not merged back is on a branch that the reason names.
         let failed = outcomes(&sandbox).into_iter().find(|line| line.contains(" failed")).unwrap();
         let names = git(&sandbox, &["branch", "--list", "autoloop/*", "--format=%(refname:short)"]);
         let kept: Vec<&str> = names.lines().filter(|name| failed.contains(*name)).collect();

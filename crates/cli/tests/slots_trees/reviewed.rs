@@ -1,21 +1,21 @@
-//! What is merged is exactly what was reviewed, whatever an agent does to git in between.
+//! Exactly what was reviewed is merged, whatever an agent does to git in between.
 
 use super::*;
 
-/// Who commits in these projects, and where git keeps what all trees share.
+/// The author in these projects, and the common git directory of all worktrees.
 pub(super) const GIT: &str = "git config user.name a; git config user.email a@b; \
     C=$(git rev-parse --path-format=absolute --git-common-dir); S=$AUTOLOOP_STATE_DIR; D=$S/slots/$AUTOLOOP_RUN_ID";
-/// A reviewer that rejects what it finds in the diff that it is shown.
+/// A reviewer that rejects by the diff that it is shown.
 pub(super) const READS_DIFF: &str =
     "v=pass; sed -n '/^## Changes/,$p' \"$AUTOLOOP_PROMPT_PATH\" | grep -q EVIL && v=drift";
-/// A reviewer that rejects what it finds in the files that it is started in.
+/// A reviewer that rejects by the files that it is started in.
 const READS_FILES: &str = "v=pass; grep -rq --exclude-dir=.git --exclude-dir=.autoloop --exclude=agent.sh EVIL . && v=drift";
 pub(super) const ANSWER: &str =
     "echo \"{\\\"verdict\\\": \\\"$v\\\", \\\"followUpPrompt\\\": \\\"seen\\\"}\"";
 
 const WORKTREE: &str = "slots.isolation = 'worktree'\nslots.reviewMaxFixAttempts = 0";
 
-/// Lets an agent do something to its tree, and has it reviewed by both reviewers, one after the other.
+/// Runs an attack in an agent's worktree, and has it reviewed by both reviewers in turn.
 pub(super) fn attacked(attack: &str, settings: &str, check: impl Fn(&Sandbox, &str)) {
     for reviewer in [READS_DIFF, READS_FILES] {
         let (implement, review) = (format!("{GIT}\n{attack}"), format!("{reviewer}\n{ANSWER}"));
@@ -31,7 +31,7 @@ pub(super) fn attacked(attack: &str, settings: &str, check: impl Fn(&Sandbox, &s
     }
 }
 
-/// The project has nothing that no reviewer was shown, in its branch and in its files.
+/// Checks that the project has nothing unreviewed, in its branch and in its files.
 pub(super) fn assert_unharmed(sandbox: &Sandbox, told: &str) {
     let real = ["--no-replace-objects", "grep", "-l", "EVIL", "HEAD", "--", ".", ":!agent.sh"];
     let mut command = sandbox.at_home("git");
@@ -47,16 +47,16 @@ pub(super) fn assert_unharmed(sandbox: &Sandbox, told: &str) {
 }
 
 pub(super) const ATTACKS: [&str; 9] = [
-    // A commit that git shows as another one.
+    // A commit that git replaces with another one.
     "echo GOOD > work; git add work; git commit -qm good; G=$(git rev-parse HEAD)\n\
         echo EVIL > work; git commit -qa --amend -m evil; git replace HEAD $G; echo GOOD > work; git add work",
     "echo EVIL > work; git add work; git commit -qm evil; echo GOOD > work; git update-index --assume-unchanged work",
     "echo EVIL > work; git add work; git commit -qm evil; echo GOOD > work; git update-index --skip-worktree work",
-    // A filter that stages something else than there is.
+    // A filter that stages something else than the file's contents.
     "git config filter.x.clean 'sed s/GOOD/EVIL/'; echo '* filter=x' > $C/info/attributes; echo GOOD > work",
     "git config filter.x.clean 'sed s/GOOD/EVIL/'; echo '* filter=x' > .gitattributes; echo GOOD > work",
     "git config --global filter.x.clean 'sed s/GOOD/EVIL/'; git config --global core.attributesFile $C/attr; echo '* filter=x' > $C/attr; echo GOOD > work",
-    // A filter that checks out something else than there is.
+    // A filter that checks out something else than the committed contents.
     "git config filter.x.smudge 'sed s/GOOD/EVIL/'; echo '* filter=x' > $C/info/attributes; echo GOOD > work",
     // Attributes that hide changes from a diff.
     "echo '* -diff' > $C/info/attributes; echo EVIL > work; echo EVIL >> README.md",
@@ -70,7 +70,7 @@ fn what_a_reviewer_is_not_shown_is_not_merged() {
     }
 }
 
-/// The merge is made from what was reviewed, and not from a history that the agent arranged.
+/// The merge is made from what was reviewed, not from the history that the agent arranged.
 #[test]
 fn an_amended_base_does_not_change_what_is_merged() {
     for attack in [
@@ -87,7 +87,8 @@ fn an_amended_base_does_not_change_what_is_merged() {
     }
 }
 
-/// Two slots: the second acts while the first is being reviewed, and the first reviewer waits for that.
+/// Two slots: the second acts while the first is being reviewed, and the first reviewer waits for
+/// it.
 fn meddled(meddling: &str, settings: &str) -> Sandbox {
     let implement = format!(
         "{GIT}\nif [ $AUTOLOOP_SLOT = 1 ]; then echo GOOD > work; exit 0; fi\n\
@@ -136,7 +137,7 @@ fn a_branch_that_moves_between_review_and_merge_does_not_change_what_is_merged()
     }
 }
 
-/// A slot that merges what others brought back, and discards it while it does.
+/// A slot that merges what others merged back, and discards their changes in the merge.
 #[test]
 fn work_that_others_brought_back_is_not_undone_by_a_merge_of_the_agents_own() {
     let implement = format!(
@@ -151,7 +152,7 @@ fn work_that_others_brought_back_is_not_undone_by_a_merge_of_the_agents_own() {
     assert_clean(&sandbox);
 }
 
-/// Both slots change one file, so that git merges its text, by a driver that an agent configured.
+/// Both slots change one file, so that git merges its text with a driver that an agent configured.
 #[test]
 fn a_merge_driver_of_an_agent_is_not_run() {
     let implement = format!(
@@ -175,7 +176,8 @@ fn a_review_names_the_tree_that_is_merged() {
     assert!(changes(&sandbox, "1-1").contains(&tree), "{}", changes(&sandbox, "1-1"));
 }
 
-/// The project has a filter, and an agent defines it anew and changes a setting by which places are looked for again.
+/// The project has a filter; an agent redefines it and changes a setting that makes the harness
+/// choose the worktrees again.
 #[test]
 fn a_filter_of_the_project_is_run_as_it_was_when_the_run_began() {
     let implement = format!(

@@ -1,4 +1,4 @@
-//! Slots in repositories of all sorts, and beside persons who go on with their own work.
+//! Slots in all kinds of repositories, and beside users who continue their own work.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use autoloop_testkit::sandbox::{Reaped, until, write_program};
 
 use super::*;
 
-/// Two slots. What a person does meanwhile, somewhere in the project, is done by the first.
+/// Two slots. The first one also does what a user does meanwhile in the project.
 fn meanwhile(person: &str) -> Sandbox {
     let implement = format!(
         "echo $AUTOLOOP_ITEM_ID > made-$AUTOLOOP_ITEM_ID; cd \"$AUTOLOOP_PROJECT_DIR\"\n\
@@ -44,7 +44,7 @@ fn work_goes_to_the_branch_that_is_checked_out_by_then() {
     assert_clean(&sandbox);
 }
 
-/// Otherwise what a person took out of the history would come back with the work.
+/// Otherwise the work would bring back what the user removed from the history.
 #[test]
 fn work_does_not_go_where_what_it_began_from_is_not() {
     for person in [
@@ -85,7 +85,7 @@ fn a_merge_of_a_persons_own_is_left_alone() {
 
 /// Otherwise every item of the queue would be worked on, only to fail in the end.
 #[test]
-fn a_lock_in_the_project_is_named_as_long_as_it_may_be_somebodys() {
+fn a_lock_in_the_project_is_named_while_it_may_be_in_use() {
     let sandbox = meanwhile("touch .git/index.lock");
     let at_work_in = |dir: &Path| {
         let mut git = Command::new("git");
@@ -94,7 +94,7 @@ fn a_lock_in_the_project_is_named_as_long_as_it_may_be_somebodys() {
         Reaped::start(git)
     };
     let mut at_work = at_work_in(&sandbox.path(""));
-    // A git that works on another repository does not matter, however long it lives.
+    // A git process of another repository does not matter, however long it runs.
     let elsewhere = tempfile::tempdir().unwrap();
     git(&sandbox, &["init", "-q", elsewhere.path().to_str().unwrap()]);
     let _other = at_work_in(elsewhere.path());
@@ -105,7 +105,7 @@ fn a_lock_in_the_project_is_named_as_long_as_it_may_be_somebodys() {
     assert_eq!(outcomes(&sandbox), [""; 0]);
     assert!(sandbox.path(".git/index.lock").exists());
     at_work.kill();
-    // In a container nobody knows who is at work outside of it.
+    // In a container the processes outside of it are unknown.
     let first = Path::new("pid:[4026531836]");
     if fs::read_link("/proc/self/ns/pid").unwrap() != first || !Path::new("/proc/1/stat").exists() {
         fs::remove_file(sandbox.path(".git/index.lock")).unwrap();
@@ -117,9 +117,9 @@ fn a_lock_in_the_project_is_named_as_long_as_it_may_be_somebodys() {
     assert_clean(&sandbox);
 }
 
-/// The harness was killed before the tree had its files, and then the item was lost.
+/// The harness was killed before the worktree had its files, and then the item was lost.
 #[test]
-fn a_tree_that_was_made_in_part_is_nobodys_work() {
+fn an_incomplete_worktree_is_not_work() {
     let implement = "touch $AUTOLOOP_PROJECT_DIR/home/there; sleep 641";
     let sandbox = repository(Agents { implement, ..GOOD }, 1, "");
     sandbox.write("home/person", "");
@@ -139,7 +139,7 @@ fn a_tree_that_was_made_in_part_is_nobodys_work() {
     assert_clean(&sandbox);
 }
 
-/// Runs two slots in a directory, and returns what its branch has in the end.
+/// Runs two slots in a directory, and returns the commits of its branch.
 fn made_in(sandbox: &Sandbox, dir: &Path) -> String {
     let at = |args: &[&str]| {
         let mut command = sandbox.command();
@@ -174,7 +174,7 @@ fn a_project_may_be_a_working_tree_of_another_or_of_a_bare_repository() {
 }
 
 #[test]
-fn a_detached_head_goes_on_and_the_branch_stays() {
+fn a_detached_head_advances_and_the_branch_stays() {
     let sandbox = repository(GOOD, 0, "");
     git(&sandbox, &["checkout", "-q", "--detach"]);
     let main = git(&sandbox, &["rev-parse", "main"]);
@@ -183,7 +183,7 @@ fn a_detached_head_goes_on_and_the_branch_stays() {
 }
 
 #[test]
-fn hooks_signatures_and_missing_names_stop_nobody() {
+fn hooks_signatures_and_missing_names_stop_nothing() {
     let sandbox = repository(GOOD, 0, "");
     for hook in ["pre-commit", "commit-msg", "post-checkout", "post-merge", "reference-transaction"]
     {
@@ -205,7 +205,7 @@ fn a_directory_without_a_commit_in_it_is_there_in_a_tree() {
     assert_eq!(made_in(&sandbox, &sandbox.path("sub")), "made-t-1\nmade-t-2");
 }
 
-/// Somebody else's repository, which git refuses to touch.
+/// Another user's repository, which git refuses to use.
 #[test]
 fn a_repository_that_git_does_not_trust_is_as_good_as_none() {
     let sandbox = repository(GOOD, 2, "");
@@ -232,7 +232,7 @@ fn a_reviewer_is_shown_renames_modes_links_binary_and_odd_names() {
         head -c 5000 /dev/urandom > binary; echo a > 'a \"b\" c'; echo n > \"$(printf 'new\\nline')\"\n\
         printf 'l\\n' > \"$(printf 'caf\\351')\"; printf 'caf\\351\\n' > latin; rm agent.sh; echo '*.o' >> .gitignore; echo o > x.o";
     let sandbox = repository(Agents { implement, ..GOOD }, 1, "slots.isolation = 'worktree'");
-    // As wide as a summary of git is where nobody says how wide his terminal is.
+    // The default width of git's summary, where no terminal is known.
     let sandbox = sandbox.env("COLUMNS", "80");
     let output = sandbox.run(&["slots", "--review"]);
     assert_eq!(output.code, Some(0), "{output}");
@@ -287,7 +287,7 @@ fn a_reviewer_is_shown_renames_modes_links_binary_and_odd_names() {
     "#);
 }
 
-/// The attributes of files are the agent's to change, but not to hide behind.
+/// An agent may change the attributes of files, but cannot hide changes with them.
 #[test]
 fn an_agent_cannot_hide_what_it_changed() {
     let implement = "echo '* -diff' > .gitattributes; echo hidden > secret; echo hidden >> README.md; git config diff.context 0";

@@ -1,5 +1,5 @@
-//! One slot in the project itself: what passed is committed, what did not is moved to a branch, and what the user
-//! has there stays.
+//! One slot in the project itself: work that passed is committed, failed work is moved to a branch,
+//! and the user's changes stay.
 
 use std::process::Stdio;
 
@@ -8,7 +8,7 @@ use autoloop_testkit::sandbox::{Reaped, until};
 use super::reviewed::{ANSWER, ATTACKS, GIT, READS_DIFF, assert_unharmed, attacked};
 use super::*;
 
-/// Agents that pass every item but the first.
+/// Agents whose first item fails and all others pass.
 const FIRST_FAILS: Agents<'_> = Agents {
     review: "v=pass; [ $AUTOLOOP_ITEM_ID = t-1 ] && v=drift; echo \"{\\\"verdict\\\": \\\"$v\\\", \\\"followUpPrompt\\\": \\\"no\\\"}\"",
     ..GOOD
@@ -19,7 +19,7 @@ fn subjects(sandbox: &Sandbox) -> String {
     git(sandbox, &["log", "--format=%s", "--reverse"])
 }
 
-/// Changes of the user: staged, not staged, not tracked, and a file that is ignored.
+/// Changes of the user: staged, not staged, not tracked, and an ignored file.
 fn dirty(sandbox: &Sandbox) -> String {
     sandbox.write("staged", "mine\n").write("README.md", "mine\ntwo\nthree\n");
     git(sandbox, &["add", "staged"]);
@@ -82,7 +82,7 @@ fn rejected_work_is_on_a_branch_before_the_next_item_starts() {
     assert!(!files.contains("untracked") && !files.contains("staged"), "{files}");
     let second = sandbox.fields("slot.implement", "output").remove(1);
     assert!(!second.contains("made-t-1"), "{second}");
-    // The second passed, and is committed; what the user had is as it was.
+    // The second passed and is committed; the user's changes are unchanged.
     assert_eq!(subjects(&sandbox), "first\nt-2: task 2");
     assert_eq!(
         git(&sandbox, &["show", "--name-only", "--format=", "HEAD"]),
@@ -159,7 +159,7 @@ fn what_a_reviewer_is_not_shown_is_not_committed() {
     for attack in ATTACKS {
         attacked(attack, NO_FIXES, assert_unharmed);
     }
-    // The history of the user is not made anew.
+    // The history of the user is not rewritten.
     attacked("git rm -q guard; git commit -q --amend -m second", NO_FIXES, |sandbox, told| {
         assert_eq!(subjects(sandbox), "first\nsecond", "{told}");
         assert!(sandbox.path("guard").exists(), "{told}");
@@ -193,7 +193,7 @@ fn work_that_changes_after_its_review_is_reviewed_again_in_the_project_too() {
     assert_eq!(sandbox.fields("slot.merge", "outcome"), ["changed"]);
 }
 
-/// Names that only the harness is to use, and that an agent can work out.
+/// Names that only the harness uses and that an agent can guess.
 #[test]
 fn a_name_of_the_harness_that_an_agent_takes_costs_no_branch_and_no_work() {
     let checkpoint = "git symbolic-ref refs/autoloop/checkpoint/$AUTOLOOP_RUN_ID refs/heads/main";

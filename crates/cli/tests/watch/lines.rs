@@ -50,7 +50,7 @@ fn what_stands_is_printed_once() {
 }
 
 #[test]
-fn a_run_that_is_cut_off_or_over_is_told_and_that_is_all() {
+fn a_run_that_crashed_or_ended_is_printed_once() {
     assert_snapshot!(with(SLOTS).run(&["watch"]), @r"
     exit 1
     --- stdout
@@ -107,7 +107,7 @@ fn programs_get_an_object_in_a_line() {
 }
 
 #[test]
-fn what_is_not_there_is_told() {
+fn a_missing_run_is_an_error() {
     assert_snapshot!(with_agent("").run(&["watch"]), @r"
     exit 1
     --- stderr
@@ -151,14 +151,14 @@ fn a_run_that_is_long_forgotten_is_found_in_the_journal() {
     assert!(shown.stdout.starts_with("loop first crashed"), "{shown}");
 }
 
-/// Starts `autoloop …`, whose lines somebody reads.
+/// Starts `autoloop …` with its output in a pipe.
 fn piped(sandbox: &Sandbox, args: &[&str]) -> Reaped {
     let mut command = sandbox.command();
     command.args(args).stdout(Stdio::piped());
     Reaped::start(command)
 }
 
-/// Lines of a program as they come.
+/// The lines of a program as they arrive.
 fn lines(process: &mut Reaped) -> impl Iterator<Item = String> + use<> {
     BufReader::new(process.0.stdout.take().unwrap()).lines().map(Result::unwrap)
 }
@@ -228,7 +228,7 @@ fn slots_under_way_tell_what_is_left_in_the_queue() {
 }
 
 #[test]
-fn nobody_is_waited_for_when_nobody_reads_any_more() {
+fn it_ends_when_its_output_is_closed() {
     let agent = "while ! test -e go; do sleep 0.02; done";
     let sandbox = with_agent(agent);
     let _run = run(&sandbox);

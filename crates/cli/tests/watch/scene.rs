@@ -1,4 +1,4 @@
-//! What these tests are made of: journals that tell a story, and work under way.
+//! Fixtures of these tests: journals of runs, and processes at work.
 
 use std::process::Stdio;
 
@@ -11,14 +11,14 @@ pub(crate) fn with_agent(agent: &str) -> Sandbox {
     Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, "")
 }
 
-/// A project whose journal tells this.
+/// A project with this journal.
 pub(crate) fn with(story: &str) -> Sandbox {
     let sandbox = with_agent("");
     sandbox.write_journal(told::lines(story).join("\n") + "\n");
     sandbox
 }
 
-/// A run that nobody drives any more.
+/// A run without a harness.
 pub(crate) fn cut_off() -> Sandbox {
     with("otter loop.start max_iterations=3; objective=x")
 }
@@ -28,7 +28,7 @@ pub(crate) fn with_queue(agents: Agents<'_>, tasks: usize) -> Sandbox {
     slots::project(env!("CARGO_BIN_EXE_autoloop"), agents, (tasks, ""))
 }
 
-/// Begins some work, and waits for a record of this topic.
+/// Starts a command, and waits for a record of this topic.
 pub(crate) fn begin(sandbox: &Sandbox, args: &[&str], topic: &str) -> Reaped {
     let mut command = sandbox.command();
     command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
@@ -37,7 +37,7 @@ pub(crate) fn begin(sandbox: &Sandbox, args: &[&str], topic: &str) -> Reaped {
     work
 }
 
-/// Begins a loop, and waits for its agent.
+/// Starts a loop, and waits for its agent.
 pub(crate) fn run(sandbox: &Sandbox) -> Reaped {
     begin(sandbox, &["run", ".", "mend the parser"], "backend.start")
 }

@@ -1,4 +1,4 @@
-//! `autoloop watch` and `autoloop run --watch` in a pseudo-terminal, as a person sees them.
+//! `autoloop watch` and `autoloop run --watch` in a pseudo-terminal.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -14,7 +14,7 @@ use crate::scene::{cut_off, run, with_agent};
 
 const USUAL: (u16, u16) = (80, 24);
 
-/// A loop whose agent says something and then waits until it is let go.
+/// A loop whose agent prints something and then waits until the test continues it.
 fn sandbox() -> Sandbox {
     with_agent(
         "
@@ -56,7 +56,7 @@ fn a_run_is_watched_resized_looked_into_and_left() {
     assert!(screen.contains("> loop  RUN 1/3"), "{screen}");
     assert!(screen.lines().next().unwrap().ends_with("running  mend the parser"), "{screen}");
     assert!(screen.contains("LAST LINE"), "{screen}");
-    // What is picked fills the window.
+    // The selected run fills the window.
     assert!(screen.contains("number 40\nhello from the agent"), "{screen}");
 
     terminal.resize((30, 8));
@@ -122,7 +122,7 @@ fn the_shell_gets_the_terminal_for_a_while() {
     let sandbox = sandbox();
     let _run = run(&sandbox);
     let mut terminal = open(&sandbox, &["watch"]);
-    // By the key, and by somebody else.
+    // By the key, and by a signal from outside.
     for by_key in [true, false] {
         terminal.see("hello from the agent");
         match by_key {
@@ -149,14 +149,14 @@ fn it_rests_when_nothing_happens() {
     let ticks = || {
         let stat = fs::read_to_string(format!("/proc/{}/stat", terminal.process.0.id())).unwrap();
         let fields: Vec<_> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
-        // The 14th and 15th field of the file; the first two are cut off.
+        // The 14th and 15th field of the file; the first two were removed.
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     };
     let clock = World::real().clock;
     let begin = clock.elapsed();
     let before = ticks();
     clock.sleep(Duration::from_secs(2));
-    // Of some hundred a second; a loop that does not wait takes all that it gets.
+    // There are some hundred ticks a second; a busy loop would use all of them.
     let (spent, seconds) = (ticks() - before, (clock.elapsed() - begin).as_secs());
     assert!(spent < 10 * seconds, "{spent} ticks in {seconds} s");
 }
@@ -172,7 +172,7 @@ fn a_run_can_be_watched_where_it_is_started() {
     terminal.miss("the work goes on");
     terminal.press("qq");
     terminal.assert_given_back();
-    // The shell gets it back as ever.
+    // The shell gets the terminal back as usual.
     send(&terminal, Signal::TSTP);
     until("it to stop", || is_stopped(&terminal).then_some(()));
     send(&terminal, Signal::CONT);
@@ -200,7 +200,7 @@ fn an_unfinished_key_does_not_hold_up_the_end_of_a_run() {
     terminal.see("hello from the agent");
     terminal.press("?");
     terminal.see("Ctrl-Z");
-    // What Alt-[ sends is the beginning of many keys. The pane goes with the key before it.
+    // Alt-[ sends the prefix of many key sequences. The pane closes with the key before it.
     terminal.press("x\u{1b}[");
     terminal.miss("Ctrl-Z");
     sandbox.write("go", "");
@@ -222,7 +222,7 @@ fn without_a_smart_terminal_there_are_lines() {
 #[test]
 fn without_a_keyboard_there_is_no_view() {
     let sandbox = cut_off();
-    // In a session of its own, so that there is no terminal to ask for.
+    // In a new session, so that there is no terminal to open.
     let mut command = sandbox.at_home("setsid");
     command.args(["-w", "sh", "-c", "\"$0\" watch otter </dev/null"]).arg(sandbox.binary());
     let mut terminal = Terminal::start(command, USUAL);

@@ -1,4 +1,4 @@
-//! A wave in trees of its own that is cut off behind each of its records.
+//! A wave with worktrees that crashes after each of its records.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -9,15 +9,14 @@ use autoloop_testkit::sandbox::tell;
 
 use super::*;
 
-/// What `ulimit -f` counts in.
+/// The unit of `ulimit -f`.
 const BLOCK: usize = 512;
-/// Names of one length, so that records are of the same length in every run, or nearly.
+/// Names of one length, so that records have nearly the same length in every run.
 const NAMES: &str = "core.run_id_format = 'counter'";
 
-/// The harness finds the disk full in the middle of each record, with everything else as it is then;
-/// then it goes on.
+/// The disk is full in the middle of each record in turn; then the run is resumed.
 #[test]
-fn a_wave_that_is_cut_off_behind_any_record_comes_to_the_same_end() {
+fn a_wave_that_crashes_after_any_record_has_the_same_outcome() {
     let whole = project("true", "abcd", WORK, NAMES);
     run(&whole);
     assert_all_is_back(&whole, "left alone");
@@ -39,18 +38,18 @@ fn a_wave_that_is_cut_off_behind_any_record_comes_to_the_same_end() {
             });
         }
     });
-    // Branches write in whatever order they come to it, so a cut may be one record off.
+    // Branches write in any order, so a cut may be one record off.
     let kept = kept.into_inner().unwrap();
     let all = lines.len() - first;
     tell(&format!("a wave in trees of its own was cut off behind {} of {all} records", kept.len()));
     assert!(kept.len() * 10 >= all * 8, "{kept:?} of {first}..{}", lines.len());
 }
 
-/// Lets a harness write so many bytes, and another one go on. Returns how many records there were in
-/// between, if the first one was not done.
+/// Lets a harness write that many bytes, and another one resume. Returns the number of records in
+/// between, if the first one did not complete.
 fn cut_at(bytes: usize) -> Option<usize> {
     let sandbox = project("true", "abcd", WORK, NAMES);
-    // Something before it makes a whole number of blocks of it.
+    // Padding before it makes the length a whole number of blocks.
     let frame = "{\"run\": \"\", \"iteration\": \"\", \"topic\": \"note\", \"payload\": \"\", \"source\": \"agent\"}\n";
     let blocks = (bytes + frame.len()).div_ceil(BLOCK);
     let filling = "x".repeat(blocks * BLOCK - bytes - frame.len());

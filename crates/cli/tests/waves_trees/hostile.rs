@@ -1,4 +1,4 @@
-//! Branches that do what they should not: to the project, to each other, and to the harness.
+//! Branches that attack the project, each other, and the harness.
 
 use std::fs;
 
@@ -6,17 +6,17 @@ use autoloop_testkit::sandbox::write_program;
 
 use super::*;
 
-/// The git branch of a branch, by its number, as a shell knows it.
+/// The git branch of a branch, by its number, in shell syntax.
 const OWN: &str =
     "W=${AUTOLOOP_RUN_ID%-*}; D=$AUTOLOOP_STATE_DIR/waves/$W/branches; P=$AUTOLOOP_PROJECT_DIR";
 
-/// What the project has beside what it began with.
+/// The files of the project that are new since the start.
 fn news(sandbox: &Sandbox) -> String {
     let begin = git(sandbox, &["rev-list", "--max-parents=0", "HEAD"]);
     git(sandbox, &["diff", "--name-only", &begin, "HEAD"])
 }
 
-/// Lets the second of three branches do this, and the others something harmless.
+/// Runs `hostile` in the second of three branches; the others do something harmless.
 fn beside(hostile: &str) -> Sandbox {
     let branch = format!(
         "{OWN}; echo $B > new-$B; {MEET}\n[ $B = 2 ] && {{ {hostile}\n}}; touch $AUTOLOOP_STATE_DIR/done-$B\n\
@@ -46,7 +46,7 @@ fn a_branch_that_works_on_the_branch_of_the_project_commits_nothing_there() {
 }
 
 #[test]
-fn a_tree_that_leads_elsewhere_is_told_and_nothing_is_touched_there() {
+fn a_tree_replaced_by_a_link_is_reported_and_its_target_unchanged() {
     for hostile in [
         "echo \"gitdir: $P/.git\" > .git",
         "echo \"gitdir: $P/home/other/.git\" > .git",
@@ -95,7 +95,7 @@ fn a_branch_that_loses_its_tree_to_another_keeps_what_it_committed() {
 }
 
 #[test]
-fn a_branch_that_removes_the_files_of_the_wave_ends_nobody_else() {
+fn a_branch_that_removes_the_files_of_the_wave_ends_no_other() {
     let sandbox = beside("rm -rf $AUTOLOOP_STATE_DIR/waves");
     let output = sandbox.run(&["run", ".", "-i", "2"]);
     assert_eq!(output.code, Some(1), "{output}");
@@ -103,8 +103,8 @@ fn a_branch_that_removes_the_files_of_the_wave_ends_nobody_else() {
     assert_eq!(sandbox.fields("loop.stop", "reason").last().unwrap(), "max_iterations");
 }
 
-/// Settings that run programs: what a branch writes to the settings of the project is what the git of
-/// every person there obeys. Still no hook is run, and none that watches, signs or shows.
+/// Settings that run programs: what a branch writes to the project's git settings applies to every
+/// git command there. Still the harness runs no hook, and no program that watches, signs or shows.
 #[test]
 fn what_a_branch_configures_is_not_run_by_the_harness() {
     let hostile = "for key in core.fsmonitor diff.external core.pager core.editor core.sshCommand gpg.program sequence.editor core.askPass credential.helper; do
@@ -133,13 +133,13 @@ fn what_a_branch_configures_is_not_run_by_the_harness() {
 }
 
 #[test]
-fn a_lock_that_a_branch_leaves_in_its_tree_is_in_nobodys_way() {
+fn a_lock_that_a_branch_leaves_in_its_tree_blocks_nothing() {
     let sandbox = beside("touch $(git rev-parse --git-dir)/index.lock");
     run(&sandbox);
     assert_eq!(outcomes(&sandbox), "branch-1 merged\nbranch-2 merged\nbranch-3 merged");
 }
 
-/// A tree that was made in part is made anew after a crash, which must not clear away anything else.
+/// After a crash an incomplete worktree is created again, and nothing else may be removed for it.
 #[test]
 fn a_directory_that_leads_elsewhere_is_not_cleared_away_after_a_crash() {
     let hostile = "cd /; [ -e $P/home/again ] || { mv $D/branch-2 $D/aside; ln -s $P/home/aside $D/branch-2; touch $P/home/there; sleep 621; }";

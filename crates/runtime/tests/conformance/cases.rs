@@ -144,7 +144,7 @@ pub(super) fn reading_from_an_acknowledged_position_shows_what_came_since(journa
     }
 }
 
-pub(super) fn reading_stops_when_told_and_goes_on_from_there(journal: &dyn Journal) {
+pub(super) fn reading_stops_on_request_and_continues_from_there(journal: &dyn Journal) {
     put(journal, &["a", "b", "c", "d", "e"]);
     for stop in 1..=5 {
         let mut shown = Vec::new();
@@ -209,7 +209,7 @@ pub(super) fn one_can_append_while_reading(journal: &dyn Journal) {
     assert_eq!(read_from(journal, end.unwrap()).0, [said("more"), said("more")]);
 }
 
-pub(super) fn topics_that_nobody_knows_are_kept(journal: &dyn Journal) {
+pub(super) fn unknown_topics_are_kept(journal: &dyn Journal) {
     let records: Vec<Record> =
         TOPICS.iter().map(|topic| Record { topic: Topic::new(*topic), ..said("p") }).collect();
     let new: Vec<NewRecord> = records.iter().cloned().map(Into::into).collect();
@@ -217,7 +217,7 @@ pub(super) fn topics_that_nobody_knows_are_kept(journal: &dyn Journal) {
     assert_eq!(all(journal), records);
 }
 
-pub(super) fn keys_that_nobody_knows_are_kept(journal: &dyn Journal) {
+pub(super) fn unknown_keys_are_kept(journal: &dyn Journal) {
     let extra = vec![
         ("mood".to_owned(), Value::List(vec![Value::Null, Value::Flag(true)])),
         ("deep".to_owned(), Value::Object(vec![("run".to_owned(), Value::from("x"))])),
@@ -358,7 +358,7 @@ pub(super) fn a_wait_for_nothing_ends_in_time(journal: &dyn Journal) {
 }
 
 /// Two writers, each of which waits for what the other says.
-pub(super) fn a_wait_ends_when_somebody_appends(journal: &dyn Journal) {
+pub(super) fn a_wait_ends_with_an_append(journal: &dyn Journal) {
     let talk = |own: usize| {
         let mut at = Position::START;
         for turn in 0..40 {
@@ -378,7 +378,7 @@ pub(super) fn a_wait_ends_when_somebody_appends(journal: &dyn Journal) {
     assert_eq!(payloads(journal).len(), 40);
 }
 
-pub(super) fn everybody_who_waits_is_told(journal: &dyn Journal) {
+pub(super) fn every_waiter_is_woken(journal: &dyn Journal) {
     let head = put(journal, &["a"]);
     std::thread::scope(|scope| {
         let waiting: Vec<_> =

@@ -150,7 +150,7 @@ fn a_failed_sync_is_final_and_says_so() {
 /// Writers that were already waiting when the sync failed are refused as well: after it no later sync
 /// proves anything.
 #[test]
-fn nobody_is_acknowledged_after_a_failed_sync() {
+fn nothing_is_acknowledged_after_a_failed_sync() {
     for _ in 0..20 {
         let disk = new_disk();
         disk.set_contents(PATH, b"");

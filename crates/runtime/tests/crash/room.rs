@@ -139,7 +139,7 @@ fn a_cut_that_fails_leaves_a_torn_line_and_no_more() {
 
 /// Several callers share a write that does not fit: each is told of its own records.
 #[test]
-fn each_of_several_writers_is_told_of_its_own_records() {
+fn each_of_several_writers_gets_the_result_of_its_own_records() {
     for room in (0..2600).step_by(37) {
         let disk = new_disk();
         let journal = journal(&disk);

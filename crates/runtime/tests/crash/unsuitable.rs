@@ -96,7 +96,7 @@ fn a_file_with_two_names_is_refused() {
 }
 
 #[test]
-fn a_file_where_a_directory_should_be_is_told() {
+fn a_file_where_a_directory_should_be_is_an_error() {
     let disk = new_disk();
     disk.set_contents("/home/state", b"file");
     let error = journal(&disk).append(&news(&["a"]), SYNCED).unwrap_err();
@@ -106,7 +106,7 @@ fn a_file_where_a_directory_should_be_is_told() {
 
 /// A holder that does not let go is named.
 #[test]
-fn a_lock_that_is_never_given_back_is_told() {
+fn a_lock_that_is_never_released_is_an_error() {
     use autoloop_runtime::world::{Access, Disk};
 
     let disk = new_disk();

@@ -127,7 +127,7 @@ impl ChainJudge {
                 assert_eq!(field("objective"), *objective);
                 assert_eq!(field("parent_id"), parent.as_deref().unwrap_or_default());
             }
-            "chain.resume" => self.taken_up(field),
+            "chain.resume" => self.resumed(field),
             "chain.step.start" => self.step_begins(field, runs),
             "chain.step.finish" => self.step_ends(field, runs),
             "chain.complete" => {
@@ -155,7 +155,7 @@ impl ChainJudge {
     }
 
     /// What failed is tried again. What was spent stays spent, also by what was cut off.
-    fn taken_up(&mut self, field: Field<'_>) {
+    fn resumed(&mut self, field: Field<'_>) {
         self.is_returning = false;
         let well =
             self.steps.iter().take_while(|step| step.stop_reason.as_deref().is_some_and(is_well));

@@ -185,7 +185,7 @@ impl Judge {
                 let is_retried = self.open.is_none() && self.has_failed();
                 let done = done - u64::from(is_retried);
                 assert_eq!(field("resumed_from_iteration"), done.to_string(), "{shown}");
-                self.taken_up(&field("previous_stop_reason"), &shown);
+                self.resumed(&field("previous_stop_reason"), &shown);
                 return self.load(rules);
             }
             "iteration.start" => self.begins(turn(false), &field, &shown),
@@ -254,7 +254,7 @@ impl Judge {
     }
 
     /// What did not end is done again, and so is what failed: both begin as they did.
-    fn taken_up(&mut self, previous: &str, shown: &str) {
+    fn resumed(&mut self, previous: &str, shown: &str) {
         self.voice = Voice::Heard;
         if let Some(open) = self.open.take() {
             self.is_pressed = open.was_pressed;

@@ -158,7 +158,7 @@ impl Play<'_> {
     }
 
     fn go_on_with(&mut self, disk: SimDisk) {
-        self.witness().goes_on_with(&disk);
+        self.witness().resumes_with(&disk);
         self.sim.disk = disk;
     }
 

@@ -109,7 +109,7 @@ impl Track {
     }
 
     /// The harness is no more; this is the disk that the next one finds. Says where its journal ends.
-    pub(crate) fn goes_on_with(&mut self, disk: &SimDisk) -> usize {
+    pub(crate) fn resumes_with(&mut self, disk: &SimDisk) -> usize {
         let before = self.all();
         self.disk = disk.clone();
         let after = self.all();

@@ -151,9 +151,9 @@ impl Witness {
     }
 
     /// The harness is no more; this is the disk that the next one finds.
-    pub(crate) fn goes_on_with(&mut self, disk: &SimDisk) {
+    pub(crate) fn resumes_with(&mut self, disk: &SimDisk) {
         self.look();
-        let end = self.track.goes_on_with(disk);
+        let end = self.track.resumes_with(disk);
         assert!(disk.exists(CONFIG));
         self.loads.retain(|at, _| *at < end);
         self.restarts.retain(|at| *at < end);

@@ -55,7 +55,7 @@ fn a_file_is_made_appended_to_read_and_cut() {
 }
 
 #[test]
-fn what_is_no_file_is_told_apart() {
+fn each_kind_of_non_file_has_its_own_error() {
     let disk = disk();
     disk.plant_symlink("/link", "/away");
     disk.plant_dir("/dir");
@@ -253,7 +253,7 @@ fn others_act_before_each_call_but_their_own() {
 }
 
 #[test]
-fn others_can_kill_the_caller_and_leave_their_place_to_somebody_else() {
+fn others_can_kill_the_caller_and_be_replaced() {
     let disk = disk();
     let file = open(&disk, "/f");
     disk.interleave(|_, disk| {

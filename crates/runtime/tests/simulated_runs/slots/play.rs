@@ -152,7 +152,7 @@ impl Play {
                 }
             }
         };
-        lock(&self.stage.witness).goes_on_with(&disk);
+        lock(&self.stage.witness).resumes_with(&disk);
         self.stage.sim.disk = disk;
         // Nobody begins again within the same moment.
         self.stage.sim.clock.advance(Duration::from_millis(1));

@@ -116,9 +116,9 @@ impl Witness {
     }
 
     /// No harness is any more; this is the disk that the next one finds.
-    pub(crate) fn goes_on_with(&mut self, disk: &SimDisk) {
+    pub(crate) fn resumes_with(&mut self, disk: &SimDisk) {
         self.look();
-        let end = self.track.goes_on_with(disk);
+        let end = self.track.resumes_with(disk);
         self.restarts.retain(|(at, _)| *at < end);
         self.restarts.push((end, None));
         (self.lives, self.stopped) = (self.lives + 1, None);
