@@ -13,7 +13,7 @@ fn run(args: &[&str]) -> String {
 
 #[test]
 fn without_arguments_it_says_what_can_be_done() {
-    assert_snapshot!(run(&[]), @r"
+    assert_snapshot!(run(&[]), @"
     exit 2
     --- stderr
     Runs coding agents in loops that can be trusted
@@ -32,7 +32,7 @@ fn without_arguments_it_says_what_can_be_done() {
       journal      Look after the journal file
       config       Show the settings of a loop
       memory       Remember things across iterations and runs
-      tasks        Keep a queue of things to be done
+      tasks        Manage the task queue of the project
       review       Undo what a metareview changed
       slots        Work off a queue of items: implement, review, fix
       doctor       Check whether loops can be run here

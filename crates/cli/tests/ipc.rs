@@ -139,11 +139,11 @@ fn memory_is_changed_by_the_harness_and_read_by_all() {
     autoloop: there is no entry 'mem-9' in memory
       hint: `autoloop memory list` shows what there is
     ");
-    assert_snapshot!(memory(&["remove", "mem-4", "--run", "another"]), @r"
+    assert_snapshot!(memory(&["remove", "mem-4", "--run", "another"]), @"
     exit 3
     --- stderr
     autoloop: the memory of run 'another' cannot be changed from here
-      hint: leave --run out: the harness changes the memory of this run
+      hint: omit --run: the harness changes the memory of this run
     ");
     assert_snapshot!(memory(&["add", "meta", "a\nb", "x"]), @r"
     exit 2

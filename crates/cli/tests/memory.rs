@@ -235,18 +235,18 @@ fn entries_without_room_in_the_prompt_are_counted() {
     insta::assert_snapshot!(run(dir, &["memory", "status", "--budget", "300"]), @"
     0
     project memory: .autoloop/memory.jsonl
-      6 entries: 1 preferences, 5 learnings, 0 meta; 1 line cannot be understood
+      6 entries: 1 preferences, 5 learnings, 0 meta; 1 invalid line
     run memory: (none)
       0 entries: 0 preferences, 0 learnings, 0 meta
-    prompt: 552 of 300 characters, so 3 entries are left out: 0 preferences, 3 learnings, 0 meta
+    prompt: 552 of 300 characters, dropped 3 entries: 0 preferences, 3 learnings, 0 meta
     ");
     insta::assert_snapshot!(run(dir, &["memory", "status"]), @"
     0
     project memory: .autoloop/memory.jsonl
-      6 entries: 1 preferences, 5 learnings, 0 meta; 1 line cannot be understood
+      6 entries: 1 preferences, 5 learnings, 0 meta; 1 invalid line
     run memory: (none)
       0 entries: 0 preferences, 0 learnings, 0 meta
-    prompt: 552 of 8000 characters, nothing is left out
+    prompt: 552 of 8000 characters, nothing dropped
     ");
 }
 
@@ -303,8 +303,8 @@ fn the_places_and_the_budget_that_are_set_hold() {
     run(dir, &["memory", "add", "learning", "another thing that is worth knowing next time"]);
     assert!(dir.join("lessons.jsonl").exists());
     let status = run(dir, &["memory", "status"]);
-    assert!(status.contains(" of 60 characters, so "), "{status}");
-    assert!(run(dir, &["memory", "status", "--budget", "0"]).contains("nothing is left out"));
+    assert!(status.contains(" of 60 characters, dropped "), "{status}");
+    assert!(run(dir, &["memory", "status", "--budget", "0"]).contains("nothing dropped"));
     // In a loop too: its agents add to the memory that its prompts contain.
     agent(dir, &["memory", "add", "learning", "--project", "third"]);
     assert!(run(dir, &["inspect", "memory", "--format", "terminal"]).contains("third"));

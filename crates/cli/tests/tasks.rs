@@ -90,7 +90,7 @@ fn tasks_are_listed_taken_and_closed() {
     assert_snapshot!(tasks(&sandbox, &["claim"]), @"
     exit 1
     --- stderr
-    autoloop: nothing is ready: 2 claimed, 1 blocked
+    autoloop: no task is ready: 2 claimed, 1 blocked
     ");
     assert_snapshot!(tasks(&sandbox, &["close", "t-1", "--reason", "parsed"]), @"
     exit 0
@@ -110,12 +110,12 @@ fn tasks_are_listed_taken_and_closed() {
     assert_snapshot!(tasks(&sandbox, &["ready"]), @"
     exit 0
     --- stdout
-    all is done: 3 tasks are closed
+    no open tasks: 3 tasks are closed
     ");
     assert_snapshot!(tasks(&sandbox, &["claim"]), @"
     exit 1
     --- stderr
-    autoloop: there is nothing left to be done
+    autoloop: no task is left
     ");
     assert_snapshot!(tasks(&sandbox, &["reopen", "t-1", "--reason", "it does not"]), @"
     exit 0
@@ -129,7 +129,7 @@ fn tasks_are_listed_taken_and_closed() {
 
     status     ready
     priority   2
-    last said  it does not
+    reason     it does not
 
     Acceptance:
     it parses
@@ -178,7 +178,7 @@ fn a_task_tells_all_about_itself() {
     assert_snapshot!(tasks(&project(), &["list"]), @"
     exit 0
     --- stdout
-    there are no tasks
+    no tasks
     ");
     assert_snapshot!(tasks(&project(), &["ready", "--json"]), @"
     exit 0
@@ -212,7 +212,7 @@ fn a_claimed_task_is_refused_with_its_owner_and_expiry() {
     assert_snapshot!(tasks(&sandbox, &["release", "t-1", "--force", "--reason", "bob is away"]), @"
     exit 0
     --- stdout
-    t-1 was given back
+    t-1 is released
     ");
     let journal = sandbox.journal();
     assert_snapshot!(journal.lines().last().unwrap(), @r#"{"run": "", "iteration": "", "topic": "queue.task.released", "fields": {"task": "t-1", "reason": "bob is away", "by": "ann", "fence": "1"}, "ts": "[TS]", "v": 1}"#);
@@ -354,7 +354,7 @@ fn what_cannot_be_meant_is_refused() {
     assert_snapshot!(tasks(&sandbox, &["add", "a", "--priority", "7"]), @"
     exit 2
     --- stderr
-    error: invalid value '7' for '--priority <0-4>': it goes from 0, the most urgent, to 4
+    error: invalid value '7' for '--priority <0-4>': expected 0 (most urgent) to 4
 
     For more information, try '--help'.
     ");
@@ -379,14 +379,14 @@ fn what_cannot_be_meant_is_refused() {
     assert_snapshot!(tasks(&sandbox, &["claim", "t-1", "--for", "0s"]), @"
     exit 2
     --- stderr
-    error: invalid value '0s' for '--for <DURATION>': a claim lasts longer than that
+    error: invalid value '0s' for '--for <DURATION>': expected more than 0
 
     For more information, try '--help'.
     ");
     assert_snapshot!(tasks(&sandbox, &["claim", "t-1", "--for", "31d"]), @"
     exit 2
     --- stderr
-    error: invalid value '31d' for '--for <DURATION>': a claim lasts 30d at most; claim it again to keep it for longer
+    error: invalid value '31d' for '--for <DURATION>': expected at most 30d
 
     For more information, try '--help'.
     ");
@@ -400,12 +400,12 @@ fn what_cannot_be_meant_is_refused() {
     assert_snapshot!(tasks(&sandbox, &["add", "a", "--description-file", "long"]), @"
     exit 2
     --- stderr
-    autoloop: cannot take long: it has 10485760 bytes; the limit is 262144
+    autoloop: cannot read long: it has 10485760 bytes; the limit is 262144
     ");
     assert_snapshot!(tasks(&sandbox, &["add", "a", "--acceptance-file", "none"]), @"
     exit 2
     --- stderr
-    autoloop: cannot take none: there is no such file
+    autoloop: cannot read none: no such file
     ");
     assert_eq!(sandbox.journal(), before, "nothing was stored");
 }
@@ -443,8 +443,8 @@ fn an_agent_adds_what_it_finds_and_changes_nothing_else() {
     assert_snapshot!(agent(&["close", "t-1"]), @"
     exit 3
     --- stderr
-    autoloop: an agent of run 'swift-otter' cannot change what becomes of a task
-      hint: the harness claims and closes; `autoloop tasks add` takes what you found
+    autoloop: an agent of run 'swift-otter' cannot claim, change or close tasks
+      hint: add a new task with `autoloop tasks add`; the harness claims and closes
     ");
     for args in [
         &["claim", "t-1"][..],
@@ -465,7 +465,7 @@ fn an_agent_adds_what_it_finds_and_changes_nothing_else() {
     exit 3
     --- stderr
     autoloop: a reviewer cannot change the queue
-      hint: say in your verdict what is to be done
+      hint: report the task in your verdict
     ");
     let emitted = sandbox.emit(&["queue.task.closed", "task=t-1;"]);
     assert_eq!(emitted.code, Some(3), "{emitted}");

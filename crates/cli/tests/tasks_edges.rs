@@ -69,11 +69,11 @@ fn a_queue_is_that_of_one_project() {
     ");
     assert!(!sandbox.path("src/.autoloop").exists(), "there is one queue");
     sandbox.write("src/.git/HEAD", "");
-    assert_eq!(there("src", &[], &["list"]).to_string(), "exit 0\n--- stdout\nthere are no tasks");
+    assert_eq!(there("src", &[], &["list"]).to_string(), "exit 0\n--- stdout\nno tasks");
     assert_snapshot!(there("", &named("gone"), &["add", "lost"]), @"
     exit 2
     --- stderr
-    autoloop: AUTOLOOP_PROJECT_DIR is gone, and there is no such directory
+    autoloop: AUTOLOOP_PROJECT_DIR is not a directory: gone
       hint: set it to the directory of a project, or unset it
     ");
     assert!(!sandbox.path("gone").exists());
@@ -316,8 +316,8 @@ fn a_text_may_begin_as_a_list_does() {
     assert_eq!(closed.code, Some(0), "{closed}");
     let forgotten = sandbox.run(&["tasks", "add", "two", "--description", "--json"]);
     assert_eq!(forgotten.code, Some(2), "{forgotten}");
-    assert_snapshot!(forgotten.stderr, @r"
-    error: invalid value '--json' for '--description <TEXT>': this looks like a flag, and a text is missing; a text that begins so needs a space in front
+    assert_snapshot!(forgotten.stderr, @"
+    error: invalid value '--json' for '--description <TEXT>': expected a text, found a flag; put a space before a text that begins with '-'
 
     For more information, try '--help'.
     ");

@@ -104,7 +104,7 @@ fn for_run(
 }
 
 /// Something that belongs beside the output, not in it.
-fn note(text: &str) {
+pub(super) fn note(text: &str) {
     // Where standard error is closed, nobody wanted to know.
     let _ = writeln!(io::stderr(), "autoloop: {}", terminal::harmless(text));
 }

@@ -101,7 +101,7 @@ fn drift_to_the_limit_is_so_many_fixes_and_one_review_more() {
 
     status     ready
     priority   2
-    last said  after 2 fixes the review still found: add a test
+    reason     after 2 fixes the review still found: add a test
 
     Acceptance:
     it works

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use autoloop_runtime::world::World;
 
-use crate::commands::memory::{Format, Tiers, show};
+use crate::commands::memory::{Format, Tiers, list};
 use crate::failure::Failure;
 
 /// What is remembered, in the project and in a run.
@@ -21,6 +21,6 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let tiers = Tiers::to_look_at(args.project_dir.as_deref(), args.run.as_deref(), world)?;
-    show(&tiers, None, args.format)
+    let tiers = Tiers::to_read(args.project_dir.as_deref(), args.run.as_deref(), world)?;
+    list(&tiers, None, args.format)
 }
