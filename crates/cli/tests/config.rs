@@ -338,14 +338,14 @@ fn mistakes_are_underlined_and_nothing_is_shown() {
 
     autoloop: the settings cannot be used because of this error
     "#);
-    stage.write("repo/autofix/topology.toml", "[handoff]\n\"x\" = \"nobody\"\n");
+    stage.write("repo/autofix/topology.toml", "[handoff]\n\"x\" = \"tester\"\n");
     assert_snapshot!(stage.run(&["show"]), @r#"
     exit 2
     --- stderr
-    error: there is no role 'nobody'; no role is defined
+    error: there is no role 'tester'; no role is defined
      --> topology.toml:2:7
       |
-    2 | "x" = "nobody"
+    2 | "x" = "tester"
       |       ^^^^^^^^
 
     autoloop: the settings cannot be used because of this error

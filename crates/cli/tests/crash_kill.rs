@@ -88,9 +88,9 @@ fn write_until_killed(writer: u64, mut dice: Dice) -> ! {
         // One write, which a kill cannot split. It fails when the reader is gone; then the process
         // may end.
         let ack = format!("ack {append}\n");
-        std::io::stderr().write_all(ack.as_bytes()).expect("somebody listens");
+        std::io::stderr().write_all(ack.as_bytes()).expect("the test reads it");
     }
-    unreachable!("nobody counts that far");
+    unreachable!("the counter never ends");
 }
 
 /// A writer under way.

@@ -139,7 +139,7 @@ fn every_command_that_it_names_shows_what_it_says() {
             ["sh", ..] => "3 tests passed",
             [_, "run", ..] => "completed (completion_event) after 6 iterations",
             ["rm", ..] => "",
-            _ => panic!("nobody knows what {command} shows"),
+            _ => panic!("unknown command {command}"),
         };
         assert!(shown.stdout.contains(part), "{command}: {shown}");
     }

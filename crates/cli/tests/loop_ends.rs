@@ -176,10 +176,10 @@ fn a_resumed_run_keeps_its_flags() {
     autoloop: it is not clear what 'and then' is for: run '[RUN]' is to go on, and it keeps its objective
       hint: `autoloop run --resume=RUN DIR` is all there is to say
     ");
-    assert_snapshot!(sandbox.run(&["run", ".", "--resume", "nobody"]), @r"
+    assert_snapshot!(sandbox.run(&["run", ".", "--resume", "no-such-run"]), @r"
     exit 1
     --- stderr
-    autoloop: there is no run 'nobody' in [DIR]/.autoloop/journal.jsonl
+    autoloop: there is no run 'no-such-run' in [DIR]/.autoloop/journal.jsonl
       hint: `autoloop loops --all` lists every run
       hint: start a new run with `autoloop run DIR`
     ");

@@ -162,8 +162,8 @@ fn a_failed_replay_is_recorded_with_its_cause() {
         format!("{code}: {}", output.replace("\\u000a", "\n").replace(&name, "[RUN]"))
     };
     assert_snapshot!(told(b"", ""), @"1: autoloop: there is no earlier run in earlier.jsonl that could be replayed");
-    assert_snapshot!(told(&journal, "'nobody'"), @r"
-    1: autoloop: there is no run 'nobody' in earlier.jsonl
+    assert_snapshot!(told(&journal, "'no-such-run'"), @r"
+    1: autoloop: there is no run 'no-such-run' in earlier.jsonl
       hint: backend.args of a replay is the run, or nothing for the latest one
     ");
     assert_snapshot!(told(&journal, ""), @r"

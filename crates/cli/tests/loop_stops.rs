@@ -319,10 +319,10 @@ fn a_complete_run_is_not_resumed() {
     autoloop: no run to resume in [DIR]/.autoloop/journal.jsonl: the latest run, '[RUN]', completed
       hint: start a new run with `autoloop run DIR`
     ");
-    assert_snapshot!(sandbox.run(&["run", "--resume=nobody", "."]), @r"
+    assert_snapshot!(sandbox.run(&["run", "--resume=no-such-run", "."]), @r"
     exit 1
     --- stderr
-    autoloop: there is no run 'nobody' in [DIR]/.autoloop/journal.jsonl
+    autoloop: there is no run 'no-such-run' in [DIR]/.autoloop/journal.jsonl
       hint: `autoloop loops --all` lists every run
       hint: start a new run with `autoloop run DIR`
     ");

@@ -181,10 +181,7 @@ fn a_run_has_a_copy_of_its_own_and_finds_it_again() {
 
     let output = sandbox.run(&["run", "autocode", "again", "--set=review.enabled=false"]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert!(
-        !prompts(&sandbox).pop().unwrap().contains("Mind the gap."),
-        "nor is it anybody else's"
-    );
+    assert!(!prompts(&sandbox).pop().unwrap().contains("Mind the gap."), "nor any other run's");
 }
 
 #[test]

@@ -112,9 +112,9 @@ fn the_scratchpad_of_the_latest_run() {
       {"run": "new", "iteration": 3, "exit_code": 0, "output": ""}
     ]
     "#);
-    insta::assert_snapshot!(project.told(&["scratchpad", "--run", "nobody"]), @r"
+    insta::assert_snapshot!(project.told(&["scratchpad", "--run", "no-such-run"]), @r"
     1
-    autoloop: there is no run 'nobody' in .autoloop/journal.jsonl
+    autoloop: there is no run 'no-such-run' in .autoloop/journal.jsonl
       hint: `autoloop loops --all` lists every run
     ");
     let all = project.told(&["scratchpad", "--all-runs"]);

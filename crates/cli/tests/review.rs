@@ -331,7 +331,7 @@ fn what_a_person_changed_in_the_same_place_is_a_conflict() {
     assert!(sandbox.path("roles/x.md").exists() && !sandbox.path("metareview.md").exists());
     assert_eq!(sandbox.fields("loop.reverted", "review"), [""; 0]);
     // Also where the conflict is in the last of several files.
-    sandbox.write("harness.md", EDITED).write("roles/x.md", "You are somebody else.\n");
+    sandbox.write("harness.md", EDITED).write("roles/x.md", "You are another role.\n");
     assert_snapshot!(revert(&sandbox), @"
     exit 1
     --- stderr

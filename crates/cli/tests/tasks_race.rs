@@ -124,7 +124,7 @@ fn every_task_is_closed_once_whichever_worker_is_killed() {
     };
     let mut dice = Seed(0x7461_736b).dice();
     let mut processes = vec![start()];
-    until("somebody to be stuck", || is_stuck(&sandbox).then_some(()));
+    until("a worker to be stuck", || is_stuck(&sandbox).then_some(()));
     processes.extend((1..PROCESSES).map(|_| start()));
     for kill in 0..KILLS {
         world.clock.sleep(Duration::from_millis(dice.below(80)));

@@ -1,5 +1,5 @@
-//! What records mean: every typed event is read back from the record that it writes, and the examples
-//! of the journal's reference mean what the reference says.
+//! The meaning of records: every typed event is read back from the record that it writes, and the
+//! examples of the journal's reference mean what the reference says.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -90,7 +90,7 @@ fn through_a_line(record: &Record) -> Record {
     parse(line.strip_suffix(b"\n").unwrap()).unwrap()
 }
 
-/// Writes a record down and reads what it means, at both speeds of reading.
+/// Writes a record and reads its meaning, with both readers.
 fn assert_means(record: &Record, event: &Event<'_>) {
     let mut line = Vec::new();
     print(record, &mut line);

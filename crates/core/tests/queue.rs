@@ -1,5 +1,4 @@
-//! The built-in queue: what is said about wishes that cannot be, and any interleaving of what several
-//! owners do.
+//! The built-in queue: the errors for impossible requests, and any interleaving of several owners.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -25,7 +24,7 @@ impl Yard {
         Yard { tasks: Tasks::default(), now: BEGIN, journal: Vec::new() }
     }
 
-    /// With these tasks: title, and the numbers of those that it waits for.
+    /// With these tasks: title, and the numbers of its dependencies.
     fn with(tasks: &[(&str, &[u32])]) -> Self {
         let mut yard = Yard::new();
         for (title, after) in tasks {
@@ -45,7 +44,7 @@ impl Yard {
         Timestamp::from_millis(self.now + seconds * 1_000)
     }
 
-    /// Writes a step down, and takes it in as any reader would.
+    /// Writes a change, and applies it as any reader would.
     fn write(&mut self, record: &Record) {
         let mut line = Vec::new();
         print(record, &mut line);
@@ -160,7 +159,7 @@ fn an_owner_keeps_what_was_made_to_wait_meanwhile() {
     yard.now += 90_000;
     let blocked = yard.claim("t-1", "run-s2", 60).unwrap_err();
     assert_eq!(blocked.to_string(), "t-1 waits for t-2");
-    // Until somebody else takes it, it is its late owner's.
+    // Until another worker claims it, its late owner keeps it.
     yard.close(&again).unwrap();
 }
 
@@ -292,7 +291,7 @@ fn a_claim_from_a_fast_clock_expires_too() {
     assert_eq!(yard.ready(), [""; 0]);
     yard.now = right;
     assert_eq!(yard.ready(), ["t-1"]);
-    // Until somebody else takes it, it is hers as before.
+    // Until another worker claims it, she keeps it.
     yard.tasks.renew(&ahead, (yard.stamp(), yard.in_seconds(60))).unwrap();
     yard.claim("t-1", "bob", 60).unwrap();
     assert!(matches!(yard.close(&ahead), Err(Refusal::Lost { .. })));
@@ -314,7 +313,7 @@ fn ten_thousand_tasks_are_no_burden() {
     insta::assert_snapshot!(linked.unwrap_err(), @"t-1 cannot wait for t-10000: t-10000 waits for t-1 by way of 9998 others");
 }
 
-/// Several owners, some of which die and come back, on a clock that jumps.
+/// Several owners, some of which die and return, on a clock that jumps.
 #[test]
 fn no_interleaving_gives_one_item_to_two() {
     simulate("queue", 100, |_, dice| {
@@ -342,7 +341,7 @@ fn no_interleaving_gives_one_item_to_two() {
     });
 }
 
-/// A saved queue that was damaged is refused, or loaded as something that can be worked with.
+/// A damaged view of the queue is rejected, or loaded as something usable.
 #[test]
 fn damaged_views_do_no_harm() {
     simulate("queue bytes", 300, |_, dice| {
@@ -366,7 +365,7 @@ fn damaged_views_do_no_harm() {
 
 type Known<'a> = (&'a mut Vec<Claim>, &'a mut usize, &'a mut BTreeMap<String, usize>);
 
-/// One owner does something. What the queue allows is checked against what the test knows.
+/// One owner acts. What the queue allows is compared with what the test knows.
 fn act(yard: &mut Yard, dice: &mut Dice, (claims, added, closed): Known<'_>) {
     let owner = format!("w{}", dice.below(4));
     let id = format!("t-{}", dice.below(10) + 1);
@@ -436,7 +435,7 @@ fn examine(yard: &Yard, claims: &[Claim], added: usize) {
         let owners = good.count();
         assert!(owners <= 1, "{owners} owners of {}", task.id);
         assert!(!task.is_closed || owners == 0, "{} is closed and claimed", task.id);
-        // Nothing waits for itself.
+        // Nothing depends on itself.
         let mut seen = BTreeSet::new();
         let mut open: Vec<&str> = task.after.iter().map(String::as_str).collect();
         while let Some(next) = open.pop() {

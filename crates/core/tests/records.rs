@@ -1,4 +1,4 @@
-//! What is written is read again, by every reader, and what is torn is never taken for more than it is.
+//! What is written is read back by every reader, and a torn line is never read as more than it is.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -24,7 +24,7 @@ fn body_of(record: &Record) -> Vec<u8> {
     line
 }
 
-/// A glance and a parsed record say the same.
+/// A lazy record and a parsed record are equal.
 fn assert_alike(glance: &Glance<'_>, record: &Record) {
     assert_eq!(glance.run(), record.run);
     assert_eq!(glance.iteration(), record.iteration);
@@ -46,8 +46,9 @@ fn assert_alike(glance: &Glance<'_>, record: &Record) {
     }
 }
 
-/// Whatever the line is: when it parses, a glance sees the same record, and when a glance sees one, it
-/// parses once that is mended which a glance forgives. Returns whether it parses.
+/// For any line: when it parses, the lazy reader sees the same record. When the lazy reader sees
+/// one, it parses after the errors that the lazy reader accepts were repaired. Returns whether it
+/// parses.
 fn assert_readers_agree(line: &[u8]) -> bool {
     let glance = Glance::read(line);
     match (parse(line), glance) {
@@ -67,7 +68,7 @@ fn assert_readers_agree(line: &[u8]) -> bool {
     }
 }
 
-/// What a glance forgives, and nothing else, made good: bytes that are not UTF-8, and halves of
+/// Repairs what the lazy reader accepts, and nothing else: bytes that are not UTF-8, and halves of
 /// surrogate pairs.
 fn mended(line: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(line);
@@ -123,7 +124,7 @@ fn assert_round_trip(record: &Record) {
     }
 }
 
-/// A value as another program holds it.
+/// A value as serde_json represents it.
 fn foreign(value: &Value) -> serde_json::Value {
     match value {
         Value::Null => serde_json::Value::Null,
@@ -360,7 +361,7 @@ fn hand_written(record: &Record, dice: &mut Dice) -> Vec<u8> {
     hand.out.into_bytes()
 }
 
-/// R6: the quick reader is as good as the thorough one, whoever wrote the line.
+/// The fast reader returns the same as the full parser, for lines of any writer.
 #[test]
 fn a_glance_sees_what_the_parser_sees_in_lines_of_other_writers() {
     simulate("other writers", 300, |_, dice| {
@@ -377,7 +378,7 @@ fn a_glance_sees_what_the_parser_sees_in_lines_of_other_writers() {
     });
 }
 
-/// R6: damage one or two bytes of a good line. What still parses reads the same at both speeds.
+/// Damages one or two bytes of a good line. What still parses is equal for both readers.
 #[test]
 fn a_glance_sees_what_the_parser_sees_in_damaged_lines() {
     let mut parsed = 0u32;
@@ -469,7 +470,7 @@ fn found(line: &[u8]) -> Vec<Record> {
         .collect()
 }
 
-/// R6: salvage finds what is whole and invents nothing.
+/// Recovery finds every whole record and invents none.
 #[test]
 fn a_record_behind_any_fragment_is_found_and_none_is_invented() {
     simulate("salvage", 250, |_, dice| {

@@ -1,5 +1,5 @@
-//! Whole runs over a queue, with generated agents, and a harness that is cut off after any record and
-//! taken up again: judged after every record.
+//! Whole runs of slots with generated agents and a harness that crashes after any record and is
+//! resumed: checked after every record.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -22,7 +22,7 @@ struct Model {
     /// The items that are not closed, and who holds them.
     items: BTreeMap<String, Option<String>>,
     records: Vec<Record>,
-    /// What the harness that lives knows of them.
+    /// The fold of the living harness.
     fold: Slots,
     /// How often an agent was started for something, by the slot and the phase.
     started: BTreeMap<(u64, u64, String), u64>,
@@ -58,7 +58,7 @@ impl Model {
         }
     }
 
-    /// All that is on record, read again.
+    /// Folds all records again.
     fn read(&self) -> Slots {
         let mut slots = Slots::new("r");
         self.records.iter().for_each(|record| apply(&mut slots, record));
@@ -74,10 +74,10 @@ impl Model {
         judge(self);
     }
 
-    /// Drives the run to its end, or until it is cut off. Says whether it is over.
+    /// Drives the run to its end, or until it crashes. Returns whether it ended.
     fn drive(&mut self, dice: &mut Dice) -> bool {
         self.fold = self.read();
-        // What a harness claimed and could not put on record.
+        // What a harness claimed and could not record.
         let open: BTreeSet<String> =
             self.fold.open().map(|slot| slot.start.item_id.clone()).collect();
         for (id, holder) in &mut self.items {
@@ -112,7 +112,7 @@ impl Model {
         panic!("the run does not end");
     }
 
-    /// Begins an iteration. Says whether it was not cut off between a claim and its record.
+    /// Starts an iteration. Returns whether it did not crash between a claim and its record.
     fn open(&mut self, iteration: u64, numbers: &[u64], dice: &mut Dice) -> bool {
         let slots = self.fold.clone();
         let spent = slots.spent(&self.rules);
@@ -163,7 +163,7 @@ impl Model {
             *count += 1;
             assert!(*count <= self.crashes + 1, "what was done is not done again");
             if self.crashes < 6 && dice.chance(1, 30) {
-                // The agent ran, and nobody could put it on record.
+                // The agent ran, but its end could not be recorded.
                 self.crashes += 1;
                 return;
             }

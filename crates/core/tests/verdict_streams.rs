@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const PASS: &str = r#"{"verdict":"pass","followUpPrompt":"ok"}"#;
 const DRIFT: &str = r#"{"verdict":"drift","followUpPrompt":"x"}"#;
 
-/// What the lines of a stream are taken for; a text is a line as it is.
+/// The ruling of a stream with these lines; a string is a line as is.
 fn ruling(client: Stream, lines: &[Value]) -> Option<Ruling> {
     let mut reader = Reader::new(client);
     for line in lines {
@@ -128,7 +128,7 @@ fn codex() {
     check(&turn(&[says(PASS), says("")], &completed), None);
     check(&turn(&[says(PASS)], &failed), None);
     check(&turn(&[says(PASS)], &torn(&completed)), None);
-    // What an earlier turn said is not the answer.
+    // The answer of an earlier turn does not count.
     let first = turn(&[says(PASS)], &completed);
     check(&[first.clone(), turn(&[], &completed)].concat(), None);
     check(&[first, turn(&[says(DRIFT)], &completed)].concat(), Some(Ruling::Drift));

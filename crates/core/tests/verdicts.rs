@@ -1,9 +1,9 @@
-//! What reviewers printed, and what it has to be taken for: a case in every line of `corpus`.
+//! The outputs of reviewers and the expected verdicts: a case in every line of `corpus`.
 //!
-//! The cases of `verdicts.jsonl` were collected for the contract of the slot review: `output` is what a
-//! reviewer printed, `why` says what is special about it. Where the contract leaves something open
-//! (`ambiguous`), its literal words hold: one JSON value from the first `{`, whatever follows. Those of
-//! `more_verdicts.jsonl` were thought out by somebody who wanted to break the reader.
+//! The cases of `verdicts.jsonl` were collected for the contract of the slot review: `output` is
+//! what a reviewer printed, `why` says what is special about it. Where the contract leaves
+//! something open (`ambiguous`), it is read literally: one JSON value from the first `{`, whatever
+//! follows. Those of `more_verdicts.jsonl` were made up to break the reader.
 
 #![expect(clippy::unwrap_used, reason = "a case that cannot be read fails the test")]
 

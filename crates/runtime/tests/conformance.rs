@@ -1,4 +1,5 @@
-//! What every journal promises, as one suite. Another implementation joins with one line at the end.
+//! The guarantees of every journal, as one suite. Another implementation joins with one line at the
+//! end.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -49,7 +50,8 @@ fn on_the_real_disk() -> Subject {
     Subject { journal: Box::new(journal), _dir: Some(dir) }
 }
 
-/// So long that only an append can end a wait. In simulated time a wait of this length is many looks.
+/// So long that only an append can end a wait. In simulated time a wait of this length polls many
+/// times.
 const FOR_EVER: Duration = Duration::from_secs(1_000_000_000);
 const SHORT: Duration = Duration::from_millis(5);
 /// How much of a spooled text is read at once.
@@ -108,7 +110,7 @@ fn put_at(
     journal.append(&news(payloads), how)
 }
 
-/// Every record behind a position, and where reading ended.
+/// Every record after a position, and where reading ended.
 fn read_from(journal: &dyn Journal, from: Position) -> (Vec<Record>, Position) {
     let mut records = Vec::new();
     let end = journal.read(from, &mut |line| {
@@ -127,7 +129,7 @@ fn payloads(journal: &dyn Journal) -> Vec<String> {
     all(journal).iter().map(|record| payload(record).to_owned()).collect()
 }
 
-/// The positions behind every line.
+/// The positions after every line.
 fn positions(journal: &dyn Journal) -> Vec<Position> {
     let mut positions = Vec::new();
     let mut note = |line: &autoloop_runtime::journal::Line<'_>| {

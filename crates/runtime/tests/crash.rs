@@ -1,5 +1,6 @@
-//! The journal file on a disk that forgets, fills up, fails, dies and is shared: whatever happens,
-//! what was acknowledged is there, in order, exactly once, byte for byte, and nobody has to lend a hand.
+//! The journal file on a disk that loses unsynced data, fills up, fails, crashes and is shared:
+//! acknowledged records are there, in order, exactly once, byte for byte, without any manual
+//! repair.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 

@@ -1,4 +1,4 @@
-//! Which process carries a run out can be asked without disturbing it.
+//! Asking which process carries a run out does not disturb it.
 
 use autoloop_core::coordinator::{Holder, Kind};
 use autoloop_runtime::layout::StateDir;
@@ -10,7 +10,7 @@ const LOCK: &str = "/home/.autoloop/runs/swift-otter/lock";
 
 fn harness(disk: &SimDisk) -> Box<dyn DiskFile> {
     let lock = disk.as_process(7).open(LOCK.as_ref(), Access::Append).expect("it is a file");
-    assert_eq!(lock.try_lock().ok(), Some(true), "nobody else has it");
+    assert_eq!(lock.try_lock().ok(), Some(true), "no other process has it");
     lock
 }
 
@@ -29,5 +29,5 @@ fn the_lock_is_looked_up_and_never_taken() {
     assert_eq!(ask(), Holder::Process(7));
     drop(held);
     assert_eq!(ask(), Holder::None);
-    assert_eq!(disk.calls().of(Op::Lock), before, "nobody tried to take it");
+    assert_eq!(disk.calls().of(Op::Lock), before, "the lock was not tried");
 }

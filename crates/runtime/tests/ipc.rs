@@ -1,4 +1,5 @@
-//! The socket of the harness and its clients: honest, lost and malicious ones. Real sockets.
+//! The socket of the harness and its clients: well-behaved, dead and malicious ones, over real
+//! sockets.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 #[path = "ipc/harness.rs"]
@@ -25,7 +26,7 @@ use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{assert_success, part, skip, until};
 use harness::Harness;
 
-/// Enough for honest ones also on a busy machine.
+/// Enough for well-behaved clients also on a busy machine.
 const A_MOMENT: Timeouts = Timeouts { idle: Duration::from_secs(3), total: Duration::from_secs(9) };
 const FOR_EVER: Timeouts =
     Timeouts { idle: Duration::from_secs(3600), total: Duration::from_secs(3600) };
@@ -60,7 +61,7 @@ fn the_harness_decides_by_its_own_route() {
         told(&harness.emit("loop.complete", "").unwrap_err()),
         @"Refused: invalid event 'loop.complete'; topics like this are written by the harness alone; allowed next events: __metareview_disabled__"
     );
-    // Our own program would not send it; the harness looks all the same.
+    // Our own client would not send it; the harness checks it too.
     assert_eq!(harness.emit("two words", "").unwrap_err().fault, Fault::Usage);
     assert_eq!(
         harness.records(),
@@ -168,7 +169,7 @@ fn a_path_may_be_longer_than_an_address() {
     assert_eq!(harness.emit("issue.discovered", "").unwrap_err().fault, Fault::Failed);
 }
 
-/// More silent ones than there are threads: the next honest one waits, but not for long.
+/// More silent clients than there are threads: the next client waits, but not for long.
 #[test]
 fn the_silent_are_sent_away() {
     let harness = Harness::new(A_MOMENT);
@@ -183,13 +184,13 @@ fn the_silent_are_sent_away() {
     assert_eq!(harness.records(), ["issue.discovered"]);
 }
 
-/// A byte now and then does not keep a conversation alive for ever.
+/// An occasional byte does not keep a session open for ever.
 #[test]
 fn the_slow_are_sent_away() {
     let mut harness = Harness::new(Timeouts { total: Duration::from_millis(500), ..FOR_EVER });
     let mut slow = harness.stranger();
     slow.write_all(&message(&harness.ticket.as_str())).unwrap();
-    // The beginning of something that would take longer than anybody waits here.
+    // The beginning of a message that would take longer than the timeout.
     slow.write_all(&framed(&[b'x'; 100_000])[..5]).unwrap();
     until("the slow one to be sent away", || slow.write_all(b"x").is_err().then_some(()));
     let mut answer = Vec::new();
@@ -221,13 +222,13 @@ fn the_garbled_and_the_gone_do_no_harm() {
         [emit(1000), b"only a part".to_vec()].concat(),
     ];
     for request in &nasty {
-        // One waits for what comes of it, one leaves at once.
+        // One waits for the result, one disconnects at once.
         let mut waiting = harness.stranger();
         let _ = waiting.write_all(request);
         let _ = waiting.read_to_end(&mut Vec::new());
         let _ = harness.stranger().write_all(request);
     }
-    // Closed, it has done everything that it was ever going to do.
+    // Once closed, it has handled everything.
     harness.server = None;
     assert_eq!(harness.records(), [""; 0]);
     harness.open(A_MOMENT);
@@ -239,7 +240,7 @@ fn the_garbled_and_the_gone_do_no_harm() {
     let answer = String::from_utf8_lossy(&answer);
     assert!(answer.contains("it has at most 104857600"), "{answer}");
 
-    // An event that was said to the end counts, whether or not its sender waits.
+    // A complete event counts, whether or not its sender waits for the answer.
     harness.stranger().write_all(&emit(0)).unwrap();
     harness.is_well();
     harness.server = None;
@@ -271,12 +272,13 @@ fn a_server_closes_although_clients_stay() {
     let mut silent: Vec<_> = (0..31).map(|_| harness.stranger()).collect();
     let ticket = message(&harness.ticket.as_str());
     silent[0].write_all(&ticket).unwrap();
-    // Whoever comes later is heard later: all of them are inside now. The next ones are not.
+    // Requests are served in order: all of these sessions are open now, and later ones have to
+    // wait.
     harness.is_well();
     silent.extend((0..20).map(|_| harness.stranger()));
     let hurried = harness.client();
     thread::scope(|scope| {
-        // It stands in the queue, behind those who say nothing.
+        // It waits in the queue, behind silent clients.
         let waiting =
             scope.spawn(|| hurried.emit(&Topic::new("issue.discovered"), Payload::Text("x")));
         harness.server = None;
@@ -284,14 +286,14 @@ fn a_server_closes_although_clients_stay() {
         assert_eq!(gone.fault, Fault::Failed, "{gone:?}");
     });
     for mut stream in silent {
-        // The end, or the news that the other side was reset.
+        // The end of the stream, or a connection reset.
         let _ = stream.read_to_end(&mut Vec::new());
     }
     assert!(!harness.socket_path().exists());
     assert_eq!(harness.records(), ["issue.discovered"]);
 }
 
-/// What the other tests take is not to be counted.
+/// Memory used by the other tests must not be counted.
 #[test]
 fn a_large_payload_passes_through_little_memory() {
     let sandbox = Sandbox::new("");
@@ -302,7 +304,7 @@ fn a_large_payload_passes_through_little_memory() {
 fn part_of_a_child() {
     match part().as_deref() {
         Some("large") => emit_a_large_payload(),
-        Some(other) => panic!("nobody plays {other}"),
+        Some(other) => panic!("unknown part {other}"),
         None => {}
     }
 }
@@ -337,7 +339,7 @@ fn emit_a_large_payload() {
     harness.is_well();
 }
 
-/// The reason for all of it: whoever may not write the journal is heard.
+/// The purpose of the socket: a process that may not write the journal can emit.
 #[test]
 fn a_process_in_the_sandbox_is_heard() {
     if let Support::None(why) = probe() {

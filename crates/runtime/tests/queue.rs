@@ -1,5 +1,5 @@
-//! The built-in queue on a simulated disk: others come between any two calls, claims expire, and the
-//! machine dies at any call.
+//! The built-in queue on a simulated disk: other processes act between any two calls, claims
+//! expire, and the machine crashes at any call.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -98,7 +98,7 @@ fn a_task_closed_by_another_after_a_claim_expired_stays_closed() {
     assert!(queue.progress().unwrap().is_done());
 }
 
-/// Whoever keeps claims looks at their ends to know when to look again.
+/// The renewal thread uses the expiry of claims to know when to renew next.
 #[test]
 fn a_claim_under_which_a_task_was_closed_is_kept_like_any_other() {
     let sim = SimWorld::new(Seed(1));
@@ -164,7 +164,7 @@ fn rare_failures_are_reported_too() {
     insta::assert_snapshot!(told(unknown.into()), @"Failed: the issue tracker knows no issue 'bd-1'");
 }
 
-/// Another process that does what it likes between two calls of ours.
+/// Another process that acts between two calls of ours.
 struct Other {
     dice: Dice,
     claims: Vec<Claim>,
@@ -172,7 +172,7 @@ struct Other {
 
 impl Other {
     fn act(&mut self, world: &World) {
-        // Where we hold the lock it waits in vain, and that is all right.
+        // While we hold the lock it times out, which is fine.
         let settings = FileSettings { lock_timeout: Duration::from_millis(100) };
         let journal = FileJournal::new(JOURNAL, world, settings);
         let queue = queue(&journal, world);
@@ -225,7 +225,7 @@ fn others_may_come_between_any_two_calls() {
     });
 }
 
-/// What was acknowledged before the machine died.
+/// What was acknowledged before the crash.
 #[derive(Default)]
 struct Told {
     added: Vec<String>,
@@ -233,7 +233,7 @@ struct Told {
     closed: Vec<String>,
 }
 
-/// Adds some tasks and does them, until it is done or the machine dies.
+/// Adds some tasks and closes them, until all are closed or the machine crashes.
 fn work(world: &World, told: &mut Told) -> Result<(), QueueError> {
     let journal = journal(world);
     let queue = queue(&journal, world);
@@ -268,7 +268,7 @@ fn acknowledged_changes_survive_a_power_cut_at_any_call() {
     }
 }
 
-/// After the crash: nothing that was told is lost, and all the rest can be done.
+/// After the crash: no acknowledged change is lost, and the rest can be done.
 fn go_on(world: &World, told: &Told, call: u64) {
     let journal = journal(world);
     let queue = queue(&journal, world);

@@ -1,4 +1,4 @@
-//! What reviewers try, and what comes of it: once in the sandbox, once without one.
+//! What reviewers attempt, and the result: once in the sandbox, once without one.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -13,16 +13,16 @@ mod scene;
 
 use scene::{Outcome, SETTINGS, Scene, TOPOLOGY, difference, has_sandbox};
 
-/// Where an escape is stopped when there is a sandbox.
+/// What stops an attempt when there is a sandbox.
 #[derive(Clone, Copy, PartialEq)]
 enum Stopped {
-    /// The kernel refuses it: there is nothing to put back.
+    /// The kernel refuses it: there is nothing to restore.
     BySandbox,
-    /// The kernel lets it pass: it is put back.
+    /// The kernel allows it: it is restored.
     BySnapshot,
 }
 
-/// Lets a script do its worst, and makes sure that nothing is left of it.
+/// Runs a script as the reviewer, and checks that nothing of it is left.
 fn escape(script: &str, mode: Sandbox) -> Outcome {
     let scene = Scene::new();
     let before = scene.everything();
@@ -34,7 +34,7 @@ fn escape(script: &str, mode: Sandbox) -> Outcome {
     outcome
 }
 
-/// Two tests for one script: put back without a sandbox, and refused, where it can be, with one.
+/// Two tests for one script: restored without a sandbox, and refused, where possible, with one.
 macro_rules! escapes {
     ($($name:ident: $script:expr => [$($told:expr),* $(,)?], $stopped:expr;)*) => {$(
         mod $name {
@@ -329,7 +329,7 @@ fn a_repository_that_was_deleted_comes_back_whole() {
 #[test]
 fn a_project_that_was_moved_or_replaced_comes_back() {
     for script in [
-        // The working directory moves along, so its parent is not where the project was.
+        // The working directory moves too, so its parent is not where the project was.
         "mv ../p $OUTSIDE/away",
         "mv ../p $OUTSIDE/away; ln -s $OUTSIDE/away $OUTSIDE/../p",
         "mv ../p $OUTSIDE/away; mkdir -p $OUTSIDE/../p/mine; cp $OUTSIDE/away/harness.md $OUTSIDE/../p",
@@ -445,7 +445,7 @@ fn what_is_too_much_to_copy_comes_from_git_or_is_reported() {
     watched.limits = Limits { bytes: 600_000, files: 1000 };
     let script = "echo x > big.txt; echo x > filtered.bin; echo x > node_modules/huge.js; echo x > src/main.rs; rm -rf .git";
     let outcome = scene.review_with(watched, script, Sandbox::Off);
-    // How many objects there are depends on the time of the commits.
+    // The number of objects depends on the time of the commits.
     assert!(outcome.told()[0].starts_with(".git: directory deleted, with "));
     assert_eq!(
         outcome.told()[1..],

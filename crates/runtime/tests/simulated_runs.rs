@@ -1,44 +1,45 @@
-//! Whole loops in virtual time: generated agents, on a disk that dies anywhere, taken up until they end.
+//! Whole loops in virtual time: generated agents, on a disk that crashes anywhere, resumed until
+//! they end.
 //!
-//! A seed makes a loop (settings, roles, who follows whom), its agents, and what befalls it: power cuts
-//! and kills at any byte, call and sync, full disks, failing calls, short writes, interruptions, and
-//! others who write to the journal meanwhile. Agents talk, through the door and past it, leave torn
-//! lines, forge, remember, edit the files of the loop or break them, fail, hang, and are lost. Some ask
-//! for waves or chains, well or badly, and some loops are the steps of a chain.
+//! A seed makes a loop (settings, roles, handoffs), its agents, and its faults: power cuts and
+//! kills at any byte, call and sync, full disks, failing calls, short writes, interruptions, and
+//! other processes that write to the journal. Agents emit through the socket and past it, leave
+//! torn lines, forge, remember, edit the files of the loop or break them, fail, hang, and
+//! disappear. Some request waves or chains, valid or not, and some loops are the steps of a chain.
 //!
-//! After every call to the disk a [witness](witness) looks at the journal and has each record that is
-//! new [judged](judge), by a model of the rules that shares nothing with the driver: it may stand where
-//! it stands, and it says what is so. The rules [of waves](wave), [of chains](chain) and
-//! [between runs](family) are files of their own, and so are those of [chains that runs ask for](spawns). No agent is started before that is on the disk for
-//! good. A harness that dies is followed by another one, until the run has ended. [Runs over a
-//! queue](slots) have agents, rules and a judge of their own.
+//! After every call to the disk a [witness](witness) reads the journal and has each new record
+//! [judged](judge), by a model of the rules that shares nothing with the driver: the record is
+//! allowed at its place, and it is true. The rules [of waves](wave), [of chains](chain) and
+//! [between runs](family) are files of their own, and so are those of [chains that runs
+//! request](spawns). No agent is started before its start is durable. A harness that dies is
+//! followed by another one, until the run has ended. [Slots](slots) have their own agents, rules
+//! and judge.
 //!
-//! # What is the same
+//! # What is equal
 //!
-//! Every seed is carried out twice, once left alone and once disturbed. What an agent does is a function
-//! of the seed and the iteration (or review) that it is started for, never of how often that was tried
-//! before. The two runs came to the same when they agree in
+//! Every seed is carried out twice, once undisturbed and once with faults. What an agent does is a
+//! function of the seed and the iteration (or review) that it is started for, never of how often
+//! that was tried before. The two runs must agree in
 //!
 //! - how the run ended,
-//! - the iterations that were finished, in order: the event that routed each, the events that were
-//!   accepted in it, its exit, whether it promised, and whether something in it was refused,
-//! - before which iterations there was a review,
+//! - the iterations that finished, in order: the event that routed each, the events accepted in it,
+//!   its exit, whether it promised completion, and whether something in it was refused,
+//! - the iterations that had a review before them,
 //! - the events that were seen, and the one that routes,
 //! - how the branches of each wave ended, and each branch by all of this,
-//! - how the chain ended, or those that were asked for, and each of the steps by all of this,
+//! - how the chain ended, or the requested ones, and each of the steps by all of this,
 //! - what is remembered.
 //!
-//! The journals differ. An iteration that was cut off stands there twice, and what it had said before
-//! stands there too: the start that follows makes it void, for the harness as for every view. What was
-//! refused in it stays on record as refused. What is remembered is not said twice, because these agents
-//! look first. A run that failed is resumed once more at the end, which retries the iteration that failed
-//! and comes to the same.
+//! The journals differ. A crashed iteration is there twice, with the events of both attempts; the
+//! second start makes the first attempt void, for the harness and for every view. Refusals in it
+//! stay recorded. Memory is not written twice, because these agents check first. A run that failed
+//! is resumed once more at the end, which retries the failed iteration with the same result.
 //!
-//! Some runs cannot come to the same, and are only judged. An agent that changes who follows whom, or
-//! when there are reviews, and is then cut off, is started again under its own new rules. A step of a
-//! chain that failed is tried again when the chain is taken up, and what is done again takes its time. With `journal.sync =
-//! "never"` a power cut may undo iterations whose edits to files it does not undo. And an iteration
-//! during which a stranger forges records is not trusted as one that was left alone.
+//! Some runs cannot be equal, and are only judged. An agent that changes the handoffs or the review
+//! cadence and then crashes is started again under its own new rules. A failed step of a chain is
+//! retried when the chain is resumed, and takes its time again. With `journal.sync = "never"` a
+//! power cut may undo iterations whose edits to files it does not undo. And an iteration during
+//! which another process forges records differs from an undisturbed one.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -103,14 +104,14 @@ const SEEDS: u64 = 2_500;
 const SEEDS_WITH_WAVES: u64 = 1_150;
 const SEEDS_OF_CHAINS: u64 = 520;
 const SEEDS_WITH_SPAWNS: u64 = 130;
-/// What was seen.
+/// What was counted.
 #[derive(Debug, Default)]
 struct Tally {
     runs: u64,
-    /// How many of them had waves, and how many waves that were.
+    /// How many of them had waves, and how many waves there were.
     with_waves: u64,
     waves: u64,
-    /// How many chains came back to the runs that asked for them.
+    /// How many requested chains ended.
     spawned: u64,
     /// How many runs were parts of others.
     parts: u64,
@@ -135,7 +136,7 @@ impl Tally {
     }
 }
 
-/// A run that nothing befell, and the same one with all that befell it.
+/// An undisturbed run, and the same one with faults.
 fn both(setup: &Setup, dice: &mut Dice) -> [Played; 2] {
     let alone = play(setup, &Trouble::none(setup.seed));
     let trouble = Trouble::any(dice, setup.manners(), &alone.needs);
@@ -147,7 +148,7 @@ fn both(setup: &Setup, dice: &mut Dice) -> [Played; 2] {
     [alone, disturbed]
 }
 
-/// Carries out many, and says what was seen.
+/// Plays many seeds, and counts what happened.
 fn tally(name: &str, seeds: u64, any: fn(Seed, &mut Dice) -> Setup) -> Tally {
     let tally = Mutex::new(Tally::default());
     simulate_at_once(name, seeds, |seed, dice| {
@@ -198,16 +199,17 @@ fn a_run_that_waited_for_a_chain_ends_as_if_nothing_had_been() {
     }
 }
 
-/// Seeds that found something that was wrong.
+/// Seeds that once found a defect.
 #[test]
 fn what_was_found_once_stays_right() {
     type Any = fn(Seed, &mut Dice) -> Setup;
     let found: [(u64, Any); 4] = [
-        // A power cut took what the steps before had left, and the step went on without it.
+        // A power cut removed the results of earlier steps, and the step continued without them.
         (0x6ea7_547d_e7f7_1c2b, Setup::with_chain),
-        // A forged event of the same moment was taken for the joined event, and the wave was joined again.
+        // A forged event of the same moment was taken for the joined event, and the wave was joined
+        // again.
         (0x4de5_6907_6b43_0cd5, Setup::with_waves),
-        // A request that was refused took back one that had been granted before.
+        // A refused request revoked one that had been granted before.
         (0xd1ae_c1bb_be08_ab4d, Setup::with_waves),
         (0x716b_74ff_0364_9ba9, Setup::with_waves),
     ];

@@ -1,5 +1,5 @@
-//! Views over a journal that anybody may have written to: folded on, folded anew or taken up from a
-//! sidecar, they are the same, and no line makes a reader stumble.
+//! Views over a journal that any program may have written to: folded incrementally, from scratch or
+//! from a sidecar, they are equal, and no line makes a reader fail.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -30,7 +30,7 @@ const PATH: &str = "/state/journal.jsonl";
 /// As much as has to be folded before a view is kept.
 const ENOUGH: usize = 256 * 1024;
 
-/// R7: the journal against a list in memory.
+/// The journal compared with a list in memory.
 #[test]
 fn views_agree_however_they_are_folded() {
     let mut kept_views = 0;
@@ -62,7 +62,7 @@ fn views_agree_however_they_are_folded() {
                 journal(&disk).latest_run().unwrap();
             }
         }
-        // Whatever was torn is ended.
+        // A torn line is ended.
         writer.append(&[said("end").into()], Append::default()).unwrap();
         foreign.records.push(said("end"));
         fold_on(&writer, &mut metrics);
@@ -91,7 +91,7 @@ fn giant(run: &str, topic: &str, size: usize) -> Record {
 
 const MIB: usize = 1 << 20;
 
-/// The latest run is found backward over steps, giant lines and giant junk, wherever it is.
+/// The latest run is found backward over many records, giant lines and giant junk, wherever it is.
 #[test]
 fn the_latest_run_is_found_from_either_end() {
     let begun = |run: &str| line_of(&system(run, "loop.start", &[]));
@@ -147,7 +147,7 @@ fn kept_journal() -> (SimDisk, Metrics) {
 
 const SIDECAR: &str = "/state/journal.jsonl.idx/metrics";
 
-/// The sidecar is not used, and the view is right all the same.
+/// The sidecar is not used, and the view is correct without it.
 fn assert_ignored(disk: &SimDisk, what: &str) {
     let journal = journal(disk);
     assert_eq!(journal.sidecar_state::<Metrics>().unwrap(), SidecarState::Ignored, "{what}");
@@ -246,12 +246,12 @@ fn a_sidecar_of_another_journal_is_ignored() {
     }
     let longer = [b"\n".as_slice(), &bytes].concat();
     check("a line added in front", &longer);
-    // Appended to, and nothing else; or so it looks.
+    // Seems appended to.
     check("a line added behind", &[bytes.as_slice(), b"\n"].concat());
 }
 
-/// Somebody puts another file in place while a view is being folded: it is that of the one or the
-/// other.
+/// Another process replaces the file while a view is being folded: the view is that of the old or
+/// of the new file.
 #[test]
 fn a_journal_replaced_while_it_is_folded_gives_the_old_view_or_the_new() {
     for moment in 1..40 {
@@ -351,7 +351,7 @@ fn a_line_that_is_being_written_is_shown_when_it_is_there() {
     assert_eq!(seen(&disk), (vec!["review.ready".to_owned()], 0));
 }
 
-/// Twenty megabytes in one line take a little memory; whoever wants them gets them.
+/// Twenty megabytes in one line need little memory; a reader that asks for them gets them.
 #[test]
 fn a_giant_line_is_shown_without_its_middle() {
     let line = line_of(&giant("r", "backend.finish", 20 * MIB));
@@ -443,7 +443,7 @@ fn a_giant_behind_a_fragment_is_found_and_can_be_copied() {
     }
 }
 
-/// What is not shown of a giant is judged like everything else.
+/// The hidden part of a giant is validated like everything else.
 #[test]
 fn a_giant_with_something_wrong_in_its_middle_is_no_record() {
     let line = line_of(&giant("r", "t", 5 * MIB));
@@ -464,7 +464,7 @@ fn a_giant_with_something_wrong_in_its_middle_is_no_record() {
     }
 }
 
-/// A giant without long strings cannot be shown; it is told, and what follows is read.
+/// A giant without long strings cannot be shortened; it is reported, and what follows is read.
 #[test]
 fn a_giant_without_strings_is_reported_and_skipped() {
     let record = line_of(&said("a"));
@@ -486,7 +486,7 @@ fn a_giant_without_strings_is_reported_and_skipped() {
     }
 }
 
-/// A reader that stands where the file was changed is told so.
+/// A reader at a changed place of the file gets an error.
 #[test]
 fn a_position_in_a_changed_file_is_known_to_be_stale() {
     let bytes = lines_of(&[said("one"), said("two"), said("three")]);
@@ -530,7 +530,7 @@ fn lines(journal: &FileJournal) -> Vec<Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Any bytes behind a valid journal leave all earlier records readable, and later ones too.
+    /// Any bytes after a valid journal leave all earlier records readable, and later ones too.
     #[test]
     fn any_bytes_leave_all_earlier_records_readable(
         payloads in prop::collection::vec(any::<String>(), 0..4),
@@ -565,7 +565,7 @@ proptest! {
     }
 }
 
-/// A sidecar is never written through a link: it would overwrite somebody else's file.
+/// A sidecar is never written through a link: it would overwrite another file.
 #[test]
 fn a_link_in_place_of_the_sidecars_is_left_alone() {
     let (disk, metrics) = kept_journal();

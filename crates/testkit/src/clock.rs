@@ -1,4 +1,4 @@
-//! A clock whose time passes only when somebody lets it.
+//! A clock whose time passes only when a test advances it or a process sleeps.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

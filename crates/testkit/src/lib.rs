@@ -1,6 +1,6 @@
 //! The simulated world and the sandbox that the tests of autoloop run in.
 //!
-//! Everything here is decided by a [`Seed`]: the clock is a number that moves when somebody sleeps,
+//! Everything here is decided by a [`Seed`]: the clock is a number that moves when a process sleeps,
 //! the disk forgets what was not synced, dies at a chosen byte and lets other writers act between
 //! two calls, and processes play a [`Script`]. The same seed gives the same bytes every time, so a
 //! failure that [`simulate`] found once can be looked at again.

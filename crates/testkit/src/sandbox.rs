@@ -142,7 +142,7 @@ impl Sandbox {
         }
     }
 
-    /// Where the journal is when nobody says otherwise.
+    /// The default path of the journal.
     pub fn journal_path(&self) -> PathBuf {
         self.path(".autoloop/journal.jsonl")
     }

@@ -225,7 +225,7 @@ struct Play {
 }
 
 impl Play {
-    /// Plays a script that needs nobody to end it. Virtual time passes here and now, so a deadline is
+    /// Plays a script that ends by itself. Virtual time passes here and now, so a deadline is
     /// as sure as an exit.
     fn play_out(self) -> Finished {
         let Limits { deadline, grace, .. } = self.job.limits;
@@ -263,7 +263,7 @@ impl Play {
         }
     }
 
-    /// Waits for the signal that ends the process. When nobody can send one any more it would hang for
+    /// Waits for the signal that ends the process. When all senders are gone it would hang for
     /// ever; its reports then stop without an end, so that a test fails and does not hang too.
     fn hang(self, on_terminate: OnTerminate, signals: &Receiver<Signal>) -> Option<Finished> {
         let takes = self.script.takes;

@@ -126,7 +126,7 @@ impl NameCall {
             1 => NameCall::Open(path, Access::ReadNoFollow),
             2..=3 => NameCall::Open(path, Access::Append),
             4 => NameCall::CreateDir(path),
-            // The real one would wait for somebody to open the other end of a pipe.
+            // The real one would wait until the other end of a pipe is opened.
             5 if !path.ends_with("pipe") => NameCall::SyncDir(path),
             6 => NameCall::Replace(path, dice.bytes(5)),
             _ => NameCall::Stat(path),

@@ -4,7 +4,7 @@ Words in the file `manner` change how it behaves, so that tests can meet every p
 like bd: bare, issues, items, results, object (the shape of its answers), no-claim, no-limit,
 ignore-claim, no-comments (what it lacks), tell-before
 (an issue as it was before it was claimed), hang, crash, garbage, flood, locked, locked-once, chatty (what is
-wrong with it), stolen (somebody else takes bd-a1 when it is to be claimed).
+wrong with it), stolen (another worker takes bd-a1 when it is to be claimed).
 """
 
 import fcntl

@@ -39,7 +39,7 @@ fn refused(first: &str, chains: &str) -> String {
 #[test]
 fn what_cannot_be_meant_is_backpressure() {
     let spawn = |payload: &str| refused(&format!("$T emit chain.spawn '{payload}'"), BOTH);
-    assert_snapshot!(spawn("let somebody else do it"), @r#"no_steps: The last event was refused: the chain was not started: it needs steps: emit chain.spawn "steps=first,second; justification=why;""#);
+    assert_snapshot!(spawn("let another agent do it"), @r#"no_steps: The last event was refused: the chain was not started: it needs steps: emit chain.spawn "steps=first,second; justification=why;""#);
     assert_snapshot!(spawn("steps=one,autofx;"), @"unfit_step: The last event was refused: the chain was not started: 'autofx' is neither a directory nor a preset");
     assert_snapshot!(spawn("steps=one,./nowhere;"), @"unfit_step: The last event was refused: the chain was not started: there is no directory [DIR]/./nowhere");
     assert_snapshot!(spawn("steps=one,../two;"), @"outside: The last event was refused: the chain was not started: step '../two' leads out of the project; name a preset, a chain or a directory of the project");

@@ -184,7 +184,7 @@ fn what_outlives_harness_and_shim_is_swept_at_the_next_start() {
     kill(harness.id(), Unix::KILL);
     harness.wait().unwrap();
     all_die(&agent);
-    assert!(!trial.marked().is_empty(), "somebody is left to be swept");
+    assert!(!trial.marked().is_empty(), "processes are left to be swept");
     // A sweep with the notes of another project leaves them alone.
     let other = Trial::new();
     assert_eq!(sweep(&notes_dir(other.dir.path()), Duration::ZERO).unwrap(), Default::default());

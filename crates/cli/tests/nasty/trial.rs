@@ -195,7 +195,7 @@ pub(crate) fn leads(candidate: Pid, shim: u32) -> bool {
 /// The agent: the parent of the process that leads its own session.
 pub(crate) fn parent_of_escaped(trial: &Trial) -> Pid {
     let escaped = |one: &Pid| stat(*one, 3) == number(*one);
-    let escaped = trial.marked().into_iter().find(escaped).expect("somebody has escaped");
+    let escaped = trial.marked().into_iter().find(escaped).expect("a process has escaped");
     pid(parent_of(escaped))
 }
 

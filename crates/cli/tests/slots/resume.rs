@@ -296,7 +296,7 @@ fn an_item_claimed_by_another_worker_is_not_worked_on() {
     fails(&sandbox, "--resume");
     let reason = outcomes(&sandbox).concat();
     assert!(reason.starts_with("t-1 failed: the item was lost: t-1 is claimed by ann"), "{reason}");
-    assert_eq!(sandbox.read("starts"), b"t-1\n", "nobody began again");
+    assert_eq!(sandbox.read("starts"), b"t-1\n", "no agent started again");
     assert!(sandbox.run(&["tasks", "show", "t-1"]).stdout.contains("ann"));
 }
 

@@ -1,4 +1,4 @@
-//! The cases themselves: each gets a fresh journal of some sort.
+//! The cases: each gets a new journal of some implementation.
 
 use super::*;
 
@@ -288,7 +288,7 @@ pub(super) fn a_spool_that_is_not_utf8_is_shown_as_well_as_can_be(journal: &dyn 
     assert_eq!(spooled_output(journal, text), String::from_utf8_lossy(text));
 }
 
-/// A character, whole or broken, at every place around the end of a piece.
+/// A character, whole or broken, at every offset around the end of a piece.
 pub(super) fn a_character_across_two_pieces_of_a_spool_is_whole(journal: &dyn Journal) {
     for (at, character) in [
         (1, "é".as_bytes()),
@@ -357,7 +357,7 @@ pub(super) fn a_wait_for_nothing_ends_in_time(journal: &dyn Journal) {
     assert_eq!(journal.wait(head, Duration::ZERO).unwrap(), head);
 }
 
-/// Two writers, each of which waits for what the other says.
+/// Two writers, each of which waits for the other's record.
 pub(super) fn a_wait_ends_with_an_append(journal: &dyn Journal) {
     let talk = |own: usize| {
         let mut at = Position::START;

@@ -28,8 +28,8 @@ const EROFS: i32 = 30;
 /// `EINTR`, `EIO`, `EAGAIN`, `EACCES`, `EMFILE`, `ENOSPC`, `EROFS`, `ENOLCK`, `ESTALE`, `EDQUOT`.
 const ERRORS: [i32; 10] = [EINTR, EIO, 11, EACCES, 24, 28, 30, 37, 116, 122];
 
-/// A directory that may not be opened was not made by us; it cannot be one whose name must be synced.
-/// And where nothing can be written, there is nothing to sync.
+/// A directory that may not be opened was not created by us, so its name need not be synced. And
+/// where nothing can be written, there is nothing to sync.
 fn can_fail(op: Op, errno: i32) -> bool {
     op != Op::SyncDir || ![EACCES, EROFS].contains(&errno)
 }
@@ -48,8 +48,8 @@ fn old(is_torn: bool) -> Vec<Attempt> {
     vec![Attempt { stored: Stored::First(lines.len()), lines }]
 }
 
-/// Three appends, of which a call somewhere may fail; what is left is consistent, and the journal goes
-/// on, in this process unless a sync has failed.
+/// Three appends, in which a call may fail. The file stays consistent, and the journal continues to
+/// work, in this process unless a sync has failed.
 fn strike(is_torn: bool, faults: Faults) -> Vec<AppendError> {
     let disk = prepare(is_torn);
     disk.set_faults(faults);
@@ -58,7 +58,7 @@ fn strike(is_torn: bool, faults: Faults) -> Vec<AppendError> {
     let mut errors = Vec::new();
     for records in [news(&["a"]), news(&["b", "c"]), vec![spooled(b"d")]] {
         let (attempt, outcome) = attempt(&first, &records, SYNCED);
-        // How much of a refused append was stored cannot be told when one call after another fails.
+        // After several failing calls it is unknown how much of a refused append was stored.
         attempts.push(attempt.if_acknowledged());
         errors.extend(outcome.err());
     }
@@ -107,7 +107,7 @@ fn every_call_fails_with_every_error() {
     assert!(failed > 500, "{failed}");
 }
 
-/// A write that fails after a part of it, then a failing look, a failing cut, or both.
+/// A write that fails after a part of it, then a failing stat, a failing truncate, or both.
 #[test]
 fn several_calls_fail() {
     autoloop_testkit::simulate("several calls fail", 1500, |_, dice| {
@@ -147,8 +147,8 @@ fn a_failed_sync_is_final_and_says_so() {
     assert_eq!(disk.calls().of(Op::Sync), 2, "never tried again");
 }
 
-/// Writers that were already waiting when the sync failed are refused as well: after it no later sync
-/// proves anything.
+/// Writers that were waiting when the sync failed are refused as well: after a failed sync no later
+/// sync proves anything.
 #[test]
 fn nothing_is_acknowledged_after_a_failed_sync() {
     for _ in 0..20 {
@@ -159,7 +159,7 @@ fn nothing_is_acknowledged_after_a_failed_sync() {
         let started = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&started);
         disk.interleave(move |op, _| {
-            // The first sync is held up until everybody is about to append.
+            // The first sync is delayed until every writer is about to append.
             while op == Op::Sync && seen.load(Ordering::SeqCst) < 8 {
                 std::thread::yield_now();
             }
@@ -181,7 +181,7 @@ fn nothing_is_acknowledged_after_a_failed_sync() {
     }
 }
 
-/// A spool that cannot be read concerns the one who brought it, not those who share its write.
+/// An unreadable spool fails only its own append, not the appends that share its write.
 #[test]
 fn a_broken_spool_is_the_trouble_of_its_owner_alone() {
     for _ in 0..20 {
@@ -215,7 +215,7 @@ fn a_broken_spool_is_the_trouble_of_its_owner_alone() {
     }
 }
 
-/// Writers that share a write which fails in the middle: nobody's records are written twice.
+/// Writers share a write that fails in the middle: no record is written twice.
 #[test]
 fn a_shared_write_that_fails_doubles_nothing() {
     autoloop_testkit::simulate("shared write fails", 300, |_, dice| {
@@ -270,7 +270,7 @@ fn broken_spool() -> autoloop_runtime::journal::NewRecord {
     new
 }
 
-/// Not every file system can sync a directory; a journal can be kept there all the same.
+/// Not every file system can sync a directory; a journal works there too.
 #[test]
 fn directories_that_cannot_be_synced_are_no_obstacle() {
     const EINVAL: i32 = 22;
@@ -284,8 +284,9 @@ fn directories_that_cannot_be_synced_are_no_obstacle() {
     }
 }
 
-/// Whoever expects a position behind which somebody died is told of the full disk that keeps the line
-/// from being ended. Told of a conflict, it would read on, find nothing, and try again for ever.
+/// A writer that expects a position after which another writer died gets the error of the full disk
+/// that prevents the repair. With a conflict instead it would read on, find nothing, and retry for
+/// ever.
 #[test]
 fn a_torn_line_on_a_full_disk_is_no_conflict() {
     let disk = new_disk();

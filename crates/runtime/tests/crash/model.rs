@@ -1,4 +1,4 @@
-//! What a journal must hold after a history of appends.
+//! The expected contents of a journal after a sequence of appends.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ pub(crate) fn lines_of(records: &[NewRecord]) -> Vec<Vec<u8>> {
     records.iter().map(line_of).collect()
 }
 
-/// One append and what its caller knows of it.
+/// One append and its result as the caller knows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     pub(crate) lines: Vec<Vec<u8>>,
@@ -99,7 +99,7 @@ pub(crate) struct Attempt {
 pub(crate) enum Stored {
     /// Exactly the first so many.
     First(usize),
-    /// Nobody said: any number of the first ones.
+    /// Unknown: any number of the first ones.
     Unknown,
 }
 
@@ -115,8 +115,7 @@ impl Attempt {
         Attempt { lines, stored }
     }
 
-    /// What is known of it in any case: it is there if it was acknowledged. What a refused append had
-    /// stored was never synced.
+    /// Its minimum: an acknowledged append is there. What a refused append stored was never synced.
     pub(crate) fn if_acknowledged(&self) -> Attempt {
         let is_acknowledged = self.stored == Stored::First(self.lines.len());
         let stored = if is_acknowledged { self.stored } else { Stored::Unknown };
@@ -124,7 +123,7 @@ impl Attempt {
     }
 }
 
-/// Appends and notes how it went.
+/// Appends and notes the result.
 pub(crate) fn attempt(
     journal: &FileJournal,
     records: &[NewRecord],
@@ -137,14 +136,14 @@ pub(crate) fn attempt(
 /// What a reader finds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Every line with the position behind it.
+    /// Every line with the position after it.
     pub(crate) lines: Vec<(Position, Vec<u8>)>,
-    /// The records, but not the notes of repairs.
+    /// The records, without the notes of repairs.
     pub(crate) records: Vec<Vec<u8>>,
     pub(crate) repairs: Vec<JournalRepaired>,
 }
 
-/// Every line behind a position, with the position behind it.
+/// Every line after a position, with the position after it.
 pub(crate) fn lines(journal: &FileJournal, from: Position) -> Vec<(Position, Vec<u8>)> {
     let mut lines = Vec::new();
     let end = journal.read(from, &mut |line| {
@@ -174,7 +173,8 @@ fn show(lines: &[Vec<u8>]) -> String {
     lines.iter().map(|line| format!("\n  {}", String::from_utf8_lossy(line))).collect()
 }
 
-/// The records of one writer, or of several one after another, are those that the attempts stored.
+/// Checks that the records of one writer, or of several in sequence, are those that the attempts
+/// stored.
 pub(crate) fn assert_holds(found: &[Vec<u8>], attempts: &[Attempt]) {
     let mut rest = found;
     for attempt in attempts {
@@ -192,17 +192,17 @@ pub(crate) fn assert_holds(found: &[Vec<u8>], attempts: &[Attempt]) {
         }
         rest = &rest[there..];
     }
-    assert!(rest.is_empty(), "nobody wrote{}\nin{}", show(rest), show(found));
+    assert!(rest.is_empty(), "not written:{}\nin{}", show(rest), show(found));
 }
 
-/// As after a power cut when nothing was synced: the first so many of what was written, no more.
+/// As after a power cut when nothing was synced: a prefix of what was written.
 pub(crate) fn assert_is_beginning_of(found: &[Vec<u8>], attempts: &[Attempt]) {
     let written: Vec<_> = attempts.iter().flat_map(|attempt| attempt.lines.clone()).collect();
     assert!(written.starts_with(found), "{}\nare not the first of{}", show(found), show(&written));
 }
 
-/// The next writer goes on without a hand, cuts nobody's bytes, and says what it repaired. Returns
-/// everything that is there then.
+/// The next writer appends without manual repair, removes no bytes of others, and records what it
+/// repaired. Returns everything that is there then.
 pub(crate) fn recover(disk: &SimDisk) -> Found {
     let before = if disk.exists(PATH) { disk.contents(PATH) } else { Vec::new() };
     let seen = read_all(&journal(disk));
@@ -213,7 +213,7 @@ pub(crate) fn recover(disk: &SimDisk) -> Found {
     let mut found = read_all(&journal(disk));
     assert_eq!(found.lines[..seen.lines.len()], seen.lines);
     let torn = before.len() - before.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-    // The note of an earlier repair may have been torn in front of its newline, and be whole now.
+    // The note of an earlier repair may have lacked only its newline and be whole now.
     match &found.repairs[seen.repairs.len()..] {
         [] => assert_eq!(torn, 0, "a torn line of {torn} bytes was passed over in silence"),
         [repaired] | [_, repaired] => {
@@ -232,7 +232,7 @@ pub(crate) fn assert_durable(disk: &SimDisk) {
     assert_eq!(disk.durable_contents(PATH), Some(disk.contents(PATH)));
 }
 
-/// Reading on from a position that was good before shows the same as reading everything.
+/// Reading from an earlier valid position gives the same as reading everything.
 pub(crate) fn assert_reads_on(disk: &SimDisk, positions: &[Position]) {
     let journal = journal(disk);
     let all = lines(&journal, Position::START);

@@ -1,4 +1,4 @@
-//! Others write between any two calls of ours: some by the same rules, some by none.
+//! Other processes write between any two calls of ours: some follow the protocol, some do not.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use autoloop_testkit::{Dice, Faults, Op, SimDisk, all_seeds_run, simulate};
 
 use super::model::*;
 
-/// How the others behave.
+/// How the other processes behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manners {
     /// By the protocol.
@@ -18,25 +18,25 @@ enum Manners {
     Lines,
     /// Beginnings of records, without a lock and without an end.
     Fragments,
-    /// An editor that puts a copy in the file's place.
+    /// An editor that replaces the file with a copy.
     Replacing,
-    /// Somebody who tidies up.
+    /// A process that removes the file.
     Removing,
-    /// Somebody who cuts the file.
+    /// A process that truncates the file.
     Truncating,
 }
 
-/// Whoever else writes, and what they have done.
+/// The other writers, and what they have done.
 struct Others {
     manners: Manners,
     dice: Dice,
     /// The appends of each polite process, by its number.
     polite: [Vec<Attempt>; 2],
-    /// Lines that a rude writer added.
+    /// Lines that a writer without the lock added.
     rude: Vec<Vec<u8>>,
-    /// What must be there: everything acknowledged that nobody has destroyed since.
+    /// What must be there: everything acknowledged and not destroyed since.
     firm: Vec<Vec<u8>>,
-    /// How often something was destroyed that a writer at work could not have noticed.
+    /// How often data was destroyed in a way that a running writer cannot notice.
     blows: u64,
     /// Calls of the writer since it last opened the file.
     stats: u64,
@@ -44,7 +44,7 @@ struct Others {
     follower: Follower,
 }
 
-/// A reader that goes on where it stopped.
+/// A reader that continues where it stopped.
 #[derive(Default)]
 struct Follower {
     at: Position,
@@ -89,7 +89,7 @@ impl Others {
         }
     }
 
-    /// Lets somebody act, or not, before a call of ours.
+    /// Lets another process act, or not, before a call of ours.
     fn act(&mut self, op: Op, disk: &SimDisk) {
         match op {
             Op::Open => self.stats = 0,
@@ -104,7 +104,8 @@ impl Others {
         }
         self.written += 1;
         let name = format!("other {}", self.written);
-        // Until the path has been looked at under the lock, a writer notices that its file is gone.
+        // Until it has checked the path under the lock, a writer notices that its file was
+        // replaced.
         let is_noticed = op == Op::Open || (matches!(op, Op::Stat | Op::Lock) && self.stats <= 3);
         match self.manners {
             Manners::Polite => {
@@ -120,7 +121,7 @@ impl Others {
                 let line = line_of(&said(&name).into());
                 let before = disk.contents(PATH).len();
                 disk.write_raw(PATH, &[line.as_slice(), b"\n"].concat());
-                // On a dead machine nobody writes.
+                // On a crashed machine no process writes.
                 if disk.contents(PATH).len() > before {
                     self.rude.push(line);
                 }
@@ -150,8 +151,8 @@ impl Others {
     }
 }
 
-/// What goes wrong besides. Whoever takes no lock can write into the middle of a record that is
-/// written in pieces, so writes are short only among the polite.
+/// The faults besides. A process without the lock can write into the middle of a record that is
+/// written in pieces, so writes are short only where all others take the lock.
 fn faults(manners: Manners, dice: &mut Dice) -> Faults {
     let mut faults = Faults::none();
     if manners == Manners::Polite && dice.chance(1, 2) {
@@ -181,11 +182,11 @@ struct Played {
     others: Arc<Mutex<Others>>,
 }
 
-/// Eight appends of ours, with others between all their calls.
+/// Eight appends of ours, with other processes between all their calls.
 fn play(manners: Manners, dice: &mut Dice) -> Played {
     let disk = new_disk();
     if manners != Manners::Polite {
-        // Whoever takes no lock does not care for the durability of the name either.
+        // A process that takes no lock does not sync the file's name either.
         disk.set_contents(PATH, b"");
     }
     let others = Arc::new(Mutex::new(Others::new(manners, dice.fork())));
@@ -221,13 +222,13 @@ fn play(manners: Manners, dice: &mut Dice) -> Played {
     played
 }
 
-/// After everything: the records that are found, the others silent.
+/// Afterwards, with the others silent: the records that are found.
 fn settle(played: &Played) -> (SimDisk, Found) {
     let disk = played.disk.reopen();
     let follower = &mut played.others.lock().unwrap().follower;
     follower.follow(&disk);
     let found = recover(&disk);
-    // Twice, for one that has to begin again.
+    // Twice, for a reader that has to start again.
     follower.follow(&disk);
     follower.follow(&disk);
     let all: Vec<_> = found.lines.iter().map(|(_, line)| line.clone()).collect();
@@ -240,7 +241,7 @@ fn of(found: &[Vec<u8>], attempts: &[Attempt]) -> Vec<Vec<u8>> {
     found.iter().filter(own).cloned().collect()
 }
 
-/// Nothing of anybody is lost, doubled or out of order; the records of one append are adjacent.
+/// No record is lost, doubled or out of order; the records of one append are adjacent.
 #[test]
 fn polite_others() {
     simulate("polite others", 700, |_, dice| {
@@ -260,10 +261,10 @@ fn polite_others() {
                 assert!(adjacent, "{attempt:?}");
             }
         }
-        assert_eq!(count, found.records.len(), "nobody else wrote anything");
-        // Positions that were told are good for ever.
+        assert_eq!(count, found.records.len(), "no other writer wrote anything");
+        // Returned positions stay valid.
         assert_reads_on(&played.disk.reopen(), &played.positions);
-        // A power cut may take what was only cached or refused, and nothing else.
+        // A power cut may remove what was only cached or refused, and nothing else.
         let after = recover(&played.disk.crash(dice)).records;
         for attempts in &others.polite {
             let acknowledged: Vec<_> = attempts.iter().map(Attempt::if_acknowledged).collect();
@@ -272,7 +273,7 @@ fn polite_others() {
     });
 }
 
-/// Whoever takes no lock loses nothing and takes nothing from us.
+/// A writer without the lock loses nothing and destroys nothing of ours.
 #[test]
 fn others_without_a_lock() {
     simulate("others without a lock", 900, |_, dice| {
@@ -289,7 +290,7 @@ fn others_without_a_lock() {
             rude.len() + of(&found.records, &played.attempts).len(),
             "nothing is invented"
         );
-        // A position that was told while others wrote is good, or known to be not.
+        // A position that was returned while others wrote is valid, or known to be stale.
         let all = lines(&journal(&disk), Position::START);
         for &position in &played.positions {
             let mut rest = Vec::new();
@@ -306,7 +307,7 @@ fn others_without_a_lock() {
     });
 }
 
-/// Replaced, removed or cut: what was acknowledged since is there, and everything goes on.
+/// Replaced, removed or truncated: what was acknowledged since is there, and appends work.
 #[test]
 fn others_who_destroy() {
     let mut firm = 0;
@@ -331,7 +332,7 @@ fn others_who_destroy() {
     assert!(firm > 900 || !all_seeds_run(), "{firm}");
 }
 
-/// The editor saves while we wait for the lock: the record lands in the new file.
+/// An editor saves while we wait for the lock: the record is written to the new file.
 #[test]
 fn a_file_replaced_while_we_wait_is_noticed() {
     for moment in [Op::Stat, Op::Lock] {
@@ -350,7 +351,7 @@ fn a_file_replaced_while_we_wait_is_noticed() {
     }
 }
 
-/// A record that somebody wrote behind our failed one is not cut off with it.
+/// A record that another process wrote after our failed one is not truncated with it.
 #[test]
 fn what_others_wrote_behind_a_failed_write_stays() {
     for room in 1..90u64 {

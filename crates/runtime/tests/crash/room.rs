@@ -5,7 +5,7 @@ use autoloop_testkit::{Faults, Seed};
 
 use super::model::*;
 
-/// How many of the records are stored when there is room for so many bytes.
+/// How many of the records fit into that many bytes.
 fn fitting(lines: &[Vec<u8>], room: usize) -> usize {
     let ends = lines.iter().scan(0, |end, line| {
         *end += line.len() + 1;
@@ -14,8 +14,8 @@ fn fitting(lines: &[Vec<u8>], room: usize) -> usize {
     ends.take_while(|&end| end <= room).count()
 }
 
-/// At every size of the disk: what does not fit is refused in words, what was there is untouched, and
-/// when there is room again everything goes on.
+/// At every size of the disk: what does not fit is refused with an error, earlier records are
+/// intact, and appends work again once there is room.
 #[test]
 fn a_disk_of_every_size() {
     let records = news(&["one", "two, which is a little longer", "three"]);
@@ -63,7 +63,7 @@ fn a_disk_of_every_size() {
     }
 }
 
-/// The same behind a torn line: its repair needs room too.
+/// The same after a torn line: its repair needs room too.
 #[test]
 fn a_torn_line_on_a_disk_of_every_size() {
     let old = news(&["old"]);
@@ -117,7 +117,7 @@ fn a_giant_that_does_not_fit_leaves_no_trace() {
     }
 }
 
-/// What a failed write left cannot always be taken away again; the next writer ends it.
+/// The rest of a failed write cannot always be truncated; the next writer ends the line.
 #[test]
 fn a_cut_that_fails_leaves_a_torn_line_and_no_more() {
     for room in 1..80 {
@@ -137,7 +137,7 @@ fn a_cut_that_fails_leaves_a_torn_line_and_no_more() {
     }
 }
 
-/// Several callers share a write that does not fit: each is told of its own records.
+/// Several callers share a write that does not fit: each gets the result of its own records.
 #[test]
 fn each_of_several_writers_gets_the_result_of_its_own_records() {
     for room in (0..2600).step_by(37) {

@@ -1,17 +1,17 @@
-//! One history, cut at every byte, every sync and every call, by a power cut and by the death of the
-//! process alone.
+//! One sequence of appends, cut at every byte, every sync and every call, by a power cut and by a
+//! kill of the process.
 
 use autoloop_runtime::journal::{Append, Durability, Journal, NewRecord, Position};
 use autoloop_testkit::{Dice, Faults, Moment, Seed, SimDisk};
 
 use super::model::*;
 
-/// What was there before.
+/// The state of the disk before.
 #[derive(Clone, Copy, Debug)]
 enum Start {
     /// Not even the directories.
     Nothing,
-    /// A file that a writer made before it died.
+    /// A file that a writer created before it died.
     Empty,
     /// Records, and the beginning of one.
     Torn,
@@ -37,7 +37,7 @@ fn prepare(start: Start) -> (SimDisk, Vec<Attempt>) {
     (disk, Vec::new())
 }
 
-/// What a step appends, and what a rude writer leaves before it.
+/// What a step appends, and what a writer without the lock leaves before it.
 fn steps() -> Vec<(&'static [u8], Vec<NewRecord>)> {
     let mixed =
         vec![said("before").into(), spooled("漢\"\n".repeat(9).as_bytes()), said("after").into()];
@@ -51,14 +51,14 @@ fn steps() -> Vec<(&'static [u8], Vec<NewRecord>)> {
     ]
 }
 
-/// What the dead knew.
+/// What the dead process had been acknowledged.
 struct Told {
     attempts: Vec<Attempt>,
-    /// Where it had read up to: behind every acknowledged append.
+    /// The positions after every acknowledged append.
     positions: Vec<Position>,
 }
 
-/// Appends step by step until the machine dies.
+/// Appends step by step until the machine crashes.
 fn play(disk: &SimDisk, old: Vec<Attempt>, durability: Durability) -> Told {
     let journal = journal(disk);
     let mut told = Told { attempts: old, positions: vec![Position::START] };
@@ -76,7 +76,7 @@ fn play(disk: &SimDisk, old: Vec<Attempt>, durability: Durability) -> Told {
     told
 }
 
-/// Plays the history with these faults; then kills the processes, and cuts the power several times.
+/// Plays the sequence with these faults; then kills the process, and cuts the power several times.
 fn strike(start: Start, faults: Faults, dice: &mut Dice) {
     let (disk, old) = prepare(start);
     disk.set_faults(faults);
@@ -89,7 +89,7 @@ fn strike(start: Start, faults: Faults, dice: &mut Dice) {
     }
 }
 
-/// How many bytes, calls and syncs an undisturbed history takes.
+/// The bytes, calls and syncs of an undisturbed sequence.
 fn undisturbed(start: Start) -> SimDisk {
     let (disk, old) = prepare(start);
     let told = play(&disk, old, Durability::Synced);
@@ -141,7 +141,7 @@ fn cut_at_every_sync() {
     }
 }
 
-/// Written in ever other pieces, and cut: as good as written at once.
+/// Written in varying pieces and cut: the same as one write.
 #[test]
 fn cut_while_writes_are_short() {
     autoloop_testkit::simulate("short writes, cut", 600, |_, dice| {
@@ -156,7 +156,7 @@ fn cut_while_writes_are_short() {
     });
 }
 
-/// A cached append survives its process; a power cut leaves the first so many of them.
+/// A cached append survives its process; a power cut leaves a prefix of the appends.
 #[test]
 fn cached_appends_survive_the_process_and_keep_their_order() {
     for start in STARTS {
@@ -186,7 +186,7 @@ fn a_cached_append_can_be_lost_to_a_power_cut() {
     assert!((1..50).contains(&lost), "{lost}");
 }
 
-/// A synced append takes the cached ones before it to safety, and the name of the file too.
+/// A synced append also makes the cached ones before it durable, and the name of the file.
 #[test]
 fn a_synced_append_behind_a_cached_one_is_safe() {
     for round in 0..50 {

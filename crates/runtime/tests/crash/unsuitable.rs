@@ -1,4 +1,4 @@
-//! Things at the path that are no journal.
+//! Paths that are no journal.
 
 use autoloop_runtime::journal::{AppendError, Journal, Position, ReadError, Unsuitable};
 use autoloop_testkit::SimDisk;
@@ -104,7 +104,7 @@ fn a_file_where_a_directory_should_be_is_an_error() {
     assert_eq!(disk.contents("/home/state"), b"file");
 }
 
-/// A holder that does not let go is named.
+/// A process that does not release the lock is named.
 #[test]
 fn a_lock_that_is_never_released_is_an_error() {
     use autoloop_runtime::world::{Access, Disk};

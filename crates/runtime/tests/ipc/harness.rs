@@ -31,7 +31,7 @@ impl Harness {
         Harness::beneath("", timeouts)
     }
 
-    /// With a longer way to it.
+    /// With a longer path to it.
     pub(crate) fn beneath(way: &str, timeouts: Timeouts) -> Harness {
         let temp = tempfile::tempdir().expect("tests need a temporary directory");
         let state = temp.path().join(way).join(".autoloop");
@@ -75,7 +75,7 @@ impl Harness {
         self.state.join("journal.jsonl")
     }
 
-    /// The topics on record, one a line, with what was refused.
+    /// The recorded topics, one per line, with what was refused.
     pub(crate) fn records(&self) -> Vec<String> {
         let text = fs::read_to_string(self.journal_path()).unwrap_or_default();
         let record = |line: &str| -> serde_json::Value {
@@ -102,7 +102,7 @@ impl Harness {
         self.client().emit(&Topic::new(topic), Payload::Text(payload))
     }
 
-    /// Somebody who connects and does not know how to behave.
+    /// A raw connection that need not follow the protocol.
     pub(crate) fn stranger(&self) -> UnixStream {
         UnixStream::connect(self.socket_path()).expect("the harness listens")
     }

@@ -55,7 +55,7 @@ impl Disk {
     }
 }
 
-/// A panic in the server would leave others waiting, so it goes on with what there is.
+/// A panic in the server would block other threads, so it continues with the current state.
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -139,7 +139,7 @@ impl Filesystem for Server {
         }
     }
 
-    // Times and modes are of no interest, but whoever sets them should not fail.
+    // Times and modes do not matter, but setting them must not fail.
     fn setattr(
         &self,
         request: &Request,

@@ -1,4 +1,4 @@
-//! Looking at a journal after the power came back.
+//! Examines a journal after a power cut.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -17,11 +17,11 @@ use crate::workload::{WRITERS, Workload, journal};
 pub(crate) struct Findings {
     /// Acknowledged records that are not there.
     pub(crate) lost: usize,
-    /// Records that are there although nobody was told so.
+    /// Records that are there without having been acknowledged.
     pub(crate) unacknowledged: usize,
     /// Whether the last line was torn.
     pub(crate) torn: bool,
-    /// Whether bytes that are no record came to stand in a line of their own.
+    /// Whether bytes that are no record are in a line of their own.
     pub(crate) junk: bool,
     /// Whether a kept view survived and fits.
     pub(crate) kept_view: bool,
@@ -109,7 +109,7 @@ fn entries(journal: &FileJournal, workload: &Workload) -> Result<Vec<Entry>, Pro
         })
         .map_err(failed("reading"))?;
     if let Some(record) = invented {
-        return Err(format!("a record that nobody wrote: {record:.300}"));
+        return Err(format!("a record that no writer wrote: {record:.300}"));
     }
     let head = journal.head().map_err(failed("looking for the head"))?;
     if head != end {
@@ -118,7 +118,7 @@ fn entries(journal: &FileJournal, workload: &Workload) -> Result<Vec<Entry>, Pro
     Ok(entries)
 }
 
-/// What a piece of a line is; `None` for a record that nobody wrote.
+/// What a piece of a line is; `None` for a record that no writer wrote.
 fn entry(piece: &Piece<'_>, workload: &Workload) -> Option<Entry> {
     let Ok(record) = &piece.content else { return Some(Entry::Junk) };
     if record.topic() == JournalRepaired::TOPIC {
@@ -157,7 +157,7 @@ fn missing(entries: &[Entry], acknowledged: &BTreeSet<usize>) -> usize {
     acknowledged.difference(&found).count()
 }
 
-/// Whatever stands before an acknowledged record was there when it was synced.
+/// Everything before an acknowledged record was there when it was synced.
 fn check_that_junk_is_last(
     entries: &[Entry],
     acknowledged: &BTreeSet<usize>,

@@ -1,4 +1,4 @@
-//! The process with mounts of its own: makes the disk, has it written to, cuts the power.
+//! The process with its own mounts: creates the disk, has it written to, cuts the power.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What happened to a disk, and the disks that a power cut may leave of it.
+//! The writes to a disk, and the disks that a power cut may leave of them.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
@@ -12,7 +12,7 @@ const SECTOR: usize = 512;
 /// on it can be blamed.
 const NEVER_TORN: usize = 1024 + SECTOR;
 
-/// Something that happened to the disk, or that somebody relies on from here on.
+/// Something that happened to the disk, or an acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// Bytes came in. Until the next flush they may be stored or not.
@@ -106,7 +106,7 @@ impl Recording {
         self.writes(0..cut.flushed).chain(cut.stored.iter().copied())
     }
 
-    /// The records that somebody relied on before the cut.
+    /// The records that were acknowledged before the cut.
     pub(crate) fn acknowledged(&self, cut: &Cut) -> BTreeSet<usize> {
         let records = |event: &Event| match event {
             Event::Acknowledged(records) => records.clone(),

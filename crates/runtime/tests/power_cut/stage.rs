@@ -109,7 +109,7 @@ fn this_executable() -> PathBuf {
     env::current_exe().expect("a running test has an executable")
 }
 
-/// Ends this process with the one that started it: nobody is left to end it otherwise.
+/// Ends this process together with the one that started it, because no other process would end it.
 pub(crate) fn die_with_parent() {
     set_parent_process_death_signal(Some(Signal::KILL)).expect("the signal is one");
 }
@@ -174,7 +174,7 @@ fn obstacle() -> Option<String> {
         .err()
 }
 
-/// Says something that the test harness does not keep to itself.
+/// Prints to the terminal past the capture of the test harness.
 pub(crate) fn say(text: &str) {
     std::io::stderr().write_all(text.as_bytes()).expect("standard error is open");
 }

@@ -52,7 +52,7 @@ impl Workload {
             let step = |_| Step::new(&mut records, &mut dice);
             (0..appends).map(step).collect::<Vec<Step>>()
         });
-        // Large enough for a view to be kept in a sidecar, which nobody syncs.
+        // Large enough for a view to be kept in a sidecar, which is never synced.
         for writer in &writers[..2] {
             let number = writer[writer.len() / 2].records.start;
             records[number] = record(number, text(LARGE, &mut dice));

@@ -15,13 +15,13 @@ use autoloop_runtime::sandbox::{
 };
 use tempfile::TempDir;
 
-/// A project: `p`, its sibling working tree `sibling`, and a place `outside` that nobody looks at.
+/// A project: `p`, its sibling worktree `sibling`, and a directory `outside` that is not compared.
 pub(crate) struct Scene {
     base: TempDir,
     pub(crate) project: PathBuf,
 }
 
-/// How a reviewer ended, and what came of it.
+/// How a reviewer ended, and the result.
 pub(crate) struct Outcome {
     base: String,
     pub(crate) succeeded: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The violations, as a person reads them.
+    /// The violations as printed.
     pub(crate) fn told(&self) -> Vec<String> {
         let told = |violation: &Violation| violation.to_string().replace(&self.base, "BASE");
         self.restored.violations.iter().map(told).collect()
@@ -137,7 +137,7 @@ impl Scene {
         Vault::new(&self.project.join(".autoloop")).unwrap()
     }
 
-    /// Lets a shell script be the reviewer.
+    /// Runs a shell script as the reviewer.
     pub(crate) fn review(&self, script: &str, mode: Sandbox) -> Outcome {
         self.review_with(self.watched(), script, mode)
     }
@@ -155,7 +155,7 @@ impl Scene {
             .current_dir(&self.project)
             .env("TMPDIR", scratch.path())
             .env("OUTSIDE", self.outside());
-        // Rules bind the thread that takes them on, and the processes it starts.
+        // Rules bind the thread that applies them, and the processes it starts.
         let output = std::thread::spawn(move || {
             if Enforcement::choose(mode, probe()).unwrap() != Enforcement::Snapshot {
                 Confinement { rules, ..Confinement::default() }.bind_self().unwrap();
@@ -173,7 +173,7 @@ impl Scene {
         }
     }
 
-    /// Everything there is, but for what was put aside: kind, bits and content.
+    /// Every path except the backups: kind, bits and content.
     pub(crate) fn everything(&self) -> Vec<String> {
         let mut found = Vec::new();
         list(&self.base(), &mut found);
@@ -204,7 +204,7 @@ fn list(dir: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// What is in one list and not in the other.
+/// The entries of one list that are not in the other.
 pub(crate) fn difference(before: &[String], after: &[String]) -> Vec<String> {
     let short = |sign: &str, line: &String| -> String { format!("{sign}{line:.150}") };
     let lost = before.iter().filter(|line| !after.contains(line)).map(|line| short("-", line));
@@ -212,7 +212,7 @@ pub(crate) fn difference(before: &[String], after: &[String]) -> Vec<String> {
     lost.chain(news).collect()
 }
 
-/// Whether this kernel can bind processes at all.
+/// Whether this kernel has a sandbox at all.
 pub(crate) fn has_sandbox() -> bool {
     matches!(probe(), Support::Landlock { .. })
 }

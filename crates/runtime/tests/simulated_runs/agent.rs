@@ -1,4 +1,4 @@
-//! Generated agents: what they say, how they say it, and what they do when they cannot.
+//! Generated agents: what they emit, how, and what they do when they cannot.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,11 +26,11 @@ use crate::witness::Witness;
 
 /// The agents, and whatever they start, as a process.
 const AGENT: u32 = 7;
-/// How often an agent tries to say something.
+/// How often an agent tries to emit something.
 const ATTEMPTS: usize = 6;
 pub(crate) const PATIENCE: FileSettings = FileSettings { lock_timeout: Duration::from_millis(5) };
 
-/// An agent at work.
+/// A running agent.
 pub(crate) struct Agent<'a> {
     setup: &'a Setup,
     witness: &'a Mutex<Witness>,
@@ -44,7 +44,7 @@ pub(crate) struct Agent<'a> {
     parallel: Parallel,
 }
 
-/// The machine died while it was at work.
+/// The machine crashed while it was running.
 struct Dead;
 
 impl<'a> Agent<'a> {
@@ -82,10 +82,10 @@ impl<'a> Agent<'a> {
         }
     }
 
-    /// Does what the agent of this turn does, and says how it ends.
+    /// Acts as the agent of this turn, and returns how it ends.
     pub(crate) fn act(&self) -> Script {
         self.witness().agent_starts(&self.run, self.turn);
-        // Should the machine die meanwhile, nobody will hear how it ended.
+        // If the machine crashes meanwhile, its exit is never read.
         let _ = self.work();
         self.witness().now_writes(Author::Harness);
         self.setup.end(self.turn).script
@@ -96,7 +96,7 @@ impl<'a> Agent<'a> {
     }
 
     fn work(&self) -> Result<(), Dead> {
-        // Those who print at length say nothing, and there is one that was never started.
+        // Agents that print at length emit nothing, and one was never started.
         if self.setup.is_loud || self.setup.end(self.turn).code == 127 {
             return Ok(());
         }
@@ -122,7 +122,7 @@ impl<'a> Agent<'a> {
         Ok(())
     }
 
-    /// Says one thing.
+    /// Emits one event.
     fn say(&self, dice: &mut Dice) -> Result<(), Dead> {
         if let Some(waves) = self.setup.waves.filter(|_| dice.chance(2, 5)) {
             let example = self.allowed_event(dice);
@@ -135,7 +135,7 @@ impl<'a> Agent<'a> {
             0 => self.emit(one_of(dice, &EVENTS), "said"),
             1 => self.emit(one_of(dice, &COORDINATION), "said"),
             2 => self.emit(one_of(dice, &RESERVED), "said"),
-            // Past the door, but as it should be written.
+            // Past the socket, but in the correct form.
             3 => self
                 .append(&self.heading(&self.run).agent(Topic::new(one_of(dice, &EVENTS)), "raw")),
             4 => self.append(&self.heading("other").agent(Topic::new("task.complete"), "")),
@@ -157,7 +157,7 @@ impl<'a> Agent<'a> {
             13.. => {
                 let head = parent(&self.run);
                 let record = match head != self.run && dice.chance(1, 3) {
-                    // A branch speaks for the run that waits for it.
+                    // A branch forges a record of the run that waits for it.
                     true => self.heading(head).agent(Topic::new(one_of(dice, &EVENTS)), "for you"),
                     false => self.forged(dice),
                 };
@@ -173,7 +173,7 @@ impl<'a> Agent<'a> {
         }
     }
 
-    /// Asks for a wave, through the door or past it.
+    /// Requests a wave, through the socket or past it.
     fn ask(&self, asked: &Asked, dice: &mut Dice) -> Result<(), Dead> {
         match dice.chance(1, 8) {
             true => {
@@ -247,8 +247,8 @@ impl<'a> Agent<'a> {
         Ok(())
     }
 
-    /// Tries until it is done or the machine is dead, and says whether anybody was told so. When the
-    /// disk is full, somebody makes room.
+    /// Retries until it succeeds or the machine has crashed, and returns whether it was
+    /// acknowledged. When the disk is full, room is made.
     fn insist(&self, mut once: impl FnMut() -> Result<(), AppendError>) -> Result<bool, Dead> {
         for _ in 0..ATTEMPTS {
             match once() {
@@ -262,8 +262,8 @@ impl<'a> Agent<'a> {
         panic!("nothing can be said");
     }
 
-    /// Something that only the harness may write, about this run, or the one that it is a branch of, or
-    /// the chain, or the run that asked for that.
+    /// A reserved record about this run, or the run that it is a branch of, or the chain, or the
+    /// run that requested the chain.
     fn forged(&self, dice: &mut Dice) -> Record {
         let head = parent(&self.run);
         let chain = head.rsplit_once("-step-").map_or(head, |(chain, _)| chain);

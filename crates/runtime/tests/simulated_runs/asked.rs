@@ -1,10 +1,10 @@
-//! Requests for waves: what agents ask for, and what is to become of it.
+//! Requests for waves: what agents request, and the expected outcome.
 
 use autoloop_testkit::Dice;
 
 use crate::rules::{COORDINATION, is_reserved, one_of};
 
-/// What a request ends with.
+/// The suffix of a request.
 pub(crate) const PARALLEL: &str = ".parallel";
 /// Requests that are odd in some way.
 const ODD: [&str; 6] = [
@@ -16,7 +16,7 @@ const ODD: [&str; 6] = [
     "loop.stop.parallel",
 ];
 
-/// Somebody asks for a wave.
+/// A request for a wave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) topic: String,
@@ -24,7 +24,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Any request, of an agent that may say `example`.
+    /// Any request of an agent that may emit `example`.
     pub(crate) fn any(dice: &mut Dice, example: &str, most: u64) -> Asked {
         let topic = match dice.below(5) {
             0 => one_of(dice, &ODD).to_owned(),
@@ -34,7 +34,7 @@ impl Asked {
         Asked { topic, list: any_list(dice, most) }
     }
 
-    /// What the branches are to do, or why there are none.
+    /// The objectives of the branches, or why there are none.
     pub(crate) fn objectives(&self, most: u64) -> Result<Vec<&str>, &'static str> {
         if self.list.len() > 10_000 {
             return Err("branch_list_too_long");
@@ -55,12 +55,12 @@ impl Asked {
     }
 }
 
-/// The event that a request is about.
+/// The base event of a request.
 pub(crate) fn base(topic: &str) -> Option<&str> {
     topic.strip_suffix(PARALLEL)
 }
 
-/// Whether there can be waves about an event, should it be allowed.
+/// Whether a wave can be about an event, if it is allowed.
 pub(crate) fn can_be_about(base: &str, completion: &str) -> bool {
     base != completion && !COORDINATION.contains(&base) && !is_reserved(base)
 }

@@ -1,26 +1,26 @@
-//! The rules of chains, read off the records of one.
+//! The rules of chains, checked on the records of one.
 
 use std::collections::BTreeMap;
 
 use crate::chained::Outline;
 use crate::judge::{Judge, Known};
 
-/// A chain, as far as it is.
+/// A chain so far.
 pub(crate) struct ChainJudge {
     outline: Outline,
     is_begun: bool,
-    /// Whether its harness has to say that it goes on before it says anything else.
+    /// Whether its harness has to record a resume first.
     is_returning: bool,
     steps: Vec<Step>,
     spent_ms: u64,
-    /// How long the step under way was at work before it was cut off.
+    /// How long the current step was running before it crashed.
     cut_off_ms: u64,
     pub(crate) outcome: Option<String>,
-    /// Whether it was taken up in a way that gives it more than it would have had.
+    /// Whether a resume gave it more than it would have had.
     pub(crate) was_favoured: bool,
 }
 
-/// A step that began.
+/// A step that started.
 #[derive(Clone, Debug)]
 struct Step {
     run: String,
@@ -30,7 +30,7 @@ struct Step {
 
 type Field<'a> = &'a dyn Fn(&str) -> String;
 
-/// Whether a step did its part.
+/// Whether a step succeeded.
 fn is_well(reason: &str) -> bool {
     matches!(reason, "completion_event" | "completion_promise" | "max_iterations")
 }
@@ -61,7 +61,7 @@ impl ChainJudge {
         self.is_returning = self.is_begun;
     }
 
-    /// The run of the step under way.
+    /// The run of the current step.
     pub(crate) fn at_work(&self) -> Option<&str> {
         let last = self.steps.last().filter(|step| step.stop_reason.is_none());
         last.map(|step| step.run.as_str())
@@ -71,7 +71,7 @@ impl ChainJudge {
         self.steps.iter().any(|step| step.run == run)
     }
 
-    /// The run that asked for it.
+    /// The run that requested it.
     pub(crate) fn parent(&self) -> Option<&str> {
         self.outline.parent.as_deref()
     }
@@ -85,7 +85,7 @@ impl ChainJudge {
         if self.is_begun { self.outline.steps.len() as u64 } else { 0 }
     }
 
-    /// How it came back to the run that asked for it.
+    /// How its end was reported to the run that requested it.
     pub(crate) fn check_return(&self, field: Field<'_>) {
         assert_eq!(Some(field("outcome")), self.outcome);
         assert_eq!(field("steps_completed"), self.ended().count().to_string());
@@ -94,7 +94,7 @@ impl ChainJudge {
         }
     }
 
-    /// What the run of the step that began last finds in its prompt.
+    /// What the latest step's run finds in its prompt.
     pub(crate) fn handoff(&self) -> Vec<String> {
         let Outline { name, steps: names, parent, .. } = &self.outline;
         let (all, last) = (names.len(), self.steps.len());
@@ -111,7 +111,7 @@ impl ChainJudge {
     /// Hears a record of the harness about the chain. `runs` are those of its steps.
     pub(crate) fn hear(&mut self, topic: &str, field: Field<'_>, runs: &BTreeMap<String, Judge>) {
         if topic == "event.invalid" {
-            // Whatever agents forge in its name is told of, and changes nothing.
+            // Records that agents forge in its name are reported, and change nothing.
             assert_eq!(field("reason"), "forged");
             return;
         }
@@ -135,7 +135,7 @@ impl ChainJudge {
                 assert_eq!(field("steps_completed"), self.ended().count().to_string());
                 self.outcome = Some(field("outcome"));
             }
-            _ => panic!("nobody writes {topic}"),
+            _ => panic!("unexpected topic {topic}"),
         }
     }
 
@@ -154,7 +154,7 @@ impl ChainJudge {
         }
     }
 
-    /// What failed is tried again. What was spent stays spent, also by what was cut off.
+    /// A failed step is retried. Time that was spent stays spent, also by a crashed step.
     fn resumed(&mut self, field: Field<'_>) {
         self.is_returning = false;
         let well =
@@ -170,8 +170,8 @@ impl ChainJudge {
         }
     }
 
-    /// A step begins when all before it ended well, and there is budget left; and again only if nothing
-    /// is on record about its run.
+    /// A step starts when all before it succeeded and there is budget left, and again only if
+    /// nothing is recorded about its run.
     fn step_begins(&mut self, field: Field<'_>, runs: &BTreeMap<String, Judge>) {
         assert_eq!(self.verdict(), None, "{:?}", self.steps);
         let number: usize = field("step").parse().unwrap();

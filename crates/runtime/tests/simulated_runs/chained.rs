@@ -1,4 +1,4 @@
-//! Generated chains: their steps, as they are defined and as they are done.
+//! Generated chains: their steps as defined and as run.
 
 use std::ops::Range;
 
@@ -20,25 +20,25 @@ const NAME: &str = "all";
 pub(crate) struct Chained {
     /// How many steps there are.
     count: usize,
-    /// Those that stand in a chain of their own, within the other one.
+    /// The steps that are in a nested chain.
     nested: Range<usize>,
     /// How long all steps may take before another one begins.
     budget_ms: Option<u64>,
 }
 
-/// A chain, whoever wants it.
+/// A chain, whether defined or requested.
 #[derive(Clone, Debug)]
 pub(crate) struct Outline {
     pub(crate) name: String,
     pub(crate) steps: Vec<String>,
     pub(crate) objective: String,
-    /// The run that asked for it.
+    /// The run that requested it.
     pub(crate) parent: Option<String>,
     pub(crate) budget_ms: Option<u64>,
 }
 
 impl Outline {
-    /// A chain that a run was granted, which is for something itself.
+    /// A chain that a run with this objective was granted.
     pub(crate) fn granted(grant: &Grant, parent: &str, objective: &str) -> Outline {
         let Grant { steps, why, .. } = grant;
         let asked = "A run asked for this while it was at work on:";
@@ -70,7 +70,7 @@ impl Chained {
         &STEPS[..self.count]
     }
 
-    /// What there is to be expected of it.
+    /// What is expected of it.
     pub(crate) fn outline(&self) -> Outline {
         Outline {
             name: NAME.to_owned(),
@@ -81,7 +81,7 @@ impl Chained {
         }
     }
 
-    /// What it is begun with, and how far it may go, as read from a file of chains.
+    /// Its start and its limits, as read from a file of chains.
     pub(crate) fn begin(&self) -> (ChainStart, Budget) {
         let (definitions, unknown) = Definitions::read(&self.text()).expect("a good file");
         assert_eq!(unknown, []);

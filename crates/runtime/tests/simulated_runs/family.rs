@@ -1,5 +1,5 @@
-//! All runs that belong together, each with a judge of its own: a run, the branches of its waves, the
-//! steps of a chain. Here are the rules between them.
+//! All runs that belong together, each with its own judge: a run, the branches of its waves, the
+//! steps of a chain. This file has the rules between them.
 
 use std::collections::BTreeMap;
 
@@ -18,19 +18,19 @@ pub(crate) struct Family {
     setup: Setup,
     /// The run, or the chain, that all others come from.
     root: String,
-    /// The chain that is the root, and those that runs asked for.
+    /// The chain that is the root, and those that runs requested.
     chains: BTreeMap<String, ChainJudge>,
     runs: BTreeMap<String, Judge>,
-    /// The run that the harness spoke of last.
+    /// The run of the harness's last record.
     pub(crate) last: String,
 }
 
-/// What a family came to.
+/// The outcome of a family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tale {
     /// How the chain ended, if it is one.
     outcome: Option<String>,
-    /// What each run came to.
+    /// The outcome of each run.
     runs: BTreeMap<Place, Story>,
 }
 
@@ -46,7 +46,7 @@ impl Tale {
         self.runs.values().map(|story| story.waves.len() as u64).sum()
     }
 
-    /// How many chains came back to the runs that asked for them.
+    /// How many requested chains ended.
     pub(crate) fn chains(&self) -> u64 {
         self.runs.values().map(|story| story.chains.len() as u64).sum()
     }
@@ -82,7 +82,7 @@ impl Family {
         self.runs.get(&self.root)
     }
 
-    /// How far it is.
+    /// How far it has progressed.
     pub(crate) fn stage(&self) -> Known {
         match (self.chains.get(&self.root), self.head()) {
             (Some(chain), _) => chain.stage(),
@@ -94,19 +94,19 @@ impl Family {
         self.chains.get(&self.root)?.outcome.as_deref()
     }
 
-    /// Whether it got another chance where it would have ended had it been left alone.
+    /// Whether a resume continued it where it would otherwise have ended.
     pub(crate) fn was_favoured(&self) -> bool {
         self.chains.values().any(|chain| chain.was_favoured)
     }
 
-    /// What every run that began came to.
+    /// The outcome of every run that started.
     pub(crate) fn tale(&self) -> Tale {
         let begun = self.runs.iter().filter(|(_, judge)| judge.stage() != Known::New);
         let runs = begun.map(|(run, judge)| (Place::of(run), judge.story.clone())).collect();
         Tale { outcome: self.chain_outcome().map(str::to_owned), runs }
     }
 
-    /// All runs that began, with what they came to.
+    /// All runs that started, with their outcomes.
     pub(crate) fn stories(&self) -> impl Iterator<Item = (&str, &Story)> {
         let begun = self.runs.iter().filter(|(_, judge)| judge.stage() != Known::New);
         begun.map(|(run, judge)| (run.as_str(), &judge.story))
@@ -117,9 +117,9 @@ impl Family {
         self.chains.values_mut().for_each(ChainJudge::lost_its_harness);
     }
 
-    /// An agent is started: that has to be on record, and its run has to be the one whose turn it is.
+    /// An agent is started: its start has to be recorded, and it has to be its run's turn.
     pub(crate) fn agent_starts(&self, run: &str, turn: Turn) {
-        let judge = self.runs.get(run).unwrap_or_else(|| panic!("nobody knows {run}"));
+        let judge = self.runs.get(run).unwrap_or_else(|| panic!("unknown run {run}"));
         judge.agent_starts(turn);
         self.check_turn(run);
     }
@@ -158,8 +158,7 @@ impl Family {
         loads
     }
 
-    /// A branch is at work only between its beginning and its end on record, and a step only while it is
-    /// its turn.
+    /// A branch runs only between its recorded start and end, and a step only while it is its turn.
     fn check_turn(&self, run: &str) {
         let (place, head) = (Place::of(run), parent(run));
         if place.is_branch() {
@@ -172,14 +171,14 @@ impl Family {
         }
     }
 
-    /// A chain that a run asked for is carried out while the run waits for it.
+    /// A requested chain is carried out while its run waits for it.
     fn check_chain(&self, id: &str) {
         let Some(parent) = self.chains[id].parent() else { return };
         assert_eq!(self.runs[parent].spawns.open.as_deref(), Some(id), "{parent} waits for others");
         self.check_turn(parent);
     }
 
-    /// What a run is to the others.
+    /// How a run relates to the others.
     fn kin(&self, run: &str) -> Kin {
         let above = self.chains.values().find(|chain| chain.has_run(run));
         let depth =
@@ -188,7 +187,7 @@ impl Family {
         Kin { depth, steps, ..Kin::default() }
     }
 
-    /// The innermost chain that is under way.
+    /// The innermost running chain.
     pub(crate) fn chain_under_way(&self) -> Option<&str> {
         let (mut found, mut run) = (None, Some(self.root.as_str()));
         while let Some(id) = run.and_then(|run| self.runs.get(run)?.spawns.open.as_deref()) {
@@ -208,7 +207,7 @@ impl Family {
         assert!(known.is_none(), "granted again");
     }
 
-    /// A branch ends on record as its run did.
+    /// The recorded end of a branch is the end of its run.
     fn check_branch(&self, run: &str, record: &Glance<'_>) {
         if record.topic() != "wave.branch.finish" {
             return;

@@ -1,7 +1,8 @@
-//! The rules of a loop once more, read off the journal alone: every record is allowed where it stands.
+//! A second model of the rules of a loop, checked on the journal alone: every record is allowed
+//! where it is.
 //!
-//! A judge hears the records of one run one by one and is told who wrote each. It knows nothing of the
-//! driver's state; what it holds to be true follows from the [rules](crate::rules) and the
+//! A judge gets the records of one run one by one, with their authors. It knows nothing of the
+//! driver's state; what it expects follows from the [rules](crate::rules) and the
 //! [setup](crate::setup).
 
 use autoloop_core::record::Glance;
@@ -17,7 +18,7 @@ pub(crate) use crate::terms::{Author, Known, Loads};
 use crate::wave::{Effect, Scene, Waves};
 use crate::wish::{Kin, SPAWN};
 
-/// Whether the harness has to say that it goes on before it says anything else.
+/// Whether the harness has to record a resume first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Voice {
     Heard,
@@ -28,18 +29,18 @@ pub(crate) struct Judge {
     setup: Setup,
     run: String,
     birth: Birth,
-    /// What is in force; nothing before the run began.
+    /// The rules in force; none before the run started.
     pub(crate) rules: Option<Rules>,
     pub(crate) story: Story,
     open: Option<Open>,
-    /// Whether it was decided already that the run goes on after the last iteration that is done.
+    /// Whether it is already decided that the run continues after the last finished iteration.
     is_settled: bool,
-    /// Whether the last thing about what was said is that it was refused.
+    /// Whether the latest result about an event is its refusal.
     is_pressed: bool,
     voice: Voice,
     pub(crate) waves: Waves,
     pub(crate) spawns: Spawns,
-    /// What it is to others, when it is heard.
+    /// How it relates to other runs.
     pub(crate) kin: Kin,
 }
 
@@ -62,7 +63,7 @@ impl Judge {
         }
     }
 
-    /// What it is for.
+    /// Its objective.
     pub(crate) fn objective(&self) -> &str {
         &self.birth.objective
     }
@@ -93,17 +94,17 @@ impl Judge {
         self.story.ending.as_deref() == Some(INTERRUPTED)
     }
 
-    /// The harness that wrote so far is no more.
+    /// The harness that wrote so far has died.
     pub(crate) fn lost_its_harness(&mut self) {
         if self.is_begun() {
             self.voice = Voice::Returning;
         }
     }
 
-    /// An agent is started for a turn: that has to be on record.
+    /// An agent is started for a turn: that has to be recorded.
     pub(crate) fn agent_starts(&self, turn: Turn) {
         let running = self.open.as_ref().filter(|open| open.backend == Backend::Running);
-        assert_eq!(running.map(|open| open.turn), Some(turn), "nobody announced this agent");
+        assert_eq!(running.map(|open| open.turn), Some(turn), "this agent was not announced");
     }
 
     /// Hears the next record. `rules` are what the files of the loop say.
@@ -111,7 +112,7 @@ impl Judge {
         match author {
             Author::Stranger => {
                 let topic = record.topic().into_owned();
-                // Between two turns nobody is told of it.
+                // Between two turns it is not reported.
                 let open = self.open.as_mut().filter(|_| is_reserved(&topic));
                 open.into_iter().for_each(|open| open.forged.push(topic.clone()));
                 Loads::No
@@ -128,9 +129,9 @@ impl Judge {
         let topic = record.topic().into_owned();
         let is_said = record.has_payload();
         let Some(open) = self.open.as_mut() else {
-            // A branch or a step speaks for the run that waits for it: that is nothing to the run.
+            // A branch or a step that forges a record of the waiting run does not affect that run.
             let is_waiting = self.waves.is_pending() || self.spawns.is_pending();
-            assert!(is_waiting, "nobody is at work: {topic}");
+            assert!(is_waiting, "no agent is running: {topic}");
             return;
         };
         if topic == SPAWN && is_said {
@@ -239,7 +240,7 @@ impl Judge {
                 assert_eq!(iteration, done, "{shown}");
                 self.hear_of_chain(&topic, &field, &shown);
             }
-            _ => panic!("nobody writes this: {shown}"),
+            _ => panic!("unexpected record: {shown}"),
         }
         Loads::No
     }
@@ -253,7 +254,7 @@ impl Judge {
         self.rules.as_ref().expect("the run began")
     }
 
-    /// What did not end is done again, and so is what failed: both begin as they did.
+    /// An unfinished turn is repeated, and so is a failed one: both start as before.
     fn resumed(&mut self, previous: &str, shown: &str) {
         self.voice = Voice::Heard;
         if let Some(open) = self.open.take() {
@@ -284,7 +285,7 @@ impl Judge {
             run: &self.run,
             cast: &rules.cast,
             most: self.setup.waves.expect("there are waves").most,
-            opening: &self.story.done.last().expect("somebody asked for it").opening,
+            opening: &self.story.done.last().expect("an iteration requested it").opening,
         };
         match self.waves.hear(topic, field, &scene) {
             Effect::Nothing => {}
@@ -296,7 +297,7 @@ impl Judge {
         }
     }
 
-    /// A record about a chain that this run asked for.
+    /// A record about a chain that this run requested.
     fn hear_of_chain(&mut self, topic: &str, field: &dyn Fn(&str) -> String, shown: &str) {
         assert!(self.open.is_none(), "in the midst of something: {shown}");
         let scene = spawns::Scene {
@@ -346,7 +347,7 @@ impl Judge {
         self.open = Some(Open::begins(turn, self.is_pressed));
     }
 
-    /// A prompt says whether there can be waves, and what those of the last one came to.
+    /// A prompt says whether waves are possible, and reports the outcomes of the last wave.
     fn check_prompt(&self, prompt: &str) {
         self.birth.check_prompt(prompt);
         let may_ask = self.setup.waves.is_some() && !self.place().is_branch();
@@ -361,7 +362,7 @@ impl Judge {
         open.backend = to;
     }
 
-    /// The record says of an agent what the agent did.
+    /// The recorded end of an agent is how the agent ended.
     fn check_end(&self, turn: Turn, field: &dyn Fn(&str) -> String, shown: &str) {
         let end = self.setup.end(turn);
         assert_eq!(field("exit_code"), end.code.to_string(), "{shown}");
@@ -371,8 +372,7 @@ impl Judge {
         }
     }
 
-    /// What was under way, when it is over. Everything in it that was not allowed is on record, and
-    /// nothing else is.
+    /// Ends the current turn. Everything refused in it is recorded, and nothing else is.
     fn finishes(&mut self, turn: Turn, backend: Backend, shown: &str) -> Open {
         let open = self.open.take().unwrap_or_else(|| panic!("nothing began: {shown}"));
         assert_eq!((open.turn, open.backend), (turn, backend), "{shown}");
@@ -386,7 +386,7 @@ impl Judge {
         open
     }
 
-    /// Whether a wave is asked for where waves are off.
+    /// Whether a wave is requested while waves are off.
     fn is_wave_while_off(&self, turn: Turn, event: &str) -> bool {
         let is_off = turn.place.is_branch() || self.setup.waves.is_none();
         base(event).is_some() && is_off && !turn.is_review
@@ -410,7 +410,7 @@ impl Judge {
         let is_allowed = |event: &String| self.is_allowed(open.turn, event);
         let is_off = |event: &&String| self.is_wave_while_off(open.turn, event);
         let left = open.said.iter().rfind(|event| is_allowed(event) || is_off(event));
-        // What was said after it makes good for it.
+        // A later accepted event makes up for it.
         let is_pressed = left.is_some_and(|event| is_off(&event));
         let asked_while_off = open.said.iter().any(|event| is_off(&event));
         let said: Vec<String> = open.said.iter().filter(|event| !is_off(event)).cloned().collect();
@@ -422,14 +422,14 @@ impl Judge {
         let has_failed = end.timed_out || end.code != 0;
         let asked_for_chains = !open.chains.is_empty();
         self.spawns.ask(open.chains);
-        // What a failed iteration was told is told again when it is retried.
+        // The remarks of a failed iteration are repeated when it is retried.
         if !has_failed {
             self.waves.go_on(asked);
             self.spawns.go_on();
         }
         let opening = self.story.recent.clone();
         self.story.recent = accepted.last().unwrap_or(&opening).clone();
-        // What asks for a wave counts when there is one.
+        // A request for a wave counts when the wave opens.
         let is_plain = |event: &&String| base(event).is_none() && !has_failed;
         self.story.seen.extend(accepted.iter().filter(is_plain).cloned());
         self.is_settled = false;

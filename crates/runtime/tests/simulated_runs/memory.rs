@@ -1,4 +1,4 @@
-//! Every coordinator on a journal that is no file, through the driver that it has in life.
+//! Every coordinator on a journal in memory, through its production driver.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -78,7 +78,7 @@ impl Stage {
         }
     }
 
-    /// How often each topic is there, and that every record of a harness is sealed and in its place.
+    /// How often each topic is there; checks that every harness record is sealed and in order.
     fn topics(&self) -> HashMap<String, usize> {
         let (mut topics, mut runs) = (HashMap::new(), HashMap::new());
         let key = self.world.key().expect("a simulated world has a key");

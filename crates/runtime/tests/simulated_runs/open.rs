@@ -1,4 +1,4 @@
-//! An iteration or a review, from its beginning to its end.
+//! An iteration or a review, from its start to its end.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use autoloop_core::timestamp::Timestamp;
 use crate::asked::Asked;
 use crate::setup::Turn;
 
-/// How long a backend may take beyond its time: until it is killed, and until that is on record.
+/// How long a backend may exceed its deadline: until it is killed, and until that is recorded.
 const GRACE: Duration = Duration::from_millis(5_100);
 
-/// An iteration or a review that is under way.
+/// An iteration or a review in progress.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) turn: Turn,
     pub(crate) backend: Backend,
     pub(crate) said: Vec<String>,
     pub(crate) asked: Vec<Asked>,
-    /// The chains that were asked for.
+    /// The chains that were requested.
     pub(crate) chains: Vec<String>,
     pub(crate) forged: Vec<String>,
     pub(crate) refused: bool,
-    /// Whether its prompt told of a refusal.
+    /// Whether its prompt reported a refusal.
     pub(crate) was_pressed: bool,
     /// What the harness refused, and why.
     pub(crate) refusals: Vec<(String, String)>,

@@ -1,9 +1,9 @@
-//! Where in a family of runs one of them stands, read off its name.
+//! The place of a run in its family, parsed from its name.
 
-/// A run, by what it is to the others.
+/// A run, by its place among the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    /// The chains that were asked for on the way to it, and their steps; 0 where there are none.
+    /// The requested chains on the way to it, and their steps; 0 where there are none.
     descent: u64,
     /// The step of the outermost chain; 0 outside of one.
     pub(crate) step: u64,
@@ -33,7 +33,7 @@ impl Place {
         self.branch > 0
     }
 
-    /// Another one for every place.
+    /// A different number for every place.
     pub(crate) fn number(self) -> u64 {
         ((self.descent << 3 | self.step) * 64 + self.wave) * 64 + self.branch
     }

@@ -1,4 +1,4 @@
-//! Carrying a generated run out, through whatever befalls it.
+//! Plays a generated run with its faults.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,30 +30,30 @@ use crate::witness::Witness;
 
 /// More harnesses than any run needs.
 const MOST_ATTEMPTS: u64 = 30;
-/// Somebody else, as a process.
+/// The process id of another process.
 const STRANGER: u32 = 8;
 
-/// What a harness comes back with.
+/// The result of a harness.
 enum Driven {
     Run(Box<Run>),
     Chain(Box<Chain>),
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Played {
     pub(crate) journal: Vec<u8>,
     pub(crate) tale: Tale,
     pub(crate) memory: Vec<Said>,
-    /// Whether everything that was done again was done in the same circumstances.
+    /// Whether everything that was repeated ran under the same circumstances.
     pub(crate) redo: Redo,
-    /// How often it was cut off.
+    /// How often it crashed.
     pub(crate) cuts: u64,
     pub(crate) records: u64,
     pub(crate) needs: Needs,
 }
 
-/// A run on its way.
+/// A run in progress.
 struct Play<'a> {
     setup: &'a Setup,
     trouble: Trouble,
@@ -63,7 +63,7 @@ struct Play<'a> {
     cuts: u64,
 }
 
-/// Carries a run out to its end.
+/// Plays a run to its end.
 pub(crate) fn play(setup: &Setup, trouble: &Trouble) -> Played {
     let sim = SimWorld::new(setup.seed);
     let witness = Arc::new(Mutex::new(Witness::new(setup, &sim.disk)));
@@ -84,7 +84,7 @@ impl Play<'_> {
         self.witness.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets one harness do what it can, and says whether the run has ended.
+    /// Lets one harness run, and returns whether the run has ended.
     fn attempt(&mut self, attempt: u64, blow: Option<&Blow>) -> bool {
         if self.witness().family.stage() == Known::New {
             self.witness().watch(format!("swift-agent-{attempt}"));
@@ -94,7 +94,7 @@ impl Play<'_> {
         let driven = self.drive(&interrupts, attempt);
         self.witness().look();
         match driven {
-            // Its end had been put on record before the machine died.
+            // Its end was recorded before the machine crashed.
             Ok(None) => true,
             Ok(Some(driven)) => {
                 self.check(&driven);
@@ -114,7 +114,7 @@ impl Play<'_> {
                 let is_excused = matches!(blow, Some(Blow::Full(_) | Blow::Failing(_)));
                 assert!(!is_alive || is_excused, "{error:?}");
                 self.cuts += 1;
-                // After a power cut nobody can tell what was forged.
+                // After a power cut it is unknown what was forged.
                 let may_lose = !is_alive && !self.setup.forges;
                 let disk = match may_lose && self.trouble.dice.chance(1, 2) {
                     true => self.cut_power(),
@@ -151,7 +151,7 @@ impl Play<'_> {
 
     fn cut_power(&mut self) -> SimDisk {
         if self.setup.sync == Sync::Never && self.setup.edits {
-            // What is done again is done with files that were edited later.
+            // The repetition sees files that were edited later.
             self.witness().redo = Redo::Differs;
         }
         self.sim.disk.crash(&mut self.trouble.dice)
@@ -162,7 +162,7 @@ impl Play<'_> {
         self.sim.disk = disk;
     }
 
-    /// Sets what goes wrong, who looks and who acts.
+    /// Installs the faults, the witness and the other processes.
     fn set_the_stage(&mut self, blow: Option<&Blow>, interrupts: &Interrupts) {
         self.sim.disk.set_faults(self.trouble.faults(blow));
         let (witness, clock) = (Arc::downgrade(&self.witness), self.sim.clock.clone());
@@ -172,7 +172,7 @@ impl Play<'_> {
             *dice = dice.fork();
         }
         self.sim.disk.interleave(move |op, disk| {
-            // The disk must not keep the witness alive, who knows the disk.
+            // The disk must not keep the witness alive, which holds the disk.
             let Some(witness) = witness.upgrade() else { return };
             let witness = || witness.lock().unwrap_or_else(PoisonError::into_inner);
             witness().look();
@@ -209,7 +209,7 @@ impl Play<'_> {
         });
     }
 
-    /// Drives the run or the chain, from its beginning or on, unless it is over.
+    /// Drives the run or the chain, new or resumed, unless it has ended.
     fn drive(&self, interrupts: &Interrupts, attempt: u64) -> Result<Option<Driven>, DriveError> {
         let world = self.sim.world();
         let ground = Ground::new(self.setup, (&world, interrupts), &self.witness, attempt);
@@ -228,8 +228,7 @@ impl Play<'_> {
         })
     }
 
-    /// What the harness holds to be true at the end is what the journal says, and all of it is there to
-    /// stay.
+    /// The final state of the harness is what the journal says, and all of it is durable.
     fn check(&self, driven: &Driven) {
         let mut witness = self.witness();
         if self.setup.sync != Sync::Never {
@@ -288,7 +287,7 @@ fn memory(world: &World, run: &str) -> Vec<Said> {
     memory.live().into_iter().map(|entry| entry.said.clone()).collect()
 }
 
-/// Somebody who is no part of the run, and knows of it.
+/// A process that is no part of the run but knows it.
 struct Stranger<'a> {
     setup: &'a Setup,
     world: World,
@@ -296,7 +295,7 @@ struct Stranger<'a> {
 }
 
 impl Stranger<'_> {
-    /// Writes something to the journal, as it should be written. It must be nothing to the run.
+    /// Writes a correct record to the journal. It must not affect the run.
     fn meddle(&self, dice: &mut Dice) {
         let heading = |run: &str| Heading {
             run: run.into(),
@@ -310,7 +309,7 @@ impl Stranger<'_> {
             _ => heading(self.run).system(one_of(dice, &RESERVED), Object::new()),
         };
         let journal = FileJournal::new(JOURNAL, &self.world, PATIENCE);
-        // The lock may be taken, the disk full, the machine dead.
+        // The lock may be held, the disk full, the machine crashed.
         let _ = journal.append(&[record.into()], Append::default());
     }
 }

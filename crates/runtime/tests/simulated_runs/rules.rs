@@ -1,13 +1,13 @@
-//! What binds a generated loop, and what follows from it: a model of its own, beside the one that is tested.
+//! The rules of a generated loop and their consequences: a second model, beside the tested one.
 
 use autoloop_testkit::Dice;
 
 use crate::wish::SPAWN;
 
-/// What agents talk about.
+/// The events that agents emit.
 pub(crate) const EVENTS: [&str; 7] =
     ["x.ready", "x.odd", "y.ready", "z.ready", "odd.event", "task.complete", "done.now"];
-/// Bookkeeping, which may be said at any time.
+/// Coordination events, which are always allowed.
 pub(crate) const COORDINATION: [&str; 3] =
     ["issue.discovered", "slice.verified", "context.archived"];
 /// What the harness alone may write.
@@ -41,7 +41,7 @@ pub(crate) fn is_reserved(topic: &str) -> bool {
 /// What a joined event ends with.
 pub(crate) const JOINED: &str = ".parallel.joined";
 
-/// The settings of a loop, as they stand in its files.
+/// The settings of a loop, as in its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
     pub(crate) max: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Rules {
     pub(crate) cast: Cast,
 }
 
-/// When there are reviews.
+/// The cadence of reviews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cadence {
     Never,
@@ -60,17 +60,17 @@ pub(crate) enum Cadence {
     Every(u64),
 }
 
-/// Who there is, and who follows whom.
+/// The roles and their handoffs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cast {
-    /// What each role may say. Role 1 is called `r1`.
+    /// The events that each role may emit. Role 1 is called `r1`.
     emits: Vec<Vec<Named>>,
     handoff: Vec<(Named, Vec<usize>)>,
     /// Whether the topology names the completion event, and not the settings.
     names_completion: bool,
 }
 
-/// An event, or all whose names begin alike.
+/// An event, or all events with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     One(&'static str),
@@ -92,7 +92,7 @@ impl Named {
         }
     }
 
-    /// One of those that are meant.
+    /// One of the events that it matches.
     pub(crate) fn example(self) -> &'static str {
         match self {
             Named::One(name) => name,
@@ -184,7 +184,7 @@ impl Rules {
 }
 
 impl Cast {
-    /// So many roles, and any who follow each other.
+    /// That many roles, with random handoffs.
     pub(crate) fn any(roles: usize, dice: &mut Dice) -> Cast {
         let mut emits: Vec<Vec<_>> = Vec::new();
         for _ in 0..roles {
@@ -207,13 +207,13 @@ impl Cast {
         self.emits.len()
     }
 
-    /// Others who follow each other otherwise, but as many.
+    /// The same number of roles with other handoffs.
     pub(crate) fn shuffled(&self, dice: &mut Dice) -> Cast {
         Cast { names_completion: self.names_completion, ..Cast::any(self.roles(), dice) }
     }
 
-    /// Who acts after an event: whoever any entry names, in the order of the entries, or else everybody.
-    /// A joined event that no entry names is followed as the one that it is about.
+    /// The roles that act after an event: those that any entry names, in the order of the entries,
+    /// else all roles. A joined event without an entry routes like its base event.
     pub(crate) fn suggested(&self, event: &str) -> Vec<usize> {
         let is_named = |event: &str| self.handoff.iter().any(|(known, _)| known.means(event));
         let event = match event.strip_suffix(JOINED) {
@@ -231,13 +231,13 @@ impl Cast {
         if roles.is_empty() { (0..self.roles()).collect() } else { roles }
     }
 
-    /// Who acts after an event, as the journal lists them.
+    /// The roles that act after an event, as the journal lists them.
     pub(crate) fn acting(&self, event: &str) -> String {
         let roles = self.suggested(event).into_iter().map(|role| format!("r{role}"));
         roles.collect::<Vec<_>>().join(",")
     }
 
-    /// What may be said after an event; nothing is anything.
+    /// The events allowed after an event; empty means all.
     pub(crate) fn allowed(&self, event: &str) -> Vec<Named> {
         let suggested = self.suggested(event);
         let mut allowed = Vec::new();

@@ -1,4 +1,4 @@
-//! What a generated loop is, and what each of its agents does: a function of the seed and the turn.
+//! A generated loop, and what each of its agents does: a function of the seed and the turn.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(crate) const CONFIG: &str = "/p/autoloops.toml";
 pub(crate) const TOPOLOGY: &str = "/p/topology.toml";
 pub(crate) const STATE: &str = "/p/.autoloop";
 pub(crate) const JOURNAL: &str = "/p/.autoloop/journal.jsonl";
-/// What a run is for that is no part of another.
+/// The objective of a run that is no part of another.
 pub(crate) const OBJECTIVE: &str = "build it";
 /// How long a backend may take.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -23,25 +23,25 @@ const DEADLINE: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) seed: Seed,
-    /// What it begins with.
+    /// Its rules at the start.
     pub(crate) rules: Rules,
     pub(crate) promise: &'static str,
     pub(crate) sync: Sync,
-    /// Whether agents write by hand what only the harness may write.
+    /// Whether agents forge reserved records.
     pub(crate) forges: bool,
     /// Whether agents edit the files of the loop.
     pub(crate) edits: bool,
     /// Whether agents print more than can be held in memory.
     pub(crate) is_loud: bool,
-    /// What binds waves, if there are any.
+    /// The limits of waves, if there are any.
     pub(crate) waves: Option<Waves>,
     /// The chain that such loops are the steps of, if there is one.
     pub(crate) chain: Option<Chained>,
-    /// What binds chains that agents ask for, if they do.
+    /// The limits of chains that agents request, if they do.
     pub(crate) spawns: Option<Limits>,
 }
 
-/// What binds waves.
+/// The limits of waves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waves {
     /// The most branches.
@@ -75,11 +75,11 @@ pub(crate) struct End {
     pub(crate) output: Vec<u8>,
 }
 
-/// What an agent makes of the files of the loop.
+/// What an agent does to the files of the loop.
 #[derive(Clone, Debug)]
 pub(crate) enum Edit {
     To(Rules),
-    /// Something that cannot be used.
+    /// Contents that cannot be used.
     Broken(&'static str),
 }
 
@@ -99,7 +99,7 @@ impl Setup {
         }
     }
 
-    /// A loop whose agents ask for waves. Nobody edits its files: branches would race each other.
+    /// A loop whose agents request waves. No agent edits its files: branches would race each other.
     pub(crate) fn with_waves(seed: Seed, dice: &mut Dice) -> Self {
         let mut setup = Setup::any(seed, dice);
         setup.edits = false;
@@ -123,7 +123,7 @@ impl Setup {
         setup
     }
 
-    /// A loop whose agents ask for chains of such loops, which ask in turn.
+    /// A loop whose agents request chains of such loops, which request chains too.
     pub(crate) fn with_spawns(seed: Seed, dice: &mut Dice) -> Self {
         let mut setup = Setup::any(seed, dice);
         setup.edits = false;
@@ -132,7 +132,7 @@ impl Setup {
         setup
     }
 
-    /// What its agents do that decides what can befall them.
+    /// The behaviour of its agents that decides which faults are possible.
     pub(crate) fn manners(&self) -> Manners {
         match (self.edits, self.forges) {
             (false, false) => Manners::Good,
@@ -188,7 +188,7 @@ impl Setup {
         let word = if self.promise.is_empty() { "nothing" } else { self.promise };
         let output = match dice.below(9) {
             _ if self.is_loud => {
-                // A record too long to be held, and what matters is in the midst of it.
+                // A record too long for memory, with the relevant text in the middle.
                 let mut output = vec![b'\n'; 800_000];
                 output.splice(400_000..400_000, word.bytes());
                 output
@@ -218,7 +218,7 @@ impl Setup {
             }
             _ => (Script::exits(0), 0, false),
         };
-        // Nobody heard what they printed.
+        // Their output was never read.
         let output = if matches!(code, 125 | 127) { Vec::new() } else { output };
         End { script: script.stdout(&output), code, timed_out, output }
     }
@@ -229,8 +229,8 @@ impl Setup {
         !word.is_empty() && output.windows(word.len()).any(|at| at == word)
     }
 
-    /// What the agent of a turn makes of the files, given what is in force; and whether that makes no
-    /// difference to its own turn, should it have to be done again.
+    /// What the agent of a turn does to the files under these rules; and whether that does not
+    /// affect its own turn, should it be repeated.
     pub(crate) fn edit(&self, turn: Turn, rules: &Rules) -> Option<(Edit, Redo)> {
         let mut dice = self.dice(turn, Side::Edit);
         if !self.edits || !dice.chance(1, 3) {
@@ -261,7 +261,7 @@ impl Setup {
 }
 
 impl Setup {
-    /// The rules as they hold for a run.
+    /// The rules that apply to a run.
     pub(crate) fn rules_of(&self, place: Place, rules: &Rules) -> Rules {
         match place.is_branch() {
             true => Rules { max: 1, review: Cadence::Never, ..rules.clone() },
@@ -278,7 +278,7 @@ pub(crate) enum Side {
     Edit,
 }
 
-/// Whether a turn that is done again is done in the same circumstances.
+/// Whether a repeated turn runs under the same circumstances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Redo {
     Same,

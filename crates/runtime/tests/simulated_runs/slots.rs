@@ -1,9 +1,10 @@
-//! Whole runs over a queue in virtual time: generated items and agents, on a disk that dies anywhere, with
-//! others who use the same queue, taken up until they end.
+//! Whole runs of slots in virtual time: generated items and agents, on a disk that crashes
+//! anywhere, with other users of the same queue, resumed until they end.
 //!
-//! As for [loops](crate), every seed is carried out twice, once left alone and once disturbed, and every
-//! record is [judged](judge). Where nobody else uses the queue, both come to the same: the same items in
-//! the same slots, with the same reviews, fixes and outcomes, and the same end.
+//! As for [loops](crate), every seed is played twice, once undisturbed and once with faults, and
+//! every record is [judged](judge). Where no other process uses the queue, both have the same
+//! result: the same items in the same slots, with the same reviews, fixes and outcomes, and the
+//! same end.
 
 #[path = "slots/agent.rs"]
 mod agent;
@@ -44,19 +45,19 @@ use crate::trouble::{Blow, EIO};
 /// Each is carried out twice.
 const SEEDS: u64 = 1_050;
 
-/// What was seen.
+/// What was counted.
 #[derive(Debug, Default)]
 struct Tally {
     runs: u64,
     cuts: u64,
-    /// How many ended once because a program was not there.
+    /// How many stopped once because a program was missing.
     without_agent: u64,
     records: u64,
     comparable: u64,
     /// How many had a second run beside them.
     with_second: u64,
     resumed: u64,
-    /// How many items were taken away from slots.
+    /// How many items were lost to other workers.
     lost: u64,
     agents: u64,
     endings: BTreeMap<String, u64>,
@@ -81,7 +82,7 @@ impl Tally {
     }
 }
 
-/// A run that nothing befell, and the same one with all that befell it.
+/// An undisturbed run, and the same one with faults.
 fn both(seed: Seed, dice: &mut Dice) -> [Played; 2] {
     let setup = Setup::any(seed, dice);
     let alone = play(&setup, &Ordeal::none(&setup));
@@ -111,24 +112,25 @@ fn a_queue_is_worked_off_whatever_befalls() {
     }
 }
 
-/// Seeds that found something that was wrong.
+/// Seeds that once found a defect.
 #[test]
 fn what_was_found_once_stays_right() {
     for seed in [
-        // A spent item that was passed over, and that somebody else took meanwhile, ended the run.
+        // An item skipped after its last attempt, and claimed by another worker meanwhile, ended
+        // the run.
         0x94a7_4589_10c1_62bf,
-        // An item that had to wait for another by now was neither taken up again nor given back.
+        // An item that became blocked was neither resumed nor released.
         0x222c_35e7_521f_4348,
-        // A claim ran out while others were made, and two slots began with one item.
+        // A claim expired while others were made, and two slots started with one item.
         0x4d91_e255_fc72_c656,
-        // Slots that ended after another could not be put on record were ended again.
+        // Slots that ended after the end of another could not be recorded were ended again.
         0xc21d_78ba_0f68_8a81,
     ] {
         both(Seed(seed), &mut Seed(seed).dice());
     }
 }
 
-/// An item that was closed has passed, whatever fails when its slot is taken up.
+/// A closed item has passed, whatever fails when its slot is resumed.
 #[test]
 fn what_was_closed_before_a_crash_is_not_lost_after_it() {
     let passes = |setup: &Setup| {

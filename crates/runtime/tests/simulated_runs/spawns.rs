@@ -1,13 +1,13 @@
-//! The rules of the chains that a run asks for, read off the records of the run.
+//! The rules of the chains that a run requests, checked on the records of the run.
 
 use crate::wish::{Grant, Kin, Limits, SPAWN, Wish};
 
 /// The chains of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Spawns {
-    /// What was asked for and is not decided.
+    /// The undecided requests.
     asked: Vec<Wish>,
-    /// The one that is carried out.
+    /// The chain in progress.
     pub(crate) open: Option<String>,
     /// Those that ended since an iteration was done, and how.
     returned: Vec<(String, String)>,
@@ -21,9 +21,9 @@ pub(crate) struct Spawns {
 pub(crate) struct Scene<'a> {
     pub(crate) run: &'a str,
     pub(crate) limits: Option<Limits>,
-    /// What the run is to others, without what it knows itself.
+    /// How the run relates to others, without what it knows itself.
     pub(crate) kin: Kin,
-    /// Whether it goes on.
+    /// Whether it continues.
     pub(crate) goes_on: bool,
 }
 
@@ -35,23 +35,23 @@ impl Spawns {
         self.open.is_some() || !self.asked.is_empty()
     }
 
-    /// A review asks, which counts at once.
+    /// A review requests a chain, which counts at once.
     pub(crate) fn review_asks(&mut self, payload: String) {
         self.asked.push(Wish { payload, in_review: true });
     }
 
-    /// An iteration asks, which counts when it is over.
+    /// An iteration requests a chain, which counts when it has ended.
     pub(crate) fn ask(&mut self, asked: Vec<String>) {
         let wish = |payload| Wish { payload, in_review: false };
         self.asked = asked.into_iter().map(wish).collect();
     }
 
-    /// The iteration that was told of the last ones is done.
+    /// The iteration that got the report about the last chains has ended.
     pub(crate) fn go_on(&mut self) {
         self.returned.clear();
     }
 
-    /// The iteration that asked is retried.
+    /// The iteration that requested it is retried.
     pub(crate) fn forget_requests(&mut self) {
         self.asked.clear();
     }
@@ -60,7 +60,7 @@ impl Spawns {
         Kin { children: self.granted.len() as u64, failures: self.failures, ..kin }
     }
 
-    /// Hears a record about chains, and says what was granted.
+    /// Applies a record about chains, and returns what was granted.
     pub(crate) fn hear(
         &mut self,
         topic: &str,
@@ -72,7 +72,7 @@ impl Spawns {
             return None;
         }
         assert_eq!(self.open, None, "{topic}: one at a time");
-        assert!(!self.asked.is_empty(), "{topic}: nobody asked for it");
+        assert!(!self.asked.is_empty(), "{topic}: not requested");
         let wish = self.asked.remove(0);
         let limits = scene.limits.expect("there are such chains");
         let fate = match scene.goes_on {
@@ -85,7 +85,7 @@ impl Spawns {
             assert_eq!(field("trigger_topic"), SPAWN);
             return None;
         }
-        assert_eq!(topic, SPAWN, "nobody writes this");
+        assert_eq!(topic, SPAWN, "unexpected topic");
         let grant =
             Grant { id: field("chain_id"), steps: field("steps"), why: field("justification") };
         assert_eq!(fate.as_ref(), Ok(&grant), "{wish:?}");
@@ -103,7 +103,7 @@ impl Spawns {
         self.returned.push((id, outcome));
     }
 
-    /// A prompt says whether chains can be asked for, and how those ended that were.
+    /// A prompt says whether chains can be requested, and how the requested ones ended.
     pub(crate) fn check_prompt(&self, prompt: &str, kin: Kin, limits: Option<Limits>) {
         let may_ask = limits.is_some_and(|limits| limits.leave_room(self.kin(kin)));
         assert_eq!(prompt.contains("\nChains:\n"), may_ask, "{self:?} {prompt}");

@@ -30,7 +30,7 @@ pub(crate) struct Ground<'a> {
     pub(crate) journal: FileJournal,
     interrupts: &'a Interrupts,
     durability: Durability,
-    /// What binds chains that runs ask for, if they do, and who knows which one is under way.
+    /// The limits of chains that runs request, and the shared record of the chain in progress.
     limits: Option<Limits>,
     witness: &'a Mutex<Witness>,
     /// The runs of this harness are numbered with it.
@@ -60,7 +60,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Begins a run, or takes one up again.
+    /// Starts a run, or resumes it.
     pub(crate) fn run(&self, run: &str, known: Known, objective: &str) -> Result<Run, DriveError> {
         let mut silent = |_: Progress<'_>| {};
         let scene = Scene {
@@ -86,7 +86,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Begins a chain, or takes one up again.
+    /// Starts a chain, or resumes it.
     pub(crate) fn chain(
         &self,
         chained: &Chained,
@@ -139,14 +139,14 @@ impl Loops for Asked<'_> {
 /// The steps of a chain, one after another.
 struct Walk<'a> {
     ground: &'a Ground<'a>,
-    /// The chain, where it is not one that a run asked for.
+    /// The chain, unless a run requested it.
     id: Option<&'a str>,
     objective: String,
     ready: String,
 }
 
 impl Walk<'_> {
-    /// A chain that a run asked for is the innermost when one of its steps begins.
+    /// A requested chain is the innermost when one of its steps starts.
     fn chain(&self) -> String {
         if let Some(id) = self.id {
             return id.to_owned();
@@ -174,7 +174,7 @@ impl Steps for Walk<'_> {
     }
 }
 
-/// Whoever begins a chain of an id that a run was granted meanwhile would take it from the run.
+/// Starting a chain with an id that was granted to a run meanwhile would take the id from the run.
 #[test]
 fn a_chain_begins_once() {
     let world = SimWorld::new(Seed(0)).world();

@@ -1,11 +1,11 @@
-//! What a run is begun as, and what it came to.
+//! How a run starts, and its outcome.
 
 use std::collections::BTreeSet;
 
 use crate::rules::Rules;
 use crate::wave::Outcomes;
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Story {
     pub(crate) ending: Option<String>,
@@ -16,19 +16,19 @@ pub(crate) struct Story {
     pub(crate) seen: BTreeSet<String>,
     /// The event that routes.
     pub(crate) recent: String,
-    /// The waves that were joined: what asked for each, and how its branches ended.
+    /// The waves that were joined: the request of each, and how its branches ended.
     pub(crate) waves: Vec<(String, Outcomes)>,
-    /// How the chains ended that it asked for.
+    /// How the chains ended that it requested.
     pub(crate) chains: Vec<String>,
 }
 
-/// What a run is begun as.
+/// How a run starts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Birth {
     /// The run that it is a branch of, and the event that routes it at first.
     pub(crate) parent: Option<String>,
     pub(crate) opening_event: Option<String>,
-    /// What its prompts have to say beyond what all have to.
+    /// What its prompts must contain beyond the common parts.
     pub(crate) objective: String,
     pub(crate) handoff: Vec<String>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Done {
     pub(crate) withdrawn: bool,
     pub(crate) refused: bool,
     pub(crate) asked_for_chains: bool,
-    /// Whether its prompt told of a refusal.
+    /// Whether its prompt reported a refusal.
     pub(crate) was_pressed: bool,
 }
 
@@ -57,14 +57,14 @@ impl Done {
 impl Story {
     /// An event of the last iteration that was accepted so far is refused.
     pub(crate) fn take_back(&mut self, event: &str) {
-        let last = self.done.last_mut().expect("somebody said it");
+        let last = self.done.last_mut().expect("an iteration emitted it");
         let place = last.accepted.iter().rposition(|accepted| accepted == event);
         last.accepted.remove(place.expect("it was accepted so far"));
         last.withdrawn = true;
         self.recent = last.accepted.last().unwrap_or(&last.opening).clone();
     }
 
-    /// How the run has to end now, if it has to. Whatever the last iteration came to may be settled.
+    /// How the run has to end now, if it has to, whatever the outcome of the last iteration.
     pub(crate) fn verdict(&self, last: Option<&Done>, rules: &Rules) -> Option<String> {
         let Story { done, seen, .. } = self;
         let is_over =
@@ -87,7 +87,7 @@ impl Story {
 }
 
 impl Birth {
-    /// A prompt says what the run is for, and what the steps before it left.
+    /// A prompt has the objective of the run and the results of earlier steps.
     pub(crate) fn check_prompt(&self, prompt: &str) {
         let Birth { objective, handoff, .. } = self;
         assert!(prompt.contains(objective), "{objective:?} is not in {prompt}");

@@ -1,19 +1,19 @@
-//! Words that the judge, the witness and the play have in common.
+//! Types that the judge, the witness and the play share.
 
 /// Who wrote a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Author {
     Harness,
     Agent,
-    /// Somebody who is not known to the harness, and may write at any time.
+    /// A process that the harness does not know, and that may write at any time.
     Stranger,
 }
 
-/// How far a run is, for whoever wants to take it up.
+/// How far a run has progressed, for a resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     New,
-    /// Also one that a person interrupted.
+    /// Also one that a user interrupted.
     Begun,
     Over,
 }

@@ -1,7 +1,7 @@
 //! The journal as bytes: which lines are new, and who wrote them.
 //!
-//! A track knows what a journal cannot show: who wrote which byte, what had been promised to be there
-//! to stay, and where one harness followed another.
+//! A track knows what a journal cannot show: the author of each byte, which bytes were acknowledged
+//! as durable, and where one harness followed another.
 
 use autoloop_testkit::SimDisk;
 
@@ -17,10 +17,10 @@ pub(crate) struct Track {
     author: Author,
     /// Who wrote from which byte on.
     spans: Vec<(usize, Author)>,
-    /// How many bytes were handed on as lines, and those behind them: the beginning of a line.
+    /// How many bytes were returned as lines, and the rest: the beginning of a line.
     told: usize,
     fragment: Vec<u8>,
-    /// How many bytes nobody may ever take away again.
+    /// How many bytes must never disappear.
     acknowledged: usize,
     looks: u64,
 }
@@ -79,7 +79,7 @@ impl Track {
         let lines = whole.split_inclusive(|&byte| byte == b'\n').map(|line| {
             let start = self.told;
             self.told += line.len();
-            // What the harness cut off again may come back with the power.
+            // What the harness truncated may be back after a power cut.
             let span = self.spans.iter().rfind(|(from, _)| *from <= start);
             let author = span.map_or(Author::Harness, |(_, author)| *author);
             Line { start, author, bytes: line[..line.len() - 1].to_vec() }
@@ -87,12 +87,12 @@ impl Track {
         lines.collect()
     }
 
-    /// Somebody else writes from now on. Says who did so far; what that one wrote was looked at.
+    /// Another process writes from now on. Returns the previous writer, whose bytes were read.
     pub(crate) fn now_writes(&mut self, author: Author) -> Author {
         std::mem::replace(&mut self.author, author)
     }
 
-    /// Somebody was told that the bytes before `end` are there to stay.
+    /// A writer was told that the bytes before `end` are durable.
     pub(crate) fn acknowledge(&mut self, end: usize) {
         let durable = self.disk.durable_contents(JOURNAL).unwrap_or_default();
         assert!(durable.len() >= end, "something that was acknowledged may still be lost");
@@ -108,7 +108,8 @@ impl Track {
         self.disk.contents_from(JOURNAL, 0).unwrap_or_default()
     }
 
-    /// The harness is no more; this is the disk that the next one finds. Says where its journal ends.
+    /// The harness has died; this is the disk that the next one finds. Returns the end of its
+    /// journal.
     pub(crate) fn resumes_with(&mut self, disk: &SimDisk) -> usize {
         let before = self.all();
         self.disk = disk.clone();
@@ -128,7 +129,7 @@ impl Track {
         self.lines()
     }
 
-    /// The journal for a person who wants to see what is wrong with it.
+    /// The journal as text, for a failing test.
     pub(crate) fn shown(&self) -> String {
         let all = self.all();
         let short = |line: &str| match line.find("\"prompt\"") {

@@ -1,24 +1,24 @@
-//! What befalls a run.
+//! The faults of a run.
 
 use autoloop_testkit::{Calls, Dice, Faults, Moment, Op, Seed};
 
-/// Everything that befalls one run.
+/// All faults of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Trouble {
     /// One for every harness, until there are no more.
     pub(crate) blows: Vec<Blow>,
     /// Whether writes take fewer bytes than they are given.
     pub(crate) short_writes: Option<Dice>,
-    /// Whether others write to the journal meanwhile.
+    /// Whether other processes write to the journal meanwhile.
     pub(crate) strangers: Option<Dice>,
-    /// Decides what a dead machine leaves.
+    /// Decides what a crashed machine leaves.
     pub(crate) dice: Dice,
 }
 
-/// What befalls one harness.
+/// The fault of one harness.
 #[derive(Clone, Debug)]
 pub(crate) enum Blow {
-    /// The machine dies at this call.
+    /// The machine crashes at this call.
     Call(u64),
     /// At this byte.
     Byte(u64),
@@ -28,11 +28,11 @@ pub(crate) enum Blow {
     Full(u64),
     /// Some calls fail.
     Failing(Vec<(Op, u64, i32)>),
-    /// A person asks it to stop while this agent runs.
+    /// A user asks it to stop while this agent runs.
     Interrupt(u64),
 }
 
-/// What a run needs when nothing befalls it.
+/// What an undisturbed run needs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Needs {
     pub(crate) calls: Calls,
@@ -40,13 +40,13 @@ pub(crate) struct Needs {
     pub(crate) agents: u64,
 }
 
-/// What agents do that decides what can befall them.
+/// The behaviour of agents that decides which faults are possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manners {
     Good,
     /// They edit the files of the loop.
     Editing,
-    /// They write by hand what only the harness may write.
+    /// They forge reserved records.
     Forging,
     Both,
 }
@@ -60,7 +60,7 @@ impl Trouble {
         Trouble { blows: Vec::new(), short_writes: None, strangers: None, dice: seed.dice() }
     }
 
-    /// Blows within reach of a run that needs so much.
+    /// Faults within reach of a run that needs this much.
     pub(crate) fn any(dice: &mut Dice, manners: Manners, needs: &Needs) -> Trouble {
         let edits = matches!(manners, Manners::Editing | Manners::Both);
         let forges = matches!(manners, Manners::Forging | Manners::Both);
@@ -73,7 +73,7 @@ impl Trouble {
             ),
             15 | 16 => Blow::Full(dice.below(3 * needs.bytes)),
             17 => Blow::Interrupt(1 + dice.below(needs.agents)),
-            // Where files change, nobody could say which of them was read.
+            // Where files change, it would be unknown which version was read.
             _ if edits => Blow::Byte(dice.below(needs.bytes)),
             _ => Blow::Failing((0..3).map(|_| failing(dice, |op| needs.calls.of(op))).collect()),
         };
@@ -87,7 +87,7 @@ impl Trouble {
         }
     }
 
-    /// What goes wrong with the disk under a harness.
+    /// The faults of the disk under a harness.
     pub(crate) fn faults(&self, blow: Option<&Blow>) -> Faults {
         let faults = Faults::none();
         let faults = match blow {

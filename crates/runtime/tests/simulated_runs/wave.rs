@@ -1,4 +1,4 @@
-//! The rules of waves, read off the records of the run that opens them.
+//! The rules of waves, checked on the records of the run that opens them.
 
 use std::collections::BTreeSet;
 
@@ -8,23 +8,23 @@ use crate::rules::{Cast, listed};
 /// The waves of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Waves {
-    /// What was asked for in the iteration that is done last, and is not decided.
+    /// The undecided requests of the last finished iteration.
     pub(crate) asked: Vec<Asked>,
     open: Option<Wave>,
-    /// The last one, until an iteration that was told of it is done.
+    /// The last wave, until an iteration that got its report has finished.
     joined: Option<Wave>,
     count: u64,
 }
 
-/// A wave, as far as it is.
+/// A wave so far.
 #[derive(Debug)]
 struct Wave {
     id: String,
     trigger: String,
-    /// The event that routed the iteration that asked for it.
+    /// The event that routed the iteration that requested it.
     opening: String,
     branches: Vec<Branch>,
-    /// The topics of its join that were heard.
+    /// The topics of its join so far.
     told: BTreeSet<String>,
 }
 
@@ -32,7 +32,7 @@ struct Wave {
 struct Branch {
     objective: String,
     is_begun: bool,
-    /// Why it stopped, once that is on record.
+    /// Why it stopped, once that is recorded.
     stop_reason: Option<String>,
 }
 
@@ -49,9 +49,9 @@ pub(crate) struct Scene<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Nothing,
-    /// The event that asked for one is taken back.
+    /// The event that requested one is revoked.
     Refused(String),
-    /// It counts.
+    /// The request counts.
     Opened(String),
 }
 
@@ -66,7 +66,7 @@ impl Waves {
         self.open.is_some() || !self.asked.is_empty()
     }
 
-    /// Whether a branch of this run was begun, and its end is not on record.
+    /// Whether a branch of this run has started and its end is not recorded.
     pub(crate) fn is_at_work(&self, wave: u64, branch: u64) -> bool {
         let is_this = |open: &&Wave| wave == self.count && !open.has_told("wave.join.start");
         let branches = self.open.as_ref().filter(is_this).map(|open| &open.branches);
@@ -75,13 +75,13 @@ impl Waves {
         branch.is_some_and(|branch| branch.is_begun && branch.stop_reason.is_none())
     }
 
-    /// The iteration that was told of the last wave is done.
+    /// The iteration that got the report of the last wave has finished.
     pub(crate) fn go_on(&mut self, asked: Vec<Asked>) {
         self.joined = None;
         self.asked = asked;
     }
 
-    /// Hears a record about waves.
+    /// Applies a record about waves.
     pub(crate) fn hear(&mut self, topic: &str, field: Field<'_>, scene: &Scene<'_>) -> Effect {
         match topic {
             "wave.invalid" => return self.refused(field, scene),
@@ -99,9 +99,9 @@ impl Waves {
         Effect::Nothing
     }
 
-    /// At most one wave is open, and a request that cannot be is refused once.
+    /// At most one wave is open, and an invalid request is refused once.
     fn refused(&mut self, field: Field<'_>, scene: &Scene<'_>) -> Effect {
-        assert!(!self.asked.is_empty(), "nobody asked for it");
+        assert!(!self.asked.is_empty(), "not requested");
         let asked = self.asked.remove(0);
         let active = self.open.as_ref().map(|wave| wave.id.clone());
         let reason = match active {
@@ -117,7 +117,7 @@ impl Waves {
 
     fn opened(&mut self, field: Field<'_>, scene: &Scene<'_>) -> Effect {
         assert!(self.open.is_none(), "two waves at once");
-        assert!(!self.asked.is_empty(), "nobody asked for it");
+        assert!(!self.asked.is_empty(), "not requested");
         let asked = self.asked.remove(0);
         let objectives = asked.objectives(scene.most).expect("a list");
         self.count += 1;
@@ -138,8 +138,8 @@ impl Waves {
         Effect::Opened(asked.topic)
     }
 
-    /// The run goes on: the joined event comes once, after the whole join. Says what routes then, and
-    /// how the branches ended.
+    /// The run continues: the joined event comes once, after the whole join. Returns what routes
+    /// then, and how the branches ended.
     pub(crate) fn joined(&mut self, topic: &str, payload: &str) -> (String, Outcomes) {
         let wave = self.open.take().unwrap_or_else(|| panic!("{topic} without a wave"));
         assert!(wave.has_told("wave.join.finish"), "{topic} before the join");
@@ -150,7 +150,7 @@ impl Waves {
         (route, outcomes)
     }
 
-    /// An iteration begins with this prompt: it has the outcome of every branch of the wave before it,
+    /// An iteration starts with this prompt: it has the outcome of every branch of the last wave,
     /// and of no other.
     pub(crate) fn check_prompt(&self, prompt: &str) {
         let Some(wave) = &self.joined else {
@@ -188,7 +188,7 @@ impl Wave {
         branch.unwrap_or_else(|| panic!("there is no {id}"))
     }
 
-    /// A branch begins once, with its objective, whatever crashes.
+    /// A branch starts once, with its objective, whatever crashes.
     fn branch_begins(&mut self, field: Field<'_>, scene: &Scene<'_>) {
         let routing = match base(&self.trigger) {
             None | Some("explore") => self.opening.clone(),
@@ -211,8 +211,8 @@ impl Wave {
         branch.stop_reason = Some(field("stop_reason"));
     }
 
-    /// The join comes after all branches, says each thing once, in order, and what went wrong exactly
-    /// where something did.
+    /// The join comes after all branches, records each topic once, in order, and failures exactly
+    /// where there were some.
     fn joins(&mut self, topic: &str, field: Field<'_>, scene: &Scene<'_>) {
         let outcomes: Vec<_> = self.branches.iter().map(Branch::outcome).collect();
         assert!(!self.has_told("wave.join.finish"), "{topic} after the join");
@@ -248,7 +248,7 @@ impl Wave {
                 assert_eq!(field("resume_roles"), scene.cast.acting(&route));
                 assert_eq!(field("resume_events"), listed(&scene.cast.allowed(&route)));
             }
-            _ => panic!("nobody writes {topic}"),
+            _ => panic!("unexpected topic {topic}"),
         }
         assert!(self.told.insert(topic.to_owned()), "{topic} again");
     }
@@ -259,7 +259,7 @@ impl Branch {
         Branch { objective: objective.to_owned(), is_begun: false, stop_reason: None }
     }
 
-    /// What it was for, and how it ended: nobody asks before it did.
+    /// Its objective and its outcome; only called once it has ended.
     fn outcome(&self) -> (String, String) {
         let reason = self.stop_reason.clone();
         (self.objective.clone(), reason.expect("a wave joins when all of its branches have ended"))

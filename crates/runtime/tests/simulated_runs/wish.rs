@@ -1,16 +1,16 @@
-//! Requests for chains: what agents ask for, and what is to become of it.
+//! Requests for chains: what agents request, and the expected outcome.
 
 use autoloop_core::chain::{Budget, Definitions};
 use autoloop_testkit::Dice;
 
 use crate::rules::one_of;
 
-/// The topic under which a chain is asked for, and granted.
+/// The topic that requests a chain and that grants it.
 pub(crate) const SPAWN: &str = "chain.spawn";
-/// A step that cannot begin.
+/// A step that cannot start.
 pub(crate) const GHOST: &str = "ghost";
 
-/// How far chains may go that agents ask for.
+/// The limits of chains that agents request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     depth: u64,
@@ -19,12 +19,12 @@ pub(crate) struct Limits {
     failures: u64,
 }
 
-/// Where the run stands that asks.
+/// The place of the run that requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Kin {
     /// How many chains it is in.
     pub(crate) depth: u64,
-    /// How many steps the chains have that belong together.
+    /// How many steps the related chains have.
     pub(crate) steps: u64,
     /// How many chains it was granted, and how many of the last ones failed.
     pub(crate) children: u64,
@@ -53,7 +53,7 @@ impl Limits {
         Definitions { budget, ..Definitions::default() }
     }
 
-    /// Whether another chain could be.
+    /// Whether another chain is possible.
     pub(crate) fn leave_room(self, kin: Kin) -> bool {
         kin.children < self.children
             && kin.failures < self.failures
@@ -62,14 +62,14 @@ impl Limits {
     }
 }
 
-/// Somebody asks for a chain.
+/// A request for a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
     pub(crate) payload: String,
     pub(crate) in_review: bool,
 }
 
-/// A chain that can be.
+/// A valid chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) id: String,
@@ -77,7 +77,7 @@ pub(crate) struct Grant {
     pub(crate) why: String,
 }
 
-/// What the agent of a run asks for: often something that can be.
+/// A request of a run's agent: often a valid one.
 pub(crate) fn any_wish(dice: &mut Dice, run: &str) -> String {
     match dice.below(20) {
         0 => "let somebody else do it".to_owned(),
@@ -93,7 +93,7 @@ pub(crate) fn any_wish(dice: &mut Dice, run: &str) -> String {
     }
 }
 
-/// Something that can be, if any chain can.
+/// A valid request, if any chain is possible.
 pub(crate) fn good_wish(dice: &mut Dice) -> String {
     let steps = one_of(dice, &["plan", "build", "plan,build", "build , check"]);
     let why = one_of(dice, &["", "justification=split it off;", "parent_id=somebody;"]);
@@ -101,7 +101,7 @@ pub(crate) fn good_wish(dice: &mut Dice) -> String {
 }
 
 impl Wish {
-    /// What is to become of it: the chain, or why there is none.
+    /// The expected outcome: the chain, or why there is none.
     pub(crate) fn fate(
         &self,
         run: &str,

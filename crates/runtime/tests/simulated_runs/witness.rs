@@ -1,7 +1,7 @@
-//! Looks at the journal after every call to the disk, and has each new record [judged](crate::judge).
+//! Reads the journal after every call to the disk, and has each new record [judged](crate::judge).
 //!
-//! A witness knows what a journal cannot show: beside what its [track](crate::track) tells, what stood in
-//! the files of the loop at the time.
+//! A witness knows what a journal cannot show: besides its [track](crate::track), the files of the
+//! loop at each moment.
 
 use std::collections::BTreeMap;
 
@@ -18,20 +18,20 @@ use crate::track::{Line, Track};
 pub(crate) struct Witness {
     setup: Setup,
     track: Track,
-    /// The run or chain that is watched, with all that belongs to it; others are none of our business.
+    /// The observed run or chain, with all that belongs to it; others are ignored.
     pub(crate) run: String,
     pub(crate) family: Family,
-    /// What the files of the loop say; nothing when they cannot be used.
+    /// The rules in the files of the loop; none when they are invalid.
     files: Option<Rules>,
-    /// What they said when the harness read them, by the record that tells of it.
+    /// The rules when the harness read them, by the record that shows it.
     loads: BTreeMap<usize, Rules>,
-    /// Where the journal ended when a harness was no more.
+    /// The end of the journal when a harness died.
     restarts: Vec<usize>,
-    /// The first byte that may be of the harness whose records are judged now.
+    /// The first byte that can be of the current harness.
     harness_since: usize,
     /// How often an agent was started for each turn.
     started: BTreeMap<Turn, u64>,
-    /// Whether something was done again in other circumstances.
+    /// Whether something was repeated under other circumstances.
     pub(crate) redo: Redo,
     pub(crate) records: u64,
 }
@@ -54,7 +54,7 @@ impl Witness {
         }
     }
 
-    /// Looks whether there is anything new.
+    /// Reads new records.
     pub(crate) fn look(&mut self) {
         for line in self.track.look() {
             self.judge_line(&line);
@@ -77,7 +77,7 @@ impl Witness {
             }
             self.records += 1;
             if author == Author::Stranger && self.setup.forges {
-                // An agent that is left alone is not blamed for what others forge.
+                // An undisturbed agent is not blamed for what others forge.
                 self.redo = Redo::Differs;
             }
             let rules = self.loads.get(&start).or(self.files.as_ref());
@@ -88,13 +88,13 @@ impl Witness {
         }
     }
 
-    /// Somebody else writes from now on. Says who did so far.
+    /// Another process writes from now on. Returns the previous writer.
     pub(crate) fn now_writes(&mut self, author: Author) -> Author {
         self.look();
         self.track.now_writes(author)
     }
 
-    /// An agent is started. Everything that led to it is on the disk.
+    /// An agent is started. Everything before it is on the disk.
     pub(crate) fn agent_starts(&mut self, run: &str, turn: Turn) {
         self.now_writes(Author::Agent);
         self.family.agent_starts(run, turn);
@@ -113,7 +113,7 @@ impl Witness {
         self.setup.edit(turn, self.rules_in_force()?)
     }
 
-    /// The agent does to the files of the loop what it does.
+    /// The agent edits the files of the loop.
     pub(crate) fn agent_edits(&mut self, turn: Turn) {
         match self.edit(turn) {
             Some((Edit::To(rules), _)) => self.put_files(rules),
@@ -130,13 +130,13 @@ impl Witness {
         self.files = Some(rules);
     }
 
-    /// A person puts back what was in force, if the files cannot be used.
+    /// A user restores the rules in force, if the files are invalid.
     pub(crate) fn mend_files(&mut self) {
         assert_eq!(self.files, None, "the files are as they should be");
         self.put_files(self.good_rules());
     }
 
-    /// The last ones that could be used.
+    /// The last valid rules.
     fn good_rules(&self) -> Rules {
         self.rules_in_force().unwrap_or(&self.setup.rules).clone()
     }
@@ -145,12 +145,12 @@ impl Witness {
         self.family.head().and_then(|judge: &Judge| judge.rules.as_ref())
     }
 
-    /// Somebody was told that what he wrote is there to stay.
+    /// A writer was told that its records are durable.
     pub(crate) fn acknowledge(&mut self) {
         self.track.acknowledge(self.track.end());
     }
 
-    /// The harness is no more; this is the disk that the next one finds.
+    /// The harness has died; this is the disk that the next one finds.
     pub(crate) fn resumes_with(&mut self, disk: &SimDisk) {
         self.look();
         let end = self.track.resumes_with(disk);
@@ -173,7 +173,7 @@ impl Witness {
 }
 
 impl Drop for Witness {
-    /// Whoever finds fault with a run wants to see it.
+    /// A failing test prints the journal.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;

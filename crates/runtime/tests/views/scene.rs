@@ -87,7 +87,7 @@ pub(crate) fn folded<V: View>(records: &[Record]) -> V {
     view
 }
 
-/// Folds whatever whole lines there are, in the plainest way.
+/// Folds all whole lines, in the simplest way.
 pub(crate) fn from_scratch<V: View>(bytes: &[u8]) -> V {
     let mut view = V::default();
     let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
@@ -101,7 +101,7 @@ pub(crate) fn from_scratch<V: View>(bytes: &[u8]) -> V {
     view
 }
 
-/// Goes on where it stopped.
+/// Continues where it stopped.
 pub(crate) fn fold_on<V: View>(journal: &FileJournal, kept: &mut Kept<V>) {
     let Kept { view, position } = kept;
     let end = journal.read(*position, &mut |line| {
@@ -111,7 +111,7 @@ pub(crate) fn fold_on<V: View>(journal: &FileJournal, kept: &mut Kept<V>) {
     *position = end.unwrap();
 }
 
-/// Whoever else writes to the file.
+/// Another writer of the file.
 pub(crate) struct Foreign<'a> {
     pub(crate) disk: &'a SimDisk,
     pub(crate) records: Vec<Record>,
@@ -132,10 +132,10 @@ impl Foreign<'_> {
             2 => self.raw(b"\0\0\0\xff\xfe\n"),
             3 => self.raw(b"{\"topic\": \"loop.start\", \"run\": 3}\n"),
             4 => self.raw(&body[..dice.index(body.len())]),
-            // Glued to a fragment it is found again, because it is written to the rule.
+            // Glued to a fragment it is found again, because it is written in our form.
             5 => self.own(&[body, b"\r\n"].concat(), new),
             6 => self.own(&line, new),
-            // A stranger's form is only found on a line of its own.
+            // Another form is only found on a line of its own.
             _ if self.is_torn() => self.raw(b"\n"),
             7 => self.own(&[b"\xef\xbb\xbf", body, b"\n"].concat(), new),
             _ => {

@@ -43,7 +43,7 @@ impl Machine {
         let slot = || self.others.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mut others) = slot().take() else { return };
         others(op, disk);
-        // Unless they have put somebody else in their place.
+        // Unless they have replaced themselves.
         slot().get_or_insert(others);
     }
 }
@@ -101,7 +101,7 @@ impl State {
             Fate::Fails(errno) => fail(errno),
             Fate::Dies(moment) => {
                 if moment == Moment::AfterEffect {
-                    // Nobody is left to hear how it went.
+                    // The caller is dead and gets no result.
                     let _ = effect(self);
                 }
                 self.die(process)
@@ -117,7 +117,7 @@ impl State {
         let (taken, fate) = self.faults.take(bytes.len().min(room));
         match self.tree.node_mut(inode) {
             Node::File(content) => content.append(&bytes[..taken]),
-            // Into a pipe that nobody reads.
+            // Into a pipe without a reader.
             Node::Special => {}
             Node::Dir(_) | Node::Symlink(_) => return fail(errno::EBADF),
         }
@@ -142,7 +142,7 @@ impl State {
     fn die<T>(&mut self, process: u32) -> io::Result<T> {
         self.turn_off();
         self.check_alive(process)?;
-        unreachable!("nobody is alive without power")
+        unreachable!("no process is alive without power")
     }
 
     pub(super) fn kill(&mut self, process: u32) {

@@ -1,5 +1,5 @@
-//! What a test sees and does from outside of the simulation: no fault hits it, nobody else acts
-//! before it, and it is not counted. Looking works on a dead machine too.
+//! Access from outside of the simulation, for tests: no fault applies, no other process acts before
+//! it, and it is not counted. Reading works on a dead machine too.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ impl SimDisk {
         }
     }
 
-    /// Whether the machine runs: it did not die, and nobody has opened its disk anew.
+    /// Whether the machine runs: it did not die, and its disk was not reopened.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.machine.state().is_on()
@@ -120,7 +120,7 @@ impl SimDisk {
         });
     }
 
-    /// Takes a name away, as somebody who tidies up would. Not synced.
+    /// Removes a name, without a sync.
     pub fn remove(&self, path: impl AsRef<Path>) {
         self.change(path.as_ref(), Tree::remove);
     }
@@ -129,7 +129,7 @@ impl SimDisk {
         self.change(path, |tree, path| tree.plant(path, node).map(drop));
     }
 
-    /// Changes the files past all faults. On a dead machine nobody writes, so nothing happens.
+    /// Changes the files past all faults. On a dead machine nothing happens.
     fn change(&self, path: &Path, change: impl FnOnce(&mut Tree, &Path) -> std::io::Result<()>) {
         let mut state = self.machine.state();
         if state.is_on() {

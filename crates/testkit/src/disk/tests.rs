@@ -249,7 +249,7 @@ fn others_act_before_each_call_but_their_own() {
     assert_eq!(disk.calls().of(Op::Append), 2);
     disk.kill_process(1);
     assert!(file.sync().is_err());
-    assert_eq!(count.load(Ordering::Relaxed), 2, "nobody waits for the dead");
+    assert_eq!(count.load(Ordering::Relaxed), 2, "a dead process is not waited for");
 }
 
 #[test]

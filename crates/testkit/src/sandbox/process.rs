@@ -60,7 +60,7 @@ pub fn part() -> Option<String> {
     std::env::var(PART).ok()
 }
 
-/// Waits until `what` is there, and looks often: for things that nobody announces.
+/// Polls until `what` is there: for things that are not announced.
 ///
 /// # Panics
 ///
@@ -115,7 +115,7 @@ pub fn skip(test: &str, reason: &str) {
 /// Tells the person who runs the tests something that is worth knowing even if nothing fails: a seed,
 /// a count. The test harness captures what is printed, but not what is written past it.
 pub fn tell(text: &str) {
-    // Where standard error is closed, nobody wants to know.
+    // A closed standard error is no failure.
     let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 

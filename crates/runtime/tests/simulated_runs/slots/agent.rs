@@ -1,4 +1,4 @@
-//! Generated agents of slots at work: what they do to the queue, and what they forge.
+//! Generated agents of slots: what they do to the queue, and what they forge.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use crate::setup::JOURNAL;
 
 /// The agents, and whatever they start, as a process.
 const AGENT: u32 = 7;
-/// How often an agent tries to say something.
+/// How often an agent tries to write something.
 const ATTEMPTS: usize = 6;
 
 /// What only the harness may write about slots.
@@ -38,7 +38,7 @@ const RESERVED: [&str; 11] = [
     "slot.run.finish",
 ];
 
-/// An agent at work.
+/// A running agent.
 pub(crate) struct Agent<'a> {
     pub(crate) setup: &'a Setup,
     pub(crate) turn: Turn,
@@ -74,7 +74,7 @@ impl<'a> Agent<'a> {
         Agent { setup, turn, world, disk }
     }
 
-    /// Does what the agent of this turn does beside its work.
+    /// Does what the agent of this turn does besides its work.
     pub(crate) fn work(&self) {
         let mut dice = self.setup.dice(&self.turn, "work");
         if self.turn.phase != Phase::Review && dice.chance(1, 12) {
@@ -89,7 +89,7 @@ impl<'a> Agent<'a> {
         }
     }
 
-    /// Adds an item for what it found on the way, unless it is there.
+    /// Adds an item, unless it exists.
     fn ask_for_more(&self, dice: &mut Dice) {
         let priority = Priority::new(dice.below(5)).unwrap_or_default();
         let Turn { iteration, slot, phase, attempt, item, .. } = &self.turn;
@@ -110,7 +110,7 @@ impl<'a> Agent<'a> {
             if done.is_ok() || !self.disk.is_alive() {
                 return;
             }
-            // Somebody makes room.
+            // Makes room.
             self.disk.set_capacity(None);
         }
         panic!("nothing can be added");
@@ -121,7 +121,7 @@ impl<'a> Agent<'a> {
         Heading { run: self.turn.run.clone(), iteration: self.turn.iteration.to_string(), now }
     }
 
-    /// Writes by hand what is not its to write.
+    /// Forges a record.
     fn forge(&self, dice: &mut Dice) {
         for _ in 0..=dice.below(3) {
             match dice.below(8) {
@@ -143,7 +143,7 @@ impl<'a> Agent<'a> {
         self.disk.write_raw(JOURNAL, &bytes.concat());
     }
 
-    /// Repeats what the harness said last about its slots.
+    /// Copies the harness's latest record about its slots.
     fn copy(&self) {
         let all = self.disk.contents(JOURNAL);
         let is_said = |line: &&[u8]| {
@@ -154,7 +154,7 @@ impl<'a> Agent<'a> {
         }
     }
 
-    /// Something about a slot that only the harness may say.
+    /// A reserved record about a slot.
     fn forged(&self, dice: &mut Dice) -> Record {
         let other = (1 + dice.below(4)).to_string();
         let slot = if dice.chance(1, 2) { self.turn.slot.to_string() } else { other };
@@ -189,7 +189,7 @@ impl<'a> Agent<'a> {
         heading.system(one_of(dice, &RESERVED), fields)
     }
 
-    /// Something about the queue that breaks its rules, or is said in a way that does not count.
+    /// A record about the queue that breaks its rules, or that has no effect.
     fn void(&self, dice: &mut Dice) -> Record {
         let mut heading = self.heading();
         let topic =

@@ -1,8 +1,8 @@
-//! The judge of everything that is said about a queue and the runs over it.
+//! The judge of all records about a queue and the runs that process it.
 //!
-//! It hears the records one by one and is told who wrote each. It shares nothing with the driver: what it
-//! holds to be true follows from the [setup](super::setup), from what [each agent](super::part) really
-//! does, and from the rules of a [queue](super::queue), a [slot](super::seat) and a [run](super::ledger).
+//! It gets the records one by one, with their authors. It shares nothing with the driver: what it
+//! expects follows from the [setup](super::setup), from what [each agent](super::part) really does,
+//! and from the rules of a [queue](super::queue), a [slot](super::seat) and a [run](super::ledger).
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ pub(crate) struct Judge {
     setup: Setup,
     pub(crate) queue: Queue,
     pub(crate) runs: BTreeMap<String, Ledger>,
-    /// What others wrote in the name of each run, until it is told of.
+    /// Records that others forged in the name of each run, until they are reported.
     forged: BTreeMap<String, Vec<(Author, String)>>,
-    /// Whether nobody but one run does something to the queue.
+    /// Whether only one run changes the queue.
     is_alone: bool,
-    /// The agents whose program was not there.
+    /// The agents whose program was missing.
     pub(crate) unmanned: Vec<Turn>,
 }
 
@@ -39,12 +39,12 @@ impl Judge {
         }
     }
 
-    /// How far the run of a side is.
+    /// How far the run of a side has progressed.
     pub(crate) fn stage(&self, side: &str) -> Known {
         self.of(side).map_or(Known::New, |(_, ledger)| ledger.stage())
     }
 
-    /// The run of a side, once it began.
+    /// The run of a side, once it started.
     pub(crate) fn of(&self, side: &str) -> Option<(&String, &Ledger)> {
         self.runs.iter().find(|(run, _)| run.starts_with(side))
     }
@@ -60,7 +60,7 @@ impl Judge {
             return;
         }
         let topic = record.topic();
-        // Whatever others write about a run is nothing to it.
+        // Forged records do not affect a run.
         if author != Author::Harness {
             if !record.has_payload() && topic != "event.invalid" {
                 self.forged.entry(run).or_default().push((author, topic.into_owned()));
@@ -72,7 +72,7 @@ impl Judge {
             return;
         }
         let is_ours = topic.starts_with("slot.") || topic == "slots.iteration.finish";
-        assert!(!record.has_payload() && is_ours, "nobody writes {topic}");
+        assert!(!record.has_payload() && is_ours, "unexpected topic {topic}");
         match self.runs.get_mut(&run) {
             Some(ledger) => ledger.hear(record, &self.queue),
             None => {
@@ -86,13 +86,13 @@ impl Judge {
         }
     }
 
-    /// Every forged record is told of once, and nothing else is.
+    /// Every forged record is reported once, and nothing else is.
     fn hear_of_forgery(&mut self, run: &str, record: &Glance<'_>) {
         assert_eq!(record.field("reason").as_deref(), Some("forged"));
         let emitted = record.field("emitted").unwrap_or_default();
         let untold = self.forged.entry(run.to_owned()).or_default();
         let place = untold.iter().position(|(_, topic)| *topic == emitted);
-        untold.remove(place.unwrap_or_else(|| panic!("nobody forged {emitted}")));
+        untold.remove(place.unwrap_or_else(|| panic!("{emitted} was not forged")));
     }
 
     fn hear_of_queue(&mut self, author: Author, step: &Step) {
@@ -103,7 +103,7 @@ impl Judge {
         match author {
             Author::Harness => {
                 let run = by.rsplit_once("-s").map_or("", |(run, _)| run);
-                // An item that nobody could begin with is given back.
+                // An item whose agent could not be started is released.
                 let is_unmanned = |turn: &Turn| {
                     turn.phase == Phase::Implement && turn.run == run && turn.item == *item
                 };
@@ -114,7 +114,7 @@ impl Judge {
                 if *what == What::Released && is_begun && self.unmanned.iter().any(is_unmanned) {
                     return;
                 }
-                let ledger = ledger.unwrap_or_else(|| panic!("{by} is nobody"));
+                let ledger = ledger.unwrap_or_else(|| panic!("{by} is unknown"));
                 ledger.queue_step(*what, (item, ahead), by);
             }
             Author::Stranger => {
@@ -125,11 +125,11 @@ impl Judge {
         }
     }
 
-    /// A run that ends for want of items left none that it could have taken, and none that it holds.
+    /// A run that ends for lack of items leaves none that it could have taken, and holds none.
     fn check_end(&self, run: &str, record: &Glance<'_>) {
         let now: Timestamp = record.ts().unwrap_or_default().parse().unwrap();
         let ledger = &self.runs[run];
-        // A stranger may write at the last moment.
+        // Another process may write at the last moment.
         let mut untold = self.forged.get(run).into_iter().flatten();
         let untold = untold.find(|(author, _)| *author == Author::Agent);
         assert_eq!(untold, None, "forged, and not told of");
@@ -151,7 +151,7 @@ impl Judge {
         unfinished.for_each(|(_, ledger)| ledger.lost_its_harness());
     }
 
-    /// An agent is started for a turn: that has to be its time, and its slot has to have the item.
+    /// An agent is started for a turn: it has to be due, and its slot has to hold the item.
     pub(crate) fn agent_starts(&self, turn: &mut Turn) {
         let ledger = self.runs.get(&turn.run);
         ledger.unwrap_or_else(|| panic!("{turn:?} of which run?")).agent_starts(turn);
@@ -159,7 +159,7 @@ impl Judge {
         let mut having = open.filter(|seat| seat.item == turn.item && !seat.is_disturbed);
         if let Some(seat) = having.next() {
             let owner = self.queue.owner(&turn.item);
-            assert_eq!(owner, Some(&*seat.actor), "nobody has the item: {turn:?}");
+            assert_eq!(owner, Some(&*seat.actor), "its slot does not hold the item: {turn:?}");
         }
         let two = having.next().map(|seat| &seat.actor);
         assert_eq!(two, None, "two have the item: {turn:?}");

@@ -1,4 +1,4 @@
-//! The rules of one run over a queue: every record may stand where it stands, and says what is so.
+//! The rules of one run of slots: every record is allowed where it is, and is true.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,26 @@ use super::seat::{Due, Seat};
 use super::setup::{Review, Rules, Setup};
 use crate::terms::Known;
 
-/// What a run has come to.
+/// The state of a run.
 pub(crate) struct Ledger {
     setup: Setup,
     run: String,
     pub(crate) seats: Vec<Seat>,
-    /// What was claimed for slots that have not begun, and whether somebody else did something to it.
+    /// The items claimed for slots that have not started, and whether another process changed them.
     taken: BTreeMap<u64, (String, bool)>,
-    /// How many items the queue held when the run began.
+    /// How many items the queue held when the run started.
     held: u64,
-    /// Whether its prompts are on record.
+    /// Whether its prompts are recorded.
     has_prompts: bool,
-    /// The last iteration whose end is on record.
+    /// The last iteration whose end is recorded.
     finished: u64,
     /// How it ended: the reason, and how many items were taken and passed.
     pub(crate) finish: Option<(String, u64, u64)>,
-    /// Whether its harness died and another one has to say that it goes on.
+    /// Whether its harness died and the next one has to record a resume.
     is_returning: bool,
-    /// Whether an iteration began with fewer slots than were to begin.
+    /// Whether an iteration started with fewer slots than planned.
     pub(crate) was_halved: bool,
-    /// How often it went on, and how often an item was lost.
+    /// How often it was resumed, and how often an item was lost.
     pub(crate) resumed: u64,
     pub(crate) lost: u64,
 }
@@ -108,7 +108,7 @@ impl Ledger {
         }
     }
 
-    /// A new iteration begins only when the one before has ended and the run goes on.
+    /// A new iteration starts only when the one before has ended and the run continues.
     fn may_open(&self, shown: &str) {
         assert!(!self.is_returning, "it has to say first that it goes on: {shown}");
         assert_eq!(self.open().next().map(|seat| seat.slot), None, "not yet: {shown}");
@@ -145,11 +145,11 @@ impl Ledger {
                 assert!(is_failed || seat.is_disturbed, "it is at work: {shown}");
             }
             What::Closed => assert_eq!(due, Due::Finish("passed"), "not passed: {shown}"),
-            What::Added | What::Linked => panic!("nobody asked for it: {shown}"),
+            What::Added | What::Linked => panic!("not requested: {shown}"),
         }
     }
 
-    /// What is done to items that no slot has.
+    /// Changes of items that no slot has.
     fn beside_slots(&mut self, what: What, (slot, item): (u64, &str), shown: &str) {
         match what {
             What::Claimed => {
@@ -164,7 +164,7 @@ impl Ledger {
         }
     }
 
-    /// Somebody else did something to an item.
+    /// Another process changed an item.
     pub(crate) fn meddled(&mut self, item: &str, by: &str) {
         let seats = self.open_mut().filter(|seat| seat.item == item && seat.actor != by);
         seats.for_each(|seat| seat.is_disturbed = true);
@@ -180,7 +180,7 @@ impl Ledger {
         let seat = seat.unwrap_or_else(|| panic!("there is no such slot: {turn:?}"));
         let due = (turn.phase, turn.attempt);
         assert_eq!(seat.due(&self.setup.rules), Due::Agent(due.0, due.1), "not now: {turn:?}");
-        assert_eq!(seat.announced, Some(due), "nobody announced this agent: {turn:?}");
+        assert_eq!(seat.announced, Some(due), "this agent was not announced: {turn:?}");
         assert_eq!(seat.item, turn.item, "it has another item: {turn:?}");
         assert!(!self.is_returning, "it has to say first that it goes on: {turn:?}");
         assert!(!seat.is_cut_off || seat.is_disturbed, "it has not taken its item up: {turn:?}");
@@ -266,7 +266,7 @@ impl Ledger {
         self.seats.push(Seat::begins((iteration, slot), (item, actor), is_disturbed));
     }
 
-    /// An iteration ends once, when all of its slots have ended, as these did.
+    /// An iteration ends once, when all of its slots have ended, with their outcomes.
     fn iteration_ends(&mut self, iteration: u64, said: &dyn Fn(&str) -> String, shown: &str) {
         assert_eq!(self.open().next().map(|seat| seat.slot), None, "not yet: {shown}");
         assert_eq!((iteration, self.finished), (self.iteration(), iteration - 1), "{shown}");
@@ -287,7 +287,7 @@ impl Ledger {
     fn ends(&mut self, said: &dyn Fn(&str) -> String, shown: &str) {
         assert_eq!(self.finished, self.iteration(), "the last iteration has no end: {shown}");
         assert_eq!(self.open().next().map(|seat| seat.slot), None, "not yet: {shown}");
-        // Whoever may go on and does not has found nothing to take.
+        // A run that may continue and does not has found nothing to take.
         let reason = self.is_over().unwrap_or("no_items");
         assert_eq!(said("reason"), reason, "{shown}");
         let mut last = BTreeMap::new();

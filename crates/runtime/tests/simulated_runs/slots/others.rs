@@ -1,4 +1,4 @@
-//! Others who use the same queue meanwhile, as people and programs do.
+//! Other users of the same queue, both people and programs.
 
 use autoloop_core::queue::{New, Priority, Whose};
 use autoloop_core::record::{Heading, Object};
@@ -12,11 +12,11 @@ use crate::agent::PATIENCE;
 use crate::rules::one_of;
 use crate::setup::JOURNAL;
 
-/// Somebody.
+/// The name of a user.
 const ANN: &str = "ann";
 
-/// Does something to the queue, lets time pass, or speaks for a run. The lock may be taken, the disk full,
-/// the machine dead, and the wish refused.
+/// Changes the queue, lets time pass, or forges a record of a run. The lock may be held, the disk
+/// full, the machine crashed, and the change refused.
 pub(crate) fn meddle(setup: &Setup, (run, world): (&str, &World), dice: &mut Dice) {
     if dice.chance(1, 6) {
         world.clock.sleep(setup.lasting);
@@ -54,7 +54,7 @@ fn change(queue: &Builtin<'_>, dice: &mut Dice) -> Result<(), QueueError> {
     }
 }
 
-/// Speaks for a run.
+/// Forges a record of a run.
 fn forge(run: &str, world: &World, dice: &mut Dice) {
     let heading = Heading { run: run.into(), iteration: "1".into(), now: world.clock.now() };
     let topic = one_of(dice, &["slot.run.finish", "slot.finish", "slot.start", "slot.run.resume"]);

@@ -1,4 +1,4 @@
-//! What each agent of a run over a queue does: a function of the seed and its turn.
+//! What each agent of slots does: a function of the seed and its turn.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) struct Turn {
     pub(crate) item: String,
     pub(crate) phase: Phase,
     pub(crate) attempt: u64,
-    /// How often a reviewer was asked the same before, and broke the contract.
+    /// How often the reviewer was asked the same before and broke the contract.
     pub(crate) asked: u64,
 }
 
@@ -45,9 +45,9 @@ pub(crate) struct End {
     pub(crate) code: i32,
     pub(crate) timed_out: bool,
     pub(crate) elapsed: Duration,
-    /// What it says to have picked.
+    /// The item that it reports to have picked.
     pub(crate) picked: String,
-    /// Whether it printed what ends a run.
+    /// Whether it printed a stop marker.
     pub(crate) is_marked: bool,
     /// What it ruled, if it is a reviewer.
     pub(crate) verdict: &'static str,
@@ -59,7 +59,7 @@ impl End {
     }
 }
 
-/// What reviewers say that is well within the contract, and what is not.
+/// Verdicts within the contract, and outputs that break it.
 const PASSES: [&str; 4] = [
     r#"{"verdict": "pass", "followUpPrompt": "good"}"#,
     "I looked at it.\n{\"followUpPrompt\": \"\", \"verdict\": \"pass\"}\nThat is all.",
@@ -128,7 +128,7 @@ impl Setup {
             _ => (Script::exits(0).taking(takes), 0, false, takes),
         };
         if matches!(code, 125 | 126) {
-            // Nobody heard what they printed.
+            // Their output was never read.
             (text, picked, has_word) = (String::new(), "", false);
         }
         if code != 0 && turn.phase == Phase::Review {
@@ -148,7 +148,7 @@ impl Setup {
 
 type Said = (String, &'static str, &'static str);
 
-/// What an implementer says; `IT` is its item.
+/// The output of an implementer; `IT` is its item.
 fn implemented(dice: &mut Dice, item: &str) -> Said {
     let picked = match dice.below(12) {
         0 | 1 => "IT",

@@ -1,4 +1,4 @@
-//! Carrying a generated run over a queue out, through whatever befalls it.
+//! Plays a generated run of slots with its faults.
 
 use autoloop_core::layout::StateDir;
 use std::sync::atomic::Ordering;
@@ -23,16 +23,16 @@ use crate::trouble::{Blow, Needs, Trouble, failing};
 
 /// More harnesses than any run needs.
 const MOST_ATTEMPTS: u64 = 30;
-/// Somebody else, as a process.
+/// The process id of another process.
 const STRANGER: u32 = 8;
 
-/// Everything that befalls a run.
+/// All faults of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Ordeal {
     pub(crate) trouble: Trouble,
-    /// Somebody begins another run while this agent of the first one is at work.
+    /// A second run starts while this agent of the first one is running.
     pub(crate) second: Option<Second>,
-    /// The program of this agent of the first harness is not there.
+    /// The program of this agent of the first harness is missing.
     pub(crate) missing: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ impl Ordeal {
         let second = dice.chance(1, 3).then_some(second);
         let mut trouble = Trouble::any(dice, setup.manners(), needs);
         if dice.chance(1, 4) {
-            // What goes wrong soon hits the one who takes a run up.
+            // Early faults hit the harness that resumes a run.
             let early = (0..4).map(|_| failing(dice, |_| 40)).collect();
             trouble.blows.push(Blow::Failing(early));
         }
@@ -55,14 +55,14 @@ impl Ordeal {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Played {
     pub(crate) journal: Vec<u8>,
     pub(crate) tale: Tale,
     pub(crate) redo: Redo,
     pub(crate) cuts: u64,
-    /// How often it ended for want of a program.
+    /// How often it stopped for lack of a program.
     pub(crate) without_agent: u64,
     pub(crate) records: u64,
     pub(crate) has_second: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Played {
     pub(crate) needs: Needs,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tale {
     /// The slots that had an item.
@@ -81,7 +81,7 @@ pub(crate) struct Tale {
     items: Vec<(String, bool)>,
 }
 
-/// What is told of a slot.
+/// The outcome of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     place: (u64, u64),
@@ -98,7 +98,7 @@ struct Play {
     without_agent: u64,
 }
 
-/// Carries a run out to its end, and the second one, if there is one.
+/// Plays a run to its end, and the second one, if there is one.
 pub(crate) fn play(setup: &Setup, ordeal: &Ordeal) -> Played {
     let sim = SimWorld::new(setup.seed);
     setup.plant(&sim.disk);
@@ -119,7 +119,7 @@ pub(crate) fn play(setup: &Setup, ordeal: &Ordeal) -> Played {
 }
 
 impl Play {
-    /// Lets one harness do what it can, and says whether everything has ended.
+    /// Lets one harness run, and returns whether everything has ended.
     fn attempt(&mut self, attempt: u64, blow: Option<&Blow>) -> bool {
         let Some(side) = self.stage.under_way() else { return true };
         let interrupts = Interrupts::default();
@@ -144,7 +144,7 @@ impl Play {
                 assert!(!is_alive || is_excused || is_missing, "{error:?}");
                 self.cuts += u64::from(!is_missing);
                 self.without_agent += u64::from(is_missing);
-                // After a power cut nobody can tell what was forged.
+                // After a power cut it is unknown what was forged.
                 let may_lose = !is_alive && !self.stage.setup.forges;
                 match may_lose && self.ordeal.trouble.dice.chance(1, 2) {
                     true => self.stage.sim.disk.crash(&mut self.ordeal.trouble.dice),
@@ -154,12 +154,12 @@ impl Play {
         };
         lock(&self.stage.witness).resumes_with(&disk);
         self.stage.sim.disk = disk;
-        // Nobody begins again within the same moment.
+        // No run starts again at the same moment.
         self.stage.sim.clock.advance(Duration::from_millis(1));
         false
     }
 
-    /// Sets what goes wrong, who looks and who acts.
+    /// Installs the faults, the witness and the other processes.
     fn set_the_stage(&mut self, blow: Option<&Blow>) {
         let trouble = &mut self.ordeal.trouble;
         let disk = &self.stage.sim.disk;
@@ -169,7 +169,7 @@ impl Play {
             *dice = dice.fork();
         }
         let (setup, clock) = (self.stage.setup.clone(), self.stage.sim.clock.clone());
-        // The disk must not keep the witness alive, who knows the disk.
+        // The disk must not keep the witness alive, which holds the disk.
         let witness = Arc::downgrade(&self.stage.witness);
         disk.interleave(move |op, disk: &SimDisk| {
             let Some(witness) = witness.upgrade() else { return };

@@ -1,9 +1,9 @@
-//! The queue once more, by its rules alone: who has which item, and what was a step of it.
+//! A second model of the queue: which worker holds which item, and which records are valid changes.
 
 use autoloop_core::record::Glance;
 use autoloop_core::timestamp::Timestamp;
 
-/// How far the number of a claim may lie behind the one before it.
+/// How far the number of a claim may jump.
 const LARGEST_LEAP: u64 = 1_000;
 
 /// Every item, in the order in which they were added.
@@ -20,7 +20,7 @@ pub(crate) struct Item {
     priority: u64,
     after: Vec<String>,
     claim: Option<Claim>,
-    /// Who closed it, if somebody did.
+    /// The worker that closed it, if any.
     pub(crate) closed_by: Option<String>,
 }
 
@@ -31,24 +31,24 @@ struct Claim {
     fence: u64,
 }
 
-/// What a record is to the queue.
+/// What a record means for the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// Nothing.
     Nothing,
-    /// It would be a step, but it breaks the rules, so it is none.
+    /// It would be a change, but it breaks the rules and has no effect.
     Void,
     Step(Step),
 }
 
-/// A step of the queue.
+/// A change of the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) what: What,
     pub(crate) item: String,
-    /// Who takes, keeps, gives back or closes.
+    /// The worker that claims, renews, releases or closes.
     pub(crate) by: String,
-    /// What could have been taken before it, where it is taken.
+    /// The items that could have been claimed before it, for a claim.
     pub(crate) ahead: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ impl Queue {
         self.items.iter()
     }
 
-    /// Who claimed an item last, and has not given it back.
+    /// The worker that claimed an item last and has not released it.
     pub(crate) fn owner(&self, id: &str) -> Option<&str> {
         self.get(id)?.claim.as_ref().map(|claim| claim.owner.as_str())
     }
@@ -85,12 +85,12 @@ impl Queue {
         item.after.iter().all(|id| self.get(id).is_none_or(|item| item.closed_by.is_some()))
     }
 
-    /// The items that can be taken, in the order in which they were added.
+    /// The items that can be claimed, in the order in which they were added.
     pub(crate) fn ready(&self, now: Timestamp) -> impl Iterator<Item = &Item> {
         self.items.iter().filter(move |item| self.is_ready(item, now))
     }
 
-    /// Hears what was written, whoever wrote it.
+    /// Applies a record of any author.
     pub(crate) fn hear(&mut self, record: &Glance<'_>) -> Heard {
         let topic = record.topic();
         let Some(verb) = topic.strip_prefix("queue.task.") else { return Heard::Nothing };
@@ -151,7 +151,7 @@ impl Queue {
             "claimed" => {
                 let (owner, until) = (field("owner"), field("until").parse().ok()?);
                 let fence = fence?;
-                // Whoever has it may take it again, whatever it waits for by now.
+                // Its owner may claim it again, whatever it depends on by now.
                 let is_free = match &item.claim {
                     Some(claim) if claim.owner == owner => true,
                     Some(claim) if now < claim.until => false,

@@ -20,7 +20,7 @@ impl Heard<'_> {
             "slot.implement" => Phase::Implement,
             "slot.review" => Phase::Review,
             "slot.fix" => Phase::Fix,
-            _ => panic!("nobody writes this: {shown}"),
+            _ => panic!("unexpected record: {shown}"),
         };
         let due = seat.due(&self.setup.rules);
         assert_eq!(due, Due::Agent(phase, attempt), "not now: {shown}");

@@ -18,7 +18,7 @@ pub(crate) struct Seat {
     pub(crate) slot: u64,
     pub(crate) item: String,
     pub(crate) actor: String,
-    /// Whether anybody else did something to its item since it was claimed.
+    /// Whether another worker changed its item since it was claimed.
     pub(crate) is_disturbed: bool,
     /// Whether its harness died since it last claimed its item.
     pub(crate) is_cut_off: bool,
@@ -86,7 +86,7 @@ impl Seat {
         if !implemented.is_well() {
             return Due::Finish("failed");
         }
-        // Without git nobody can see what was changed, so a stop marker always means "nothing to do".
+        // Without git the changes are unknown, so a stop marker always means "nothing to do".
         if implemented.picked == "none" || implemented.is_marked {
             return Due::Finish("no_item");
         }

@@ -1,4 +1,4 @@
-//! A generated run over a queue: what is to be done, and under which rules.
+//! A generated run of slots: its items and its rules.
 
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ pub(crate) struct Setup {
 #[derive(Clone, Debug)]
 struct Given {
     priority: u64,
-    /// The items that it waits for, and those that somebody wants it to wait for afterwards, which may be
-    /// later ones and itself.
+    /// The items that it depends on, and the dependencies that are added afterwards, which may
+    /// include later items and itself.
     after: Vec<usize>,
     linked: Vec<usize>,
     is_closed: bool,
@@ -176,7 +176,7 @@ impl Setup {
         for (place, item) in self.items.iter().enumerate() {
             let id = name(&place);
             for after in item.linked.iter().map(name) {
-                // Those that make a circle are refused.
+                // Cycles are refused.
                 let _ = queue.step(|tasks, now| tasks.link(&id, &after, now));
             }
             if item.is_closed {

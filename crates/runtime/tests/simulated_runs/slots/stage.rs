@@ -1,4 +1,4 @@
-//! A run over a queue on its way: its harness, its agents, and a second run beside it.
+//! A run of slots in progress: its harness, its agents, and a second run beside it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -45,13 +45,13 @@ pub(crate) struct Stage {
 #[derive(Clone, Default)]
 pub(crate) struct Cues {
     pub(crate) interrupted: Option<u64>,
-    /// The agent whose program is not there.
+    /// The agent whose program is missing.
     pub(crate) missing: Option<u64>,
     pub(crate) second: Option<Second>,
 }
 
 impl Stage {
-    /// The side whose run is to be begun or taken up.
+    /// The side whose run is to be started or resumed.
     pub(crate) fn under_way(&self) -> Option<&'static str> {
         let judge = &lock(&self.witness).judge;
         if judge.stage(FIRST) != Known::Over {
@@ -64,7 +64,7 @@ impl Stage {
         self.under_way().is_none()
     }
 
-    /// Begins the run of a side, or takes it up again.
+    /// Starts the run of a side, or resumes it.
     pub(crate) fn drive(
         &self,
         (side, attempt): (&'static str, u64),
@@ -128,7 +128,7 @@ impl Stage {
         }
         let script = if cues.interrupted == Some(number) {
             stopping.raise(2);
-            // It may have ended before it heard of it.
+            // It may have ended before it got the request.
             number.is_multiple_of(2).then(|| {
                 lock(&self.witness).stops(&turn);
                 Script::is_stopped()
@@ -142,7 +142,7 @@ impl Stage {
         script
     }
 
-    /// Another run is begun, or taken up, and carried out meanwhile.
+    /// Another run is started or resumed, and carried out meanwhile.
     fn second(&self, second: Second) {
         if lock(&self.witness).judge.stage(SECOND) == Known::Over {
             return;
@@ -152,14 +152,14 @@ impl Stage {
         lock(&self.witness).now_writes(Author::Harness);
         let cues = Cues { interrupted: Some(second.stops_at), ..Cues::default() };
         let attempt = self.agents.load(Ordering::Relaxed);
-        // Whatever became of it, it is taken up when the first one is over.
+        // Whatever its outcome, it is resumed when the first one has ended.
         let _ = stage.drive((SECOND, attempt), cues, &Interrupts::default());
         lock(&self.witness).loses(SECOND);
         lock(&self.witness).now_writes(Author::Agent);
     }
 }
 
-/// What a harness holds to be true at the end is what was judged.
+/// The final state of a harness is what was judged.
 pub(crate) fn check(slots: &Slots, ledger: &Ledger) {
     let (reason, taken, passed) = ledger.finish.clone().expect("it has ended");
     let finish = slots.finish.as_ref().expect("it says so");

@@ -17,7 +17,7 @@ pub(crate) struct Witness {
     setup: Setup,
     track: Track,
     pub(crate) judge: Judge,
-    /// Where the journal ended when a harness was no more: every one, or that of one side.
+    /// The end of the journal when a harness died: all harnesses, or that of one side.
     restarts: Vec<(usize, Option<&'static str>)>,
     /// How many of them were heard of.
     heard: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Witness {
     /// How many harnesses there were, and the last one that started an agent for each turn.
     lives: u64,
     started: BTreeMap<Turn, u64>,
-    /// The agent that a person stopped, so that nobody knows how it would have ended.
+    /// The agent that a user stopped, so that its result is unknown.
     stopped: Option<Turn>,
     pub(crate) records: u64,
 }
@@ -47,7 +47,7 @@ impl Witness {
         }
     }
 
-    /// Looks whether there is anything new.
+    /// Reads new records.
     pub(crate) fn look(&mut self) {
         for line in self.track.look() {
             self.judge_line(&line);
@@ -78,7 +78,7 @@ impl Witness {
         }
     }
 
-    /// Somebody else writes from now on. Says who did so far.
+    /// Another process writes from now on. Returns the previous writer.
     pub(crate) fn now_writes(&mut self, author: Author) -> Author {
         self.look();
         self.track.now_writes(author)
@@ -133,7 +133,7 @@ impl Witness {
 }
 
 impl Drop for Witness {
-    /// Whoever finds fault with a run wants to see it.
+    /// A failing test prints the journal.
     fn drop(&mut self) {
         if std::thread::panicking() {
             tell(&format!("{}\n{:?}", self.track.shown(), self.setup));
