@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoloop_runtime::layout::StateDir;
-use autoloop_runtime::process::{self, Interrupts, sweep, token};
-use autoloop_runtime::shim::TOKEN;
+use autoloop_runtime::process::{self, Interrupts, TOKEN, sweep, token};
+use autoloop_runtime::shim::OsSpawner;
 use autoloop_runtime::signals;
 use autoloop_runtime::world::{
-    Cause, Clock, Disk, Ending, Exit, Finished, Job, Leftovers, Limits, OsEntropy, OsSpawner,
-    RealDisk, Report, Running, Signal, Spool, SystemClock, World,
+    Cause, Clock, Disk, Ending, Exit, Finished, Job, Leftovers, Limits, OsEntropy, RealDisk,
+    Report, Running, Signal, Spool, SystemClock, World,
 };
 use autoloop_testkit::sandbox::{meet_a_limit, until, write_program};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -6,8 +6,6 @@
 //! people keep such files in other directories and link them; in what the harness writes for itself, and in the
 //! files of git in a worktree, a link is refused.
 
-pub mod private;
-
 use std::fs::File;
 use std::io;
 use std::path::Path;

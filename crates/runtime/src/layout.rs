@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use crate::files::private;
+use crate::private_files;
 
 pub use autoloop_core::layout::{RunDir, StateDir, WaveDir};
 
@@ -23,7 +23,7 @@ const EVERYTHING: &[u8] = b"*\n";
 ///
 /// When the directory or its list cannot be written.
 pub fn prepare(dir: &Path, project: &Path) -> io::Result<()> {
-    private::create_dirs(dir)?;
+    private_files::create_dirs(dir)?;
     protect(dir, project)
 }
 
@@ -43,7 +43,7 @@ pub fn protect(dir: &Path, project: &Path) -> io::Result<()> {
     if !found.is_dir() || is_done || contains(dir, project) {
         return Ok(());
     }
-    private::close(dir)?;
+    private_files::close(dir)?;
     ignore(dir)
 }
 
@@ -70,7 +70,7 @@ fn ignore(dir: &Path) -> io::Result<()> {
     let list = dir.join(LIST);
     let mut file = match fs::symlink_metadata(&list) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            match private::create_file(&list, private::Use::Data) {
+            match private_files::create_file(&list, private_files::Use::Data) {
                 // Another process wrote it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
                 file => file?,

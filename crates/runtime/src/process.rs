@@ -3,16 +3,20 @@
 //! The world's spawner does the work: it watches over the process, ends it at its deadline, and keeps
 //! what it prints. [`run`] passes [`Interrupts`] on to it, and waits.
 
+mod capture;
 mod interrupts;
 mod job_note;
-pub(crate) mod procfs;
+pub(crate) mod pipes;
 mod prompt_delivery;
+mod spool;
 mod sweep;
 mod working_dir;
 
+pub(crate) use capture::Capture;
 pub use interrupts::Interrupts;
 pub(crate) use job_note::Note;
 pub use prompt_delivery::{Delivery, Detour, LONGEST_ARGUMENT, PromptMode, delivery};
+pub(crate) use spool::Spooling;
 pub(crate) use sweep::kill_marked;
 pub use sweep::{LeftOver, Swept, left_over, sweep};
 pub use working_dir::set_pwd;
@@ -21,6 +25,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::world::{Ending, Entropy, Finished, Job, NeverStarted, Obstacle, Report, World};
+
+/// The variable that marks all processes of a job.
+pub const TOKEN: &str = "AUTOLOOP_SLOT_TOKEN";
 
 /// A mark for processes that no others have.
 pub fn token(entropy: &dyn Entropy) -> String {

@@ -49,40 +49,36 @@
 //! Without a subreaper and `/proc` the process group is all that can be killed. Processes that left
 //! it go unseen.
 
-mod capture;
 mod child;
 mod exec_stage;
-mod pipes;
 mod process_tree;
-pub(crate) mod protocol;
-mod spool;
+mod protocol;
+mod spawner;
 mod supervisor;
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::process::pipes::may_wait;
 use crate::shim::protocol::{After, Order};
-pub(crate) use capture::Capture;
-pub(crate) use child::{shim_command, this_program, unable};
-pub(crate) use pipes::Drain;
-pub(crate) use spool::Spooling;
+pub use spawner::OsSpawner;
 
-use crate::world::{Cause, Ending, Finished, NeverStarted, Obstacle, Report};
+use crate::world::{Cause, Confinement, Ending, Finished, NeverStarted, Obstacle, Overlay, Report};
 
 /// The word on the command line that makes this program a shim.
 pub const COMMAND: &str = "__shim";
 /// And the word behind it that makes it the stage which becomes the agent.
 const EXEC: &str = "--exec";
 /// And the one that makes it find out whether a process can be bound in a given way.
-pub(crate) const TRY: &str = "--try";
-/// The variable that marks all processes of a job.
-pub const TOKEN: &str = "AUTOLOOP_SLOT_TOKEN";
+const TRY: &str = "--try";
 
 /// Does the work of a shim, or of its second stage, with the arguments behind [`COMMAND`].
 ///
@@ -144,7 +140,7 @@ fn next_order(mut control: &File, wake: &process_tree::Wake) -> io::Result<Optio
             }
         }
         if has_order {
-            pipes::may_wait(control)?;
+            may_wait(control)?;
             return protocol::read_order(&mut control);
         }
     }
@@ -157,6 +153,22 @@ fn tell(report: &Report, after: After) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
+}
+
+/// Whether a process can be confined so, found out by confining one. `program` is this program.
+pub(crate) fn can_confine(confinement: &Confinement, program: &Path) -> bool {
+    let Ok(overlay) = confinement.overlay.as_ref().map(Overlay::for_a_try).transpose() else {
+        return false;
+    };
+    let tried = Confinement { overlay, ..confinement.clone() };
+    Command::new(program)
+        .args([COMMAND, TRY])
+        .args(tried.to_args())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 /// An error about one thing, with a text that names it.

@@ -13,15 +13,17 @@ use std::time::Duration;
 
 use autoloop_core::timestamp::Timestamp;
 
+mod confinement;
 mod job;
 mod real;
 mod secret;
 
+pub use confinement::{Confinement, Overlay, Rules};
 pub use job::{
     CRASH_GRACE, Cause, Ending, Exit, Finished, Job, Left, Leftovers, Limits, NeverStarted,
     Obstacle, Output, Reading, Report, Running, Signal, Spool,
 };
-pub use real::{OsEntropy, OsSpawner, RealDisk, SystemClock};
+pub use real::{OsEntropy, RealDisk, SystemClock};
 pub use secret::{Key, KeyedDigest, Secret};
 
 /// Everything outside the program, as one value that is passed down from `main`.
@@ -40,17 +42,6 @@ pub struct World {
 }
 
 impl World {
-    /// The world as the operating system presents it.
-    pub fn real() -> Self {
-        World {
-            clock: Arc::new(SystemClock::default()),
-            disk: Arc::new(RealDisk),
-            entropy: Arc::new(OsEntropy),
-            spawner: Arc::new(OsSpawner::default()),
-            secret: Arc::new(Secret::in_file(Secret::usual_place())),
-        }
-    }
-
     /// The key, where it can be kept.
     pub fn key(&self) -> Option<Key> {
         self.secret.key(&*self.entropy)

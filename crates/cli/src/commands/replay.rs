@@ -9,8 +9,8 @@ use autoloop_core::config::Config;
 use autoloop_core::env::Env;
 use autoloop_core::record::Extract;
 use autoloop_core::views::replay::{Part, Replay, Said, earlier_run};
-use autoloop_runtime::files::private;
 use autoloop_runtime::journal::{Journal, Position};
+use autoloop_runtime::private_files;
 use autoloop_runtime::world::World;
 
 use super::inspect::excerpt::{Found, Out, each_record};
@@ -145,7 +145,8 @@ impl Mouth<'_> {
         };
         // What an earlier replay left, or an agent put there.
         let _ = std::fs::remove_file(&self.payload);
-        let file = private::create_file(&self.payload, private::Use::Data).map_err(failed)?;
+        let file =
+            private_files::create_file(&self.payload, private_files::Use::Data).map_err(failed)?;
         let mut file = BufWriter::new(file);
         found
             .show(self.journal, Extract::payload(), &mut |text| file.write_all(text.as_bytes()))?;

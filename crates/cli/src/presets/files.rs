@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use autoloop_runtime::files::{self, Links, Unreadable, private};
+use autoloop_runtime::files::{self, Links, Unreadable};
 use autoloop_runtime::layout::StateDir;
+use autoloop_runtime::private_files;
 use autoloop_runtime::world::RealDisk;
 
 use crate::failure::Failure;
@@ -45,10 +46,10 @@ impl LoopFile {
     /// The same where only the user may read it.
     fn write_private(&self, dir: &Path) -> io::Result<()> {
         let path = dir.join(&self.path);
-        private::create_dirs(path.parent().unwrap_or(dir))?;
+        private_files::create_dirs(path.parent().unwrap_or(dir))?;
         let is_program = self.mode & 0o100 != 0;
-        let used = if is_program { private::Use::Program } else { private::Use::Data };
-        self.fill(private::create_file(&path, used)?, &path)
+        let used = if is_program { private_files::Use::Program } else { private_files::Use::Data };
+        self.fill(private_files::create_file(&path, used)?, &path)
     }
 
     fn fill(&self, mut file: File, path: &Path) -> io::Result<()> {
@@ -62,9 +63,9 @@ impl LoopFile {
 /// it first has it.
 pub(crate) fn place(files: &[LoopFile], dir: &Path) -> io::Result<()> {
     if let Some(parent) = dir.parent() {
-        private::create_dirs(parent)?;
+        private_files::create_dirs(parent)?;
     }
-    private::create_dir(dir)?;
+    private_files::create_dir(dir)?;
     files.iter().try_for_each(|file| file.write_private(dir))
 }
 

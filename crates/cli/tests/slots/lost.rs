@@ -10,7 +10,8 @@ use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::{Overrides, Project};
 use autoloop_runtime::queue::Builtin;
-use autoloop_runtime::world::{OsSpawner, World};
+use autoloop_runtime::shim::OsSpawner;
+use autoloop_runtime::world::World;
 use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::until;
 

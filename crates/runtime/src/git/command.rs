@@ -23,8 +23,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::GitError;
 use super::lockfile::Lockfile;
-use crate::process::set_pwd;
-use crate::shim::{Capture, Drain, Spooling};
+use crate::process::pipes::Drain;
+use crate::process::{Capture, Spooling, set_pwd};
 use crate::signals;
 use crate::world::{Clock, Output, World};
 

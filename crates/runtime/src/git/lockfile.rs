@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::process::Pid;
 
 use super::{GitError, gitdir};
-use crate::process::procfs::{self, Identity};
+use crate::procfs::{self, Identity};
 
 /// A lock that is waited for.
 #[derive(Debug)]

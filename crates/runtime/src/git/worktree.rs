@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::gitdir::noted;
 use super::{GitError, Repository, Tree, reference, repo_lock};
-use crate::files::private;
+use crate::private_files;
 
 /// The reason for which a working tree is locked until it has all of its files.
 const UNFINISHED: &str = "initializing";
@@ -45,7 +45,7 @@ impl Repository {
             tree => return tree.map(drop),
         }
         if let Some(parent) = dir.parent() {
-            private::create_dirs(parent).map_err(GitError::io("make", parent))?;
+            private_files::create_dirs(parent).map_err(GitError::io("make", parent))?;
         }
         if self.tip(branch)?.is_none() {
             // With an old value of nothing, so that a branch that somebody else makes is not moved.

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, getpid};
 
-use super::procfs;
-use crate::files::{self, Links, Unreadable, private};
+use crate::files::{self, Links, Unreadable};
+use crate::private_files;
+use crate::procfs;
 use crate::world::RealDisk;
 
 /// No note is longer.
@@ -47,10 +48,10 @@ impl Note {
         let path = notes.join(token);
         let unfinished = path.with_extension("new");
         let line = Harness::this().to_string();
-        let mut file = match private::create_file(&unfinished, private::Use::Data) {
+        let mut file = match private_files::create_file(&unfinished, private_files::Use::Data) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                private::create_dirs(notes)?;
-                private::create_file(&unfinished, private::Use::Data)?
+                private_files::create_dirs(notes)?;
+                private_files::create_file(&unfinished, private_files::Use::Data)?
             }
             file => file?,
         };

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getpid};
 
-use super::{job_note, procfs};
-use crate::shim::TOKEN;
+use super::{TOKEN, job_note};
+use crate::procfs;
 use crate::world::{Clock, SystemClock};
 
 /// So many looks in a row must find nobody: one look may miss a process that forks just then.

@@ -22,10 +22,11 @@ use crate::ipc::{Handler, Server, Ticket};
 use crate::layout::RunDir;
 use crate::process::token;
 use crate::sandbox::{
-    Confinement, Enforcement, Listing, Overlay, Reach, Rules, SandboxError, Scope, Scratch,
-    Snapshot, Vault, Watched, probe, quiet_git, siblings,
+    Enforcement, Listing, Reach, SandboxError, Scope, Scratch, Snapshot, Vault, Watched, probe,
+    quiet_git, siblings,
 };
-use crate::world::{Job, Leftovers, World};
+use crate::shim::can_confine;
+use crate::world::{Confinement, Job, Leftovers, Overlay, Rules, World};
 
 /// Whether reviewers are confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,7 +207,7 @@ impl ReviewSandbox {
                 .with_sealed(subject.sealed_in_view());
         // A layer inside of what it covers would have the reviewer's temporary files in it.
         let is_elsewhere = !scratch.dir().starts_with(tree);
-        let is_possible = || *self.has_overlay.get_or_init(|| behind.is_possible(site.program));
+        let is_possible = || *self.has_overlay.get_or_init(|| can_confine(&behind, site.program));
         match is_elsewhere && is_possible() {
             true => behind,
             false => Confinement { rules: rules.keeping(protected), ..Confinement::default() },

@@ -23,7 +23,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use super::backup_store::{Blob, Vault};
 use super::openat;
 use super::restore;
-use crate::files::private;
+use crate::private_files;
 
 const BLOCK: u64 = 1024 * 1024;
 
@@ -161,7 +161,7 @@ impl Growing {
     pub(super) fn restore(&self, vault: &Vault, fault: &NotGrown) -> io::Result<()> {
         let dir = match parent(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                private::create_dirs(self.path.parent().unwrap_or(Path::new("/")))?;
+                private_files::create_dirs(self.path.parent().unwrap_or(Path::new("/")))?;
                 parent(&self.path)?
             }
             result => result?,

@@ -1,31 +1,12 @@
 //! What binds a reviewer's process, from the moment before it becomes the reviewer.
 
-use std::ffi::OsString;
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 
 use autoloop_core::config::Sandbox;
-use serde::{Deserialize, Serialize};
 
-use super::overlay::Overlay;
-use super::rules::{Rules, Support};
-use crate::message::bytes;
-
-/// The first word about any bounds.
-const BOUND: &str = "--bound";
-
-/// The bounds of a process: where it may write, and in which view of the project.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Confinement {
-    /// Where it may write.
-    pub rules: Rules,
-    /// The view that stands in the place of the project.
-    pub overlay: Option<Overlay>,
-    /// With such a view: files and directories that are for reading only, wherever else it may write.
-    #[serde(with = "bytes")]
-    pub sealed: Vec<PathBuf>,
-}
+use super::rules::Support;
+use crate::world::{Confinement, Overlay};
 
 impl Confinement {
     /// The same bounds, with a view of the project in which anything may be written.
@@ -53,67 +34,6 @@ impl Confinement {
             })?;
         }
         self.rules.bind_self()
-    }
-
-    /// Whether a process can be bound so, found out by doing it to one.
-    pub fn is_possible(&self, program: &Path) -> bool {
-        let Ok(overlay) = self.overlay.as_ref().map(Overlay::for_a_try).transpose() else {
-            return false;
-        };
-        let tried = Confinement { overlay, ..self.clone() };
-        Command::new(program)
-            .args([crate::shim::COMMAND, crate::shim::TRY])
-            .args(tried.to_args())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
-    }
-
-    /// The bounds as arguments for the process that will be bound.
-    pub(crate) fn to_args(&self) -> Vec<OsString> {
-        let flagged = |flag: &'static str, paths: &[PathBuf]| -> Vec<OsString> {
-            paths.iter().flat_map(|path| [flag.into(), path.clone().into_os_string()]).collect()
-        };
-        let overlay = self.overlay.iter().flat_map(|overlay| {
-            let Overlay { project, upper, work } = overlay.clone();
-            ["--overlay".into(), project.into(), upper.into(), work.into()]
-        });
-        [
-            // Never no words at all, which would read as no bounds.
-            vec![BOUND.into()],
-            flagged("--write-file", &self.rules.files),
-            flagged("--write-in", &self.rules.directories),
-            flagged("--free-in", &self.rules.free),
-            overlay.collect(),
-            flagged("--seal", &self.sealed),
-        ]
-        .concat()
-    }
-
-    /// Reads such arguments; an error is the first that is not one of them.
-    pub(crate) fn from_args(
-        args: impl IntoIterator<Item = OsString>,
-    ) -> Result<Confinement, OsString> {
-        let mut bounds = Confinement::default();
-        let mut args = args.into_iter();
-        while let Some(flag) = args.next() {
-            let mut path = || args.next().map(PathBuf::from).ok_or_else(|| flag.clone());
-            match flag.to_str() {
-                Some(BOUND) => {}
-                Some("--write-file") => bounds.rules.files.push(path()?),
-                Some("--write-in") => bounds.rules.directories.push(path()?),
-                Some("--free-in") => bounds.rules.free.push(path()?),
-                Some("--seal") => bounds.sealed.push(path()?),
-                Some("--overlay") => {
-                    bounds.overlay =
-                        Some(Overlay { project: path()?, upper: path()?, work: path()? });
-                }
-                _ => return Err(flag),
-            }
-        }
-        Ok(bounds)
     }
 }
 
@@ -172,34 +92,7 @@ pub enum SandboxError {
 
 #[cfg(test)]
 mod tests {
-    use autoloop_core::permissions::AllowList;
-
     use super::*;
-
-    #[test]
-    fn bounds_survive_the_way_to_the_shim() {
-        let rules = Rules::new(
-            Path::new("/p q"),
-            &AllowList::metareview(Path::new(""), Path::new(".autoloop")),
-        )
-        .free_in(Path::new("/tmp/\nx"))
-        .with_agent_state(Path::new("/home/me"));
-        let bounds = Confinement { rules, ..Confinement::default() };
-        assert_eq!(Confinement::from_args(bounds.to_args()), Ok(bounds.clone()));
-        let overlay =
-            Overlay { project: "/p q".into(), upper: "/s/upper".into(), work: "/s/work".into() };
-        let sealing = Confinement::default()
-            .behind(overlay.clone())
-            .with_sealed(vec!["/r".into(), "/s t".into()]);
-        assert_eq!(Confinement::from_args(sealing.to_args()), Ok(sealing));
-        let bounds = bounds.behind(overlay);
-        assert_eq!(Confinement::from_args(bounds.to_args()), Ok(bounds));
-        let nowhere = Confinement::default();
-        assert_eq!(nowhere.to_args(), ["--bound"]);
-        assert_eq!(Confinement::from_args(nowhere.to_args()), Ok(nowhere));
-        assert_eq!(Confinement::from_args(["--else".into()]), Err("--else".into()));
-        assert_eq!(Confinement::from_args(["--overlay".into()]), Err("--overlay".into()));
-    }
 
     #[test]
     fn layers_are_chosen_by_settings_and_kernel() {

@@ -14,7 +14,8 @@ use landlock::{
 };
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
-use super::{Rules, SandboxError, Support};
+use super::{SandboxError, Support};
+use crate::world::Rules;
 
 /// Everything that changes files. Newer versions only add requests to devices, which programs need for
 /// their terminal.

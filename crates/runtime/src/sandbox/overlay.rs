@@ -22,7 +22,6 @@ use autoloop_core::permissions::{
 };
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
 use super::backup_store;
 use super::openat;
@@ -30,27 +29,13 @@ use super::report::{Allowed, Offence, Restored, Violation};
 use super::restore;
 use super::settings::{Finding, KeyedFile};
 use crate::files::{self, Links};
-use crate::message::bytes;
+use crate::world::Overlay;
 
 /// The longest diff of one file.
 const LONGEST_FILE_DIFF: usize = 64 * 1024;
 
 /// The attribute of a directory that hides what was in the one beneath it.
 const OPAQUE: &str = "user.overlay.opaque";
-
-/// A view of a project that can be written without changing it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Overlay {
-    /// The project, without links in its path.
-    #[serde(with = "bytes")]
-    pub project: PathBuf,
-    /// What is written goes here.
-    #[serde(with = "bytes")]
-    pub upper: PathBuf,
-    /// The kernel works here. On the same file system.
-    #[serde(with = "bytes")]
-    pub work: PathBuf,
-}
 
 impl Overlay {
     /// Puts the view in the place of the project, for this process and those that it starts, and moves
@@ -95,7 +80,7 @@ impl Overlay {
 
     /// The same with another place for the kernel to work in, beside its own: where it has worked once
     /// without care for power cuts, it does not work again.
-    pub(super) fn for_a_try(&self) -> io::Result<Overlay> {
+    pub(crate) fn for_a_try(&self) -> io::Result<Overlay> {
         let work = self.work.with_extension("tried");
         fs::create_dir_all(&work)?;
         Ok(Overlay { work, ..self.clone() })

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use autoloop_core::permissions::{AllowList, Place, Shape};
 
 use super::openat;
-use super::overlay::Overlay;
 use super::scratch;
 use super::walk::Ground;
+use crate::world::Overlay;
 
 /// What is missing and has to be made, but for what is in a view of its own.
 pub(super) fn missing<'a>(

@@ -4,10 +4,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::permissions::{AllowList, Shape};
-use serde::{Deserialize, Serialize};
 
 use super::confinement::SandboxError;
-use crate::message::bytes;
+use crate::world::Rules;
 
 /// What the kernel offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,21 +27,6 @@ impl fmt::Display for Support {
             Support::None(why) => write!(f, "no sandbox: {why}"),
         }
     }
-}
-
-/// Where a reviewer may write. It may read everything that its user may.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rules {
-    /// Files that may be written in place.
-    #[serde(with = "bytes")]
-    pub files: Vec<PathBuf>,
-    /// Directories in which files may be made, written and deleted, but nothing else.
-    #[serde(with = "bytes")]
-    pub directories: Vec<PathBuf>,
-    /// Directories in which anything may be done: a private one for temporary files, and those in
-    /// which the agent keeps its own state. These may be links; the others may not.
-    #[serde(with = "bytes")]
-    pub free: Vec<PathBuf>,
 }
 
 impl Rules {

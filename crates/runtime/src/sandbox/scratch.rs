@@ -8,8 +8,8 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::openat;
-use super::overlay::Overlay;
 use super::restore;
+use crate::world::Overlay;
 
 /// What the names of all such places begin with.
 const PREFIX: &str = "autoloop-review-";

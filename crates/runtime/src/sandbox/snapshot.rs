@@ -15,7 +15,6 @@ use super::backup_store::Vault;
 use super::dir_cache::{Bits, Opener};
 use super::git::{self, Repository};
 use super::openat;
-use super::overlay::Overlay;
 use super::placeholders;
 use super::report::{Allowed, Offence, Restored, Violation};
 use super::restore::{self, Restorer, Source};
@@ -23,6 +22,7 @@ use super::scope::{Reach, Watched, ground, growing_paths};
 use super::selection::Choice;
 use super::settings::{Finding, KeyedFile};
 use super::walk::{Closed, Ground, walk};
+use crate::world::Overlay;
 
 /// Stamps younger than this when they were taken prove nothing: the clock of files ticks slowly.
 const TICK: i128 = 20_000_000;

@@ -11,9 +11,9 @@ use rustix::io::Errno;
 
 use super::exec_stage::READY;
 use super::{COMMAND, never_started};
-use crate::process::set_pwd;
-use crate::sandbox::Confinement;
-use crate::world::{Job, NeverStarted, Obstacle};
+use crate::process::pipes::never_wait;
+use crate::process::{TOKEN, set_pwd};
+use crate::world::{Confinement, Job, NeverStarted, Obstacle};
 
 /// An agent that was started, with our ends of its pipes.
 pub(super) struct Started {
@@ -44,7 +44,7 @@ pub(super) fn start(job: &Job) -> Result<Started, NeverStarted> {
         command.env_remove(name);
     }
     if !job.token.is_empty() {
-        command.env(super::TOKEN, &job.token);
+        command.env(TOKEN, &job.token);
     }
     let mut child = command.spawn().map_err(|error| unable(job, &error))?;
     Ok(Started {
@@ -126,7 +126,7 @@ impl Launch {
         use std::os::fd::AsRawFd;
 
         let (errors, held) = io::pipe()?;
-        super::pipes::never_wait(&errors)?;
+        never_wait(&errors)?;
         let bounds = job.confinement.as_ref().map(Confinement::to_args).unwrap_or_default();
         let mut command = Command::new(this_program()?);
         command

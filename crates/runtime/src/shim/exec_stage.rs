@@ -9,8 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::process_tree;
-use crate::sandbox::Confinement;
-use crate::world::{Clock, SystemClock};
+use crate::world::{Clock, Confinement, SystemClock};
 
 /// What the stage writes when it has found its way to the shim.
 pub(super) const READY: u8 = b'R';

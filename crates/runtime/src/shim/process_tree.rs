@@ -11,7 +11,7 @@ use rustix::process::{
 };
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 
-use crate::process::procfs;
+use crate::procfs;
 use crate::world::Exit;
 
 /// Wakes the shim when a child dies or when somebody asks the shim itself to end.

@@ -93,10 +93,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sandbox::{Confinement, Overlay, Rules};
     use crate::world::{
-        Cause, Ending, Exit, Finished, Left, Leftovers, Limits, NeverStarted, Obstacle, Output,
-        Reading, Spool,
+        Cause, Confinement, Ending, Exit, Finished, Left, Leftovers, Limits, NeverStarted,
+        Obstacle, Output, Overlay, Reading, Rules, Spool,
     };
 
     fn outcome() -> impl Strategy<Value = Outcome> {

@@ -9,13 +9,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal as Unix;
 
-use super::capture::Capture;
 use super::child::{self, Launch, Launched};
-use super::pipes::{Drain, Feed, never_wait};
 use super::process_tree::{Family, Wake};
-use super::spool::Spooling;
 use super::{never_started, protocol, tell};
-use crate::process::procfs;
+use crate::process::pipes::{Drain, Feed, never_wait};
+use crate::process::{Capture, Spooling};
+use crate::procfs;
 use crate::world::{
     Cause, Clock, Ending, Exit, Finished, Job, Left, Leftovers, NeverStarted, Obstacle, Report,
     Signal, SystemClock,

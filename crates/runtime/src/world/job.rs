@@ -11,8 +11,8 @@ use autoloop_core::text::Shortened;
 use autoloop_core::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 
+use super::Confinement;
 use crate::message::bytes;
-use crate::sandbox::Confinement;
 
 /// A process to start, and how it is watched over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

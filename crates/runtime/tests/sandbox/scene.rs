@@ -10,9 +10,9 @@ use std::process::Command;
 use autoloop_core::config::Sandbox;
 use autoloop_core::permissions::AllowList;
 use autoloop_runtime::sandbox::{
-    Confinement, Enforcement, Reach, Restored, Rules, Snapshot, Support, Vault, Violation, Watched,
-    probe,
+    Enforcement, Reach, Restored, Snapshot, Support, Vault, Violation, Watched, probe,
 };
+use autoloop_runtime::world::{Confinement, Rules};
 use tempfile::TempDir;
 
 /// A project: `p`, its sibling worktree `sibling`, and a directory `outside` that is not compared.

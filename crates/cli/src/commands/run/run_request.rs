@@ -12,9 +12,9 @@ use autoloop_core::record::LoopStart;
 use autoloop_core::run::{Run, Runs};
 use autoloop_core::run_id::{RunId, RunIdSeed};
 use autoloop_runtime::drive::{self, Agents, Request, Trust};
-use autoloop_runtime::files::private;
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::layout::RunDir;
+use autoloop_runtime::private_files;
 use autoloop_runtime::project::{Loaded, Outline, Overrides, Project, SettingsFiles};
 use autoloop_runtime::runs::RunList;
 use autoloop_runtime::world::World;
@@ -246,8 +246,8 @@ fn claim_id(outline: &Outline, kind: Kind, world: &World) -> Result<RunId, Failu
 
 /// Makes a directory that must not be there yet, and those on the way to it.
 fn make_dir(dir: &Path) -> io::Result<()> {
-    private::create_dirs(dir.parent().unwrap_or(dir))?;
-    private::create_dir(dir)
+    private_files::create_dirs(dir.parent().unwrap_or(dir))?;
+    private_files::create_dir(dir)
 }
 
 fn no_place(path: &Path, error: &io::Error) -> Failure {

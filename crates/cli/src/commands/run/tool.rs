@@ -7,8 +7,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use autoloop_core::plan::Files;
-use autoloop_runtime::files::{self, Links, private};
+use autoloop_runtime::files::{self, Links};
 use autoloop_runtime::layout;
+use autoloop_runtime::private_files;
 
 use crate::failure::Failure;
 
@@ -38,7 +39,7 @@ fn write(places: &Files, project: &Path, text: &[u8]) -> io::Result<()> {
     }
     // Beside it and then in its place: another run may be calling it at this moment.
     let beside = path.with_extension(format!("{}.tmp", std::process::id()));
-    let mut file = private::create_file(&beside, private::Use::Program)?;
+    let mut file = private_files::create_file(&beside, private_files::Use::Program)?;
     let written = file.write_all(text).and_then(|()| {
         drop(file);
         fs::rename(&beside, &path)

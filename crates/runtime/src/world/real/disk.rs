@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{CWD, Mode, OFlags};
 
-use crate::files::private;
-use crate::process::procfs;
+use crate::private_files;
+use crate::procfs;
 use crate::world::{Access, Disk, DiskFile, FileKind, FileStat, Watch};
 
 use super::watch;
@@ -43,7 +43,7 @@ impl Disk for RealDisk {
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        private::create_dir(path)
+        private_files::create_dir(path)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
@@ -54,7 +54,7 @@ impl Disk for RealDisk {
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let beside = unused_name(path);
-        let written = private::create_file(&beside, private::Use::Data)
+        let written = private_files::create_file(&beside, private_files::Use::Data)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&beside, path));
         if written.is_err() {
@@ -91,7 +91,7 @@ fn open_or_create(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         }
         created => {
             let file = File::from(created?);
-            private::set_file_bits(&file, private::Use::Data)?;
+            private_files::set_file_bits(&file, private_files::Use::Data)?;
             Ok(file.into())
         }
     }

@@ -12,39 +12,39 @@ use super::capture::Capture;
 const TURN: usize = 16;
 
 /// Makes reads and writes return at once.
-pub(super) fn never_wait(pipe: &impl AsFd) -> io::Result<()> {
+pub(crate) fn never_wait(pipe: &impl AsFd) -> io::Result<()> {
     let flags = fcntl_getfl(pipe)?;
     Ok(fcntl_setfl(pipe, flags | OFlags::NONBLOCK)?)
 }
 
 /// Makes reads and writes wait again.
-pub(super) fn may_wait(pipe: &impl AsFd) -> io::Result<()> {
+pub(crate) fn may_wait(pipe: &impl AsFd) -> io::Result<()> {
     let flags = fcntl_getfl(pipe)?;
     Ok(fcntl_setfl(pipe, flags - OFlags::NONBLOCK)?)
 }
 
 /// Standard input: what is still to be written to it.
 #[derive(Debug)]
-pub(super) struct Feed<'a> {
+pub(crate) struct Feed<'a> {
     pipe: Option<File>,
     rest: &'a [u8],
 }
 
 impl<'a> Feed<'a> {
     /// Without a pipe there is nothing to be written.
-    pub(super) fn new(pipe: Option<OwnedFd>, bytes: &'a [u8]) -> io::Result<Self> {
+    pub(crate) fn new(pipe: Option<OwnedFd>, bytes: &'a [u8]) -> io::Result<Self> {
         pipe.as_ref().map(never_wait).transpose()?;
         Ok(Feed { pipe: pipe.map(File::from), rest: bytes })
     }
 
     /// The pipe, as long as something is to be written.
-    pub(super) fn pipe(&self) -> Option<&File> {
+    pub(crate) fn pipe(&self) -> Option<&File> {
         self.pipe.as_ref()
     }
 
     /// Writes as much as there is room for, and closes the pipe after the last byte. An agent that
     /// does not want its input is no error.
-    pub(super) fn write(&mut self) {
+    pub(crate) fn write(&mut self) {
         while let Some(pipe) = &mut self.pipe {
             match pipe.write(self.rest) {
                 Ok(count @ 1..) => self.rest = &self.rest[count..],

@@ -12,9 +12,9 @@ use std::time::Duration;
 use rustix::process::{Pid, kill_process};
 
 use super::Waiting;
-use crate::process::{Note, kill_marked, token};
+use crate::process::{Note, TOKEN, kill_marked, token};
+use crate::shim::child::shim_command;
 use crate::shim::protocol::{self, After, Order};
-use crate::shim::{TOKEN, shim_command};
 use crate::world::{CRASH_GRACE, Ending, Finished, Job, OsEntropy, Report, Signal};
 
 /// How often a shim is woken, in case that somebody stopped it.

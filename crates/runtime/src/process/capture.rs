@@ -38,18 +38,18 @@ impl Capture {
     }
 
     /// Takes the answer out of all that comes.
-    pub(super) fn decoding(self, stream: Stream) -> Self {
+    pub(crate) fn decoding(self, stream: Stream) -> Self {
         Capture { decoder: stream.decoder(), ..self }
     }
 
     /// Looks for a text in all that comes. An empty text is not looked for.
-    pub(super) fn looking_for(self, text: &[u8]) -> Self {
+    pub(crate) fn looking_for(self, text: &[u8]) -> Self {
         let search = (!text.is_empty()).then(|| Search::new(text));
         Capture { search, ..self }
     }
 
     /// Reads all that comes as the output of a reviewer, where that is no stream.
-    pub(super) fn reading(self, reading: Reading) -> Self {
+    pub(crate) fn reading(self, reading: Reading) -> Self {
         let is_wanted = reading == Reading::Verdict && self.decoder.is_none();
         let verdict = is_wanted.then(|| verdict::Reader::new(Stream::Plain));
         Capture { verdict, ..self }
@@ -76,17 +76,17 @@ impl Capture {
     }
 
     /// Where the text that is looked for first stands.
-    pub(super) fn found_at(&self) -> Option<u64> {
+    pub(crate) fn found_at(&self) -> Option<u64> {
         self.search.as_ref().and_then(|search| search.found_at)
     }
 
     /// The answer, once nothing more comes.
-    pub(super) fn take_answer(&mut self) -> Option<Answer> {
+    pub(crate) fn take_answer(&mut self) -> Option<Answer> {
         self.decoder.take().map(Decoder::finish)
     }
 
     /// The verdict, or why there is none, once nothing more comes.
-    pub(super) fn take_verdict(&mut self) -> Option<Result<Verdict, String>> {
+    pub(crate) fn take_verdict(&mut self) -> Option<Result<Verdict, String>> {
         let read = self.verdict.take()?.finish();
         Some(read.map_err(|violation| violation.to_string()))
     }

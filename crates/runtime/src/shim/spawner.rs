@@ -1,6 +1,6 @@
 //! Real processes, each below a shim.
 
-mod keeper;
+mod shim_process;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-use crate::shim::{this_program, unable};
+use super::child::{this_program, unable};
 use crate::which::{Found, find};
-use crate::world::{Job, NeverStarted, Running, Spawner};
-use keeper::{Errand, Parked};
+use crate::world::{
+    Job, NeverStarted, OsEntropy, RealDisk, Running, Secret, Spawner, SystemClock, World,
+};
+use shim_process::{Errand, Parked};
 
 /// So many shims wait for another job at most.
 const MOST: usize = 8;
+
+impl World {
+    /// The world as the operating system presents it. Jobs run below shims of this program.
+    pub fn real() -> Self {
+        World {
+            clock: Arc::new(SystemClock::default()),
+            disk: Arc::new(RealDisk),
+            entropy: Arc::new(OsEntropy),
+            spawner: Arc::new(OsSpawner::default()),
+            secret: Arc::new(Secret::in_file(Secret::usual_place())),
+        }
+    }
+}
 
 /// Starts processes of the operating system through `autoloop __shim`.
 ///
@@ -48,7 +63,7 @@ impl Spawner for OsSpawner {
             None => Some(errand),
         };
         if let Some(errand) = left {
-            keeper::start(program, errand, self.bench.waiting.clone())?;
+            shim_process::start(program, errand, self.bench.waiting.clone())?;
         }
         let id = begun.recv().map_err(io::Error::other)??;
         Ok(Running { id, reports: received, signals })

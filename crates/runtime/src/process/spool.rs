@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::files::private;
+use crate::private_files;
 
 /// A file that takes bytes until it is full. After that nothing is stored, so that what is there is
 /// the exact beginning. It is made with the first byte: most agents leave standard error alone, and
@@ -13,7 +13,7 @@ use crate::files::private;
 pub(crate) struct Spooling {
     place: Place,
     room: u64,
-    pub(super) spooled: u64,
+    pub(crate) spooled: u64,
     hasher: blake3::Hasher,
 }
 
@@ -33,7 +33,7 @@ impl Spooling {
 
     /// Stores so many bytes in a file, which must not be there yet when they come: what an earlier job
     /// left is removed.
-    pub(super) fn at(path: &Path, room: u64) -> io::Result<Self> {
+    pub(crate) fn at(path: &Path, room: u64) -> io::Result<Self> {
         // By then we may be in another directory.
         let path = std::path::absolute(path)?;
         match fs::remove_file(&path) {
@@ -45,7 +45,7 @@ impl Spooling {
         Ok(Spooling { place: Place::At(path), room, ..Spooling::nowhere() })
     }
 
-    pub(super) fn take(&mut self, piece: &[u8]) {
+    pub(crate) fn take(&mut self, piece: &[u8]) {
         let mut rest = &piece[..piece.len().min(usize::try_from(self.room).unwrap_or(usize::MAX))];
         let complete = rest.len() == piece.len();
         while let (false, Some(file)) = (rest.is_empty(), self.file()) {
@@ -68,7 +68,7 @@ impl Spooling {
     }
 
     /// The digest of what is stored.
-    pub(super) fn digest(&self) -> Option<[u8; 32]> {
+    pub(crate) fn digest(&self) -> Option<[u8; 32]> {
         (self.spooled > 0).then(|| *self.hasher.finalize().as_bytes())
     }
 
@@ -86,7 +86,7 @@ impl Spooling {
 
 /// Makes the file, for its owner only. Whatever the job put in its place is neither followed nor waited for.
 fn create(path: &Path) -> io::Result<File> {
-    private::create_file(path, private::Use::Data)
+    private_files::create_file(path, private_files::Use::Data)
 }
 
 #[cfg(test)]
