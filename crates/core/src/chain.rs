@@ -20,11 +20,13 @@ pub use handoff::{Report, changed_files, handoff, result, returned};
 pub use refusal::Refusal;
 pub use render::{DEEPEST, Tree};
 
-use crate::coordinator::Status;
-use crate::record::{ChainStart, Event, Glance};
-use crate::run::{Run, StopReason, ended_well};
+pub use crate::record::ChainOutcome as Outcome;
+
+use crate::coordinator::{Fold, Kind, Status};
+use crate::record::{ChainStart, Event, Glance, StopReason};
+use crate::run::Run;
 use crate::timestamp::Timestamp;
-use crate::wire_enum::{Word, words};
+use crate::wire_enum::Word;
 
 /// What a chain has come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,19 +76,7 @@ impl ChainStep {
 
     /// Whether it ended well.
     pub fn is_well(&self) -> bool {
-        self.stop_reason.as_ref().is_some_and(ended_well)
-    }
-}
-
-words! {
-    /// How a chain ends.
-    Outcome {
-        /// Every step ended well.
-        AllStepsComplete = "all_steps_complete",
-        /// A step did not.
-        StepFailed = "step_failed",
-        /// The steps took longer than they may.
-        BudgetExceeded = "budget_exceeded",
+        self.stop_reason.as_ref().is_some_and(Word::is_success)
     }
 }
 
@@ -120,7 +110,7 @@ pub enum Resumption {
 pub fn resumption(run: Option<&Run>) -> Resumption {
     match run {
         None => Resumption::Begin,
-        Some(run) if run.stop_reason().is_some_and(ended_well) => Resumption::Finish,
+        Some(run) if run.stop_reason().is_some_and(Word::is_success) => Resumption::Finish,
         Some(_) => Resumption::GoOn,
     }
 }
@@ -132,7 +122,7 @@ pub fn next_step(chain: &Chain, budget: &Budget) -> Next {
         return Next::Over;
     }
     let mut ended = chain.steps.iter().filter_map(|step| step.stop_reason.as_ref());
-    if ended.any(|reason| !ended_well(reason)) {
+    if ended.any(|reason| !reason.is_success()) {
         return Next::Complete(Outcome::StepFailed);
     }
     let is_open = |number: &u64| !chain.has_ended(*number);
@@ -267,7 +257,8 @@ impl Chain {
         if let Some(step) = self.steps.iter_mut().find(|step| step.stop_reason.is_none()) {
             step.cut_off_ms = step.cut_off_ms.saturating_add(cut_off_after_ms);
         }
-        let is_failed = |step: &&mut ChainStep| !step.stop_reason.as_ref().is_none_or(ended_well);
+        let is_failed =
+            |step: &&mut ChainStep| !step.stop_reason.as_ref().is_none_or(Word::is_success);
         for step in self.steps.iter_mut().filter(is_failed) {
             step.stop_reason = None;
             step.detail = None;
@@ -280,6 +271,22 @@ impl Chain {
             self.steps.insert(place, ChainStep { number, ..ChainStep::default() });
         }
         &mut self.steps[place]
+    }
+}
+
+impl Fold for Chain {
+    const KIND: Kind = Kind::Chain;
+
+    fn new(id: &str) -> Self {
+        Chain::new(id)
+    }
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn apply(&mut self, record: &Glance<'_>) {
+        Chain::apply(self, record);
     }
 }
 

@@ -4,11 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::chain::{Chain, Outcome};
-use crate::record::{ChainStart, Glance, LoopStart, SlotRunStart};
-use crate::run::{Run, StopReason};
-use crate::slot::{End, Slots, is_slot_topic};
-use crate::views::scratchpad::Scratchpad;
+use crate::record::{
+    ChainOutcome, ChainStart, Glance, LoopStart, SlotRunStart, SlotsEnd, StopReason,
+};
 
 /// A coordinator: what decides the steps of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -107,12 +105,17 @@ impl Kind {
             Kind::Loop if StopReason::from_word(reason) == Some(StopReason::MaxIterations) => {
                 format!(" -i {}", done.saturating_add(of.max(1)))
             }
-            Kind::Slots if End::from_word(reason) == Some(End::Iterations) => {
+            Kind::Slots if SlotsEnd::from_word(reason) == Some(SlotsEnd::Iterations) => {
                 format!(" -i {}", done.saturating_mul(2))
             }
             Kind::Loop | Kind::Chain | Kind::Slots => String::new(),
         }
     }
+}
+
+/// Whether records with this topic are about a run over a queue.
+pub fn is_slot_topic(topic: &str) -> bool {
+    topic.starts_with("slot.") || topic.starts_with("slots.")
 }
 
 impl fmt::Display for Kind {
@@ -139,88 +142,6 @@ pub trait Fold {
     fn apply_foreign(&mut self, _record: &Glance<'_>) {}
 }
 
-impl Fold for Run {
-    const KIND: Kind = Kind::Loop;
-
-    fn new(id: &str) -> Self {
-        Run::new(id)
-    }
-
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn apply(&mut self, record: &Glance<'_>) {
-        Run::apply(self, record);
-    }
-
-    fn apply_foreign(&mut self, record: &Glance<'_>) {
-        Run::apply(self, record);
-    }
-}
-
-/// The state of a loop.
-#[derive(Clone, Debug)]
-pub struct LoopFold {
-    /// How far it is.
-    pub run: Run,
-    /// What its iterations printed.
-    pub scratchpad: Scratchpad,
-}
-
-impl Fold for LoopFold {
-    const KIND: Kind = Kind::Loop;
-
-    fn new(id: &str) -> Self {
-        LoopFold { run: Run::new(id), scratchpad: Scratchpad::default() }
-    }
-
-    fn id(&self) -> &str {
-        &self.run.id
-    }
-
-    fn apply(&mut self, record: &Glance<'_>) {
-        self.run.apply(record);
-        self.scratchpad.apply(record);
-    }
-
-    fn apply_foreign(&mut self, record: &Glance<'_>) {
-        self.run.apply(record);
-    }
-}
-
-impl Fold for Chain {
-    const KIND: Kind = Kind::Chain;
-
-    fn new(id: &str) -> Self {
-        Chain::new(id)
-    }
-
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn apply(&mut self, record: &Glance<'_>) {
-        Chain::apply(self, record);
-    }
-}
-
-impl Fold for Slots {
-    const KIND: Kind = Kind::Slots;
-
-    fn new(id: &str) -> Self {
-        Slots::new(id)
-    }
-
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn apply(&mut self, record: &Glance<'_>) {
-        Slots::apply(self, record);
-    }
-}
-
 /// How a run is: the same word in every view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
@@ -241,9 +162,9 @@ pub enum Status {
 impl Status {
     /// The status of a run that ended without reaching its goal.
     pub fn of_reason(reason: &str) -> Status {
-        match (StopReason::from_word(reason), Outcome::from_word(reason)) {
+        match (StopReason::from_word(reason), ChainOutcome::from_word(reason)) {
             (Some(StopReason::Interrupted), _) => Status::Interrupted,
-            (Some(StopReason::MaxIterations), _) | (_, Some(Outcome::BudgetExceeded)) => {
+            (Some(StopReason::MaxIterations), _) | (_, Some(ChainOutcome::BudgetExceeded)) => {
                 Status::Stopped
             }
             _ => Status::Failed,

@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::duration;
-use crate::record::{BackendFinish, IterationFinish, ReviewFinish, SlotFix, SlotImplement};
-use crate::run::StopReason;
+use crate::record::{
+    BackendFinish, IterationFinish, ReviewFinish, SlotFix, SlotImplement, StopReason,
+};
 use crate::text;
 
 /// The most characters of a cause.

@@ -11,6 +11,7 @@ pub mod duration;
 pub mod env;
 pub mod failure;
 pub mod format;
+pub mod json;
 pub mod layout;
 pub mod memory;
 pub mod merge;

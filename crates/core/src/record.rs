@@ -9,32 +9,31 @@
 //! views use it. [`parse`] takes a line apart and says what is wrong with it: `verify`, and whoever
 //! needs a whole record.
 
-mod escape;
 mod event;
 mod extract;
 mod lazy;
 mod line;
-mod lossy;
 mod number;
+mod outcome;
 mod recovery;
 mod scan;
 mod text;
-mod unescaper;
 mod value;
 
-pub(crate) use escape::mend_surrogates;
-pub use escape::{Escaper, escape, unescape};
 pub use event::*;
 pub use extract::Extract;
 pub use lazy::Glance;
 pub use line::{BadLine, Hole, parse, print, print_around};
 pub use number::{NotANumber, Number};
+pub use outcome::{
+    ChainOutcome, Changes, HeldBy, Phase, Picked, SlotOutcome, SlotsEnd, StopReason,
+};
 pub use recovery::{Piece, pieces};
 use text::Field;
 pub use text::Text;
-pub use unescaper::Unescaper;
 pub use value::{Object, Value};
 
+pub use crate::json::{Escaper, Unescaper, escape, unescape};
 use crate::timestamp::Timestamp;
 use crate::topic::Topic;
 

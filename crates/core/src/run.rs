@@ -4,54 +4,31 @@
 //! says what follows from it.
 
 mod runs;
+mod spawn;
 
 pub use runs::{Miss, OtherRun, Runs, SomeRun};
+pub use spawn::{Asker, LONGEST_REQUEST, Returned, SpawnRequest, Spawns};
+
+pub use crate::record::StopReason;
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::chain::spawn::{self, Asker, Spawns};
 use crate::config::BackendKind;
-use crate::coordinator::{Kind, Status};
+use crate::coordinator::{Fold, Kind, Status};
 use crate::failure::TurnFailure;
 use crate::record::{
     ChainSpawned, Event, EventInvalid, ExitCode, Glance, LoopComplete, LoopStart, LoopStop, Text,
 };
 use crate::topic::{JOINED, TopicClass};
 use crate::topology::OPENING_EVENT;
+use crate::views::scratchpad::Scratchpad;
 use crate::wave::{self, Request, Waves};
-use crate::wire_enum::{Word, words};
+use crate::wire_enum::Word;
 
 /// How many refused events of an iteration are remembered by name.
 pub const REFUSALS_KEPT: usize = 1_000;
-
-words! {
-    /// Why a run ended.
-    StopReason {
-        /// The completion event was emitted.
-        CompletionEvent = "completion_event",
-        /// The agent printed the completion promise.
-        CompletionPromise = "completion_promise",
-        /// It had as many iterations as it may have.
-        MaxIterations = "max_iterations",
-        /// The agent failed.
-        BackendFailed = "backend_failed",
-        /// The agent exceeded its time limit.
-        BackendTimeout = "backend_timeout",
-        /// The harness was asked to stop.
-        Interrupted = "interrupted",
-        /// A step of a chain could not begin.
-        CannotBegin = "cannot_begin",
-    }
-}
-
-/// Whether a run that is a part of something larger did its part: it reached its goal, or did all that it was
-/// allowed to.
-pub fn ended_well(reason: &Word<StopReason>) -> bool {
-    use StopReason::{CompletionEvent, CompletionPromise, MaxIterations};
-    matches!(reason.known(), Some(MaxIterations | CompletionEvent | CompletionPromise))
-}
 
 /// The state of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,7 +109,7 @@ pub struct Turn {
     /// The waves that were asked for in it.
     pub requests: Vec<Request>,
     /// The chains that were asked for in it.
-    pub asked: Vec<spawn::Request>,
+    pub asked: Vec<SpawnRequest>,
     /// The events that were refused in it, in order, up to [`REFUSALS_KEPT`].
     pub refusals: Vec<String>,
     /// Whether an event was refused at the door.
@@ -402,10 +379,10 @@ impl Run {
         match self.stage {
             Stage::Iterating => {
                 let asker = if self.turn.replayed { Asker::Replay } else { Asker::Agent };
-                self.turn.asked.push(spawn::Request::new(payload, asker));
+                self.turn.asked.push(SpawnRequest::new(payload, asker));
             }
             Stage::Reviewing => {
-                self.spawns.requests.push(spawn::Request::new(payload, Asker::Review));
+                self.spawns.requests.push(SpawnRequest::new(payload, Asker::Review));
             }
             Stage::New | Stage::Between | Stage::Ended(_) => {}
         }
@@ -486,6 +463,56 @@ impl Run {
             self.waves.joined = None;
             self.spawns.returned.clear();
         }
+    }
+}
+
+impl Fold for Run {
+    const KIND: Kind = Kind::Loop;
+
+    fn new(id: &str) -> Self {
+        Run::new(id)
+    }
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn apply(&mut self, record: &Glance<'_>) {
+        Run::apply(self, record);
+    }
+
+    fn apply_foreign(&mut self, record: &Glance<'_>) {
+        Run::apply(self, record);
+    }
+}
+
+/// The state of a loop.
+#[derive(Clone, Debug)]
+pub struct LoopFold {
+    /// How far it is.
+    pub run: Run,
+    /// What its iterations printed.
+    pub scratchpad: Scratchpad,
+}
+
+impl Fold for LoopFold {
+    const KIND: Kind = Kind::Loop;
+
+    fn new(id: &str) -> Self {
+        LoopFold { run: Run::new(id), scratchpad: Scratchpad::default() }
+    }
+
+    fn id(&self) -> &str {
+        &self.run.id
+    }
+
+    fn apply(&mut self, record: &Glance<'_>) {
+        self.run.apply(record);
+        self.scratchpad.apply(record);
+    }
+
+    fn apply_foreign(&mut self, record: &Glance<'_>) {
+        self.run.apply(record);
     }
 }
 

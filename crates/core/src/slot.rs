@@ -10,13 +10,14 @@ mod picked;
 mod render;
 mod step;
 
+pub use crate::record::{Changes, HeldBy, Phase, Picked, SlotOutcome as Outcome, SlotsEnd as End};
 pub use crate::review::Verdict;
 pub use iteration::FinishedIteration;
-pub use outcome::{Changes, End, HeldBy, Outcome, Phase, Tally};
-pub use picked::{Picked, picked};
+pub use outcome::Tally;
+pub use picked::picked;
 pub use step::{Commit, NewItems, Review, SlotRules, SlotStep, Step, begins, next_step, slot_step};
 
-use crate::coordinator::{Kind, Status};
+use crate::coordinator::{Fold, Kind, Status, is_slot_topic};
 use crate::failure::TurnFailure;
 use crate::merge::MergeOutcome;
 use crate::record::{
@@ -118,11 +119,6 @@ pub struct Reviewed {
     pub elapsed_ms: u64,
 }
 
-/// Whether records with this topic are about a run over a queue.
-pub fn is_slot_topic(topic: &str) -> bool {
-    topic.starts_with("slot.") || topic.starts_with("slots.")
-}
-
 impl Slots {
     /// A run of which nothing is known yet.
     pub fn new(id: impl Into<String>) -> Self {
@@ -216,6 +212,22 @@ impl Slots {
             self.is_stopping = false;
             self.resumed_after = self.iteration();
         }
+    }
+}
+
+impl Fold for Slots {
+    const KIND: Kind = Kind::Slots;
+
+    fn new(id: &str) -> Self {
+        Slots::new(id)
+    }
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn apply(&mut self, record: &Glance<'_>) {
+        Slots::apply(self, record);
     }
 }
 

@@ -5,8 +5,8 @@ mod remark;
 pub use remark::{Claim, Remark, remark};
 
 use crate::chain::spawn::{self, SpawnStep};
-use crate::record::{EventInvalid, LoopComplete, LoopStop};
-use crate::run::{Ending, Run, Stage, StopReason};
+use crate::record::{EventInvalid, LoopComplete, LoopStop, StopReason};
+use crate::run::{Ending, Run, Stage};
 use crate::topology::{Route, Topology};
 use crate::wave::{self, WaveStep};
 
@@ -95,7 +95,10 @@ impl Rules {
 /// What comes before the next iteration, or in its place.
 fn before_going_on(run: &Run, rules: &Rules, topology: &Topology) -> Option<Step> {
     let chain = || spawn::next(run).map(Step::Chain);
-    let wave = || wave::next(run, rules.max_branches, topology).map(Step::Wave);
+    let wave = || {
+        let opening_event = &run.turn.opening_event;
+        wave::next(&run.waves, &run.id, opening_event, rules.max_branches, topology).map(Step::Wave)
+    };
     match verdict(run, rules) {
         // What was begun is brought to its end, whatever the rules say by now: nobody else would.
         Some(_) if run.spawns.open.is_some() => chain(),

@@ -22,11 +22,11 @@ use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::SyncPolicy;
-use autoloop_core::coordinator::{Kind, LoopFold};
+use autoloop_core::coordinator::Kind;
 use autoloop_core::memory::Places;
 use autoloop_core::plan::Plan;
 use autoloop_core::record::{LoopResume, LoopStart, LoopStop, Record};
-use autoloop_core::run::{Ending, Run, Stage, StopReason};
+use autoloop_core::run::{Ending, LoopFold, Run, Stage, StopReason};
 use autoloop_core::run_id::RunId;
 use autoloop_core::step::{Step, next_step};
 use autoloop_core::wire_enum::Word;

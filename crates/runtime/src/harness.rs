@@ -12,10 +12,10 @@ mod request_file;
 
 use std::ops::ControlFlow;
 
-use autoloop_core::coordinator::{Fold, LoopFold};
+use autoloop_core::coordinator::Fold;
 use autoloop_core::provenance::{FORGED, Mark, Proof, Provenance, is_harness_only};
 use autoloop_core::record::{EventInvalid, Glance, Heading, Record};
-use autoloop_core::run::Run;
+use autoloop_core::run::{LoopFold, Run};
 use autoloop_core::timestamp::Timestamp;
 use autoloop_core::topic::{Topic, TopicClass};
 use autoloop_core::views::scratchpad::Scratchpad;

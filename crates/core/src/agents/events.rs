@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::line_buffer::{Line, Lines};
 use super::multiline::{Part, Spread};
 use super::{Answer, Outcome, Usage};
-use crate::record::mend_surrogates;
+use crate::json::mend_surrogates;
 
 /// How many bytes of what could not be read are kept, for a person to see.
 pub(super) const STRAY_KEPT: usize = 1000;

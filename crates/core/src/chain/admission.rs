@@ -6,10 +6,9 @@ use std::path::{Component, Path};
 use super::ancestry::Family;
 use super::config::{Definitions, Fault, StepDefinition};
 use super::refusal::Refusal;
-use super::spawn::{LONGEST_REQUEST, Request};
 use crate::payload::Payload;
 use crate::record::ChainSpawned;
-use crate::run::Run;
+use crate::run::{LONGEST_REQUEST, Run, SpawnRequest};
 use crate::run_id::RunId;
 use crate::text::length;
 
@@ -38,7 +37,11 @@ pub struct Proposal {
 /// # Errors
 ///
 /// With the first reason why not.
-pub fn consider(run: &Run, request: &Request, around: &Circumstances) -> Result<Proposal, Refusal> {
+pub fn consider(
+    run: &Run,
+    request: &SpawnRequest,
+    around: &Circumstances,
+) -> Result<Proposal, Refusal> {
     let budget = around.definitions.budget;
     if let Some(refusal) = Refusal::for_anything(run, request) {
         return Err(refusal);

@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::budget::Budget;
 use super::render::DEEPEST;
-use crate::record::escape;
+use crate::json::escape;
 use crate::toml_file::{Invalid, TomlFile, UnknownKey, fields};
 use crate::topic::Topic;
 

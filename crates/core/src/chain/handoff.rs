@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Chain;
-use crate::run::StopReason;
+use crate::record::StopReason;
 use crate::text::{self, Shortened};
 use crate::wire_enum::Word;
 

@@ -1,9 +1,8 @@
 //! Why a chain that an agent asks for cannot be.
 
 use super::config::Fault;
-use super::spawn::{Asker, LONGEST_REQUEST, Request};
 use crate::record::{ChainInvalid, ChainSpawned};
-use crate::run::Run;
+use crate::run::{Asker, LONGEST_REQUEST, Run, SpawnRequest};
 use crate::text::{clip, one_line};
 
 /// How much of what was asked for is repeated.
@@ -83,7 +82,7 @@ fn shown(text: &str) -> String {
 
 impl Refusal {
     /// Why nothing can come of a request, whatever it asks for, if nothing can.
-    pub(super) fn for_anything(run: &Run, request: &Request) -> Option<Refusal> {
+    pub(super) fn for_anything(run: &Run, request: &SpawnRequest) -> Option<Refusal> {
         let is_branch = run.start.as_ref().is_some_and(|start| start.parent.is_some());
         match request.asker {
             Asker::Review => Some(Refusal::InReview),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::chain::spawn::Returned;
+use crate::run::Returned;
 use crate::text::{fenced, one_line};
 
 /// How a chain is asked for, for the prompt of a run that may.

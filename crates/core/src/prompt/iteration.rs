@@ -7,9 +7,9 @@ use super::section::{
 };
 use super::wave::{OwnTree, offer, own_tree, results};
 use super::{Budgets, Cast, Completion, Pressure, Tools, chain};
-use crate::chain::spawn::Returned;
 use crate::memory::Block;
 use crate::plan::ParallelPlan;
+use crate::run::Returned;
 use crate::wave::Wave;
 
 /// Everything that an iteration's prompt says, as plain data.

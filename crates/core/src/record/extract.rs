@@ -1,6 +1,6 @@
 //! One text out of a line that is too long to be held.
 
-use super::unescaper::Unescaper;
+use crate::json::{Unescaper, unescape};
 
 /// The deepest nesting that is followed. The parser, which has seen the line before, allows less.
 const DEEPEST: usize = 256;
@@ -146,7 +146,7 @@ impl Extract {
             Wanted::Field(name) => (self.in_fields && self.open.len() == 2, name),
             Wanted::Payload => (self.open[..] == [true], "payload"),
         };
-        is_there && self.state == State::BeforeValue && super::unescape(&self.key) == name
+        is_there && self.state == State::BeforeValue && unescape(&self.key) == name
     }
 
     fn inside(&mut self, role: Role, piece: &[u8], out: &mut String) -> usize {

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::scan::{Scan, pairs, scan};
 use super::text::Field;
-use super::{BadLine, Body, Record, escape, parse, unescape};
+use super::{BadLine, Body, Record, parse};
+use crate::json::{mend_surrogates, unescape};
 
 /// One record, looked at lazily: views that fold a gigabyte read it this way.
 ///
@@ -31,7 +32,7 @@ impl<'a> Glance<'a> {
             Ok(record) => Ok(Glance(Seen::Parsed(Box::new(record)))),
             Err(bad @ (BadLine::NotUtf8 { .. } | BadLine::NotJson { .. })) => {
                 let mut mended = String::from_utf8_lossy(line).into_owned().into_bytes();
-                escape::mend_surrogates(&mut mended);
+                mend_surrogates(&mut mended);
                 parse(&mended).map(|record| Glance(Seen::Parsed(Box::new(record)))).map_err(|_| bad)
             }
             Err(bad) => Err(bad),

@@ -1,6 +1,6 @@
 //! The quick look at a line that was written to the rule.
 //!
-//! In such a line a string ends at the next `"`, because the [escaping rule](super::escape) never
+//! In such a line a string ends at the next `"`, because the [escaping rule](crate::json) never
 //! leaves one inside. If there is a backslash before a `"`, the line was written by somebody else, and
 //! the scanner gives up: [`parse`](super::parse) reads it. It gives up as well on anything unusual (a
 //! key it does not know, a nested value, white space elsewhere) and on anything wrong (a control
@@ -8,8 +8,8 @@
 //! every line that it does not give up, the parser finds the same, but for what a
 //! [`Glance`](super::Glance) forgives; the tests and a fuzz target hold it to that.
 
-use super::escape::is_orderly;
 use super::number::is_number;
+use crate::json::is_orderly;
 
 /// How many fields are compared with each other for duplicates before the parser has to do it.
 const MOST_FIELDS: usize = 24;

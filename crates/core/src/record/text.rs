@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::Value;
 use super::scan::Scalar;
-use super::{Value, unescape};
+use crate::json::unescape;
 
 /// A field of a system record, as it stands in its line.
 #[derive(Clone, Copy, Debug)]

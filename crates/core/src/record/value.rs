@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::escape::escape;
 use super::number::{Number, TakenOut};
+use crate::json::escape;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// One JSON value. Objects keep their order and cannot have the same key twice.

@@ -5,12 +5,11 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::Run;
-use crate::coordinator::{Kind, Status};
+use crate::coordinator::{Kind, Status, is_slot_topic};
 use crate::record::{
     ChainComplete, ChainResume, ChainStart, ChainStepFinish, ChainStepStart, Glance, SlotRunFinish,
     SlotRunResume, SlotRunStart,
 };
-use crate::slot::is_slot_topic;
 use crate::suggest::suggest;
 use crate::view::View;
 
@@ -259,10 +258,11 @@ impl OtherRun {
             ChainStepFinish::TOPIC => self.progress.0 = number("step"),
             ChainComplete::TOPIC => {
                 let outcome = text("outcome");
-                let status = match outcome == crate::chain::Outcome::AllStepsComplete.to_string() {
-                    true => Status::Completed,
-                    false => Status::of_reason(&outcome),
-                };
+                let status =
+                    match outcome == crate::record::ChainOutcome::AllStepsComplete.to_string() {
+                        true => Status::Completed,
+                        false => Status::of_reason(&outcome),
+                    };
                 self.end = Some((status, outcome));
             }
             SlotRunFinish::TOPIC => {

@@ -1,7 +1,6 @@
 //! How an iteration ended, by the slots that it had.
 
-use super::outcome::Outcome;
-use super::{Slot, Slots};
+use super::{Outcome, Slot, Slots};
 use crate::record::SlotsIterationFinish;
 use crate::text;
 use crate::wire_enum::Word;

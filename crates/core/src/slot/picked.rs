@@ -3,55 +3,13 @@
 //! The harness claims and tells the agent which item it has, so this decides little: an agent that took
 //! nothing is not reviewed, and one that took something else is put on record.
 
-/// What an agent says to have worked on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Picked {
-    /// It does not say.
-    #[default]
-    Unsaid,
-    /// On nothing.
-    Nothing,
-    /// On this item.
-    Item(String),
-}
-
-/// How "nothing" is written.
-const NOTHING: &str = "none";
+use crate::record::Picked;
 
 /// What stands before the id, in lower case; the second is how `bd` tells of a claim.
 const MARKS: [&str; 2] = ["picked:", "updated issue:"];
 
 /// The longest id that is taken for one.
 const LONGEST: usize = 200;
-
-impl Picked {
-    /// The word of the journal for it.
-    pub fn word(&self) -> &str {
-        match self {
-            Picked::Unsaid => "",
-            Picked::Nothing => NOTHING,
-            Picked::Item(id) => id,
-        }
-    }
-
-    /// What a word of the journal means.
-    pub fn from_word(word: &str) -> Picked {
-        match word {
-            "" => Picked::Unsaid,
-            NOTHING => Picked::Nothing,
-            id => Picked::Item(id.to_owned()),
-        }
-    }
-
-    /// Whether it is something else than what was claimed.
-    pub fn differs_from(&self, claimed: &str) -> bool {
-        match self {
-            Picked::Unsaid => false,
-            Picked::Nothing => true,
-            Picked::Item(id) => id != claimed,
-        }
-    }
-}
 
 /// What an agent's output says: the last line that says it.
 pub fn picked(output: &str) -> Picked {
@@ -69,7 +27,7 @@ fn said(line: &str) -> Option<Picked> {
     if id.len() > LONGEST {
         return None;
     }
-    Some(match id.eq_ignore_ascii_case(NOTHING) {
+    Some(match id.eq_ignore_ascii_case(Picked::NOTHING) {
         true => Picked::Nothing,
         false => Picked::Item(id.to_owned()),
     })

@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::outcome::{Outcome, Phase, Tally};
-use super::{FinishedIteration, Slot, Slots};
+use super::{FinishedIteration, Outcome, Phase, Slot, Slots, Tally};
 use crate::coordinator::Status;
 use crate::format::{Format, json_text};
 use crate::table;

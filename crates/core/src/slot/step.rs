@@ -1,8 +1,9 @@
 //! What a run over a queue does next, and what one slot of it does next: values, from what is on record
 //! and from the rules only.
 
-use super::outcome::{Changes, End, Outcome, Tally};
-use super::{FinishedIteration, Implemented, Picked, Reviewed, Slot, Slots};
+use super::{
+    Changes, End, FinishedIteration, Implemented, Outcome, Picked, Reviewed, Slot, Slots, Tally,
+};
 use crate::merge::MergeOutcome;
 use crate::record::{SlotFinish, SlotRunFinish};
 use crate::review::{Contract, Round, Ruling, Verdict};

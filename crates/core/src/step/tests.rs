@@ -1,9 +1,9 @@
 use super::*;
-use crate::chain::spawn::Asker;
 use crate::record::{
     ChainSpawnFinish, ChainSpawned, Glance, Heading, IterationFinish, IterationStart, LoopResume,
     LoopStart, Record, ReviewFinish, ReviewStart, WaveStart, print,
 };
+use crate::run::Asker;
 use crate::timestamp::Timestamp;
 use crate::topic::Topic;
 

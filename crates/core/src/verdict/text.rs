@@ -1,6 +1,6 @@
 //! A string of the object as it comes in, of which no more is held than matters.
 
-use crate::record::Unescaper;
+use crate::json::Unescaper;
 
 /// How many bytes of a text are held of which only the beginning can matter.
 const SHORT: usize = 512;

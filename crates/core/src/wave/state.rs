@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::last_line;
 use crate::merge::Merge;
-use crate::record::{Event, WaveStart};
-use crate::run::{StopReason, ended_well};
+use crate::record::{Event, StopReason, WaveStart};
 use crate::text::Shortened;
 use crate::wire_enum::Word;
 
@@ -140,7 +139,7 @@ pub struct Outcome {
 impl Outcome {
     /// Whether it did what a branch is to do: act once, or reach its goal.
     pub fn is_success(&self) -> bool {
-        ended_well(&self.stop_reason)
+        self.stop_reason.is_success()
     }
 
     /// Whether its time was up.

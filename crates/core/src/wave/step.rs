@@ -1,11 +1,11 @@
 //! What a wave needs next: a value, from what is on record and from the rules only.
 
-use super::state::{Request, Wave, branch_id};
+use super::state::{Request, Wave, Waves, branch_id};
 use super::{DISABLED, EXPLORE, base_of, joined_topic, objectives};
 use crate::record::{
-    WaveBranchStart, WaveFailed, WaveInvalid, WaveJoinFinish, WaveJoinStart, WaveStart, WaveTimeout,
+    StopReason, WaveBranchStart, WaveFailed, WaveInvalid, WaveJoinFinish, WaveJoinStart, WaveStart,
+    WaveTimeout,
 };
-use crate::run::{Run, StopReason};
 use crate::topology::{Route, Topology};
 use crate::wire_enum::Word;
 
@@ -70,14 +70,23 @@ pub struct Join {
     pub joined_topic: String,
 }
 
-/// Decides what a wave needs: the one under way, or the one that is asked for.
-pub fn next(run: &Run, most: Option<u64>, topology: &Topology) -> Option<WaveStep> {
-    match (&run.waves.open, run.waves.requests.as_slice()) {
+/// Decides what the waves of a run need next: the open one, or the one that is requested. `opening_event`
+/// routed the iteration that made the requests; at most `most` branches are allowed, or no wave at all.
+pub fn next(
+    waves: &Waves,
+    run: &str,
+    opening_event: &str,
+    most: Option<u64>,
+    topology: &Topology,
+) -> Option<WaveStep> {
+    match (&waves.open, waves.requests.as_slice()) {
         (None, []) => None,
-        (None, [request, ..]) => Some(open(run, request, most, topology)),
+        (None, [request, ..]) => {
+            let id = format!("{run}-wave-{}", waves.count + 1);
+            Some(open(id, request, opening_event, most, topology))
+        }
         // One at a time.
         (Some(wave), [request, ..]) => {
-            let opening_event = &run.turn.opening_event;
             Some(WaveStep::Refuse(refusal(request, "active_wave_exists", &wave.id, opening_event)))
         }
         (Some(wave), []) => {
@@ -91,8 +100,13 @@ pub fn next(run: &Run, most: Option<u64>, topology: &Topology) -> Option<WaveSte
     }
 }
 
-fn open(run: &Run, request: &Request, most: Option<u64>, topology: &Topology) -> WaveStep {
-    let opening_event = &run.turn.opening_event;
+fn open(
+    wave_id: String,
+    request: &Request,
+    opening_event: &str,
+    most: Option<u64>,
+    topology: &Topology,
+) -> WaveStep {
     let Some(most) = most else {
         return WaveStep::Refuse(refusal(request, DISABLED, "", opening_event));
     };
@@ -104,10 +118,10 @@ fn open(run: &Run, request: &Request, most: Option<u64>, topology: &Topology) ->
     };
     let route = topology.route(opening_event);
     WaveStep::Open(WaveStart {
-        wave_id: format!("{}-wave-{}", run.id, run.waves.count + 1),
+        wave_id,
         trigger_topic: request.topic.clone(),
         branch_count: objectives.len() as u64,
-        opening_recent_event: opening_event.clone(),
+        opening_recent_event: opening_event.to_owned(),
         opening_roles: route.roles.join(","),
         opening_events: route.events.join(","),
         objectives: objectives.iter().map(|objective| format!("- {objective}\n")).collect(),

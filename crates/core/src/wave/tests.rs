@@ -60,7 +60,7 @@ fn fold(records: impl IntoIterator<Item = Record>) -> Run {
 }
 
 fn step(run: &Run) -> String {
-    match next(run, Some(4), &Topology::default()) {
+    match next(&run.waves, &run.id, &run.turn.opening_event, Some(4), &Topology::default()) {
         Some(WaveStep::Branches(orders)) => format!("{} branches", orders.len()),
         Some(WaveStep::Merge(order)) => format!(
             "merge {} from {}, {}",

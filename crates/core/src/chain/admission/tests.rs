@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::chain::spawn::Asker;
 use crate::chain::{Budget, Chain, ChainStep};
 use crate::record::{ChainStart, LoopStart};
+use crate::run::Asker;
 
 /// A chain with these steps, of which the first began as this run.
 fn chain(id: &str, parent: Option<&str>, steps: &str) -> Chain {
@@ -26,7 +26,7 @@ fn around(chains: &str) -> Circumstances {
 }
 
 fn ask(payload: &str, around: &Circumstances) -> String {
-    match consider(&Run::new("r"), &Request::new(payload, Asker::Agent), around) {
+    match consider(&Run::new("r"), &SpawnRequest::new(payload, Asker::Agent), around) {
         Ok(Proposal { spawned, steps }) => {
             let steps: Vec<_> = steps.iter().map(|step| step.preset.as_str()).collect();
             format!("{}: {}", spawned.chain_id, steps.join(" "))
@@ -47,9 +47,11 @@ fn what_can_be_is_granted_and_the_harness_knows_the_parent() {
     around.ids.insert("r-chain-1".to_owned());
     assert_eq!(ask("steps=a;", &around), "r-chain-2: a");
     let long = Run::new("r".repeat(60));
-    let refused = consider(&long, &Request::new("steps=a;", Asker::Agent), &around).unwrap_err();
+    let refused =
+        consider(&long, &SpawnRequest::new("steps=a;", Asker::Agent), &around).unwrap_err();
     assert_eq!(refused.reason(), "bad_id");
-    let request = Request::new("steps=a; parent_id=somebody; justification= why ;", Asker::Agent);
+    let request =
+        SpawnRequest::new("steps=a; parent_id=somebody; justification= why ;", Asker::Agent);
     let spawned = consider(&Run::new("r"), &request, &around).unwrap().spawned;
     assert_eq!((spawned.parent_id.as_str(), spawned.justification.as_str()), ("r", "why"));
 }
@@ -81,7 +83,7 @@ fn who_may_not_ask_is_told() {
     let branch = LoopStart { parent: Some("p".to_owned()), ..LoopStart::default() };
     let branch = Run { start: Some(branch), ..Run::new("b") };
     let told = |run: &Run, asker: Asker| {
-        consider(run, &Request::new("steps=a;", asker), &around).unwrap_err().to_string()
+        consider(run, &SpawnRequest::new("steps=a;", asker), &around).unwrap_err().to_string()
     };
     insta::assert_snapshot!(told(&branch, Asker::Agent), @"a branch of a wave starts no chains; say in your answer what should follow");
     insta::assert_snapshot!(told(&Run::new("r"), Asker::Review), @"a metareview starts no chains");
@@ -96,7 +98,7 @@ fn a_run_gets_so_many_chains_and_so_many_failures() {
     let after = |count: u64, failures: u64| {
         let mut run = Run::new("r");
         (run.spawns.count, run.spawns.failures) = (count, failures);
-        consider(&run, &Request::new("steps=a;", Asker::Agent), &around)
+        consider(&run, &SpawnRequest::new("steps=a;", Asker::Agent), &around)
             .map_or_else(|refusal| refusal.to_string(), |it| it.spawned.chain_id)
     };
     assert_eq!(after(3, 1), "r-chain-4");
@@ -175,7 +177,7 @@ proptest! {
     fn any_request_is_granted_or_refused_in_one_line(payload in any::<String>(), steps in "[a-c,/. \u{7}]{0,12}") {
         let around = around("");
         for payload in [payload, format!("steps={steps};")] {
-            if let Err(refusal) = consider(&Run::new("r"), &Request::new(&payload, Asker::Agent), &around) {
+            if let Err(refusal) = consider(&Run::new("r"), &SpawnRequest::new(&payload, Asker::Agent), &around) {
                 let detail = refusal.record().detail;
                 prop_assert!(!detail.contains(char::is_control), "{detail:?}");
                 prop_assert!(detail.chars().count() <= 400);

@@ -1,9 +1,7 @@
 //! Chains: loops in sequence, also those that agents ask for.
 
 use super::table::system_events;
-use crate::chain::Outcome;
-use crate::record::Text;
-use crate::run::StopReason;
+use crate::record::{ChainOutcome, StopReason, Text};
 use crate::wire_enum::Word;
 
 system_events! {
@@ -26,7 +24,7 @@ system_events! {
         /// The step that is done next.
         resumed_from_step: u64,
         /// How it had ended; empty when it was cut off.
-        previous_outcome: Word<Outcome>,
+        previous_outcome: Word<ChainOutcome>,
         /// How long that step had been at work when it was cut off, as far as its run was heard of.
         elapsed_ms: Option<u64>,
     }
@@ -68,7 +66,7 @@ system_events! {
         /// How many steps were done.
         steps_completed: u64,
         /// How it ended.
-        outcome: Word<Outcome>,
+        outcome: Word<ChainOutcome>,
     }
 
     /// A chain that an agent asked for is granted, in the run that asked.
@@ -89,7 +87,7 @@ system_events! {
         /// Which chain.
         chain_id: String,
         /// How it ended.
-        outcome: Word<Outcome>,
+        outcome: Word<ChainOutcome>,
         /// How many steps were done.
         steps_completed: u64,
         /// What its steps left.

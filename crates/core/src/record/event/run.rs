@@ -4,8 +4,7 @@ use super::table::system_events;
 use super::wire::{ExitCode, Seconds, Tokens};
 use crate::agents::{Dollars, Usage};
 use crate::config::BackendKind;
-use crate::record::Text;
-use crate::run::StopReason;
+use crate::record::{StopReason, Text};
 use crate::wire_enum::Word;
 
 system_events! {

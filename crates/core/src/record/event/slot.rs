@@ -4,8 +4,8 @@ use super::table::system_events;
 use super::wire::ExitCode;
 use crate::config::{Isolation, ItemSource};
 use crate::merge::MergeOutcome;
-use crate::record::Text;
-use crate::slot::{Changes, End, HeldBy, Outcome, Phase, Picked, Verdict};
+use crate::record::{Changes, HeldBy, Phase, Picked, SlotOutcome, SlotsEnd, Text};
+use crate::review::Verdict;
 use crate::wire_enum::Word;
 
 system_events! {
@@ -174,7 +174,7 @@ system_events! {
         /// The item; empty when there was none.
         item_id: String,
         /// `passed`, `drift`, `violation`, `failed` or `no_item`.
-        outcome: Word<Outcome>,
+        outcome: Word<SlotOutcome>,
         /// Why, in a sentence.
         reason: String,
     }
@@ -192,7 +192,7 @@ system_events! {
     /// Work on a queue ended.
     SlotRunFinish = "slot.run.finish" {
         /// `iterations`, `stop_marker`, `no_items` or `max_items`.
-        reason: Word<End>,
+        reason: Word<SlotsEnd>,
         /// How many items were taken.
         taken: u64,
         /// How many of them passed.

@@ -2,8 +2,7 @@
 
 use super::table::system_events;
 use crate::merge::MergeOutcome;
-use crate::record::Text;
-use crate::run::StopReason;
+use crate::record::{StopReason, Text};
 use crate::wire_enum::Word;
 
 system_events! {

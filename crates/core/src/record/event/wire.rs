@@ -1,8 +1,7 @@
 //! How values stand in the fields of a record.
 
 use crate::agents::Dollars;
-use crate::record::{Field, Number, Text, Value};
-use crate::slot::Picked;
+use crate::record::{Field, Number, Picked, Text, Value};
 use crate::wire_enum::{Meaning, Word};
 
 /// How a type stands in the `fields` of a record.

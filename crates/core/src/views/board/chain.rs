@@ -1,9 +1,8 @@
 //! The steps of a chain on a board: a row each, which its run fills.
 
 use super::{Board, End, Kind, Outcome, Phase, ROWS, in_line};
-use crate::chain;
 use crate::layout::run_path;
-use crate::record::{ChainComplete, Event, Glance};
+use crate::record::{ChainComplete, ChainOutcome, Event, Glance};
 
 /// Takes in a record of a chain.
 pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
@@ -33,7 +32,7 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
             }
         }
         Event::ChainComplete(ChainComplete { outcome, .. }) => {
-            let is_good = outcome == chain::Outcome::AllStepsComplete;
+            let is_good = outcome == ChainOutcome::AllStepsComplete;
             let end = if is_good { End::Done } else { End::Failed };
             board.outcome = Some(Outcome { word: outcome.to_string(), end });
         }

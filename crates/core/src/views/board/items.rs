@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Progress;
-use crate::slot::Outcome;
+use crate::record::SlotOutcome;
 
 /// The items that slots took.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,11 +53,11 @@ impl Items {
     }
 
     /// Its slot ended. Where the agent did not take it after all, it is as it was.
-    pub(super) fn settle(&mut self, id: &str, outcome: Option<Outcome>) {
+    pub(super) fn settle(&mut self, id: &str, outcome: Option<SlotOutcome>) {
         let Some(item) = self.all.get_mut(id) else { return };
         let settled = match outcome {
-            Some(Outcome::Passed) => Settled::Passed,
-            Some(Outcome::NoItem) => item.before,
+            Some(SlotOutcome::Passed) => Settled::Passed,
+            Some(SlotOutcome::NoItem) => item.before,
             _ => Settled::Failed,
         };
         let last = std::mem::replace(&mut item.last, settled);

@@ -5,8 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::agents::Stream;
-use crate::record::Glance;
-use crate::run::{StopReason, ended_well};
+use crate::record::{Glance, StopReason};
 use crate::timestamp::Timestamp;
 use crate::wire_enum::Word;
 
@@ -113,14 +112,14 @@ impl Outcome {
 
     /// How a run ended that is the whole work of a board: only its goal is good.
     pub(super) fn of_whole(reason: &Word<StopReason>) -> Outcome {
-        let is_stopped = *reason == StopReason::Interrupted || ended_well(reason);
+        let is_stopped = *reason == StopReason::Interrupted || reason.is_success();
         let end = if is_stopped { End::Stopped } else { End::Failed };
         Outcome { word: reason.to_string(), end }
     }
 
     /// How a run ended that is a part of something larger.
     pub(super) fn of_part(reason: &Word<StopReason>) -> Outcome {
-        match ended_well(reason) {
+        match reason.is_success() {
             true => Outcome { word: reason.to_string(), end: End::Done },
             false => Outcome::of_whole(reason),
         }

@@ -2,8 +2,9 @@
 
 use super::{Board, End, Kind, Outcome, Phase, in_line};
 use crate::layout::slot_path;
-use crate::record::{Event, Glance, SlotFinish, SlotMerge, SlotPhase, SlotReview, SlotRunFinish};
-use crate::slot;
+use crate::record::{
+    self, Event, Glance, SlotFinish, SlotMerge, SlotOutcome, SlotPhase, SlotReview, SlotRunFinish,
+};
 
 /// Takes in a record of slots.
 pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
@@ -35,10 +36,10 @@ pub(super) fn apply(board: &mut Board, record: &Glance<'_>) {
         }
         Event::SlotPhase(SlotPhase { slot, phase, attempt, .. }) => {
             let phase = match phase.known() {
-                Some(slot::Phase::Implement) => Phase::Implement,
-                Some(slot::Phase::Review) => Phase::Review { attempt },
-                Some(slot::Phase::Fix) => Phase::Fix { attempt },
-                Some(slot::Phase::Merge) => Phase::Merge,
+                Some(record::Phase::Implement) => Phase::Implement,
+                Some(record::Phase::Review) => Phase::Review { attempt },
+                Some(record::Phase::Fix) => Phase::Fix { attempt },
+                Some(record::Phase::Merge) => Phase::Merge,
                 None => Phase::Between,
             };
             board.slot(slot, record, |row| {
@@ -80,8 +81,8 @@ fn finished(board: &mut Board, finish: &SlotFinish, record: &Glance<'_>) {
     board.items.settle(&in_line(&finish.item_id), outcome);
     board.items.tell(&mut board.progress);
     let end = match outcome {
-        Some(slot::Outcome::Passed) => End::Done,
-        Some(slot::Outcome::NoItem) => End::Idle,
+        Some(SlotOutcome::Passed) => End::Done,
+        Some(SlotOutcome::NoItem) => End::Idle,
         _ => End::Failed,
     };
     board.slot(finish.slot, record, |row| {

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use autoloop_core::chain::{ChainStep, Report};
-use autoloop_core::coordinator::{Fold, LoopFold};
+use autoloop_core::coordinator::Fold;
 use autoloop_core::format::Format;
-use autoloop_core::run::Run;
+use autoloop_core::run::{LoopFold, Run};
 use autoloop_core::views::coordination::Coordination;
 use autoloop_core::views::scratchpad::Scratchpad;
 

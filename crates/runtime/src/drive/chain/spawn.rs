@@ -5,13 +5,13 @@
 
 use std::cell::RefMut;
 
-use autoloop_core::chain::spawn::{self, Request, SpawnStep};
+use autoloop_core::chain::spawn::{self, SpawnStep};
 use autoloop_core::chain::{
     Budget, Chain, Circumstances, Definitions, Family, Refusal, StepDefinition, consider, returned,
 };
 use autoloop_core::coordinator::Kind;
 use autoloop_core::record::{ChainSpawnFinish, ChainSpawned};
-use autoloop_core::run::Run;
+use autoloop_core::run::{Run, SpawnRequest};
 use autoloop_core::run_id::RunId;
 
 use super::{Census, ChainDrive, ChainScene, Preparation, Steps, lock, reports};
@@ -121,7 +121,10 @@ impl<'a> Drive<'a> {
         self.put_all(|heading| vec![refusal.record().record(heading)])
     }
 
-    fn consider(&self, request: &Request) -> Result<Result<ChainSpawned, Refusal>, DriveError> {
+    fn consider(
+        &self,
+        request: &SpawnRequest,
+    ) -> Result<Result<ChainSpawned, Refusal>, DriveError> {
         let definitions = match self.loops.definitions() {
             Ok(definitions) => definitions,
             Err(why) => return Ok(Err(Refusal::BadFile(why))),

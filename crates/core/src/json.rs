@@ -1,4 +1,5 @@
-//! The escaping rule of the journal.
+//! The text of JSON strings: the escaping rule of the journal, and reading strings of any writer, whole or
+//! in pieces.
 //!
 //! Inside a string, `\`, `"`, newline, carriage return, tab and every other control character below
 //! U+0020 are written as `\u00xx`; everything else stands as it is, in UTF-8. What this buys:
@@ -10,8 +11,6 @@
 //!   again.
 
 use std::borrow::Cow;
-
-use super::lossy::Lossy;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
@@ -86,7 +85,7 @@ pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
 }
 
 /// The character that an escape stands for, and how many bytes after the backslash it takes.
-pub(super) fn escaped_character(after: &[u8]) -> (char, usize) {
+pub(crate) fn escaped_character(after: &[u8]) -> (char, usize) {
     match after.first() {
         Some(b'u') => match hex4(after, 1) {
             Some(high @ 0xd800..=0xdbff) => match (after.get(5..7), hex4(after, 7)) {
@@ -118,7 +117,7 @@ fn hex4(bytes: &[u8], at: usize) -> Option<u32> {
 ///
 /// Asked once for a whole line, and not string by string: whoever asks lets neither a control
 /// character nor a backslash pass outside of strings.
-pub(super) fn is_orderly(line: &[u8]) -> bool {
+pub(crate) fn is_orderly(line: &[u8]) -> bool {
     is_to_the_rule(line) || (line.iter().all(|&byte| byte >= 0x20) && has_only_plain_escapes(line))
 }
 
@@ -147,7 +146,7 @@ fn is_to_the_rule(line: &[u8]) -> bool {
 }
 
 /// Whether every backslash in a line begins an escape of JSON, and none of them that of a quote.
-pub(super) fn has_only_plain_escapes(line: &[u8]) -> bool {
+pub(crate) fn has_only_plain_escapes(line: &[u8]) -> bool {
     let mut expected = 0;
     memchr::memchr_iter(b'\\', line).all(|at| {
         // The second one of a pair was seen with the first one.
@@ -181,6 +180,148 @@ pub(crate) fn mend_surrogates(line: &mut [u8]) {
         }
         at = escape + taken;
     }
+}
+
+/// Unescapes the bytes between the quotes of a JSON string as they arrive, piece by piece.
+///
+/// The text is the same as that of [`unescape`] for the whole, wherever it is cut:
+/// an escape or a character that straddles two pieces is held back until its end arrives.
+#[derive(Debug, Default)]
+pub struct Unescaper {
+    /// A backslash and what came behind it, as long as more bytes could change what it stands for.
+    held: Vec<u8>,
+    text: Lossy,
+}
+
+impl Unescaper {
+    /// Takes the next piece and adds its text.
+    pub fn push(&mut self, piece: &[u8], out: &mut String) {
+        let mut rest = piece;
+        while !self.held.is_empty() {
+            if !is_undecided(&self.held[1..]) {
+                self.take_held(out);
+                continue;
+            }
+            let Some((&next, after)) = rest.split_first() else { return };
+            self.held.push(next);
+            rest = after;
+        }
+        while let Some(backslash) = memchr::memchr(b'\\', rest) {
+            self.plain(&rest[..backslash], out);
+            let after = &rest[backslash + 1..];
+            if is_undecided(after) {
+                self.held.extend_from_slice(&rest[backslash..]);
+                return;
+            }
+            let (character, taken) = escaped_character(after);
+            self.plain(character.encode_utf8(&mut [0; 4]).as_bytes(), out);
+            rest = &after[taken..];
+        }
+        self.plain(rest, out);
+    }
+
+    /// Says that nothing more comes.
+    pub fn finish(mut self, out: &mut String) {
+        while !self.held.is_empty() {
+            self.take_held(out);
+        }
+        self.text.finish(&mut |text| out.push_str(text));
+    }
+
+    /// Takes the escape at the beginning of what is held, and what is plain behind it.
+    fn take_held(&mut self, out: &mut String) {
+        let (character, taken) = escaped_character(&self.held[1..]);
+        self.plain(character.encode_utf8(&mut [0; 4]).as_bytes(), out);
+        let behind = self.held.split_off(1 + taken);
+        let plain = memchr::memchr(b'\\', &behind).unwrap_or(behind.len());
+        self.plain(&behind[..plain], out);
+        self.held.clear();
+        self.held.extend_from_slice(&behind[plain..]);
+    }
+
+    fn plain(&mut self, bytes: &[u8], out: &mut String) {
+        self.text.push(bytes, &mut |text| out.push_str(text));
+    }
+}
+
+/// Whether more bytes could change what a backslash, with these bytes behind it, stands for.
+fn is_undecided(after: &[u8]) -> bool {
+    match after {
+        [] => true,
+        [b'u', digits @ ..] if digits.len() < 4 => digits.iter().all(u8::is_ascii_hexdigit),
+        // Half of a surrogate pair waits for the other half.
+        [b'u', b'd' | b'D', b'8' | b'9' | b'a'..=b'b' | b'A'..=b'B', x, y, low @ ..] => {
+            let is_half = x.is_ascii_hexdigit() && y.is_ascii_hexdigit();
+            is_half
+                && match low {
+                    [] | [b'\\'] => true,
+                    [b'\\', b'u', digits @ ..] if digits.len() < 4 => {
+                        digits.iter().all(u8::is_ascii_hexdigit)
+                    }
+                    _ => false,
+                }
+        }
+        _ => false,
+    }
+}
+
+/// Decodes UTF-8 piece by piece, exactly as if the whole had been at hand: bytes that are not UTF-8
+/// become U+FFFD, and a character that straddles two pieces is held back until its end arrives.
+#[derive(Debug, Default)]
+struct Lossy {
+    /// The beginning of a character whose end has not arrived: at most three bytes.
+    held: Vec<u8>,
+}
+
+impl Lossy {
+    /// Takes the next piece and shows the text in it.
+    fn push(&mut self, piece: &[u8], show: &mut dyn FnMut(&str)) {
+        if self.held.is_empty()
+            && let Ok(text) = std::str::from_utf8(piece)
+        {
+            return show(text);
+        }
+        let mut rest = piece;
+        while !self.held.is_empty() {
+            let Some((&first, after)) = rest.split_first() else { return };
+            self.held.push(first);
+            match std::str::from_utf8(&self.held) {
+                Ok(character) => {
+                    show(character);
+                    self.held.clear();
+                    rest = after;
+                }
+                Err(error) if error.error_len().is_none() => rest = after,
+                Err(_) => {
+                    // The new byte does not belong to the held ones: it is looked at afresh below.
+                    self.held.clear();
+                    show("\u{fffd}");
+                }
+            }
+        }
+        for chunk in rest.utf8_chunks() {
+            show(chunk.valid());
+            let invalid = chunk.invalid();
+            let at_the_end = std::ptr::eq(invalid.as_ptr_range().end, rest.as_ptr_range().end);
+            if at_the_end && is_unfinished(invalid) {
+                self.held.extend_from_slice(invalid);
+            } else if !invalid.is_empty() {
+                show("\u{fffd}");
+            }
+        }
+    }
+
+    /// Says that nothing more comes.
+    fn finish(self, show: &mut dyn FnMut(&str)) {
+        if !self.held.is_empty() {
+            show("\u{fffd}");
+        }
+    }
+}
+
+/// Whether more bytes could make a character of these.
+fn is_unfinished(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
 #[cfg(test)]
@@ -281,6 +422,60 @@ mod tests {
             }
             escaper.finish(&mut pieces);
             prop_assert_eq!(pieces, whole);
+        }
+    }
+
+    fn in_pieces(raw: &[u8], cuts: &[usize]) -> String {
+        let mut out = String::new();
+        let mut unescaper = Unescaper::default();
+        let mut begin = 0;
+        for &cut in cuts.iter().chain([&raw.len()]) {
+            unescaper.push(&raw[begin..cut], &mut out);
+            begin = cut;
+        }
+        unescaper.finish(&mut out);
+        out
+    }
+
+    #[test]
+    fn every_cut_of_every_escape() {
+        for raw in [
+            r"a\u0022b\ud83e\udd80c".as_bytes(),
+            br"\ud83e\ud83e\udd80",
+            br"\ud83e\n\ud83e",
+            br"\ud83e\u12",
+            br"\ud83e\u12g4\",
+            br"\u12\\\u00e4\q\",
+            b"\xe2\\u0082\xac\xe2\x82",
+            "ä漢🦀".as_bytes(),
+        ] {
+            for first in 0..=raw.len() {
+                for second in first..=raw.len() {
+                    assert_eq!(in_pieces(raw, &[first, second]), unescape(raw), "{raw:?}");
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn unescaped_pieces_make_the_same_text_as_the_whole(
+            parts in prop::collection::vec(
+                prop_oneof![
+                    r"\\u[0-9a-fA-F]{0,4}".prop_map(String::into_bytes),
+                    r"\\u[dD][89abcdefABCDEF][0-9a-f]{2}".prop_map(String::into_bytes),
+                    r#"\\[nrtbf/"\\q]?"#.prop_map(String::into_bytes),
+                    prop::collection::vec(any::<u8>(), 0..4),
+                    "[aäß漢🦀]{0,3}".prop_map(String::into_bytes),
+                ],
+                0..10,
+            ),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+        ) {
+            let raw = parts.concat();
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(raw.len() + 1)).collect();
+            cuts.sort_unstable();
+            prop_assert_eq!(in_pieces(&raw, &cuts), unescape(&raw));
         }
     }
 }
