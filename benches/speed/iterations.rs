@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::Fallible;
 use crate::bench::{Bench, Case};
+use crate::corpus::{self, Corpus};
 use crate::options::Effort;
 use crate::peak::peak_now;
 use crate::table::{Finding, Quantity, Reach};
@@ -47,6 +48,13 @@ pub(crate) const CASES: &[Case] = &[
         reach: Reach::Inside(20_000_000),
         measure: memory,
     },
+    Case {
+        name: "chain-late",
+        what: "a step of a chain, behind a big journal",
+        against: "the same step in a new journal",
+        reach: Reach::AtMost(1.1),
+        measure: late_steps,
+    },
 ];
 
 /// How many iterations one sample is.
@@ -84,7 +92,7 @@ fn late(bench: &Bench) -> Fallible<Finding> {
     };
     let (mut early, mut late) = (Vec::new(), Vec::new());
     for _ in 0..runs {
-        let watched = watch(&mut project.run(length))?;
+        let watched = watch(&mut project.run(length), STOPPED)?;
         early.extend(watched.costs(11..=30));
         late.extend(watched.costs(length - 20..=length - 1));
     }
@@ -98,9 +106,36 @@ fn memory(bench: &Bench) -> Fallible<Finding> {
         Effort::Full => 2_000,
         Effort::Quick => 60,
     };
-    let watched = watch(&mut project.run(length))?;
+    let watched = watch(&mut project.run(length), STOPPED)?;
     Ok(Finding { ours: Quantity::Bytes(watched.peak), theirs: None })
 }
+
+/// Steps of a chain behind all the records that other runs have left, against steps without them. The first two
+/// steps are left out: they fold the journal once.
+fn late_steps(bench: &Bench) -> Fallible<Finding> {
+    let (rounds, bytes) = match bench.effort {
+        Effort::Full => (10, 200_000_000),
+        Effort::Quick => (1, 4_000_000),
+    };
+    let behind = Loop::new(bench, "chain-behind")?;
+    corpus::write(Corpus::Mixed, &behind.dir.join(".autoloop/journal.jsonl"), bytes)?;
+    let alone = Loop::new(bench, "chain-alone")?;
+    let steps = |project: &Loop| -> Fallible<Vec<f64>> {
+        let watched = watch(&mut project.chain(CHAIN), 0)?;
+        let pairs = watched.begins.windows(2).skip(2);
+        Ok(pairs.map(|pair| pair[1].duration_since(pair[0]).as_secs_f64()).collect())
+    };
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        ours.extend(steps(&behind)?);
+        theirs.extend(steps(&alone)?);
+    }
+    let time = |costs| Quantity::Time(Duration::from_secs_f64(calm(costs, Better::Less)));
+    Ok(Finding { ours: time(ours), theirs: Some(time(theirs)) })
+}
+
+/// How many steps a measured chain has, each of one iteration.
+const CHAIN: usize = 12;
 
 /// A project whose agent does nothing.
 struct Loop {
@@ -128,6 +163,16 @@ impl Loop {
             .current_dir(&self.dir);
         command
     }
+
+    /// A chain of this loop, of one iteration a step.
+    fn chain(&self, steps: usize) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_autoloop"));
+        command
+            .args(["run", "--chain", &vec!["."; steps].join(","), ".", "do nothing"])
+            .args(["--set", "review.enabled=false", "-i", "1"])
+            .current_dir(&self.dir);
+        command
+    }
 }
 
 /// When the iterations of a run began, and what the harness needed at the last of them.
@@ -146,13 +191,13 @@ impl Watched {
 }
 
 /// Follows a run by what it tells about itself.
-fn watch(command: &mut Command) -> Fallible<Watched> {
+fn watch(command: &mut Command, code: i32) -> Fallible<Watched> {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let watched = listen(&mut child);
     let status = child.wait()?;
     match status.code() {
-        Some(STOPPED) => watched,
+        Some(ended) if ended == code => watched,
         _ => Err(format!("the run ended with {status}").into()),
     }
 }
