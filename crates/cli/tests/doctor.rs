@@ -58,13 +58,13 @@ fn a_project_that_is_well_passes_and_is_left_as_it_was() {
     assert_eq!(output.code, Some(0), "{output}");
     assert!(!output.stdout.contains("problem"), "{output}");
     assert_eq!(everything(&sandbox), before);
-    assert_snapshot!(about(&sandbox, "settings"), @r"
+    assert_snapshot!(about(&sandbox, "settings"), @"
     exit 0
-    ok settings the files of the loop in . can be used; the loop has no roles
+    ok settings the files of the loop in . are valid; the loop has no roles
     ");
-    assert_snapshot!(about(&sandbox, "supervision"), @r"
+    assert_snapshot!(about(&sandbox, "supervision"), @"
     exit 0
-    ok supervision processes are started, watched, and ended with all that they leave behind
+    ok supervision processes are started, watched, and ended with their orphans
     ");
     assert_snapshot!(about(&sandbox, "journal"), @r"
     exit 0
@@ -72,8 +72,8 @@ fn a_project_that_is_well_passes_and_is_left_as_it_was() {
     ");
     assert!(
         about(&sandbox, "state")
-            .contains(".autoloop, which the first run makes, can be written to")
-            || about(&sandbox, "state").contains(".autoloop, which the first run makes, is")
+            .contains(".autoloop (created by the first run) is writable")
+            || about(&sandbox, "state").contains(".autoloop (created by the first run) is")
     );
 }
 
@@ -85,18 +85,18 @@ fn agents_are_looked_for_as_they_would_be_started() {
     sandbox.write("critic", "");
     // The path depends on the system.
     let told = about(&sandbox, "agent").replace("/usr/bin/sh", "/bin/sh");
-    assert_snapshot!(told, @r"
+    assert_snapshot!(told, @"
     exit 1
     problem agent role 'a': 'no-such-agent' is not on PATH
-    -> install it, put its directory on PATH, or name another agent
+    -> install it, add its directory to PATH, or configure another agent
     ok agent role 'b': claude is [DIR]/bin/claude
     ok agent backend.command: sh is /bin/sh
-    problem agent review.command: ./critic cannot be executed
+    problem agent review.command: ./critic is not executable
     -> make it executable: chmod +x ./critic
     ");
     assert!(about(&sandbox, "agents").contains("claude ([DIR]/bin/claude)"));
     let output = sandbox.run(&["doctor"]);
-    assert_eq!(output.stderr, "autoloop: there are 2 problems\n");
+    assert_eq!(output.stderr, "autoloop: found 2 problems\n");
 }
 
 #[test]
@@ -107,19 +107,19 @@ fn a_script_is_read_before_it_is_praised() {
         sandbox.write("play.toml", text);
         about(&sandbox, "agent")
     };
-    assert_snapshot!(told("[[turn]]\ndo = [{ print = 'x' }]"), @r"
+    assert_snapshot!(told("[[turn]]\ndo = [{ print = 'x' }]"), @"
     exit 0
-    ok agent backend.command: play.toml is played (script)
+    ok agent backend.command: play.toml is used (script)
     ");
-    assert_snapshot!(told("[[turn]]\nwhen = 1"), @r"
+    assert_snapshot!(told("[[turn]]\nwhen = 1"), @"
     exit 1
-    problem agent backend.command: play.toml cannot be played: unknown field `when`, expected one of `iteration`, `role`, `review`, `do`, in `turn`
-    -> mend the script; docs/loop.md shows one
+    problem agent backend.command: play.toml is not a valid script: unknown field `when`, expected one of `iteration`, `role`, `review`, `do`, in `turn`
+    -> correct the script; docs/loop.md shows one
     ");
     fs::remove_file(sandbox.path("play.toml")).unwrap();
-    assert_snapshot!(about(&sandbox, "agent"), @r"
+    assert_snapshot!(about(&sandbox, "agent"), @"
     exit 1
-    problem agent backend.command: play.toml is not there
+    problem agent backend.command: play.toml does not exist
     -> write it, or choose another backend.kind than script
     ");
 }
@@ -131,13 +131,13 @@ fn settings_that_cannot_be_used_are_a_problem() {
     assert_snapshot!(about(&sandbox, "settings"), @r#"
     exit 1
     problem settings autoloops.toml: line 1, column 16: journal.sync is "sometimes"; accepted is "always", "iteration" or "never"
-    -> mend it; `autoloop config show` shows every such mistake in its place
+    -> correct it; `autoloop config show` prints every error with its place
     "#);
     sandbox.write("autoloops.toml", "backend.command = 'sh'\nbackend.comand = 'x'\n");
-    assert_snapshot!(about(&sandbox, "settings"), @r"
+    assert_snapshot!(about(&sandbox, "settings"), @"
     exit 0
-    warning settings the files of the loop in . can be used, but: autoloops.toml: line 2, column 9: unknown key backend.comand; did you mean backend.command?
-    -> `autoloop config show` shows each of these warnings in its place
+    warning settings the files of the loop in . are valid, with a warning: autoloops.toml: line 2, column 9: unknown key backend.comand; did you mean backend.command?
+    -> `autoloop config show` prints every warning with its place
     ");
 }
 
@@ -145,25 +145,25 @@ fn settings_that_cannot_be_used_are_a_problem() {
 fn what_is_in_the_way_of_the_state_is_named() {
     let sandbox = project("");
     sandbox.write(".autoloop", "");
-    assert_snapshot!(about(&sandbox, "state"), @r"
+    assert_snapshot!(about(&sandbox, "state"), @"
     exit 1
     problem state .autoloop is not a directory
-    -> move it away, or name another directory in core.state_dir
+    -> move it away, or set core.state_dir to another directory
     ");
     fs::remove_file(sandbox.path(".autoloop")).unwrap();
     fs::create_dir(sandbox.path("real")).unwrap();
     symlink("real", sandbox.path(".autoloop")).unwrap();
-    assert_snapshot!(about(&sandbox, "state"), @r"
+    assert_snapshot!(about(&sandbox, "state"), @"
     exit 1
-    problem state .autoloop is a symbolic link, and journals are never written through one
-    -> name the real directory in core.state_dir
+    problem state .autoloop is a symbolic link; journals are not written through one
+    -> set core.state_dir to the real directory
     ");
     fs::remove_file(sandbox.path(".autoloop")).unwrap();
     fs::create_dir_all(sandbox.path(".autoloop/journal.jsonl")).unwrap();
-    assert_snapshot!(about(&sandbox, "journal"), @r"
+    assert_snapshot!(about(&sandbox, "journal"), @"
     exit 1
     problem journal .autoloop/journal.jsonl is a directory, not a journal
-    -> move it away, or name another file in core.journal_file
+    -> move it away, or set core.journal_file to another file
     ");
 }
 
@@ -176,10 +176,10 @@ fn the_end_of_the_journal_is_read() {
     ok journal .autoloop/journal.jsonl has 0 KiB, and its last line is a record
     ");
     sandbox.write_journal("notes to self\n");
-    assert_snapshot!(about(&sandbox, "journal"), @r"
+    assert_snapshot!(about(&sandbox, "journal"), @"
     exit 0
     warning journal not a record: 1 of the last 1 lines of .autoloop/journal.jsonl
-    -> nothing has to be done: they are passed over. `autoloop journal verify` names each
+    -> do nothing: they are skipped. `autoloop journal verify` lists each
     ");
 }
 
@@ -199,25 +199,25 @@ fn git_is_asked_about_the_project() {
     }
     let told = |check: &str| about(&sandbox, check);
     assert!(told("git").contains("not a git repository"), "{}", told("git"));
-    assert!(told("git").contains("-> `git init` there"), "{}", told("git"));
+    assert!(told("git").contains("-> run `git init` there"), "{}", told("git"));
     git(&["init", "-q"]);
     assert!(told("git").contains("the repository is [DIR]"), "{}", told("git"));
-    assert_snapshot!(told("worktrees"), @r"
+    assert_snapshot!(told("worktrees"), @"
     exit 0
-    warning worktrees there is no commit yet
-    -> make a first commit: a working tree is made from one
+    warning worktrees the repository has no commit
+    -> make a first commit: a worktree is created from one
     ");
     git(&["commit", "-q", "--allow-empty", "-m", "first"]);
-    assert_snapshot!(told("worktrees"), @r"
+    assert_snapshot!(told("worktrees"), @"
     exit 0
-    ok worktrees can be made; there is one
+    ok worktrees can be created; 1 in use
     ");
     git(&["worktree", "add", "-q", "other"]);
     fs::remove_dir_all(sandbox.path("other")).unwrap();
-    assert_snapshot!(told("worktrees"), @r"
+    assert_snapshot!(told("worktrees"), @"
     exit 0
-    warning worktrees there are 2, and the directories of 1 are gone
-    -> `git worktree prune` forgets them
+    warning worktrees 2 in use; the directories of 1 are missing
+    -> run `git worktree prune`
     ");
 }
 
@@ -234,14 +234,14 @@ fn trees_that_the_settings_want_are_asked_about() {
     assert_snapshot!(about(&sandbox, "isolation"), @r#"
     exit 1
     problem isolation parallel.isolation = "worktree": . is in no git repository; run `git init` there and commit what there is
-    -> or set parallel.isolation = "shared": branches work in the tree of the project then
+    -> or set parallel.isolation = "shared" to run branches in the project's own worktree
     "#);
     let old = "#!/bin/sh\ncase \"$*\" in *version*) echo git version 2.34.1 ;; *) PATH=${PATH#*:} exec git \"$@\" ;; esac\n";
     write_program(sandbox.path("bin/git"), old);
     assert_snapshot!(about(&sandbox, "isolation"), @r#"
     exit 1
     problem isolation parallel.isolation = "worktree": git 2.38 or later is needed, and this is 2.34.1
-    -> or set parallel.isolation = "shared": branches work in the tree of the project then
+    -> or set parallel.isolation = "shared" to run branches in the project's own worktree
     "#);
 }
 
@@ -256,7 +256,7 @@ fn what_a_killed_harness_left_running_is_named_and_left_alone() {
     until("the agent", || {
         fs::read_to_string(sandbox.path("pid")).ok().filter(|pid| !pid.is_empty())
     });
-    assert!(about(&sandbox, "left over").contains("nothing runs on"), "its harness is there");
+    assert!(about(&sandbox, "left over").contains("no orphans"), "its harness is there");
 
     // A supervisor ends its job when the harness dies. Where the supervisor died too, the note of
     // the dead harness remains, and so do its processes.
@@ -270,7 +270,7 @@ fn what_a_killed_harness_left_running_is_named_and_left_alone() {
     let told = until("it to be named", || {
         Some(about(&sandbox, "left over")).filter(|told| told.contains(pid.trim()))
     });
-    assert!(told.contains("run on, whose harness was killed"), "{told}");
+    assert!(told.contains("orphans of a killed harness"), "{told}");
     assert!(fs::metadata(format!("/proc/{}", pid.trim())).is_ok(), "it was only looked at");
     harness.kill();
 }
@@ -366,7 +366,7 @@ fn a_state_directory_that_git_would_touch_is_named() {
     assert_snapshot!(about(&sandbox, "ignored"), @"
     exit 0
     warning ignored git does not ignore .autoloop: `git clean -fd` deletes it, `git add -A` commits it
-    -> make it ignore itself: echo '*' > .autoloop/.gitignore
+    -> ignore it: echo '*' > .autoloop/.gitignore
     ");
     git(&["add", ".autoloop/journal.jsonl"]);
     assert_snapshot!(about(&sandbox, "ignored"), @"

@@ -7,127 +7,94 @@ use std::path::Path;
 use autoloop_core::record::parse;
 use autoloop_runtime::filesystem::{FileSystem, Volume, volume};
 use autoloop_runtime::journal::Journal;
-use autoloop_runtime::world::World;
 
-use super::finding::Finding;
-use crate::commands::settings::Located;
+use super::Finding;
 use crate::failure::Failure;
 
-/// With less room than this a run will hardly come to its end.
+/// Free space below which a run is unlikely to complete, in bytes.
 const TOO_LITTLE: u64 = 50 << 20;
-/// With less than this it may fill up.
+/// Free space below which a run may fill the disk.
 const LITTLE: u64 = 1 << 30;
 /// How much of the end of a journal is read.
 const TAIL: u64 = 256 << 10;
 
-/// Looks at the state directory and at its journal.
-pub(super) fn check(located: &Located, world: &World) -> Vec<Finding> {
-    let files = &located.files;
-    vec![state_dir(&files.state_dir), journal(&*located.journal(world))]
-}
-
-fn state_dir(dir: &Path) -> Finding {
-    const NAME: &str = "state";
+pub(super) fn directory(dir: &Path) -> Finding {
     let shown = dir.display();
+    let unreadable = |error: io::Error| {
+        Finding::problem(format!("cannot read {shown}: {error}"), "allow access to it")
+    };
     let kind = match fs::symlink_metadata(dir) {
         Ok(found) => found.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return missing(dir),
-        Err(error) => {
-            let found = format!("{shown} cannot be looked at: {error}");
-            return Finding::problem(
-                NAME,
-                found,
-                "see that you may enter the directories above it",
-            );
-        }
+        Err(error) => return unreadable(error),
     };
     if kind.is_symlink() {
         return Finding::problem(
-            NAME,
-            format!("{shown} is a symbolic link, and journals are never written through one"),
-            "name the real directory in core.state_dir",
+            format!("{shown} is a symbolic link; journals are not written through one"),
+            "set core.state_dir to the real directory",
         );
     }
     if !kind.is_dir() {
-        let advice = "move it away, or name another directory in core.state_dir";
-        return Finding::problem(NAME, format!("{shown} is not a directory"), advice);
+        let advice = "move it away, or set core.state_dir to another directory";
+        return Finding::problem(format!("{shown} is not a directory"), advice);
     }
     match volume(dir) {
         Ok(volume) => of_volume(&shown.to_string(), &volume),
-        Err(error) => Finding::problem(
-            NAME,
-            format!("{shown} cannot be looked at: {error}"),
-            "see that you may enter it",
-        ),
+        Err(error) => unreadable(error),
     }
 }
 
-/// Where there is none yet, what counts is the directory in which it will be made.
+/// Before the first run, checks the directory in which the state directory will be created.
 fn missing(dir: &Path) -> Finding {
-    const NAME: &str = "state";
     let shown = dir.display();
     let is_there = |dir: &&Path| dir.as_os_str().is_empty() || dir.exists();
     let above = dir.ancestors().skip(1).find(is_there).unwrap_or(Path::new("."));
     let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
     match volume(above) {
-        Ok(volume) => of_volume(&format!("{shown}, which the first run makes,"), &volume),
+        Ok(volume) => of_volume(&format!("{shown} (created by the first run)"), &volume),
         Err(error) => Finding::problem(
-            NAME,
-            format!("{shown} cannot be made in {}: {error}", above.display()),
-            "name another directory in core.state_dir",
+            format!("cannot create {shown} in {}: {error}", above.display()),
+            "set core.state_dir to another directory",
         ),
     }
 }
 
 fn of_volume(shown: &str, volume: &Volume) -> Finding {
-    const NAME: &str = "state";
     let free = in_short(volume.free);
     if !volume.is_writable {
-        let advice = "make it writable for you, or name another directory in core.state_dir";
-        return Finding::problem(NAME, format!("{shown} cannot be written to"), advice);
+        let advice = "make it writable, or set core.state_dir to another directory";
+        return Finding::problem(format!("{shown} is not writable"), advice);
     }
+    let low = (format!("{shown} has {free} free"), "free space: all prompts and outputs are kept");
     if volume.free < TOO_LITTLE {
-        let found = format!("{shown} has {free} of free space left");
-        return Finding::problem(NAME, found, "make room: every prompt and output is kept there");
+        return Finding::problem(low.0, low.1);
     }
-    let elsewhere = "keep it on a disk of this machine: name a directory there in core.state_dir";
-    match (volume.system, volume.other_owner) {
-        (FileSystem::Network(name), _) => Finding::warning(
-            NAME,
-            format!(
-                "{shown} is on a network file system ({name}): locks may not hold there, and what was synced may be lost"
-            ),
-            elsewhere,
+    let elsewhere = "set core.state_dir to a directory on a local disk";
+    let found = match (volume.system, volume.other_owner) {
+        (FileSystem::Network(name), _) => format!(
+            "{shown} is on a network file system ({name}): locks may not work, and synced data may be lost"
         ),
-        (FileSystem::Program(name), _) => Finding::warning(
-            NAME,
-            format!(
-                "{shown} is on a file system that a program serves ({name}): locks and syncs are what it makes of them"
-            ),
-            elsewhere,
+        (FileSystem::Program(name), _) => format!(
+            "{shown} is on a file system served by a program ({name}): locks and syncs depend on it"
         ),
-        (FileSystem::Memory(name), _) => Finding::warning(
-            NAME,
-            format!("{shown} is in memory ({name}): a restart of the machine loses it"),
-            elsewhere,
-        ),
-        (_, Some(owner)) => Finding::warning(
-            NAME,
-            format!("{shown} belongs to another user ({owner})"),
-            "run loops as that user, or make the directory yours: chown -R",
-        ),
-        _ if volume.free < LITTLE => Finding::warning(
-            NAME,
-            format!("{shown} has {free} of free space left"),
-            "make room: every prompt and output is kept there",
-        ),
+        (FileSystem::Memory(name), _) => {
+            format!("{shown} is in memory ({name}): lost when the machine restarts")
+        }
+        (_, Some(owner)) => {
+            return Finding::warning(
+                format!("{shown} belongs to another user ({owner})"),
+                "run loops as that user, or make the directory yours: chown -R",
+            );
+        }
+        _ if volume.free < LITTLE => return Finding::warning(low.0, low.1),
         (FileSystem::Local(name), None) => {
-            Finding::ok(NAME, format!("{shown} can be written to; {name}, {free} free"))
+            return Finding::ok(format!("{shown} is writable; {name}, {free} free"));
         }
         (FileSystem::Unknown, None) => {
-            Finding::ok(NAME, format!("{shown} can be written to; {free} free"))
+            return Finding::ok(format!("{shown} is writable; {free} free"));
         }
-    }
+    };
+    Finding::warning(found, elsewhere)
 }
 
 /// Bytes in the unit that fits.
@@ -139,28 +106,27 @@ fn in_short(bytes: u64) -> String {
     }
 }
 
-fn journal(journal: &dyn Journal) -> Finding {
-    const NAME: &str = "journal";
+pub(super) fn journal(journal: &dyn Journal) -> Finding {
     let shown = journal.path().display();
-    match fs::metadata(journal.path()).map(|found| found.len()) {
+    let len = match fs::metadata(journal.path()) {
+        Ok(found) => found.len(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Finding::ok(NAME, format!("{shown} does not exist yet"))
+            return Finding::ok(format!("{shown} does not exist yet"));
         }
         Err(error) => {
-            let found = format!("{shown} cannot be looked at: {error}");
-            Finding::problem(NAME, found, "see that you may enter the directories above it")
+            return Finding::problem(format!("cannot read {shown}: {error}"), "allow access to it");
         }
-        Ok(len) => match tail(journal, len) {
-            Ok(bytes) => of_tail(&shown.to_string(), len, &bytes),
-            Err(why) => {
-                let advice = "move it away, or name another file in core.journal_file";
-                Finding::problem(NAME, why.message(), advice)
-            }
-        },
+    };
+    match tail(journal, len) {
+        Ok(bytes) => of_tail(&shown.to_string(), len, &bytes),
+        Err(why) => {
+            let advice = "move it away, or set core.journal_file to another file";
+            Finding::problem(why.message(), advice)
+        }
     }
 }
 
-/// The end of the journal. No lock is taken to see it.
+/// The end of the journal, read without its lock.
 fn tail(journal: &dyn Journal, len: u64) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     journal.copy(len.saturating_sub(TAIL)..len, &mut |more| {
@@ -171,13 +137,10 @@ fn tail(journal: &dyn Journal, len: u64) -> Result<Vec<u8>, Failure> {
 }
 
 fn of_tail(shown: &str, len: u64, tail: &[u8]) -> Finding {
-    const NAME: &str = "journal";
-    let size = in_short(len);
     if tail.last().is_some_and(|byte| *byte != b'\n') {
         return Finding::warning(
-            NAME,
-            format!("the last line of {shown} has no end: its writer died, or is at it now"),
-            "nothing has to be done: the next writer ends the line and says so",
+            format!("the last line of {shown} is torn: its writer died, or is writing now"),
+            "do nothing: the next writer ends the line and records the repair",
         );
     }
     let mut lines: Vec<&[u8]> = tail.split(|byte| *byte == b'\n').collect();
@@ -189,24 +152,23 @@ fn of_tail(shown: &str, len: u64, tail: &[u8]) -> Finding {
     match lines.iter().filter(|line| parse(line).is_err()).count() {
         0 => {
             let last = match lines.len() {
-                0 => "it holds one giant record at its end".to_owned(),
+                _ if len == 0 => "it is empty".to_owned(),
+                0 => "it ends with one giant record".to_owned(),
                 1 => "its last line is a record".to_owned(),
                 last => format!("its last {last} lines are records"),
             };
-            let last = if len == 0 { "nothing is in it".to_owned() } else { last };
-            Finding::ok(NAME, format!("{shown} has {size}, and {last}"))
+            Finding::ok(format!("{shown} has {}, and {last}", in_short(len)))
         }
         bad => Finding::warning(
-            NAME,
             format!("not a record: {bad} of the last {} lines of {shown}", lines.len()),
-            "nothing has to be done: they are passed over. `autoloop journal verify` names each",
+            "do nothing: they are skipped. `autoloop journal verify` lists each",
         ),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::report;
+    use super::super::report;
     use super::*;
 
     const GOOD: Volume = Volume {
@@ -229,22 +191,22 @@ mod tests {
             Volume { system: FileSystem::Unknown, ..GOOD },
             Volume { other_owner: Some(0), ..GOOD },
         ]
-        .map(|volume| of_volume(".autoloop", &volume));
-        insta::assert_snapshot!(report(&findings, crate::style::Color::No), @r"
-        ok       state  .autoloop can be written to; ext4, 7 GiB free
-        problem  state  .autoloop cannot be written to
-                        -> make it writable for you, or name another directory in core.state_dir
-        problem  state  .autoloop has 3 MiB of free space left
-                        -> make room: every prompt and output is kept there
-        warning  state  .autoloop has 300 MiB of free space left
-                        -> make room: every prompt and output is kept there
-        warning  state  .autoloop is on a network file system (nfs): locks may not hold there, and what was synced may be lost
-                        -> keep it on a disk of this machine: name a directory there in core.state_dir
-        warning  state  .autoloop is on a file system that a program serves (fuse): locks and syncs are what it makes of them
-                        -> keep it on a disk of this machine: name a directory there in core.state_dir
-        warning  state  .autoloop is in memory (tmpfs): a restart of the machine loses it
-                        -> keep it on a disk of this machine: name a directory there in core.state_dir
-        ok       state  .autoloop can be written to; 7 GiB free
+        .map(|volume| of_volume(".autoloop", &volume).of("state"));
+        insta::assert_snapshot!(report(&findings, crate::style::Color::No), @"
+        ok       state  .autoloop is writable; ext4, 7 GiB free
+        problem  state  .autoloop is not writable
+                        -> make it writable, or set core.state_dir to another directory
+        problem  state  .autoloop has 3 MiB free
+                        -> free space: all prompts and outputs are kept
+        warning  state  .autoloop has 300 MiB free
+                        -> free space: all prompts and outputs are kept
+        warning  state  .autoloop is on a network file system (nfs): locks may not work, and synced data may be lost
+                        -> set core.state_dir to a directory on a local disk
+        warning  state  .autoloop is on a file system served by a program (fuse): locks and syncs depend on it
+                        -> set core.state_dir to a directory on a local disk
+        warning  state  .autoloop is in memory (tmpfs): lost when the machine restarts
+                        -> set core.state_dir to a directory on a local disk
+        ok       state  .autoloop is writable; 7 GiB free
         warning  state  .autoloop belongs to another user (0)
                         -> run loops as that user, or make the directory yours: chown -R
         ");
