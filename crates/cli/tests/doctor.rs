@@ -71,8 +71,7 @@ fn a_project_that_is_well_passes_and_is_left_as_it_was() {
     ok journal .autoloop/journal.jsonl does not exist yet
     ");
     assert!(
-        about(&sandbox, "state")
-            .contains(".autoloop (created by the first run) is writable")
+        about(&sandbox, "state").contains(".autoloop (created by the first run) is writable")
             || about(&sandbox, "state").contains(".autoloop (created by the first run) is")
     );
 }

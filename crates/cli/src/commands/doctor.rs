@@ -13,11 +13,11 @@ use autoloop_core::config::Sandbox;
 use autoloop_core::format::json_text;
 use autoloop_core::table;
 use autoloop_runtime::layout::StateDir;
-use autoloop_runtime::sandbox::{Support, probe};
 use autoloop_runtime::process::{
     Interrupts, LeftOver, left_over as find_left_over, run as run_job,
 };
 use autoloop_runtime::project::Loaded;
+use autoloop_runtime::sandbox::{Support, probe};
 use autoloop_runtime::world::{Ending, Exit, Finished, Job, Limits, World};
 use serde::Serialize;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use autoloop_core::config::Isolation;
 use autoloop_runtime::git::{GitError, Repository};
 use autoloop_runtime::layout::StateDir;
-use autoloop_runtime::sandbox::quiet_git;
 use autoloop_runtime::process::{Interrupts, run};
 use autoloop_runtime::project::Loaded;
+use autoloop_runtime::sandbox::quiet_git;
 use autoloop_runtime::world::{Finished, Job, Limits, World};
 
 use super::Finding;
