@@ -371,7 +371,7 @@ fn a_path_that_no_review_may_change_is_refused() {
     assert_snapshot!(revert(&sandbox), @"
     exit 1
     --- stderr
-    autoloop: the review before iteration 2 is not undone: the record says that the review changed ../x, which no review may; somebody else wrote that record
+    autoloop: the review before iteration 2 is not undone: forged record: it says that the review changed ../x, which no review may
       hint: nothing was changed
     ");
     tamper(&sandbox, "@@ -0,0 +1 @@", "@@ -0,0 +1,3 @@");

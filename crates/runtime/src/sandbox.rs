@@ -1,24 +1,20 @@
-//! What a reviewer may touch, enforced.
+//! Confines a reviewer to what it may change.
 //!
-//! Layers, the first of which is always there:
+//! - **The overlay**, where the system permits one: a view of the project from which only allowed files are
+//!   taken over. See [`Overlay`](crate::world::Overlay).
+//! - **Landlock**, where the kernel has it: [`Rules`](crate::world::Rules) name what may be written, and the process that is
+//!   about to become the agent applies them to itself as part of its [`Confinement`](crate::world::Confinement).
+//! - **The snapshot**, where files are written in place: [`Snapshot::take`] copies the project, its state
+//!   directory, its git repository and the sibling worktrees before the review;
+//!   [`Snapshot::compare_and_restore`] keeps what the
+//!   [`AllowList`](autoloop_core::permissions::AllowList) permits and restores the rest.
 //!
-//! - **The snapshot**, always. [`Snapshot::take`] before the reviewer starts remembers everything in
-//!   the project, its state directory, its git repository and the sibling working trees;
-//!   [`Snapshot::compare_and_restore`] after the last of its processes is dead keeps what the
-//!   [`AllowList`](autoloop_core::permissions::AllowList) permits, puts the rest back and lists it.
-//! - **The sandbox**, where the kernel has one. [`Rules`](crate::world::Rules) say where may be written, and the process
-//!   that is about to become the agent [confines](crate::world::Confinement) itself to them.
-//! - **The overlay**, where the system lets us mount one over the project: a view of it that takes
-//!   what the reviewer writes. See [`Overlay`](crate::world::Overlay).
-//!
-//! The snapshot undoes; the sandbox prevents, also outside of the trees that the snapshot looks at.
-//! docs/review-permissions.md says which layer stops what.
+//! A [`Listing`] before and after shows changes that no layer explains. docs/review-permissions.md has a
+//! table of what each layer prevents.
 
 mod append_only;
 mod backup_store;
-mod changed_files;
 mod confinement;
-mod dir_cache;
 mod git;
 #[cfg(target_os = "linux")]
 mod landlock;
@@ -26,8 +22,6 @@ mod listing;
 mod openat;
 mod overlay;
 mod placeholders;
-#[cfg(target_os = "linux")]
-mod readonly_bind;
 mod report;
 mod restore;
 mod revert;
@@ -35,20 +29,20 @@ mod rules;
 mod scope;
 mod scratch;
 mod selection;
-mod settings;
 mod snapshot;
+mod take_over;
 mod walk;
 
-pub use append_only::NotGrown;
-pub use backup_store::Vault;
-pub(crate) use backup_store::nameless;
-pub use changed_files::Traces;
+pub use append_only::AppendOnlyViolation;
+pub use backup_store::BackupStore;
+pub(crate) use backup_store::unnamed_file;
 pub use confinement::{Enforcement, SandboxError};
 pub use git::{repository_paths, siblings};
 pub use listing::Listing;
-pub use report::{Allowed, Offence, Restored, Violation};
-pub use revert::{Fate, RevertError, Reverter};
+pub use placeholders::sweep_placeholders;
+pub use report::{Allowed, ReviewChanges, Violation, ViolationKind};
+pub use revert::{RevertError, Reverted, Reverter};
 pub use rules::{Support, probe, quiet_git};
-pub use scope::{Limits, Reach, Scope, Watched};
+pub use scope::{Extent, Limits, Reach, Scope};
 pub use scratch::Scratch;
-pub use snapshot::{Snapshot, sweep_placeholders};
+pub use snapshot::Snapshot;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use autoloop_core::config::Sandbox;
 use autoloop_core::permissions::AllowList;
@@ -27,7 +27,7 @@ fn escape(script: &str, mode: Sandbox) -> Outcome {
     let scene = Scene::new();
     let before = scene.everything();
     let outcome = scene.review(script, mode);
-    assert!(outcome.restored.is_clean(), "{:?}", outcome.told());
+    assert!(outcome.is_restored(), "{:?}", outcome.told());
     assert_eq!(outcome.kept(), Vec::<String>::new());
     let left = difference(&before, &scene.everything());
     assert_eq!(left, Vec::<String>::new(), "{}", outcome.stderr);
@@ -233,21 +233,6 @@ fn good_edits_of_settings_outlive_the_bad_ones_beside_them() {
 }
 
 #[test]
-fn the_last_good_settings_count_when_those_on_disk_were_broken() {
-    let scene = Scene::new();
-    scene.write("autoloops.toml", "broken =");
-    let mut watched = scene.watched();
-    watched.last_good.insert(PathBuf::from("autoloops.toml"), SETTINGS.to_owned());
-    let script = r#"printf 'backend.command = "sh"\nevent_loop.max_iterations = 9\nmemory.y = 1\n' > autoloops.toml"#;
-    let outcome = scene.review_with(watched, script, Sandbox::Off);
-    assert_eq!(outcome.kept(), ["autoloops.toml"]);
-    assert_eq!(
-        scene.read("autoloops.toml"),
-        "backend.command = \"pi\"\nevent_loop.max_iterations = 9\nmemory.y = 1\n"
-    );
-}
-
-#[test]
 fn a_journal_may_grow() {
     let scene = Scene::new();
     let script = "echo more >> .autoloop/journal.jsonl; echo more >> .autoloop/memory.jsonl";
@@ -306,9 +291,9 @@ fn what_is_added_behind_an_altered_journal_stays() {
 fn a_reader_may_not_even_touch_the_files_of_the_loop() {
     for mode in [Sandbox::Off, Sandbox::Auto] {
         let scene = Scene::new();
-        let mut watched = scene.watched();
-        watched.allow = AllowList::read_only().growing(Path::new(".autoloop/journal.jsonl"));
-        let outcome = scene.review_with(watched, "echo x > harness.md; echo x > new", mode);
+        let mut scope = scene.scope();
+        scope.allow = AllowList::read_only().growing(Path::new(".autoloop/journal.jsonl"));
+        let outcome = scene.review_with(scope, "echo x > harness.md; echo x > new", mode);
         let put_back = ["harness.md: file modified (put back)", "new: file added (put back)"];
         let expected = if mode == Sandbox::Auto && has_sandbox() { &[][..] } else { &put_back };
         assert_eq!(outcome.told(), expected);
@@ -321,7 +306,7 @@ fn a_repository_that_was_deleted_comes_back_whole() {
     let scene = Scene::new();
     let before = scene.everything();
     let outcome = scene.review("rm -rf .git src ../sibling", Sandbox::Off);
-    assert!(outcome.restored.is_clean(), "{:?}", outcome.told());
+    assert!(outcome.is_restored(), "{:?}", outcome.told());
     assert_eq!(difference(&before, &scene.everything()), Vec::<String>::new());
     scene.git(&["fsck", "--strict"]);
 }
@@ -345,7 +330,7 @@ fn a_project_that_was_moved_or_replaced_comes_back() {
         };
         let before = inside(&scene);
         let outcome = scene.review(script, Sandbox::Off);
-        assert!(outcome.restored.is_clean(), "{script}: {:?}", outcome.told());
+        assert!(outcome.is_restored(), "{script}: {:?}", outcome.told());
         assert_eq!(difference(&before, &inside(&scene)), Vec::<String>::new(), "{script}");
         if script.contains("theirs") {
             assert!(scene.outside().join("theirs/x").exists());
@@ -405,13 +390,13 @@ fn a_file_that_was_only_touched_is_no_violation() {
 #[test]
 fn a_very_deep_directory_is_removed() {
     let scene = Scene::new();
-    let mut watched = scene.watched();
-    watched.put_aside = None;
+    let mut scope = scene.scope();
+    scope.put_aside = None;
     let script =
         "i=0; cd src; while [ $i -lt 300 ]; do mkdir d && cd d; i=$((i+1)); done; echo x > x";
-    let outcome = scene.review_with(watched, script, Sandbox::Off);
+    let outcome = scene.review_with(scope, script, Sandbox::Off);
     assert_eq!(outcome.told().len(), 1);
-    assert!(outcome.restored.is_clean(), "{:?}", outcome.told());
+    assert!(outcome.is_restored(), "{:?}", outcome.told());
     assert!(!scene.project.join("src/d").exists());
 }
 
@@ -441,10 +426,10 @@ fn what_is_too_much_to_copy_comes_from_git_or_is_reported() {
     scene.git(&["add", "-A"]);
     scene.git(&["commit", "-qm", "big"]);
     scene.write("node_modules/huge.js", &long);
-    let mut watched = scene.watched();
-    watched.limits = Limits { bytes: 600_000, files: 1000 };
+    let mut scope = scene.scope();
+    scope.limits = Limits { bytes: 600_000, files: 1000 };
     let script = "echo x > big.txt; echo x > filtered.bin; echo x > node_modules/huge.js; echo x > src/main.rs; rm -rf .git";
-    let outcome = scene.review_with(watched, script, Sandbox::Off);
+    let outcome = scene.review_with(scope, script, Sandbox::Off);
     // The number of objects depends on the time of the commits.
     assert!(outcome.told()[0].starts_with(".git: directory deleted, with "));
     assert_eq!(
@@ -492,26 +477,26 @@ fn a_sparse_file_stays_sparse() {
 #[test]
 fn a_second_snapshot_copies_only_what_changed() {
     let scene = Scene::new();
-    let snapshot = Snapshot::take(scene.vault(), scene.watched()).unwrap();
-    let (_, vault) = snapshot.compare_and_restore(Reach::Everywhere).unwrap();
-    let first = vault.len();
+    let snapshot = Snapshot::take(scene.store(), scene.scope()).unwrap();
+    let (_, store) = snapshot.compare_and_restore(Reach::Everywhere).unwrap();
+    let first = store.len();
     scene.write("src/main.rs", "fn other() {}\n");
-    let snapshot = Snapshot::take(vault, scene.watched()).unwrap();
+    let snapshot = Snapshot::take(store, scene.scope()).unwrap();
     fs::write(scene.project.join("src/main.rs"), "evil").unwrap();
-    let (restored, vault) = snapshot.compare_and_restore(Reach::Everywhere).unwrap();
-    assert!(restored.is_clean());
-    assert_eq!(vault.len() - first, "fn other() {}\n".len() as u64);
+    let (restored, store) = snapshot.compare_and_restore(Reach::Everywhere).unwrap();
+    assert!(restored.violations.iter().all(|violation| violation.restored));
+    assert_eq!(store.len() - first, "fn other() {}\n".len() as u64);
     assert_eq!(scene.read("src/main.rs"), "fn other() {}\n");
 }
 
 #[test]
 fn a_working_tree_in_which_others_work_is_left_alone() {
     let scene = Scene::new();
-    let mut watched = scene.watched();
-    watched.busy_worktrees = vec![scene.project.with_file_name("sibling")];
+    let mut scope = scene.scope();
+    scope.busy_worktrees = vec![scene.project.with_file_name("sibling")];
     let script = "set -e; cd ../sibling; echo work > src/work.rs; git add -A
         git -c user.name=a -c user.email=a@b.example commit -qm work; echo evil > ../p/.git/hooks/pre-push";
-    let outcome = scene.review_with(watched, script, Sandbox::Off);
+    let outcome = scene.review_with(scope, script, Sandbox::Off);
     assert!(outcome.succeeded, "{}", outcome.stderr);
     assert_eq!(outcome.told(), [".git/hooks/pre-push: file added (put back)"]);
     assert!(scene.project.with_file_name("sibling").join("src/work.rs").exists());
@@ -525,8 +510,8 @@ fn a_project_inside_a_repository_guards_the_whole_repository() {
     fs::create_dir(scene.project.join("loops/a/.autoloop")).unwrap();
     let allow = AllowList::metareview(Path::new(""), Path::new(".autoloop"));
     let inside = scene.project.join("loops/a");
-    let watched = autoloop_runtime::sandbox::Watched::new(&inside, Path::new(".autoloop"), allow);
-    let snapshot = Snapshot::take(scene.vault(), watched).unwrap();
+    let scope = autoloop_runtime::sandbox::Scope::new(&inside, Path::new(".autoloop"), allow);
+    let snapshot = Snapshot::take(scene.store(), scope).unwrap();
     scene.write("src/main.rs", "evil");
     scene.write("autoloops.toml", "evil = 1");
     scene.write("loops/a/harness.md", "good");

@@ -22,7 +22,7 @@ use crate::journal::sidecar::sidecar_dir;
 use crate::journal::{FileSettings, NewRecord};
 use crate::memory::Tiers;
 use crate::review::{Neighbours, ReviewSite, Subject, Violations, not_started, seen_from};
-use crate::sandbox::{Scope, repository_paths};
+use crate::sandbox::{Extent, repository_paths};
 use crate::turn::{failure, millis, notes, said, usage};
 use crate::world::Ending;
 
@@ -178,7 +178,7 @@ impl Drive<'_> {
                 sidecar_dir(&files.journal),
             ],
             beneath: self.project.settings_beneath(disk).unwrap_or_default(),
-            scope: Scope::Everything,
+            extent: Extent::Project,
             neighbours: Neighbours::Runs,
             tree,
             state_dir,

@@ -12,7 +12,7 @@ use autoloop_core::coordinator::Kind;
 
 use crate::layout::RunDir;
 use crate::runs;
-use crate::sandbox::{Enforcement, Watched};
+use crate::sandbox::{Enforcement, Scope};
 use crate::world::World;
 
 /// The runs of a project when a review began.
@@ -56,8 +56,8 @@ pub(crate) fn abandoned(state_dir: &Path, world: &World) -> Vec<RunDir> {
 }
 
 /// Whether a run is driven in another working tree of the project, if it is set up like this one.
-pub(crate) fn work_in(tree: &Path, watched: &Watched, world: &World) -> bool {
-    let state_dir = tree.join(&watched.state_dir);
+pub(crate) fn work_in(tree: &Path, scope: &Scope, world: &World) -> bool {
+    let state_dir = tree.join(&scope.state_dir);
     runs_in(&state_dir).iter().any(|run| is_driven(run, world))
 }
 

@@ -22,8 +22,8 @@ use crate::ipc::{Handler, Server, Ticket};
 use crate::layout::RunDir;
 use crate::process::token;
 use crate::sandbox::{
-    Enforcement, Listing, Reach, SandboxError, Scope, Scratch, Snapshot, Vault, Watched, probe,
-    quiet_git, siblings,
+    BackupStore, Enforcement, Extent, Listing, Reach, SandboxError, Scope, Scratch, Snapshot,
+    probe, quiet_git, siblings,
 };
 use crate::shim::can_confine;
 use crate::world::{Confinement, Job, Leftovers, Overlay, Rules, World};
@@ -43,7 +43,7 @@ pub(crate) struct ReviewSandbox {
     /// Whether a view of the tree can be mounted, once that was tried.
     has_overlay: OnceLock<bool>,
     /// Copies that the last snapshot needed, for the next one.
-    vault: Mutex<Option<Vault>>,
+    vault: Mutex<Option<BackupStore>>,
 }
 
 /// What a reviewer is confined by, besides its subject.
@@ -78,7 +78,7 @@ pub(crate) struct Subject {
     /// The layers of settings beneath those of the loop.
     pub(crate) beneath: Vec<Layer>,
     /// How far changes are looked for.
-    pub(crate) scope: Scope,
+    pub(crate) extent: Extent,
     pub(crate) neighbours: Neighbours,
 }
 
@@ -229,7 +229,7 @@ impl ReviewSandbox {
                 let kept = self.vault.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let vault = match kept {
                     Some(vault) => vault,
-                    None => Vault::new(&confined.subject.state_dir)?,
+                    None => BackupStore::new(&confined.subject.state_dir)?,
                 };
                 let mut snapshot = Snapshot::take(vault, watched)?;
                 if is_of_kernel {
@@ -238,7 +238,7 @@ impl ReviewSandbox {
                 }
                 Before::Snapshot(Box::new(snapshot))
             }
-            Neighbours::None | Neighbours::Runs => Before::Listing(Listing::take(&watched)?),
+            Neighbours::None | Neighbours::Runs => Before::Listing(Listing::of_scope(&watched)?),
             Neighbours::Slots => Before::Nothing,
         };
         Ok(Held { confined, before, runs })
@@ -267,7 +267,7 @@ impl ReviewSandbox {
         let others_worked = confined.subject.neighbours != Neighbours::None
             && runs.were_at_work(run, confined.enforcement, world);
         match before {
-            Before::Snapshot(_) if others_worked && confined.subject.scope == Scope::Tree => {
+            Before::Snapshot(_) if others_worked && confined.subject.extent == Extent::Worktree => {
                 return (violations, HeldBy::Nothing);
             }
             Before::Snapshot(snapshot) => {
@@ -285,7 +285,7 @@ impl ReviewSandbox {
                 }
             }
             Before::Listing(_) if others_worked => {}
-            Before::Listing(listing) => match listing.changes(allow) {
+            Before::Listing(listing) => match listing.violations(allow) {
                 Ok(changes) => violations.add_violations(&changes),
                 Err(error) => violations.fail("the tree cannot be looked at", &error),
             },
@@ -330,13 +330,13 @@ impl Confined {
         }
     }
 
-    fn watched(&self, job: &Job) -> Watched {
+    fn watched(&self, job: &Job) -> Scope {
         let subject = &self.subject;
         let mut watched =
-            Watched::new(&subject.tree, &subject.seen(&subject.state_dir), subject.allow.clone());
+            Scope::new(&subject.tree, &subject.seen(&subject.state_dir), subject.allow.clone());
         watched.beneath.clone_from(&subject.beneath);
-        watched.scope = subject.scope;
-        if subject.scope == Scope::Tree {
+        watched.extent = subject.extent;
+        if subject.extent == Extent::Worktree {
             watched.put_aside = None;
         }
         let spool = job.spool.iter().flat_map(|spool| [&*spool.stdout, &*spool.stderr]);

@@ -5,7 +5,7 @@ use std::io;
 
 use autoloop_core::record::ReviewViolation;
 
-use crate::sandbox::{Allowed, Restored, Violation};
+use crate::sandbox::{Allowed, ReviewChanges, Violation, ViolationKind};
 
 /// So many violations are put on record one by one.
 const MOST_TOLD: usize = 100;
@@ -33,10 +33,11 @@ impl Violations {
     }
 
     /// Takes in what changed, allowed or not.
-    pub(crate) fn add(&mut self, restored: &Restored) {
-        self.add_violations(&restored.violations);
-        self.diff = diff(&restored.allowed).or(self.diff.take());
-        let broken = restored.violations.iter().filter(|violation| violation.is_unreadable());
+    pub(crate) fn add(&mut self, changes: &ReviewChanges) {
+        self.add_violations(&changes.violations);
+        self.diff = diff(&changes.allowed).or(self.diff.take());
+        let is_broken = |it: &&Violation| matches!(it.kind, ViolationKind::Unreadable(_));
+        let broken = changes.violations.iter().filter(is_broken);
         self.notices.extend(broken.map(|broken| format!("a metareview broke {broken}")));
     }
 
@@ -48,7 +49,7 @@ impl Violations {
                 continue;
             }
             let place = violation.place().display();
-            let mut told = self.violation(place, &violation.what, violation.outcome());
+            let mut told = self.violation(place, &violation.kind, violation.outcome());
             told.beneath = Some(violation.beneath as u64).filter(|count| *count > 0);
             self.violations.push(told);
         }
@@ -111,13 +112,12 @@ mod tests {
     use autoloop_core::permissions::{Kind, What};
 
     use super::*;
-    use crate::sandbox::Offence;
 
     #[test]
     fn many_violations_are_counted() {
         let one = |number: usize| Violation {
             path: format!("f{number}").into(),
-            what: Offence::Changed(What::Added(Kind::File)),
+            kind: ViolationKind::Changed(What::Added(Kind::File)),
             beneath: 0,
             restored: true,
         };

@@ -1,10 +1,10 @@
-//! What is known about a project from its git repository.
+//! The git repository of a project, for snapshots.
 //!
-//! Which trees belong together is read from the files of the repository. The program itself is asked
-//! only when there is more than can be copied, and then so that it runs nothing: no hooks, no
-//! filters, no file system monitor, no fetching of missing objects.
+//! Which worktrees belong together is read from the files of the repository. Git itself runs only when
+//! there is more than may be copied, and then without hooks, filters, file system monitor and fetching.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -13,28 +13,25 @@ use std::process::{Command, Stdio};
 
 use crate::git::noted;
 
-/// The other working trees of the repository that a directory is in.
+/// The other worktrees of the repository that a directory is in.
 pub fn siblings(project: &Path) -> Vec<PathBuf> {
     Repository::find(project).map(|repository| repository.siblings).unwrap_or_default()
 }
 
-/// What belongs to the repository that a directory is in: its working trees and the directory with its
-/// objects.
+/// The worktrees and the common directory of the repository that a directory is in.
 pub fn repository_paths(project: &Path) -> Vec<PathBuf> {
-    let Some(Repository { top, common, siblings }) = Repository::find(project) else {
-        return Vec::new();
-    };
-    [vec![top, common], siblings].concat()
+    let found = Repository::find(project).into_iter();
+    found.flat_map(|it| [vec![it.top, it.common], it.siblings].concat()).collect()
 }
 
-/// A repository and the working trees that share it.
+/// A repository and the worktrees that share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Repository {
-    /// The working tree that holds the project.
+    /// The worktree that holds the project.
     pub(super) top: PathBuf,
     /// The directory with the objects, the settings and the hooks.
     pub(super) common: PathBuf,
-    /// The other working trees.
+    /// The other worktrees.
     pub(super) siblings: Vec<PathBuf>,
 }
 
@@ -43,26 +40,21 @@ impl Repository {
     pub(super) fn find(project: &Path) -> Option<Repository> {
         let top = project.ancestors().find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok())?;
         let own = git_dir(top)?;
-        let common = match read_path(&own.join("commondir"), &own) {
-            Some(common) => common,
-            None => own,
-        };
+        let common = read_path(&own.join("commondir"), &own).unwrap_or(own);
         let mut siblings = BTreeSet::new();
         if common.file_name().is_some_and(|name| name == ".git") {
             siblings.extend(common.parent().map(Path::to_owned));
         }
         for entry in fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten() {
             let dot_git = read_path(&entry.path().join("gitdir"), &entry.path());
-            let tree =
-                dot_git.as_deref().and_then(Path::parent).and_then(|dir| dir.canonicalize().ok());
-            siblings.extend(tree);
+            siblings.extend(dot_git.and_then(|it| it.parent()?.canonicalize().ok()));
         }
         siblings.remove(top);
         Some(Repository { top: top.to_owned(), common, siblings: siblings.into_iter().collect() })
     }
 }
 
-/// The directory of a working tree's own git files: `.git`, or where the file `.git` points.
+/// The directory of a worktree's own git files: `.git`, or where the file `.git` points.
 fn git_dir(top: &Path) -> Option<PathBuf> {
     let dot_git = top.join(".git");
     if dot_git.is_dir() {
@@ -70,21 +62,20 @@ fn git_dir(top: &Path) -> Option<PathBuf> {
     }
     let text = noted(&dot_git)?;
     let path = text.strip_prefix(b"gitdir:")?.trim_ascii();
-    top.join(std::ffi::OsStr::from_bytes(path)).canonicalize().ok()
+    top.join(OsStr::from_bytes(path)).canonicalize().ok()
 }
 
 fn read_path(file: &Path, relative_to: &Path) -> Option<PathBuf> {
     let text = noted(file)?;
-    relative_to.join(std::ffi::OsStr::from_bytes(text.trim_ascii())).canonicalize().ok()
+    relative_to.join(OsStr::from_bytes(text.trim_ascii())).canonicalize().ok()
 }
 
-/// What git says about the files of a working tree; nothing, when it will not say.
+/// What git knows about the files of a worktree; nothing, when it fails. Paths are relative to the top.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Contents {
-    /// Files that are exactly an object, with its name. Relative to the top.
+    /// Files whose bytes are those of an object, with its name.
     pub(super) clean: BTreeMap<PathBuf, String>,
-    /// Files and directories that are ignored. Relative to the top.
-    pub(super) ignored: BTreeSet<PathBuf>,
+    ignored: BTreeSet<PathBuf>,
 }
 
 impl Contents {
@@ -98,32 +89,26 @@ impl Contents {
     }
 }
 
-/// Files and directories that are ignored. Relative to the top.
+/// Ignored files and directories.
 pub(super) fn ignored(top: &Path) -> BTreeSet<PathBuf> {
     paths(top, &["ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory"])
 }
 
 fn paths(top: &Path, args: &[&str]) -> BTreeSet<PathBuf> {
     let listed = output(top, args, b"").unwrap_or_default();
-    split(&listed).map(|path| path.components().collect()).collect()
+    let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    names.map(|name| Path::new(OsStr::from_bytes(name)).components().collect()).collect()
 }
 
-fn split(listed: &[u8]) -> impl Iterator<Item = &Path> {
-    listed
-        .split(|byte| *byte == 0)
-        .filter(|name| !name.is_empty())
-        .map(|name| Path::new(std::ffi::OsStr::from_bytes(name)))
-}
-
-/// The tracked files whose bytes are those of the object, as far as their length and the absence of
-/// filters tell. What is written from an object is checked against its name anyway.
+/// The tracked files whose bytes are those of an object, judged by their length and the absence of
+/// filters. What is restored from an object is checked against its name.
 fn clean(top: &Path) -> Option<BTreeMap<PathBuf, String>> {
     let mut files = BTreeMap::new();
     for line in output(top, &["ls-files", "-z", "-s"], b"")?.split(|byte| *byte == 0) {
         let Some(tab) = line.iter().position(|byte| *byte == b'\t') else { continue };
         let words: Vec<&str> = str::from_utf8(&line[..tab]).ok()?.split(' ').collect();
         if let ["100644" | "100755", object, "0"] = words[..] {
-            let path = PathBuf::from(std::ffi::OsStr::from_bytes(&line[tab + 1..]));
+            let path = PathBuf::from(OsStr::from_bytes(&line[tab + 1..]));
             files.insert(path, object.to_owned());
         }
     }
@@ -139,7 +124,7 @@ fn clean(top: &Path) -> Option<BTreeMap<PathBuf, String>> {
     let mut fields = answers.split(|byte| *byte == 0);
     while let (Some(path), Some(_), Some(value)) = (fields.next(), fields.next(), fields.next()) {
         if value != b"unspecified" && value != b"unset" {
-            files.remove(Path::new(std::ffi::OsStr::from_bytes(path)));
+            files.remove(Path::new(OsStr::from_bytes(path)));
         }
     }
     let objects: String = files.values().map(|object| format!("{object}\n")).collect();
@@ -148,8 +133,7 @@ fn clean(top: &Path) -> Option<BTreeMap<PathBuf, String>> {
         &["cat-file", "--batch-check=%(objecttype) %(objectsize)"],
         objects.as_bytes(),
     )?;
-    let sizes: Vec<&str> = str::from_utf8(&sizes).ok()?.lines().collect();
-    let mut sizes = sizes.into_iter();
+    let mut sizes = str::from_utf8(&sizes).ok()?.lines();
     files.retain(|path, _| {
         let len = fs::symlink_metadata(top.join(path)).map_or(0, |metadata| metadata.len());
         sizes.next() == Some(&format!("blob {len}"))
@@ -157,7 +141,7 @@ fn clean(top: &Path) -> Option<BTreeMap<PathBuf, String>> {
     Some(files)
 }
 
-/// Writes an object into an empty file, and makes sure that it is what its name says.
+/// Writes an object into an empty file, and checks it against its name.
 pub(super) fn write_object(top: &Path, object: &str, file: &File) -> io::Result<()> {
     let failed = |what: &str| io::Error::other(format!("git {what} failed for {object}"));
     let status = git(top, &["cat-file", "blob", object])
@@ -184,24 +168,22 @@ fn output(top: &Path, args: &[&str], stdin: &[u8]) -> Option<Vec<u8>> {
     let mut child = git(top, args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
     let mut input = child.stdin.take()?;
     let stdin = stdin.to_owned();
-    // In a thread, because git answers while it is being asked.
+    // In a thread, because git writes its output while it reads.
     let writer = std::thread::spawn(move || input.write_all(&stdin));
     let output = child.wait_with_output().ok()?;
     let written = writer.join().ok()?;
     (output.status.success() && written.is_ok()).then_some(output.stdout)
 }
 
-/// Git, so that it runs nothing but itself and changes nothing.
+/// Git without anything else that it could run, and without changes.
 fn git(top: &Path, args: &[&str]) -> Command {
     let mut command = Command::new("git");
     crate::git::without_variables(&mut command, &[]);
     let settings = ["core.hooksPath=/dev/null", "core.fsmonitor=false", "protocol.allow=never"];
     command.arg("-C").arg(top);
     crate::process::set_pwd(&mut command, top);
-    settings.iter().for_each(|setting| {
-        command.args(["-c", setting]);
-    });
     command
+        .args(settings.iter().flat_map(|setting| ["-c", setting]))
         .args(args)
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_NO_LAZY_FETCH", "1")

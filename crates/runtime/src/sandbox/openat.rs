@@ -1,31 +1,33 @@
-//! Reaching into a directory whose inside is not to be trusted.
+//! File operations in a directory that a reviewer may have manipulated.
 //!
-//! Every step of a path is opened by itself and refuses symbolic links, so nothing a reviewer put
-//! there can lead a write outside. That is sound only while nobody else writes: callers make sure
-//! that every process of the reviewer is dead.
+//! Every step of a path is opened by itself and refuses symbolic links, so no link can redirect a write
+//! outside. That is sound only while no other process writes: callers make sure that every process of the
+//! reviewer has ended.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use autoloop_core::permissions::{Entry, Kind, Stamp};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-/// How every directory is opened.
+use super::walk::Trees;
+
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A step on the way to a directory: the right to pass is enough.
+/// For a directory on the way to another one: search permission is enough.
 #[cfg(target_os = "linux")]
 const STEP: OFlags = DIRECTORY.union(OFlags::PATH);
 #[cfg(not(target_os = "linux"))]
 const STEP: OFlags = DIRECTORY;
 
-/// Opens a directory by its whole path, which had no links in it when it was found out: if there is
-/// one now, somebody put it there to lead us elsewhere.
+/// Opens a directory by its absolute path, which was canonical when it was determined: a link in it now
+/// was made since, to redirect us.
 pub(super) fn open_root(path: &Path) -> io::Result<OwnedFd> {
     let mut names = names(path);
     let last = names.pop().unwrap_or_else(|| ".".into());
@@ -36,71 +38,77 @@ pub(super) fn open_root(path: &Path) -> io::Result<OwnedFd> {
     open_dir_at(&dir, &last)
 }
 
-/// Opens a directory beneath a root, and makes what is missing on the way.
+/// Opens a directory beneath a root and creates what is missing on the way.
 pub(super) fn make_dirs(root: &OwnedFd, beneath: &Path) -> io::Result<OwnedFd> {
     let mut dir = root.try_clone()?;
     for name in names(beneath) {
-        match rustix::fs::mkdirat(&dir, &name, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
-        }
+        make_dir(&dir, &name)?;
         dir = open_dir_at(&dir, &name)?;
     }
     Ok(dir)
 }
 
-/// Opens a directory in another one; never a link.
+/// Creates a directory; one that exists is fine.
+pub(super) fn make_dir(dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    match rustix::fs::mkdirat(dir, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 pub(super) fn open_dir_at(dir: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(dir, name, DIRECTORY, Mode::empty())?)
 }
 
-/// Opens a file to be read; never a link, and never waits for a pipe.
-pub(super) fn open_file_at(dir: &OwnedFd, name: &OsStr) -> io::Result<std::fs::File> {
+/// Opens a file for reading; never blocks on a pipe.
+pub(super) fn open_file_at(dir: &OwnedFd, name: &OsStr) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    Ok(std::fs::File::from(rustix::fs::openat(dir, name, flags, Mode::empty())?))
+    Ok(File::from(rustix::fs::openat(dir, name, flags, Mode::empty())?))
 }
 
-/// Opens a file although its bits may forbid it, as its owner can. The bits are put back with the
-/// rest of what a reviewer changed.
-pub(super) fn open_file_forced(dir: &OwnedFd, name: &OsStr) -> io::Result<std::fs::File> {
+/// Opens a file that a reviewer may have made unreadable; its mode is restored with its other changes.
+pub(super) fn open_file_forced(dir: &OwnedFd, name: &OsStr) -> io::Result<File> {
     match open_file_at(dir, name) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             let stat = stat_at(dir, name)?;
-            if !is(&stat, FileType::RegularFile) {
+            if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
                 return Err(error);
             }
-            let bits = Mode::from_raw_mode(stat.st_mode) | Mode::RUSR;
-            rustix::fs::chmodat(dir, name, bits, AtFlags::empty())?;
+            let mode = Mode::from_raw_mode(stat.st_mode);
+            rustix::fs::chmodat(dir, name, mode | Mode::RUSR, AtFlags::empty())?;
             let opened = open_file_at(dir, name);
-            rustix::fs::chmodat(dir, name, Mode::from_raw_mode(stat.st_mode), AtFlags::empty())?;
+            rustix::fs::chmodat(dir, name, mode, AtFlags::empty())?;
             opened
         }
         result => result,
     }
 }
 
-/// Looks at a name without following it.
 pub(super) fn stat_at(dir: &OwnedFd, name: &OsStr) -> io::Result<Stat> {
     Ok(rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-fn is(stat: &Stat, kind: FileType) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == kind
+/// The normal components of a path.
+fn names(path: &Path) -> Vec<OsString> {
+    let names = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        _ => None,
+    });
+    names.collect()
 }
 
-/// The parts of a path beneath a root: names only.
-pub(super) fn names(beneath: &Path) -> Vec<OsString> {
-    beneath
-        .components()
-        .filter_map(|part| match part {
-            Component::Normal(name) => Some(name.to_owned()),
-            _ => None,
-        })
-        .collect()
+/// The names in a directory.
+pub(super) fn names_in(dir: impl AsFd) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        names.push(OsString::from_vec(entry?.file_name().to_bytes().to_vec()));
+    }
+    names.retain(|name| name != "." && name != "..");
+    Ok(names)
 }
 
-/// Opens the directory that holds a path beneath a root, and gives the last name. A directory that
-/// is closed to its owner is opened to him, and `opened_up` is told its path and former bits.
+/// Opens the directory that holds a path beneath a root, and returns it with the last name. Directories
+/// closed to their owner are opened up, and added to `opened_up` with their former modes.
 pub(super) fn open_parent(
     root: &OwnedFd,
     beneath: &Path,
@@ -116,7 +124,7 @@ pub(super) fn open_parent(
         dir = match open_dir_at(&dir, &name) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let stat = stat_at(&dir, &name)?;
-                opened_up.push((path.clone(), bits(&stat)));
+                opened_up.push((path.clone(), mode_bits(&stat)));
                 let mode = Mode::from_raw_mode(stat.st_mode) | Mode::RWXU;
                 rustix::fs::chmodat(&dir, &name, mode, AtFlags::empty())?;
                 open_dir_at(&dir, &name)?
@@ -128,21 +136,20 @@ pub(super) fn open_parent(
     Ok((dir, last))
 }
 
-/// Makes sure that the owner can put names into a directory.
+/// Makes sure that the owner can create names in a directory.
 fn open_up(dir: &OwnedFd, path: &Path, opened_up: &mut Vec<(PathBuf, u32)>) -> io::Result<()> {
     let stat = rustix::fs::fstat(dir)?;
     if stat.st_mode & 0o700 != 0o700 {
-        opened_up.push((path.to_owned(), bits(&stat)));
+        opened_up.push((path.to_owned(), mode_bits(&stat)));
         rustix::fs::fchmod(dir, Mode::from_raw_mode(stat.st_mode) | Mode::RWXU)?;
     }
     Ok(())
 }
 
-fn bits(stat: &Stat) -> u32 {
+pub(super) fn mode_bits(stat: &Stat) -> u32 {
     stat.st_mode & 0o7777
 }
 
-/// What a name stands for, in the words of the decisions.
 pub(super) fn entry(stat: &Stat, dir: &OwnedFd, name: &OsStr) -> io::Result<Entry> {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Kind::File,
@@ -157,14 +164,13 @@ pub(super) fn entry(stat: &Stat, dir: &OwnedFd, name: &OsStr) -> io::Result<Entr
     };
     Ok(Entry {
         kind,
-        mode: bits(stat),
+        mode: mode_bits(stat),
         owner: (stat.st_uid, stat.st_gid),
         links: stat.st_nlink,
         stamp: stamp(stat),
     })
 }
 
-/// The stamp of a file.
 pub(super) fn stamp(stat: &Stat) -> Stamp {
     let nanos = |seconds: i64, nanos: u64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
     Stamp {
@@ -173,5 +179,110 @@ pub(super) fn stamp(stat: &Stat) -> Stamp {
         len: u64::try_from(stat.st_size).unwrap_or_default(),
         written: nanos(stat.st_mtime, stat.st_mtime_nsec),
         changed: nanos(stat.st_ctime, stat.st_ctime_nsec),
+    }
+}
+
+/// Replaces whatever has a name by a new file.
+pub(super) fn replace(
+    dir: &OwnedFd,
+    name: &OsStr,
+    fill: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
+    // Short, so that the longest names have room for it. Only one process restores at a time.
+    let temporary = format!(".putting-back-{}", crc32fast::hash(name.as_bytes()));
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let _ = rustix::fs::unlinkat(dir, &temporary, AtFlags::empty());
+    let fresh = rustix::fs::openat(dir, &temporary, flags, Mode::RUSR | Mode::WUSR)?;
+    let done = fill(&File::from(fresh))
+        .and_then(|()| match stat_at(dir, name) {
+            // A file cannot be renamed over a directory.
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+                remove(dir, name)
+            }
+            _ => Ok(()),
+        })
+        .and_then(|()| Ok(rustix::fs::renameat(dir, &temporary, dir, name)?));
+    if done.is_err() {
+        let _ = rustix::fs::unlinkat(dir, &temporary, AtFlags::empty());
+    }
+    done
+}
+
+/// Removes whatever has a name, with everything in it. A missing one is fine.
+///
+/// Directories inside are first moved up beside it, so that a tree of any depth needs few open files.
+pub(super) fn remove(dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    if !is_directory_left(dir, name)? {
+        return Ok(());
+    }
+    let mut directories = vec![name.to_owned()];
+    let mut moved = 0;
+    while let Some(name) = directories.pop() {
+        let inside = open_dir_at(dir, &name)?;
+        for found in names_in(&inside)? {
+            if is_directory_left(&inside, &found)? {
+                moved += 1;
+                let lifted = OsString::from(format!(".removing-{}-{moved}", std::process::id()));
+                rustix::fs::renameat(&inside, &found, dir, &lifted)?;
+                directories.push(lifted);
+            }
+        }
+        rustix::fs::unlinkat(dir, &name, AtFlags::REMOVEDIR)?;
+    }
+    Ok(())
+}
+
+/// Removes a name unless it is a directory, which is made accessible instead.
+fn is_directory_left(dir: &OwnedFd, name: &OsStr) -> io::Result<bool> {
+    match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(false),
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let stat = stat_at(dir, name)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return Err(Errno::PERM.into());
+    }
+    if stat.st_mode & 0o700 != 0o700 {
+        rustix::fs::chmodat(dir, name, Mode::RWXU, AtFlags::empty())?;
+    }
+    Ok(true)
+}
+
+/// Opens files one after another and keeps the directory of the last one open.
+pub(super) struct DirCache<'t> {
+    trees: &'t Trees,
+    last: Option<(PathBuf, OwnedFd)>,
+}
+
+impl<'t> DirCache<'t> {
+    pub(super) fn new(trees: &'t Trees) -> Self {
+        DirCache { trees, last: None }
+    }
+
+    /// Opens a file, unless its mode forbids it: that is the user's choice.
+    pub(super) fn open(&mut self, path: &Path) -> io::Result<File> {
+        let (dir, name) = self.parent(path)?;
+        open_file_at(dir, name)
+    }
+
+    /// Opens a file although its mode may forbid it: a reviewer may have set that.
+    pub(super) fn open_forced(&mut self, path: &Path) -> io::Result<File> {
+        let (dir, name) = self.parent(path)?;
+        open_file_forced(dir, name)
+    }
+
+    fn parent<'p>(&mut self, path: &'p Path) -> io::Result<(&OwnedFd, &'p OsStr)> {
+        let (parent, name) = path.parent().zip(path.file_name()).ok_or(Errno::NOENT)?;
+        let dir = match self.last.take() {
+            Some((last, dir)) if last == parent => dir,
+            _ => {
+                let (root, beneath) = self.trees.locate(path).ok_or(Errno::NOENT)?;
+                let mut names = names(&beneath);
+                names.pop();
+                names.iter().try_fold(open_root(root)?, |dir, name| open_dir_at(&dir, name))?
+            }
+        };
+        Ok((&self.last.insert((parent.to_owned(), dir)).1, name))
     }
 }

@@ -1,8 +1,8 @@
-//! Empty files and directories in the places that a sandboxed reviewer may write.
+//! Empty files and directories for a reviewer to fill.
 //!
-//! Landlock lets a file be written only if it is there when the rules are made, and the right to make
-//! files in a directory reaches everything beneath it. So what a reviewer may make is made for it,
-//! empty, and taken away again if it stayed empty.
+//! Landlock lets a file be written only if it exists when the rules are made, and the right to create
+//! files in a directory holds for everything beneath it. So what a reviewer may create is created for it,
+//! empty, and removed if it stayed empty.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,72 +12,96 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::permissions::{AllowList, Place, Shape};
+use rustix::fs::{AtFlags, FileType};
 
 use super::openat;
 use super::scratch;
-use super::walk::Ground;
+use super::walk::Trees;
 use crate::world::Overlay;
 
-/// What is missing and has to be made, but for what is in a view of its own.
-pub(super) fn missing<'a>(
-    project: &Path,
-    allow: &'a AllowList,
-    view: Option<&Overlay>,
-) -> Vec<&'a Place> {
-    let is_missing = |place: &&Place| {
-        let path = project.join(&place.path);
-        let is_in_view = view.is_some_and(|view| path.starts_with(&view.project));
-        place.shape != Shape::Growing && !is_in_view && fs::symlink_metadata(path).is_err()
-    };
-    allow.places().iter().filter(is_missing).collect()
+#[derive(Debug, Default)]
+pub(super) struct Placeholders {
+    /// Relative to the project.
+    made: Vec<PathBuf>,
+    /// A file that names them, for a later harness to [remove](sweep_placeholders) if this one is killed.
+    note: Option<PathBuf>,
 }
 
-/// Makes these, and lists what was made as seen from the project.
-pub(super) fn make(project: &Path, missing: &[&Place]) -> io::Result<Vec<PathBuf>> {
-    let mut made = Vec::new();
-    for place in missing {
-        let path = project.join(&place.path);
-        let result = match place.shape {
-            Shape::Growing => continue,
-            Shape::Children(_) | Shape::Beneath => fs::create_dir(&path),
-            Shape::File => {
-                let mut options = fs::OpenOptions::new();
-                options.write(true).create_new(true).mode(0o644).open(&path).map(drop)
-            }
+impl Placeholders {
+    /// Creates what is missing, except in an overlay.
+    pub(super) fn make(
+        project: &Path,
+        allow: &AllowList,
+        view: Option<&Overlay>,
+        note: &Path,
+    ) -> io::Result<Placeholders> {
+        let is_missing = |place: &&Place| {
+            let path = project.join(&place.path);
+            let is_in_view = view.is_some_and(|view| path.starts_with(&view.project));
+            place.shape != Shape::Growing && !is_in_view && fs::symlink_metadata(path).is_err()
         };
-        match result {
-            Ok(()) => made.push(place.path.clone()),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            // Where we may not write, the reviewer may not either.
-            Err(error) if is_closed(&error) => {}
-            Err(error) => return Err(error),
+        let missing: Vec<&Place> = allow.places().iter().filter(is_missing).collect();
+        if missing.is_empty() {
+            return Ok(Placeholders::default());
+        }
+        let paths = missing.iter().map(|place| place.path.as_os_str().as_bytes());
+        scratch::write_note(note, &paths.collect::<Vec<_>>().join(&0))?;
+        let mut made = Vec::new();
+        for place in missing {
+            let path = project.join(&place.path);
+            let result = match place.shape {
+                Shape::Children(_) | Shape::Beneath => fs::create_dir(&path),
+                Shape::File | Shape::Growing => {
+                    let mut options = fs::OpenOptions::new();
+                    options.write(true).create_new(true).mode(0o644).open(&path).map(drop)
+                }
+            };
+            use io::ErrorKind::{AlreadyExists, PermissionDenied, ReadOnlyFilesystem};
+            match result.map_err(|error| (error.kind(), error)) {
+                Ok(()) => made.push(place.path.clone()),
+                // Where the harness cannot write, the reviewer cannot either.
+                Err((AlreadyExists | PermissionDenied | ReadOnlyFilesystem, _)) => {}
+                Err((_, error)) => return Err(error),
+            }
+        }
+        Ok(Placeholders { made, note: Some(note.to_owned()) })
+    }
+
+    /// Removes a path if it is a placeholder that stayed empty; whether it was removed.
+    pub(super) fn clear(&self, trees: &Trees, path: &Path) -> bool {
+        let is_made = self.made.iter().any(|made| made == path);
+        let Some((root, beneath)) = trees.locate(path).filter(|_| is_made) else { return false };
+        openat::open_root(root)
+            .and_then(|root| openat::open_parent(&root, &beneath, &mut Vec::new()))
+            .and_then(|(dir, name)| {
+                let stat = openat::stat_at(&dir, &name)?;
+                let flags = match FileType::from_raw_mode(stat.st_mode) {
+                    FileType::Directory => AtFlags::REMOVEDIR,
+                    _ if stat.st_size == 0 => AtFlags::empty(),
+                    _ => return Err(io::ErrorKind::DirectoryNotEmpty.into()),
+                };
+                Ok(rustix::fs::unlinkat(&dir, &name, flags)?)
+            })
+            .is_ok()
+    }
+
+    pub(super) fn remove_note(&self) {
+        if let Some(note) = &self.note {
+            let _ = fs::remove_file(note);
         }
     }
-    Ok(made)
 }
 
-fn is_closed(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
-}
-
-/// Writes down what is about to be made, for a later harness to [remove](sweep) if this one is killed.
-pub(super) fn note(note: &Path, missing: &[&Place]) -> io::Result<()> {
-    let paths = missing.iter().map(|place| place.path.as_os_str().as_bytes());
-    scratch::write_note(note, &paths.collect::<Vec<_>>().join(&0))
-}
-
-/// Removes what a killed harness made by such a note and no reviewer filled. Only what an allow list
-/// names is touched: any process of the user can write a note.
-pub(super) fn sweep(note: &Path, project: &Path, allow: &AllowList) {
+/// Removes the empty files and directories that a killed harness noted. Only what an allow list names is
+/// touched: any process of the user can write a note.
+pub fn sweep_placeholders(note: &Path, project: &Path, allow: &AllowList) {
     let Ok(noted) = scratch::read_note(note) else { return };
     let noted: Vec<&Path> =
         noted.split(|byte| *byte == 0).map(|path| Path::new(OsStr::from_bytes(path))).collect();
-    for place in allow.places() {
+    let places = allow.places().iter().filter(|place| place.shape != Shape::Growing);
+    for place in places.filter(|place| noted.contains(&place.path.as_path())) {
         let path = project.join(&place.path);
-        if place.shape == Shape::Growing || !noted.contains(&place.path.as_path()) {
-            continue;
-        }
-        // Without following links: a place that is reached by one was not made by us.
+        // Links are not followed: the harness creates none.
         let Ok(found) = fs::symlink_metadata(&path) else { continue };
         let _ = match found.is_dir() {
             true => fs::remove_dir(&path),
@@ -86,22 +110,4 @@ pub(super) fn sweep(note: &Path, project: &Path, allow: &AllowList) {
         };
     }
     let _ = fs::remove_file(note);
-}
-
-/// Takes one away, if it stayed empty; tells whether it is gone.
-pub(super) fn clear(ground: &Ground, seen: &Path) -> bool {
-    let Some((root, way)) = ground.locate(seen) else { return false };
-    openat::open_root(root)
-        .and_then(|root| openat::open_parent(&root, &way, &mut Vec::new()))
-        .and_then(|(dir, name)| {
-            let stat = openat::stat_at(&dir, &name)?;
-            let kind = rustix::fs::FileType::from_raw_mode(stat.st_mode);
-            let flags = match kind {
-                rustix::fs::FileType::Directory => rustix::fs::AtFlags::REMOVEDIR,
-                _ if stat.st_size == 0 => rustix::fs::AtFlags::empty(),
-                _ => return Err(io::ErrorKind::DirectoryNotEmpty.into()),
-            };
-            Ok(rustix::fs::unlinkat(&dir, &name, flags)?)
-        })
-        .is_ok()
 }

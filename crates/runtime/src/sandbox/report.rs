@@ -1,77 +1,80 @@
-//! What came of a review, as far as files go.
+//! What a reviewer changed: what stays, and what does not.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use autoloop_core::permissions::{Diff, PutBack, Unreadable, What};
+use autoloop_core::config::Layer;
+use autoloop_core::permissions::{
+    AllowList, Diff, Permission, PutBack, Repaired, Unreadable, What, repair_settings,
+    repair_topology, unified,
+};
 
-use super::append_only::NotGrown;
+use super::append_only::AppendOnlyViolation;
 
-/// What a reviewer changed: what stays, and what was put back.
+/// The longest diff of one file, in bytes.
+const LONGEST_FILE_DIFF: usize = 64 * 1024;
+
+/// What a reviewer changed, in the order of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Restored {
-    /// Changes that stay, in the order of their paths.
+pub struct ReviewChanges {
     pub allowed: Vec<Allowed>,
-    /// Changes that were put back, or should have been.
     pub violations: Vec<Violation>,
-}
-
-impl Restored {
-    /// Whether everything that had to be put back was.
-    pub fn is_clean(&self) -> bool {
-        self.violations.iter().all(|violation| violation.restored)
-    }
 }
 
 /// A change that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowed {
-    /// Where, as seen from the project.
+    /// Relative to the project.
     pub path: PathBuf,
-    /// What was done.
     pub what: What,
-    /// What is different in a file.
+    /// `None` if it is not a file.
     pub diff: Option<Diff>,
 }
 
-/// A change that had to be put back.
+impl Allowed {
+    /// A file that had other contents, or none.
+    pub(super) fn file(path: &Path, what: What, old: Option<&[u8]>, new: Option<&[u8]>) -> Allowed {
+        let diff = unified(&path.to_string_lossy(), old, new, LONGEST_FILE_DIFF);
+        Allowed { path: path.to_owned(), what, diff: Some(diff) }
+    }
+}
+
+/// A change that does not stay, or should not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Where, as seen from the project.
+    /// Relative to the project.
     pub path: PathBuf,
-    /// What was done.
-    pub what: Offence,
-    /// How many more changes of things inside this directory belong to it.
+    pub kind: ViolationKind,
+    /// How many more changes inside this directory it stands for.
     pub beneath: usize,
-    /// Whether everything is as it was; found out by looking again.
+    /// Whether everything is as it was; checked by looking again.
     pub restored: bool,
 }
 
 impl Violation {
-    /// Where, in a form that is never empty.
+    pub(super) fn new(path: PathBuf, kind: ViolationKind, restored: bool) -> Violation {
+        Violation { path, kind, beneath: 0, restored }
+    }
+
+    /// The path, `.` for the project itself.
     pub fn place(&self) -> &Path {
         if self.path.as_os_str().is_empty() { Path::new(".") } else { &self.path }
     }
 
-    /// What came of it, in words.
+    /// The `outcome` of a `review.violation` record.
     pub fn outcome(&self) -> &'static str {
-        match (&self.what, self.restored) {
-            (Offence::KeptOut(_), _) => "kept out",
-            (Offence::NotBroughtOver(_), _) => "not brought over",
+        match (&self.kind, self.restored) {
+            (ViolationKind::KeptOut(_), _) => "kept out",
+            (ViolationKind::NotTakenOver(_), _) => "not brought over",
             (_, true) => "put back",
             (_, false) => "not put back",
         }
-    }
-
-    /// Whether it left a file of settings so that it could not be read.
-    pub fn is_unreadable(&self) -> bool {
-        matches!(self.what, Offence::Unreadable(_))
     }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place().display(), self.what)?;
+        write!(f, "{}: {}", self.place().display(), self.kind)?;
         if self.beneath > 0 {
             write!(f, ", with {} more inside", self.beneath)?;
         }
@@ -79,34 +82,77 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What was done that is not allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Offence {
-    /// Something was changed that may not be, or in a way that is not allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ViolationKind {
+    #[error("{0}")]
     Changed(What),
-    /// The same, in a view of the project that is thrown away: it never reached the project.
+    /// Changed in the reviewer's view of the project, which is discarded.
+    #[error("{0}")]
     KeptOut(What),
-    /// Something in such a view could not be brought over to the project, for this reason.
-    NotBroughtOver(String),
-    /// Something that is too much to be copied was changed.
+    /// An allowed change in that view could not be applied to the project.
+    #[error("cannot be brought over: {0}")]
+    NotTakenOver(String),
+    /// Changed where the limits did not allow a copy.
+    #[error("{0}; no copy of it was kept")]
     ChangedUnkept(What),
-    /// A setting that binds the reviewer was changed.
+    #[error("protected setting {0}")]
     Setting(PutBack),
-    /// A file that may only become longer did something else.
-    NotGrown(NotGrown),
-    /// A file of settings was left so that it cannot be read.
+    #[error("{0}")]
+    AppendOnly(AppendOnlyViolation),
+    /// A settings file that does not parse any more.
+    #[error("{0}")]
     Unreadable(Unreadable),
 }
 
-impl fmt::Display for Offence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Offence::Changed(what) | Offence::KeptOut(what) => what.fmt(f),
-            Offence::NotBroughtOver(why) => write!(f, "cannot be brought over: {why}"),
-            Offence::ChangedUnkept(what) => write!(f, "{what}; no copy of it was kept"),
-            Offence::Setting(put_back) => write!(f, "protected setting {put_back}"),
-            Offence::NotGrown(fault) => fault.fmt(f),
-            Offence::Unreadable(why) => why.fmt(f),
+/// A file of the loop some of whose keys are protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SettingsFile<'l> {
+    /// `autoloops.toml`, with the layers of settings below it.
+    Settings(&'l [Layer]),
+    /// `topology.toml`.
+    Topology,
+}
+
+/// How a changed settings file is treated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum SettingsCheck {
+    Accept,
+    /// Protected keys get their old values.
+    Repair(Repaired),
+    /// The whole file is restored.
+    Reject(Unreadable),
+}
+
+impl<'l> SettingsFile<'l> {
+    pub(super) fn at(path: &Path, allow: &AllowList, beneath: &'l [Layer]) -> Option<Self> {
+        // One of this name among the logs is just a log.
+        if allow.permission(path) != Permission::Edit {
+            return None;
+        }
+        match path.file_name()?.to_str() {
+            Some("autoloops.toml") => Some(SettingsFile::Settings(beneath)),
+            Some("topology.toml") => Some(SettingsFile::Topology),
+            _ => None,
+        }
+    }
+
+    /// Compares the new bytes of such a file with the old ones; `None` when it was deleted.
+    pub(super) fn check(self, old: &[u8], new: Option<&[u8]>) -> SettingsCheck {
+        let text = |bytes| str::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned());
+        let Some(new) = new else {
+            return SettingsCheck::Reject(Unreadable::After("the file is gone".to_owned()));
+        };
+        let repaired = text(old)
+            .map_err(Unreadable::Before)
+            .and_then(|old| Ok((old, text(new).map_err(Unreadable::After)?)))
+            .and_then(|(old, new)| match self {
+                SettingsFile::Settings(beneath) => repair_settings(old, new, beneath),
+                SettingsFile::Topology => repair_topology(old, new),
+            });
+        match repaired {
+            Ok(repaired) if repaired.put_back.is_empty() => SettingsCheck::Accept,
+            Ok(repaired) => SettingsCheck::Repair(repaired),
+            Err(why) => SettingsCheck::Reject(why),
         }
     }
 }

@@ -1,69 +1,58 @@
-//! Putting back what a reviewer should not have touched.
+//! Restores what a reviewer was not allowed to change.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::permissions::{Change, Entry, Kind, Tree, What};
-use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
-use super::backup_store::{Blob, Vault};
+use super::backup_store::{Backup, BackupStore};
+use super::git;
 use super::openat;
-use super::walk::Ground;
+use super::walk::Trees;
 
 /// Where the old bytes of a file come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The vault.
-    Kept(Blob),
-    /// An object of the repository whose working tree this is.
+    Kept(Backup),
+    /// An object of the repository whose worktree is at `top`.
     Git {
-        /// The top of the working tree.
         top: PathBuf,
-        /// The name of the object.
         object: String,
     },
 }
 
-/// Puts things back, one after another, and in the end the bits of directories.
 #[derive(Debug)]
 pub(super) struct Restorer<'s> {
-    pub(super) ground: &'s Ground,
-    pub(super) before: &'s Tree,
-    pub(super) sources: &'s BTreeMap<PathBuf, Source>,
-    pub(super) vault: &'s Vault,
-    /// Roots and the directories in them that had to be opened up, with the bits they had.
+    trees: &'s Trees,
+    before: &'s Tree,
+    sources: &'s BTreeMap<PathBuf, Source>,
+    store: &'s BackupStore,
+    /// Where misplaced files are moved, relative to the project; `None` to delete them.
+    put_aside: Option<&'s Path>,
+    /// Directories that had to be opened up, with the modes they had.
     opened_up: Vec<(PathBuf, u32)>,
-    /// Where what is taken away goes; `None`, and it is deleted.
-    put_aside: Option<PathBuf>,
-    /// How many things were put aside.
+    /// How many files were put aside.
     aside: usize,
 }
 
 impl<'s> Restorer<'s> {
     pub(super) fn new(
-        (ground, before): (&'s Ground, &'s Tree),
+        trees: &'s Trees,
+        before: &'s Tree,
         sources: &'s BTreeMap<PathBuf, Source>,
-        vault: &'s Vault,
+        store: &'s BackupStore,
+        put_aside: Option<&'s Path>,
     ) -> Self {
-        let opened_up = Vec::new();
-        Restorer { ground, before, sources, vault, opened_up, put_aside: None, aside: 0 }
+        Restorer { trees, before, sources, store, put_aside, opened_up: Vec::new(), aside: 0 }
     }
 
-    /// Puts what is taken away into a directory, as seen from the project, instead of deleting it: it
-    /// may be somebody's work that was only moved.
-    pub(super) fn putting_aside(mut self, directory: Option<&Path>) -> Self {
-        self.put_aside = directory.map(Path::to_owned);
-        self
-    }
-
-    /// Puts all of them back as far as it can be done. Whether it was done is seen by looking again.
-    pub(super) fn put_back(&mut self, violations: &[Change], after: &Tree) {
+    /// Restores as much as possible. The caller lists the trees again to see what was.
+    pub(super) fn restore(&mut self, violations: &[Change], after: &Tree) {
         let mut removed: Option<&Path> = None;
         for change in violations {
             let with_its_directory = removed.is_some_and(|above| change.path.starts_with(above));
@@ -71,36 +60,35 @@ impl<'s> Restorer<'s> {
                 removed = Some(&change.path);
                 let aside = self.next_aside(&change.path);
                 self.attempt(&change.path, |dir, name| match &aside {
-                    Some(aside) if put_aside(dir, name, aside).is_ok() => Ok(()),
-                    _ => remove(dir, name),
+                    Some((aside, as_name)) => {
+                        move_aside(dir, name, aside, as_name).or_else(|_| openat::remove(dir, name))
+                    }
+                    None => openat::remove(dir, name),
                 });
             }
         }
-        // Bits of directories first, so that the way is open; parents come before children.
-        for change in violations {
-            let old = self.before.get(&change.path);
-            if let Some(old) = old.filter(|old| old.kind == Kind::Directory) {
-                self.put_back_directory(&change.path, old);
-            }
+        let olds: Vec<(&Change, &Entry)> = violations
+            .iter()
+            .filter_map(|change| Some((change, self.before.get(&change.path)?)))
+            .collect();
+        // Directories first, so that what is inside can be reached; parents come before children.
+        for (change, old) in olds.iter().filter(|(_, old)| old.kind == Kind::Directory) {
+            self.restore_directory(&change.path, old);
         }
-        // What the vault has comes before what git has: the repository itself is among the former.
-        for from_git in [false, true] {
-            for change in violations {
-                let git = matches!(self.sources.get(&change.path), Some(Source::Git { .. }));
-                if git == from_git
-                    && let Some(old) = self.before.get(&change.path)
-                    && old.kind != Kind::Directory
-                {
-                    self.put_back_leaf(change, old);
-                }
-            }
+        // Copies before objects of git: the repository itself is among the former.
+        let is_in_git = |path: &PathBuf| matches!(self.sources.get(path), Some(Source::Git { .. }));
+        let leaves = olds.iter().filter(|(_, old)| old.kind != Kind::Directory);
+        let (from_git, copied): (Vec<_>, Vec<_>) =
+            leaves.partition(|(change, _)| is_in_git(&change.path));
+        for (change, old) in copied.into_iter().chain(from_git) {
+            self.restore_leaf(change, old);
         }
-        self.close_again(violations, after);
+        self.restore_modes(violations, after);
     }
 
-    /// The directory for the next thing that is put aside, and its name there.
+    /// The directory for the next file that is put aside, and its name there.
     fn next_aside(&mut self, path: &Path) -> Option<(OwnedFd, OsString)> {
-        let (root, beneath) = self.ground.locate(self.put_aside.as_ref()?)?;
+        let (root, beneath) = self.trees.locate(self.put_aside?)?;
         let dir = openat::make_dirs(&openat::open_root(root).ok()?, &beneath).ok()?;
         loop {
             self.aside += 1;
@@ -112,41 +100,38 @@ impl<'s> Restorer<'s> {
         }
     }
 
-    fn put_back_directory(&mut self, seen: &Path, old: &Entry) {
-        let root = self.ground.project.join(seen);
-        if let Some(root) = self.ground.roots.iter().find(|known| **known == root) {
-            // Whatever stands in the way of a root is no directory, or it would have been entered.
-            if openat::open_root(root).is_err() {
-                let _ = std::fs::remove_file(root);
-                let _ = std::fs::create_dir_all(root);
+    fn restore_directory(&mut self, path: &Path, old: &Entry) {
+        let mode = Mode::from_raw_mode(old.mode) | Mode::RWXU;
+        let root = self.trees.project.join(path);
+        if self.trees.roots.contains(&root) {
+            // Whatever is in the place of a root is no directory, or it would have been entered.
+            if openat::open_root(&root).is_err() {
+                let _ = std::fs::remove_file(&root);
+                let _ = std::fs::create_dir_all(&root);
             }
-            let mode = Mode::from_raw_mode(old.mode) | Mode::RWXU;
-            let _ = openat::open_root(root).map(|dir| rustix::fs::fchmod(&dir, mode));
+            let _ = openat::open_root(&root).map(|dir| rustix::fs::fchmod(&dir, mode));
             return;
         }
-        self.attempt(seen, |dir, name| {
-            match rustix::fs::mkdirat(dir, name, Mode::RWXU) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
-            own(dir, name, old)?;
-            let mode = Mode::from_raw_mode(old.mode) | Mode::RWXU;
+        self.attempt(path, |dir, name| {
+            openat::make_dir(dir, name)?;
+            restore_owner(dir, name, old)?;
             Ok(rustix::fs::chmodat(dir, name, mode, AtFlags::empty())?)
         });
     }
 
-    fn put_back_leaf(&mut self, change: &Change, old: &Entry) {
-        let (vault, source) = (self.vault, self.sources.get(&change.path));
+    fn restore_leaf(&mut self, change: &Change, old: &Entry) {
+        let (store, source) = (self.store, self.sources.get(&change.path));
         let aside = match (&change.what, source) {
             (What::Modified, Some(_)) => self.next_aside(&change.path),
             _ => None,
         };
+        let mode = Mode::from_raw_mode(old.mode);
         self.attempt(&change.path, |dir, name| match (&change.what, &old.kind) {
             (What::Mode { .. } | What::Owner, _) => {
-                own(dir, name, old)?;
-                Ok(rustix::fs::chmodat(dir, name, Mode::from_raw_mode(old.mode), AtFlags::empty())?)
+                restore_owner(dir, name, old)?;
+                Ok(rustix::fs::chmodat(dir, name, mode, AtFlags::empty())?)
             }
-            // The names that were added are gone by now, unless they are out of our sight.
+            // Names that were added are removed by now, except outside of the trees.
             (What::Linked, _) if openat::stat_at(dir, name)?.st_nlink <= old.links => Ok(()),
             (_, Kind::File) => {
                 // Without the old bytes the new ones are better than none.
@@ -154,66 +139,60 @@ impl<'s> Restorer<'s> {
                 if let Some((aside, as_name)) = &aside {
                     let _ = rustix::fs::linkat(dir, name, aside, as_name, AtFlags::empty());
                 }
-                write_file(vault, source, (dir, name), old)
+                restore_file(dir, name, store, source, old)
             }
             (_, Kind::Symlink(target)) => {
-                remove(dir, name)?;
+                openat::remove(dir, name)?;
                 rustix::fs::symlinkat(target, dir, name)?;
-                own(dir, name, old)
+                restore_owner(dir, name, old)
             }
-            (_, Kind::Pipe) => make_node(dir, name, (old, FileType::Fifo, 0)),
+            (_, Kind::Pipe) => make_node(dir, name, mode, FileType::Fifo, 0),
             (_, Kind::Device(number)) => {
-                make_node(dir, name, (old, FileType::CharacterDevice, *number))
+                make_node(dir, name, mode, FileType::CharacterDevice, *number)
             }
-            // A socket without its server is of no use, and a closed directory was never seen.
+            // A socket is useless without its server, and a closed directory was never listed.
             (_, Kind::Socket | Kind::Closed | Kind::Directory) => Err(Errno::NOTSUP.into()),
         });
     }
 
-    /// Does something in the directory that holds a path. That it failed is seen by looking again.
-    fn attempt(&mut self, seen: &Path, act: impl FnOnce(&OwnedFd, &OsStr) -> io::Result<()>) {
-        let Some((root, beneath)) = self.ground.locate(seen) else { return };
+    /// Does something in the directory that holds a path; a failure shows in the next listing.
+    fn attempt(&mut self, path: &Path, act: impl FnOnce(&OwnedFd, &OsStr) -> io::Result<()>) {
+        let Some((root, beneath)) = self.trees.locate(path) else { return };
         let mut opened = Vec::new();
         let _ = openat::open_root(root)
             .and_then(|dir| openat::open_parent(&dir, &beneath, &mut opened))
             .and_then(|(dir, name)| act(&dir, &name));
-        self.opened_up.extend(opened.into_iter().map(|(path, bits)| (root.join(path), bits)));
+        self.opened_up.extend(opened.into_iter().map(|(path, mode)| (root.join(path), mode)));
     }
 
-    /// Gives every directory its bits again, the deepest first.
-    fn close_again(&mut self, violations: &[Change], after: &Tree) {
-        let mut bits: BTreeMap<PathBuf, u32> = BTreeMap::new();
+    /// Restores the modes of directories that were changed or opened up, the deepest first.
+    fn restore_modes(&mut self, violations: &[Change], after: &Tree) {
+        let mut modes: BTreeMap<PathBuf, u32> = BTreeMap::new();
         for (path, found) in self.opened_up.drain(..) {
-            bits.entry(self.ground.seen(&path)).or_insert(found);
+            modes.entry(self.trees.relative(&path)).or_insert(found);
         }
-        // The second walk may have opened some, too; the first entry tells what they were.
-        for (seen, entry) in after.iter().filter(|(_, entry)| entry.kind == Kind::Directory) {
+        // The second walk may have opened some up, too; its entries have the modes before that.
+        for (path, entry) in after.iter().filter(|(_, entry)| entry.kind == Kind::Directory) {
             if entry.mode & 0o700 != 0o700 {
-                bits.insert(seen.clone(), entry.mode);
+                modes.insert(path.clone(), entry.mode);
             }
         }
-        for change in violations {
-            if let Some(old) = self.before.get(&change.path)
-                && old.kind == Kind::Directory
-            {
-                bits.insert(change.path.clone(), old.mode);
+        let old = |path: &Path| self.before.get(path).filter(|old| old.kind == Kind::Directory);
+        for path in violations.iter().map(|change| &change.path) {
+            if let Some(old) = old(path) {
+                modes.insert(path.clone(), old.mode);
             }
         }
-        for (seen, found) in bits.into_iter().rev() {
-            let old = self.before.get(&seen).filter(|old| old.kind == Kind::Directory);
-            let mode = Mode::from_raw_mode(old.map_or(found, |old| old.mode));
-            let _ = openat::open_root(&self.ground.project.join(&seen))
+        for (path, found) in modes.into_iter().rev() {
+            let mode = Mode::from_raw_mode(old(&path).map_or(found, |old| old.mode));
+            let _ = openat::open_root(&self.trees.project.join(&path))
                 .and_then(|dir| Ok(rustix::fs::fchmod(&dir, mode)?));
         }
     }
 }
 
-/// Moves a file or a directory away; anything else is worth nothing to anybody.
-fn put_aside(
-    dir: &OwnedFd,
-    name: &OsStr,
-    (aside, as_name): &(OwnedFd, OsString),
-) -> io::Result<()> {
+/// Moves a file or a directory; anything else is not worth keeping.
+fn move_aside(dir: &OwnedFd, name: &OsStr, aside: &OwnedFd, as_name: &OsStr) -> io::Result<()> {
     let kind = FileType::from_raw_mode(openat::stat_at(dir, name)?.st_mode);
     if !matches!(kind, FileType::RegularFile | FileType::Directory) {
         return Err(Errno::NOTSUP.into());
@@ -221,155 +200,53 @@ fn put_aside(
     Ok(rustix::fs::renameat(dir, name, aside, as_name)?)
 }
 
-fn write_file(
-    vault: &Vault,
-    source: &Source,
-    (dir, name): (&OwnedFd, &OsStr),
-    old: &Entry,
-) -> io::Result<()> {
-    replace(dir, name, |fresh| {
-        match source {
-            Source::Kept(blob) => vault.write_to(blob, fresh)?,
-            Source::Git { top, object } => super::git::write_object(top, object, fresh)?,
-        }
-        let owner = (Some(Uid::from_raw(old.owner.0)), Some(Gid::from_raw(old.owner.1)));
-        // Only root can give files away; for anybody else the owner is the same already.
-        let _ = rustix::fs::fchown(fresh, owner.0, owner.1);
-        rustix::fs::fchmod(fresh, Mode::from_raw_mode(old.mode))?;
-        Ok(rustix::fs::futimens(fresh, &times(old))?)
-    })
-}
-
-/// Puts a new file in place of whatever has the name.
-pub(super) fn replace(
+fn restore_file(
     dir: &OwnedFd,
     name: &OsStr,
-    fill: impl FnOnce(&File) -> io::Result<()>,
+    store: &BackupStore,
+    source: &Source,
+    old: &Entry,
 ) -> io::Result<()> {
-    let temporary = temporary(name);
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let _ = rustix::fs::unlinkat(dir, &temporary, AtFlags::empty());
-    let fresh = rustix::fs::openat(dir, &temporary, flags, Mode::RUSR | Mode::WUSR)?;
-    let done = fill(&File::from(fresh))
-        .and_then(|()| clear_the_way(dir, name))
-        .and_then(|()| Ok(rustix::fs::renameat(dir, &temporary, dir, name)?));
-    if done.is_err() {
-        let _ = rustix::fs::unlinkat(dir, &temporary, AtFlags::empty());
-    }
-    done
-}
-
-/// A name in the same directory; only one process puts things back at a time.
-pub(super) fn temporary(name: &OsStr) -> OsString {
-    // Short, so that the longest names have room for it, whatever they are.
-    let mut bytes = crc32fast::hash(std::os::unix::ffi::OsStrExt::as_bytes(name)).to_string();
-    bytes.insert_str(0, ".putting-back-");
-    bytes.into()
-}
-
-/// A file cannot be renamed over a directory.
-pub(super) fn clear_the_way(dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
-    match openat::stat_at(dir, name) {
-        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-            remove(dir, name)
+    openat::replace(dir, name, |fresh| {
+        match source {
+            Source::Kept(backup) => store.write_to(backup, fresh)?,
+            Source::Git { top, object } => git::write_object(top, object, fresh)?,
         }
-        _ => Ok(()),
-    }
+        let (user, group) = owner(old);
+        // Only root can change the owner; for any other user it is the same already.
+        let _ = rustix::fs::fchown(fresh, user, group);
+        rustix::fs::fchmod(fresh, Mode::from_raw_mode(old.mode))?;
+        let nanos = old.stamp.written;
+        let written = Timespec {
+            tv_sec: i64::try_from(nanos.div_euclid(1_000_000_000)).unwrap_or_default(),
+            tv_nsec: i64::try_from(nanos.rem_euclid(1_000_000_000)).unwrap_or_default(),
+        };
+        let times = Timestamps { last_access: written, last_modification: written };
+        Ok(rustix::fs::futimens(fresh, &times)?)
+    })
 }
 
 fn make_node(
     dir: &OwnedFd,
     name: &OsStr,
-    (old, kind, number): (&Entry, FileType, u64),
+    mode: Mode,
+    kind: FileType,
+    number: u64,
 ) -> io::Result<()> {
-    remove(dir, name)?;
-    rustix::fs::mknodat(dir, name, kind, Mode::from_raw_mode(old.mode), number)?;
-    Ok(rustix::fs::chmodat(dir, name, Mode::from_raw_mode(old.mode), AtFlags::empty())?)
+    openat::remove(dir, name)?;
+    rustix::fs::mknodat(dir, name, kind, mode, number)?;
+    Ok(rustix::fs::chmodat(dir, name, mode, AtFlags::empty())?)
 }
 
-fn own(dir: &OwnedFd, name: &OsStr, old: &Entry) -> io::Result<()> {
+fn owner(old: &Entry) -> (Option<Uid>, Option<Gid>) {
+    (Some(Uid::from_raw(old.owner.0)), Some(Gid::from_raw(old.owner.1)))
+}
+
+fn restore_owner(dir: &OwnedFd, name: &OsStr, old: &Entry) -> io::Result<()> {
     let stat = openat::stat_at(dir, name)?;
     if (stat.st_uid, stat.st_gid) != old.owner {
-        let owner = (Some(Uid::from_raw(old.owner.0)), Some(Gid::from_raw(old.owner.1)));
-        rustix::fs::chownat(dir, name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW)?;
+        let (user, group) = owner(old);
+        rustix::fs::chownat(dir, name, user, group, AtFlags::SYMLINK_NOFOLLOW)?;
     }
     Ok(())
-}
-
-fn times(old: &Entry) -> Timestamps {
-    let split = |nanos: i128| Timespec {
-        tv_sec: i64::try_from(nanos.div_euclid(1_000_000_000)).unwrap_or_default(),
-        tv_nsec: i64::try_from(nanos.rem_euclid(1_000_000_000)).unwrap_or_default(),
-    };
-    let written = split(old.stamp.written);
-    Timestamps { last_access: written, last_modification: written }
-}
-
-/// How deep a tree is taken apart with one open file a level.
-const DEEPEST: usize = 64;
-
-/// Removes whatever has a name, with everything in it. That there is nothing is fine.
-pub(super) fn remove(dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
-    // Deeper directories were moved up beside the first one, so in the end all are shallow.
-    let mut next = 0;
-    let mut made = 0;
-    remove_at(dir, name, &mut Lift { top: dir, made: &mut made }, 0)?;
-    while next < made {
-        remove_at(dir, &lifted(next), &mut Lift { top: dir, made: &mut made }, 0)?;
-        next += 1;
-    }
-    Ok(())
-}
-
-struct Lift<'d> {
-    top: &'d OwnedFd,
-    made: &'d mut usize,
-}
-
-fn lifted(number: usize) -> OsString {
-    format!(".removing-{}-{number}", std::process::id()).into()
-}
-
-fn remove_at(dir: &OwnedFd, name: &OsStr, lift: &mut Lift<'_>, depth: usize) -> io::Result<()> {
-    match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::ISDIR | Errno::PERM) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let stat = openat::stat_at(dir, name)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-        return Err(Errno::PERM.into());
-    }
-    if depth >= DEEPEST {
-        let number = *lift.made;
-        *lift.made += 1;
-        return Ok(rustix::fs::renameat(dir, name, lift.top, lifted(number))?);
-    }
-    if stat.st_mode & 0o700 != 0o700 {
-        rustix::fs::chmodat(dir, name, Mode::RWXU, AtFlags::empty())?;
-    }
-    let inside = openat::open_dir_at(dir, name)?;
-    let mut names = Vec::new();
-    for found in Dir::read_from(&inside)? {
-        let found: OsString =
-            std::os::unix::ffi::OsStringExt::from_vec(found?.file_name().to_bytes().to_vec());
-        if found != "." && found != ".." {
-            names.push(found);
-        }
-    }
-    for found in names {
-        remove_at(&inside, &found, lift, depth + 1)?;
-    }
-    Ok(rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)?)
-}
-
-/// Reads a file from an offset on, without moving anybody's position.
-pub(super) struct From<'f>(pub(super) &'f File, pub(super) u64);
-
-impl io::Read for From<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.0.read_at(buffer, self.1)?;
-        self.1 += read as u64;
-        Ok(read)
-    }
 }

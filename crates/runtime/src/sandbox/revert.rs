@@ -4,10 +4,8 @@
 //! metareview may touch, links are never followed, and protected settings stay as they are. Everything
 //! is decided before the first file is written.
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Layer;
@@ -17,81 +15,49 @@ use autoloop_core::permissions::{
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
-use super::dir_cache::{Bits, Opener};
-use super::openat;
-use super::restore;
-use super::settings::{Finding, KeyedFile};
-use super::walk::Ground;
+use super::openat::{self, DirCache};
+use super::report::{SettingsCheck, SettingsFile};
+use super::walk::Trees;
 
-/// A file that has become longer than this is left alone.
+/// A longer file is left alone.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
-/// The files of a loop in which reviews are reverted. All paths are without links.
+/// The files of a loop in which reviews are reverted.
 #[derive(Clone, Debug)]
 pub struct Reverter {
-    ground: Ground,
+    trees: Trees,
     allow: AllowList,
     beneath: Vec<Layer>,
 }
 
-/// What became of a file.
+/// What was done to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It was as before already.
+pub enum Reverted {
+    /// Nothing: the changes were undone before.
     Already,
-    /// The changes in it are undone.
     Rewritten,
-    /// It had been deleted, and is there again.
-    ThereAgain,
-    /// It had been added, and is gone again.
-    Gone,
+    Restored,
+    Removed,
 }
 
-/// Why a review is not reverted. Nothing has changed then, unless it says so.
+/// Why a review is not reverted. Nothing was changed then.
 #[derive(Debug, thiserror::Error)]
 pub enum RevertError {
-    /// No review of ours changed this.
-    #[error("the record says that the review changed {}, which no review may; somebody else wrote that record", .0.display())]
+    #[error("forged record: it says that the review changed {}, which no review may", .0.display())]
     NotAllowed(PathBuf),
-    /// A link or something else where a file should be.
     #[error("{} is not an ordinary file, or is reached by a link", .0.display())]
     NotAFile(PathBuf),
-    /// The file is much longer than it was.
     #[error("{} has become too long to be looked at", .0.display())]
     TooLong(PathBuf),
-    /// Somebody changed it since.
     #[error("{}: {conflict}", .path.display())]
-    Conflict {
-        /// The file.
-        path: PathBuf,
-        /// What is in the way.
-        conflict: Conflict,
-    },
+    Conflict { path: PathBuf, conflict: Conflict },
     /// A setting would change that no review can have changed.
     #[error("{}: protected setting {put_back}; no review did that, so none is undone", .path.display())]
-    Setting {
-        /// The file.
-        path: PathBuf,
-        /// The first such setting.
-        put_back: PutBack,
-    },
-    /// Settings that cannot be held against each other.
+    Setting { path: PathBuf, put_back: PutBack },
     #[error("{} {}", .path.display(), unreadable(.why))]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        why: Unreadable,
-    },
-    /// A file cannot be read or written.
+    Unreadable { path: PathBuf, why: Unreadable },
     #[error("{}: {source}", .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 fn unreadable(why: &Unreadable) -> String {
@@ -101,7 +67,7 @@ fn unreadable(why: &Unreadable) -> String {
     }
 }
 
-/// What is to become of one file.
+/// One file to be written, or removed if there is no `after`.
 struct Plan<'p> {
     path: &'p Path,
     before: Option<Vec<u8>>,
@@ -110,70 +76,58 @@ struct Plan<'p> {
 }
 
 impl Reverter {
-    /// Locates the files of a loop. Append-only files are left alone, also where a review may edit.
-    ///
-    /// # Errors
-    ///
-    /// When one of the directories is not there.
+    /// Locates the files of a loop; `beneath` are the layers of settings below `autoloops.toml`. Append-only
+    /// files are left alone, even where a review may edit.
     pub fn new(
         project: &Path,
-        (loop_dir, state_dir): (&Path, &Path),
-        growing: &[&Path],
+        loop_dir: &Path,
+        state_dir: &Path,
+        append_only: &[&Path],
+        beneath: Vec<Layer>,
     ) -> io::Result<Reverter> {
         let project = project.canonicalize()?;
         let others = [loop_dir.canonicalize()?, state_dir.canonicalize()?];
-        let ground = Ground { project: project.clone(), ..Ground::default() };
-        let [loop_seen, state_seen] = others.each_ref().map(|dir| ground.seen(dir));
-        let mut allow = AllowList::metareview(&loop_seen, &state_seen);
-        for file in growing {
+        let outside = others.iter().filter(|dir| !dir.starts_with(&project)).cloned();
+        let roots = std::iter::once(project.clone()).chain(outside).collect();
+        let trees = Trees { project, roots, skipped: Vec::new() };
+        let [loop_dir, state_dir] = others.each_ref().map(|dir| trees.relative(dir));
+        let mut allow = AllowList::metareview(&loop_dir, &state_dir);
+        for file in append_only {
             let parent = file.parent().and_then(|dir| dir.canonicalize().ok());
             if let (Some(dir), Some(name)) = (parent, file.file_name()) {
-                allow = allow.growing(&ground.seen(&dir.join(name)));
+                allow = allow.growing(&trees.relative(&dir.join(name)));
             }
         }
-        let outside = others.into_iter().filter(|dir| !dir.starts_with(&project));
-        let roots = std::iter::once(project.clone()).chain(outside).collect();
-        Ok(Reverter { ground: Ground { roots, ..ground }, allow, beneath: Vec::new() })
-    }
-
-    /// The same, with the layers of settings beneath `autoloops.toml`.
-    #[must_use]
-    pub fn above(self, beneath: Vec<Layer>) -> Reverter {
-        Reverter { beneath, ..self }
+        Ok(Reverter { trees, allow, beneath })
     }
 
     /// Reverts the changes of a review in all of its files or in none.
-    ///
-    /// # Errors
-    ///
-    /// When one of them cannot be reverted; the others are as they were.
     pub fn revert<'p>(
         &self,
         files: &'p [FilePatch<'_>],
         earlier: Earlier,
-    ) -> Result<Vec<(&'p str, Fate)>, RevertError> {
-        let mut fates = Vec::new();
+    ) -> Result<Vec<(&'p str, Reverted)>, RevertError> {
+        let mut outcomes = Vec::new();
         let mut plans: Vec<Plan<'p>> = Vec::new();
         for file in files {
             let plan = self.plan(file, earlier)?;
-            fates.push((file.path.as_str(), plan.as_ref().map_or(Fate::Already, Plan::fate)));
+            outcomes
+                .push((file.path.as_str(), plan.as_ref().map_or(Reverted::Already, Plan::outcome)));
             plans.extend(plan);
         }
         for (index, plan) in plans.iter().enumerate() {
-            if let Err(source) =
-                self.write(plan.path, plan.after.as_deref().map(str::as_bytes), plan)
-            {
+            if let Err(source) = self.write(plan, plan.after.as_deref().map(str::as_bytes)) {
                 for done in &plans[..index] {
                     // A second failure adds nothing to the error that is returned.
-                    let _ = self.write(done.path, done.before.as_deref(), done);
+                    let _ = self.write(done, done.before.as_deref());
                 }
                 return Err(RevertError::Io { path: plan.path.to_owned(), source });
             }
         }
-        Ok(fates)
+        Ok(outcomes)
     }
 
-    /// What is to become of a file; `None` when it is as before already.
+    /// `None` when the file needs no change.
     fn plan<'p>(
         &self,
         file: &'p FilePatch<'_>,
@@ -192,39 +146,40 @@ impl Reverter {
             Revert::Write(text) => Some(text),
             Revert::Remove => None,
         };
-        if let Some(file) = KeyedFile::at(path, &self.allow, &self.beneath) {
-            let texts =
-                (before.as_deref().unwrap_or_default(), after.as_deref().unwrap_or_default());
-            // The review went the other way, and some keys it may change in one direction only.
-            match file.examine(texts.1.as_bytes(), texts.0) {
-                Finding::Fine => {}
-                Finding::Repair(repaired) => {
+        if let Some(settings) = SettingsFile::at(path, &self.allow, &self.beneath) {
+            let now = before.as_deref().unwrap_or_default();
+            // Some keys may be changed in one direction only: that of the review, which is ours reversed.
+            let check = settings.check(after.as_deref().unwrap_or_default().as_bytes(), Some(now));
+            let path = path.to_owned();
+            match check {
+                SettingsCheck::Accept => {}
+                SettingsCheck::Repair(repaired) => {
                     if let Some(PutBack { key, was, became }) = repaired.put_back.into_iter().next()
                     {
                         let put_back = PutBack { key, was: became, became: was };
-                        return Err(RevertError::Setting { path: path.to_owned(), put_back });
+                        return Err(RevertError::Setting { path, put_back });
                     }
                 }
-                Finding::PutBack(why) => {
+                SettingsCheck::Reject(why) => {
                     let why = match why {
                         Unreadable::After(why) => Unreadable::Before(why),
                         Unreadable::Before(why) => Unreadable::After(why),
                         why @ (Unreadable::TooLong(_) | Unreadable::Unusable(_)) => why,
                     };
-                    return Err(RevertError::Unreadable { path: path.to_owned(), why });
+                    return Err(RevertError::Unreadable { path, why });
                 }
             }
         }
         Ok(Some(Plan { path, before, after, mode }))
     }
 
-    /// What a file holds and its bits; `None` when there is none.
+    /// The bytes and the mode of a file; `None` when there is none.
     fn read(&self, path: &Path) -> Result<Option<(Vec<u8>, u32)>, RevertError> {
         let failed = |source: io::Error| match Errno::from_io_error(&source) {
             Some(Errno::LOOP | Errno::NOTDIR) => RevertError::NotAFile(path.to_owned()),
             _ => RevertError::Io { path: path.to_owned(), source },
         };
-        let file = match Opener::new(&self.ground).open(path, Bits::Respect) {
+        let file = match DirCache::new(&self.trees).open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(failed)?,
         };
@@ -237,43 +192,37 @@ impl Reverter {
         if bytes.len() as u64 > LONGEST {
             return Err(RevertError::TooLong(path.to_owned()));
         }
-        Ok(Some((bytes, stat.st_mode & 0o7777)))
+        Ok(Some((bytes, openat::mode_bits(&stat))))
     }
 
-    /// Gives a file this content, or takes it away.
-    fn write(&self, path: &Path, content: Option<&[u8]>, plan: &Plan<'_>) -> io::Result<()> {
-        let (root, beneath) = self.ground.locate(path).ok_or(Errno::NOENT)?;
-        let (parent, name) = match (beneath.parent(), beneath.file_name()) {
-            (Some(parent), Some(name)) => (parent, name),
-            _ => return Err(Errno::INVAL.into()),
-        };
+    /// Gives a file this content, or removes it.
+    fn write(&self, plan: &Plan<'_>, content: Option<&[u8]>) -> io::Result<()> {
+        let (root, beneath) = self.trees.locate(plan.path).ok_or(Errno::NOENT)?;
+        let (parent, name) = beneath.parent().zip(beneath.file_name()).ok_or(Errno::INVAL)?;
         let dir = openat::make_dirs(&openat::open_root(root)?, parent)?;
         match content {
-            Some(content) => replace(&dir, name, (content, plan.mode))?,
             None => rustix::fs::unlinkat(&dir, name, AtFlags::empty())?,
+            Some(content) => {
+                // The diff has no mode for a file that was deleted: it gets that of its directory.
+                let like_directory = rustix::fs::fstat(&dir)?.st_mode & 0o666;
+                let mode = Mode::from_raw_mode(plan.mode.unwrap_or(like_directory));
+                openat::replace(&dir, name, |file| {
+                    file.write_all_at(content, 0)?;
+                    rustix::fs::fchmod(file, mode)?;
+                    file.sync_all()
+                })?;
+            }
         }
         Ok(rustix::fs::fsync(&dir)?)
     }
 }
 
 impl Plan<'_> {
-    fn fate(&self) -> Fate {
+    fn outcome(&self) -> Reverted {
         match (&self.before, &self.after) {
-            (_, None) => Fate::Gone,
-            (None, Some(_)) => Fate::ThereAgain,
-            (Some(_), Some(_)) => Fate::Rewritten,
+            (_, None) => Reverted::Removed,
+            (None, Some(_)) => Reverted::Restored,
+            (Some(_), Some(_)) => Reverted::Rewritten,
         }
     }
-}
-
-fn replace(dir: &OwnedFd, name: &OsStr, (content, mode): (&[u8], Option<u32>)) -> io::Result<()> {
-    // The diff does not tell the bits of a file that was deleted: it is as open as its directory.
-    let like_directory = rustix::fs::fstat(dir)?.st_mode & 0o666;
-    let mode = Mode::from_raw_mode(mode.unwrap_or(like_directory));
-    restore::replace(dir, name, |file| {
-        let mut file: &File = file;
-        file.write_all(content)?;
-        rustix::fs::fchmod(file, mode)?;
-        file.sync_all()
-    })
 }

@@ -8,7 +8,6 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::openat;
-use super::restore;
 use crate::world::Overlay;
 
 /// What the names of all such places begin with.
@@ -118,7 +117,7 @@ pub(super) fn write_note(note: &Path, bytes: &[u8]) -> io::Result<()> {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let dir = openat::open_root(&dir.canonicalize()?)?;
-    restore::replace(&dir, name, |file| file.write_all_at(bytes, 0))
+    openat::replace(&dir, name, |file| file.write_all_at(bytes, 0))
 }
 
 /// Reads a note, if it is an ordinary file of a sensible length.
@@ -157,7 +156,7 @@ fn remove(dir: &Path) {
         fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
         let inside = openat::open_root(dir)?;
         for entry in fs::read_dir(dir)? {
-            restore::remove(&inside, &entry?.file_name())?;
+            openat::remove(&inside, &entry?.file_name())?;
         }
         fs::remove_dir(dir)
     };

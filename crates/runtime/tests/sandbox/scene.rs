@@ -10,7 +10,7 @@ use std::process::Command;
 use autoloop_core::config::Sandbox;
 use autoloop_core::permissions::AllowList;
 use autoloop_runtime::sandbox::{
-    Enforcement, Reach, Restored, Snapshot, Support, Vault, Violation, Watched, probe,
+    BackupStore, Enforcement, Reach, ReviewChanges, Scope, Snapshot, Support, Violation, probe,
 };
 use autoloop_runtime::world::{Confinement, Rules};
 use tempfile::TempDir;
@@ -26,7 +26,7 @@ pub(crate) struct Outcome {
     base: String,
     pub(crate) succeeded: bool,
     pub(crate) stderr: String,
-    pub(crate) restored: Restored,
+    pub(crate) restored: ReviewChanges,
 }
 
 impl Outcome {
@@ -34,6 +34,10 @@ impl Outcome {
     pub(crate) fn told(&self) -> Vec<String> {
         let told = |violation: &Violation| violation.to_string().replace(&self.base, "BASE");
         self.restored.violations.iter().map(told).collect()
+    }
+
+    pub(crate) fn is_restored(&self) -> bool {
+        self.restored.violations.iter().all(|violation| violation.restored)
     }
 
     /// The paths that stay changed.
@@ -128,23 +132,23 @@ impl Scene {
             .growing(Path::new(".autoloop/memory.jsonl"))
     }
 
-    pub(crate) fn watched(&self) -> Watched {
-        Watched::new(&self.project, Path::new(".autoloop"), self.allow())
+    pub(crate) fn scope(&self) -> Scope {
+        Scope::new(&self.project, Path::new(".autoloop"), self.allow())
     }
 
-    /// A vault that the review cannot delete, like that of a real run.
-    pub(crate) fn vault(&self) -> Vault {
-        Vault::new(&self.project.join(".autoloop")).unwrap()
+    /// A store of copies that the review cannot delete, like that of a real run.
+    pub(crate) fn store(&self) -> BackupStore {
+        BackupStore::new(&self.project.join(".autoloop")).unwrap()
     }
 
     /// Runs a shell script as the reviewer.
     pub(crate) fn review(&self, script: &str, mode: Sandbox) -> Outcome {
-        self.review_with(self.watched(), script, mode)
+        self.review_with(self.scope(), script, mode)
     }
 
-    pub(crate) fn review_with(&self, watched: Watched, script: &str, mode: Sandbox) -> Outcome {
-        let allow = watched.allow.clone();
-        let mut snapshot = Snapshot::take(self.vault(), watched).unwrap();
+    pub(crate) fn review_with(&self, scope: Scope, script: &str, mode: Sandbox) -> Outcome {
+        let allow = scope.allow.clone();
+        let mut snapshot = Snapshot::take(self.store(), scope).unwrap();
         let note = self.base().join("placeholders");
         snapshot.make_placeholders(None, &note).unwrap();
         let scratch = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use autoloop_core::run::Run;
 use autoloop_runtime::drive::{DriveError, Preparation, Progress, Ready, Steps, Trust};
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::{Overrides, Project};
-use autoloop_runtime::sandbox::Traces;
+use autoloop_runtime::sandbox::Listing;
 use autoloop_runtime::world::World;
 
 use crate::commands::run::preflight::Preview;
@@ -98,7 +98,7 @@ pub(super) struct Runner<'a> {
     /// The step that was made ready.
     pub(super) ready: Option<Errand>,
     /// The project as it was before the last step.
-    pub(super) traces: Option<Traces>,
+    pub(super) traces: Option<Listing>,
 }
 
 impl Runner<'_> {
@@ -111,7 +111,7 @@ impl Runner<'_> {
     fn drive(&mut self, errand: &Errand) -> Result<Run, Failure> {
         let files = &errand.load(self.world)?.files;
         // What cannot be found out is not told.
-        self.traces = Traces::begin(&self.plan.dir, &files.state_dir).ok();
+        self.traces = Listing::of_files(&self.plan.dir, &files.state_dir).ok();
         let told = &mut *self.tell;
         run::drive(errand, (self.world, self.interrupts), told).map(|driven| driven.run)
     }
@@ -149,7 +149,7 @@ impl Steps for Runner<'_> {
     }
 
     fn files(&self) -> Option<String> {
-        let files = self.traces.as_ref()?.files().ok()?;
+        let files = self.traces.as_ref()?.changed_files().ok()?;
         changed_files(files.into_iter().map(|path| path.to_string_lossy().into_owned()))
     }
 }

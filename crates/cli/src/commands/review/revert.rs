@@ -10,7 +10,7 @@ use autoloop_core::views::review::Review;
 use autoloop_runtime::drive::{Trust, standing};
 use autoloop_runtime::journal::{Append, Journal};
 use autoloop_runtime::runs::concurrent_runs;
-use autoloop_runtime::sandbox::{Fate, RevertError, Reverter};
+use autoloop_runtime::sandbox::{RevertError, Reverted, Reverter};
 use autoloop_runtime::world::World;
 
 use crate::commands::inspect::excerpt::Found;
@@ -60,8 +60,11 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let reverter = reverter(&located, (&*journal, &run), world)?;
     let earlier = review.reverted.as_ref().map_or(Earlier::Unreverted, |_| Earlier::Reverted);
     let fates = reverter.revert(&files, earlier).map_err(|error| refused(before, &error))?;
-    let done: Vec<&str> =
-        fates.iter().filter(|(_, fate)| *fate != Fate::Already).map(|(path, _)| *path).collect();
+    let done: Vec<&str> = fates
+        .iter()
+        .filter(|(_, fate)| *fate != Reverted::Already)
+        .map(|(path, _)| *path)
+        .collect();
     if done.is_empty() {
         return told(&format!("the review before iteration {before} is undone already\n"));
     }
@@ -125,13 +128,13 @@ fn reverter(
         (Some(_), None) => files.state_dir.run(coordinator::Kind::Loop, &run.parse()?).loop_copy(),
     };
     let growing: [&Path; 2] = [&files.journal, &files.memory];
-    let reverter =
-        Reverter::new(dir, (&loop_dir, &files.state_dir), &growing).map_err(|error| {
-            Failure::failed(format!("cannot find the files of run '{run}': {error}"))
-                .hint(format!("they were in {}", loop_dir.display()))
-        })?;
-    let beneath = settings::project(dir).and_then(|project| project.settings_beneath(&*world.disk));
-    Ok(reverter.above(beneath.map_err(diagnostic::refuse)?))
+    let beneath = settings::project(dir)
+        .and_then(|project| project.settings_beneath(&*world.disk))
+        .map_err(diagnostic::refuse)?;
+    Reverter::new(dir, &loop_dir, &files.state_dir, &growing, beneath).map_err(|error| {
+        Failure::failed(format!("cannot find the files of run '{run}': {error}"))
+            .hint(format!("they were in {}", loop_dir.display()))
+    })
 }
 
 fn refused(before: u64, error: &RevertError) -> Failure {
@@ -146,12 +149,12 @@ fn refused(before: u64, error: &RevertError) -> Failure {
     }
 }
 
-fn line(path: &str, fate: Fate) -> String {
+fn line(path: &str, fate: Reverted) -> String {
     let what = match fate {
-        Fate::Already => "was as before already",
-        Fate::Rewritten => "changes undone",
-        Fate::ThereAgain => "there again",
-        Fate::Gone => "gone again",
+        Reverted::Already => "was as before already",
+        Reverted::Rewritten => "changes undone",
+        Reverted::Restored => "there again",
+        Reverted::Removed => "gone again",
     };
     format!("{path}: {what}\n")
 }

@@ -26,7 +26,7 @@ use crate::memory::Tiers;
 use crate::review::{
     Confined, Held, Neighbours, ReviewSite, Subject, Violations, evidence, not_started, seen_from,
 };
-use crate::sandbox::{Scope, siblings};
+use crate::sandbox::{Extent, siblings};
 use crate::turn::{LINE, millis, recorded};
 use crate::world::{Cause, Job, Reading};
 
@@ -140,7 +140,7 @@ impl SlotDrive<'_> {
             protected,
             ours,
             beneath: Vec::new(),
-            scope: Scope::Tree,
+            extent: Extent::Worktree,
             neighbours,
             tree,
             state_dir,
