@@ -102,14 +102,15 @@ impl<'s> Restorer<'s> {
 
     fn restore_directory(&mut self, path: &Path, old: &Entry) {
         let mode = Mode::from_raw_mode(old.mode) | Mode::RWXU;
-        let root = self.trees.project.join(path);
-        if self.trees.roots.contains(&root) {
+        let path_of_root = self.trees.project.join(path);
+        // The known path: joined with an empty one it would end in a slash, which follows links.
+        if let Some(root) = self.trees.roots.iter().find(|root| **root == path_of_root) {
             // Whatever is in the place of a root is no directory, or it would have been entered.
-            if openat::open_root(&root).is_err() {
-                let _ = std::fs::remove_file(&root);
-                let _ = std::fs::create_dir_all(&root);
+            if openat::open_root(root).is_err() {
+                let _ = std::fs::remove_file(root);
+                let _ = std::fs::create_dir_all(root);
             }
-            let _ = openat::open_root(&root).map(|dir| rustix::fs::fchmod(&dir, mode));
+            let _ = openat::open_root(root).map(|dir| rustix::fs::fchmod(&dir, mode));
             return;
         }
         self.attempt(path, |dir, name| {
