@@ -6,20 +6,17 @@
 
 mod branch;
 mod chain;
-mod error;
 mod iteration;
 mod parallel;
 mod preflight;
-mod progress;
 mod request;
 mod review;
-mod runs;
 mod slots;
 mod wave;
 mod worktrees;
 
 use std::cell::{OnceCell, RefCell};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use autoloop_core::config::SyncPolicy;
 use autoloop_core::coordinator::Kind;
@@ -32,42 +29,32 @@ use autoloop_core::step::{Step, next_step};
 use autoloop_core::wire_enum::Word;
 
 use crate::harness::{Harness, RunLock, RunPlace};
-use crate::journal::{Durability, Journal};
+use crate::journal::Durability;
 use crate::layout::RunDir;
-use crate::process::Interrupts;
 use crate::project::{Loaded, Project};
 use crate::review::{ReviewSandbox, sweep, sweep_placeholders};
-use crate::world::World;
+use crate::site::{Progress, Site};
 
-pub use crate::review::Bounds;
 pub use crate::turn::{PLAY_SCRIPT, REPLAY};
-pub use chain::{ChainDrive, ChainScene, Loops, NoLoops, Preparation, Ready, Steps, StepsOrder};
-pub use error::DriveError;
+pub use chain::{ChainDrive, Loops, Preparation, Ready, Steps, StepsOrder};
 pub use preflight::Agents;
-pub use progress::Progress;
 pub use request::{KeptRequest, Request};
-pub use runs::{
-    chain_standing, chains, latest_resumable, latest_resumable_chain, latest_resumable_slots,
-    slot_runs, slots_standing, standing,
-};
-pub use slots::{SlotDrive, SlotProgress, SlotScene, WatchedSlots};
+pub use slots::SlotDrive;
 
-pub use crate::harness::{Foreign, Trust};
+pub use crate::error::DriveError;
+pub use crate::harness::Foreign;
 
-use branch::Seat;
+use branch::Branch;
 use chain::Census;
 use worktrees::Trees;
 
 /// What a run is for when nobody said.
 const DEFAULT_OBJECTIVE: &str = "Do the task and publish the completion event when finished.";
 
-/// A run, and everything that is needed to carry it out.
+/// A run of a loop, and everything that is needed to carry it out.
 pub struct Drive<'a> {
-    world: &'a World,
+    site: Site<'a>,
     project: &'a Project,
-    interrupts: &'a Interrupts,
-    /// This program, which plays scripts and is what agents call.
-    program: PathBuf,
     harness: Harness<'a, LoopFold>,
     loaded: Loaded,
     objective: String,
@@ -75,60 +62,20 @@ pub struct Drive<'a> {
     handoff: String,
     /// What is wrong with the files of the loop, for the next prompt.
     notices: Vec<String>,
-    /// The end of what the last backend printed.
+    /// The end of the output of the last agent.
     output_tail: String,
-    /// Whether reviewers are confined.
-    bounds: Bounds,
-    /// How reviewers are confined, in this project.
     reviewer: ReviewSandbox,
-    /// Where its files are.
     dir: RunDir,
-    /// Where it is carried out, if it is a branch of another run.
-    seat: Option<Seat>,
-    /// How many branches are carried out at once.
-    threads: Threads,
-    /// Which records of earlier harnesses are believed.
-    trust: Trust,
+    /// Set for a branch of a wave.
+    branch: Option<Branch>,
     /// The chain that was granted last, until it is carried out.
     granted: Option<RunLock>,
-    /// The chains of the journal, as far as they were looked at.
+    /// The chains of the journal, as far as they were read.
     census: RefCell<Census>,
-    /// Who carries out the chains that it asks for.
-    loops: &'a dyn Loops,
-    /// Where branches have their trees, as it was found first: how git stores files does not change after that.
+    /// Carries out the chains that the run requests; `None` where it may not.
+    loops: Option<&'a dyn Loops>,
+    /// Where branches have their worktrees, as found first: how git stores files does not change after that.
     trees: OnceCell<Trees>,
-    tell: &'a mut dyn FnMut(Progress<'_>),
-}
-
-/// Where a run is carried out, and by what.
-pub struct Scene<'a> {
-    /// The world.
-    pub world: &'a World,
-    /// The project.
-    pub project: &'a Project,
-    /// Its journal.
-    pub journal: &'a dyn Journal,
-    /// Requests to stop.
-    pub interrupts: &'a Interrupts,
-    /// This program.
-    pub program: PathBuf,
-    /// Whether reviewers are held to their bounds.
-    pub bounds: Bounds,
-    /// How many branches of a wave are carried out at once.
-    pub threads: Threads,
-    /// Which records of earlier harnesses are believed.
-    pub trust: Trust,
-    /// Who is told how it goes.
-    pub tell: &'a mut dyn FnMut(Progress<'_>),
-}
-
-/// How many branches of a wave, or slots, are carried out at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threads {
-    /// All of them.
-    Many,
-    /// One after another: in a simulated world, which does the same twice.
-    One,
 }
 
 /// How a run is opened.
@@ -139,97 +86,91 @@ enum Opening {
 }
 
 impl<'a> Drive<'a> {
-    /// Prepares to begin a run.
-    ///
-    /// # Errors
-    ///
-    /// When the files of the loop cannot be used, or another process drives a run of this name.
+    /// Prepares to begin a run with the files of its loop as they were read.
     pub fn begin(
-        scene: Scene<'a>,
+        site: Site<'a>,
+        project: &'a Project,
+        loaded: Loaded,
         run: &RunId,
         objective: Option<String>,
     ) -> Result<Self, DriveError> {
-        Drive::new(scene, (run, None), Opening::Begin, objective)
+        Drive::new(site, project, loaded, run, None, Opening::Begin, objective)
     }
 
     /// Prepares to resume a run. Where nothing of it is proven it begins again, with this objective.
-    ///
-    /// # Errors
-    ///
-    /// When the files of the loop cannot be used, or another process drives the run.
     pub fn resume(
-        scene: Scene<'a>,
+        site: Site<'a>,
+        project: &'a Project,
+        loaded: Loaded,
         run: &RunId,
         objective: Option<String>,
     ) -> Result<Self, DriveError> {
-        Drive::new(scene, (run, None), Opening::Resume, objective)
+        Drive::new(site, project, loaded, run, None, Opening::Resume, objective)
     }
 
-    /// The same, for a run that may ask for chains.
+    /// Lets the run request chains.
     #[must_use]
     pub fn with_loops(mut self, loops: &'a dyn Loops) -> Self {
-        self.loops = loops;
+        self.loops = Some(loops);
         self
     }
 
     fn new(
-        scene: Scene<'a>,
-        (run, seat): (&RunId, Option<Seat>),
+        site: Site<'a>,
+        project: &'a Project,
+        mut loaded: Loaded,
+        run: &RunId,
+        branch: Option<Branch>,
         opening: Opening,
         objective: Option<String>,
     ) -> Result<Self, DriveError> {
-        let loaded = branch::load(scene.project, seat.as_ref(), scene.world)?;
-        let mode = loaded.plan.review.as_ref().map(|review| review.sandbox);
-        let reviewer = ReviewSandbox::choose(mode, scene.bounds)?;
-        let trees = wave::check_isolation(scene.project, &loaded, scene.world)?;
-        let dir = match &seat {
-            Some(seat) => seat.dir.clone(),
-            None => loaded.files.state_dir.run(Kind::Loop, run),
-        };
-        let place = RunPlace { dir: &dir, run: run.as_str(), world: scene.world };
-        let lock = RunLock::take(place)?;
-        if scene.bounds == Bounds::Enforced {
-            sweep(&loaded.files.state_dir, scene.world);
+        if let Some(branch) = &branch {
+            loaded.plan = loaded.plan.for_branch(branch.timeout);
         }
-        let handoff = chain::handoff_of_run(&dir, &*scene.world.disk)?;
+        let world = site.world;
+        let mode = loaded.plan.review.as_ref().map(|review| review.sandbox);
+        let reviewer = ReviewSandbox::choose(mode, world)?;
+        let trees = wave::check_isolation(project, &loaded, world)?;
+        let dir = match &branch {
+            Some(branch) => branch.dir.clone(),
+            None => site.state_dir.run(Kind::Loop, run),
+        };
+        let place = RunPlace { dir: &dir, run: run.as_str(), world };
+        let lock = RunLock::take(place)?;
+        if !world.spawner.is_simulated() {
+            sweep(site.state_dir, world);
+        }
+        let handoff = chain::handoff_of_run(&dir, &*world.disk)?;
         let harness: Harness<'_, LoopFold> = match opening {
-            Opening::Begin => Harness::begin(scene.journal, place, lock)?,
-            Opening::Resume => Harness::resume(scene.journal, place, lock, scene.trust)?,
+            Opening::Begin => Harness::begin(site.journal, place, lock)?,
+            Opening::Resume => Harness::resume(site.journal, place, lock, site.trust)?,
         };
         let recorded = harness.run().start.as_ref().map(|start| start.objective.clone());
         let objective = recorded
             .or(objective)
             .or_else(|| loaded.objective.clone())
             .unwrap_or_else(|| DEFAULT_OBJECTIVE.to_owned());
-        let drive = Drive {
+        if !world.spawner.is_simulated() {
+            // What cannot be found now is removed by a later run.
+            let _ = sweep_placeholders(&project.dir, &project.loop_dir, site.state_dir, world);
+        }
+        Ok(Drive {
             trees: trees.map(OnceCell::from).unwrap_or_default(),
-            world: scene.world,
-            project: scene.project,
-            interrupts: scene.interrupts,
-            program: scene.program,
+            site,
+            project,
             harness,
             loaded,
             objective,
             handoff,
             notices: Vec::new(),
             output_tail: String::new(),
-            bounds: scene.bounds,
             reviewer,
             dir,
-            seat,
-            threads: scene.threads,
-            trust: scene.trust,
+            branch,
             granted: None,
             census: RefCell::default(),
-            loops: &NoLoops,
-            tell: scene.tell,
-        };
-        if drive.bounds == Bounds::Enforced {
-            let (project, state_dir) = (drive.project, &drive.loaded.files.state_dir);
-            // What cannot be found now is swept by a later run.
-            let _ = sweep_placeholders(&project.dir, &project.loop_dir, state_dir, drive.world);
-        }
-        Ok(drive)
+            loops: None,
+        })
     }
 
     /// Carries the run out to its end.
@@ -278,11 +219,11 @@ impl<'a> Drive<'a> {
             objective: self.objective.clone(),
             preset: self.project.is_preset().then(|| self.project.preset.clone()),
             preset_dir: self.foreign_loop().map(|dir| dir.display().to_string()),
-            parent: self.seat.as_ref().map(|seat| seat.parent.clone()),
-            opening_event: self.seat.as_ref().map(|seat| seat.opening_event.clone()),
+            parent: self.branch.as_ref().map(|branch| branch.parent.clone()),
+            opening_event: self.branch.as_ref().map(|branch| branch.opening_event.clone()),
         };
         self.put(String::new(), |heading| start.record(heading))?;
-        (self.tell)(Progress::Began(self.harness.run()));
+        self.site.report(Progress::Began(self.harness.run()));
         Ok(())
     }
 
@@ -295,7 +236,7 @@ impl<'a> Drive<'a> {
     /// Records that a run is resumed that had ended or crashed.
     fn announce_resumption(&mut self) -> Result<(), DriveError> {
         if let Some(note) = self.harness.take_forged_note() {
-            (self.tell)(Progress::Note(&note));
+            self.site.note(&note);
         }
         let run = self.harness.run();
         let previous_stop_reason = match &run.stage {
@@ -307,14 +248,14 @@ impl<'a> Drive<'a> {
         let resumed_from_iteration = run.done_on_resume();
         let resume = LoopResume { resumed_from_iteration, previous_stop_reason };
         self.put(self.last_iteration(), |heading| resume.record(heading))?;
-        (self.tell)(Progress::Resumed(self.harness.run()));
+        self.site.report(Progress::Resumed(self.harness.run()));
         Ok(())
     }
 
     /// Ends the run if somebody asked for it.
     fn is_interrupted(&mut self) -> Result<bool, DriveError> {
         let is_over = matches!(self.harness.run().stage, Stage::New | Stage::Ended(_));
-        if self.interrupts.first().is_none() || is_over {
+        if self.site.interrupts.first().is_none() || is_over {
             return Ok(false);
         }
         self.stop(LoopStop {
@@ -345,7 +286,7 @@ impl<'a> Drive<'a> {
         iteration: String,
         record: impl FnOnce(&autoloop_core::record::Heading) -> Record,
     ) -> Result<(), DriveError> {
-        let heading = self.harness.heading(iteration, self.world.clock.now());
+        let heading = self.harness.heading(iteration, self.site.world.clock.now());
         let record = record(&heading);
         self.harness.append(self.durability(), |_| vec![record.clone().into()])?;
         Ok(())
@@ -356,21 +297,23 @@ impl<'a> Drive<'a> {
     fn reload(&mut self) {
         let before = std::mem::take(&mut self.notices);
         // Where the names of the files cannot be known, loading them says so.
-        for file in self.project.ignored_settings(&*self.world.disk).unwrap_or_default() {
+        for file in self.project.ignored_settings(&*self.site.world.disk).unwrap_or_default() {
             let notice = format!(
                 "{} is ignored until the next run: it did not exist when this run began",
                 file.display()
             );
             if !before.contains(&notice) {
-                (self.tell)(Progress::Note(&notice));
+                self.site.note(&notice);
             }
             self.notices.push(notice);
         }
-        let loaded = branch::load(self.project, self.seat.as_ref(), self.world);
-        let loaded = loaded.map_err(DriveError::from);
-        let checked = loaded.and_then(|loaded| {
+        let loaded = self.project.load(&*self.site.world.disk).map_err(DriveError::from);
+        let checked = loaded.and_then(|mut loaded| {
+            if let Some(branch) = &self.branch {
+                loaded.plan = loaded.plan.for_branch(branch.timeout);
+            }
             let mode = loaded.plan.review.as_ref().map(|review| review.sandbox);
-            let layers = ReviewSandbox::layers(mode, self.bounds)?;
+            let layers = ReviewSandbox::layers(mode, self.site.world)?;
             Ok((loaded, layers))
         });
         match checked {
@@ -380,7 +323,7 @@ impl<'a> Drive<'a> {
             }
             Err(error) => {
                 let notice = format!("the files of the loop cannot be used as they are: {error}");
-                (self.tell)(Progress::Note(&notice));
+                self.site.note(&notice);
                 self.notices.push(notice);
             }
         }

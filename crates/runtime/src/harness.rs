@@ -4,9 +4,7 @@
 //! of a run its harness wrote. All coordinators begin, resume and append through [`Harness`]; what differs is the
 //! [`Fold`] of their records.
 
-mod error;
 mod notes;
-mod on_record;
 mod place;
 mod request_file;
 
@@ -20,11 +18,10 @@ use autoloop_core::timestamp::Timestamp;
 use autoloop_core::topic::{Topic, TopicClass};
 use autoloop_core::views::scratchpad::Scratchpad;
 
+use crate::error::DriveError;
 use crate::journal::{Append, AppendError, Durability, Journal, NewRecord, Position, ReadError};
+use crate::site::Trust;
 
-pub(crate) use error::HarnessError;
-pub(crate) use on_record::{ByRun, OnRecord, all, claimed, find};
-pub use place::Trust;
 pub(crate) use place::{RunLock, RunPlace, create_dirs, run_dir};
 pub(crate) use request_file::{RequestText, keep_request, read_request};
 
@@ -53,7 +50,7 @@ impl<'a, F: Fold> Harness<'a, F> {
         journal: &'a dyn Journal,
         place: RunPlace<'_>,
         lock: RunLock,
-    ) -> Result<Self, HarnessError> {
+    ) -> Result<Self, DriveError> {
         let mut records = RunRecords::new(place.run, place.provenance(Trust::Proven)?);
         let mut position = journal.head()?;
         if lock.was_used() {
@@ -73,7 +70,7 @@ impl<'a, F: Fold> Harness<'a, F> {
         place: RunPlace<'_>,
         lock: RunLock,
         trust: Trust,
-    ) -> Result<Self, HarnessError> {
+    ) -> Result<Self, DriveError> {
         repair(journal)?;
         let mut records = RunRecords::new(place.run, place.provenance(trust)?);
         let position = records.read(journal, Position::START)?;
@@ -108,7 +105,7 @@ impl<'a, F: Fold> Harness<'a, F> {
         &mut self,
         durability: Durability,
         records: impl FnMut(&Foreign) -> Vec<NewRecord>,
-    ) -> Result<(), HarnessError> {
+    ) -> Result<(), DriveError> {
         self.append_quietly(durability, records)?;
         self.records.foreign = Foreign::default();
         Ok(())
@@ -120,7 +117,7 @@ impl<'a, F: Fold> Harness<'a, F> {
         durability: Durability,
         heading: &Heading,
         records: &[Record],
-    ) -> Result<Option<String>, HarnessError> {
+    ) -> Result<Option<String>, DriveError> {
         let mut forged = Vec::new();
         self.append(durability, |foreign| {
             forged.clone_from(&foreign.forged);
@@ -135,7 +132,7 @@ impl<'a, F: Fold> Harness<'a, F> {
         &mut self,
         durability: Durability,
         mut records: impl FnMut(&Foreign) -> Vec<NewRecord>,
-    ) -> Result<(), HarnessError> {
+    ) -> Result<(), DriveError> {
         loop {
             self.read_on(None)?;
             let mut new = records(&self.records.foreign);
@@ -201,6 +198,11 @@ impl<F: Fold> RunRecords<F> {
             line.records(|record| self.take(record));
             ControlFlow::Continue(())
         })
+    }
+
+    /// Whether a harness of this program wrote one of the records.
+    pub(crate) fn has_seals(&self) -> bool {
+        self.provenance.next_number() > 0
     }
 
     /// Applies a record, if it is one of the run.

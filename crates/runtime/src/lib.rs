@@ -3,6 +3,7 @@
 pub mod complaint;
 pub mod drive;
 pub mod emit;
+mod error;
 pub mod file_tail;
 pub mod files;
 pub mod filesystem;
@@ -23,6 +24,7 @@ pub mod runs;
 pub mod sandbox;
 pub mod shim;
 pub mod signals;
+pub mod site;
 mod turn;
 pub mod which;
 pub mod world;

@@ -6,8 +6,6 @@ mod concurrent;
 mod sandbox;
 mod violations;
 
-pub use sandbox::Bounds;
-
 pub(crate) use concurrent::ConcurrentRuns;
 pub(crate) use sandbox::{
     Confined, Held, Neighbours, ReviewSandbox, ReviewSite, Subject, seen_from, sweep,

@@ -1,15 +1,25 @@
-//! The runs of a project: which there are, how they are, and which process carries one out.
+//! The runs of a project: which there are, their states, which can be resumed, and which process carries one out.
 
+use std::collections::HashMap;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use autoloop_core::coordinator::{Holder, Kind, Status};
-use autoloop_core::run::{Miss, Runs, SomeRun};
+use autoloop_core::chain::Chain;
+use autoloop_core::coordinator::{Fold, Holder, Kind, Status};
+use autoloop_core::provenance::{Provenance, Unsealed, is_claimed};
+use autoloop_core::record::Glance;
+use autoloop_core::run::{Miss, Run, Runs, SomeRun};
+use autoloop_core::run_id::RunId;
+use autoloop_core::slot::Slots;
 
+use crate::error::DriveError;
+use crate::harness::{RunPlace, RunRecords, repair, run_dir};
 use crate::journal::sidecar::Kept;
 use crate::journal::{Journal, Position, ReadError};
 use crate::layout::{RunDir, StateDir};
+use crate::site::{Site, Trust};
 use crate::world::{Access, Disk, World};
 
 /// Where Linux lists the holders of locks.
@@ -17,7 +27,6 @@ const LOCKS: &str = "/proc/locks";
 
 /// The runs of a project, as commands show and look them up.
 pub struct RunList {
-    /// The runs by the records of the journal.
     pub runs: Runs,
     /// How far the journal was read.
     pub position: Position,
@@ -29,31 +38,21 @@ pub struct RunList {
 /// Why a name means no run.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
-    /// No run has begun.
     #[error("no run has begun in {journal} yet")]
-    Empty {
-        /// The journal.
-        journal: String,
-    },
-    /// No run has this name.
+    Empty { journal: String },
     #[error("there is no run '{name}' in {journal}")]
     Unknown {
-        /// The name.
         name: String,
-        /// The journal.
         journal: String,
-        /// The run that was perhaps meant.
+        /// The run with the most similar name.
         meant: Option<String>,
     },
-    /// Several runs begin with it.
     #[error("{} runs begin with '{name}'", .ids.len())]
     Ambiguous {
-        /// The name.
         name: String,
         /// The runs, the latest first.
         ids: Vec<String>,
     },
-    /// The journal cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
 }
@@ -70,52 +69,13 @@ impl LookupError {
 }
 
 /// Finds a run by its id, by the beginning of it, or as `latest`.
-///
-/// # Errors
-///
-/// When the name means no run, or several.
 pub fn find(journal: &dyn Journal, name: &str) -> Result<SomeRun, LookupError> {
     let runs = journal.fold::<Runs>()?.view;
     let run = runs.find(name).cloned();
     run.map_err(|miss| LookupError::new(miss, name, journal.path()))
 }
 
-/// The latest run of a coordinator that can be resumed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Latest {
-    /// The run; `None` where every run completed or is running.
-    pub run: Option<String>,
-    /// Later runs that processes carry out.
-    pub running: Vec<(String, u32)>,
-}
-
-impl Latest {
-    /// The first of these runs that no process carries out.
-    pub(crate) fn of<'r>(
-        runs: impl Iterator<Item = &'r str>,
-        dir: impl Fn(&str) -> Option<RunDir>,
-        disk: &dyn Disk,
-    ) -> Latest {
-        let mut latest = Latest::default();
-        for run in runs {
-            match dir(run).map_or(Holder::None, |dir| holder(&dir, disk)) {
-                Holder::Process(process) => latest.running.push((run.to_owned(), process)),
-                Holder::None | Holder::Unknown => {
-                    latest.run = Some(run.to_owned());
-                    break;
-                }
-            }
-        }
-        latest
-    }
-}
-
 impl RunList {
-    /// Reads the runs of a journal.
-    ///
-    /// # Errors
-    ///
-    /// When the journal cannot be read.
     pub fn read(
         journal: &dyn Journal,
         state_dir: &StateDir,
@@ -132,26 +92,20 @@ impl RunList {
     }
 
     /// Finds a run by its id, by the beginning of it, or as `latest`.
-    ///
-    /// # Errors
-    ///
-    /// When the name means no run, or several.
     pub fn find(&self, name: &str) -> Result<&SomeRun, LookupError> {
         self.runs.find(name).map_err(|miss| LookupError::new(miss, name, &self.journal))
     }
 
-    /// The directory of a run; `None` where its name is no id.
+    /// The directory of a run; `None` where its name is not a valid id.
     pub fn dir(&self, run: &SomeRun) -> Option<RunDir> {
-        let id = run.id().parse().ok()?;
-        Some(self.state_dir.run(run.kind().unwrap_or(Kind::Loop), &id))
+        run_dir(&self.state_dir, run.kind().unwrap_or(Kind::Loop), run.id()).ok()
     }
 
-    /// Which process carries a run out.
     pub fn holder(&self, run: &SomeRun) -> Holder {
         self.dir(run).map_or(Holder::None, |dir| holder(&dir, &*self.disk))
     }
 
-    /// How a run is; `None` where no record begins it.
+    /// The status of a run; `None` where no record begins it.
     pub fn status(&self, run: &SomeRun) -> Option<Status> {
         Some(self.runs.status(run)?.with_holder(self.holder(run)))
     }
@@ -190,4 +144,261 @@ pub fn concurrent_runs(state_dir: &StateDir, disk: &dyn Disk) -> Vec<(String, u3
         (process != own).then_some((name, process))
     });
     held.collect()
+}
+
+/// The state of a run by the records that are believed; `None` if the journal does not mention it. For a caller that
+/// is about to resume it: the journal is [repaired](repair) first.
+pub fn state<F: Fold>(site: &Site<'_>, run: &str) -> Result<Option<F>, DriveError> {
+    repair(site.journal)?;
+    let dir = run_dir(site.state_dir, F::KIND, run)?;
+    let provenance = RunPlace { dir: &dir, run, world: site.world }.provenance(site.trust)?;
+    let mut records = RunRecords::new(run, provenance);
+    let mut is_there = false;
+    site.journal.read(Position::START, &mut |line| {
+        line.records(|record| {
+            let is_mentioned = F::KIND == Kind::Loop || F::KIND.begins(record);
+            is_there |= is_mentioned && record.run() == run;
+            records.take(record);
+        });
+        ControlFlow::Continue(())
+    })?;
+    Ok(is_there.then_some(records.fold))
+}
+
+/// Every chain that the journal claims to have begun, in that order.
+pub fn chains(journal: &dyn Journal) -> Result<Vec<Chain>, ReadError> {
+    let mut chains = ByRun::default();
+    journal.read(Position::START, &mut |line| {
+        line.records(|record| {
+            if Kind::Chain.concerns(record) {
+                chains.of(&record.run(), |run| Chain::new(run)).apply(record);
+            }
+        });
+        ControlFlow::Continue(())
+    })?;
+    chains.found.retain(|chain| chain.start.is_some());
+    Ok(chains.found)
+}
+
+/// Every run of slots by its own records, in the order in which they began. Of one that no harness of
+/// this program carried out, all records count.
+pub fn slot_runs(site: &Site<'_>) -> Result<Vec<Slots>, DriveError> {
+    let found = recorded_slots(site, Trust::Proven)?;
+    let runs = found.into_iter().map(|run| run.records.fold);
+    Ok(runs.filter(|run| run.start.is_some()).collect())
+}
+
+/// The runs of slots that did not end, by their own records, and that no process carries out.
+pub(crate) fn unfinished_slots(site: &Site<'_>) -> Result<Vec<Slots>, DriveError> {
+    let mut found = recorded_slots(site, Trust::Proven)?;
+    found.retain(|run| is_open(run, Status::is_unfinished));
+    let runs = found.into_iter().map(|run| run.records.fold);
+    let is_held = |run: &Slots| {
+        let dir = run_dir(site.state_dir, Kind::Slots, &run.id);
+        dir.is_ok_and(|dir| holder(&dir, &*site.world.disk).process().is_some())
+    };
+    Ok(runs.filter(|run| !is_held(run)).collect())
+}
+
+fn recorded_slots(site: &Site<'_>, trust: Trust) -> Result<Vec<RecordedRun<Slots>>, DriveError> {
+    let mut found =
+        recorded(site.journal, |run| match (run_dir(site.state_dir, Kind::Slots, run), trust) {
+            (Ok(dir), Trust::Proven) => {
+                RunPlace { dir: &dir, run, world: site.world }.provenance_to_show()
+            }
+            (Err(_), _) | (_, Trust::Journal) => Provenance::new(None, Unsealed::Claimed),
+        })?;
+    found.retain(|run: &RecordedRun<Slots>| run.has_start);
+    Ok(found)
+}
+
+/// Whether a run of slots has this status. One of which nothing is proven begins again.
+fn is_open(run: &RecordedRun<Slots>, has_status: fn(Status) -> bool) -> bool {
+    let run = run.proven();
+    (has_status(run.status()) || run.start.is_none()) && run.id.parse::<RunId>().is_ok()
+}
+
+/// The latest run of a coordinator that can be resumed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latest {
+    /// The run; `None` where every run completed or is running.
+    pub run: Option<String>,
+    /// Later runs that processes carry out.
+    pub running: Vec<(String, u32)>,
+}
+
+impl Latest {
+    /// The first of these runs that no process carries out.
+    fn of<'r>(runs: impl Iterator<Item = &'r str>, kind: Kind, site: &Site<'_>) -> Latest {
+        let mut latest = Latest::default();
+        for run in runs {
+            let dir = run_dir(site.state_dir, kind, run);
+            match dir.map_or(Holder::None, |dir| holder(&dir, &*site.world.disk)) {
+                Holder::Process(process) => latest.running.push((run.to_owned(), process)),
+                Holder::None | Holder::Unknown => {
+                    latest.run = Some(run.to_owned());
+                    break;
+                }
+            }
+        }
+        latest
+    }
+}
+
+/// The run of a coordinator that began last among those that did not complete and that no process carries out. The
+/// journal is [repaired](repair) first.
+pub fn latest_resumable(site: &Site<'_>, kind: Kind) -> Result<Latest, DriveError> {
+    repair(site.journal)?;
+    match kind {
+        Kind::Loop => latest_loop(site),
+        Kind::Chain => latest_chain(site),
+        Kind::Slots => latest_slots(site),
+    }
+}
+
+/// A run that a harness of this program carried out comes before one that only the journal claims. A step of a
+/// chain that a run requested is resumed with that run, and one that did its part in a chain is not resumed unless
+/// it is named.
+fn latest_loop(site: &Site<'_>) -> Result<Latest, DriveError> {
+    let chains = chains(site.journal)?;
+    let is_left_to_chain = |run: &str| {
+        let mut of = chains.iter().filter_map(|chain| Some((chain, chain.step_of(run)?)));
+        of.any(|(chain, step)| chain.parent().is_some() || step.is_well())
+    };
+    let mut runs: Vec<RecordedRun<Run>> =
+        recorded(site.journal, |run| proof(site, Kind::Loop, run))?;
+    runs.retain(|run| run.claimed.stands_alone() && !is_left_to_chain(&run.claimed.id));
+    let (ours, others): (Vec<_>, Vec<_>) = runs.iter().rev().partition(|run| run.is_ours(site));
+    let ours = ours.into_iter().filter(|run| run.proven().status().can_resume());
+    let others = others.into_iter().filter(|run| run.claimed.status().can_resume());
+    let open = ours.chain(others).map(|run| run.claimed.id.as_str());
+    Ok(Latest::of(open, Kind::Loop, site))
+}
+
+/// A chain of which nothing is proven counts where this program carried it out, or where it did not complete by the
+/// claims of the journal. A chain that a run requested is resumed with that run.
+fn latest_chain(site: &Site<'_>) -> Result<Latest, DriveError> {
+    let chains: Vec<RecordedRun<Chain>> =
+        recorded(site.journal, |run| proof(site, Kind::Chain, run))?;
+    let can_resume = |chain: &&RecordedRun<Chain>| match (&chain.claimed.start, chain.proven()) {
+        (None, _) => false,
+        (Some(start), _) if start.parent_id.is_some() => false,
+        (Some(_), proven) if proven.start.is_some() => proven.status().can_resume(),
+        _ => chain.claimed.status().can_resume() || chain.is_ours(site),
+    };
+    let open = chains.iter().rev().filter(can_resume).map(|chain| chain.claimed.id.as_str());
+    Ok(Latest::of(open, Kind::Chain, site))
+}
+
+/// A run that this program carried out comes before one that only the journal claims.
+fn latest_slots(site: &Site<'_>) -> Result<Latest, DriveError> {
+    let mut found = recorded_slots(site, site.trust)?;
+    found.retain(|run| is_open(run, Status::can_resume));
+    let is_ours = |run: &&RecordedRun<Slots>| site.trust == Trust::Proven && run.is_ours(site);
+    let (ours, others): (Vec<_>, Vec<_>) = found.iter().rev().partition(is_ours);
+    let open = ours.into_iter().chain(others).map(|run| run.claimed.id.as_str());
+    Ok(Latest::of(open, Kind::Slots, site))
+}
+
+/// Tells the records of a run apart. Of one whose files cannot be read nothing is proven: the error is reported when
+/// it is resumed.
+fn proof(site: &Site<'_>, kind: Kind, run: &str) -> Provenance {
+    let dir = run_dir(site.state_dir, kind, run).ok();
+    let found = dir
+        .and_then(|dir| RunPlace { dir: &dir, run, world: site.world }.provenance(site.trust).ok());
+    found.unwrap_or_else(|| Provenance::new(None, Unsealed::Noted(Default::default())))
+}
+
+/// Tells the records of the harness of a run of slots from forged ones, for a view that follows the run.
+pub struct WatchedSlots(Provenance);
+
+impl WatchedSlots {
+    pub fn new(state_dir: &StateDir, run: &RunId, world: &World) -> Self {
+        let dir = state_dir.run(Kind::Slots, run);
+        WatchedSlots(RunPlace { dir: &dir, run: run.as_str(), world }.provenance_to_show())
+    }
+
+    /// Whether a record of the run counts: its harness wrote it, or any process may. Has to be called once for each
+    /// record, in order.
+    pub fn counts(&mut self, record: &Glance<'_>) -> bool {
+        self.0.own(record).is_some() || !is_claimed(record)
+    }
+}
+
+/// Something about each of several runs, in the order in which they were first mentioned.
+pub(crate) struct ByRun<S> {
+    places: HashMap<String, usize>,
+    pub(crate) found: Vec<S>,
+}
+
+impl<S> Default for ByRun<S> {
+    fn default() -> Self {
+        ByRun { places: HashMap::new(), found: Vec::new() }
+    }
+}
+
+impl<S> ByRun<S> {
+    pub(crate) fn of(&mut self, run: &str, new: impl FnOnce(&str) -> S) -> &mut S {
+        let place = match self.places.get(run) {
+            Some(place) => *place,
+            None => {
+                self.places.insert(run.to_owned(), self.found.len());
+                self.found.push(new(run));
+                self.found.len() - 1
+            }
+        };
+        &mut self.found[place]
+    }
+}
+
+/// A run in the journal.
+pub(crate) struct RecordedRun<F> {
+    /// By all records.
+    pub(crate) claimed: F,
+    /// By the records that are believed.
+    records: RunRecords<F>,
+    has_start: bool,
+}
+
+impl<F: Fold> RecordedRun<F> {
+    pub(crate) fn new(run: &str, provenance: Provenance) -> Self {
+        let records = RunRecords::new(run, provenance);
+        RecordedRun { claimed: F::new(run), records, has_start: false }
+    }
+
+    pub(crate) fn take(&mut self, record: &Glance<'_>) {
+        self.has_start |= F::KIND.begins(record);
+        self.claimed.apply(record);
+        self.records.take(record);
+    }
+
+    /// The state by the records that are believed.
+    pub(crate) fn proven(&self) -> &F {
+        &self.records.fold
+    }
+
+    /// Whether a harness of this program carried it out.
+    fn is_ours(&self, site: &Site<'_>) -> bool {
+        let run = self.claimed.id();
+        let is_ours = |dir: RunDir| RunPlace { dir: &dir, run, world: site.world }.is_ours();
+        self.records.has_seals() || run_dir(site.state_dir, F::KIND, run).is_ok_and(is_ours)
+    }
+}
+
+/// Every run of a coordinator. `provenance` tells the records of each apart.
+fn recorded<F: Fold>(
+    journal: &dyn Journal,
+    provenance: impl Fn(&str) -> Provenance,
+) -> Result<Vec<RecordedRun<F>>, ReadError> {
+    let mut runs = ByRun::default();
+    journal.read(Position::START, &mut |line| {
+        line.records(|record| {
+            let run = record.run();
+            if !run.is_empty() && F::KIND.concerns(record) {
+                runs.of(&run, |run| RecordedRun::new(run, provenance(run))).take(record);
+            }
+        });
+        ControlFlow::Continue(())
+    })?;
+    Ok(runs.found)
 }

@@ -85,6 +85,12 @@ pub trait Spawner: Send + Sync {
     fn look_up(&self, _job: &Job) -> Result<(), NeverStarted> {
         Ok(())
     }
+
+    /// Whether jobs are scripts in place of processes. No kernel confines those, and they are played one
+    /// at a time, so that a seed does the same twice.
+    fn is_simulated(&self) -> bool {
+        false
+    }
 }
 
 /// How a file is opened.

@@ -193,6 +193,10 @@ impl Default for SimSpawner {
 }
 
 impl Spawner for SimSpawner {
+    fn is_simulated(&self) -> bool {
+        true
+    }
+
     fn spawn(&self, job: Job) -> io::Result<Running> {
         let script = (self.script)(&job);
         let id = self.note(job.clone());

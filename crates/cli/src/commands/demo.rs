@@ -3,13 +3,13 @@
 mod project;
 mod summary;
 
-use std::cell::OnceCell;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use autoloop_core::run_id::{RunIdFormat, RunIdSeed};
-use autoloop_runtime::drive::Trust;
 use autoloop_runtime::project::Project;
+use autoloop_runtime::site::Trust;
 use autoloop_runtime::world::World;
 
 use self::project::{Repository, Stage};
@@ -52,10 +52,10 @@ fn play(stage: &Stage, world: &World) -> Result<Ended, Failure> {
         claimed: None,
         limits: None,
         trust: Trust::Proven,
-        loaded: OnceCell::new(),
+        loaded: OnceLock::new(),
     };
     // Whatever there is to tell is in the journal afterwards.
-    run::carry_out(&errand, world, &mut |_| {})
+    run::carry_out(&errand, world, &|_| {})
 }
 
 fn opening(stage: &Stage) -> String {

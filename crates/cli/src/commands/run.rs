@@ -17,13 +17,14 @@ use autoloop_core::plan::Files;
 use autoloop_core::run::{Ending, Run, Stage, StopReason};
 use autoloop_core::run_id::RunId;
 use autoloop_core::wire_enum::Word;
-use autoloop_runtime::drive::{Bounds, Drive, DriveError, Progress, Scene, Threads};
+use autoloop_runtime::drive::{Drive, DriveError};
 use autoloop_runtime::journal::{Journal, ReadError};
 use autoloop_runtime::layout::RunDir;
 use autoloop_runtime::process::{Interrupts, sweep};
 use autoloop_runtime::project::Overrides;
 use autoloop_runtime::runs::concurrent_runs;
 use autoloop_runtime::signals;
+use autoloop_runtime::site::{Progress, Site};
 use autoloop_runtime::world::{CRASH_GRACE, World};
 
 use self::preflight::Preview;
@@ -115,8 +116,8 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         };
         warn_of_others(&errand.load(world)?.files, resumed, world);
     }
-    let mut audience = Audience::new(args, &errand, world);
-    let ended = carry_out(&errand, world, &mut |progress| audience.tell(progress));
+    let audience = Audience::new(args, &errand, world);
+    let ended = carry_out(&errand, world, &|progress| audience.tell(progress));
     audience.leave();
     let ended = ended?;
     report::conclude(&ended.run, &*ended.journal, args.json)?;
@@ -159,7 +160,7 @@ pub(super) struct Driven {
 pub(super) fn carry_out(
     errand: &Errand,
     world: &World,
-    tell: &mut dyn FnMut(Progress<'_>),
+    tell: &(dyn Fn(Progress<'_>) + Sync),
 ) -> Result<Ended, Failure> {
     let interrupts = listen()?;
     let Driven { run, journal, dir } = drive(errand, (world, &interrupts), tell)?;
@@ -179,7 +180,7 @@ pub(super) fn listen() -> Result<Interrupts, Failure> {
 pub(super) fn drive(
     errand: &Errand,
     (world, interrupts): (&World, &Interrupts),
-    tell: &mut dyn FnMut(Progress<'_>),
+    tell: &(dyn Fn(Progress<'_>) + Sync),
 ) -> Result<Driven, Failure> {
     let loaded = errand.load(world)?;
     diagnostic::show(&loaded.warnings);
@@ -191,28 +192,23 @@ pub(super) fn drive(
 
     let config = Config::from(&loaded.settings);
     let journal = settings::journal(loaded.files.journal.clone(), world, &config);
-    let scene = Scene {
-        world,
-        project: &errand.project,
-        journal: &*journal,
-        interrupts,
-        program,
-        bounds: Bounds::Enforced,
-        threads: Threads::Many,
+    let site = Site {
+        interrupts: interrupts.clone(),
+        program: &program,
         trust: errand.trust,
-        tell,
+        progress: tell,
+        ..Site::new(world, &*journal, &loaded.files.state_dir)
     };
+    let (project, read) = (&errand.project, loaded.clone());
     let drive = match &errand.run {
-        Which::Old { id, objective } => Drive::resume(scene, id, objective.clone()),
-        Which::New { id, objective } => Drive::begin(scene, id, objective.clone()),
+        Which::Old { id, objective } => Drive::resume(site, project, read, id, objective.clone()),
+        Which::New { id, objective } => Drive::begin(site, project, read, id, objective.clone()),
     };
     let spawner = chain::Spawner {
         dir: errand.project.dir.clone(),
         overrides: errand.project.overrides.clone(),
         limits: errand.limits.unwrap_or_else(|| chain::limits(&errand.project.dir, world)),
-        trust: errand.trust,
         world,
-        interrupts,
     };
     let resumable = |error| with_resume(drive_failure(error), errand);
     let drive = match &errand.run {

@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
-use autoloop_runtime::drive::{KeptRequest, Request, Trust};
+use autoloop_runtime::drive::{KeptRequest, Request};
 use autoloop_runtime::layout::RunDir;
+use autoloop_runtime::site::Trust;
 use autoloop_runtime::world::World;
 
 use crate::failure::Failure;

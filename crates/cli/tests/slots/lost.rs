@@ -5,12 +5,12 @@ use std::thread;
 use std::time::Duration;
 
 use autoloop_core::slot::Slots;
-use autoloop_runtime::drive::{Bounds, SlotDrive, SlotScene, Threads, Trust};
+use autoloop_runtime::drive::SlotDrive;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
-use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::{Overrides, Project};
 use autoloop_runtime::queue::Builtin;
 use autoloop_runtime::shim::OsSpawner;
+use autoloop_runtime::site::Site;
 use autoloop_runtime::world::World;
 use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::until;
@@ -39,20 +39,12 @@ fn drive(sandbox: &Sandbox, settings: &str) -> Slots {
     let lock_timeout = Duration::from_secs(9);
     let journal = FileJournal::new(sandbox.journal_path(), &world, FileSettings { lock_timeout });
     let lasting = Duration::from_secs(2);
-    let scene = SlotScene {
-        world: &world,
-        project: &project,
-        journal: &journal,
-        queue: &Builtin::new(&journal, &world, (Durability::Cached, lasting)),
-        interrupts: &Interrupts::default(),
-        program: binary.into(),
-        bounds: Bounds::Unenforced,
-        threads: Threads::Many,
-        named_now: Vec::new(),
-        trust: Trust::Proven,
-        tell: &|_| {},
-    };
-    SlotDrive::begin(scene, &"calm-crow".parse().unwrap()).unwrap().run().unwrap()
+    let queue = Builtin::new(&journal, &world, (Durability::Cached, lasting));
+    let loaded = project.load(&*world.disk).unwrap();
+    let state_dir = loaded.files.state_dir.clone();
+    let site = Site { program: binary.as_ref(), ..Site::new(&world, &journal, &state_dir) };
+    let run = "calm-crow".parse().unwrap();
+    SlotDrive::begin(site, &project, loaded, &queue, &run).unwrap().run().unwrap()
 }
 
 /// Has another worker take the first item while its agent runs.

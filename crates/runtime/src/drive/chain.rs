@@ -21,36 +21,21 @@ use autoloop_core::record::{
 use autoloop_core::run::{Run, StopReason};
 use autoloop_core::run_id::RunId;
 
-use super::{DriveError, standing};
-use crate::harness::{Harness, HarnessError, RunLock, RunPlace, Trust, create_dirs, run_dir};
-use crate::journal::{Durability, Journal};
-use crate::layout::{RunDir, StateDir};
+use super::DriveError;
+use crate::harness::{Harness, RunLock, RunPlace, create_dirs, run_dir};
+use crate::journal::Durability;
+use crate::layout::RunDir;
 use crate::project::{LoadError, read_text};
+use crate::runs::state;
+use crate::site::Site;
 use crate::turn::millis;
-use crate::world::{Disk, World};
+use crate::world::Disk;
 
 pub(super) use census::Census;
-pub use spawn::{Loops, NoLoops, StepsOrder};
+pub use spawn::{Loops, StepsOrder};
 
 /// The longest handoff that is read back.
 const LONGEST: u64 = 1024 * 1024;
-
-/// Where a chain is carried out.
-#[derive(Clone, Copy)]
-pub struct ChainScene<'a> {
-    /// The world.
-    pub world: &'a World,
-    /// The journal of the project.
-    pub journal: &'a dyn Journal,
-    /// The state directory of the project.
-    pub state_dir: &'a StateDir,
-    /// How far the chain may go.
-    pub budget: Budget,
-    /// What its records survive.
-    pub durability: Durability,
-    /// Which records of earlier harnesses are believed.
-    pub trust: Trust,
-}
 
 /// A step that can begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +77,9 @@ pub trait Steps {
 
 /// A chain, and everything that is needed to carry it out.
 pub struct ChainDrive<'a> {
-    scene: ChainScene<'a>,
+    site: Site<'a>,
+    budget: Budget,
+    durability: Durability,
     harness: Harness<'a, Chain>,
     start: ChainStart,
     dir: RunDir,
@@ -100,45 +87,51 @@ pub struct ChainDrive<'a> {
 
 impl<'a> ChainDrive<'a> {
     /// Prepares to begin a chain.
-    ///
-    /// # Errors
-    ///
-    /// When another process drives a chain of this id, or its files cannot be written.
-    pub fn begin(scene: ChainScene<'a>, id: &RunId, start: ChainStart) -> Result<Self, DriveError> {
-        let lock = lock(&scene, id.as_str())?;
-        // A chain that a run asked for was locked when it was granted; any other is begun by the process that made
+    pub fn begin(
+        site: Site<'a>,
+        budget: Budget,
+        durability: Durability,
+        id: &RunId,
+        start: ChainStart,
+    ) -> Result<Self, DriveError> {
+        let lock = lock(&site, id.as_str())?;
+        // A chain that a run requested was locked when it was granted; any other is begun by the process that made
         // its directory, unless a run was granted this very id in between.
         if start.parent_id.is_none() && lock.was_used() {
             return Err(DriveError::BusyChain { chain: id.as_str().to_owned(), holder: None });
         }
-        ChainDrive::granted(scene, id, start, lock)
+        ChainDrive::granted(site, budget, durability, id, start, lock)
     }
 
     /// Prepares to begin a chain that is locked already.
     fn granted(
-        scene: ChainScene<'a>,
+        site: Site<'a>,
+        budget: Budget,
+        durability: Durability,
         id: &RunId,
         start: ChainStart,
         lock: RunLock,
     ) -> Result<Self, DriveError> {
-        let dir = scene.state_dir.run(Kind::Chain, id);
-        let place = RunPlace { dir: &dir, run: id.as_str(), world: scene.world };
-        let harness = Harness::begin(scene.journal, place, lock)?;
-        Ok(ChainDrive { scene, harness, start, dir })
+        let dir = site.state_dir.run(Kind::Chain, id);
+        let place = RunPlace { dir: &dir, run: id.as_str(), world: site.world };
+        let harness = Harness::begin(site.journal, place, lock)?;
+        Ok(ChainDrive { site, budget, durability, harness, start, dir })
     }
 
     /// Resumes a chain, and records that. Where nothing of it is proven it begins again, as `start` says.
-    ///
-    /// # Errors
-    ///
-    /// When another process drives it, or its records cannot be read or written.
-    pub fn resume(scene: ChainScene<'a>, id: &str, start: ChainStart) -> Result<Self, DriveError> {
-        let lock = lock(&scene, id)?;
-        let dir = run_dir(scene.state_dir, Kind::Chain, id)?;
-        let place = RunPlace { dir: &dir, run: id, world: scene.world };
-        let harness: Harness<'_, Chain> = Harness::resume(scene.journal, place, lock, scene.trust)?;
+    pub fn resume(
+        site: Site<'a>,
+        budget: Budget,
+        durability: Durability,
+        id: &RunId,
+        start: ChainStart,
+    ) -> Result<Self, DriveError> {
+        let lock = lock(&site, id.as_str())?;
+        let dir = site.state_dir.run(Kind::Chain, id);
+        let place = RunPlace { dir: &dir, run: id.as_str(), world: site.world };
+        let harness: Harness<'_, Chain> = Harness::resume(site.journal, place, lock, site.trust)?;
         let start = harness.fold().start.clone().unwrap_or(start);
-        let mut drive = ChainDrive { scene, harness, start, dir };
+        let mut drive = ChainDrive { site, budget, durability, harness, start, dir };
         let chain = drive.chain();
         let previous_outcome = chain.outcome.clone().unwrap_or_default();
         if chain.start.is_some() && previous_outcome != Outcome::AllStepsComplete {
@@ -163,7 +156,7 @@ impl<'a> ChainDrive<'a> {
     /// up again.
     pub fn run<S: Steps + ?Sized>(mut self, steps: &mut S) -> Result<Chain, S::Error> {
         loop {
-            match next_step(self.chain(), &self.scene.budget) {
+            match next_step(self.chain(), &self.budget) {
                 Next::Start => {
                     let start = self.start.clone();
                     self.put(|heading| start.record(heading))?;
@@ -188,13 +181,10 @@ impl<'a> ChainDrive<'a> {
 
     /// Does one step. Says whether it ended: one that was interrupted did not.
     fn step<S: Steps + ?Sized>(&mut self, number: u64, steps: &mut S) -> Result<bool, S::Error> {
-        let before = self.scene.world.clock.elapsed();
+        let before = self.site.world.clock.elapsed();
         let known = self.chain().step(number).and_then(|step| step.run.clone());
         let state = match &known {
-            Some(run) => {
-                let ChainScene { world, journal, state_dir, trust, .. } = self.scene;
-                standing(journal, state_dir, (run, world, trust))?
-            }
+            Some(run) => state::<Run>(&self.site, run)?,
             None => None,
         };
         let end =
@@ -220,7 +210,7 @@ impl<'a> ChainDrive<'a> {
             },
         };
         let Some(reason) = run.stop_reason() else { return Ok(false) };
-        let took = self.scene.world.clock.elapsed().saturating_sub(before);
+        let took = self.site.world.clock.elapsed().saturating_sub(before);
         let finish = ChainStepFinish {
             stop_reason: reason.clone(),
             elapsed_ms: Some(millis(took)),
@@ -237,10 +227,9 @@ impl<'a> ChainDrive<'a> {
 
     /// How long the step had been at work that was cut off or interrupted, if one was.
     fn cut_off_after_ms(&self) -> Result<Option<u64>, DriveError> {
-        let ChainScene { world, journal, state_dir, trust, .. } = self.scene;
         let open = self.chain().steps.iter().find(|step| step.stop_reason.is_none());
         let Some(run) = open.and_then(|step| step.run.as_deref()) else { return Ok(None) };
-        let run = standing(journal, state_dir, (run, world, trust))?;
+        let run = state::<Run>(&self.site, run)?;
         Ok(run.and_then(|run| self.chain().cut_off_after_ms(&run.times.1)))
     }
 
@@ -261,13 +250,13 @@ impl<'a> ChainDrive<'a> {
     fn hand_on(&self, number: u64, run: &str) -> Result<(), DriveError> {
         let text = handoff(self.chain(), number, &self.reports(number - 1)?);
         self.write(&self.step_dir(number).join("handoff.md"), &text)?;
-        self.write(&run_dir(self.scene.state_dir, Kind::Loop, run)?.handoff(), &text)
+        self.write(&run_dir(self.site.state_dir, Kind::Loop, run)?.handoff(), &text)
     }
 
     /// What the steps up to one left.
     fn reports(&self, last: u64) -> Result<Vec<Report>, DriveError> {
         let ended = self.chain().steps.iter().filter(|step| step.number <= last);
-        reports::read(self.scene, ended)
+        reports::read(&self.site, ended)
     }
 
     fn preset(&self, number: u64) -> String {
@@ -280,7 +269,7 @@ impl<'a> ChainDrive<'a> {
     }
 
     fn write(&self, path: &Path, text: &str) -> Result<(), DriveError> {
-        let world = self.scene.world;
+        let world = self.site.world;
         create_dirs(path.parent().unwrap_or(path), world)?;
         world
             .disk
@@ -289,20 +278,20 @@ impl<'a> ChainDrive<'a> {
     }
 
     fn put(&mut self, record: impl FnOnce(&Heading) -> Record) -> Result<(), DriveError> {
-        let heading = self.harness.heading("", self.scene.world.clock.now());
+        let heading = self.harness.heading("", self.site.world.clock.now());
         let records = [record(&heading)];
-        self.harness.append_refusing(self.scene.durability, &heading, &records)?;
+        self.harness.append_refusing(self.durability, &heading, &records)?;
         Ok(())
     }
 }
 
 /// Makes sure that no other process drives the chain.
-fn lock(scene: &ChainScene<'_>, id: &str) -> Result<RunLock, DriveError> {
-    let dir = run_dir(scene.state_dir, Kind::Chain, id)?;
-    let place = RunPlace { dir: &dir, run: id, world: scene.world };
+fn lock(site: &Site<'_>, id: &str) -> Result<RunLock, DriveError> {
+    let dir = run_dir(site.state_dir, Kind::Chain, id)?;
+    let place = RunPlace { dir: &dir, run: id, world: site.world };
     RunLock::take(place).map_err(|error| match error {
-        HarnessError::Busy { run, holder } => DriveError::BusyChain { chain: run, holder },
-        error => error.into(),
+        DriveError::Busy { run, holder } => DriveError::BusyChain { chain: run, holder },
+        error => error,
     })
 }
 

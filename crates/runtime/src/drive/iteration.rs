@@ -48,7 +48,7 @@ pub(super) struct LoopTurn<'t> {
 impl Drive<'_> {
     /// Lets the agent act once.
     pub(super) fn iterate(&mut self, order: &Order) -> Result<(), DriveError> {
-        (self.tell)(Progress::Iteration {
+        self.site.report(Progress::Iteration {
             number: order.iteration,
             of: self.loaded.plan.max_iterations,
             roles: &order.route.roles,
@@ -78,13 +78,13 @@ impl Drive<'_> {
             timeout_ms: millis(backend.timeout),
             prompt_detour: launch.delivery.detour.map(|detour| detour.to_string()),
         };
-        let heading = self.harness.heading(order.iteration, self.world.clock.now());
+        let heading = self.harness.heading(order.iteration, self.site.world.clock.now());
         self.harness.append(self.durability(), |_| {
             vec![start.record(&heading).into(), backend_start.record(&heading).into()]
         })?;
 
-        let ended = launch.run(self.world, self.interrupts);
-        let (output, finished) = (ended.long_output(self.world), ended.finished);
+        let ended = launch.run(self.site.world, &self.site.interrupts);
+        let (output, finished) = (ended.long_output(self.site.world), ended.finished);
         let end = TurnEnd::new(&finished, failure(&finished, &backend).as_ref(), output);
         self.record_end(order, &finished, &end)
     }
@@ -95,7 +95,7 @@ impl Drive<'_> {
         backend: &BackendPlan,
         turn: &LoopTurn<'_>,
     ) -> Result<Launch, DriveError> {
-        create_dirs(&self.dir, self.world)?;
+        create_dirs(&self.dir, self.site.world)?;
         let (name, stream) = match turn.review {
             "" => ("iteration", "stream"),
             review => (review, "review"),
@@ -118,7 +118,7 @@ impl Drive<'_> {
             env: self.environment(turn),
             look_for: self.loaded.plan.completion.promise.as_deref(),
         };
-        Ok(turn.prepare(&self.program, &self.loaded.files.state_dir, self.world)?)
+        Ok(turn.prepare(&self.site.program, &self.loaded.files.state_dir, self.site.world)?)
     }
 
     fn environment(&self, turn: &LoopTurn<'_>) -> Env {
@@ -153,7 +153,7 @@ impl Drive<'_> {
         finished: &Finished,
         end: &TurnEnd,
     ) -> Result<(), DriveError> {
-        let heading = self.harness.heading(order.iteration, self.world.clock.now());
+        let heading = self.harness.heading(order.iteration, self.site.world.clock.now());
         let parallel = self.loaded.plan.waves();
         self.output_tail = tail(&said(finished));
         self.harness.append(self.durability(), |foreign| {
@@ -167,12 +167,12 @@ impl Drive<'_> {
         // Why an agent could not be started is why the iteration failed.
         let was_started = !matches!(finished.ending, Ending::NeverStarted(_));
         for note in notes(finished).iter().filter(|_| was_started) {
-            (self.tell)(Progress::Note(note));
+            self.site.note(note);
         }
-        (self.tell)(Progress::Iterated(self.harness.run()));
+        self.site.report(Progress::Iterated(self.harness.run()));
         let rules = self.loaded.plan.rules();
         if let Some(Remark::NotCounted { claim, why, .. }) = remark(self.harness.run(), &rules) {
-            (self.tell)(Progress::Note(&format!("the {claim} did not count: {why}")));
+            self.site.note(&format!("the {claim} did not count: {why}"));
         }
         Ok(())
     }
@@ -255,7 +255,7 @@ impl Drive<'_> {
     pub(super) fn memory(&self) -> Result<Block, DriveError> {
         let settings = FileSettings { lock_timeout: self.loaded.plan.journal.lock_timeout };
         let Places { project, run } = self.memory_places();
-        let read = |path| MemoryFile::new(path, self.world, settings).read();
+        let read = |path| MemoryFile::new(path, self.site.world, settings).read();
         let project = read(project)?;
         let run = run.map(read).transpose()?.unwrap_or_default();
         Ok(Block::new(&project, &run, self.loaded.plan.memory_budget.unwrap_or(0)))

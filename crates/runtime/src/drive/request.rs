@@ -3,9 +3,10 @@
 use autoloop_core::config::shell_words::{join, split};
 
 use super::DriveError;
-use crate::harness::{RequestText, RunPlace, Trust, keep_request, read_request};
+use crate::harness::{RequestText, RunPlace, keep_request, read_request};
 use crate::layout::RunDir;
 use crate::project::Overrides;
+use crate::site::Trust;
 use crate::world::World;
 
 /// What a run was begun with.

@@ -32,7 +32,7 @@ impl Drive<'_> {
     /// Has a metareview done before an iteration. However it ends, the loop goes on.
     pub(super) fn review(&mut self, before: u64) -> Result<(), DriveError> {
         let Some(plan) = self.loaded.plan.review.clone() else { return Ok(()) };
-        (self.tell)(Progress::Review { before });
+        self.site.report(Progress::Review { before });
         let recent_event = self.harness.run().recent_event.clone();
         let prompt = render(&self.review_order(before, &recent_event)?);
         let route = Route {
@@ -48,8 +48,8 @@ impl Drive<'_> {
         };
         let mut launch = self.launch(&plan.backend, &turn)?;
         let site = ReviewSite {
-            world: self.world,
-            program: &self.program,
+            world: self.site.world,
+            program: &self.site.program,
             home: self.project.surroundings.home.as_deref(),
         };
         let confined = self.reviewer.confine(|| self.subject(&turn), &mut launch.job, site);
@@ -65,22 +65,22 @@ impl Drive<'_> {
                 Ok(None) | Err(_) => None,
             },
         };
-        let heading = self.harness.heading(before, self.world.clock.now());
+        let heading = self.harness.heading(before, self.site.world.clock.now());
         self.harness.append(self.durability(), |_| vec![start.record(&heading).into()])?;
 
         let held = confined.and_then(|confined| {
-            let hold = |confined| self.reviewer.hold(confined, &launch.job, self.world);
+            let hold = |confined| self.reviewer.hold(confined, &launch.job, self.site.world);
             confined.map(hold).transpose()
         });
         let (ended, changes) = match held {
             Ok(held) => {
-                let ended = launch.run(self.world, self.interrupts);
-                let release = |held| self.reviewer.release(held, self.world, |_| {}).0;
+                let ended = launch.run(self.site.world, &self.site.interrupts);
+                let release = |held| self.reviewer.release(held, self.site.world, |_| {}).0;
                 (ended, held.map(release).unwrap_or_default())
             }
             Err(error) => (not_started(&error), Violations::default()),
         };
-        let (output, finished) = (ended.long_output(self.world), ended.finished);
+        let (output, finished) = (ended.long_output(self.site.world), ended.finished);
         let failure = failure(&finished, &plan.backend);
         let finish = ReviewFinish {
             kind: CONTRACT.name().to_owned(),
@@ -94,9 +94,9 @@ impl Drive<'_> {
         let violations = changes.all_violations();
         for violation in &violations {
             let note = format!("the reviewer went too far: {}: {}", violation.path, violation.what);
-            (self.tell)(Progress::Note(&note));
+            self.site.note(&note);
         }
-        let heading = self.harness.heading(before, self.world.clock.now());
+        let heading = self.harness.heading(before, self.site.world.clock.now());
         self.harness.append(self.durability(), |foreign| {
             let invalid = invalid_events(&recent_event, (&route, &Parallel::Off), foreign);
             let mut records: Vec<NewRecord> =
@@ -113,10 +113,10 @@ impl Drive<'_> {
         // One that never began is told of below, and an interrupt where the run ends.
         let is_told = matches!(finished.ending, Ending::NeverStarted(_));
         if let Some(failure) = failure.filter(|it| !it.is_interrupt() && !is_told) {
-            (self.tell)(Progress::Note(&failure.of(CONTRACT.name())));
+            self.site.note(&failure.of(CONTRACT.name()));
         }
         for note in notes(&finished) {
-            (self.tell)(Progress::Note(&format!("{about}{note}")));
+            self.site.note(&format!("{about}{note}"));
         }
         self.reload();
         self.notices.extend(changes.notices);
@@ -144,7 +144,7 @@ impl Drive<'_> {
     /// What a metareview is about: the project, with the files of the loop that it may change.
     fn subject(&self, turn: &LoopTurn<'_>) -> io::Result<(Subject, Handler)> {
         let files = &self.loaded.files;
-        let disk = &*self.world.disk;
+        let disk = &*self.site.world.disk;
         let tree = self.project.dir.canonicalize()?;
         let state_dir = files.state_dir.canonicalize()?;
         let loop_dir = self.project.loop_dir.canonicalize()?;
@@ -191,7 +191,7 @@ impl Drive<'_> {
         let run = &self.harness.run().id;
         let iteration = turn.iteration.to_string();
         let settings = FileSettings { lock_timeout: self.loaded.plan.journal.lock_timeout };
-        let memory = Tiers::at(self.memory_places(), self.world, settings);
+        let memory = Tiers::at(self.memory_places(), self.site.world, settings);
         Handler {
             memory: memory.for_author(Some(run), Some(&iteration)),
             emitter: Emitter {
@@ -204,7 +204,7 @@ impl Drive<'_> {
                 },
                 journal: self.harness.journal().handle(),
                 durability: self.durability(),
-                clock: Arc::clone(&self.world.clock),
+                clock: Arc::clone(&self.site.world.clock),
             },
         }
     }

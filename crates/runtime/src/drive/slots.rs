@@ -8,10 +8,8 @@ mod begin;
 mod claims;
 mod disk_full;
 mod ending;
-mod live;
 mod phase;
 mod preflight;
-mod progress;
 mod prompt_text;
 mod prompts;
 mod reload;
@@ -19,7 +17,6 @@ mod review;
 mod slot;
 mod worktrees;
 
-use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
@@ -31,15 +28,14 @@ use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{End, NewItems, Review, Slot, SlotRules, Slots, Step, begins, next_step};
 
 use super::parallel::together;
-use super::{Bounds, DriveError, Opening, Threads};
-use crate::harness::{Harness, RunLock, RunPlace, Trust, create_dirs};
-use crate::journal::{Durability, Journal};
+use super::{DriveError, Opening};
+use crate::harness::{Harness, RunLock, RunPlace, create_dirs};
+use crate::journal::Durability;
 use crate::layout::RunDir;
-use crate::process::Interrupts;
 use crate::project::{Loaded, Project};
 use crate::queue::Queue;
 use crate::review::{ReviewSandbox, sweep};
-use crate::world::World;
+use crate::site::{Progress, Site, SlotProgress};
 
 use begin::same_source;
 use claims::{Claims, actor};
@@ -47,43 +43,14 @@ use prompts::RunPrompts;
 use reload::Judging;
 use worktrees::Grounds;
 
-pub(super) use disk_full::says_full;
-pub use live::WatchedSlots;
-pub use progress::SlotProgress;
-
 /// Said where nobody can review.
 const NO_PROMPT: &str = "there is no reviewer prompt, so nothing is reviewed";
 
-/// Where a run over a queue is carried out, and by what.
-#[derive(Clone)]
-pub struct SlotScene<'a> {
-    /// The world.
-    pub world: &'a World,
-    /// The project.
-    pub project: &'a Project,
-    /// Its journal.
-    pub journal: &'a dyn Journal,
-    /// Where items come from.
-    pub queue: &'a dyn Queue,
-    /// Requests to stop.
-    pub interrupts: &'a Interrupts,
-    /// This program.
-    pub program: PathBuf,
-    /// Whether reviewers are held to their bounds.
-    pub bounds: Bounds,
-    /// How many slots are carried out at once.
-    pub threads: Threads,
-    /// The prompts that the user names now, of those that a resumed run began with.
-    pub named_now: Vec<Key>,
-    /// Which records of earlier harnesses are believed.
-    pub trust: Trust,
-    /// Who is told how it goes.
-    pub tell: &'a (dyn Fn(SlotProgress<'_>) + Sync),
-}
-
 /// A run over a queue, and everything that is needed to carry it out.
 pub struct SlotDrive<'a> {
-    scene: SlotScene<'a>,
+    site: Site<'a>,
+    project: &'a Project,
+    queue: &'a dyn Queue,
     loaded: Loaded,
     prompts: RunPrompts,
     /// Where its files are.
@@ -98,28 +65,40 @@ pub struct SlotDrive<'a> {
 }
 
 impl<'a> SlotDrive<'a> {
-    /// Prepares to begin a run.
-    ///
-    /// # Errors
-    ///
-    /// When the settings or the prompts cannot be used, or another process drives a run of this name.
-    pub fn begin(scene: SlotScene<'a>, run: &RunId) -> Result<Self, DriveError> {
-        SlotDrive::new(scene, run, Opening::Begin)
+    /// Prepares to begin a run with the settings as they were read.
+    pub fn begin(
+        site: Site<'a>,
+        project: &'a Project,
+        loaded: Loaded,
+        queue: &'a dyn Queue,
+        run: &RunId,
+    ) -> Result<Self, DriveError> {
+        SlotDrive::new(site, project, loaded, queue, run, Opening::Begin, &[])
     }
 
-    /// Prepares to take a run up again.
-    ///
-    /// # Errors
-    ///
-    /// When the settings or the prompts cannot be used, or another process drives the run.
-    pub fn resume(scene: SlotScene<'a>, run: &RunId) -> Result<Self, DriveError> {
-        SlotDrive::new(scene, run, Opening::Resume)
+    /// Prepares to resume a run, with its own prompts but for those that the user names now.
+    pub fn resume(
+        site: Site<'a>,
+        project: &'a Project,
+        loaded: Loaded,
+        queue: &'a dyn Queue,
+        run: &RunId,
+        named_now: &[Key],
+    ) -> Result<Self, DriveError> {
+        SlotDrive::new(site, project, loaded, queue, run, Opening::Resume, named_now)
     }
 
-    fn new(scene: SlotScene<'a>, run: &RunId, opening: Opening) -> Result<Self, DriveError> {
-        let world = scene.world;
-        let loaded = scene.project.load(&*world.disk)?;
-        let read = scene.project.slot_prompts(&loaded, &*world.disk);
+    fn new(
+        site: Site<'a>,
+        project: &'a Project,
+        loaded: Loaded,
+        queue: &'a dyn Queue,
+        run: &RunId,
+        opening: Opening,
+        named_now: &[Key],
+    ) -> Result<Self, DriveError> {
+        let world = site.world;
+        let read = project.slot_prompts(&loaded, &*world.disk);
         let read = match opening {
             // Nothing is left behind by a run that cannot begin.
             Opening::Begin => Ok(read?),
@@ -127,26 +106,31 @@ impl<'a> SlotDrive<'a> {
         };
         if opening == Opening::Begin {
             let has_prompt = read.as_ref().is_ok_and(|read| read.reviewer.is_some());
-            preflight::check(&scene, &loaded, rules(&loaded, has_prompt).review)?;
+            preflight::check(project, &loaded, rules(&loaded, has_prompt).review, world)?;
         }
-        let reviewer = ReviewSandbox::choose(Some(loaded.plan.slots.sandbox), scene.bounds)?;
-        let grounds = Grounds::find(scene.project, &loaded, world)?;
-        let dir = loaded.files.state_dir.run(Kind::Slots, run);
+        let reviewer = ReviewSandbox::choose(Some(loaded.plan.slots.sandbox), world)?;
+        let grounds = Grounds::find(project, &loaded, world)?;
+        let dir = site.state_dir.run(Kind::Slots, run);
         let place = RunPlace { dir: &dir, run: run.as_str(), world };
         let lock = RunLock::take(place)?;
         let harness: Harness<'_, Slots> = match opening {
-            Opening::Begin => Harness::begin(scene.journal, place, lock)?,
-            Opening::Resume => Harness::resume(scene.journal, place, lock, scene.trust)?,
+            Opening::Begin => Harness::begin(site.journal, place, lock)?,
+            Opening::Resume => Harness::resume(site.journal, place, lock, site.trust)?,
         };
         same_source(harness.fold(), &loaded.plan.slots)?;
         let recorded = harness.fold().prompts.as_ref();
-        let prompts = RunPrompts::of(recorded, read, &scene.named_now)?;
+        let prompts = RunPrompts::of(recorded, read, named_now)?;
         let has_prompt = prompts.in_force.reviewer_prompt.is_some();
-        preflight::check(&scene, &loaded, rules(&loaded, has_prompt).review)?;
-        let drive = SlotDrive {
-            claims: Claims::new(scene.queue, world),
+        preflight::check(project, &loaded, rules(&loaded, has_prompt).review, world)?;
+        if !world.spawner.is_simulated() {
+            sweep(site.state_dir, world);
+        }
+        Ok(SlotDrive {
+            claims: Claims::new(queue, world),
             harness: Mutex::new(harness),
-            scene,
+            site,
+            project,
+            queue,
             loaded,
             prompts,
             dir,
@@ -154,11 +138,7 @@ impl<'a> SlotDrive<'a> {
             reviewer,
             asked: None,
             opening,
-        };
-        if drive.scene.bounds == Bounds::Enforced {
-            sweep(&drive.loaded.files.state_dir, world);
-        }
-        Ok(drive)
+        })
     }
 
     /// Carries the run out to its end, or until it is interrupted.
@@ -170,7 +150,7 @@ impl<'a> SlotDrive<'a> {
     pub fn run(mut self) -> Result<Slots, DriveError> {
         self.take_up()?;
         loop {
-            if self.scene.interrupts.first().is_some() {
+            if self.site.interrupts.first().is_some() {
                 break;
             }
             match self.step() {
@@ -238,7 +218,7 @@ impl<'a> SlotDrive<'a> {
             let finish = self.look(|slots| slots.finished(End::NoItems));
             return self.finish_run(&finish);
         }
-        self.tell(SlotProgress::Iteration(iteration));
+        self.report(SlotProgress::Iteration(iteration));
         self.put(iteration, |heading| starts.iter().map(|start| start.record(heading)).collect())
     }
 
@@ -251,24 +231,21 @@ impl<'a> SlotDrive<'a> {
             (None, Err(error)) => failed = Some(error),
             // All slots have the same agents.
             (Some(DriveError::NoAgent { .. }), Err(DriveError::NoAgent { .. })) => {}
-            (Some(_), Err(error)) => self.note(&error.to_string()),
+            (Some(_), Err(error)) => self.site.note(&error.to_string()),
             (_, Ok(())) => {}
         };
-        match self.scene.threads {
-            Threads::One => {
-                // Nobody keeps claims meanwhile, so each is kept once, before the work on it.
-                let kept = numbers.into_iter().inspect(|_| self.claims.renew_all());
-                kept.map(slot).for_each(ended);
-            }
-            Threads::Many => {
-                let (over, is_over) = mpsc::channel::<()>();
-                thread::scope(|scope| {
-                    // Claims are kept for as long as there is work, and no longer.
-                    scope.spawn(move || self.claims.keep(&is_over));
-                    together(numbers, slot, ended);
-                    drop(over);
-                });
-            }
+        if self.site.world.spawner.is_simulated() {
+            // No thread renews claims meanwhile, so they are renewed before each slot.
+            let renewed = numbers.into_iter().inspect(|_| self.claims.renew_all());
+            renewed.map(slot).for_each(ended);
+        } else {
+            let (over, is_over) = mpsc::channel::<()>();
+            thread::scope(|scope| {
+                // Claims are kept for as long as there is work, and no longer.
+                scope.spawn(move || self.claims.keep(&is_over));
+                together(numbers, slot, ended);
+                drop(over);
+            });
         }
         failed.map_or(Ok(()), Err)
     }
@@ -298,6 +275,10 @@ impl<'a> SlotDrive<'a> {
         self.dir.slot(iteration, number)
     }
 
+    fn report(&self, progress: SlotProgress<'_>) {
+        self.site.report(Progress::Slots(progress));
+    }
+
     fn look<T>(&self, look: impl FnOnce(&Slots) -> T) -> T {
         look(self.harness().fold())
     }
@@ -318,7 +299,7 @@ impl<'a> SlotDrive<'a> {
         let durability = super::durability(&self.loaded.plan);
         let note = harness.append_refusing(durability, &heading, &records(&heading))?;
         drop(harness);
-        note.iter().for_each(|note| self.note(note));
+        note.iter().for_each(|note| self.site.note(note));
         Ok(())
     }
 
@@ -337,19 +318,11 @@ impl<'a> SlotDrive<'a> {
 
     fn heading(&self, harness: &Harness<'_, Slots>, iteration: u64) -> Heading {
         let iteration = if iteration == 0 { String::new() } else { iteration.to_string() };
-        harness.heading(iteration, self.scene.world.clock.now())
-    }
-
-    fn tell(&self, progress: SlotProgress<'_>) {
-        (self.scene.tell)(progress);
-    }
-
-    fn note(&self, note: &str) {
-        self.tell(SlotProgress::Note(note));
+        harness.heading(iteration, self.site.world.clock.now())
     }
 
     fn make_dir(&self, dir: &std::path::Path) -> Result<(), DriveError> {
-        Ok(create_dirs(dir, self.scene.world)?)
+        Ok(create_dirs(dir, self.site.world)?)
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod trees;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use autoloop_core::config::Isolation;
@@ -15,13 +15,13 @@ use autoloop_core::topic::Topic;
 use autoloop_core::wave::{BranchOrder, Join, MergeOrder, NO_WORKTREE, WaveStep};
 use autoloop_core::wire_enum::Word;
 
-use super::branch::Seat;
+use super::branch::Branch;
 use super::parallel::together;
 use super::worktrees::Trees;
-use super::{Drive, DriveError, Opening, Progress, Scene, Threads};
+use super::{Drive, DriveError, Opening, Progress, Site};
 use crate::git::GitError;
 use crate::harness::create_dirs;
-use crate::journal::{Journal, NewRecord};
+use crate::journal::NewRecord;
 use crate::layout::WaveDir;
 use crate::project::{Loaded, Project};
 use crate::turn::millis;
@@ -69,7 +69,7 @@ impl Drive<'_> {
 
     /// The repository in which branches have their trees.
     fn trees(&self) -> Result<Trees, GitError> {
-        let found = Trees::find(&self.project.dir, &self.loaded.files.state_dir, self.world)?;
+        let found = Trees::find(&self.project.dir, &self.loaded.files.state_dir, self.site.world)?;
         let first = self.trees.get_or_init(|| found.clone());
         Ok(found.with_settings_of(first))
     }
@@ -90,7 +90,7 @@ impl Drive<'_> {
         let wave_dir = self.wave_dir(&order.wave_id)?;
         let dir = wave_dir.branch(&order.branch_id);
         let merge = trees::bring_back(&self.trees()?, order, &dir)?;
-        (self.tell)(Progress::Merge { id: &order.branch_id, outcome: merge.outcome });
+        self.site.report(Progress::Merge { id: &order.branch_id, outcome: merge.outcome });
         let merge = merge.record_of(&order.wave_id, &order.branch_id);
         self.put_all(|heading| vec![merge.record(heading)])
     }
@@ -100,7 +100,7 @@ impl Drive<'_> {
         &mut self,
         records: impl FnOnce(&Heading) -> Vec<Record>,
     ) -> Result<(), DriveError> {
-        let heading = self.harness.heading(self.harness.run().done, self.world.clock.now());
+        let heading = self.harness.heading(self.harness.run().done, self.site.world.clock.now());
         let records = records(&heading);
         self.harness.append(self.durability(), |_| {
             records.iter().cloned().map(NewRecord::from).collect()
@@ -111,7 +111,7 @@ impl Drive<'_> {
     fn branches(&mut self, orders: Vec<BranchOrder>) -> Result<(), DriveError> {
         let Some(first) = orders.first() else { return Ok(()) };
         let wave = first.start.wave_id.clone();
-        (self.tell)(Progress::Wave { id: &wave, branches: orders.len() });
+        self.site.report(Progress::Wave { id: &wave, branches: orders.len() });
         let fresh = || orders.iter().filter(|order| !order.is_begun);
         if fresh().next().is_some() {
             self.put_all(|heading| fresh().map(|order| order.start.record(heading)).collect())?;
@@ -122,13 +122,9 @@ impl Drive<'_> {
             parent: self.harness.run().id.clone(),
             dir,
             timeout: timeout.unwrap_or(Duration::MAX),
-            world: self.world,
+            site: Site { progress: &|_| {}, ..self.site.clone() },
             project: self.project,
-            journal: self.harness.journal(),
-            interrupts: self.interrupts,
-            program: self.program.clone(),
-            bounds: self.bounds,
-            trust: self.trust,
+            loaded: self.loaded.clone(),
             trees: match orders.iter().any(|order| order.base.is_some()) {
                 true => Some(self.trees()?),
                 false => None,
@@ -139,16 +135,14 @@ impl Drive<'_> {
                 trees::register(trees, order, &stage.dir.branch(&order.start.branch_id))?;
             }
         }
-        match self.threads {
-            Threads::One => {
-                for order in orders {
-                    let ended = stage.carry_out(order)?;
-                    self.branch_ended(ended)?;
-                }
-                Ok(())
-            }
-            Threads::Many => self.all_at_once(&stage, orders),
+        if !self.site.world.spawner.is_simulated() {
+            return self.all_at_once(&stage, orders);
         }
+        for order in orders {
+            let ended = stage.carry_out(order)?;
+            self.branch_ended(ended)?;
+        }
+        Ok(())
     }
 
     /// Carries out branches together. Each end is put on record when it comes; a branch that could not
@@ -186,24 +180,24 @@ impl Drive<'_> {
         self.write_page(&dir, "result.md", &result_page(&order.start, &finish))?;
         self.put_all(|heading| vec![finish.record(heading)])?;
         let how = finish.detail.as_deref().unwrap_or(stop_reason.as_str());
-        (self.tell)(Progress::Branch { id: &order.start.branch_id, how });
+        self.site.report(Progress::Branch { id: &order.start.branch_id, how });
         Ok(())
     }
 
     fn join(&mut self, join: &Join) -> Result<(), DriveError> {
         let Some(wave) = &self.harness.run().waves.open else { return Ok(()) };
-        let began = self.world.clock.elapsed();
+        let began = self.site.world.clock.elapsed();
         let page = join_page(wave);
         let payload = joined_payload(wave);
         let dir = self.wave_dir(&wave.id)?;
         if !wave.base.is_empty() {
             let left = trees::clear(&self.trees()?, wave, |id| dir.branch(id));
             for error in left {
-                (self.tell)(Progress::Note(&format!("a working tree stays: {error}")));
+                self.site.note(&format!("a working tree stays: {error}"));
             }
         }
         self.write_page(&dir, "join.md", &page)?;
-        let elapsed_ms = millis(self.world.clock.elapsed().saturating_sub(began));
+        let elapsed_ms = millis(self.site.world.clock.elapsed().saturating_sub(began));
         self.put_all(|heading| {
             [join.start.as_ref().map(|start| start.record(heading))]
                 .into_iter()
@@ -227,9 +221,10 @@ impl Drive<'_> {
     }
 
     fn write_page(&self, dir: &Path, name: &str, text: &str) -> Result<(), DriveError> {
-        create_dirs(dir, self.world)?;
+        create_dirs(dir, self.site.world)?;
         let path = dir.join(name);
-        self.world
+        self.site
+            .world
             .disk
             .replace(&path, text.as_bytes())
             .map_err(|source| DriveError::Write { path, source })
@@ -263,19 +258,16 @@ pub(super) fn check_isolation(
     trees.map(Some).map_err(DriveError::NoTrees)
 }
 
-/// Where branches are carried out, and by what.
+/// Where branches are carried out.
 struct BranchStage<'a> {
+    site: Site<'a>,
+    project: &'a Project,
+    /// The files of the loop.
+    loaded: Loaded,
     parent: String,
     dir: WaveDir,
     timeout: Duration,
-    world: &'a World,
-    project: &'a Project,
-    journal: &'a dyn Journal,
-    interrupts: &'a crate::process::Interrupts,
-    program: PathBuf,
-    bounds: super::Bounds,
-    trust: super::Trust,
-    /// Where branches have trees of their own.
+    /// Where branches have worktrees of their own.
     trees: Option<Trees>,
 }
 
@@ -287,30 +279,26 @@ impl BranchStage<'_> {
             (Some(trees), Some(base)) => Some(trees::prepare(trees, (&order, base), &dir)?),
             _ => None,
         };
-        let seat = Seat {
+        let branch = Branch {
             parent: self.parent.clone(),
             dir: dir.clone(),
             opening_event: order.start.routing_event.clone(),
             timeout: self.timeout,
             own_tree,
         };
-        let mut silent = |_: Progress<'_>| {};
-        let scene = Scene {
-            world: self.world,
-            project: self.project,
-            journal: self.journal,
-            interrupts: self.interrupts,
-            program: self.program.clone(),
-            bounds: self.bounds,
-            threads: Threads::One,
-            trust: self.trust,
-            tell: &mut silent,
-        };
         let objective = Some(order.start.objective.clone());
-        let began = self.world.clock.elapsed();
+        let began = self.site.world.clock.elapsed();
         let run = order.run.parse()?;
         let opening = if order.is_begun { Opening::Resume } else { Opening::Begin };
-        let mut drive = Drive::new(scene, (&run, Some(seat)), opening, objective)?;
+        let mut drive = Drive::new(
+            self.site.clone(),
+            self.project,
+            self.loaded.clone(),
+            &run,
+            Some(branch),
+            opening,
+            objective,
+        )?;
         if drive.harness.run().stop_reason().is_none() {
             drive.carry_out()?;
         }
@@ -326,7 +314,7 @@ impl BranchStage<'_> {
             detail: failure.map(ToString::to_string),
             stop_reason,
             tree,
-            elapsed: self.world.clock.elapsed().saturating_sub(began),
+            elapsed: self.site.world.clock.elapsed().saturating_sub(began),
             output: drive
                 .harness
                 .scratchpad()

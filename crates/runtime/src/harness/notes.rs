@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use autoloop_core::provenance::Mark;
 
-use super::{HarnessError, RunPlace};
+use super::{DriveError, RunPlace};
 use crate::project::{LoadError, Unreadable, read_text};
 use crate::world::{Key, KeyedDigest};
 
@@ -50,7 +50,7 @@ pub(super) fn read(place: RunPlace<'_>) -> Result<Notes, LoadError> {
 }
 
 /// Writes notes about unsealed records that are believed from now on.
-pub(super) fn write(place: RunPlace<'_>, marks: &[Mark]) -> Result<(), HarnessError> {
+pub(super) fn write(place: RunPlace<'_>, marks: &[Mark]) -> Result<(), DriveError> {
     let key = place.world.key();
     let mut text = format!("{HEADER}\n");
     for (number, mark) in (0..).zip(marks) {
@@ -61,7 +61,7 @@ pub(super) fn write(place: RunPlace<'_>, marks: &[Mark]) -> Result<(), HarnessEr
 }
 
 /// Makes the notes about earlier records void, where there are any.
-pub(super) fn forget(place: RunPlace<'_>) -> Result<(), HarnessError> {
+pub(super) fn forget(place: RunPlace<'_>) -> Result<(), DriveError> {
     match place.world.disk.stat(&place.dir.own_records()) {
         Ok(_) => write(place, &[]),
         Err(_) => Ok(()),

@@ -8,23 +8,15 @@ use autoloop_core::coordinator::Kind;
 use autoloop_core::provenance::{Provenance, Unsealed};
 use autoloop_core::run_id::BadRunId;
 
-use super::{HarnessError, notes, request_file};
+use super::{notes, request_file};
+use crate::error::DriveError;
 use crate::layout::{RunDir, StateDir};
+use crate::site::Trust;
 use crate::world::{Access, DiskFile, World};
 
 /// How long the lock of a run is waited for whose holder has ended. A child that a harness was just
 /// starting when it was killed has a copy for a moment.
 const LAST_COPY: Duration = Duration::from_secs(5);
-
-/// Which records of earlier harnesses are believed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Trust {
-    /// Those that are proven.
-    #[default]
-    Proven,
-    /// All that claim to be a harness's: the user vouches for the journal.
-    Journal,
-}
 
 /// A run, and where its files are.
 #[derive(Clone, Copy)]
@@ -36,7 +28,7 @@ pub(crate) struct RunPlace<'a> {
 
 impl RunPlace<'_> {
     /// Tells the records of the run apart for a process that decides from them.
-    pub(crate) fn provenance(self, trust: Trust) -> Result<Provenance, HarnessError> {
+    pub(crate) fn provenance(self, trust: Trust) -> Result<Provenance, DriveError> {
         let unsealed = match trust {
             Trust::Proven => Unsealed::Noted(notes::read(self)?.marks),
             Trust::Journal => Unsealed::Claimed,
@@ -64,9 +56,9 @@ impl RunPlace<'_> {
         request_file::is_sealed(self) || notes::read(self).is_ok_and(|notes| notes.is_there)
     }
 
-    pub(super) fn write(self, path: PathBuf, text: &str) -> Result<(), HarnessError> {
+    pub(super) fn write(self, path: PathBuf, text: &str) -> Result<(), DriveError> {
         let written = self.world.disk.replace(&path, text.as_bytes());
-        written.map_err(|source| HarnessError::Write { path, source })
+        written.map_err(|source| DriveError::Write { path, source })
     }
 }
 
@@ -82,18 +74,18 @@ pub(crate) struct RunLock {
 }
 
 impl RunLock {
-    pub(crate) fn take(place: RunPlace<'_>) -> Result<RunLock, HarnessError> {
+    pub(crate) fn take(place: RunPlace<'_>) -> Result<RunLock, DriveError> {
         let RunPlace { dir, run, world } = place;
         create_dirs(dir, world)?;
         let path = dir.lock();
-        let failed = |source| HarnessError::Write { path: path.clone(), source };
+        let failed = |source| DriveError::Write { path: path.clone(), source };
         let was_used = world.disk.stat(&path).is_ok();
         let file = world.disk.open(&path, Access::Append).map_err(failed)?;
         let begin = world.clock.elapsed();
         while !file.try_lock().map_err(failed)? {
             let holder = file.lock_holder();
             if holder.is_some() || world.clock.elapsed().saturating_sub(begin) > LAST_COPY {
-                return Err(HarnessError::Busy { run: run.to_owned(), holder });
+                return Err(DriveError::Busy { run: run.to_owned(), holder });
             }
             world.clock.sleep(LAST_COPY / 500);
         }
@@ -107,13 +99,13 @@ impl RunLock {
 }
 
 /// Makes a directory and those on the way to it.
-pub(crate) fn create_dirs(dir: &Path, world: &World) -> Result<(), HarnessError> {
+pub(crate) fn create_dirs(dir: &Path, world: &World) -> Result<(), DriveError> {
     let missing: Vec<&Path> =
         dir.ancestors().take_while(|dir| world.disk.stat(dir).is_err()).collect();
     for dir in missing.into_iter().rev() {
         match world.disk.create_dir(dir) {
             Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(HarnessError::Write { path: dir.to_owned(), source });
+                return Err(DriveError::Write { path: dir.to_owned(), source });
             }
             _ => {}
         }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::{HarnessError, RunPlace, Trust, notes};
+use super::{DriveError, RunPlace, Trust, notes};
 use crate::project::read_text;
 
 /// No command line is longer on any known system.
@@ -24,7 +24,7 @@ pub(crate) enum RequestText {
 }
 
 /// Keeps the text of a request.
-pub(crate) fn keep_request(place: RunPlace<'_>, text: &str) -> Result<(), HarnessError> {
+pub(crate) fn keep_request(place: RunPlace<'_>, text: &str) -> Result<(), DriveError> {
     let seal = place.world.key().map_or(0, |key| key.seal("request", &parts(place, text)));
     let sealed = format!("{text}{SEAL}{seal:032x}\n");
     place.write(place.dir.flags(), &sealed)?;

@@ -28,15 +28,6 @@ use crate::sandbox::{
 use crate::shim::can_confine;
 use crate::world::{Confinement, Job, Leftovers, Overlay, Rules, World};
 
-/// Whether reviewers are confined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bounds {
-    /// They are: by the kernel, or by copies of real files.
-    Enforced,
-    /// They are not, in a simulated world whose files no kernel knows of.
-    Unenforced,
-}
-
 /// How the reviewers of a run are confined.
 pub(crate) struct ReviewSandbox {
     enforcement: Option<Enforcement>,
@@ -126,17 +117,17 @@ impl ReviewSandbox {
     /// # Errors
     ///
     /// When the settings require more than there is.
-    pub(crate) fn choose(mode: Option<Sandbox>, bounds: Bounds) -> Result<Self, SandboxError> {
-        let enforcement = Self::layers(mode, bounds)?;
+    pub(crate) fn choose(mode: Option<Sandbox>, world: &World) -> Result<Self, SandboxError> {
+        let enforcement = Self::layers(mode, world)?;
         Ok(ReviewSandbox { enforcement, has_overlay: OnceLock::new(), vault: Mutex::default() })
     }
 
     /// The layers alone, to be [set](Self::set_layers) later.
     pub(crate) fn layers(
         mode: Option<Sandbox>,
-        bounds: Bounds,
+        world: &World,
     ) -> Result<Option<Enforcement>, SandboxError> {
-        let mode = mode.filter(|_| bounds == Bounds::Enforced);
+        let mode = mode.filter(|_| !world.spawner.is_simulated());
         mode.map(|mode| Enforcement::choose(mode, probe())).transpose()
     }
 

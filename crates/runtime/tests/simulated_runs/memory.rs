@@ -13,13 +13,13 @@ use autoloop_core::record::{ChainStart, Heading};
 use autoloop_core::run::Run;
 use autoloop_core::topic::Topic;
 use autoloop_runtime::drive::{
-    Bounds, ChainDrive, ChainScene, Drive, DriveError, Preparation, Ready, Scene, SlotDrive,
-    SlotScene, Steps, Threads, Trust,
+    ChainDrive, Drive, DriveError, Preparation, Ready, SlotDrive, Steps,
 };
 use autoloop_runtime::journal::{Append, Durability, Journal, MemoryJournal, Position};
 use autoloop_runtime::process::Interrupts;
-use autoloop_runtime::project::Project;
+use autoloop_runtime::project::{Loaded, Project};
 use autoloop_runtime::queue::Builtin;
+use autoloop_runtime::site::Site;
 use autoloop_runtime::world::{Clock, World};
 use autoloop_testkit::{Script, Seed, SimWorld};
 
@@ -30,6 +30,7 @@ struct Stage {
     journal: MemoryJournal,
     world: World,
     project: Project,
+    state_dir: StateDir,
     interrupts: Interrupts,
 }
 
@@ -57,24 +58,30 @@ impl Stage {
             Script::exits(0).stdout("done\n")
         });
         let project = Project { dir: "/p".into(), loop_dir: "/p".into(), ..Project::default() };
-        Stage { journal, world: sim.world(), project, interrupts }
+        let state_dir = StateDir::new(STATE);
+        Stage { journal, world: sim.world(), project, state_dir, interrupts }
+    }
+
+    fn site(&self) -> Site<'_> {
+        Site {
+            interrupts: self.interrupts.clone(),
+            program: "/bin/autoloop".as_ref(),
+            ..Site::new(&self.world, &self.journal, &self.state_dir)
+        }
+    }
+
+    fn load(&self) -> Loaded {
+        self.project.load(&*self.world.disk).unwrap()
     }
 
     fn run(&self, run: &str, how: How) -> Result<Run, DriveError> {
-        let scene = Scene {
-            world: &self.world,
-            project: &self.project,
-            journal: &self.journal,
-            interrupts: &self.interrupts,
-            program: "/bin/autoloop".into(),
-            bounds: Bounds::Unenforced,
-            threads: Threads::One,
-            trust: Trust::Proven,
-            tell: &mut |_| {},
-        };
+        let (site, project, run) = (self.site(), &self.project, &run.parse()?);
         match how {
-            How::Begin => Drive::begin(scene, &run.parse()?, Some("build it".into()))?.run(),
-            How::Resume => Drive::resume(scene, &run.parse()?, None)?.run(),
+            How::Begin => {
+                let objective = Some("build it".into());
+                Drive::begin(site, project, self.load(), run, objective)?.run()
+            }
+            How::Resume => Drive::resume(site, project, self.load(), run, None)?.run(),
         }
     }
 
@@ -183,22 +190,14 @@ impl Steps for Walk<'_> {
 #[test]
 fn a_chain_is_completed() {
     let stage = Stage::new("", |agent| agent.emit("task.complete", ""));
-    let state_dir = StateDir::new(STATE);
-    let scene = ChainScene {
-        world: &stage.world,
-        journal: &stage.journal,
-        state_dir: &state_dir,
-        budget: Budget::default(),
-        durability: Durability::Synced,
-        trust: Trust::Proven,
-    };
     let start = ChainStart {
         name: "both".into(),
         steps: "one,two".into(),
         step_count: 2,
         ..ChainStart::default()
     };
-    let chain = ChainDrive::begin(scene, &"chain-1".parse().unwrap(), start).unwrap();
+    let (budget, id) = (Budget::default(), "chain-1".parse().unwrap());
+    let chain = ChainDrive::begin(stage.site(), budget, Durability::Synced, &id, start).unwrap();
     let chain = chain.run(&mut Walk(&stage, String::new())).unwrap();
     assert_eq!(
         chain.outcome.map(|outcome| outcome.to_string()).as_deref(),
@@ -217,20 +216,9 @@ fn slots_process_a_queue() {
     for title in ["one", "two", "three"] {
         queue.add(&New { title: title.into(), ..New::default() }).unwrap();
     }
-    let scene = SlotScene {
-        world: &stage.world,
-        project: &stage.project,
-        journal: &stage.journal,
-        queue: &queue,
-        interrupts: &stage.interrupts,
-        program: "/bin/autoloop".into(),
-        bounds: Bounds::Unenforced,
-        threads: Threads::One,
-        named_now: Vec::new(),
-        trust: Trust::Proven,
-        tell: &|_| {},
-    };
-    let slots = SlotDrive::begin(scene, &"slots-1".parse().unwrap()).unwrap().run().unwrap();
+    let id = "slots-1".parse().unwrap();
+    let drive = SlotDrive::begin(stage.site(), &stage.project, stage.load(), &queue, &id);
+    let slots = drive.unwrap().run().unwrap();
     assert!(slots.finish.is_some());
     let topics = stage.topics();
     assert_eq!(

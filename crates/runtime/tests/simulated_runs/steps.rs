@@ -7,12 +7,12 @@ use autoloop_core::layout::StateDir;
 use autoloop_core::record::ChainStart;
 use autoloop_core::run::Run;
 use autoloop_runtime::drive::{
-    Bounds, ChainDrive, ChainScene, Drive, DriveError, Loops, Preparation, Progress, Ready, Scene,
-    Steps, StepsOrder, Threads, Trust,
+    ChainDrive, Drive, DriveError, Loops, Preparation, Ready, Steps, StepsOrder,
 };
 use autoloop_runtime::journal::{Durability, FileJournal};
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::Project;
+use autoloop_runtime::site::Site;
 use autoloop_runtime::world::World;
 use autoloop_testkit::{Seed, SimWorld};
 
@@ -29,6 +29,7 @@ pub(crate) struct Ground<'a> {
     project: Project,
     pub(crate) journal: FileJournal,
     interrupts: &'a Interrupts,
+    state_dir: StateDir,
     durability: Durability,
     /// The limits of chains that runs request, and the shared record of the chain in progress.
     limits: Option<Limits>,
@@ -53,6 +54,7 @@ impl<'a> Ground<'a> {
             project: Project { dir: "/p".into(), loop_dir: "/p".into(), ..Project::default() },
             journal: FileJournal::new(JOURNAL, world, PATIENCE),
             interrupts,
+            state_dir: StateDir::new(STATE),
             durability,
             limits: setup.spawns,
             witness,
@@ -60,25 +62,22 @@ impl<'a> Ground<'a> {
         }
     }
 
+    fn site(&self) -> Site<'_> {
+        Site {
+            interrupts: self.interrupts.clone(),
+            program: "/bin/autoloop".as_ref(),
+            ..Site::new(self.world, &self.journal, &self.state_dir)
+        }
+    }
+
     /// Starts a run, or resumes it.
     pub(crate) fn run(&self, run: &str, known: Known, objective: &str) -> Result<Run, DriveError> {
-        let mut silent = |_: Progress<'_>| {};
-        let scene = Scene {
-            world: self.world,
-            project: &self.project,
-            journal: &self.journal,
-            interrupts: self.interrupts,
-            program: "/bin/autoloop".into(),
-            bounds: Bounds::Unenforced,
-            threads: Threads::One,
-            trust: Trust::Proven,
-            tell: &mut silent,
-        };
+        let (site, objective) = (self.site(), Some(objective.to_owned()));
+        let loaded = self.project.load(&*self.world.disk)?;
+        let (project, run) = (&self.project, &run.parse()?);
         let drive = match known {
-            Known::New => Drive::begin(scene, &run.parse()?, Some(objective.to_owned()))?,
-            Known::Begun | Known::Over => {
-                Drive::resume(scene, &run.parse()?, Some(objective.to_owned()))?
-            }
+            Known::New => Drive::begin(site, project, loaded, run, objective)?,
+            Known::Begun | Known::Over => Drive::resume(site, project, loaded, run, objective)?,
         };
         match self.limits {
             Some(limits) => drive.with_loops(&Asked { ground: self, limits }).run(),
@@ -94,18 +93,12 @@ impl<'a> Ground<'a> {
     ) -> Result<Chain, DriveError> {
         let (start, budget) = chained.begin();
         let objective = start.objective.clone().unwrap_or_default();
-        let state_dir = StateDir::new(STATE);
-        let scene = ChainScene {
-            world: self.world,
-            journal: &self.journal,
-            state_dir: &state_dir,
-            budget,
-            durability: self.durability,
-            trust: Trust::Proven,
-        };
+        let (site, run) = (self.site(), &id.parse()?);
         let drive = match known {
-            Known::New => ChainDrive::begin(scene, &id.parse()?, start)?,
-            Known::Begun | Known::Over => ChainDrive::resume(scene, id, start)?,
+            Known::New => ChainDrive::begin(site, budget, self.durability, run, start)?,
+            Known::Begun | Known::Over => {
+                ChainDrive::resume(site, budget, self.durability, run, start)?
+            }
         };
         drive.run(&mut Walk { ground: self, id: Some(id), objective, ready: String::new() })
     }
@@ -129,7 +122,7 @@ impl Loops for Asked<'_> {
     fn steps<'s>(
         &'s self,
         order: StepsOrder,
-        _: &'s mut dyn FnMut(Progress<'_>),
+        _: &Site<'s>,
     ) -> Box<dyn Steps<Error = DriveError> + 's> {
         let objective = order.objective.unwrap_or_default();
         Box::new(Walk { ground: self.ground, id: None, objective, ready: String::new() })
@@ -180,16 +173,12 @@ fn a_chain_begins_once() {
     let world = SimWorld::new(Seed(0)).world();
     let journal = FileJournal::new(JOURNAL, &world, PATIENCE);
     let state_dir = StateDir::new(STATE);
-    let scene = ChainScene {
-        world: &world,
-        journal: &journal,
-        state_dir: &state_dir,
-        budget: Budget::default(),
-        durability: Durability::Synced,
-        trust: Trust::Proven,
-    };
     let id = "c".parse().unwrap();
-    let begin = || ChainDrive::begin(scene, &id, ChainStart::default());
+    let begin = || {
+        let site = Site::new(&world, &journal, &state_dir);
+        let start = ChainStart::default();
+        ChainDrive::begin(site, Budget::default(), Durability::Synced, &id, start)
+    };
     assert!(begin().is_ok());
     let again = begin().err().expect("it was begun");
     assert_eq!(again.to_string(), "chain 'c' is being driven by another process");

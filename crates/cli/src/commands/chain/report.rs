@@ -6,9 +6,9 @@ use autoloop_core::chain::{Chain, ChainStep, DEEPEST, Tree};
 use autoloop_core::coordinator::{self, Holder, Status};
 use autoloop_core::format::json_text;
 use autoloop_core::wire_enum::Word;
-use autoloop_runtime::drive::chains;
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::process::Interrupts;
+use autoloop_runtime::runs::chains;
 use serde::Serialize;
 
 use crate::commands::resume;

@@ -6,13 +6,12 @@ use autoloop_core::chain::{Chain, Definitions, StepDefinition};
 use autoloop_core::config::SyncPolicy;
 use autoloop_core::coordinator::Kind;
 use autoloop_core::record::ChainStart;
-use autoloop_runtime::drive::{
-    ChainDrive, ChainScene, DriveError, Request, Trust, chain_standing, latest_resumable_chain,
-};
+use autoloop_runtime::drive::{ChainDrive, DriveError, Request};
 use autoloop_runtime::journal::{Durability, Journal};
 use autoloop_runtime::layout::RunDir;
 use autoloop_runtime::project::{Outline, Overrides};
-use autoloop_runtime::runs::RunList;
+use autoloop_runtime::runs::{self, RunList};
+use autoloop_runtime::site::{Site, Trust};
 use autoloop_runtime::world::World;
 
 use super::file;
@@ -151,9 +150,9 @@ fn begin(
         parent_id: None,
     };
     let id = claim_chain_id(&outline, world)?;
-    let scene = scene((&outline, &*journal), definitions, (world, plan.trust));
+    let site = Site::new(world, &*journal, &outline.files.state_dir);
     let request = request(&start);
-    let drive = ChainDrive::begin(scene, &id, start)?;
+    let drive = ChainDrive::begin(site, definitions.budget, durability(&outline), &id, start)?;
     let dir = outline.files.state_dir.run(Kind::Chain, &id);
     request.keep(&dir, id.as_str(), world)?;
     carry_out(drive, plan, &*journal, (manner, world))
@@ -175,9 +174,10 @@ fn resume_chain(
     plan.objective.clone_from(&start.objective);
     plan.steps = steps_of(&chain, &start.name, &definitions)?;
     plan.check(world)?;
-    let scene = scene((&outline, &*journal), &definitions, (world, trust));
+    let site = Site { trust, ..Site::new(world, &*journal, &outline.files.state_dir) };
     let request = request(&start);
-    let drive = ChainDrive::resume(scene, &chain.id, start)?;
+    let id = chain.id.parse()?;
+    let drive = ChainDrive::resume(site, definitions.budget, durability(&outline), &id, start)?;
     let dir = chain_dir(&outline, &chain.id)?;
     request.keep(&dir, &chain.id, world)?;
     carry_out(drive, plan, &*journal, (manner, world))
@@ -241,14 +241,15 @@ fn chain_to_resume(
 ) -> Result<Chain, Failure> {
     let state_dir = &outline.files.state_dir;
     let list = RunList::read(journal, state_dir, world)?;
+    let site = Site { trust, ..Site::new(world, journal, state_dir) };
     let id = match name {
         "" => {
-            let latest = latest_resumable_chain(journal, state_dir, (world, trust))?;
+            let latest = runs::latest_resumable(&site, Kind::Chain)?;
             resume::latest(latest, (&list, Kind::Chain), journal.path())?
         }
         name => resume::named(&list, name, Kind::Chain)?,
     };
-    match chain_standing(journal, state_dir, (&id, world, trust))? {
+    match runs::state::<Chain>(&site, &id)? {
         Some(chain) if chain.start.is_none() => {
             let dir = chain_dir(outline, &id)?;
             let resumed = ResumedRun { dir: &dir, run: &id, command: "chain run", trust };
@@ -277,12 +278,12 @@ fn carry_out(
 ) -> Result<(), Failure> {
     let interrupts = listen()?;
     let dir = plan.dir.clone();
-    let mut reporter = Reporter::new(manner.verbose, world);
+    let reporter = Reporter::new(manner.verbose, world);
     let mut runner = Runner {
         plan,
         world,
-        interrupts: &interrupts,
-        tell: &mut |progress| reporter.tell(progress),
+        interrupts: interrupts.clone(),
+        tell: &|progress| reporter.tell(progress),
         ready: None,
         traces: None,
     };
@@ -303,20 +304,9 @@ fn journal(outline: &Outline, world: &World) -> Box<dyn Journal> {
     settings::journal(outline.files.journal.clone(), world, &outline.config)
 }
 
-fn scene<'a>(
-    (outline, journal): (&'a Outline, &'a dyn Journal),
-    definitions: &Definitions,
-    (world, trust): (&'a World, Trust),
-) -> ChainScene<'a> {
-    ChainScene {
-        world,
-        journal,
-        state_dir: &outline.files.state_dir,
-        budget: definitions.budget,
-        durability: match outline.config.journal.sync {
-            SyncPolicy::Always | SyncPolicy::Iteration => Durability::Synced,
-            SyncPolicy::Never => Durability::Cached,
-        },
-        trust,
+fn durability(outline: &Outline) -> Durability {
+    match outline.config.journal.sync {
+        SyncPolicy::Always | SyncPolicy::Iteration => Durability::Synced,
+        SyncPolicy::Never => Durability::Cached,
     }
 }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::chain::{Budget, Definitions, StepDefinition};
 use autoloop_core::run::Run;
-use autoloop_runtime::drive::{DriveError, Loops, Preparation, Progress, Steps, StepsOrder, Trust};
-use autoloop_runtime::process::Interrupts;
+use autoloop_runtime::drive::{DriveError, Loops, Preparation, Steps, StepsOrder};
 use autoloop_runtime::project::Overrides;
+use autoloop_runtime::site::{Site, Trust};
 use autoloop_runtime::world::World;
 
 use super::file;
@@ -25,16 +25,14 @@ pub(in crate::commands) struct Spawner<'a> {
     pub(in crate::commands) overrides: Overrides,
     /// How far chains may go, whatever an agent makes of their file.
     pub(in crate::commands) limits: Budget,
-    pub(in crate::commands) trust: Trust,
     pub(in crate::commands) world: &'a World,
-    pub(in crate::commands) interrupts: &'a Interrupts,
 }
 
 impl Spawner<'_> {
-    fn plan(&self, order: StepsOrder) -> Plan {
+    fn plan(&self, order: StepsOrder, trust: Trust) -> Plan {
         let StepsOrder { objective, steps } = order;
         let (dir, overrides) = (self.dir.clone(), self.overrides.clone());
-        Plan { dir, objective, overrides, steps, limits: self.limits, trust: self.trust }
+        Plan { dir, objective, overrides, steps, limits: self.limits, trust }
     }
 }
 
@@ -46,18 +44,24 @@ impl Loops for Spawner<'_> {
     }
 
     fn unfit(&self, steps: &[StepDefinition]) -> Option<String> {
-        let plan = self.plan(StepsOrder { objective: None, steps: steps.to_vec() });
+        let plan = self.plan(StepsOrder { objective: None, steps: steps.to_vec() }, Trust::Proven);
         plan.check(self.world).err().map(|failure| failure.message().to_owned())
     }
 
     fn steps<'s>(
         &'s self,
         order: StepsOrder,
-        tell: &'s mut dyn FnMut(Progress<'_>),
+        site: &Site<'s>,
     ) -> Box<dyn Steps<Error = DriveError> + 's> {
-        let (world, interrupts) = (self.world, self.interrupts);
-        let plan = self.plan(order);
-        Box::new(Spawned(Runner { plan, world, interrupts, tell, ready: None, traces: None }))
+        let plan = self.plan(order, site.trust);
+        Box::new(Spawned(Runner {
+            plan,
+            world: site.world,
+            interrupts: site.interrupts.clone(),
+            tell: site.progress,
+            ready: None,
+            traces: None,
+        }))
     }
 }
 

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use autoloop_core::chain::{Budget, StepDefinition, changed_files};
 use autoloop_core::run::Run;
-use autoloop_runtime::drive::{DriveError, Preparation, Progress, Ready, Steps, Trust};
+use autoloop_runtime::drive::{DriveError, Preparation, Ready, Steps};
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::{Overrides, Project};
 use autoloop_runtime::sandbox::Listing;
+use autoloop_runtime::site::{Progress, Trust};
 use autoloop_runtime::world::World;
 
 use crate::commands::run::preflight::Preview;
@@ -93,8 +94,8 @@ impl Plan {
 pub(super) struct Runner<'a> {
     pub(super) plan: Plan,
     pub(super) world: &'a World,
-    pub(super) interrupts: &'a Interrupts,
-    pub(super) tell: &'a mut dyn FnMut(Progress<'_>),
+    pub(super) interrupts: Interrupts,
+    pub(super) tell: &'a (dyn Fn(Progress<'_>) + Sync),
     /// The step that was made ready.
     pub(super) ready: Option<Errand>,
     /// The project as it was before the last step.
@@ -112,8 +113,7 @@ impl Runner<'_> {
         let files = &errand.load(self.world)?.files;
         // What cannot be found out is not told.
         self.traces = Listing::of_files(&self.plan.dir, &files.state_dir).ok();
-        let told = &mut *self.tell;
-        run::drive(errand, (self.world, self.interrupts), told).map(|driven| driven.run)
+        run::drive(errand, (self.world, &self.interrupts), self.tell).map(|driven| driven.run)
     }
 }
 

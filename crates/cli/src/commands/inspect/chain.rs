@@ -4,11 +4,9 @@ use std::path::PathBuf;
 
 use autoloop_core::chain::{Chain, Tree};
 use autoloop_core::format::Format;
-use autoloop_runtime::drive::chains;
-use autoloop_runtime::runs::RunList;
+use autoloop_runtime::runs::{RunList, chains};
 use autoloop_runtime::world::World;
 
-use crate::commands::run::drive_failure;
 use crate::commands::settings;
 use crate::failure::Failure;
 use crate::terminal;
@@ -32,7 +30,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let located = settings::locate(args.project_dir.as_deref(), world)?;
     let journal = located.journal(world);
-    let chains = chains(&*journal).map_err(drive_failure)?;
+    let chains = chains(&*journal)?;
     let path = journal.path().display();
     let list = RunList::read(&*journal, &located.files.state_dir, world)?;
     let status = |chain: &Chain| {

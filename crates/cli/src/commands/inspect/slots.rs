@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use autoloop_core::coordinator::{Holder, Kind};
 use autoloop_core::format::Format;
-use autoloop_runtime::drive::slot_runs;
-use autoloop_runtime::runs::{self, holder};
+use autoloop_runtime::runs::{self, holder, slot_runs};
+use autoloop_runtime::site::Site;
 use autoloop_runtime::world::World;
 
 use crate::commands::run::drive_failure;
@@ -29,7 +29,8 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let located = settings::locate(args.project_dir.as_deref(), world)?;
     let journal = located.journal(world);
-    let slots = slot_runs(&*journal, &located.files.state_dir, world).map_err(drive_failure)?;
+    let site = Site::new(world, &*journal, &located.files.state_dir);
+    let slots = slot_runs(&site).map_err(drive_failure)?;
     let path = journal.path().display();
     let id = match &args.run {
         Some(name) => Some(runs::find(&*journal, name)?.id().to_owned()),

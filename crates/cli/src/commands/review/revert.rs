@@ -6,11 +6,12 @@ use autoloop_core::config::Config;
 use autoloop_core::coordinator;
 use autoloop_core::permissions::{Earlier, read_patch};
 use autoloop_core::record::{Heading, LoopReverted};
+use autoloop_core::run::Run;
 use autoloop_core::views::review::Review;
-use autoloop_runtime::drive::{Trust, standing};
 use autoloop_runtime::journal::{Append, Journal};
-use autoloop_runtime::runs::concurrent_runs;
+use autoloop_runtime::runs::{self, concurrent_runs};
 use autoloop_runtime::sandbox::{RevertError, Reverted, Reverter};
+use autoloop_runtime::site::Site;
 use autoloop_runtime::world::World;
 
 use crate::commands::inspect::excerpt::Found;
@@ -119,8 +120,8 @@ fn reverter(
 ) -> Result<Reverter, Failure> {
     let Located { dir, files, .. } = located;
     // Which loop it was is believed from records of its harness only.
-    let known =
-        standing(journal, &files.state_dir, (run, world, Trust::Proven)).map_err(drive_failure)?;
+    let site = Site::new(world, journal, &files.state_dir);
+    let known = runs::state::<Run>(&site, run).map_err(drive_failure)?;
     let start = known.and_then(|run| run.start).unwrap_or_default();
     let loop_dir = match (start.preset, start.preset_dir) {
         (None, _) => dir.clone(),

@@ -1,7 +1,7 @@
 //! Who sees a run go on: somebody who reads lines, or somebody who looks at the live view.
 
 use autoloop_core::config::Config;
-use autoloop_runtime::drive::Progress;
+use autoloop_runtime::site::Progress;
 use autoloop_runtime::world::World;
 
 use super::{Args, Errand, Reporter};
@@ -28,7 +28,7 @@ impl<'a> Audience<'a> {
     }
 
     /// What the view shows is not told in lines as well.
-    pub(super) fn tell(&mut self, progress: Progress<'_>) {
+    pub(super) fn tell(&self, progress: Progress<'_>) {
         if let (true, Progress::Began(run) | Progress::Resumed(run)) = (self.wants_view, progress) {
             let opened = self.open(&run.id);
             self.note(opened);
@@ -47,13 +47,13 @@ impl<'a> Audience<'a> {
     }
 
     /// Closes the view, so that the terminal can be written to.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn leave(&self) {
         let closed = self.view.close();
         self.note(closed);
     }
 
     /// A run goes on whether or not it can be seen.
-    fn note(&mut self, view: Result<(), Failure>) {
+    fn note(&self, view: Result<(), Failure>) {
         if let Err(failure) = view {
             let note = format!("there is no live view: {}", failure.message());
             self.reporter.tell(Progress::Note(&note));

@@ -7,8 +7,8 @@ use std::time::Duration;
 use autoloop_core::coordinator::Holder;
 use autoloop_core::format::json_line;
 use autoloop_core::run::{Ending, Run, Stage};
-use autoloop_runtime::drive::Progress;
 use autoloop_runtime::journal::Journal;
+use autoloop_runtime::site::Progress;
 use autoloop_runtime::world::{Clock, World};
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ impl Reporter {
         Reporter { is_verbose, since: clock.elapsed(), clock }
     }
 
-    pub(in crate::commands) fn tell(&mut self, progress: Progress<'_>) {
+    pub(in crate::commands) fn tell(&self, progress: Progress<'_>) {
         let line = match progress {
             Progress::Began(run) => format!("run {} begins{}", run.id, with_preset(run)),
             Progress::Resumed(run) => {
@@ -47,6 +47,7 @@ impl Reporter {
             Progress::Merge { id, outcome } => format!("work of {id}: {outcome}"),
             Progress::Chain { id, steps } => format!("chain {id}: {steps}"),
             Progress::Chained { id, outcome } => format!("chain {id} ended: {outcome}"),
+            Progress::Slots(_) => return,
             Progress::Note(note) => format!("note: {note}"),
         };
         self.print(&line, tone(progress));

@@ -1,9 +1,9 @@
 //! What is to be carried out: which run, of which loop, in which project.
 
-use std::cell::OnceCell;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use autoloop_core::chain::Budget;
 use autoloop_core::coordinator::Kind;
@@ -11,12 +11,13 @@ use autoloop_core::plan::Files;
 use autoloop_core::record::LoopStart;
 use autoloop_core::run::{Run, Runs};
 use autoloop_core::run_id::{RunId, RunIdSeed};
-use autoloop_runtime::drive::{self, Agents, Request, Trust};
+use autoloop_runtime::drive::{Agents, Request};
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::layout::RunDir;
 use autoloop_runtime::private_files;
 use autoloop_runtime::project::{Loaded, Outline, Overrides, Project, SettingsFiles};
-use autoloop_runtime::runs::RunList;
+use autoloop_runtime::runs::{self, RunList};
+use autoloop_runtime::site::{Site, Trust};
 use autoloop_runtime::world::World;
 
 use super::drive_failure;
@@ -43,7 +44,7 @@ pub(in crate::commands) struct Errand {
     /// Which records of earlier harnesses are believed.
     pub(in crate::commands) trust: Trust,
     /// The files of the loop, read once for the start of the run.
-    pub(in crate::commands) loaded: OnceCell<Loaded>,
+    pub(in crate::commands) loaded: OnceLock<Loaded>,
 }
 
 /// Which run it is.
@@ -95,7 +96,7 @@ impl Errand {
         project.settings_files = Some(settings);
         let claimed = Some(outline.files.state_dir.run(Kind::Loop, &id));
         let run = Which::New { id, objective: choice.objective };
-        let (trust, loaded) = (Trust::Proven, OnceCell::new());
+        let (trust, loaded) = (Trust::Proven, OnceLock::new());
         Ok(Errand { project, run, claimed, limits: None, trust, loaded })
     }
 
@@ -133,7 +134,7 @@ impl Errand {
         }
         project.settings_files = request.settings_files.as_deref().map(SettingsFiles::from_text);
         let run = Which::Old { id, objective: request.objective };
-        Ok(Errand { project, run, claimed: None, limits: None, trust, loaded: OnceCell::new() })
+        Ok(Errand { project, run, claimed: None, limits: None, trust, loaded: OnceLock::new() })
     }
 
     /// Reads the files of the loop and looks up its agents, once. Where a new run cannot use them, its
@@ -277,15 +278,15 @@ fn run_to_resume(
     let journal = journal(outline, world);
     let state_dir = &outline.files.state_dir;
     let list = RunList::read(&*journal, state_dir, world)?;
+    let site = Site { trust, ..Site::new(world, &*journal, state_dir) };
     let id = match name {
         "" => {
-            let latest = drive::latest_resumable(&*journal, state_dir, (world, trust));
-            let latest = latest.map_err(drive_failure)?;
+            let latest = runs::latest_resumable(&site, Kind::Loop).map_err(drive_failure)?;
             resume::latest(latest, (&list, Kind::Loop), journal.path())?
         }
         name => resume::named(&list, name, Kind::Loop)?,
     };
-    match drive::standing(&*journal, state_dir, (&id, world, trust)).map_err(drive_failure)? {
+    match runs::state::<Run>(&site, &id).map_err(drive_failure)? {
         Some(run) if run.status().can_resume() => Ok(run),
         _ => Err(resume::completed(Kind::Loop, &id)),
     }

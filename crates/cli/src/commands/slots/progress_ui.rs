@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 
 use autoloop_core::plan::Files;
-use autoloop_runtime::drive::SlotProgress;
 use autoloop_runtime::journal::Journal;
+use autoloop_runtime::site::{Progress, SlotProgress};
 use autoloop_runtime::world::World;
 
 use super::report;
@@ -31,8 +31,8 @@ impl<'a> Audience<'a> {
         Audience { files, world, journal: Mutex::new(journal), view: Beside::default() }
     }
 
-    pub(super) fn tell(&self, progress: SlotProgress<'_>) {
-        if let SlotProgress::Began(slots, _) = progress
+    pub(super) fn tell(&self, progress: Progress<'_>) {
+        if let Progress::Slots(SlotProgress::Began(slots, _)) = progress
             && let Some(journal) = self.journal.lock().ok().and_then(|mut journal| journal.take())
         {
             self.note(self.open(&slots.id, journal));
@@ -56,7 +56,7 @@ impl<'a> Audience<'a> {
     fn note(&self, view: Result<(), Failure>) {
         if let Err(failure) = view {
             let note = format!("there is no live view: {}", failure.message());
-            report::tell(SlotProgress::Note(&note));
+            report::tell(Progress::Note(&note));
         }
     }
 }

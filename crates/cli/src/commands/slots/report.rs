@@ -7,8 +7,8 @@ use autoloop_core::coordinator::{Holder, Status};
 use autoloop_core::format::Format;
 use autoloop_core::slot::{Outcome, Phase, Review, Slot, SlotRules, Slots, Tally};
 use autoloop_core::text;
-use autoloop_runtime::drive::SlotProgress;
 use autoloop_runtime::process::Interrupts;
+use autoloop_runtime::site::{Progress, SlotProgress};
 
 use crate::failure::Failure;
 use crate::terminal;
@@ -20,7 +20,12 @@ const SAID: usize = 120;
 const LONG: usize = 600;
 
 /// Tells on standard error how a run goes, a line at a time.
-pub(super) fn tell(progress: SlotProgress<'_>) {
+pub(super) fn tell(progress: Progress<'_>) {
+    let progress = match progress {
+        Progress::Slots(progress) => progress,
+        Progress::Note(note) => return print(&format!("note: {note}")),
+        _ => return,
+    };
     let line = match progress {
         SlotProgress::Began(slots, rules) => began(slots, rules),
         SlotProgress::Iteration(number) => format!("iteration {number}"),
@@ -54,10 +59,13 @@ pub(super) fn tell(progress: SlotProgress<'_>) {
             Some(failure) => failure,
             None => return,
         },
-        SlotProgress::Note(note) => format!("note: {note}"),
     };
+    print(&line);
+}
+
+fn print(line: &str) {
     // A run goes on whether or not anybody watches.
-    let _ = writeln!(io::stderr(), "{}", terminal::harmless(&line));
+    let _ = writeln!(io::stderr(), "{}", terminal::harmless(line));
 }
 
 /// A reviewer that passes work may give no reason.
@@ -97,7 +105,7 @@ pub(super) fn conclude(
     terminal::print(&text)?;
     let is_builtin = slots.start.as_ref().is_some_and(|start| start.source == ItemSource::Builtin);
     if !as_json && is_builtin && slots.finish.is_some() && Tally::of(slots).taken == 0 {
-        tell(SlotProgress::Note(
+        tell(Progress::Note(
             "`autoloop tasks list` shows the queue, and `autoloop tasks add` adds to it",
         ));
     }

@@ -7,15 +7,13 @@ use autoloop_core::config::{Config, Isolation, ItemSource, Key};
 use autoloop_core::coordinator::{self, Status};
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{Slots, Tally};
-use autoloop_runtime::drive::{
-    Bounds, DriveError, Request, SlotDrive, SlotProgress, SlotScene, Threads, Trust,
-    latest_resumable_slots, slots_standing,
-};
+use autoloop_runtime::drive::{DriveError, Request, SlotDrive};
 use autoloop_runtime::journal::{Durability, Journal};
 use autoloop_runtime::process::{Interrupts, sweep};
 use autoloop_runtime::project::{Loaded, Outline, Overrides, Project};
 use autoloop_runtime::queue::{Beads, BeadsSettings, Builtin, Queue};
-use autoloop_runtime::runs::RunList;
+use autoloop_runtime::runs::{self, RunList};
+use autoloop_runtime::site::{Progress, Site, Trust};
 use autoloop_runtime::world::{CRASH_GRACE, World};
 use clap::builder::PossibleValuesParser;
 
@@ -251,23 +249,18 @@ fn carry_out(
     let queue = queue(&loaded, &*journal, (project, world));
     let to_view = || settings::journal(loaded.files.journal.clone(), world, &config);
     let audience = Audience::new(&loaded.files, world, (manner == Manner::View).then(to_view));
-    let tell = |progress: SlotProgress<'_>| audience.tell(progress);
-    let scene = SlotScene {
-        world,
-        project,
-        journal: &*journal,
-        queue: &*queue,
-        interrupts,
-        program,
-        bounds: Bounds::Enforced,
-        threads: Threads::Many,
-        named_now,
+    let tell = |progress: Progress<'_>| audience.tell(progress);
+    let site = Site {
+        interrupts: interrupts.clone(),
+        program: &program,
         trust,
-        tell: &tell,
+        progress: &tell,
+        ..Site::new(world, &*journal, &loaded.files.state_dir)
     };
+    let read = loaded.clone();
     let (drive, run) = match which {
-        Which::New(id) => (SlotDrive::begin(scene, id), id),
-        Which::Old(id) => (SlotDrive::resume(scene, id), id),
+        Which::New(id) => (SlotDrive::begin(site, project, read, &*queue, id), id),
+        Which::Old(id) => (SlotDrive::resume(site, project, read, &*queue, id, &named_now), id),
     };
     let drive = drive.map_err(failure)?;
     let request = Request { overrides: project.overrides.clone(), ..Request::default() };
@@ -322,14 +315,15 @@ fn run_to_resume(
     let journal = settings::journal(outline.files.journal.clone(), world, &outline.config);
     let state_dir = &outline.files.state_dir;
     let list = RunList::read(&*journal, state_dir, world)?;
+    let site = Site { trust, ..Site::new(world, &*journal, state_dir) };
     let id = match name {
         "" => {
-            let latest = latest_resumable_slots(&*journal, state_dir, (world, trust));
+            let latest = runs::latest_resumable(&site, SLOTS);
             resume::latest(latest.map_err(failure)?, (&list, SLOTS), journal.path())?
         }
         name => resume::named(&list, name, SLOTS)?,
     };
-    match slots_standing(&*journal, state_dir, (&id, world, trust)).map_err(failure)? {
+    match runs::state::<Slots>(&site, &id).map_err(failure)? {
         Some(run) if run.status().can_resume() || run.start.is_none() => Ok(id),
         _ => Err(resume::completed(SLOTS, &id)),
     }

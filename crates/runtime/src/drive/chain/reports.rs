@@ -9,9 +9,10 @@ use autoloop_core::run::{LoopFold, Run};
 use autoloop_core::views::coordination::Coordination;
 use autoloop_core::views::scratchpad::Scratchpad;
 
-use super::{ChainScene, DriveError};
-use crate::harness::find;
+use super::DriveError;
 use crate::journal::Position;
+use crate::runs::state;
+use crate::site::Site;
 
 /// What is gathered about the run of a step.
 struct Gathered<'a> {
@@ -24,15 +25,15 @@ struct Gathered<'a> {
 /// Reads what steps left that ended. How far a run got and what it printed is taken from the records of
 /// its own harness; what its agents kept book of are claims anyway.
 pub(super) fn read<'a>(
-    scene: ChainScene<'_>,
+    site: &Site<'_>,
     steps: impl Iterator<Item = &'a ChainStep>,
 ) -> Result<Vec<Report>, DriveError> {
     let ended = steps.filter(|step| step.stop_reason.is_some());
-    let mut all = ended.map(|step| gather(scene, step)).collect::<Result<Vec<_>, _>>()?;
+    let mut all = ended.map(|step| gather(site, step)).collect::<Result<Vec<_>, _>>()?;
     if all.is_empty() {
         return Ok(Vec::new());
     }
-    scene.journal.read(Position::START, &mut |line| {
+    site.journal.read(Position::START, &mut |line| {
         line.records(|record| {
             let id = record.run();
             let found = all.iter_mut().find(|found| !id.is_empty() && found.run.id == id);
@@ -45,15 +46,14 @@ pub(super) fn read<'a>(
     Ok(all.into_iter().map(report).collect())
 }
 
-fn gather<'a>(scene: ChainScene<'_>, step: &'a ChainStep) -> Result<Gathered<'a>, DriveError> {
+fn gather<'a>(site: &Site<'_>, step: &'a ChainStep) -> Result<Gathered<'a>, DriveError> {
     let coordination = Coordination::default();
     let Some(id) = &step.run else {
         // It could not begin.
         let (run, scratchpad) = (Run::new(""), Scratchpad::default());
         return Ok(Gathered { step, run, scratchpad, coordination });
     };
-    let known = (id.as_str(), scene.world, scene.trust);
-    let found = find(scene.journal, scene.state_dir, known)?;
+    let found = state(site, id)?;
     let LoopFold { run, scratchpad } = found.unwrap_or_else(|| LoopFold::new(id));
     Ok(Gathered { step, run, scratchpad, coordination })
 }

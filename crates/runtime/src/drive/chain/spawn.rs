@@ -7,17 +7,17 @@ use std::cell::RefMut;
 
 use autoloop_core::chain::spawn::{self, SpawnStep};
 use autoloop_core::chain::{
-    Budget, Chain, Circumstances, Definitions, Family, Refusal, StepDefinition, consider, returned,
+    Chain, Circumstances, Definitions, Family, Refusal, StepDefinition, consider, returned,
 };
 use autoloop_core::coordinator::Kind;
 use autoloop_core::record::{ChainSpawnFinish, ChainSpawned};
-use autoloop_core::run::{Run, SpawnRequest};
+use autoloop_core::run::SpawnRequest;
 use autoloop_core::run_id::RunId;
 
-use super::{Census, ChainDrive, ChainScene, Preparation, Steps, lock, reports};
-use crate::drive::{Drive, DriveError, Progress};
+use super::{Census, ChainDrive, Steps, lock, reports};
+use crate::drive::{Drive, DriveError};
 use crate::harness::run_dir;
-use crate::layout::StateDir;
+use crate::site::{Progress, Site};
 
 /// Whoever knows which loops there are, and can carry them out for a run that asks.
 pub trait Loops {
@@ -31,11 +31,11 @@ pub trait Loops {
     /// Why one of the steps cannot begin, if one cannot.
     fn unfit(&self, steps: &[StepDefinition]) -> Option<String>;
 
-    /// Gets ready to carry out steps, and to tell how it goes.
+    /// Prepares to carry out steps at the site of the run.
     fn steps<'s>(
         &'s self,
         order: StepsOrder,
-        tell: &'s mut dyn FnMut(Progress<'_>),
+        site: &Site<'s>,
     ) -> Box<dyn Steps<Error = DriveError> + 's>;
 }
 
@@ -48,46 +48,7 @@ pub struct StepsOrder {
     pub steps: Vec<StepDefinition>,
 }
 
-/// Where nobody carries chains out: in a branch, and in a simulated world.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoLoops;
-
-impl Loops for NoLoops {
-    fn definitions(&self) -> Result<Definitions, String> {
-        let budget = Budget { max_children: 0, ..Budget::default() };
-        Ok(Definitions { budget, ..Definitions::default() })
-    }
-
-    fn unfit(&self, _: &[StepDefinition]) -> Option<String> {
-        Some(Refusal::Off.to_string())
-    }
-
-    fn steps<'s>(
-        &'s self,
-        _: StepsOrder,
-        _: &'s mut dyn FnMut(Progress<'_>),
-    ) -> Box<dyn Steps<Error = DriveError> + 's> {
-        Box::new(NoLoops)
-    }
-}
-
-impl Steps for NoLoops {
-    type Error = DriveError;
-
-    fn prepare(&mut self, _: u64) -> Result<Preparation, DriveError> {
-        Ok(Preparation::Unfit(Refusal::Off.to_string()))
-    }
-
-    fn begin(&mut self) -> Result<Run, DriveError> {
-        Err(DriveError::Chains(Refusal::Off.to_string()))
-    }
-
-    fn resume(&mut self, _: u64, _: &str) -> Result<Run, DriveError> {
-        self.begin()
-    }
-}
-
-impl<'a> Drive<'a> {
+impl Drive<'_> {
     /// Does what a chain needs that was asked for.
     pub(in crate::drive) fn chain(&mut self, step: SpawnStep) -> Result<(), DriveError> {
         match step {
@@ -102,7 +63,9 @@ impl<'a> Drive<'a> {
 
     /// How many chains the run may still ask for; `None` where it may not.
     pub(in crate::drive) fn chains_left(&self) -> Result<Option<u64>, DriveError> {
-        let Ok(Definitions { budget, .. }) = self.loops.definitions() else { return Ok(None) };
+        let Some(Ok(Definitions { budget, .. })) = self.loops.map(Loops::definitions) else {
+            return Ok(None);
+        };
         let run = self.harness.run();
         let left = budget.max_children.saturating_sub(run.spawns.count);
         if left == 0 || run.spawns.failures >= budget.max_consecutive_failures {
@@ -117,7 +80,7 @@ impl<'a> Drive<'a> {
     }
 
     fn refuse_chain(&mut self, refusal: &Refusal) -> Result<(), DriveError> {
-        (self.tell)(Progress::Note(&format!("a chain was not started: {refusal}")));
+        self.site.note(&format!("a chain was not started: {refusal}"));
         self.put_all(|heading| vec![refusal.record().record(heading)])
     }
 
@@ -125,7 +88,8 @@ impl<'a> Drive<'a> {
         &self,
         request: &SpawnRequest,
     ) -> Result<Result<ChainSpawned, Refusal>, DriveError> {
-        let definitions = match self.loops.definitions() {
+        let Some(loops) = self.loops else { return Ok(Err(Refusal::Off)) };
+        let definitions = match loops.definitions() {
             Ok(definitions) => definitions,
             Err(why) => return Ok(Err(Refusal::BadFile(why))),
         };
@@ -135,7 +99,7 @@ impl<'a> Drive<'a> {
         let run = self.harness.run();
         let family = Family::of(&run.id, &chains);
         let proposal = consider(run, request, &Circumstances { definitions, family, ids });
-        Ok(proposal.and_then(|proposal| match self.loops.unfit(&proposal.steps) {
+        Ok(proposal.and_then(|proposal| match loops.unfit(&proposal.steps) {
             None => Ok(proposal.spawned),
             Some(why) => Err(Refusal::Unfit(why)),
         }))
@@ -144,9 +108,7 @@ impl<'a> Drive<'a> {
     /// Puts on record that there will be a chain, unless somebody else took its id meanwhile. Whoever
     /// takes an id holds the lock of its directory and looks again, so of several only one can.
     fn grant(&mut self, spawned: &ChainSpawned) -> Result<(), DriveError> {
-        let state_dir = self.loaded.files.state_dir.clone();
-        let scene = self.chain_scene(&state_dir, Budget::default());
-        let lock = match lock(&scene, &spawned.chain_id) {
+        let lock = match lock(&self.site, &spawned.chain_id) {
             Ok(lock) => Some(lock),
             Err(DriveError::BusyChain { .. }) => None,
             Err(error) => return Err(error),
@@ -162,22 +124,23 @@ impl<'a> Drive<'a> {
 
     /// Whether an id is taken, also by a run of this name that is about to begin.
     fn is_taken(&self, id: &str) -> Result<bool, DriveError> {
-        let dir = run_dir(&self.loaded.files.state_dir, Kind::Loop, id)?;
-        Ok(self.world.disk.stat(&dir).is_ok() || self.census()?.ids.contains(id))
+        let dir = run_dir(self.site.state_dir, Kind::Loop, id)?;
+        Ok(self.site.world.disk.stat(&dir).is_ok() || self.census()?.ids.contains(id))
     }
 
     /// All chains and ids of the journal. Only what was appended since the last call is read.
     fn census(&self) -> Result<RefMut<'_, Census>, DriveError> {
         let mut census = self.census.borrow_mut();
-        census.read_on(self.chain_scene(&self.loaded.files.state_dir, Budget::default()))?;
+        census.read_on(&self.site)?;
         Ok(census)
     }
 
     /// Carries a chain out from wherever it is, and tells the run how it ended.
     fn carry_out_chain(&mut self, spawned: &ChainSpawned) -> Result<(), DriveError> {
-        let definitions = self.loops.definitions().map_err(DriveError::Chains)?;
+        let off = || DriveError::Chains(Refusal::Off.to_string());
+        let loops = self.loops.ok_or_else(off)?;
+        let definitions = loops.definitions().map_err(DriveError::Chains)?;
         let mut budget = definitions.budget;
-        let state_dir = self.loaded.files.state_dir.clone();
         let chains = self.census()?.chains();
         let known = chains.iter().find(|chain| chain.id == spawned.chain_id);
         if let Some(chain) = known.filter(|chain| chain.outcome.is_some()) {
@@ -192,15 +155,15 @@ impl<'a> Drive<'a> {
         let start = spawn::start(spawned, &steps, &self.objective);
         let order = StepsOrder { objective: start.objective.clone(), steps };
         let is_begun = known.is_some();
-        (self.tell)(Progress::Chain { id: &spawned.chain_id, steps: &start.steps });
-        let scene = self.chain_scene(&state_dir, budget);
+        self.site.report(Progress::Chain { id: &spawned.chain_id, steps: &start.steps });
+        let (site, durability) = (self.site.clone(), self.durability());
         let id: RunId = spawned.chain_id.parse()?;
         let drive = match (is_begun, self.granted.take()) {
-            (true, _) => ChainDrive::resume(scene, id.as_str(), start)?,
-            (false, Some(lock)) => ChainDrive::granted(scene, &id, start, lock)?,
-            (false, None) => ChainDrive::begin(scene, &id, start)?,
+            (true, _) => ChainDrive::resume(site, budget, durability, &id, start)?,
+            (false, Some(lock)) => ChainDrive::granted(site, budget, durability, &id, start, lock)?,
+            (false, None) => ChainDrive::begin(site, budget, durability, &id, start)?,
         };
-        let chain = drive.run(&mut *self.loops.steps(order, &mut *self.tell))?;
+        let chain = drive.run(&mut *loops.steps(order, &self.site))?;
         match chain.outcome {
             Some(_) => self.chain_ended(&chain),
             // It was interrupted, and so is this run.
@@ -209,8 +172,7 @@ impl<'a> Drive<'a> {
     }
 
     fn chain_ended(&mut self, chain: &Chain) -> Result<(), DriveError> {
-        let scene = self.chain_scene(&self.loaded.files.state_dir, Budget::default());
-        let reports = reports::read(scene, chain.steps.iter())?;
+        let reports = reports::read(&self.site, chain.steps.iter())?;
         let finish = ChainSpawnFinish {
             chain_id: chain.id.clone(),
             outcome: chain.outcome.clone().unwrap_or_default(),
@@ -218,21 +180,7 @@ impl<'a> Drive<'a> {
             output: returned(chain, &reports).into(),
         };
         self.put_all(|heading| vec![finish.record(heading)])?;
-        (self.tell)(Progress::Chained { id: &chain.id, outcome: finish.outcome.as_str() });
+        self.site.report(Progress::Chained { id: &chain.id, outcome: finish.outcome.as_str() });
         Ok(())
-    }
-
-    fn chain_scene<'s>(&self, state_dir: &'s StateDir, budget: Budget) -> ChainScene<'s>
-    where
-        'a: 's,
-    {
-        ChainScene {
-            world: self.world,
-            journal: self.harness.journal(),
-            state_dir,
-            budget,
-            durability: self.durability(),
-            trust: self.trust,
-        }
     }
 }

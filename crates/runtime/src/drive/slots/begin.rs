@@ -20,7 +20,7 @@ impl SlotDrive<'_> {
             source: plan.source.into(),
             isolation: self.grounds.isolation.into(),
             stop_marker: plan.stop_marker.clone().unwrap_or_default(),
-            queue_mark: Some(self.scene.queue.mark()?),
+            queue_mark: Some(self.queue.mark()?),
         };
         self.put(0, |heading| vec![start.record(heading)])?;
         self.record_prompts()?;
@@ -42,7 +42,7 @@ impl SlotDrive<'_> {
         let is_dead =
             |name: &str| claims::is_of(name, &run) && !at_work.iter().any(|at| at == name);
         let why = format!("run {run} was cut off");
-        self.scene.queue.release_all(&is_dead, &why)?;
+        self.queue.release_all(&is_dead, &why)?;
         if self.look(|slots| slots.start.is_none()) {
             return Ok(());
         }
@@ -56,9 +56,9 @@ impl SlotDrive<'_> {
 
     fn announce(&self) {
         let rules = self.rules();
-        self.look(|slots| self.tell(SlotProgress::Began(slots, &rules)));
+        self.look(|slots| self.report(SlotProgress::Began(slots, &rules)));
         if rules.review == Review::NoPrompt {
-            self.note(NO_PROMPT);
+            self.site.note(NO_PROMPT);
         }
         self.tell_of_grounds();
     }
@@ -66,11 +66,11 @@ impl SlotDrive<'_> {
     /// Tells what a person should know about where slots work.
     pub(super) fn tell_of_grounds(&self) {
         let review = self.rules().review;
-        self.grounds.notes(review).iter().for_each(|note| self.note(note));
+        self.grounds.notes(review).iter().for_each(|note| self.site.note(note));
         let is_shared = self.grounds.isolation == Isolation::Shared
             && self.loaded.plan.slots.rules.parallel_agents > 1;
         if review == Review::On && is_shared && !self.reviewer.is_of_kernel() {
-            self.note(
+            self.site.note(
                 "several slots work in one tree and no sandbox holds reviewers, so nothing keeps them from changing it",
             );
         }

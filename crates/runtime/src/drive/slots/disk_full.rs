@@ -7,17 +7,10 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
-use crate::drive::DriveError;
+use crate::error::{DriveError, says_full};
 
 /// Where not even this can be written, nothing can be done.
 const LITTLE: usize = 64 * 1024;
-/// What programs say of a full disk.
-const SAID: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
-
-/// Whether a message of a program or of the system says that the disk is full.
-pub(in crate::drive) fn says_full(message: &str) -> bool {
-    SAID.iter().any(|words| message.contains(words))
-}
 
 /// Makes sure that something did not fail for lack of room on the disk of a directory, whatever else was
 /// said about it.

@@ -8,7 +8,7 @@ use autoloop_core::slot::{End, FinishedIteration, NewItems, Slot, Slots};
 
 use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
-use crate::drive::runs::unfinished_slots;
+use crate::runs::unfinished_slots;
 
 /// So many items are named that were added during a run.
 const NAMED: usize = 10;
@@ -18,7 +18,7 @@ impl SlotDrive<'_> {
     pub(super) fn finish_iteration(&self, finished: &FinishedIteration) -> Result<(), DriveError> {
         let finish = finished.finish();
         self.put(finished.iteration, |heading| vec![finish.record(heading)])?;
-        self.tell(SlotProgress::IterationFinished(finished));
+        self.report(SlotProgress::IterationFinished(finished));
         Ok(())
     }
 
@@ -28,18 +28,14 @@ impl SlotDrive<'_> {
         self.put(0, |heading| vec![finish.record(heading)])?;
         let run = self.look(|slots| slots.id.clone());
         if let Err(error) = self.grounds.forget(&run) {
-            self.note(&error.to_string());
+            self.site.note(&error.to_string());
         }
         if finish.reason == End::NoItems {
             self.tell_of_new_items();
-            match unfinished_slots(
-                self.scene.journal,
-                &self.loaded.files.state_dir,
-                self.scene.world,
-            ) {
+            match unfinished_slots(&self.site) {
                 Ok(runs) => self.tell_of_stranded(&runs),
                 // The run is over, and over it stays.
-                Err(error) => self.note(&error.to_string()),
+                Err(error) => self.site.note(&error.to_string()),
             }
         }
         Ok(())
@@ -51,19 +47,19 @@ impl SlotDrive<'_> {
         let Some(mark) = mark.filter(|_| self.rules().new_items == NewItems::Excluded) else {
             return;
         };
-        match self.scene.queue.added_since(&mark) {
+        match self.queue.added_since(&mark) {
             Ok(added) if added.is_empty() => {}
             Ok(added) => {
                 let mut named: Vec<&str> = added.iter().map(String::as_str).take(NAMED).collect();
                 if added.len() > NAMED {
                     named.push("...");
                 }
-                self.note(&format!(
+                self.site.note(&format!(
                     "added during this run and left for the next one: {}; `slots.include_new = true` takes such items at once",
                     named.join(", ")
                 ));
             }
-            Err(error) => self.note(&error.to_string()),
+            Err(error) => self.site.note(&error.to_string()),
         }
     }
 
@@ -78,7 +74,7 @@ impl SlotDrive<'_> {
             for slot in run.open().filter(|slot| slot.has_item()) {
                 let (run, item) = (&run.id, &slot.start.item_id);
                 if seen.insert(item) && self.is_held(slot) {
-                    self.note(&format!(
+                    self.site.note(&format!(
                         "{item} is held by run '{run}', which was cut off: `autoloop slots --resume={run}` goes on with it"
                     ));
                 }
@@ -88,7 +84,7 @@ impl SlotDrive<'_> {
 
     /// Whether the queue still keeps an item for a slot. One that it does not know is nobody's.
     fn is_held(&self, slot: &Slot) -> bool {
-        self.scene.queue.show(&slot.start.item_id).is_ok_and(|item| {
+        self.queue.show(&slot.start.item_id).is_ok_and(|item| {
             item.status == Status::InWork && item.owner.as_ref() == Some(&slot.start.actor)
         })
     }

@@ -36,7 +36,7 @@ impl SlotDrive<'_> {
         if picked.differs_from(&slot.start.item_id) {
             let (number, item) = (slot.start.slot, &slot.start.item_id);
             let said = picked.word();
-            self.note(&format!(
+            self.site.note(&format!(
                 "slot {number} has {item}, and its agent says to have picked {said}"
             ));
         }
@@ -108,7 +108,7 @@ impl SlotDrive<'_> {
         order: &Order<'_>,
         look_for: Option<&str>,
     ) -> Result<Launch, DriveError> {
-        let project = &*self.scene.project.dir;
+        let project = &*self.project.dir;
         let tree = Path::new(&slot.start.tree);
         let turn = Turn {
             backend: order.backend,
@@ -127,7 +127,7 @@ impl SlotDrive<'_> {
             look_for,
         };
         let state_dir = &self.loaded.files.state_dir;
-        Ok(turn.prepare(&self.scene.program, state_dir, self.scene.world)?)
+        Ok(turn.prepare(&self.site.program, state_dir, self.site.world)?)
     }
 
     fn environment(&self, slot: &Slot, order: &Order<'_>) -> Env {
@@ -135,7 +135,7 @@ impl SlotDrive<'_> {
         Env {
             run_id: Some(self.look(|slots| slots.id.clone())),
             iteration: Some(slot.iteration.to_string()),
-            project_dir: std::path::absolute(&self.scene.project.dir).ok(),
+            project_dir: std::path::absolute(&self.project.dir).ok(),
             state_dir: Some(files.state_dir.to_path_buf()),
             journal_file: Some(files.journal.clone()),
             bin: Some(files.state_dir.tool()),
@@ -151,13 +151,13 @@ impl SlotDrive<'_> {
     /// Runs an agent to its end, which comes early when the run is interrupted, or when the slot loses
     /// its item.
     pub(super) fn run_agent(&self, slot: &Slot, launch: Launch) -> Finished {
-        let ends = self.claims.ends(slot.start.slot, self.scene.interrupts);
-        launch.run(self.scene.world, &ends).finished
+        let ends = self.claims.ends(slot.start.slot, &self.site.interrupts);
+        launch.run(self.site.world, &ends).finished
     }
 
     /// Whether a slot goes on whose agent was interrupted: to its end, if it is the item that was lost.
     pub(super) fn after_interrupt(&self) -> Flow {
-        match self.scene.interrupts.first() {
+        match self.site.interrupts.first() {
             Some(_) => Flow::Break(()),
             None => Flow::Continue(()),
         }
@@ -192,6 +192,6 @@ impl SlotDrive<'_> {
     }
 
     pub(super) fn tell_notes(&self, finished: &Finished) {
-        notes(finished).iter().for_each(|note| self.note(note));
+        notes(finished).iter().for_each(|note| self.site.note(note));
     }
 }

@@ -6,12 +6,12 @@
 use autoloop_core::config::{Key, Origin};
 use autoloop_core::slot::{Phase, Review};
 
+use super::SlotDrive;
 use super::phase::Order;
-use super::{SlotDrive, SlotScene};
 use crate::drive::DriveError;
 use crate::drive::preflight::look_up;
-use crate::project::Loaded;
-use crate::world::{Ending, Finished, Obstacle};
+use crate::project::{Loaded, Project};
+use crate::world::{Ending, Finished, Obstacle, World};
 
 /// Looks for the programs of everybody who is to work, from the project: in a working tree, a path in
 /// the settings is meant as seen from there, too.
@@ -20,12 +20,13 @@ use crate::world::{Ending, Finished, Obstacle};
 ///
 /// When one is not there, or may not be executed.
 pub(super) fn check(
-    scene: &SlotScene<'_>,
+    project: &Project,
     loaded: &Loaded,
     review: Review,
+    world: &World,
 ) -> Result<(), DriveError> {
     let plan = &loaded.plan;
-    let (dir, world) = (&scene.project.dir, scene.world);
+    let dir = &project.dir;
     look_up(&plan.backend, dir, world).map_err(|why| no_agent(loaded, Phase::Implement, why))?;
     match review {
         Review::On => look_up(&plan.slots.reviewer, dir, world)

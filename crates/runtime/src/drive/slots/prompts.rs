@@ -82,9 +82,9 @@ fn taken(prompts: &SlotPrompts) -> SlotRunPrompts {
 impl SlotDrive<'_> {
     /// Reports prompt files that are not what the run uses.
     pub(super) fn compare_prompts(&mut self) {
-        let read = self.scene.project.slot_prompts(&self.loaded, &*self.scene.world.disk);
+        let read = self.project.slot_prompts(&self.loaded, &*self.site.world.disk);
         for change in self.prompts.news(read) {
-            self.note(&change);
+            self.site.note(&change);
         }
     }
 

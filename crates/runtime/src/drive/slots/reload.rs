@@ -26,18 +26,18 @@ impl SlotDrive<'_> {
     /// Reads the settings again. Where an agent left settings that cannot be used, the last good ones stay in
     /// force: the rest of the queue is not to wait for a person.
     pub(super) fn reload(&mut self) -> Result<(), DriveError> {
-        let (project, world) = (self.scene.project, self.scene.world);
+        let (project, world) = (self.project, self.site.world);
         let (settled, place) = (self.judging(), placing(&self.loaded.plan.slots));
         match project.load(&*world.disk) {
             Ok(loaded) => self.loaded = loaded,
-            Err(error) => self.note(&format!(
+            Err(error) => self.site.note(&format!(
                 "the run goes on with the settings that it had, as these cannot be used: {error}"
             )),
         }
         self.compare_prompts();
         let asked = self.judging();
         self.judge_by(&settled);
-        preflight::check(&self.scene, &self.loaded, self.rules().review)?;
+        preflight::check(project, &self.loaded, self.rules().review, world)?;
         if place != placing(&self.loaded.plan.slots) {
             self.grounds =
                 Grounds::find(project, &self.loaded, world)?.with_settings_of(&self.grounds);
@@ -45,7 +45,7 @@ impl SlotDrive<'_> {
         }
         let is_told = asked == settled || self.asked.as_ref() == Some(&asked);
         if !is_told {
-            self.note(
+            self.site.note(
                 "the settings of reviews or the limits of items changed; this run uses those that it began with",
             );
         }

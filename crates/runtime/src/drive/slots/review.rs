@@ -49,9 +49,9 @@ impl SlotDrive<'_> {
         launch.job.env.push(("GIT_NO_REPLACE_OBJECTS".into(), "1".into()));
         let contract = self.rules().contract();
         let site = ReviewSite {
-            world: self.scene.world,
-            program: &self.scene.program,
-            home: self.scene.project.surroundings.home.as_deref(),
+            world: self.site.world,
+            program: &self.site.program,
+            home: self.project.surroundings.home.as_deref(),
         };
         let subject = || self.subject(slot, &dir);
         let held = self
@@ -62,7 +62,7 @@ impl SlotDrive<'_> {
             Ok(held) => {
                 let finished = self.run_agent(slot, launch);
                 let released = held.map(|(held, stand)| {
-                    self.reviewer.release(held, self.scene.world, |violations| {
+                    self.reviewer.release(held, self.site.world, |violations| {
                         self.rewind(slot, stand.as_ref(), violations);
                     })
                 });
@@ -100,12 +100,12 @@ impl SlotDrive<'_> {
         })?;
         for violation in &violations {
             let (number, path) = (slot.start.slot, &violation.path);
-            self.note(&format!(
+            self.site.note(&format!(
                 "the reviewer of slot {number} went too far: {path}: {}",
                 violation.what
             ));
         }
-        self.tell(SlotProgress::Reviewed(slot, &record));
+        self.report(SlotProgress::Reviewed(slot, &record));
         Ok(flow)
     }
 
@@ -117,7 +117,7 @@ impl SlotDrive<'_> {
         let real = |path: PathBuf| path.canonicalize().ok();
         let growing = vec![files.journal.clone(), files.memory.clone()];
         let around = self.grounds.checkout().into_iter().chain(self.grounds.git_dir());
-        let around = around.chain(siblings(&self.scene.project.dir)).filter_map(real);
+        let around = around.chain(siblings(&self.project.dir)).filter_map(real);
         let mut protected = vec![tree.clone(), state_dir.clone()];
         protected.extend(around.chain(growing.iter().cloned().filter_map(real)));
         let list = AllowList::read_only();
@@ -160,7 +160,7 @@ impl SlotDrive<'_> {
             true => self.grounds.stand(slot, &dir),
             false => None,
         };
-        Ok((self.reviewer.hold(confined, job, self.scene.world)?, stand))
+        Ok((self.reviewer.hold(confined, job, self.site.world)?, stand))
     }
 
     /// Puts the checkout back where it stood before a review.
@@ -177,7 +177,7 @@ impl SlotDrive<'_> {
 
     /// Stores for a reviewer what it cannot write itself.
     fn handler(&self, slot: &Slot) -> Handler {
-        let (files, world) = (&self.loaded.files, self.scene.world);
+        let (files, world) = (&self.loaded.files, self.site.world);
         let run = self.look(|slots| slots.id.clone());
         let iteration = slot.iteration.to_string();
         let settings = FileSettings { lock_timeout: self.loaded.plan.journal.lock_timeout };
@@ -190,7 +190,7 @@ impl SlotDrive<'_> {
             memory,
             emitter: Emitter {
                 speaker: Speaker { run: Some(run), iteration, ..Speaker::default() },
-                journal: self.scene.journal.handle(),
+                journal: self.site.journal.handle(),
                 durability: durability(&self.loaded.plan),
                 clock: Arc::clone(&world.clock),
             },

@@ -46,7 +46,7 @@ impl SlotDrive<'_> {
             }
         }
         while let Some(slot) = self.slot_now(iteration, number) {
-            if self.scene.interrupts.first().is_some() {
+            if self.site.interrupts.first().is_some() {
                 return Ok(());
             }
             let flow = self.next(&slot, &dir);
@@ -114,7 +114,7 @@ impl SlotDrive<'_> {
             attempt,
         };
         self.mention(slot.iteration, |heading| record.record(heading))?;
-        self.tell(SlotProgress::Phase { slot, phase, attempt });
+        self.report(SlotProgress::Phase { slot, phase, attempt });
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl SlotDrive<'_> {
         }
         if merge.outcome == MergeOutcome::Changed {
             let number = slot.start.slot;
-            self.note(&format!(
+            self.site.note(&format!(
                 "slot {number}: the work was changed after its review; it is reviewed again"
             ));
         }
@@ -138,7 +138,7 @@ impl SlotDrive<'_> {
             let why = [&*merge.files, merge.detail.as_deref().unwrap_or_default()];
             let why =
                 why.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
-            self.note(&format!(
+            self.site.note(&format!(
                 "slot {number}: the work on {item} stays in the working tree, not committed ({why})"
             ));
         }
@@ -148,7 +148,7 @@ impl SlotDrive<'_> {
 
     /// Why nothing tells the work of a slot in the project itself from that of others, where that is so.
     fn is_mixed(&self, slot: &Slot) -> Option<&'static str> {
-        let (state_dir, world) = (&self.loaded.files.state_dir, self.scene.world);
+        let (state_dir, world) = (&self.loaded.files.state_dir, self.site.world);
         match slot.start.branch.is_empty() {
             true if self.has_shared(slot) => Some("other slots work in the project too"),
             true if ConcurrentRuns::before(state_dir, world).were_driven() => {
@@ -175,7 +175,7 @@ impl SlotDrive<'_> {
             None if finish.outcome == Outcome::Passed => {
                 if let Some(what) = self.grounds.keep_discarded(slot, dir, &run)? {
                     let number = slot.start.slot;
-                    self.note(&format!(
+                    self.site.note(&format!(
                         "slot {number}: the work undid uncommitted changes of yours in {what}"
                     ));
                 }
@@ -203,7 +203,7 @@ impl SlotDrive<'_> {
                     "" => "what it left in the working tree stays there",
                     _ => "its working tree is left as it is",
                 };
-                self.note(&format!("slot {number}: {what}: {error}"));
+                self.site.note(&format!("slot {number}: {what}: {error}"));
                 Vec::new()
             }
         };
@@ -218,7 +218,7 @@ impl SlotDrive<'_> {
             self.claims.release(number, &finish.reason)?;
         }
         self.put(slot.iteration, |heading| vec![finish.record(heading)])?;
-        self.tell(SlotProgress::Finished(slot, &finish));
+        self.report(SlotProgress::Finished(slot, &finish));
         Ok(Flow::Break(()))
     }
 }

@@ -5,9 +5,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use autoloop_runtime::drive::{DriveError, slot_runs};
+use autoloop_runtime::drive::DriveError;
 use autoloop_runtime::journal::FileJournal;
 use autoloop_runtime::process::Interrupts;
+use autoloop_runtime::runs::slot_runs;
+use autoloop_runtime::site::Site;
 use autoloop_runtime::world::World;
 use autoloop_testkit::{Dice, Faults, Op, Seed, SimDisk, SimWorld};
 
@@ -197,7 +199,8 @@ impl Play {
         let judge = &witness.judge;
         if !setup.forges {
             let journal = FileJournal::new(JOURNAL, &sim.world(), PATIENCE);
-            for run in slot_runs(&journal, &StateDir::new(STATE), &sim.world()).unwrap() {
+            let (world, state_dir) = (sim.world(), StateDir::new(STATE));
+            for run in slot_runs(&Site::new(&world, &journal, &state_dir)).unwrap() {
                 check(&run, &judge.runs[&run.id]);
             }
         }

@@ -3,12 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use autoloop_core::layout::StateDir;
 use autoloop_core::slot::{Slots, Tally};
-use autoloop_runtime::drive::{Bounds, DriveError, SlotDrive, SlotScene, Threads, Trust};
+use autoloop_runtime::drive::{DriveError, SlotDrive};
 use autoloop_runtime::journal::{Append, Durability, FileJournal, Journal};
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::Project;
 use autoloop_runtime::queue::Builtin;
+use autoloop_runtime::site::Site;
 use autoloop_runtime::world::Job;
 use autoloop_testkit::{Script, SimWorld};
 
@@ -17,7 +19,7 @@ use super::ledger::Ledger;
 use super::setup::{FIRST, SECOND, Setup};
 use super::witness::Witness;
 use crate::agent::PATIENCE;
-use crate::setup::JOURNAL;
+use crate::setup::{JOURNAL, STATE};
 use crate::terms::{Author, Known};
 
 /// The harness of a second run, as a process.
@@ -82,18 +84,13 @@ impl Stage {
         journal.append(&[], Append::default())?;
         // As the program has it: a record of the run follows every claim and brings it to the disk.
         let queue = Builtin::new(&journal, &world, (Durability::Cached, self.setup.lasting));
-        let scene = SlotScene {
-            world: &world,
-            project: &Project { dir: "/p".into(), loop_dir: "/p".into(), ..Project::default() },
-            journal: &journal,
-            queue: &queue,
-            interrupts,
-            program: "/bin/autoloop".into(),
-            bounds: Bounds::Unenforced,
-            threads: Threads::One,
-            named_now: Vec::new(),
-            trust: Trust::Proven,
-            tell: &|_| {},
+        let project = Project { dir: "/p".into(), loop_dir: "/p".into(), ..Project::default() };
+        let loaded = project.load(&*world.disk)?;
+        let state_dir = StateDir::new(STATE);
+        let site = Site {
+            interrupts: interrupts.clone(),
+            program: "/bin/autoloop".as_ref(),
+            ..Site::new(&world, &journal, &state_dir)
         };
         let begun = {
             let mut witness = lock(&self.witness);
@@ -101,8 +98,11 @@ impl Stage {
             witness.judge.of(side).map(|(run, _)| run.clone())
         };
         let drive = match begun {
-            None => SlotDrive::begin(scene, &format!("{side}{attempt}").parse()?)?,
-            Some(run) => SlotDrive::resume(scene, &run.parse()?)?,
+            None => {
+                let run = format!("{side}{attempt}").parse()?;
+                SlotDrive::begin(site, &project, loaded, &queue, &run)?
+            }
+            Some(run) => SlotDrive::resume(site, &project, loaded, &queue, &run.parse()?, &[])?,
         };
         let slots = drive.run()?;
         let mut witness = lock(&self.witness);

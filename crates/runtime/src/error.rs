@@ -6,9 +6,7 @@ use autoloop_core::config::ItemSource;
 use autoloop_core::run_id::BadRunId;
 use autoloop_core::wire_enum::Word;
 
-use super::slots::says_full;
 use crate::git::GitError;
-use crate::harness::HarnessError;
 use crate::journal::{AppendError, ReadError};
 use crate::project::LoadError;
 use crate::queue::QueueError;
@@ -98,19 +96,6 @@ pub enum DriveError {
     },
 }
 
-impl From<HarnessError> for DriveError {
-    fn from(error: HarnessError) -> Self {
-        match error {
-            HarnessError::Busy { run, holder } => DriveError::Busy { run, holder },
-            HarnessError::BadRunId(run) => DriveError::BadRunId(run),
-            HarnessError::Load(error) => DriveError::Load(error),
-            HarnessError::Append(error) => DriveError::Append(error),
-            HarnessError::Read(error) => DriveError::Read(error),
-            HarnessError::Write { path, source } => DriveError::Write { path, source },
-        }
-    }
-}
-
 impl DriveError {
     /// Whether nothing is wrong but that the disk is full.
     pub fn is_full_disk(&self) -> bool {
@@ -126,4 +111,9 @@ impl From<PromptError> for DriveError {
     fn from(PromptError { path, source }: PromptError) -> Self {
         DriveError::Write { path, source }
     }
+}
+
+/// Whether a message of a program or of the system says that the disk is full.
+pub(crate) fn says_full(message: &str) -> bool {
+    ["No space left on device", "Disk quota exceeded"].iter().any(|words| message.contains(words))
 }

@@ -1,0 +1,131 @@
+//! Where runs are carried out, and what is reported about them meanwhile.
+
+use std::path::Path;
+
+use autoloop_core::merge::MergeOutcome;
+use autoloop_core::record::{SlotFinish, SlotReview};
+use autoloop_core::run::Run;
+use autoloop_core::slot::{FinishedIteration, Phase, Slot, SlotRules, Slots};
+
+use crate::journal::Journal;
+use crate::layout::StateDir;
+use crate::process::Interrupts;
+use crate::world::World;
+
+/// What every coordinator needs to carry a run out, and every lookup of runs to find one.
+#[derive(Clone)]
+pub struct Site<'a> {
+    pub world: &'a World,
+    pub journal: &'a dyn Journal,
+    pub state_dir: &'a StateDir,
+    /// Requests to stop.
+    pub interrupts: Interrupts,
+    /// This program: it supervises agents, plays scripts and is what agents call.
+    pub program: &'a Path,
+    pub trust: Trust,
+    /// Called with everything that is reported, by any thread.
+    pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
+}
+
+impl<'a> Site<'a> {
+    /// A site where nothing is reported, no process asks to stop, and only proven records are believed.
+    pub fn new(world: &'a World, journal: &'a dyn Journal, state_dir: &'a StateDir) -> Self {
+        Site {
+            world,
+            journal,
+            state_dir,
+            interrupts: Interrupts::default(),
+            program: Path::new(""),
+            trust: Trust::Proven,
+            progress: &|_| {},
+        }
+    }
+
+    pub(crate) fn report(&self, progress: Progress<'_>) {
+        (self.progress)(progress);
+    }
+
+    pub(crate) fn note(&self, note: &str) {
+        self.report(Progress::Note(note));
+    }
+}
+
+/// Which records of earlier harnesses are believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Those with a valid seal.
+    #[default]
+    Proven,
+    /// All that claim to be a harness's: the user vouches for the journal.
+    Journal,
+}
+
+/// Something that is reported while a run is carried out.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress<'a> {
+    Began(&'a Run),
+    Resumed(&'a Run),
+    Iteration {
+        number: u64,
+        /// The maximum number of iterations.
+        of: u64,
+        roles: &'a [String],
+        /// The event that routes it.
+        event: &'a str,
+    },
+    /// An iteration ended; the run as it is now.
+    Iterated(&'a Run),
+    /// A metareview begins.
+    Review {
+        /// The iteration that follows it.
+        before: u64,
+    },
+    /// Branches of a wave begin.
+    Wave {
+        id: &'a str,
+        branches: usize,
+    },
+    /// A branch ended.
+    Branch {
+        id: &'a str,
+        /// Why its agent failed, or the reason it stopped for.
+        how: &'a str,
+    },
+    /// The work of a branch was merged back, or was not.
+    Merge {
+        id: &'a str,
+        outcome: MergeOutcome,
+    },
+    /// A chain that the run requested begins, or is resumed.
+    Chain {
+        id: &'a str,
+        steps: &'a str,
+    },
+    /// A chain that the run requested ended.
+    Chained {
+        id: &'a str,
+        outcome: &'a str,
+    },
+    /// Of a run of slots.
+    Slots(SlotProgress<'a>),
+    /// A warning or a remark for the user.
+    Note(&'a str),
+}
+
+/// Something that is reported while a run of slots is carried out.
+#[derive(Clone, Copy, Debug)]
+pub enum SlotProgress<'a> {
+    /// The run begins or is resumed, with these rules.
+    Began(&'a Slots, &'a SlotRules),
+    Iteration(u64),
+    /// A phase of a slot begins.
+    Phase {
+        slot: &'a Slot,
+        phase: Phase,
+        attempt: u64,
+    },
+    Reviewed(&'a Slot, &'a SlotReview<'a>),
+    Finished(&'a Slot, &'a SlotFinish),
+    /// All slots of an iteration ended.
+    IterationFinished(&'a FinishedIteration),
+}
