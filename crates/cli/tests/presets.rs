@@ -239,7 +239,7 @@ fn a_person_has_presets_too() {
     exit 0
     --- stdout
     autocode    build something new in small slices, each reviewed before the next
-    autodoc     documentation that is true, because somebody followed it
+    autodoc     documentation that is verified by following it
     autofix     (yours)
     autoreview  review a change, and report only what was checked
     autospec    turn an idea into a specification that can be built
