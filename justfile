@@ -1,45 +1,45 @@
 # Plain commands, which work without `just` as well.
 
-# What is there to choose from.
+# List the recipes.
 default:
     @just --list
 
-# Everything that has to hold before a change is accepted.
+# Run every check that a change has to pass.
 ci:
     .ci/run
 
-# The main job, in a project to be thrown away.
+# Run the demo in a temporary project.
 demo:
     cargo run --release -- demo
 
-# All tests.
+# Run all tests.
 test:
     cargo test --workspace
 
-# The simulations with many more seeds than usual.
+# Run the simulations with many more seeds than usual.
 simulate seeds="2000":
     AUTOLOOP_SEEDS={{seeds}} cargo test --release --workspace
 
-# The parsers, for a minute each. Needs a nightly toolchain.
+# Fuzz each parser for a minute. Needs a nightly toolchain.
 fuzz:
     fuzz/run.sh
 
-# The speed, as ratios in one table.
+# Measure the speed, as ratios in one table.
 bench:
     cargo bench
 
-# Formatting, as the gate wants it.
+# Format the sources.
 fmt:
     cargo fmt --all
 
-# The lints, as the gate wants them.
+# Run the lints.
 lint:
     cargo clippy --workspace --all-targets -- -D warnings
 
-# The examples in the documentation, rewritten to what the program prints now.
+# Update the examples in the documentation to the current output.
 docs:
     TRYCMD=overwrite cargo test -p autoloop --test docs
 
-# Licences, advisories and sources of the dependencies. Needs cargo-deny.
+# Check licences, advisories and sources of the dependencies. Needs cargo-deny.
 deny:
     cargo deny check
