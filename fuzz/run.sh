@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Attacks every fuzz target for a minute each, or for SECONDS_EACH seconds. Names of targets as
-# arguments choose among them: fuzz/run.sh line payload
+# Runs every fuzz target for a minute, or for SECONDS_EACH seconds. Names of targets as
+# arguments select some of them: fuzz/run.sh line payload
 #
-# Needs a nightly toolchain (the sanitizers are not in a stable one); cargo-fuzz is installed when it
-# is missing. What was found lies in fuzz/artifacts afterwards, and the script fails.
+# Needs a nightly toolchain (the sanitizers are not in a stable one); cargo-fuzz is installed if it
+# is missing. Failing inputs are kept in fuzz/artifacts, and the script fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ if [ ${#targets[@]} -eq 0 ]; then
 fi
 
 if ! cargo +nightly --version >/dev/null 2>&1; then
-    echo "fuzz/run.sh: fuzzing needs a nightly toolchain, and there is none" >&2
+    echo "fuzz/run.sh: a nightly toolchain is missing" >&2
     echo "  hint: rustup toolchain install nightly --profile minimal" >&2
     exit 2
 fi
@@ -33,7 +33,7 @@ for target in "${targets[@]}"; do
         -print_final_stats=1 || failed+=("$target")
 done
 if [ ${#failed[@]} -gt 0 ]; then
-    echo "fuzz/run.sh: something was found in: ${failed[*]} (see fuzz/artifacts)" >&2
+    echo "fuzz/run.sh: failures in: ${failed[*]} (see fuzz/artifacts)" >&2
     exit 1
 fi
-echo "nothing was found"
+echo "no failures"

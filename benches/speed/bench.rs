@@ -1,4 +1,4 @@
-//! What the rows have in common: a place to work in, how much effort to spend, the big journals.
+//! What the rows share: a working directory, the effort, the big journals.
 
 use std::cell::OnceCell;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ pub(crate) struct Case {
     pub(crate) measure: fn(&Bench) -> Fallible<Finding>,
 }
 
-/// What the rows work with.
+/// The context of a row.
 pub(crate) struct Bench {
     pub(crate) place: Place,
     pub(crate) effort: Effort,
@@ -62,7 +62,7 @@ impl Bench {
         }
     }
 
-    /// The big journal, made when it is first asked for.
+    /// The big journal, created when it is first needed.
     pub(crate) fn big(&self, corpus: Corpus) -> Fallible<&Project> {
         let cell = match corpus {
             Corpus::Mixed => &self.mixed,
@@ -108,7 +108,7 @@ impl Project {
         self.dir.join(".autoloop/journal.jsonl.idx")
     }
 
-    /// What the harness tells an agent of this project.
+    /// The variables that the harness sets for an agent of this project.
     pub(crate) fn env(&self) -> Env {
         Env {
             run_id: Some(corpus::RUN.to_owned()),

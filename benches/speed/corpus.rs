@@ -22,7 +22,7 @@ const SEED: Seed = Seed(0x0061_7574_6f6c_6f6f);
 /// 2026-11-15T00:00:00Z
 const FIRST_DAY: i64 = 1_794_700_800_000;
 
-/// A sort of journal.
+/// A kind of journal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Corpus {
     /// Run after run of whole iterations: prompts of 6 to 20 kB, outputs of 2 to 20 kB written twice,
@@ -41,8 +41,8 @@ impl Corpus {
     }
 }
 
-/// Writes at least so many bytes, and waits until they are on the disk: writing them back must not
-/// fall into what is measured.
+/// Writes at least that many bytes, and waits until they are on the disk: writing them back must
+/// not be measured.
 pub(crate) fn write(corpus: Corpus, path: &Path, bytes: u64) -> Fallible<()> {
     let mut out = Output {
         file: BufWriter::with_capacity(1 << 20, File::create(path)?),
@@ -86,7 +86,7 @@ impl Output {
     }
 }
 
-/// Makes up what happened.
+/// Generates the records.
 struct Chronicle {
     dice: Dice,
     prose: Prose,

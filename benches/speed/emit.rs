@@ -1,4 +1,4 @@
-//! What an agent pays for one event.
+//! The cost of one event for an agent.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ fn compare(bench: &Bench, mut ours: Command, mut theirs: Command) -> Fallible<Fi
 fn synced(bench: &Bench) -> Fallible<Finding> {
     let project = bench.project("synced")?;
     let mut floor = Command::new(floor(bench.place.path())?);
-    // The same variables, because a process has to be given them too.
+    // The same variables, because passing them costs time too.
     floor.arg(project.dir().join("floor.jsonl")).envs(project.env().vars());
     compare(bench, emit(&project), floor)
 }
@@ -79,7 +79,7 @@ fn big(bench: &Bench) -> Fallible<Finding> {
     compare(bench, emit(big), emit(&empty))
 }
 
-/// Both journals have one `loop.start`, at their very beginning. The first call reads back to it, and
+/// Both journals have one `loop.start`, at the very beginning. The first call reads back to it, and
 /// does not count.
 fn big_with_lookup(bench: &Bench) -> Fallible<Finding> {
     let big = bench.big(Corpus::Small)?;
@@ -95,7 +95,7 @@ fn big_with_lookup(bench: &Bench) -> Fallible<Finding> {
     compare(bench, without_run(big), without_run(&empty))
 }
 
-/// Compiles the program that does the least.
+/// Compiles the minimal program.
 fn floor(place: &Path) -> Fallible<PathBuf> {
     let program = place.join("floor");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/speed/floor.c");

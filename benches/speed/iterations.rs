@@ -1,4 +1,4 @@
-//! What the harness adds to an agent that does nothing at all.
+//! What the harness adds to an agent that does nothing.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,7 @@ use crate::table::{Finding, Quantity, Reach};
 use crate::timing::{Better, alternate, calm, process, process_ending_with};
 
 const NO_OP: &str = "/bin/true";
-/// A run that comes to the end of its iterations is not a completed one.
+/// A run that uses all its iterations is stopped, not completed.
 const STOPPED: i32 = 1;
 
 pub(crate) const CASES: &[Case] = &[
@@ -154,7 +154,7 @@ impl Loop {
         &self.dir
     }
 
-    /// Not by way of an agent's environment: this is a person who starts a loop.
+    /// Without an agent's environment: a user starts the loop.
     fn run(&self, iterations: u64) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_autoloop"));
         command
@@ -175,14 +175,14 @@ impl Loop {
     }
 }
 
-/// When the iterations of a run began, and what the harness needed at the last of them.
+/// When the iterations of a run started, and the memory of the harness at the last of them.
 struct Watched {
     begins: Vec<Instant>,
     peak: u64,
 }
 
 impl Watched {
-    /// What iterations cost in seconds, each from its beginning to that of the next one.
+    /// The cost of iterations in seconds, each from its start to that of the next one.
     fn costs(&self, iterations: RangeInclusive<u64>) -> impl Iterator<Item = f64> {
         let skipped = usize::try_from(iterations.start() - 1).unwrap_or(usize::MAX);
         let pairs = self.begins.windows(2).skip(skipped).zip(iterations);
@@ -190,7 +190,7 @@ impl Watched {
     }
 }
 
-/// Follows a run by what it tells about itself.
+/// Follows a run by its progress lines.
 fn watch(command: &mut Command, code: i32) -> Fallible<Watched> {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;

@@ -1,4 +1,4 @@
-//! What the figures were measured on.
+//! The machine that the figures were measured on.
 
 use std::fmt::Write;
 use std::fs;
@@ -33,7 +33,7 @@ fn processor() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// The sort of file system that the place is on: that of the longest mount point that leads to it.
+/// The file system of a directory: that of the longest mount point above it.
 fn file_system(place: &Path) -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let mut best: Option<(&Path, &str)> = None;

@@ -1,9 +1,8 @@
-//! How fast the journal and the loop are, each figure against the least that the same machine could
-//! do.
+//! The speed of the journal and the loop, each figure against the minimum on the same machine.
 //!
-//! `cargo bench` measures everything and prints one table; `cargo bench -- NAME` only the rows whose
-//! name contains `NAME`. It is a program to look at figures with, not a test: it ends well even when a
-//! figure is missed, and says so in the table. `docs/performance.md` explains the rows.
+//! `cargo bench` measures everything and prints one table; `cargo bench -- NAME` only the rows
+//! whose name contains `NAME`. It shows figures and is not a test: it succeeds even when a figure
+//! is missed. `docs/performance.md` explains the rows.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,17 +1,17 @@
-//! What was asked for on the command line.
+//! The command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Fallible;
 
-/// What the program is to do.
+/// What to do.
 pub(crate) enum Wish {
     /// Measure, and print the table.
     Measure(Options),
     /// Print the names of the rows.
     List,
-    /// Be one of the processes that a row starts.
+    /// Run as one of the processes that a row starts.
     Write(Writer),
     /// Do nothing, for this reason.
     Nothing(&'static str),
@@ -27,9 +27,9 @@ pub(crate) struct Options {
 /// How much effort to spend.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effort {
-    /// A gigabyte, and enough samples for a calm figure on a busy machine.
+    /// A gigabyte, and enough samples for a stable figure on a busy machine.
     Full,
-    /// A look at whether everything works.
+    /// A check whether everything works.
     Quick,
 }
 
@@ -43,11 +43,11 @@ pub(crate) struct Writer {
 /// When a writer syncs, and how it waits for its turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// The journal's own way: after the lock was given back.
+    /// The journal's own way: after the lock was released.
     Journal,
-    /// While it has the lock, for which it asks again and again as the journal does.
+    /// While holding the lock, which is polled as the journal does.
     SyncUnderLock,
-    /// While it has the lock, for which it waits in the kernel.
+    /// While holding the lock, for which the kernel waits.
     SyncUnderBlockingLock,
 }
 
@@ -68,7 +68,7 @@ impl Protocol {
 }
 
 impl Options {
-    /// Whether a row was asked for.
+    /// Whether a row is selected.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|part| name.contains(part.as_str()))
     }

@@ -1,4 +1,4 @@
-//! The most memory that a process ever had.
+//! The peak memory of a process.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use crate::Fallible;
 
-/// How much a pipe holds, unless something else was said.
+/// The default capacity of a pipe.
 const PIPE: usize = 64 * 1024;
-/// How often in a row the process must be seen waiting before it is taken to wait for us.
+/// How often in a row the process must be seen waiting before it counts as waiting for us.
 const WAITS: usize = 50;
 
-/// Runs a command and gives its peak in bytes.
+/// Runs a command and returns its peak memory in bytes.
 ///
-/// The kernel forgets the figure when the process ends. So its output goes to a pipe that is full: when
-/// it has done its work it has to wait for us, and meanwhile the figure is read.
+/// The kernel discards the figure when the process ends. So its output goes to a pipe that is full:
+/// when it has done its work it blocks, and the figure is read meanwhile.
 pub(crate) fn peak_memory(command: &mut Command) -> Fallible<u64> {
     let (mut reader, mut writer) = io::pipe()?;
     writer.write_all(&[b' '; PIPE])?;
@@ -24,7 +24,7 @@ pub(crate) fn peak_memory(command: &mut Command) -> Fallible<u64> {
     command.stdout(Stdio::null());
 
     let peak = peak_when_waiting(&mut child);
-    // Everything is let go before anything is reported, so that no process stays behind.
+    // The pipe is drained before an error is returned, so that no process stays behind.
     io::copy(&mut reader.by_ref(), &mut io::sink())?;
     if !child.wait()?.success() {
         return Err("it did not end well".into());
@@ -47,7 +47,7 @@ fn peak_when_waiting(child: &mut Child) -> Fallible<u64> {
     peak_now(child.id())
 }
 
-/// The most memory that a living process has had so far, in bytes.
+/// The peak memory of a running process so far, in bytes.
 pub(crate) fn peak_now(process: u32) -> Fallible<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let peak = value(&status, "VmHWM").and_then(|text| text.strip_suffix("kB"));

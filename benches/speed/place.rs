@@ -8,15 +8,15 @@ use crate::Fallible;
 
 const PREFIX: &str = "autoloop-bench-";
 
-/// A directory that goes away with the value.
+/// A directory that is removed with the value.
 pub(crate) struct Place {
     path: PathBuf,
 }
 
 impl Place {
-    /// Creates a directory where `AUTOLOOP_BENCH_DIR` says, else in `/var/tmp`. The build directory is
-    /// usually inside a git repository, where a slot asks git as well, and `/tmp` is often memory, where a
-    /// sync costs nothing.
+    /// Creates a directory in `AUTOLOOP_BENCH_DIR`, else in `/var/tmp`. The build directory is
+    /// usually inside a git repository, where a slot calls git as well, and `/tmp` is often in
+    /// memory, where a sync costs nothing.
     pub(crate) fn new() -> Fallible<Place> {
         let base = env::var_os("AUTOLOOP_BENCH_DIR").map_or_else(default_base, PathBuf::from);
         fs::create_dir_all(&base)?;
@@ -34,7 +34,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What stays behind is removed by the next run.
+        // What remains is removed by the next run.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! Text that has the shape of what agents read and write: source code, Markdown, logs.
+//! Text in the shape that agents read and write: source code, Markdown, logs.
 
 use std::fmt::Write;
 
@@ -41,7 +41,7 @@ const FILLERS: [&str; 24] = [
     "then",
 ];
 
-/// A stock of lines, of which texts are put together. Making each line anew would take longer than
+/// A stock of lines from which texts are built. Generating each line would take longer than
 /// everything that is measured.
 pub(crate) struct Prose {
     lines: Vec<String>,

@@ -1,4 +1,4 @@
-//! What a slot adds to agents that do nothing at all: one that implements, and one that reviews.
+//! What a slot adds to agents that do nothing: an implementer and a reviewer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::timing::{alternate, process};
 
 /// Implements nothing.
 const NO_OP: &str = "/bin/true";
-/// Is content with it, and says so.
+/// A verdict that passes.
 const VERDICT: &str = r#"{"verdict": "pass", "followUpPrompt": ""}"#;
 
 pub(crate) const CASES: &[Case] = &[
@@ -51,7 +51,7 @@ const FILES: u32 = 40;
 const BLOCK: u32 = 50;
 /// Appends a line and waits until it is on the disk. A shell can sync only by starting a program.
 const LINE: &str = "echo a line of the journal >> log; sync -d log";
-/// Which commit is checked out, and what is not in it.
+/// Prints the commit that is checked out, and uncommitted changes.
 const STATUS: &str = "git status --porcelain=v2 --branch --untracked-files=all";
 
 fn slot(queue: &Queue, effort: Effort, steps: &[&str]) -> Fallible<Finding> {
@@ -76,7 +76,7 @@ fn slot(queue: &Queue, effort: Effort, steps: &[&str]) -> Fallible<Finding> {
 /// A project with as many tasks as a sample has slots.
 struct Queue {
     dir: PathBuf,
-    /// The journal in which nothing is done yet.
+    /// The journal before any task is done.
     fresh: PathBuf,
 }
 
@@ -96,7 +96,7 @@ impl Queue {
         Queue::fill(dir)
     }
 
-    /// In a repository that has nothing but a few files.
+    /// In a repository with a few files.
     fn in_git(bench: &Bench) -> Fallible<Queue> {
         let dir = bench.project("slot-git")?.dir().to_owned();
         fs::write(dir.join(".gitignore"), ".autoloop/\nautoloops.toml\nfresh.jsonl\nlog\n")?;
@@ -126,7 +126,7 @@ impl Queue {
         Ok(Queue { dir, fresh })
     }
 
-    /// The command that does all of it, with nothing done yet.
+    /// The command that processes the queue, from the initial journal.
     fn work_off(&self) -> Fallible<Command> {
         fs::remove_dir_all(self.dir.join(".autoloop"))?;
         fs::create_dir(self.dir.join(".autoloop"))?;

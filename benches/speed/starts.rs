@@ -1,4 +1,4 @@
-//! What it costs to start the program when it has next to nothing to do.
+//! The cost of starting the program when it has almost nothing to do.
 
 use std::process::Command;
 

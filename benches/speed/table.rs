@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::Fallible;
 use crate::bench::Case;
 
-/// What a row should reach.
+/// The target of a row.
 #[derive(Clone, Copy)]
 pub(crate) enum Reach {
     /// At most so many times what it is compared with.
@@ -21,7 +21,7 @@ pub(crate) enum Reach {
     Inside(u64),
     /// At most so many.
     AsMany(u64),
-    /// Nothing: it is good to know.
+    /// No target: for information.
     Nothing,
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for Reach {
 }
 
 impl Finding {
-    /// A figure that is compared with nothing.
+    /// A figure without a comparison.
     pub(crate) fn alone(ours: Quantity) -> Finding {
         Finding { ours, theirs: None }
     }
@@ -139,7 +139,7 @@ impl Row {
     }
 }
 
-/// The rows as a Markdown table that can be read as it is.
+/// The rows as a readable Markdown table.
 pub(crate) fn render(rows: &[Row]) -> String {
     let mut lines = vec![HEADINGS.map(str::to_owned)];
     lines.extend(rows.iter().map(Row::cells));

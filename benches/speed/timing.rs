@@ -1,7 +1,7 @@
-//! Samples, and what is made of them.
+//! Samples and their evaluation.
 //!
-//! The machine does other things meanwhile, and they only ever make a sample worse. So the two sides of
-//! a comparison take turns, and of each side the better half is kept, of which the median counts.
+//! Other work on the machine only makes a sample worse. So the two sides of a comparison take
+//! turns, the better half of each side is kept, and its median counts.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -26,13 +26,13 @@ pub(crate) fn calm(mut samples: Vec<f64>, better: Better) -> f64 {
     samples.get(half.saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Does two things in turn and gives the calm time of each.
+/// Runs both sides in turn and returns the stable time of each.
 pub(crate) fn alternate(
     rounds: usize,
     mut ours: impl FnMut() -> Fallible<Duration>,
     mut theirs: impl FnMut() -> Fallible<Duration>,
 ) -> Fallible<[Duration; 2]> {
-    // The first of each is slower for reasons that do not last: pages to be read, files to be made.
+    // The first run of each is slower for reasons that do not last: cold pages, new files.
     ours()?;
     theirs()?;
     let (mut our_times, mut their_times) = (Vec::new(), Vec::new());
@@ -44,12 +44,12 @@ pub(crate) fn alternate(
     Ok([calm(our_times), calm(their_times)])
 }
 
-/// How long a process takes from its start to its end, which has to be a good one.
+/// The time of a process from its start to its exit, which must be successful.
 pub(crate) fn process(command: &mut Command) -> Fallible<Duration> {
     process_ending_with(0, command)
 }
 
-/// The same of a process that is to end with this code.
+/// The same for a process that must exit with this code.
 pub(crate) fn process_ending_with(code: i32, command: &mut Command) -> Fallible<Duration> {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let begin = Instant::now();

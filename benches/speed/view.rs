@@ -1,4 +1,4 @@
-//! What it costs to look at a big journal.
+//! The cost of reading a big journal.
 
 use std::fs;
 use std::io;
@@ -85,7 +85,7 @@ fn memory(bench: &Bench, corpus: Corpus) -> Fallible<Finding> {
 
 fn with_sidecar(bench: &Bench, corpus: Corpus) -> Fallible<Finding> {
     let mut inspect = inspect(bench.big(corpus)?);
-    // The first run makes the sidecar.
+    // The first run writes the sidecar.
     process(&mut inspect)?;
     let mut times = Vec::new();
     for _ in 0..bench.starts() / 4 {

@@ -1,4 +1,4 @@
-//! What the harness adds to branches that are carried out at once.
+//! What the harness adds to parallel branches.
 
 use std::fs;
 use std::io;
@@ -15,9 +15,9 @@ use crate::peak::peak_now;
 use crate::table::{Finding, Quantity, Reach};
 use crate::timing::{alternate, process};
 
-/// A run that comes to the end of its iterations is not a completed one.
+/// A run that uses all its iterations is stopped, not completed.
 const STOPPED: i32 = 1;
-/// How often a harness is looked at.
+/// How often a harness is sampled.
 const GLANCE: Duration = Duration::from_millis(5);
 
 pub(crate) const CASES: &[Case] = &[
@@ -66,12 +66,12 @@ fn many(bench: &Bench) -> Fallible<Peak> {
     Waves::new(bench, "wave-200", branches)?.watch()
 }
 
-/// A project whose agent asks for a wave of branches that sleep.
+/// A project whose agent requests a wave of sleeping branches.
 struct Waves {
     project: Project,
 }
 
-/// The most that a harness had at any time.
+/// The peak values of a harness.
 #[derive(Clone, Copy, Default)]
 struct Peak {
     memory: u64,
@@ -108,7 +108,7 @@ impl Waves {
             .spawn()
     }
 
-    /// How long a wave takes, by its own records: from its beginning until all branches have ended.
+    /// The time of a wave by its own records: from its start until all branches have ended.
     fn time_to_join(&self) -> Fallible<Duration> {
         remove_if_there(self.project.journal())?;
         ended(self.start()?.wait()?.code())?;
@@ -126,7 +126,7 @@ impl Waves {
                 ended(status.code())?;
                 return Ok(peak);
             }
-            // It may end between two looks.
+            // It may end between two samples.
             if let (Ok(memory), Ok(open)) = (peak_now(child.id()), open_files(child.id())) {
                 peak = Peak { memory: peak.memory.max(memory), files: peak.files.max(open) };
             }

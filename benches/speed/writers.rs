@@ -1,4 +1,4 @@
-//! How many synced records a second, by several processes and by several threads.
+//! Synced records per second, by several processes and by several threads.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -46,7 +46,7 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
-/// How long one round takes: so short that some of them fall into calm moments of the machine.
+/// The length of a round: so short that some of them fall into calm moments of the machine.
 const ROUND: Duration = Duration::from_millis(120);
 
 fn rounds(bench: &Bench) -> usize {
@@ -71,7 +71,7 @@ fn threads(bench: &Bench) -> Fallible<Finding> {
     compare(bench, || rate(THREADS), || rate(1))
 }
 
-/// Takes turns, each beginning with an empty file, and gives the calm rate of each.
+/// Takes turns, each starting with an empty file, and returns the stable rate of each.
 fn compare(
     bench: &Bench,
     mut ours: impl FnMut() -> Fallible<f64>,
@@ -106,7 +106,7 @@ fn rate_of_processes(writer: &Writer) -> Fallible<f64> {
     Ok(counts? / writer.time.as_secs_f64())
 }
 
-/// Lets all of them begin at once, and adds up what each has written.
+/// Starts all of them at once, and adds up what each has written.
 fn drive(children: &mut [Child]) -> Fallible<f64> {
     let outputs = children.iter_mut().map(|child| child.stdout.take().map(BufReader::new));
     let mut outputs: Vec<_> = outputs.collect::<Option<_>>().ok_or("no output")?;
@@ -151,7 +151,7 @@ pub(crate) fn write(writer: &Writer) -> Fallible<()> {
     Ok(())
 }
 
-/// The journal's protocol, call for call, but for the order of the last two steps.
+/// The journal's protocol, call for call, except the order of the last two steps.
 fn sync_under_lock(
     path: &Path,
     world: &World,
@@ -203,7 +203,7 @@ fn rate_of_threads(path: &Path, threads: usize, time: Duration) -> Fallible<f64>
             journal.append(std::slice::from_ref(record), Append::default())?;
             Ok(())
         })
-        // An error of this sort cannot be sent to another thread; its text can.
+        // An error of this type cannot be sent to another thread; its text can.
         .map_err(|error| error.to_string())
     };
     let counts = std::thread::scope(|scope| {
@@ -217,7 +217,7 @@ fn rate_of_threads(path: &Path, threads: usize, time: Duration) -> Fallible<f64>
     Ok(sum / time.as_secs_f64())
 }
 
-/// Appends a record of about 300 bytes again and again until the time is up.
+/// Appends a record of about 300 bytes repeatedly until the time is over.
 fn append_for(time: Duration, append: impl Fn(&NewRecord) -> Fallible<()>) -> Fallible<u32> {
     let record = corpus::heading(0).agent(Topic::new("review.ready"), "x".repeat(150)).into();
     let begin = Instant::now();

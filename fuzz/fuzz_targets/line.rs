@@ -1,7 +1,7 @@
-//! One line of a journal, by whoever it was written.
+//! One line of a journal, of any writer.
 //!
-//! Holds the two readers to each other, the printer to the parser, and the salvage of glued records to
-//! its promise that it loses no record, hides no byte and invents nothing.
+//! Compares the two readers with each other and the printer with the parser, and checks that
+//! recovery of glued records loses no record, hides no byte and invents nothing.
 #![no_main]
 
 use std::borrow::Cow;
@@ -23,8 +23,8 @@ fuzz_target!(|journal: &[u8]| {
     }
 });
 
-/// The quick reader and the strict one see the same record, or the quick one forgives what it says it
-/// forgives.
+/// The fast reader and the strict one see the same record, or the fast one accepts only its
+/// documented deviations.
 fn both_readers_agree(line: &[u8]) {
     let glance = Glance::read(line);
     // Whatever the record means, reading it must be possible.
@@ -63,7 +63,7 @@ fn same_record(record: &Record, glance: &Glance<'_>) {
     }
 }
 
-/// What a glance forgives, and nothing else, made good: bytes that are not UTF-8, and halves of
+/// Repairs what the fast reader accepts, and nothing else: bytes that are not UTF-8, and halves of
 /// surrogate pairs.
 fn mended(line: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(line);
@@ -94,8 +94,8 @@ fn mended(line: &[u8]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Pieces lie in the line one behind the other, what is between them is blank, and each one that is
-/// said to be a record is one by itself.
+/// Pieces follow each other in the line, only blanks are between them, and each piece reported as a
+/// record is one by itself.
 fn pieces_cover_the_line(line: &[u8]) {
     let found = pieces(line);
     let mut end = 0;
@@ -119,12 +119,12 @@ fn pieces_cover_the_line(line: &[u8]) {
     }
 }
 
-/// Nothing but what may surround a record: white space, a byte order mark, NULs.
+/// Only what may surround a record: white space, a byte order mark, NULs.
 fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| b" \t\r\0\xef\xbb\xbf".contains(byte))
 }
 
-/// What is printed is one line that reads as the same record; it is returned without its newline.
+/// The printed record is one line that is read back as the same; returned without its newline.
 fn printing_changes_nothing(record: &Record) -> Vec<u8> {
     let mut printed = Vec::new();
     print(record, &mut printed);
@@ -136,7 +136,7 @@ fn printing_changes_nothing(record: &Record) -> Vec<u8> {
     printed
 }
 
-/// A record that was written right behind something torn is found, whatever was torn.
+/// A record directly after something torn is found, whatever was torn.
 fn a_glued_record_is_found(torn: &[u8], printed: &[u8]) {
     let line = [torn, printed].concat();
     let found = pieces(&line);

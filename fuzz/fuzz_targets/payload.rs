@@ -1,4 +1,5 @@
-//! The `key=value;` codec: anything can be read, reading settles, and what is written is read.
+//! The `key=value;` codec: any text can be read, reading is stable, and what is written is read
+//! back.
 #![no_main]
 
 use autoloop_core::payload::Payload;
@@ -33,7 +34,7 @@ fn no_word_is_lost(text: &str) {
     assert_eq!(words(&kept), words(text));
 }
 
-/// Everything but the characters that the codec may add or take away.
+/// The text without the characters that the codec may add or remove.
 fn words(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace() && !matches!(c, ';' | '\\' | '=')).collect()
 }

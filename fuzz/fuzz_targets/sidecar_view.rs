@@ -1,5 +1,5 @@
-//! The saved state of views: whatever is in a sidecar, it is loaded or refused, and what was loaded
-//! can be folded on, shown and saved again. Memory is bounded by the fuzzer's own limit.
+//! The saved state of views: any contents of a sidecar are loaded or rejected, and a loaded state
+//! can be folded further, shown and saved again. Memory is bounded by the fuzzer's own limit.
 #![no_main]
 
 use autoloop_core::views::latest_run::LatestRun;
@@ -9,7 +9,7 @@ use autoloop_core::record::Glance;
 use autoloop_core::view::View;
 use libfuzzer_sys::fuzz_target;
 
-/// Something for a loaded state to go on with, in a run and an iteration that it may know.
+/// Records for a loaded state to continue with, in a run and an iteration that it may know.
 const JOURNAL: [&str; 5] = [
     r#"{"run": "r", "iteration": "1", "topic": "iteration.start", "fields": {"suggested_roles": "builder"}}"#,
     r#"{"run": "r", "iteration": "1", "topic": "tasks.ready", "payload": "go", "source": "agent"}"#,
@@ -35,7 +35,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Decodes a view; what was decoded is encoded and decoded again as the same.
+/// Decodes a view; the result is encoded and decoded again as the same.
 fn attack<V: View + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<V> {
     let view = V::decode(bytes)?;
     let encoded = view.encode(Vec::new()).expect("views can be encoded");

@@ -1,7 +1,7 @@
-//! What an agent prints, as a stream of events.
+//! The output of an agent, as a stream of events.
 //!
-//! Whatever it is, there is an answer or the reason why there is none, and it does not depend on the
-//! pieces in which the stream came.
+//! Any input has an answer or a reason why there is none, and the result does not depend on the
+//! pieces in which the stream arrives.
 #![no_main]
 
 use autoloop_core::agents::{Answer, Stream};

@@ -1,7 +1,7 @@
-//! What a reviewer prints, plain or in the stream of a client.
+//! The output of a reviewer, plain or in the stream of a client.
 //!
-//! Whatever it is, there is a verdict or the reason why there is none. It does not depend on the pieces in which
-//! the output came, and what is printed of it is read again as the same.
+//! Any input has a verdict or a reason why there is none. The result does not depend on the pieces
+//! in which the output arrives, and printing and reading it again returns the same.
 #![no_main]
 
 use autoloop_core::agents::Stream;
