@@ -215,7 +215,7 @@ fn a_clone_in_a_tree_is_not_thrown_away() {
     let sandbox = project("true", "ab", branch, "");
     let output = sandbox.run(&["run", ".", "-i", "2"]);
     let stays = output.stderr.lines().find(|line| line.contains("stays")).unwrap();
-    assert_snapshot!(unnamed(&sandbox, stays), @"note: a working tree stays: clone/ in [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2/tree is kept nowhere else; save what you need of it and remove the tree");
+    assert_snapshot!(unnamed(&sandbox, stays), @"note: a working tree stays: clone/ in [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2/tree is stored nowhere else; save what you need of it and remove the worktree");
     assert_eq!(outcomes(&sandbox), "branch-1 merged\nbranch-2 merged");
     assert_eq!(git(&sandbox, &["ls-files", "new-*", "clone"]), "new-1\nnew-2");
     assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 2);

@@ -18,11 +18,6 @@ pub struct Tail {
 }
 
 /// Reads at most so many bytes from the end of a file, from the beginning of a line where there is one.
-///
-/// # Errors
-///
-/// When it cannot be read, or is anything but a file: the agent whose output it holds could have put
-/// a link or a pipe there.
 pub fn tail(path: &Path, most: u32, disk: &dyn Disk) -> io::Result<Tail> {
     let file = files::open(disk, path, Links::Refuse)?.ok_or(io::ErrorKind::NotFound)?;
     let length = file.stat()?.len;

@@ -56,10 +56,6 @@ impl From<Unreadable> for io::Error {
 }
 
 /// Opens a regular file; `None` if there is no such file.
-///
-/// # Errors
-///
-/// When the name stands for anything else, or the file cannot be opened.
 pub fn open(
     disk: &dyn Disk,
     path: &Path,
@@ -82,10 +78,6 @@ pub fn open(
 }
 
 /// Opens a regular file of at most `most` bytes on the real disk, for callers that copy it.
-///
-/// # Errors
-///
-/// When the name stands for anything else, or the file is longer or cannot be opened.
 pub fn open_here(path: &Path, links: Links, most: u64) -> Result<File, Unreadable> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let flags = match links {
@@ -106,10 +98,6 @@ pub fn open_here(path: &Path, links: Links, most: u64) -> Result<File, Unreadabl
 }
 
 /// The bytes of a regular file of at most `most` bytes; `None` if there is no such file.
-///
-/// # Errors
-///
-/// When the name stands for anything else, or the file is longer or cannot be read.
 pub fn read(
     disk: &dyn Disk,
     path: &Path,
@@ -139,13 +127,17 @@ pub fn read(
 }
 
 /// The text of a file that a user placed, of at most `most` bytes; `None` if there is no such file.
-///
-/// # Errors
-///
-/// When the name stands for anything but a regular file of UTF-8 within the limit.
 pub fn read_text(disk: &dyn Disk, path: &Path, most: u64) -> Result<Option<String>, Unreadable> {
     let bytes = read(disk, path, Links::Follow, most)?;
     bytes.map(String::from_utf8).transpose().map_err(|_| Unreadable::NotText)
+}
+
+/// Removes a file or a link; one that does not exist is no error.
+pub fn remove_if_exists(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Whether an error says that the name does not exist: no file, or no directory for it.

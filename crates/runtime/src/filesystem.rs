@@ -36,10 +36,6 @@ pub enum FileSystem {
 }
 
 /// Looks at a directory.
-///
-/// # Errors
-///
-/// When there is none, or it cannot be looked at.
 pub fn volume(dir: &Path) -> io::Result<Volume> {
     let space = rustix::fs::statvfs(dir)?;
     let owner = fs::metadata(dir)?.uid();

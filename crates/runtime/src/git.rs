@@ -1,11 +1,11 @@
-//! Git, for work that is done beside the tree of the project and brought back into it.
+//! Git: worktrees in which agents work beside the project, and the way back from them.
 //!
-//! A [`Repository`] makes working trees on branches of their own, takes them away again, and
-//! [brings back](Repository::bring_back) what was committed on them. A [`Tree`] is one checkout: what
-//! is left lying there becomes a commit, and what changed since some commit can be shown.
+//! A [`Repository`] adds and removes worktrees on branches of their own and
+//! [merges](Repository::merge_back) what was made in them. A [`Worktree`] is one checkout: its files can be
+//! committed, captured as a tree object and compared.
 //!
-//! Everything can be asked for again after a crash: what is done already is not done twice, what was
-//! done in part is done anew, and a commit goes away only when it is reachable from elsewhere.
+//! Every operation can be repeated after a crash: what was completed is not done twice, what was half done is
+//! done again, and a commit is deleted only when it is reachable from elsewhere.
 
 mod capture;
 mod checkpoint;
@@ -15,13 +15,12 @@ mod error;
 mod gitdir;
 mod lockfile;
 mod merge_back;
-mod name;
+mod plumbing;
 mod private;
-mod repo_lock;
 #[cfg(test)]
 mod scene;
-mod tree;
 mod worktree;
+mod worktrees;
 
 use std::path::{Path, PathBuf};
 
@@ -29,38 +28,33 @@ pub use capture::Captured;
 pub use command::LOCATING_VARIABLES;
 pub(crate) use command::without_variables;
 pub use error::GitError;
-pub(crate) use gitdir::noted;
-pub use merge_back::{Brought, Change, Offer};
-pub use name::branch_name;
-pub use tree::{Gathered, Stand, Tree};
+pub(crate) use gitdir::read_small;
+pub use merge_back::{Change, MergeBack};
+pub use worktree::{CommittedWork, HeadState, WorkBranch, Worktree};
 
 use crate::world::World;
 use command::Git;
+use plumbing::reference;
 use private::Pinned;
 
 /// The first version that merges without touching files.
 const OLDEST: (u32, u32) = (2, 38);
 
-/// A repository, seen from one of its working trees.
+/// A repository, seen from one of its worktrees.
 #[derive(Clone)]
 pub struct Repository {
     git: Git,
     top: PathBuf,
+    /// The git directory that all worktrees share.
     common: PathBuf,
     prefix: PathBuf,
-    /// The directory of git that belongs to this working tree.
+    /// The git directory of this worktree.
     git_dir: PathBuf,
-    /// How contents are stored, whatever is configured later.
     pinned: Pinned,
 }
 
 impl Repository {
     /// Finds the repository that a directory is in; `None` when it is in none.
-    ///
-    /// # Errors
-    ///
-    /// When there is no git, an old one, or one that refuses to work there, and when the repository
-    /// has no files.
     pub fn find(dir: &Path, world: &World) -> Result<Option<Repository>, GitError> {
         let git = Git::new(dir, world);
         let version = git.run(["version"])?.line();
@@ -70,21 +64,21 @@ impl Repository {
         }
         let questions = ["--path-format=absolute", "--git-common-dir", "--show-toplevel"];
         let about_here = ["--show-prefix", "--absolute-git-dir"];
-        let said = git.ask(["rev-parse"].iter().chain(&questions).chain(&about_here))?;
-        let answers = said.out.text();
+        let output = git.try_run(["rev-parse"].iter().chain(&questions).chain(&about_here))?;
+        let answers = output.out.text();
         let mut answers = answers.split('\n').map(PathBuf::from);
         let mut next = || answers.next().unwrap_or_default();
-        if said.code != 0 {
-            let is = |told| said.err.contains(told);
+        if output.code != 0 {
+            let has = |text| output.err.contains(text);
             return match () {
-                () if is("not a git repository") => Ok(None),
-                () if is("must be run in a work tree") => Err(GitError::Bare(next())),
-                () if is("dubious ownership") => Err(GitError::Untrusted(dir.to_owned())),
-                () => Err(said.failure()),
+                () if has("not a git repository") => Ok(None),
+                () if has("must be run in a work tree") => Err(GitError::Bare(next())),
+                () if has("dubious ownership") => Err(GitError::Untrusted(dir.to_owned())),
+                () => Err(output.failure()),
             };
         }
         let (common, top, prefix, git_dir) = (next(), next(), next(), next());
-        // A setting can name another working tree, which is not to be touched for this one.
+        // `core.worktree` can name another directory, which must not be changed in place of this one.
         if !dir.canonicalize().is_ok_and(|dir| dir.starts_with(&top)) {
             return Err(GitError::Elsewhere { dir: dir.to_owned(), top });
         }
@@ -92,7 +86,7 @@ impl Repository {
         Ok(Some(Repository { git: git.at(&top), top, common, prefix, git_dir, pinned }))
     }
 
-    /// The same with the settings that held when another was found, whatever was configured since.
+    /// The same with the settings that were in force when `earlier` was found, whatever was configured since.
     #[must_use]
     pub fn with_settings_of(self, earlier: &Repository) -> Repository {
         match self.common == earlier.common {
@@ -101,135 +95,103 @@ impl Repository {
         }
     }
 
-    /// The top of the working tree that the directory is in.
+    /// The top of the worktree that the directory is in.
     pub fn top(&self) -> &Path {
         &self.top
     }
 
-    /// Where what all its working trees share is kept.
+    /// The git directory that all worktrees share.
     pub fn common(&self) -> &Path {
         &self.common
     }
 
-    /// Where the directory is below the top; empty for the top itself.
+    /// The path of the directory below the top; empty for the top itself.
     pub fn prefix(&self) -> &Path {
         &self.prefix
     }
 
-    /// The commit that is checked out: where work begins.
-    ///
-    /// # Errors
-    ///
-    /// When there is none yet.
+    /// The commit that is checked out, from which work begins.
     pub fn base(&self) -> Result<String, GitError> {
-        self.commit("HEAD")?.ok_or_else(|| GitError::Unborn(self.top.clone()))
+        self.git.commit("HEAD")?.ok_or_else(|| GitError::Unborn(self.top.clone()))
     }
 
-    /// The commit that a branch of ours stands at, if it is there.
-    ///
-    /// # Errors
-    ///
-    /// When git cannot say.
+    /// The last commit of a branch, if the branch exists.
     pub fn tip(&self, branch: &str) -> Result<Option<String>, GitError> {
-        self.commit(&reference(branch))
+        self.git.commit(&reference(branch))
     }
 
-    /// The branches on which work is: the one that was made for it, and the one of what somebody did
-    /// that does not follow from it.
-    ///
-    /// # Errors
-    ///
-    /// When git cannot say.
-    pub fn kept_on(&self, branch: &str) -> Result<Vec<String>, GitError> {
-        let names = [branch.to_owned(), tree::beside(branch)];
+    /// The branches that hold work: the one made for it, and the one for commits that diverged from it.
+    pub fn work_branches(&self, branch: &str) -> Result<Vec<String>, GitError> {
+        let names = [branch.to_owned(), worktree::diverged(branch)];
         let words = ["for-each-ref", "--format=%(refname)"].map(str::to_owned);
         let references = names.iter().map(|name| reference(name));
-        let said = self.git.run(words.into_iter().chain(references))?.line();
-        let is_there = |name: &String| said.lines().any(|line| line == reference(name));
-        Ok(names.into_iter().filter(is_there).collect())
+        let found = self.git.run(words.into_iter().chain(references))?.line();
+        let exists = |name: &String| found.lines().any(|line| line == reference(name));
+        Ok(names.into_iter().filter(exists).collect())
     }
 
-    /// A working tree of this repository.
-    ///
-    /// # Errors
-    ///
-    /// When there is none with its top at `dir`. A checkout of another repository is none, nor one
-    /// that says to be another working tree of this one: whoever worked in it can have written so.
-    pub fn tree(&self, dir: &Path) -> Result<Tree, GitError> {
-        let known = match dir == self.top {
+    /// A worktree of this repository, by its top directory. A checkout of another repository is refused, and
+    /// one whose files claim to be another worktree: an agent that worked in it can have written them.
+    pub fn worktree(&self, dir: &Path) -> Result<Worktree, GitError> {
+        let git_dir = match dir == self.top {
             true => self.git_dir.clone(),
             false => self.registration(dir).ok_or_else(|| GitError::NotATree(dir.to_owned()))?,
         };
-        Tree::at(self, dir, &known)
+        Worktree::at(self, dir, &git_dir)
     }
 
-    /// The subjects of the commits that lead from one commit to another, the first first, as far as anybody reads
-    /// them.
-    ///
-    /// # Errors
-    ///
-    /// When git cannot say.
+    /// The subjects of the first 50 commits from one commit to another, the oldest first.
     pub fn subjects(&self, base: &str, tip: &str) -> Result<Vec<String>, GitError> {
-        const MOST: &str = "--max-count=50";
-        let words = ["log", "--reverse", "--no-merges", "--format=%s", MOST];
-        let said = self.git.run(words.into_iter().chain([&*format!("{base}..{tip}"), "--"]))?;
-        Ok(said.line().lines().map(str::to_owned).collect())
+        let words = ["log", "--reverse", "--no-merges", "--format=%s", "--max-count=50"];
+        let output = self.git.run(words.into_iter().chain([&*format!("{base}..{tip}"), "--"]))?;
+        Ok(output.line().lines().map(str::to_owned).collect())
     }
 
-    /// The tree object of a commit.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such commit.
     pub fn tree_of(&self, commit: &str) -> Result<String, GitError> {
-        tree_of(&self.git, commit)
+        self.git.tree_of(commit)
     }
 
-    /// What differs between a commit and a tree object, with a summary first. More than `limit` bytes are told as
-    /// their beginning, their end and how much is between. Neither attributes nor settings hide anything.
-    ///
-    /// # Errors
-    ///
-    /// When git cannot say.
+    /// The difference between a commit and a tree object, with a summary first. Of more than `limit` bytes the
+    /// beginning, the end and the number of bytes between are kept. Neither attributes nor settings hide anything.
     pub fn diff(&self, base: &str, tree: &str, limit: usize) -> Result<String, GitError> {
-        self.pinned.diff(&self.git, (base, tree), limit)
+        let private = self.pinned.open(&self.git)?;
+        let plain =
+            ["--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/"];
+        let words = ["diff", "--patch-with-stat", "--submodule=short"].into_iter();
+        let words = words.chain(plain).chain([base, tree, "--"]);
+        Ok(private.git().keeping(limit / 2).run(words)?.out.text())
     }
 
-    /// The commit that a name stands for.
-    fn commit(&self, name: &str) -> Result<Option<String>, GitError> {
-        let said =
-            self.git.ask(["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")])?;
-        Ok((said.code == 0).then(|| said.line()))
-    }
-
-    /// Whether all that is in one commit's history is in that of another.
-    fn contains(&self, later: &str, earlier: &str) -> Result<bool, GitError> {
-        contains(&self.git, later, earlier)
-    }
-}
-
-fn tree_of(git: &Git, commit: &str) -> Result<String, GitError> {
-    Ok(git.run(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])?.line())
-}
-
-fn contains(git: &Git, later: &str, earlier: &str) -> Result<bool, GitError> {
-    if later == earlier {
-        return Ok(true);
-    }
-    let said = git.ask(["merge-base", "--is-ancestor", earlier, later])?;
-    match said.code {
-        0 => Ok(true),
-        1 => Ok(false),
-        _ => Err(said.failure()),
+    /// Git in the checkout of the project, with its lock held and with the filters that were configured when the
+    /// repository was found.
+    fn lock_project(&self) -> Result<Git, GitError> {
+        let git = self.git.locked(&self.common.join("autoloop.lock"))?;
+        let git = git.with("GIT_DIR", &self.git_dir).with("GIT_WORK_TREE", &self.top);
+        self.pinned.without_new_filters(&git)
     }
 }
 
-/// The whole name of a branch, which no tag or file of the same name can be taken for.
-fn reference(branch: &str) -> String {
-    format!("refs/heads/{branch}")
+/// A branch name made of parts that may be any text: no part becomes several, and git accepts the name. Parts
+/// that had to be changed get a checksum.
+pub fn branch_name(parts: &[&str]) -> String {
+    let parts = parts.iter().map(|part| ref_component(part));
+    ["autoloop".to_owned()].into_iter().chain(parts).collect::<Vec<_>>().join("/")
 }
 
-/// Whether a version is one that we can use; in doubt it is.
+fn ref_component(part: &str) -> String {
+    const LONGEST: usize = 80;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let name: String =
+        part.chars().take(LONGEST).map(|c| if is_plain(c) { c } else { '-' }).collect();
+    let name = name.trim_start_matches('-');
+    if name == part && !name.is_empty() {
+        return name.to_owned();
+    }
+    let dash = if name.is_empty() { "" } else { "-" };
+    format!("{name}{dash}{:08x}", crc32fast::hash(part.as_bytes()))
+}
+
+/// Whether a version can be used. An unreadable one is tried.
 fn is_new_enough(version: &str) -> bool {
     let mut numbers = version.split(['.', ' ', '-']).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
@@ -238,8 +200,8 @@ fn is_new_enough(version: &str) -> bool {
     }
 }
 
-/// What somebody has begun in a working tree and not ended: its files are not to be touched.
-fn under_way(git_dir: &Path) -> Option<&'static str> {
+/// The operation that was started in a worktree and not finished. Its files must not be touched.
+fn operation_in_progress(git_dir: &Path) -> Option<&'static str> {
     let signs = [
         ("MERGE_HEAD", "a merge"),
         ("rebase-merge", "a rebase"),
@@ -253,8 +215,34 @@ fn under_way(git_dir: &Path) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
+    use proptest::prelude::*;
+
     use super::scene::Scene;
     use super::*;
+
+    #[test]
+    fn parts_stay_parts() {
+        assert_eq!(
+            branch_name(&["swift-otter-wave-1", "branch-2"]),
+            "autoloop/swift-otter-wave-1/branch-2"
+        );
+        assert_eq!(branch_name(&["a.lock"]), "autoloop/a-lock-aa50a82b");
+        assert_ne!(branch_name(&["a.b"]), branch_name(&["a-b"]));
+        assert_ne!(branch_name(&["a.b"]), branch_name(&["a@b"]));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn git_takes_every_name(first in ".{0,90}", second in "[-.@{/~^:a]{0,9}") {
+            let name = branch_name(&[&first, &second]);
+            prop_assert_eq!(name.matches('/').count(), 2);
+            let checked = Command::new("git").args(["check-ref-format", "--branch", &name]).output();
+            prop_assert!(checked.unwrap().status.success(), "{name}");
+        }
+    }
 
     #[test]
     fn versions_are_compared_as_numbers() {

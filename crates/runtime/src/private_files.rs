@@ -32,10 +32,6 @@ impl Use {
 }
 
 /// Creates a directory.
-///
-/// # Errors
-///
-/// When it exists or cannot be created.
 pub fn create_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(DIRECTORY).create(path)?;
     match fs::symlink_metadata(path)?.mode() & BITS == DIRECTORY {
@@ -45,10 +41,6 @@ pub fn create_dir(path: &Path) -> io::Result<()> {
 }
 
 /// Creates a directory and those on the way to it, as far as they are missing.
-///
-/// # Errors
-///
-/// When one of them cannot be created.
 pub fn create_dirs(path: &Path) -> io::Result<()> {
     let is_missing =
         |dir: &&Path| !dir.as_os_str().is_empty() && fs::symlink_metadata(dir).is_err();
@@ -63,10 +55,6 @@ pub fn create_dirs(path: &Path) -> io::Result<()> {
 }
 
 /// Creates a file, which must not exist yet.
-///
-/// # Errors
-///
-/// When the name exists, whatever it stands for, or the file cannot be created.
 pub fn create_file(path: &Path, used: Use) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create_new(true).mode(used.bits()).open(path)?;
@@ -87,10 +75,6 @@ pub(crate) fn set_file_bits(file: &File, used: Use) -> io::Result<()> {
 
 /// Takes all rights to a directory from others than its owner. What belongs to another user stays as it is, and so
 /// does what a link leads to.
-///
-/// # Errors
-///
-/// When the system refuses.
 pub fn close(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     let is_ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();

@@ -81,10 +81,6 @@ const EXEC: &str = "--exec";
 const TRY: &str = "--try";
 
 /// Does the work of a shim, or of its second stage, with the arguments behind [`COMMAND`].
-///
-/// # Errors
-///
-/// When the pipes to the harness cannot be used. What goes wrong with the job is in its report.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> io::Result<()> {
     let mut args = args.into_iter();
     match args.next() {

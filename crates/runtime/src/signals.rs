@@ -26,10 +26,6 @@ pub(crate) fn requested() -> bool {
 
 /// Turns Ctrl-C, SIGTERM and SIGHUP into requests from now on. Who starts us with `nohup` wants us to go on
 /// when the terminal goes away.
-///
-/// # Errors
-///
-/// When the system refuses the handlers or the thread.
 pub fn listen(interrupts: &Interrupts) -> io::Result<()> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let hangup = Some(SIGHUP).filter(|hangup| !is_ignored(*hangup, &status));

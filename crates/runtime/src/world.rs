@@ -78,10 +78,6 @@ pub trait Spawner: Send + Sync {
     fn spawn(&self, job: Job) -> io::Result<Running>;
 
     /// Looks whether the program of a job is there, as far as that can be told without starting it.
-    ///
-    /// # Errors
-    ///
-    /// When it is not there, or may not be executed.
     fn look_up(&self, _job: &Job) -> Result<(), NeverStarted> {
         Ok(())
     }

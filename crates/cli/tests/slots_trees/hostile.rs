@@ -134,7 +134,7 @@ fn a_slot_that_loses_its_tree_to_another_keeps_what_it_committed() {
     let kept = git(&sandbox, &["branch", "--list", "autoloop/*", "--format=%(refname:short)"]);
     assert_eq!(git(&sandbox, &["ls-tree", "--name-only", &kept, "made-1"]), "made-1");
     let failed = outcomes(&sandbox).into_iter().find(|line| line.contains(" failed")).unwrap();
-    assert!(failed.contains("is not a working tree of its own any more"), "{failed}");
+    assert!(failed.contains("is not a worktree of its own any more"), "{failed}");
     assert!(failed.contains(&format!("its work is on branch {kept}")), "{failed}");
 }
 
@@ -202,11 +202,11 @@ fn what_is_no_tree_any_more_is_not_cleared_away_after_a_crash() {
     for (hostile, told) in [
         (
             "cd /; mv $D/1-2 $D/aside; ln -s $P/home/aside $D/1-2",
-            "1-2 is a link to elsewhere, where nothing is touched; remove it and go on",
+            "1-2 is a symbolic link, which is not followed; remove it and resume",
         ),
         (
             "rm .git; git init -q",
-            "1-2/tree is not a working tree of its own any more; what is in it was left alone",
+            "1-2/tree is not a worktree of its own any more; its files were left alone",
         ),
     ] {
         let sandbox = beside(&format!("{hostile}; touch $P/home/there; sleep 621"), "");

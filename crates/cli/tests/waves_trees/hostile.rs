@@ -91,7 +91,7 @@ fn a_branch_that_loses_its_tree_to_another_keeps_what_it_committed() {
     assert_eq!(git(&sandbox, &["ls-tree", "--name-only", &kept, "new-1"]), "new-1");
     let prompt = unnamed(&sandbox, &sandbox.run(&["inspect", "prompt", "2"]).stdout);
     let told = prompt.lines().find(|line| line.starts_with("NOT merged")).unwrap();
-    assert_snapshot!(told, @"NOT merged: [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-1/tree is not a working tree of its own any more; what is in it was left alone. Its working tree was left as it is. Its work is on the git branch autoloop/[RUN]-wave-1/branch-1 (up to [COMMIT]).");
+    assert_snapshot!(told, @"NOT merged: [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-1/tree is not a worktree of its own any more; its files were left alone. Its working tree was left as it is. Its work is on the git branch autoloop/[RUN]-wave-1/branch-1 (up to [COMMIT]).");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_directory_that_leads_elsewhere_is_not_cleared_away_after_a_crash() {
     let resumed = sandbox.run(&["run", "--resume", ".", "-i", "2"]);
     assert_eq!(text(&sandbox, "home/aside/tree/file"), "mine");
     let told =
-        "branches/branch-2 is a link to elsewhere, where nothing is touched; remove it and go on";
+        "branches/branch-2 is a symbolic link, which is not followed; remove it and resume";
     assert!(resumed.stderr.contains(told), "{resumed}");
     let run = sandbox.fields("loop.start", "run").remove(0);
     fs::remove_file(sandbox.path(format!(".autoloop/waves/{run}-wave-1/branches/branch-2")))

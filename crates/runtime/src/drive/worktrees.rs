@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::merge::{Merge, MergeOutcome, named_files};
 
-use crate::git::{Brought, Change, Gathered, GitError, Offer, Repository, Tree};
+use crate::git::{Change, CommittedWork, GitError, MergeBack, Repository, WorkBranch, Worktree};
 use crate::layout;
 use crate::world::World;
 
@@ -90,8 +90,8 @@ impl Trees {
     }
 
     /// The tree of the project itself.
-    pub(super) fn project(&self) -> Result<Tree, GitError> {
-        self.repository.tree(self.repository.top())
+    pub(super) fn project(&self) -> Result<Worktree, GitError> {
+        self.repository.worktree(self.repository.top())
     }
 
     /// What is in a tree and no part of the work.
@@ -121,9 +121,9 @@ impl Trees {
     }
 
     /// A tree, if it is where we made it.
-    pub(super) fn tree(&self, plot: &Plot<'_>) -> Result<Tree, GitError> {
+    pub(super) fn tree(&self, plot: &Plot<'_>) -> Result<Worktree, GitError> {
         self.check_way(plot.dir)?;
-        self.repository.tree(&plot.tree())
+        self.repository.worktree(&plot.tree())
     }
 
     /// Makes sure that no tree is made anew in the place of one that is none any more and has somebody's
@@ -176,7 +176,7 @@ impl Trees {
     }
 
     /// The files of a tree as a tree object.
-    pub(super) fn capture(&self, tree: &Tree, base: &str) -> Result<String, GitError> {
+    pub(super) fn capture(&self, tree: &Worktree, base: &str) -> Result<String, GitError> {
         Ok(tree.capture(base, &self.except())?.tree)
     }
 
@@ -200,15 +200,15 @@ impl Trees {
         self.gather(work).map(drop)
     }
 
-    fn gather(&self, work: &Work<'_>) -> Result<Gathered, GitError> {
+    fn gather(&self, work: &Work<'_>) -> Result<CommittedWork, GitError> {
         let Plot { branch, base, .. } = work.plot;
-        let offer = Offer { branch, base, message: work.left };
-        self.tree(&work.plot)?.gather(&offer, &self.except())
+        let branch = WorkBranch { name: branch, base, message: work.left };
+        self.tree(&work.plot)?.commit_all(&branch, &self.except())
     }
 
-    fn offer(&self, work: &Work<'_>, gathered: &Gathered) -> Result<Merge, GitError> {
+    fn offer(&self, work: &Work<'_>, gathered: &CommittedWork) -> Result<Merge, GitError> {
         let Plot { branch, base, .. } = work.plot;
-        let Gathered { tip, tree, unfinished } = gathered;
+        let CommittedWork { tip, tree, unfinished } = gathered;
         let merge = |outcome, commit: &str| Merge {
             tree: tree.clone(),
             ..Merge::new(outcome, branch, commit)
@@ -230,15 +230,15 @@ impl Trees {
             _ if tip == base => return Ok(merge(MergeOutcome::Nothing, tip)),
             _ => {}
         }
-        self.repository.take_off_strays(&self.state_dir)?;
+        self.repository.detach_worktrees(&self.state_dir)?;
         let message = self.message(work, tip)?;
         let change = Change { base, tree, message: &message, merge: work.merge };
-        match self.repository.bring_back(&change)? {
-            Brought::Nothing => Ok(merge(MergeOutcome::Nothing, base)),
-            Brought::Merged(commit) => Ok(merge(MergeOutcome::Merged, &commit)),
-            Brought::Conflict(files) => Ok(of_files(MergeOutcome::Conflict, files)),
-            Brought::InTheWay(files) => Ok(of_files(MergeOutcome::Uncommitted, files)),
-            Brought::UnderWay(what) => Ok(of_detail(MergeOutcome::Busy, what)),
+        match self.repository.merge_back(&change)? {
+            MergeBack::NoChange => Ok(merge(MergeOutcome::Nothing, base)),
+            MergeBack::Merged(commit) => Ok(merge(MergeOutcome::Merged, &commit)),
+            MergeBack::Conflict(files) => Ok(of_files(MergeOutcome::Conflict, files)),
+            MergeBack::Uncommitted(files) => Ok(of_files(MergeOutcome::Uncommitted, files)),
+            MergeBack::InProgress(what) => Ok(of_detail(MergeOutcome::Busy, what)),
         }
     }
 
@@ -263,8 +263,8 @@ impl Trees {
         self.repository.remove_worktree(&plot.tree())
     }
 
-    fn check_committed(&self, tree: &Tree) -> Result<(), GitError> {
-        match tree.left_over(&self.except())?.into_iter().next() {
+    fn check_committed(&self, tree: &Worktree) -> Result<(), GitError> {
+        match tree.uncommitted(&self.except())?.into_iter().next() {
             Some(path) => Err(GitError::NotCommitted { tree: tree.dir().to_owned(), path }),
             None => Ok(()),
         }

@@ -1,21 +1,21 @@
-//! The files of a checkout as a tree object: what is reviewed, what is merged, and what tells whether anything
-//! changed at all.
+//! The files of a checkout as a tree object: what is reviewed, what is merged, and what shows whether anything
+//! changed.
 //!
-//! Nothing that an agent can set up decides what is in it: the index is our own and empty at first, so that every
-//! file is read; the attributes are those of the commit that the work began from; settings, hooks and filters are
-//! those of [`private`](super::private). From the index of the checkout only the names are taken, so that a file
-//! that somebody added although it is ignored counts, and what a sparse checkout leaves out is not missing.
+//! Nothing that an agent can configure decides what is in it: the index is our own and empty at first, so that
+//! every file is read; the attributes are those of the commit that the work began from; settings, hooks and
+//! filters are those of [`private`](super::private). From the index of the checkout only the names are taken, so
+//! that an ignored file counts if it was added, and what a sparse checkout leaves out is not missing.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use super::command::{Git, Said};
-use super::private::{Pinned, Private};
-use super::{GitError, Tree};
+use super::command::Git;
+use super::private::Private;
+use super::{GitError, Worktree};
 
-/// A listing of more than this is that of no repository that anybody has.
+/// The listing of any real repository is shorter.
 const LISTED: usize = 1024 * 1024 * 1024;
 
 /// The files of a checkout.
@@ -44,114 +44,73 @@ struct Entry<'l> {
     skipped: bool,
 }
 
-impl Tree {
-    /// Writes the files of the checkout as a tree object: everything but what is ignored, what is in a repository
-    /// of its own, and what is in one of the directories `except`, relative to the top, of which the tree has
-    /// what `base` has. Nothing is changed but the objects of the repository.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be read, or git fails.
+impl Worktree {
+    /// Writes the files of the checkout as a tree object: everything but ignored files and nested repositories.
+    /// For the directories `except`, relative to the top, the tree has what `base` has. Nothing is changed but
+    /// the objects of the repository.
     pub fn capture(&self, base: &str, except: &[&Path]) -> Result<Captured, GitError> {
         self.with_captured(base, except, |staged| Ok(staged.captured.clone()))
     }
 
-    /// The same, and does something with the index that has all of it.
+    /// The same, passing the index that holds the files to `then`.
     pub(super) fn with_captured<T>(
         &self,
         base: &str,
         except: &[&Path],
-        done: impl FnOnce(&Staged<'_>) -> Result<T, GitError>,
+        then: impl FnOnce(&Staged<'_>) -> Result<T, GitError>,
     ) -> Result<T, GitError> {
         let private = self.pinned.open(&self.git)?;
         let git = private.on(self.dir(), base);
-        let unmerged = self.name_files(&private, &git, (base, except))?;
+        let unmerged = self.fill_index(&private, &git, base, except)?;
         add_all(&git, except)?;
         let captured = Captured { tree: git.run(["write-tree"])?.line(), unmerged };
-        done(&Staged { private: &private, git, captured })
+        then(&Staged { private: &private, git, captured })
     }
 
-    /// Fills the index with the names that the checkout's own has, and says whether one of them is not merged.
-    fn name_files(
+    /// Fills the private index with the entries of the checkout's own; whether one of them is not merged.
+    fn fill_index(
         &self,
         private: &Private,
         git: &Git,
-        (base, except): (&str, &[&Path]),
+        base: &str,
+        except: &[&Path],
     ) -> Result<bool, GitError> {
-        let words = ["ls-files", "-z", "-t", "--stage", "--full-name"];
-        // An agent can have broken its index, or have put a pipe there for which git would wait.
-        let listed = match fs::symlink_metadata(self.git_dir.join("index")) {
-            Ok(found) if !found.is_file() => None,
-            _ => whole(self.git.with("GIT_OPTIONAL_LOCKS", "0").keeping(LISTED).ask(words)?)?,
-        };
-        let Some(listed) = listed else {
+        let Some(listed) = self.list_index()? else {
             git.run(["read-tree", base])?;
             return Ok(false);
         };
         let entries: Vec<Entry<'_>> = listed.split(|byte| *byte == 0).filter_map(entry).collect();
-        let own = |path: &Path| except.iter().any(|dir| path.starts_with(dir));
-        let ours = entries.iter().filter(|entry| !own(entry.path));
+        let is_excepted = |path: &Path| except.iter().any(|dir| path.starts_with(dir));
+        let ours = entries.iter().filter(|entry| !is_excepted(entry.path));
         let mut input = Vec::new();
         for entry in ours.clone() {
             input.extend([entry.about, b"\t", entry.path.as_os_str().as_bytes(), b"\0"].concat());
         }
-        private.fed(git, &input)?.run(["update-index", "-z", "--index-info"])?;
+        private.with_input(git, &input)?.run(["update-index", "-z", "--index-info"])?;
         let is_missing = |path: &Path| self.dir().join(path).symlink_metadata().is_err();
-        let mut missing = Vec::new();
-        for entry in ours.filter(|entry| entry.skipped && is_missing(entry.path)) {
-            missing.extend([entry.path.as_os_str().as_bytes(), b"\0"].concat());
-        }
+        let missing = ours.filter(|entry| entry.skipped && is_missing(entry.path));
+        let missing = nul_terminated(missing.map(|entry| entry.path));
         if !missing.is_empty() {
-            let git = private.fed(git, &missing)?;
+            let git = private.with_input(git, &missing)?;
             git.run(["update-index", "-z", "--skip-worktree", "--stdin"])?;
         }
         keep_excepted(git, base, except)?;
         Ok(entries.iter().any(|entry| !entry.about.ends_with(b" 0")))
     }
-}
 
-impl Pinned {
-    /// What differs between a commit and a tree, with a summary first. More than `limit` bytes are told as their
-    /// beginning, their end and how much is between. Neither attributes nor settings hide anything.
-    pub(super) fn diff(
-        &self,
-        git: &Git,
-        (base, tree): (&str, &str),
-        limit: usize,
-    ) -> Result<String, GitError> {
-        let private = self.open(git)?;
-        let plain =
-            ["--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/"];
-        let words = ["diff", "--patch-with-stat", "--submodule=short"].into_iter();
-        let words = words.chain(plain).chain([base, tree, "--"]);
-        Ok(private.git().keeping(limit / 2).run(words)?.out.text())
-    }
-}
-
-impl Private {
-    /// Makes sure that the objects that one tree has and another does not are what their names say. Git does not look
-    /// when it reads them, and an agent can write other contents into the files of objects.
-    pub(super) fn check_objects(&self, [from, to]: [&str; 2]) -> Result<(), GitError> {
-        let git = self.fed(self.git(), format!("{to}\n^{from}\n").as_bytes())?;
-        let copied = self.path("check");
-        let plain = ["--revs", "--quiet", "--no-reuse-object", "--window=0", "--compression=0"];
-        let words = ["pack-objects"].into_iter().chain(plain).map(OsStr::new);
-        let name = git.run(words.chain([copied.as_os_str()]))?.line();
-        let pack = self.path(&format!("check-{name}.pack"));
-        let words = ["index-pack", "--verify"].map(OsStr::new).into_iter();
-        match git.ask(words.chain([pack.as_os_str()]))?.code {
-            0 => Ok(()),
-            _ => Err(GitError::Forged(to.to_owned())),
+    /// The entries of the checkout's index; `None` where git cannot read it. An agent can have broken it, or put a
+    /// pipe there for which git would wait.
+    fn list_index(&self) -> Result<Option<Vec<u8>>, GitError> {
+        if fs::symlink_metadata(self.git_dir.join("index")).is_ok_and(|found| !found.is_file()) {
+            return Ok(None);
         }
-    }
-}
-
-/// The whole of a listing; `None` where git could not make one.
-fn whole(said: Said) -> Result<Option<Vec<u8>>, GitError> {
-    match (said.code, said.out.left_out()) {
-        (0, 0) => Ok(Some([&said.out.head[..], &said.out.tail].concat())),
-        (0, _) => Err(said.failure()),
-        _ => Ok(None),
+        let git = self.git.with("GIT_OPTIONAL_LOCKS", "0").keeping(LISTED);
+        let output = git.try_run(["ls-files", "-z", "-t", "--stage", "--full-name"])?;
+        match (output.code, output.out.left_out()) {
+            (0, 0) => Ok(Some(output.bytes())),
+            (0, _) => Err(output.failure()),
+            _ => Ok(None),
+        }
     }
 }
 
@@ -163,52 +122,51 @@ fn entry(line: &[u8]) -> Option<Entry<'_>> {
     Some(Entry { about: &rest[..tab], path, skipped: *tag == b'S' })
 }
 
-/// Has the index hold what a commit has in some directories.
+/// Paths as git reads them with `-z`.
+pub(super) fn nul_terminated<'p>(paths: impl Iterator<Item = &'p Path>) -> Vec<u8> {
+    paths.flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect()
+}
+
+/// Reads what a commit has in some directories into the index.
 fn keep_excepted(git: &Git, base: &str, except: &[&Path]) -> Result<(), GitError> {
     for path in except {
-        let mut prefix = OsString::from("--prefix=");
-        prefix.push(path);
-        prefix.push("/");
+        let prefix = [b"--prefix=", path.as_os_str().as_bytes(), b"/"].concat();
         let object = [base.as_bytes(), b":", path.as_os_str().as_bytes()].concat();
-        // It has nothing there where this fails.
-        git.ask([OsStr::new("read-tree"), &prefix, OsStr::from_bytes(&object)])?;
+        // It fails where the commit has nothing there.
+        git.try_run([b"read-tree", &prefix[..], &object].map(OsStr::from_bytes))?;
     }
     Ok(())
 }
 
-/// Stages everything but what is ignored, excepted, or in a repository of its own, of which git would keep
-/// nothing but the name of a commit. What a sparse checkout leaves out is staged as well where it was written.
+/// Stages everything but ignored and excepted files and nested repositories, of which git would record nothing
+/// but the name of a commit. What a sparse checkout leaves out is staged as well if it was written.
 fn add_all(git: &Git, except: &[&Path]) -> Result<(), GitError> {
-    let nested = nested(git, except)?;
-    let nested = nested.iter().map(|path| literal(":(exclude,top,literal)", path));
-    let except = except.iter().map(|path| beneath(path));
+    let nested = nested_repositories(git, except)?;
     let words = ["add", "--all", "--sparse", "--ignore-errors", "--", ":/"].map(OsString::from);
-    git.run(words.into_iter().chain(nested).chain(except)).map(drop)
+    let except = except.iter().map(|path| exclude_beneath(path));
+    git.run(words.into_iter().chain(nested.iter().map(exclude)).chain(except)).map(drop)
 }
 
-/// The repositories in a checkout that are no part of it.
-pub(super) fn nested(git: &Git, except: &[&Path]) -> Result<Vec<PathBuf>, GitError> {
+/// Repositories in a checkout that are not part of it.
+pub(super) fn nested_repositories(git: &Git, except: &[&Path]) -> Result<Vec<PathBuf>, GitError> {
     let words = ["ls-files", "-z", "--others", "--exclude-standard", "--", ":/"];
-    let except = except.iter().map(|path| literal(":(exclude,top,literal)", path));
-    let words = words.map(OsString::from).into_iter().chain(except);
-    let said = git.with("GIT_OPTIONAL_LOCKS", "0").keeping(LISTED).run(words)?;
-    Ok(said.names().into_iter().filter(|path| is_repository(path)).collect())
+    let words = words.map(OsString::from).into_iter().chain(except.iter().map(exclude));
+    let output = git.with("GIT_OPTIONAL_LOCKS", "0").keeping(LISTED).run(words)?;
+    // Git lists a repository with a slash at its end.
+    let is_repository = |path: &PathBuf| path.as_os_str().as_bytes().ends_with(b"/");
+    Ok(output.names().into_iter().filter(is_repository).collect())
 }
 
-/// Git tells a repository in the tree from a file by the slash behind it.
-fn is_repository(listed: &Path) -> bool {
-    listed.as_os_str().as_bytes().ends_with(b"/")
-}
-
-pub(super) fn literal(magic: &str, path: &Path) -> OsString {
-    let mut spec = OsString::from(magic);
-    spec.push(path);
+/// The pathspec that leaves out a path.
+pub(super) fn exclude(path: impl AsRef<Path>) -> OsString {
+    let mut spec = OsString::from(":(exclude,top,literal)");
+    spec.push(path.as_ref());
     spec
 }
 
-/// Leaves out what is in a directory. Not by its plain name: a name that is ignored as well is one
-/// that `git add` complains about. So it is a pattern in which no character means anything.
-fn beneath(path: &Path) -> OsString {
+/// The pathspec that leaves out what is in a directory. `git add` refuses the plain name of an ignored directory,
+/// so it is a pattern in which every special character is escaped.
+fn exclude_beneath(path: &Path) -> OsString {
     let mut spec = b":(exclude,top,glob)".to_vec();
     for (nth, byte) in path.as_os_str().as_bytes().iter().enumerate() {
         if nth == 0 || b"*?[]\\".contains(byte) {

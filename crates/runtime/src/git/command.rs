@@ -1,16 +1,16 @@
-//! Git as a child process: with a deadline, in bounded memory, and without surprises.
+//! Git as a child process: with a deadline, in bounded memory, and without prompts.
 //!
-//! A person's settings hold (who commits, what is ignored, which filters there are), but nothing that
-//! runs other programs, asks questions, signs, or goes on in the background. Whatever decides over what is
-//! reviewed and merged is done with the settings of [`private`](super::private). Git is in a process group
-//! of its own and is not ended when we are killed: what it has begun it ends, in a moment, instead of
-//! leaving a lock and half of the files behind.
+//! The user's settings apply (identity, ignored files, filters), but nothing that runs other programs, asks
+//! questions, signs, or continues in the background. Whatever decides what is reviewed and merged uses the
+//! settings of [`private`](super::private). Git runs in a process group of its own and survives a kill of the
+//! harness: it finishes instead of leaving a lock and half of the files behind.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -28,29 +29,32 @@ use crate::process::{Capture, Spooling, set_pwd};
 use crate::signals;
 use crate::world::{Clock, Output, World};
 
-/// A checkout of a giant repository takes its time; a git that asks or hangs takes for ever.
+/// Long enough for a checkout of a large repository.
 const DEADLINE: Duration = Duration::from_secs(300);
-/// After it, git has this long to take its locks away.
+/// Time to remove its locks after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often it is looked whether we are to stop.
-const LOOK: Duration = Duration::from_millis(250);
-/// How long one lock of another git is waited for. It may go from hand to hand for longer.
+/// How often a running git checks whether the harness was asked to stop.
+const STOP_CHECK: Duration = Duration::from_millis(250);
+/// How long to wait for one lock of another git. Several gits may hold it in turn for longer.
 const LOCK_PATIENCE: Duration = Duration::from_secs(15);
-/// Between two looks at it.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
-/// A file that is not there, and cannot be.
+/// How long to wait for another process of autoloop that holds a lock of ours.
+const OWN_LOCK_PATIENCE: Duration = Duration::from_secs(600);
+/// Pauses between two attempts; short at first, because most hold it for a moment only.
+const OWN_LOCK_PAUSES: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(5)];
+/// A path that cannot exist.
 const NOWHERE: &str = "/dev/null/none";
-/// How much of what git says is kept from the beginning, and as much from the end.
+/// How many bytes of an output are kept from its beginning, and as many from its end.
 const KEPT: usize = 8 * 1024 * 1024;
 
-/// What holds whatever the settings say.
+/// Settings that override those of the user and the repository.
 const SETTINGS: [&str; 18] = [
     "advice.mergeConflict=false",
     "branch.autoSetupMerge=false",
     "color.ui=false",
     "commit.gpgSign=false",
     "core.bigFileThreshold=16m",
-    // It can say anything about what follows from what.
+    // An agent can write any history into this file.
     "core.commitGraph=false",
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -66,8 +70,7 @@ const SETTINGS: [&str; 18] = [
     "submodule.recurse=false",
 ];
 
-/// Variables of git that say who commits, where its settings are and how it is installed. All others
-/// are about another repository or another command.
+/// Variables for identity, settings and installation. All others are about another repository or command.
 const KEPT_VARIABLES: [&[u8]; 10] = [
     b"GIT_AUTHOR_NAME",
     b"GIT_AUTHOR_EMAIL",
@@ -81,8 +84,8 @@ const KEPT_VARIABLES: [&[u8]; 10] = [
     b"GIT_SSH_COMMAND",
 ];
 
-/// Variables that say which repository and which files are meant, whatever directory git is in. A
-/// program that is started from a hook has them.
+/// Variables that select a repository and its files, whatever directory git is in. A program that is started
+/// from a hook has them.
 pub const LOCATING_VARIABLES: [&str; 7] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -93,7 +96,7 @@ pub const LOCATING_VARIABLES: [&str; 7] = [
     "GIT_NAMESPACE",
 ];
 
-/// Takes the variables out of a command that would lead git elsewhere, but those that are to stay.
+/// Removes the `GIT_*` variables from the environment of a command, except `kept`.
 pub(crate) fn without_variables(command: &mut Command, kept: &[&[u8]]) {
     for (name, _) in std::env::vars_os() {
         if name.as_bytes().starts_with(b"GIT_") && !kept.contains(&name.as_bytes()) {
@@ -109,14 +112,14 @@ pub(super) struct Git {
     dir: PathBuf,
     env: Vec<(OsString, OsString)>,
     kept: usize,
-    /// Standard input. A lock that is held for git stays held until the last git has ended, even if
-    /// we are killed before.
-    held: Option<Arc<File>>,
+    /// Standard input: the input, or a lock, which so stays held until the last git has ended even if the
+    /// harness is killed before.
+    stdin: Option<Arc<File>>,
 }
 
 impl Git {
     pub(super) fn new(dir: &Path, world: &World) -> Git {
-        Git { world: world.clone(), dir: dir.to_owned(), env: Vec::new(), kept: KEPT, held: None }
+        Git { world: world.clone(), dir: dir.to_owned(), env: Vec::new(), kept: KEPT, stdin: None }
     }
 
     pub(super) fn world(&self) -> &World {
@@ -139,43 +142,68 @@ impl Git {
         git
     }
 
-    /// The same while a lock is held.
-    pub(super) fn holding(&self, lock: Arc<File>) -> Git {
-        Git { held: Some(lock), ..self.clone() }
+    /// The same with a file as standard input.
+    pub(super) fn with_stdin(&self, file: File) -> Git {
+        Git { stdin: Some(Arc::new(file)), ..self.clone() }
     }
 
-    /// The same, of whose output only so much is kept from either end.
+    /// The same, keeping only so many bytes from either end of its output.
     pub(super) fn keeping(&self, kept: usize) -> Git {
         Git { kept, ..self.clone() }
     }
 
-    /// Runs git, and has it do what it is told.
+    /// The same with a lock of ours held, which is waited for. It is released when the last copy of the file is
+    /// closed, also in children.
+    pub(super) fn locked(&self, path: &Path) -> Result<Git, GitError> {
+        // An agent may have put a link there, which is not followed, or a pipe, which is not waited for.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let file = OpenOptions::new().create(true).append(true).custom_flags(flags).open(path);
+        let file = file.map_err(GitError::io("open", path))?;
+        let clock = &*self.world.clock;
+        let begin = clock.elapsed();
+        let [mut pause, longest_pause] = OWN_LOCK_PAUSES;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(self.with_stdin(file)),
+                Err(TryLockError::Error(error)) => return Err(GitError::io("lock", path)(error)),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            let waited = clock.elapsed().saturating_sub(begin);
+            if waited > OWN_LOCK_PATIENCE || signals::requested() {
+                return Err(GitError::Busy { path: path.to_owned(), waited });
+            }
+            clock.sleep(pause);
+            pause = (2 * pause).min(longest_pause);
+        }
+    }
+
+    /// Runs git; any exit code but 0 is an error.
     pub(super) fn run<S: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = S>,
-    ) -> Result<Said, GitError> {
-        let said = self.ask(args)?;
-        if said.code == 0 { Ok(said) } else { Err(said.failure()) }
+    ) -> Result<GitOutput, GitError> {
+        let output = self.try_run(args)?;
+        if output.code == 0 { Ok(output) } else { Err(output.failure()) }
     }
 
-    /// Runs git, and takes whatever exit code it has for an answer. A lock of another git is waited for,
-    /// and removed when it turns out to be nobody's.
-    pub(super) fn ask<S: AsRef<OsStr>>(
+    /// Runs git and returns its output, whatever its exit code. A lock of another git is waited for, and removed
+    /// when no process holds it any more.
+    pub(super) fn try_run<S: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = S>,
-    ) -> Result<Said, GitError> {
+    ) -> Result<GitOutput, GitError> {
         let args: Vec<OsString> = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
         let clock = &*self.world.clock;
         let begin = clock.elapsed();
         let mut seen: Option<Lockfile> = None;
         loop {
-            let said = self.once(&args)?;
-            let Some(path) = said.lock() else { return Ok(said) };
+            let output = self.run_once(&args)?;
+            let Some(path) = output.lock() else { return Ok(output) };
             let now = clock.elapsed();
             let lock = seen.take().filter(|lock| lock.is(&path));
             let lock = lock.unwrap_or_else(|| Lockfile::seen(path, now));
             let is_over = now.saturating_sub(begin) > DEADLINE;
-            if is_over || lock.waited(now) > LOCK_PATIENCE && !lock.remove_if_left()? {
+            if is_over || lock.waited(now) > LOCK_PATIENCE && !lock.remove_if_stale()? {
                 return Err(GitError::Locked(lock.into_path()));
             }
             seen = Some(lock);
@@ -183,7 +211,7 @@ impl Git {
         }
     }
 
-    fn once(&self, args: &[OsString]) -> Result<Said, GitError> {
+    fn run_once(&self, args: &[OsString]) -> Result<GitOutput, GitError> {
         let name = args.first().map(|arg| arg.to_string_lossy().into_owned()).unwrap_or_default();
         let failed =
             |said: String| GitError::Failed { command: name.clone(), dir: self.dir.clone(), said };
@@ -192,16 +220,15 @@ impl Git {
             _ => failed(error.to_string()),
         })?;
         let clock = &*self.world.clock;
-        let listened = Outputs::of(&mut child, self.kept).and_then(|mut outputs| {
-            let in_time = outputs.listen(clock, DEADLINE)?;
+        let read = Pipes::of(&mut child, self.kept).and_then(|mut pipes| {
+            let in_time = pipes.read_to_end(clock, DEADLINE)?;
             if !in_time {
-                outputs.end(&child, clock)?;
+                pipes.end(&child, clock)?;
             }
-            Ok(in_time.then_some(outputs))
+            Ok(in_time.then_some(pipes))
         });
         let status = child.wait().map_err(|error| failed(error.to_string()))?;
-        let Some(Outputs { out, err }) = listened.map_err(|error| failed(error.to_string()))?
-        else {
+        let Some(Pipes { out, err }) = read.map_err(|error| failed(error.to_string()))? else {
             return Err(match signals::requested() {
                 true => failed("it was ended, because autoloop was asked to stop".to_owned()),
                 false => GitError::Deadline { command: name, deadline: DEADLINE },
@@ -209,32 +236,35 @@ impl Git {
         };
         let (out, err) = (out.capture.into_output(), err.capture.into_output());
         let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
-        Ok(Said { command: name.clone(), dir: self.dir.clone(), code, out, err: err.text() })
+        Ok(GitOutput { command: name.clone(), dir: self.dir.clone(), code, out, err: err.text() })
     }
 
     fn command(&self, args: &[OsString]) -> Result<Command, GitError> {
         let mut command = Command::new("git");
-        // Git goes there itself: the standard library starts a program elsewhere by a copy of this one.
+        // Git changes directory itself: the standard library would fork this process for that.
         command.arg("-C").arg(&self.dir);
         set_pwd(&mut command, &self.dir);
         without_variables(&mut command, &KEPT_VARIABLES);
         for setting in SETTINGS {
             command.args(["-c", setting]);
         }
-        let stdin = match &self.held {
-            Some(lock) => lock.try_clone().map_err(GitError::io("hold", &self.dir))?.into(),
+        let stdin = match &self.stdin {
+            Some(file) => file
+                .try_clone()
+                .map_err(GitError::io("open the input of git in", &self.dir))?
+                .into(),
             None => Stdio::null(),
         };
         command
             .args(args)
             .env("LC_ALL", "C")
-            // Objects are what their names say, and commits have the parents that they name.
+            // No replaced objects, and no parents but those that commits name.
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_GRAFT_FILE", NOWHERE)
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_EDITOR", "true")
             .env("GIT_PAGER", "cat")
-            // What is shown to agents does not depend on the width of somebody's terminal.
+            // What agents are shown must not depend on the width of a terminal.
             .env_remove("COLUMNS")
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(stdin)
@@ -245,26 +275,26 @@ impl Git {
     }
 }
 
-/// What git prints, read as it comes and in bounded memory.
-struct Outputs {
+/// The outputs of a running git, read in bounded memory.
+struct Pipes {
     out: Drain,
     err: Drain,
 }
 
-impl Outputs {
-    fn of(child: &mut Child, kept: usize) -> io::Result<Outputs> {
+impl Pipes {
+    fn of(child: &mut Child, kept: usize) -> io::Result<Pipes> {
         let drain =
             |pipe: Option<OwnedFd>, kept| Drain::new(pipe, Capture::new(kept, Spooling::nowhere()));
         let out = drain(child.stdout.take().map(OwnedFd::from), kept)?;
-        Ok(Outputs { out, err: drain(child.stderr.take().map(OwnedFd::from), KEPT)? })
+        Ok(Pipes { out, err: drain(child.stderr.take().map(OwnedFd::from), KEPT)? })
     }
 
     /// Reads both to their end; whether that came in time.
-    fn listen(&mut self, clock: &dyn Clock, patience: Duration) -> io::Result<bool> {
+    fn read_to_end(&mut self, clock: &dyn Clock, patience: Duration) -> io::Result<bool> {
         let mut until = clock.elapsed() + patience;
         let mut buffer = vec![0; 64 * 1024];
         loop {
-            // A git that waits for a pipe in the place of one of its files must not keep us from stopping.
+            // A git that waits for a pipe in place of one of its files must not delay a stop.
             if signals::requested() {
                 until = until.min(clock.elapsed() + GRACE);
             }
@@ -274,26 +304,25 @@ impl Outputs {
             if polled.is_empty() || left.is_zero() {
                 return Ok(polled.is_empty());
             }
-            let left = Timespec::try_from(left.min(LOOK)).map_err(io::Error::other)?;
+            let left = Timespec::try_from(left.min(STOP_CHECK)).map_err(io::Error::other)?;
             match poll(&mut polled, Some(&left)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            // One that has nothing says so, and makes nobody wait.
+            // Neither blocks.
             self.out.read(&mut buffer);
             self.err.read(&mut buffer);
         }
     }
 
-    /// Ends a git that takes too long: asked first, so that it takes its locks away.
+    /// Ends a git that takes too long: by SIGTERM first, so that it removes its locks.
     fn end(&mut self, child: &Child, clock: &dyn Clock) -> io::Result<()> {
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         for signal in [Signal::TERM, Signal::KILL] {
             if let Some(group) = group {
-                // It may be gone.
                 let _ = kill_process_group(group, signal);
             }
-            if self.listen(clock, GRACE)? {
+            if self.read_to_end(clock, GRACE)? {
                 break;
             }
         }
@@ -301,9 +330,8 @@ impl Outputs {
     }
 }
 
-/// What git answered.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
+pub(super) struct GitOutput {
     command: String,
     dir: PathBuf,
     pub(super) code: i32,
@@ -311,32 +339,36 @@ pub(super) struct Said {
     pub(super) err: String,
 }
 
-impl Said {
-    /// The answer, where it is one line.
+impl GitOutput {
+    /// Standard output as text, without the newline at its end.
     pub(super) fn line(&self) -> String {
         self.out.text().trim_end_matches('\n').to_owned()
     }
 
-    /// The answer, where it is a list with zeros in between.
+    /// Standard output as it is.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        [&self.out.head[..], &self.out.tail].concat()
+    }
+
+    /// Standard output as a NUL-separated list.
     pub(super) fn names(&self) -> Vec<PathBuf> {
-        let all = [&self.out.head[..], &self.out.tail].concat();
+        let all = self.bytes();
         let names = all.split(|byte| *byte == 0).filter(|name| !name.is_empty());
         names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect()
     }
 
-    /// That it failed.
     pub(super) fn failure(&self) -> GitError {
-        let told = self.err.lines().map(str::trim).find(|line| !line.is_empty());
-        let said = match told {
+        let first = self.err.lines().map(str::trim).find(|line| !line.is_empty());
+        let said = match first {
             Some(line) => {
                 line.trim_start_matches("fatal: ").trim_start_matches("error: ").to_owned()
             }
-            None => format!("it exits with {}", self.code),
+            None => format!("exit code {}", self.code),
         };
         GitError::Failed { command: self.command.clone(), dir: self.dir.clone(), said }
     }
 
-    /// The lock of another git that it failed for.
+    /// The lock of another git because of which it failed.
     fn lock(&self) -> Option<PathBuf> {
         if self.code == 0 {
             return None;
@@ -347,7 +379,7 @@ impl Said {
             let (path, _) = line.split_once(before)?.1.split_once(after)?;
             Some(self.dir.join(path))
         };
-        // The second is a working tree that another git is just making or removing.
+        // The second is a worktree that another git is adding or removing.
         between("nable to create '", "': File exists")
             .or_else(|| between("failed to read ", "/commondir: "))
     }

@@ -1,99 +1,75 @@
-//! Working trees that stand on a branch which somebody else moves.
+//! Worktrees on a branch that other processes move.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::command::Git;
-use super::gitdir::noted;
-use super::{GitError, Repository, repo_lock};
+use super::gitdir::{linked_dot_git, read_small};
+use super::{GitError, Repository};
 use crate::file_tail::tail;
 
-/// The branches of ours, which nobody moves but whoever works on them.
+/// Our own branches, which only the agent that works on one moves.
 const OURS: &str = "refs/heads/autoloop/";
-/// What stands in place of a branch where git does not keep it in a file.
+/// What `HEAD` contains where git does not keep references in files.
 const ELSEWHERE: &str = "refs/heads/.invalid";
-/// So much is read from the end of a log; a line of it is far shorter.
+/// How much is read from the end of a log; a line of it is far shorter.
 const LOG_END: u32 = 64 * 1024;
 
 impl Repository {
-    /// Takes the working trees below a directory off the branch that is checked out here, before that
-    /// branch moves: the next commit of somebody who still works there would undo whatever it moved by.
-    /// A tree that stays on it, for whatever reason, is known by its log when its work is gathered.
-    ///
-    /// # Errors
-    ///
-    /// When git cannot say which branch that is.
-    pub fn take_off_strays(&self, below: &Path) -> Result<(), GitError> {
-        let strays = self.strays(below)?;
-        if strays.is_empty() {
-            return Ok(());
-        }
-        let here = stands_for(&self.git, "HEAD")?;
-        for (own, _) in strays.into_iter().filter(|(_, branch)| here.as_ref() == Some(branch)) {
-            // Another process may be gathering what is in it, and takes it off by itself, or has just
-            // taken it away.
-            let Ok(lock) = repo_lock::lock(&own.join("autoloop.lock"), self.git.world()) else {
-                continue;
+    /// Detaches the worktrees below a directory from the branch that is checked out here, before that branch
+    /// moves: the next commit of an agent that still works there would undo the move. A worktree that stays on
+    /// it, for whatever reason, is recognised by its log when its work is committed.
+    pub fn detach_worktrees(&self, below: &Path) -> Result<(), GitError> {
+        let mut here = None;
+        for own in fs::read_dir(self.common.join("worktrees")).into_iter().flatten().flatten() {
+            let own = own.path();
+            let git = self.git.with("GIT_DIR", &own);
+            let head = read_small(&own.join("HEAD")).unwrap_or_default();
+            let branch = match String::from_utf8_lossy(&head).strip_prefix("ref: ") {
+                Some(branch) if branch.trim_end() == ELSEWHERE => git.symbolic_ref("HEAD")?,
+                branch => branch.map(|branch| branch.trim_end().to_owned()),
             };
-            let git = self.git.with("GIT_DIR", &own).holding(lock);
-            if stands_for(&git, "HEAD")? == here
+            let branch = branch.filter(|branch| !branch.starts_with(OURS));
+            let Some(branch) = branch.filter(|_| is_below(&own, below)) else { continue };
+            if here.is_none() {
+                here = Some(self.git.symbolic_ref("HEAD")?);
+            }
+            let here = here.as_ref().and_then(Option::as_ref);
+            if here != Some(&branch) {
+                continue;
+            }
+            // Another process may be committing its files, and detaches it, or has just removed it.
+            let Ok(git) = git.locked(&own.join("autoloop.lock")) else { continue };
+            if git.symbolic_ref("HEAD")?.as_ref() == here
                 && let Some(commit) = files_from(&git, &own)
             {
-                let words = ["update-ref", "--no-deref", "-m", "taken off", "HEAD", &commit];
-                // Somebody else's tree is in nobody's way.
-                let _ = git.ask(words);
+                // A worktree that cannot be detached does not keep others from being merged.
+                let _ = git.update_ref("HEAD", &commit, "detached");
             }
         }
         Ok(())
     }
-
-    /// What git keeps about the trees below a directory that are on no branch of ours, and the branch.
-    fn strays(&self, below: &Path) -> Result<Vec<(PathBuf, String)>, GitError> {
-        let known = fs::read_dir(self.common.join("worktrees")).into_iter().flatten().flatten();
-        let mut strays = Vec::new();
-        for own in known.map(|entry| entry.path()) {
-            let head = noted(&own.join("HEAD")).unwrap_or_default();
-            let head = String::from_utf8_lossy(&head);
-            let branch = match head.strip_prefix("ref: ").map(str::trim_end) {
-                // Git keeps it elsewhere.
-                Some(ELSEWHERE) => stands_for(&self.git.with("GIT_DIR", &own), "HEAD")?,
-                branch => branch.map(str::to_owned),
-            };
-            let branch = branch.filter(|branch| !branch.starts_with(OURS));
-            strays.extend(branch.filter(|_| is_below(&own, below)).map(|branch| (own, branch)));
-        }
-        Ok(strays)
-    }
 }
 
-/// Whether the tree that git keeps something about is below a directory.
+/// Whether the worktree of a git directory is below a directory.
 fn is_below(own: &Path, below: &Path) -> bool {
-    let link = noted(&own.join("gitdir")).unwrap_or_default();
-    let dir = own.join(OsStr::from_bytes(link.trim_ascii())).canonicalize();
-    dir.is_ok_and(|dir| below.canonicalize().is_ok_and(|below| dir.starts_with(below)))
+    let dir = linked_dot_git(own).and_then(|link| link.canonicalize().ok());
+    dir.is_some_and(|dir| below.canonicalize().is_ok_and(|below| dir.starts_with(below)))
 }
 
-/// The branch that a name is a name for, in the end.
-pub(super) fn stands_for(git: &Git, name: &str) -> Result<Option<String>, GitError> {
-    let said = git.ask(["symbolic-ref", "--quiet", name])?;
-    Ok((said.code == 0).then(|| said.line()))
-}
-
-/// The commit that the files of a checkout come from: the last one that git took them to. The branch
-/// that is checked out may have been moved from elsewhere since. `None` where git keeps no log.
+/// The commit that the files of a checkout come from: the last one that git checked out. The branch may have
+/// been moved from elsewhere since. `None` where git keeps no log.
 pub(super) fn files_from(git: &Git, git_dir: &Path) -> Option<String> {
-    // Who only has a name stand for something else, and takes no files along, gives no reason.
+    // `git symbolic-ref` changes no file and logs no reason.
     moves(git, git_dir).into_iter().find(|(_, why)| !why.is_empty()).map(|(commit, _)| commit)
 }
 
-/// The commit that a checkout was moved to last, with or without its files, by a git that worked in it.
+/// The commit that HEAD was moved to last, with or without its files.
 pub(super) fn moved_to(git: &Git, git_dir: &Path) -> Option<String> {
     moves(git, git_dir).into_iter().next().map(|(commit, _)| commit)
 }
 
-/// The commits that a checkout was moved to, and why; the last first.
+/// The commits that HEAD was moved to, each with the reason; the last first.
 fn moves(git: &Git, git_dir: &Path) -> Vec<(String, String)> {
     let log = tail(&git_dir.join("logs/HEAD"), LOG_END, &*git.world().disk);
     let entries: Vec<String> = match log {
@@ -103,7 +79,7 @@ fn moves(git: &Git, git_dir: &Path) -> Vec<(String, String)> {
         }
         // Git may keep it elsewhere.
         Err(_) => match git.run(["log", "-g", "-n", "100", "--format=%H %x09%gs", "HEAD"]) {
-            Ok(said) => said.out.text().lines().map(str::to_owned).collect(),
+            Ok(output) => output.out.text().lines().map(str::to_owned).collect(),
             Err(_) => Vec::new(),
         },
     };
@@ -115,7 +91,7 @@ fn moves(git: &Git, git_dir: &Path) -> Vec<(String, String)> {
     moves.collect()
 }
 
-/// A branch without commits has nothing but zeros.
+/// Whether a word names a commit; a branch without commits has zeros.
 fn is_commit(word: &str) -> bool {
     let is_hash = word.len() >= 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_hash && word.bytes().any(|byte| byte != b'0')
@@ -168,7 +144,7 @@ mod tests {
         scene.git(&["worktree", "add", "-q", "--force", &at, "main"]);
         scene.write("new", "n").commit("of a person");
         git("later", &["checkout", "-q", "--ignore-other-worktrees", "main"]);
-        repository.take_off_strays(&scene.place("")).unwrap();
+        repository.detach_worktrees(&scene.place("")).unwrap();
         let stands = |dir: &Path| {
             let branch = scene.git_in(dir, &["branch", "--show-current"]);
             format!("{branch} {}", scene.git_in(dir, &["status", "--porcelain"]))

@@ -1,15 +1,13 @@
-//! Files by which one git keeps out the others, and those that nobody holds any more.
+//! Lock files of git, and stale ones that no process holds any more.
 //!
-//! A git that is killed leaves its lock behind, and every other waits for it in vain. Who made a lock
-//! is written nowhere. But it was a git that was at work on this repository when the lock was first seen;
-//! once all of those have ended and the same file is still there, it has no holder. A git counts unless its
-//! working directory, arguments and environment can be read and all lead elsewhere: a pager that shows the
-//! log of another repository for hours holds no lock of this one.
+//! A killed git leaves its lock behind, and every other waits for it in vain. A lock does not name its holder. But
+//! it was a git that was running on this repository when the lock was first seen; once all of those have ended and
+//! the same file is still there, it is stale. A git counts unless its working directory, arguments and environment
+//! can be read and all lead elsewhere: a pager that shows the log of another repository holds no lock of this one.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
-use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,36 +16,36 @@ use std::time::Duration;
 use rustix::process::Pid;
 
 use super::{GitError, gitdir};
+use crate::files;
 use crate::procfs::{self, Identity};
 
-/// A lock that is waited for.
 #[derive(Debug)]
 pub(super) struct Lockfile {
     path: PathBuf,
-    /// Which file it was when it was first seen; `None` if it was gone by then.
+    /// The file when it was first seen; `None` if it was gone by then.
     file: Option<FileId>,
-    /// The gits that were at work on the repository then; `None` where the system does not say.
-    gits: Option<Gits>,
+    /// The gits that were running on the repository then; `None` where the system does not say.
+    gits: Option<GitProcesses>,
     since: Duration,
 }
 
-/// The gits that may have made a lock, as far as they can be seen.
+/// The gits that may have made a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Gits {
-    at_work: BTreeSet<Identity>,
-    sight: Sight,
+struct GitProcesses {
+    running: BTreeSet<Identity>,
+    visibility: Visibility,
 }
 
-/// Whom one can see.
+/// Which processes can be seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sight {
-    /// Everybody on this machine.
+enum Visibility {
+    /// All of this machine.
     All,
-    /// Not those outside of the container, or those of other people.
+    /// Not those outside of the container, or those of other users.
     Part,
 }
 
-/// One file, and none that was made later in its place.
+/// Tells a file from one that was made later in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileId {
     device: u64,
@@ -56,42 +54,38 @@ struct FileId {
 }
 
 impl Lockfile {
-    /// A lock that is seen for the first time.
     pub(super) fn seen(path: PathBuf, now: Duration) -> Lockfile {
-        // The file first: whoever made it was there before, and is there now if it has not ended.
+        // The file first: the git that made it was running before, and still is unless it has ended.
         let file = FileId::of(&path);
-        let gits = Gits::look(&path);
+        let gits = GitProcesses::on(&path);
         Lockfile { path, file, gits, since: now }
     }
 
-    /// How long it has been there.
     pub(super) fn waited(&self, now: Duration) -> Duration {
         now.saturating_sub(self.since)
     }
 
-    /// Whether a lock at a path is this one, held by the same git as before.
+    /// Whether a lock at a path is this one.
     pub(super) fn is(&self, path: &Path) -> bool {
         self.path == path && self.file == FileId::of(path)
     }
 
-    /// Removes it if nobody holds it, and says whether it did.
-    pub(super) fn remove_if_left(&self) -> Result<bool, GitError> {
-        let is_left = self.was_left(Gits::look(&self.path).as_ref()) && self.is(&self.path);
-        match is_left.then(|| fs::remove_file(&self.path)) {
-            // Somebody else may have found out too.
-            Some(Err(error)) if error.kind() != ErrorKind::NotFound => {
-                Err(GitError::io("remove", &self.path)(error))
-            }
-            _ => Ok(is_left),
+    /// Removes it if no process holds it; whether it did.
+    pub(super) fn remove_if_stale(&self) -> Result<bool, GitError> {
+        let is_stale = self.is_stale(GitProcesses::on(&self.path).as_ref()) && self.is(&self.path);
+        if is_stale {
+            files::remove_if_exists(&self.path).map_err(GitError::io("remove", &self.path))?;
         }
+        Ok(is_stale)
     }
 
-    /// Whether all who may have made it have ended, by those who are at work now.
-    fn was_left(&self, now: Option<&Gits>) -> bool {
+    /// Whether all gits that may have made it have ended, by those that run now.
+    fn is_stale(&self, now: Option<&GitProcesses>) -> bool {
         let (Some(_), Some(then), Some(now)) = (self.file, &self.gits, now) else { return false };
-        // A git holds this one for as long as a person writes the message of a commit, maybe unseen.
-        let may_be_a_persons = self.path.ends_with("index.lock") && now.sight == Sight::Part;
-        !may_be_a_persons && then.at_work.is_disjoint(&now.at_work)
+        // A git holds this one while a user writes the message of a commit, and may not be visible.
+        let may_be_a_users =
+            self.path.ends_with("index.lock") && now.visibility == Visibility::Part;
+        !may_be_a_users && then.running.is_disjoint(&now.running)
     }
 
     pub(super) fn into_path(self) -> PathBuf {
@@ -100,8 +94,8 @@ impl Lockfile {
 }
 
 impl FileId {
-    /// `None` for what is no file, or is not called like a lock of git. What git says may come from a
-    /// program that it started, and what is left may be removed.
+    /// `None` for what is no file or not named like a lock of git: the message of git may come from a program
+    /// that it started, and a stale lock is removed.
     fn of(path: &Path) -> Option<FileId> {
         path.extension().filter(|ending| *ending == "lock")?;
         let found = fs::symlink_metadata(path).ok().filter(Metadata::is_file)?;
@@ -110,15 +104,15 @@ impl FileId {
     }
 }
 
-impl Gits {
-    fn look(lock: &Path) -> Option<Gits> {
-        let sight = if procfs::are_all_seen() { Sight::All } else { Sight::Part };
+impl GitProcesses {
+    fn on(lock: &Path) -> Option<GitProcesses> {
+        let visibility = if procfs::are_all_seen() { Visibility::All } else { Visibility::Part };
         let gits = procfs::named("git")?.filter(|git| may_have_made(git.pid, lock));
-        Some(Gits { at_work: gits.map(|git| git.identity()).collect(), sight })
+        Some(GitProcesses { running: gits.map(|git| git.identity()).collect(), visibility })
     }
 }
 
-/// Whether a git may write at a path: unless everything that it was given to work on is elsewhere.
+/// Whether a git may write at a path: unless everything that it was given is elsewhere.
 fn may_have_made(git: Pid, lock: &Path) -> bool {
     // A git changes to its repository before it makes a lock there.
     let (Some(dir), Some(words)) = (procfs::working_dir(git), procfs::words(git)) else {
@@ -131,7 +125,7 @@ fn may_have_made(git: Pid, lock: &Path) -> bool {
     let locked = parent.join(lock.file_stem().unwrap_or_default());
     let named = words.iter().map(|word| dir.join(path_in(word)));
     let places = gitdir::found_from(&dir).into_iter().chain([dir.clone()]);
-    let mut places = places.chain(named.flat_map(gitdir::with_shared));
+    let mut places = places.chain(named.flat_map(gitdir::with_common));
     places.any(|place| place.canonicalize().is_ok_and(|place| locked.starts_with(place)))
 }
 
@@ -156,14 +150,14 @@ mod tests {
 
     use super::*;
 
-    fn gits(ids: &[Identity], sight: Sight) -> Gits {
-        Gits { at_work: ids.iter().copied().collect(), sight }
+    fn gits(ids: &[Identity], visibility: Visibility) -> GitProcesses {
+        GitProcesses { running: ids.iter().copied().collect(), visibility }
     }
 
     #[test]
-    fn a_lock_was_left_when_all_who_were_there_have_ended() {
+    fn a_lock_is_stale_when_all_who_were_there_have_ended() {
         let dir = tempfile::tempdir().unwrap();
-        let lock = |name: &str, then: Option<Gits>| {
+        let lock = |name: &str, then: Option<GitProcesses>| {
             let path = dir.path().join(name);
             fs::write(&path, "").unwrap();
             Lockfile { gits: then, ..seen(&path) }
@@ -177,21 +171,23 @@ mod tests {
             (&[(7, 1), (8, 1)], &[(8, 1), (9, 3)], false),
         ];
         for (then, now, expected) in cases {
-            for (name, sight) in [
-                ("index.lock", Sight::All),
-                ("packed-refs.lock", Sight::All),
-                ("packed-refs.lock", Sight::Part),
+            for (name, visibility) in [
+                ("index.lock", Visibility::All),
+                ("packed-refs.lock", Visibility::All),
+                ("packed-refs.lock", Visibility::Part),
             ] {
-                let was_left =
-                    lock(name, Some(gits(then, sight))).was_left(Some(&gits(now, sight)));
-                assert_eq!(was_left, expected, "{name} {sight:?} {then:?} {now:?}");
+                let is_stale =
+                    lock(name, Some(gits(then, visibility))).is_stale(Some(&gits(now, visibility)));
+                assert_eq!(is_stale, expected, "{name} {visibility:?} {then:?} {now:?}");
             }
-            let unseen = gits(now, Sight::Part);
-            assert!(!lock("index.lock", Some(gits(then, Sight::Part))).was_left(Some(&unseen)));
+            let unseen = gits(now, Visibility::Part);
+            assert!(
+                !lock("index.lock", Some(gits(then, Visibility::Part))).is_stale(Some(&unseen))
+            );
         }
-        let nobody = gits(&[], Sight::All);
-        assert!(!lock("HEAD.lock", None).was_left(Some(&nobody)));
-        assert!(!lock("HEAD.lock", Some(nobody)).was_left(None));
+        let nobody = gits(&[], Visibility::All);
+        assert!(!lock("HEAD.lock", None).is_stale(Some(&nobody)));
+        assert!(!lock("HEAD.lock", Some(nobody)).is_stale(None));
     }
 
     fn seen(path: &Path) -> Lockfile {
@@ -200,7 +196,7 @@ mod tests {
 
     /// One that was first seen when no git was at work.
     fn nobodys(path: &Path) -> Lockfile {
-        Lockfile { gits: Some(gits(&[], Sight::All)), ..seen(path) }
+        Lockfile { gits: Some(gits(&[], Visibility::All)), ..seen(path) }
     }
 
     #[test]
@@ -209,21 +205,21 @@ mod tests {
         let path = dir.path().join("packed-refs.lock");
         let gone = nobodys(&path);
         fs::write(&path, "").unwrap();
-        assert!(!gone.is(&path) && !gone.remove_if_left().unwrap());
+        assert!(!gone.is(&path) && !gone.remove_if_stale().unwrap());
         let lock = nobodys(&path);
         assert!(lock.is(&path) && !lock.is(&dir.path().join("HEAD.lock")));
         // Another file, also where the clock of the disk is coarse.
         let other = dir.path().join("other");
         fs::write(&other, "of another").unwrap();
         fs::rename(&other, &path).unwrap();
-        assert!(!lock.is(&path) && !lock.remove_if_left().unwrap());
+        assert!(!lock.is(&path) && !lock.remove_if_stale().unwrap());
         assert!(path.exists());
-        assert!(nobodys(&path).remove_if_left().unwrap() && !path.exists());
+        assert!(nobodys(&path).remove_if_stale().unwrap() && !path.exists());
         fs::create_dir(&path).unwrap();
-        assert!(!nobodys(&path).remove_if_left().unwrap(), "a directory is no lock");
+        assert!(!nobodys(&path).remove_if_stale().unwrap(), "a directory is no lock");
         let other = dir.path().join("index");
         fs::write(&other, "").unwrap();
-        assert!(!nobodys(&other).remove_if_left().unwrap() && other.exists());
+        assert!(!nobodys(&other).remove_if_stale().unwrap() && other.exists());
     }
 
     /// A git that is at work until it is dropped.
@@ -241,9 +237,9 @@ mod tests {
             AtWork(git)
         }
 
-        fn is_among(&self, gits: &Gits) -> bool {
+        fn is_among(&self, gits: &GitProcesses) -> bool {
             let id = i32::try_from(self.0.id()).unwrap();
-            gits.at_work.iter().any(|(pid, _)| *pid == id)
+            gits.running.iter().any(|(pid, _)| *pid == id)
         }
     }
 
@@ -283,7 +279,7 @@ mod tests {
         let git_dir = OsString::from(format!("--git-dir={}", own.display()));
         let private = OsString::from(format!("--git-dir={}/worktrees/tree", own.display()));
         let counts = |args: &[&OsStr], variable: Option<(&str, &Path)>| {
-            AtWork::on(args, variable).is_among(&Gits::look(&lock).unwrap())
+            AtWork::on(args, variable).is_among(&GitProcesses::on(&lock).unwrap())
         };
         for dir in [&one, &src, &own, &tree] {
             assert!(counts(&[dash_c, dir.as_ref()], None), "{dir:?}");
@@ -307,12 +303,12 @@ mod tests {
         let mut git = AtWork::on(&[OsStr::new("-C"), one.as_ref()], None);
         let _elsewhere = AtWork::on(&[OsStr::new("-C"), other.as_ref()], None);
         let lock = seen(&path);
-        assert!(!lock.remove_if_left().unwrap());
+        assert!(!lock.remove_if_stale().unwrap());
         git.0.kill().unwrap();
         // It is dead, and not waited for.
-        while git.is_among(&Gits::look(&path).unwrap()) {
+        while git.is_among(&GitProcesses::on(&path).unwrap()) {
             std::thread::yield_now();
         }
-        assert_eq!(lock.remove_if_left().unwrap(), procfs::are_all_seen());
+        assert_eq!(lock.remove_if_stale().unwrap(), procfs::are_all_seen());
     }
 }

@@ -1,289 +1,230 @@
-//! Bringing work back into the tree of the project.
+//! Merging work back into the checkout of the project.
 //!
-//! What is brought back is one tree object and the commit that it began from: what was reviewed, and not whatever a
-//! branch, a history or a checkout says by now. It becomes one commit on top of that commit, which is merged.
-//! The merge is made among the objects, where no file is touched: a conflict is known before anything
-//! has happened, and no merge is ever left half done in the tree. Only a merge that is complete is
-//! checked out, by a fast-forward, which git refuses as a whole if a file with changes that are not
-//! committed would be overwritten.
+//! What is merged is one tree object and the commit that it began from: what was reviewed, not whatever a branch, a
+//! history or a checkout contains by now. It becomes one commit on top of that commit, which is merged. The merge
+//! is computed on objects, without touching a file: a conflict is known before anything has changed, and no merge
+//! is left half done in the checkout. Only a complete merge is checked out, by a fast-forward, which git refuses
+//! as a whole if it would overwrite a file with uncommitted changes.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::command::{Git, Said};
+use super::command::{Git, GitOutput};
 use super::detach::moved_to;
-use super::gitdir::noted;
-use super::tree::{commit_tree, identified};
-use super::{GitError, Repository, repo_lock, under_way};
+use super::gitdir::read_small;
+use super::plumbing::Merge;
+use super::{GitError, Repository, operation_in_progress};
 use crate::files::{self, Links, Unreadable};
 use crate::world::RealDisk;
 
-/// How often a merge is made anew because the branch that is checked out has moved.
+/// How often a merge is repeated because the branch that is checked out has moved.
 const ATTEMPTS: usize = 8;
 
-/// A branch on which work is kept.
-#[derive(Clone, Copy, Debug)]
-pub struct Offer<'o> {
-    /// Its name.
-    pub branch: &'o str,
-    /// Where it began.
-    pub base: &'o str,
-    /// What is said in the commit of what was left.
-    pub message: &'o str,
-}
-
-/// Work that is to be brought back.
+/// Work to be merged back.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'c> {
     /// The commit that it began from.
     pub base: &'c str,
-    /// The tree object that it made of it.
+    /// The tree object with the work.
     pub tree: &'c str,
-    /// What is said in its commit.
+    /// The message of its commit.
     pub message: &'c str,
-    /// What is said in a merge commit, where one is needed.
+    /// The message of the merge commit, where one is needed.
     pub merge: &'c str,
 }
 
-/// What came of it. Unless it was merged or there was nothing to merge, nothing has changed: neither
-/// the tree, nor the index, nor a branch.
+/// The outcome of a merge. Unless it was merged, nothing has changed: neither a file, nor the index, nor a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Brought {
-    /// It changes nothing.
-    Nothing,
-    /// All of it is reachable from this commit, which is checked out or was.
+pub enum MergeBack {
+    NoChange,
+    /// All of it is reachable from this commit, which was checked out.
     Merged(String),
     /// These files were changed differently on both sides.
     Conflict(Vec<PathBuf>),
-    /// It changes these files, and they have changes that are not committed.
-    InTheWay(Vec<PathBuf>),
-    /// Somebody has begun this in the tree, and not ended it.
-    UnderWay(&'static str),
+    /// These files would be overwritten, and have uncommitted changes.
+    Uncommitted(Vec<PathBuf>),
+    /// An operation that was started in the checkout and not finished.
+    InProgress(&'static str),
 }
 
-/// How the checked-out tree took a commit.
+/// How the checkout took a commit.
 enum Advance {
     Done,
-    InTheWay(Vec<PathBuf>),
+    Uncommitted(Vec<PathBuf>),
     /// Another commit is checked out by now.
     Moved,
 }
 
 impl Repository {
-    /// Merges work into what is checked out: one caller at a time, across processes. Asked again after a crash, it
-    /// finishes what was begun.
-    ///
-    /// # Errors
-    ///
-    /// When git cannot do it for another reason than those that are outcomes.
-    pub fn bring_back(&self, change: &Change<'_>) -> Result<Brought, GitError> {
-        let lock = repo_lock::lock(&self.common.join("autoloop.lock"), self.git.world())?;
-        let git = self.git.holding(lock);
-        if let Some(what) = under_way(&self.git_dir) {
-            return Ok(Brought::UnderWay(what));
+    /// Merges work into what is checked out: one caller at a time, across processes. Repeated after a crash, it
+    /// completes what was begun.
+    pub fn merge_back(&self, change: &Change<'_>) -> Result<MergeBack, GitError> {
+        let git = self.lock_project()?;
+        if let Some(what) = operation_in_progress(&self.git_dir) {
+            return Ok(MergeBack::InProgress(what));
         }
-        let git = git.with("GIT_DIR", &self.git_dir).with("GIT_WORK_TREE", &self.top);
-        let git = self.pinned.without_new_filters(&git)?;
-        let note = Note(self.git_dir.join("autoloop-bringing"));
-        self.finish_interrupted(&git, &note)?;
-        self.catch_up(&git, &self.git_dir)?;
+        let pending = PendingMerge(self.git_dir.join("autoloop-bringing"));
+        self.complete(&git, &pending)?;
+        self.catch_up(&git)?;
         let from = self.tree_of(change.base)?;
         if from == change.tree {
-            return Ok(Brought::Nothing);
+            return Ok(MergeBack::NoChange);
         }
         let private = self.pinned.open(&self.git)?;
-        private.check_objects([&from, change.tree])?;
-        let committer = identified(&git)?;
-        let tip = commit_tree(&committer, change.tree, &[change.base], change.message)?;
+        private.check_objects(&from, change.tree)?;
+        let committer = git.with_identity()?;
+        let tip = committer.commit_tree(change.tree, &[change.base], change.message)?;
         for _ in 0..ATTEMPTS {
             let head = self.base()?;
-            if !self.contains(&head, change.base)? {
-                let (top, base) = (self.top().to_owned(), change.base.to_owned());
+            if !self.git.contains(&head, change.base)? {
+                let (top, base) = (self.top.clone(), change.base.to_owned());
                 return Err(GitError::Rewritten { top, base });
             }
-            let merge = match merge(&private.with_attributes(change.base), &head, &tip)? {
+            let merge = match private.with_attributes(change.base).merge(&head, &tip)? {
                 Merge::FastForward => tip.clone(),
                 Merge::Tree(tree) if tree == self.tree_of(&head)? => {
-                    return Ok(Brought::Merged(head));
+                    return Ok(MergeBack::Merged(head));
                 }
-                Merge::Tree(tree) => commit_tree(&committer, &tree, &[&head, &tip], change.merge)?,
-                Merge::Conflict(files) => return Ok(Brought::Conflict(files)),
+                Merge::Tree(tree) => committer.commit_tree(&tree, &[&head, &tip], change.merge)?,
+                Merge::Conflict(files) => return Ok(MergeBack::Conflict(files)),
             };
-            note.leave(&head, &merge)?;
-            let advance = advance(&git, &head, &merge, Trust::Equal)?;
-            note.remove()?;
+            pending.write(&head, &merge)?;
+            let advance = advance(&git, &head, &merge, Overwrite::Equal)?;
+            pending.remove()?;
             match advance {
-                Advance::Done => return Ok(Brought::Merged(merge)),
-                Advance::InTheWay(files) => return Ok(Brought::InTheWay(files)),
+                Advance::Done => return Ok(MergeBack::Merged(merge)),
+                Advance::Uncommitted(files) => return Ok(MergeBack::Uncommitted(files)),
                 Advance::Moved => {}
             }
         }
-        Err(GitError::Restless(self.top().to_owned()))
+        Err(GitError::BranchMoved(self.top.clone()))
     }
 
-    /// Has the files follow a branch that was moved from elsewhere, as by somebody who commits on it in
-    /// another working tree: otherwise they seem to undo that. Where a person's changes are in the way,
-    /// they stay as they are.
-    fn catch_up(&self, git: &Git, git_dir: &Path) -> Result<(), GitError> {
+    /// Updates the files after the branch was moved from another worktree: otherwise they seem to undo that. Where
+    /// uncommitted changes are in the way, they stay as they are.
+    fn catch_up(&self, git: &Git) -> Result<(), GitError> {
         let head = self.base()?;
-        if let Some(logged) = moved_to(git, git_dir)
+        if let Some(logged) = moved_to(git, &self.git_dir)
             && logged != head
-            && self.commit(&logged)?.is_some()
-            && self.contains(&head, &logged)?
+            && self.git.commit(&logged)?.is_some()
+            && self.git.contains(&head, &logged)?
         {
-            git.ask(["read-tree", "-m", "-u", &logged, &head])?;
+            git.try_run(["read-tree", "-m", "-u", &logged, &head])?;
         }
         Ok(())
     }
 
-    /// Goes on with a merge that was being checked out when everything was killed, git as well.
-    fn finish_interrupted(&self, git: &Git, note: &Note) -> Result<(), GitError> {
-        if let Some((from, to)) = note.read()
+    /// Completes a merge that was being checked out when everything was killed, git as well.
+    fn complete(&self, git: &Git, pending: &PendingMerge) -> Result<(), GitError> {
+        if let Some((from, to)) = pending.read()
             && self.base()? == from
-            && self.commit(&to)?.is_some()
+            && self.git.commit(&to)?.is_some()
         {
-            // Whatever comes of it, what the tree is like is looked at again.
-            let _ = advance(git, &from, &to, Trust::Beginning)?;
+            // Whatever the outcome, the caller looks at the checkout again.
+            let _ = advance(git, &from, &to, Overwrite::Beginning)?;
         }
-        note.remove()
+        pending.remove()
     }
 }
 
-/// How two commits go together.
-pub(super) enum Merge {
-    /// The second follows from the first.
-    FastForward,
-    /// They make this tree.
-    Tree(String),
-    /// These files were changed differently.
-    Conflict(Vec<PathBuf>),
-}
-
-/// Merges two commits, as far as it is done among objects.
-pub(super) fn merge(git: &Git, head: &str, tip: &str) -> Result<Merge, GitError> {
-    if super::contains(git, tip, head)? {
-        return Ok(Merge::FastForward);
-    }
-    let words = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", head, tip];
-    let said = git.ask(words)?;
-    let mut answer = said.names();
-    match (said.code, answer.is_empty()) {
-        (0, false) => Ok(Merge::Tree(answer.swap_remove(0).to_string_lossy().into_owned())),
-        (1, false) => Ok(Merge::Conflict(answer.split_off(1))),
-        _ => Err(said.failure()),
-    }
-}
-
-/// Which files with uncommitted changes hold nothing that would be lost.
+/// Which files with uncommitted changes may be overwritten, because nothing would be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trust {
-    /// Those that are what the commit makes of them.
+enum Overwrite {
+    /// Those with the content that the commit gives them.
     Equal,
-    /// Also those that are the beginning of it: a git that was killed was writing them.
+    /// Also those with the beginning of it: a killed git was writing them.
     Beginning,
 }
 
-/// Has the tree and the branch that is checked out go on to a later commit.
-fn advance(git: &Git, from: &str, to: &str, trust: Trust) -> Result<Advance, GitError> {
-    let said = fast_forward(git, to)?;
-    if said.code == 0 {
+/// Moves the checkout and its branch to a later commit.
+fn advance(git: &Git, from: &str, to: &str, overwrite: Overwrite) -> Result<Advance, GitError> {
+    let output = fast_forward(git, to)?;
+    if output.code == 0 {
         return Ok(Advance::Done);
     }
     if git.run(["rev-parse", "HEAD"])?.line() != from {
         return Ok(Advance::Moved);
     }
-    let files = files_in_the_way(&said.err);
+    let files = refused_files(&output.err);
     if files.is_empty() {
-        return Err(said.failure());
+        return Err(output.failure());
     }
-    let mut harmless =
-        files.iter().map(|file| Ok((file, holds_nothing_else(git, to, file, trust)?)));
-    let harmless = harmless.try_fold(Vec::new(), |mut found, next: Result<_, GitError>| {
-        let (file, is_harmless) = next?;
-        found.extend(is_harmless.then_some(file));
-        Ok::<_, GitError>(found)
-    })?;
-    if harmless.len() < files.len() {
-        return Ok(Advance::InTheWay(files));
+    for file in &files {
+        if !is_replaceable(git, to, file, overwrite)? {
+            return Ok(Advance::Uncommitted(files));
+        }
     }
-    for file in harmless {
+    for file in &files {
         let path = git.dir().join(file);
         fs::remove_file(&path).map_err(GitError::io("remove", path))?;
     }
     let again = fast_forward(git, to)?;
-    match (again.code, files_in_the_way(&again.err)) {
+    match (again.code, refused_files(&again.err)) {
         (0, _) => Ok(Advance::Done),
         (_, files) if files.is_empty() => Err(again.failure()),
-        (_, files) => Ok(Advance::InTheWay(files)),
+        (_, files) => Ok(Advance::Uncommitted(files)),
     }
 }
 
-fn fast_forward(git: &Git, to: &str) -> Result<Said, GitError> {
-    let plainly = ["--ff-only", "--quiet", "--commit", "--no-squash", "--no-overwrite-ignore"];
-    git.ask(["merge"].into_iter().chain(plainly).chain([to]))
+fn fast_forward(git: &Git, to: &str) -> Result<GitOutput, GitError> {
+    let plain = ["--ff-only", "--quiet", "--commit", "--no-squash", "--no-overwrite-ignore"];
+    git.try_run(["merge"].into_iter().chain(plain).chain([to]))
 }
 
-/// The files that git names when it refuses to overwrite something. They stand in lines of their own
-/// that begin with a tab.
-fn files_in_the_way(said: &str) -> Vec<PathBuf> {
-    said.lines().filter_map(|line| line.strip_prefix('\t')).map(PathBuf::from).collect()
+/// The files that git refuses to overwrite, each in a line that begins with a tab.
+fn refused_files(err: &str) -> Vec<PathBuf> {
+    err.lines().filter_map(|line| line.strip_prefix('\t')).map(PathBuf::from).collect()
 }
 
-/// Whether a file holds nothing that is not in a commit, too.
-fn holds_nothing_else(
+/// Whether a file contains nothing that is not in the commit.
+fn is_replaceable(
     git: &Git,
     commit: &str,
     file: &Path,
-    trust: Trust,
+    overwrite: Overwrite,
 ) -> Result<bool, GitError> {
     let path = git.dir().join(file);
-    if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()) {
+    let object = [commit.as_bytes(), b":", file.as_os_str().as_bytes()].concat();
+    let words = [b"cat-file", &b"--filters"[..], &object].map(OsStr::from_bytes);
+    let output = git.try_run(words)?;
+    if output.code != 0 || output.out.left_out() > 0 {
         return Ok(false);
     }
-    let object = [commit.as_bytes(), b":", file.as_os_str().as_encoded_bytes()].concat();
-    let object: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(&object);
-    let said = git.ask(["cat-file".as_ref(), "--filters".as_ref(), object])?;
-    if said.code != 0 || said.out.left_out() > 0 {
-        return Ok(false);
-    }
-    let wanted = [&said.out.head[..], &said.out.tail].concat();
+    let wanted = output.bytes();
     let found = match files::read(&RealDisk, &path, Links::Refuse, wanted.len() as u64) {
         Ok(Some(found)) => found,
         Ok(None) | Err(Unreadable::NotAFile | Unreadable::TooLong { .. }) => return Ok(false),
         Err(why) => return Err(GitError::io("read", path)(why.into())),
     };
-    Ok(match trust {
-        Trust::Equal => wanted == found,
-        Trust::Beginning => wanted.starts_with(&found),
+    Ok(match overwrite {
+        Overwrite::Equal => wanted == found,
+        Overwrite::Beginning => wanted.starts_with(&found),
     })
 }
 
-/// A file that says which commit is being checked out in place of which.
-struct Note(PathBuf);
+/// A file that names the commit that is being checked out, and the one before.
+struct PendingMerge(PathBuf);
 
-impl Note {
-    fn leave(&self, from: &str, to: &str) -> Result<(), GitError> {
-        // A new file each time: what is there may be a link that somebody else made.
+impl PendingMerge {
+    fn write(&self, from: &str, to: &str) -> Result<(), GitError> {
+        // A new file each time: what is there may be a link of an agent.
         self.remove()?;
-        let file = File::create_new(&self.0);
-        file.and_then(|mut file| writeln!(file, "{from} {to}"))
+        File::create_new(&self.0)
+            .and_then(|mut file| writeln!(file, "{from} {to}"))
             .map_err(GitError::io("write", &self.0))
     }
 
     fn read(&self) -> Option<(String, String)> {
-        let text = String::from_utf8(noted(&self.0)?).ok()?;
+        let text = String::from_utf8(read_small(&self.0)?).ok()?;
         let (from, to) = text.trim_end().split_once(' ')?;
         Some((from.to_owned(), to.to_owned()))
     }
 
     fn remove(&self) -> Result<(), GitError> {
-        match fs::remove_file(&self.0) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(GitError::io("remove", &self.0)(error))
-            }
-            _ => Ok(()),
-        }
+        files::remove_if_exists(&self.0).map_err(GitError::io("remove", &self.0))
     }
 }
 

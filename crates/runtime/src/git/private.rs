@@ -1,22 +1,22 @@
 //! Git with settings of our own, in a directory of our own.
 //!
-//! Whoever works in a repository can write its settings, its attributes, its index and its references, and so
-//! decide what git stages, shows and merges. What is reviewed and merged must not depend on them. So it is read and
-//! written from a private directory that shares nothing with the repository but its objects, which are named by
-//! their content. The settings that say how files are stored hold as they were when the repository was found.
+//! An agent that works in a repository can write its settings, attributes, index and references, and so decide
+//! what git stages, shows and merges. What is reviewed and merged must not depend on them. So it is read and
+//! written from a private git directory that shares nothing with the repository but its objects, which are named
+//! by their content. The settings that say how files are stored apply as they were when the repository was found.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::OFlags;
-
 use super::GitError;
 use super::command::Git;
+use crate::files::{self, Links, Unreadable};
+use crate::private_files;
+use crate::world::RealDisk;
 
 /// The names of private directories begin with this.
 const PREFIX: &str = "autoloop-git-";
@@ -33,22 +33,21 @@ const KEPT: [&str; 7] = [
     "core.symlinks",
 ];
 
-/// The settings of a repository as they were when it was found, as far as contents depend on them.
+/// The settings on which contents depend, as they were when the repository was found.
 #[derive(Clone, Debug)]
 pub(super) struct Pinned {
     common: PathBuf,
     settings: Arc<[(String, String)]>,
-    /// The hash by which objects are named, where it is not the usual one.
+    /// The hash by which objects are named, where it is not the default one.
     format: Option<String>,
     /// The commits whose parents a shallow clone does not have; empty in any other.
     shallow: Arc<[u8]>,
 }
 
 impl Pinned {
-    /// Reads what holds now.
     pub(super) fn read(git: &Git, common: &Path) -> Result<Pinned, GitError> {
-        let said = git.run(["config", "--null", "--list"])?;
-        let entries = said.names().into_iter().map(|entry| {
+        let listed = git.run(["config", "--null", "--list"])?;
+        let entries = listed.names().into_iter().map(|entry| {
             let entry = entry.to_string_lossy();
             // A key without a value is a flag that is set.
             let (key, value) = entry.split_once('\n').unwrap_or((&entry, "true"));
@@ -58,30 +57,34 @@ impl Pinned {
         let format = entries.iter().rfind(|(key, _)| key == "extensions.objectformat");
         let format = format.map(|(_, value)| value.clone());
         let settings = entries.into_iter().filter(|(key, _)| is_kept(key)).collect();
-        let shallow = listed(&common.join("shallow")).into();
+        let shallow = read_list(&common.join("shallow")).into();
         Ok(Pinned { common: common.to_owned(), settings, format, shallow })
     }
 
-    /// Opens a private directory, for as long as it is held.
+    /// Makes a private git directory, which is removed when it is dropped.
     pub(super) fn open(&self, git: &Git) -> Result<Private, GitError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         self.sweep();
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = self.common.join(format!("{PREFIX}{}-{count}", std::process::id()));
         let empty = dir.join("empty");
-        let made = |path: &Path| {
-            let mut builder = fs::DirBuilder::new();
-            builder.mode(0o700).create(path).map_err(GitError::io("make", path))
-        };
-        made(&dir)?;
+        let create =
+            |path: &Path| private_files::create_dir(path).map_err(GitError::io("make", path));
+        create(&dir)?;
         let lock = File::create_new(dir.join("lock")).and_then(|lock| {
             lock.try_lock()?;
             Ok(lock)
         });
         let lock = lock.map_err(GitError::io("lock", &dir))?;
-        let mut private = Private { dir, git: self.pinned(git), _lock: lock };
+        let attributes = ("core.attributesfile".to_owned(), "/dev/null".to_owned());
+        let settings: Vec<_> = self.settings.iter().cloned().chain([attributes]).collect();
+        let git = configured(git, &settings).at(&empty);
+        let git = git.with("GIT_DIR", &dir).with("GIT_WORK_TREE", &empty);
+        let git = git.with("GIT_OBJECT_DIRECTORY", self.common.join("objects"));
+        let git = git.with("GIT_CONFIG_GLOBAL", "/dev/null").with("GIT_CONFIG_NOSYSTEM", "1");
+        let private = Private { dir, git: git.with("GIT_ATTR_NOSYSTEM", "1"), _lock: lock };
         for name in ["refs", "info", "empty"] {
-            made(&private.dir.join(name))?;
+            create(&private.dir.join(name))?;
         }
         private.write("HEAD", b"ref: refs/heads/none\n")?;
         private.write("config", self.format_settings().as_bytes())?;
@@ -89,20 +92,15 @@ impl Pinned {
         if !self.shallow.is_empty() {
             private.write("shallow", &self.shallow)?;
         }
-        let objects = self.common.join("objects");
-        let git = private.git.at(&empty).with("GIT_DIR", &private.dir).with("GIT_WORK_TREE", empty);
-        let git = git.with("GIT_OBJECT_DIRECTORY", objects).with("GIT_CONFIG_GLOBAL", "/dev/null");
-        let git = git.with("GIT_CONFIG_NOSYSTEM", "1").with("GIT_ATTR_NOSYSTEM", "1");
-        private.git = git;
         Ok(private)
     }
 
-    /// Git in its own directory, in which filters and merge drivers are those that were there when the repository
-    /// was found: others that are configured by now do nothing.
+    /// Git in its own directory, with the filters and merge drivers that were configured when the repository was
+    /// found: later ones do nothing.
     pub(super) fn without_new_filters(&self, git: &Git) -> Result<Git, GitError> {
         let words = ["config", "--null", "--name-only", "--get-regexp", r"^(filter|merge)\..*\."];
-        // There are none where it fails.
-        let now = git.ask(words)?.names();
+        // It fails where there are none.
+        let now = git.try_run(words)?.names();
         let now = now.iter().map(|key| key.to_string_lossy().into_owned());
         let is_new =
             |key: &String| is_driver(key) && !self.settings.iter().any(|(at, _)| at == key);
@@ -114,14 +112,9 @@ impl Pinned {
         Ok(configured(git, &drivers.chain(off).collect::<Vec<_>>()))
     }
 
-    fn pinned(&self, git: &Git) -> Git {
-        let own = [("core.attributesfile".to_owned(), "/dev/null".to_owned())];
-        let settings: Vec<_> = self.settings.iter().cloned().chain(own).collect();
-        configured(git, &settings)
-    }
-
     fn format_settings(&self) -> String {
-        match self.format.as_deref().filter(|format| is_word(format)) {
+        let is_word = |text: &&str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        match self.format.as_deref().filter(is_word) {
             Some(format) => format!(
                 "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = {format}\n"
             ),
@@ -129,13 +122,13 @@ impl Pinned {
         }
     }
 
-    /// The files that a person has the repository ignore. What is ignored is no part of any work, so an agent
-    /// that writes this file can hide nothing but what is not merged either.
+    /// The list of ignored files of the repository. Ignored files are no part of any work, so an agent that writes
+    /// this list can hide nothing but what is not merged either.
     fn ignored(&self) -> Vec<u8> {
-        listed(&self.common.join("info/exclude"))
+        read_list(&self.common.join("info/exclude"))
     }
 
-    /// Removes what processes left that were killed: they hold their locks no more.
+    /// Removes the directories of killed processes, which hold their locks no more.
     fn sweep(&self) {
         for entry in fs::read_dir(&self.common).into_iter().flatten().flatten() {
             let is_ours = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
@@ -143,15 +136,13 @@ impl Pinned {
             if !is_ours || !is_old(&entry.path()) {
                 continue;
             }
-            let lock = OpenOptions::new()
-                .read(true)
-                .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
-                .open(entry.path().join("lock"));
-            let is_left = match &lock {
-                Ok(lock) => lock.try_lock().is_ok(),
-                Err(error) => error.kind() == ErrorKind::NotFound,
-            };
-            if is_left {
+            let is_stale =
+                match files::open_here(&entry.path().join("lock"), Links::Refuse, u64::MAX) {
+                    Ok(lock) => lock.try_lock().is_ok(),
+                    Err(Unreadable::Io(error)) => error.kind() == ErrorKind::NotFound,
+                    Err(_) => false,
+                };
+            if is_stale {
                 // Another process may remove it at the same time.
                 let _ = fs::remove_dir_all(entry.path());
             }
@@ -159,7 +150,7 @@ impl Pinned {
     }
 }
 
-/// A private directory of git, removed in the end.
+/// A private git directory.
 pub(super) struct Private {
     dir: PathBuf,
     git: Git,
@@ -167,7 +158,7 @@ pub(super) struct Private {
 }
 
 impl Private {
-    /// Git in this directory, with no files to work on, no index and no attributes.
+    /// Git in this directory, with no files, no index and no attributes.
     pub(super) fn git(&self) -> &Git {
         &self.git
     }
@@ -184,16 +175,26 @@ impl Private {
     }
 
     /// Git with standard input.
-    pub(super) fn fed(&self, git: &Git, input: &[u8]) -> Result<Git, GitError> {
+    pub(super) fn with_input(&self, git: &Git, input: &[u8]) -> Result<Git, GitError> {
         self.write("input", input)?;
         let path = self.dir.join("input");
-        let file = File::open(&path).map_err(GitError::io("open", path))?;
-        Ok(git.holding(Arc::new(file)))
+        Ok(git.with_stdin(File::open(&path).map_err(GitError::io("open", path))?))
     }
 
-    /// A file in this directory.
-    pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(name)
+    /// Checks that the objects that only the second tree has match their names. Git does not check when it reads
+    /// them, and an agent can write other contents into the files of objects.
+    pub(super) fn check_objects(&self, from: &str, to: &str) -> Result<(), GitError> {
+        let git = self.with_input(self.git(), format!("{to}\n^{from}\n").as_bytes())?;
+        let copied = self.dir.join("check");
+        let plain = ["--revs", "--quiet", "--no-reuse-object", "--window=0", "--compression=0"];
+        let words = ["pack-objects"].into_iter().chain(plain).map(OsStr::new);
+        let name = git.run(words.chain([copied.as_os_str()]))?.line();
+        let pack = self.dir.join(format!("check-{name}.pack"));
+        let words = ["index-pack", "--verify"].map(OsStr::new).into_iter();
+        match git.try_run(words.chain([pack.as_os_str()]))?.code {
+            0 => Ok(()),
+            _ => Err(GitError::Forged(to.to_owned())),
+        }
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), GitError> {
@@ -209,28 +210,17 @@ impl Drop for Private {
     }
 }
 
-/// A list in a file of the repository. What cannot be read is an empty one.
-fn listed(path: &Path) -> Vec<u8> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let mut options = OpenOptions::new();
-    let options = options.read(true).custom_flags(flags.bits().cast_signed());
-    let mut list = Vec::new();
-    if let Ok(file) = options.open(path)
-        && file.metadata().is_ok_and(|found| found.is_file())
-    {
-        let _ = file.take(LONGEST_LIST).read_to_end(&mut list);
-    }
-    list
+/// A list in a file of the repository; empty if it cannot be read.
+fn read_list(path: &Path) -> Vec<u8> {
+    files::read(&RealDisk, path, Links::Refuse, LONGEST_LIST).ok().flatten().unwrap_or_default()
 }
 
-/// Git with settings that stand on no command line, where a name may hold anything.
+/// Git with settings in variables: a key on a command line must not contain `=`.
 fn configured(git: &Git, settings: &[(String, String)]) -> Git {
     let mut git = git.with("GIT_CONFIG_COUNT", settings.len().to_string());
     for (nth, (key, value)) in settings.iter().enumerate() {
-        let pair = [("KEY", key), ("VALUE", value)];
-        for (what, text) in pair {
-            git = git.with(&format!("GIT_CONFIG_{what}_{nth}"), OsStr::new(text));
-        }
+        git = git.with(&format!("GIT_CONFIG_KEY_{nth}"), key);
+        git = git.with(&format!("GIT_CONFIG_VALUE_{nth}"), value);
     }
     git
 }
@@ -251,14 +241,10 @@ fn is_driver(key: &str) -> bool {
     }
 }
 
-fn is_word(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_alphanumeric())
-}
-
-/// Whether a directory has been there for longer than anybody needs to lock it.
+/// Whether a directory is older than the time it takes to lock it.
 fn is_old(dir: &Path) -> bool {
-    let made = fs::symlink_metadata(dir).and_then(|found| found.modified());
-    made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age.as_secs() > 60))
+    let modified = fs::symlink_metadata(dir).and_then(|found| found.modified());
+    modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age.as_secs() > 60))
 }
 
 #[cfg(test)]

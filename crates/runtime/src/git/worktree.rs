@@ -1,362 +1,252 @@
-//! Working trees on branches of their own: made, taken away, made again after a crash.
+//! One checkout: what was left uncommitted in it, and what changed in it.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::gitdir::noted;
-use super::{GitError, Repository, Tree, reference, repo_lock};
-use crate::private_files;
+use super::capture::nested_repositories;
+use super::command::Git;
+use super::detach::files_from;
+use super::private::Pinned;
+use super::{GitError, Repository, gitdir, operation_in_progress, reference};
+use crate::files;
 
-/// The reason for which a working tree is locked until it has all of its files.
-const UNFINISHED: &str = "initializing";
+/// A checkout, by its top directory.
+#[derive(Clone)]
+pub struct Worktree {
+    pub(super) git: Git,
+    pub(super) git_dir: PathBuf,
+    pub(super) pinned: Pinned,
+}
 
-impl Repository {
-    /// Makes a working tree on a branch that begins at a commit, and returns it. One that is there
-    /// already stays as it is, with everything in it; one that was made in part is completed or made
-    /// anew; and a branch that is there without a tree is checked out as it is.
-    ///
-    /// # Errors
-    ///
-    /// When git cannot make it.
-    pub fn add_worktree(&self, dir: &Path, branch: &str, base: &str) -> Result<Tree, GitError> {
-        self.register_worktree(dir, branch, base)?;
-        if let Some(mark) = self.unfinished(dir) {
-            self.git.at(dir).run(["reset", "--hard", "--quiet"])?;
-            fs::remove_file(&mark).map_err(GitError::io("remove", mark))?;
+/// A branch on which work is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkBranch<'b> {
+    pub name: &'b str,
+    /// The commit that it began from.
+    pub base: &'b str,
+    /// The message of the commit for files that were not committed.
+    pub message: &'b str,
+}
+
+/// Where HEAD is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeadState {
+    /// The branch, by its full name.
+    branch: Option<String>,
+    commit: String,
+}
+
+/// The work of a worktree, all of it committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommittedWork {
+    /// The last commit of its branch.
+    pub tip: String,
+    /// The tree object that holds its files.
+    pub tree: String,
+    /// An operation that was not finished, such as a merge, or commits that are not on the branch.
+    pub unfinished: Option<String>,
+}
+
+impl Worktree {
+    /// The worktree at `dir`, which must have this git directory.
+    pub(super) fn at(repository: &Repository, dir: &Path, own: &Path) -> Result<Self, GitError> {
+        let Repository { git, common, pinned, .. } = repository;
+        if !gitdir::belongs(dir, own, common) {
+            return Err(GitError::NotATree(dir.to_owned()));
         }
-        self.tree(dir)
+        // Both are given to git, which otherwise looks for them: without its link it would take the repository
+        // around it, and a setting can name another.
+        let git = git.at(dir).with("GIT_DIR", own).with("GIT_WORK_TREE", dir);
+        Ok(Worktree { git, git_dir: own.to_owned(), pinned: pinned.clone() })
     }
 
-    /// The first half of [`Repository::add_worktree`]: git knows of the tree, and it has no files yet.
-    /// A git that looks at all working trees stumbles over one that is just being made, so whoever
-    /// makes several does this for all of them before anybody works in one.
-    ///
-    /// # Errors
-    ///
-    /// When git cannot make it.
-    pub fn register_worktree(&self, dir: &Path, branch: &str, base: &str) -> Result<(), GitError> {
-        let git = self.git.holding(self.lock_worktrees()?);
-        match self.tree(dir) {
-            Err(GitError::NotATree(_)) => self.forget(dir)?,
-            tree => return tree.map(drop),
+    /// Its top directory.
+    pub fn dir(&self) -> &Path {
+        self.git.dir()
+    }
+
+    /// The commit that is checked out.
+    pub fn head(&self) -> Result<String, GitError> {
+        Ok(self.git.run(["rev-parse", "--verify", "HEAD^{commit}"])?.line())
+    }
+
+    pub fn head_state(&self) -> Result<HeadState, GitError> {
+        Ok(HeadState { branch: self.git.symbolic_ref("HEAD")?, commit: self.head()? })
+    }
+
+    /// Restores HEAD and its branch. No file is touched, and the index becomes that of the commit.
+    pub fn restore_head(&self, state: &HeadState) -> Result<(), GitError> {
+        if let Some(branch) = &state.branch {
+            self.git.run(["symbolic-ref", "HEAD", branch])?;
         }
-        if let Some(parent) = dir.parent() {
-            private_files::create_dirs(parent).map_err(GitError::io("make", parent))?;
-        }
-        if self.tip(branch)?.is_none() {
-            // With an old value of nothing, so that a branch that somebody else makes is not moved.
-            git.run(["update-ref", &reference(branch), base, ""])?;
-        }
-        let words = ["worktree", "add", "--quiet", "--no-guess-remote", "--no-checkout"];
-        let marked = ["--lock", "--reason", UNFINISHED];
-        let words = words.iter().chain(&marked).map(AsRef::as_ref);
-        git.run(words.chain([dir.as_os_str(), branch.as_ref()]))?;
-        Ok(())
+        let name = state.branch.as_deref().unwrap_or("HEAD");
+        self.git.update_ref(name, &state.commit, "restored")?;
+        self.git.run(["reset", "--quiet", "--mixed"]).map(drop)
     }
 
-    /// Whether a working tree was made in part only: nobody removed the files that it lacks.
-    pub fn is_unfinished(&self, dir: &Path) -> bool {
-        self.unfinished(dir).is_some()
-    }
-
-    /// The mark of a working tree that has not all of its files yet. Git itself marks one like this.
-    fn unfinished(&self, dir: &Path) -> Option<PathBuf> {
-        let mark = self.registration(dir)?.join("locked");
-        let why = noted(&mark)?;
-        (why.trim_ascii_end() == UNFINISHED.as_bytes()).then_some(mark)
-    }
-
-    /// Takes a working tree away, with whatever is in it. One that is gone, wholly or in part, is
-    /// forgotten.
-    ///
-    /// # Errors
-    ///
-    /// When something in it cannot be removed.
-    pub fn remove_worktree(&self, dir: &Path) -> Result<(), GitError> {
-        let _lock = self.lock_worktrees()?;
-        self.forget(dir)
-    }
-
-    fn forget(&self, dir: &Path) -> Result<(), GitError> {
-        let registered = self.registration(dir);
-        // The files first: as long as git knows of the tree, it can be found and removed again. All of
-        // them at once: the half of a tree would be taken for the work of somebody who removed the rest.
-        let doomed = dir.with_extension("removed");
-        remove_all(&doomed).map_err(GitError::io("remove", &doomed))?;
-        match fs::rename(dir, &doomed) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(GitError::io("remove", dir)(error));
+    /// Commits what is left in a worktree that no agent works in any more, and moves its branch to it, whatever is
+    /// checked out there. Commits that diverge from the branch are kept on another branch, and are reported as
+    /// unfinished. Locks of a killed git are removed. No other branch moves, and none that moved meanwhile is
+    /// moved back. After an error everything is still in the worktree.
+    pub fn commit_all(
+        &self,
+        branch: &WorkBranch<'_>,
+        except: &[&Path],
+    ) -> Result<CommittedWork, GitError> {
+        let WorkBranch { name, base, message } = *branch;
+        let worktree = self.exclusive()?;
+        let git = &worktree.git;
+        let captured = worktree.capture(base, except)?;
+        let unfinished =
+            operation_in_progress(&worktree.git_dir).or(captured.unmerged.then_some("a merge"));
+        let head = git.commit("HEAD")?;
+        let head = worktree.detach(branch, head.as_deref())?.or(head);
+        let tip = worktree.branch_tip(name, head.as_deref())?;
+        let head = worktree.commit_files(head.as_deref(), &captured.tree, message)?;
+        let move_branch = |name: &str| git.update_ref(&reference(name), &head, "committed");
+        let work = |tip: &str, unfinished: Option<String>| {
+            Ok(CommittedWork { tip: tip.to_owned(), tree: captured.tree.clone(), unfinished })
+        };
+        let unfinished = unfinished.map(str::to_owned);
+        match tip {
+            Some(tip) if tip == head => work(&tip, unfinished),
+            Some(tip) if git.contains(&tip, &head)? => {
+                work(&tip, Some("work on its branch that its files do not have".to_owned()))
             }
-            _ => {}
-        }
-        remove_all(&doomed).map_err(GitError::io("remove", &doomed))?;
-        if let Some(registered) = registered {
-            // At once, so that no git finds half of it.
-            let aside = self.common.join("autoloop-removed");
-            remove_all(&aside).map_err(GitError::io("remove", &aside))?;
-            match fs::rename(&registered, &aside) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(GitError::io("remove", registered)(error));
-                }
-                _ => {}
+            Some(tip) if !git.contains(&head, &tip)? => {
+                let diverged = diverged(name);
+                move_branch(&diverged)?;
+                work(&tip, Some(format!("work beside its branch (kept on {diverged})")))
             }
-            remove_all(&aside).map_err(GitError::io("remove", &aside))?;
+            _ => {
+                move_branch(name)?;
+                work(&head, unfinished)
+            }
         }
-        Ok(())
     }
 
-    /// Only one process at a time makes or removes working trees.
-    fn lock_worktrees(&self) -> Result<Arc<File>, GitError> {
-        repo_lock::lock(&self.common.join("autoloop-worktrees.lock"), self.git.world())
-    }
-
-    /// Deletes a branch if all of it is reachable from a commit, and says whether it is gone.
-    ///
-    /// # Errors
-    ///
-    /// When git cannot say or do it.
-    pub fn delete_branch(&self, branch: &str, reachable_from: &str) -> Result<bool, GitError> {
-        let Some(tip) = self.tip(branch)? else { return Ok(true) };
-        if !self.contains(reachable_from, &tip)? {
-            return Ok(false);
-        }
-        // Only as long as it stands where we looked; and if it is a name for another branch, only the name.
-        self.git.run(["update-ref", "--no-deref", "-d", &reference(branch), &tip])?;
-        Ok(true)
-    }
-
-    /// Deletes a branch whose files are those of a tree object, which was brought back: nothing else is on it but the
-    /// way that they were made.
-    ///
-    /// # Errors
-    ///
-    /// When git cannot say or do it.
-    pub fn delete_merged(&self, branch: &str, tree: &str) -> Result<(), GitError> {
-        if let Some(tip) = self.tip(branch)?
-            && self.tree_of(&tip)? == tree
+    /// Commits files that differ from HEAD, and moves HEAD. The index stays as it is: the worktree is removed, or
+    /// a person looks at what is in it.
+    fn commit_files(
+        &self,
+        head: Option<&str>,
+        tree: &str,
+        message: &str,
+    ) -> Result<String, GitError> {
+        if let Some(head) = head
+            && self.git.tree_of(head)? == tree
         {
-            self.git.run(["update-ref", "--no-deref", "-d", &reference(branch), &tip])?;
+            return Ok(head.to_owned());
         }
-        Ok(())
+        let commit = self.git.with_identity()?.commit_tree(tree, head.as_slice(), message)?;
+        self.git.update_ref("HEAD", &commit, "committed")?;
+        Ok(commit)
     }
 
-    /// Where git keeps what it knows about a working tree.
-    pub(super) fn registration(&self, dir: &Path) -> Option<PathBuf> {
-        // The tree may be gone, and the directory that it was in too.
-        let real = dir.parent().and_then(|parent| parent.canonicalize().ok());
-        let real = real.zip(dir.file_name()).map(|(parent, name)| parent.join(name));
-        let real = real.as_deref().unwrap_or(dir).join(".git");
-        let known = fs::read_dir(self.common.join("worktrees")).ok()?.flatten();
-        let known: Vec<(PathBuf, PathBuf)> = known
-            .filter_map(|entry| {
-                let own = entry.path();
-                let text = noted(&own.join("gitdir"))?;
-                let link = own.join(std::ffi::OsStr::from_bytes(text.trim_ascii()));
-                Some((own, link))
-            })
-            .collect();
-        let is_there = |link: &Path| link.canonicalize().is_ok_and(|link| link == real);
-        // By its name first: where another tree is a link to this one, both seem to be here.
-        let by_name = known.iter().find(|(_, link)| *link == real);
-        let found = by_name.or_else(|| known.iter().find(|(_, link)| is_there(link)));
-        found.map(|(own, _)| own.clone())
+    /// What is neither committed nor ignored even after [`Worktree::commit_all`]: nested repositories, and
+    /// submodules, whose history git keeps with the worktree.
+    pub fn uncommitted(&self, except: &[&Path]) -> Result<Vec<PathBuf>, GitError> {
+        let mut left = nested_repositories(&self.git, except)?;
+        left.extend(self.submodules()?);
+        Ok(left)
+    }
+
+    /// The submodules that are or were checked out.
+    fn submodules(&self) -> Result<Vec<PathBuf>, GitError> {
+        let kept = fs::read_dir(self.git_dir.join("modules"));
+        let kept = kept.into_iter().flatten().flatten().map(|entry| entry.file_name().into());
+        let listed = self.git.run(["ls-files", "-z", "--stage"])?.names();
+        let linked = listed.iter().filter_map(|entry| {
+            let rest = entry.as_os_str().as_bytes().strip_prefix(b"160000 ")?;
+            let start = rest.iter().position(|byte| *byte == b'\t')? + 1;
+            Some(PathBuf::from(OsStr::from_bytes(&rest[start..])))
+        });
+        let mut found: Vec<PathBuf> =
+            linked.filter(|path| self.dir().join(path).join(".git").exists()).chain(kept).collect();
+        found.sort();
+        found.dedup();
+        Ok(found)
+    }
+
+    /// Detaches a worktree in which no agent works at the moment from a branch that is not its own, which others
+    /// may move.
+    pub fn leave_other_branch(&self, branch: &WorkBranch<'_>) -> Result<(), GitError> {
+        match self.git.symbolic_ref("HEAD")? {
+            Some(checked_out) if checked_out != reference(branch.name) => {
+                let worktree = self.exclusive()?;
+                let head = || worktree.git.commit("HEAD");
+                worktree.detach(branch, head()?.as_deref())?;
+                worktree.branch_tip(branch.name, head()?.as_deref()).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The worktree with our lock held: a git that was started before the harness was killed may still be running.
+    /// Locks that a killed git left are removed.
+    fn exclusive(&self) -> Result<Worktree, GitError> {
+        let git = self.git.locked(&self.git_dir.join("autoloop.lock"))?;
+        for name in ["index.lock", "HEAD.lock"] {
+            let path = self.git_dir.join(name);
+            files::remove_if_exists(&path).map_err(GitError::io("remove", path))?;
+        }
+        Ok(Worktree { git, ..self.clone() })
+    }
+
+    /// Detaches HEAD. A branch that is not its own may have been moved from elsewhere, as that of the project is by
+    /// every merge: then the files are those of an earlier commit, and seem to undo what came since. A branch
+    /// without commits stays. Returns the commit that is checked out now, if HEAD was on a branch.
+    fn detach(
+        &self,
+        branch: &WorkBranch<'_>,
+        head: Option<&str>,
+    ) -> Result<Option<String>, GitError> {
+        if head.is_some_and(|head| gitdir::is_detached(&self.git_dir, head)) {
+            return Ok(None);
+        }
+        let Some(checked_out) = self.git.symbolic_ref("HEAD")? else { return Ok(None) };
+        let commit = match (checked_out == reference(branch.name), head) {
+            (true, Some(head)) => head.to_owned(),
+            (false, None) => return Ok(None),
+            _ => self.files_from(branch.base),
+        };
+        self.git.update_ref("HEAD", &commit, "detached")?;
+        Ok(Some(commit))
+    }
+
+    /// The tip of the worktree's own branch. If an agent made it a symbolic name for another branch, it is pointed
+    /// at what is checked out.
+    fn branch_tip(&self, branch: &str, head: Option<&str>) -> Result<Option<String>, GitError> {
+        let name = reference(branch);
+        let format = "--format=%(refname)%00%(objectname)%00%(symref)";
+        let listed = self.git.run(["for-each-ref", format, &name])?.line();
+        let mut found = listed.lines().map(|line| line.split('\0').collect::<Vec<_>>());
+        let Some([_, tip, symbolic]) =
+            found.find_map(|line| <[&str; 3]>::try_from(line).ok().filter(|it| it[0] == name))
+        else {
+            return Ok(None);
+        };
+        let Some(head) = head.filter(|_| !symbolic.is_empty()) else {
+            return Ok(Some(tip.to_owned()));
+        };
+        self.git.update_ref(&name, head, "committed")?;
+        Ok(Some(head.to_owned()))
+    }
+
+    /// The commit that its files come from; where git does not say, the one that its branch began from.
+    fn files_from(&self, base: &str) -> String {
+        let known = files_from(&self.git, &self.git_dir);
+        let exists = |commit: &String| self.git.contains(commit, commit).unwrap_or(false);
+        known.filter(exists).unwrap_or_else(|| base.to_owned())
     }
 }
 
-/// Removes a directory with all that is in it, also where somebody forbade writing.
-fn remove_all(dir: &Path) -> io::Result<()> {
-    let removed = match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() == ErrorKind::NotADirectory => fs::remove_file(dir),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            open_up(dir)?;
-            fs::remove_dir_all(dir)
-        }
-        removed => removed,
-    };
-    match removed {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-fn open_up(dir: &Path) -> io::Result<()> {
-    // What a link leads to is not ours.
-    if fs::symlink_metadata(dir)?.is_symlink() {
-        return Ok(());
-    }
-    fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            open_up(&entry.path())?;
-        }
-    }
-    Ok(())
+/// The branch for commits that diverged from a branch.
+pub(super) fn diverged(branch: &str) -> String {
+    format!("{branch}-beside")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::scene::Scene;
-    use super::*;
-
-    #[test]
-    fn a_tree_is_made_once_and_stays_as_it_is() {
-        let scene = Scene::new();
-        let repository = scene.repository();
-        let (dir, base) = (scene.place("one/tree"), repository.base().unwrap());
-        repository.add_worktree(&dir, "autoloop/x/one", &base).unwrap();
-        fs::write(dir.join("file"), "changed").unwrap();
-        repository.add_worktree(&dir, "autoloop/x/one", &base).unwrap();
-        assert_eq!(scene.read("state/one/tree/file"), "changed");
-        assert_eq!(scene.git_in(&dir, &["branch", "--show-current"]), "autoloop/x/one");
-        assert_eq!(scene.git(&["status", "--porcelain"]), "");
-
-        fs::create_dir(dir.join("shut")).unwrap();
-        fs::write(dir.join("shut/file"), "").unwrap();
-        fs::set_permissions(dir.join("shut"), fs::Permissions::from_mode(0o500)).unwrap();
-        repository.remove_worktree(&dir).unwrap();
-        repository.remove_worktree(&dir).unwrap();
-        assert_eq!(scene.git(&["worktree", "list"]).lines().count(), 1);
-        assert!(repository.delete_branch("autoloop/x/one", &base).unwrap());
-        assert!(repository.delete_branch("autoloop/x/one", &base).unwrap());
-        assert_eq!(scene.git(&["branch", "--list"]), "* main");
-    }
-
-    #[test]
-    fn a_tree_that_was_made_in_part_is_made_anew() {
-        let scene = Scene::new();
-        let repository = scene.repository();
-        let (dir, base) = (scene.place("tree"), repository.base().unwrap());
-        let make = || repository.add_worktree(&dir, "autoloop/x", &base).unwrap();
-        let own = || fs::read_dir(scene.top.join(".git/worktrees")).unwrap().flatten().next();
-        make();
-        fs::write(own().unwrap().path().join("locked"), "initializing").unwrap();
-        fs::remove_file(dir.join("file")).unwrap();
-        assert!(repository.is_unfinished(&dir));
-        make();
-        assert!(!repository.is_unfinished(&dir));
-        assert!(dir.join("file").exists());
-        // Its directory is gone, and git still knows of it.
-        fs::remove_dir_all(&dir).unwrap();
-        make();
-        assert!(dir.join("file").exists());
-        // It is there, and git knows nothing of it.
-        fs::remove_dir_all(own().unwrap().path()).unwrap();
-        make();
-        assert_eq!(scene.git_in(&dir, &["status", "--porcelain"]), "");
-        assert_eq!(scene.git(&["worktree", "list"]).lines().count(), 2);
-    }
-
-    #[test]
-    fn a_tree_is_never_seen_to_be_removed_in_part() {
-        let scene = Scene::new();
-        let repository = scene.repository();
-        let (dir, base) = (scene.place("tree"), repository.base().unwrap());
-        repository.add_worktree(&dir, "autoloop/x", &base).unwrap();
-        (0..500).for_each(|n| fs::write(dir.join(n.to_string()), "").unwrap());
-        let entries = || fs::read_dir(&dir).map(Iterator::count);
-        let all = entries().unwrap();
-        // What a crash left, or somebody put there.
-        fs::write(dir.with_extension("removed"), "in the way").unwrap();
-        std::thread::scope(|scope| {
-            let removal = scope.spawn(|| repository.remove_worktree(&dir).unwrap());
-            while !removal.is_finished() {
-                let seen = entries().unwrap_or(0);
-                assert!(seen == all || !dir.join(".git").exists(), "{seen} of {all}");
-            }
-        });
-        assert!(!dir.exists() && !dir.with_extension("removed").exists());
-        assert_eq!(scene.git(&["worktree", "list"]).lines().count(), 1);
-    }
-
-    #[test]
-    fn commits_of_a_branch_without_a_tree_are_kept() {
-        let scene = Scene::new();
-        let repository = scene.repository();
-        let (dir, base) = (scene.place("tree"), repository.base().unwrap());
-        repository.add_worktree(&dir, "autoloop/x", &base).unwrap();
-        fs::write(dir.join("new"), "work").unwrap();
-        scene.git_in(&dir, &["add", "new"]);
-        scene.git_in(&dir, &["commit", "-q", "-m", "work"]);
-        repository.remove_worktree(&dir).unwrap();
-        assert!(!repository.delete_branch("autoloop/x", &base).unwrap());
-        repository.add_worktree(&dir, "autoloop/x", &base).unwrap();
-        assert!(dir.join("new").exists());
-    }
-
-    #[test]
-    fn what_a_link_leads_to_is_left_alone() {
-        let scene = Scene::new();
-        let repository = scene.repository();
-        let (dir, base) = (scene.place("one/tree"), repository.base().unwrap());
-        let make = || repository.add_worktree(&dir, "autoloop/x", &base);
-        make().unwrap();
-        scene.write("other/file", "mine");
-        let other = scene.top.join("other");
-        fs::set_permissions(&other, fs::Permissions::from_mode(0o500)).unwrap();
-        fs::rename(&dir, scene.place("aside")).unwrap();
-        std::os::unix::fs::symlink(&other, &dir).unwrap();
-        open_up(&dir).unwrap();
-        make().unwrap();
-        assert!(dir.join("file").exists() && !dir.is_symlink());
-        assert_eq!(scene.read("other/file"), "mine");
-        assert_eq!(fs::metadata(&other).unwrap().permissions().mode() & 0o777, 0o500);
-        // Nor where a lock is to be.
-        let lock = scene.top.join(".git/autoloop-worktrees.lock");
-        fs::remove_file(&lock).unwrap();
-        std::os::unix::fs::symlink(scene.top.join("astray"), &lock).unwrap();
-        assert!(make().is_err() && !scene.top.join("astray").exists());
-    }
-
-    #[test]
-    fn a_tree_is_not_taken_for_another_that_leads_to_it() {
-        let scene = Scene::new();
-        let repository = scene.repository();
-        let base = repository.base().unwrap();
-        let names = ["1", "2", "3", "4", "5"];
-        for name in names {
-            let dir = scene.place(&format!("{name}/tree"));
-            repository.add_worktree(&dir, &format!("autoloop/{name}"), &base).unwrap();
-        }
-        let known =
-            names.map(|name| repository.registration(&scene.place(&format!("{name}/tree"))));
-        for name in &names[1..] {
-            let dir = scene.place(&format!("{name}/tree"));
-            fs::remove_dir_all(&dir).unwrap();
-            std::os::unix::fs::symlink("../1/tree", dir).unwrap();
-        }
-        assert_eq!(repository.registration(&scene.place("1/tree")), known[0]);
-        assert!(repository.tree(&scene.place("1/tree")).is_ok());
-    }
-
-    #[test]
-    fn many_at_once() {
-        let scene = Scene::new();
-        let repository = scene.repository();
-        let base = repository.base().unwrap();
-        std::thread::scope(|scope| {
-            for number in 0..8 {
-                let (repository, base, scene) = (&repository, &base, &scene);
-                scope.spawn(move || {
-                    let dir = scene.place(&format!("{number}/tree"));
-                    repository.add_worktree(&dir, &format!("autoloop/{number}"), base).unwrap();
-                });
-            }
-        });
-        assert_eq!(scene.git(&["worktree", "list"]).lines().count(), 9);
-    }
-
-    #[test]
-    fn a_branch_in_the_way_is_told() {
-        let scene = Scene::new();
-        scene.git(&["branch", "autoloop"]);
-        let repository = scene.repository();
-        let base = repository.base().unwrap();
-        let error = repository.add_worktree(&scene.place("t"), "autoloop/x", &base).err().unwrap();
-        assert!(error.to_string().contains("'refs/heads/autoloop' exists"), "{error}");
-    }
-}
+mod tests;

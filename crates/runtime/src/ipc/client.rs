@@ -41,10 +41,6 @@ impl Client {
     }
 
     /// Has an event appended; returns what to print.
-    ///
-    /// # Errors
-    ///
-    /// When the harness refuses it, or cannot be reached.
     pub fn emit(&self, topic: &Topic, payload: Payload<'_>) -> Result<String, Complaint> {
         let bytes = match payload {
             Payload::Text(text) => text.len() as u64,
@@ -54,10 +50,6 @@ impl Client {
     }
 
     /// Has memory changed; returns what to print.
-    ///
-    /// # Errors
-    ///
-    /// When the harness refuses it, or cannot be reached.
     pub fn change(&self, change: &Change) -> Result<String, Complaint> {
         self.ask(&Request::Change(change.clone()), Payload::Text(""))
     }

@@ -38,19 +38,11 @@ pub struct Server {
 impl Server {
     /// Listens at a path, in a directory that exists. A socket that a killed harness left there is
     /// replaced: a path belongs to one run, and a run to one harness.
-    ///
-    /// # Errors
-    ///
-    /// When there is something else at the path, or no socket or thread can be made.
     pub fn open(path: impl Into<PathBuf>, ticket: Ticket, handler: Handler) -> io::Result<Server> {
         Server::open_with(path, ticket, handler, Timeouts::default())
     }
 
     /// The same with other timeouts.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Server::open`].
     pub fn open_with(
         path: impl Into<PathBuf>,
         ticket: Ticket,

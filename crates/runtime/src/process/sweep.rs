@@ -36,10 +36,6 @@ pub struct Swept {
 ///
 /// A job of a harness that is still there, this one or another, is left alone. So is this process, and
 /// whatever it was started from, should it come from such a job itself.
-///
-/// # Errors
-///
-/// When the directory of notes cannot be read, or a note cannot be removed.
 pub fn sweep(notes: &Path, grace: Duration) -> io::Result<Swept> {
     let mut swept = Swept::default();
     for (token, harness) in job_note::all(notes)? {
@@ -87,10 +83,6 @@ pub struct LeftOver {
 }
 
 /// What a [`sweep`] would find, left as it is.
-///
-/// # Errors
-///
-/// When the directory of notes cannot be read.
 pub fn left_over(notes: &Path) -> io::Result<Vec<LeftOver>> {
     let all = job_note::all(notes)?.into_iter();
     let left = all.filter(|(_, harness)| matches!(Fate::of(harness.as_ref()), Fate::LeftOver));

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::git::noted;
+use crate::git::read_small;
 
 /// The other worktrees of the repository that a directory is in.
 pub fn siblings(project: &Path) -> Vec<PathBuf> {
@@ -60,13 +60,13 @@ fn git_dir(top: &Path) -> Option<PathBuf> {
     if dot_git.is_dir() {
         return dot_git.canonicalize().ok();
     }
-    let text = noted(&dot_git)?;
+    let text = read_small(&dot_git)?;
     let path = text.strip_prefix(b"gitdir:")?.trim_ascii();
     top.join(OsStr::from_bytes(path)).canonicalize().ok()
 }
 
 fn read_path(file: &Path, relative_to: &Path) -> Option<PathBuf> {
-    let text = noted(file)?;
+    let text = read_small(file)?;
     relative_to.join(OsStr::from_bytes(text.trim_ascii())).canonicalize().ok()
 }
 

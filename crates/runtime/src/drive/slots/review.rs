@@ -17,7 +17,7 @@ use super::slot::Flow;
 use super::{SlotDrive, SlotProgress};
 use crate::drive::{DriveError, durability};
 use crate::emit::{Emitter, Speaker};
-use crate::git::Stand;
+use crate::git::HeadState;
 use crate::ipc::Handler;
 use crate::journal::FileSettings;
 use crate::journal::sidecar::sidecar_dir;
@@ -154,7 +154,7 @@ impl SlotDrive<'_> {
         slot: &Slot,
         confined: Confined,
         job: &Job,
-    ) -> io::Result<(Held, Option<Stand>)> {
+    ) -> io::Result<(Held, Option<HeadState>)> {
         let dir = self.slot_dir(slot.iteration, slot.start.slot);
         let stand = match confined.needs_snapshot() {
             true => self.grounds.stand(slot, &dir),
@@ -164,7 +164,7 @@ impl SlotDrive<'_> {
     }
 
     /// Puts the checkout back where it stood before a review.
-    fn rewind(&self, slot: &Slot, stand: Option<&Stand>, violations: &mut Violations) {
+    fn rewind(&self, slot: &Slot, stand: Option<&HeadState>, violations: &mut Violations) {
         let dir = self.slot_dir(slot.iteration, slot.start.slot);
         match stand.map(|stand| self.grounds.stand_at(stand, (slot, &dir))) {
             Some(Ok(true)) => violations.add_moved(),

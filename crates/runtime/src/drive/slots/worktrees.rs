@@ -10,7 +10,7 @@ use autoloop_core::slot::{Commit, Review, Slot};
 
 use crate::drive::DriveError;
 use crate::drive::worktrees::{Plot, Trees, Work, is_outcome};
-use crate::git::{Brought, GitError, Offer, Stand, Tree, branch_name};
+use crate::git::{GitError, HeadState, MergeBack, WorkBranch, Worktree, branch_name};
 use crate::project::{Loaded, Project};
 use crate::world::World;
 
@@ -173,26 +173,26 @@ impl Grounds {
 
     /// Where the checkout of a slot stands, on no branch that others move; `None` where git does not
     /// say.
-    pub(super) fn stand(&self, slot: &Slot, slot_dir: &Path) -> Option<Stand> {
+    pub(super) fn stand(&self, slot: &Slot, slot_dir: &Path) -> Option<HeadState> {
         let tree = self.tree(self.trees.as_ref().ok()?, slot, slot_dir).ok()?;
         if !slot.start.branch.is_empty() {
             let Plot { branch, base, .. } = plot(slot, slot_dir);
-            tree.come_back(&Offer { branch, base, message: "" }).ok()?;
+            tree.leave_other_branch(&WorkBranch { name: branch, base, message: "" }).ok()?;
         }
-        tree.stand().ok()
+        tree.head_state().ok()
     }
 
     /// Has it stand where it stood before, and says whether it stood elsewhere.
     pub(super) fn stand_at(
         &self,
-        stand: &Stand,
+        stand: &HeadState,
         (slot, slot_dir): (&Slot, &Path),
     ) -> Result<bool, GitError> {
         let Ok(trees) = &self.trees else { return Ok(false) };
         let tree = self.tree(trees, slot, slot_dir)?;
-        let has_moved = tree.stand().ok().as_ref() != Some(stand);
+        let has_moved = tree.head_state().ok().as_ref() != Some(stand);
         if has_moved {
-            tree.stand_at(stand)?;
+            tree.restore_head(stand)?;
         }
         Ok(has_moved)
     }
@@ -265,12 +265,12 @@ impl Grounds {
                 false => return Ok(Merge { tree, ..merge(MergeOutcome::Changed, "") }),
             };
             let merge = match outcome {
-                Brought::Nothing => merge(MergeOutcome::Nothing, ""),
-                Brought::Merged(commit) => merge(MergeOutcome::Merged, &commit),
-                Brought::Conflict(files) | Brought::InTheWay(files) => {
+                MergeBack::NoChange => merge(MergeOutcome::Nothing, ""),
+                MergeBack::Merged(commit) => merge(MergeOutcome::Merged, &commit),
+                MergeBack::Conflict(files) | MergeBack::Uncommitted(files) => {
                     in_place(&files, "they had changes that were not committed")
                 }
-                Brought::UnderWay(what) => in_place(&[], &format!("{what} is under way")),
+                MergeBack::InProgress(what) => in_place(&[], &format!("{what} is under way")),
             };
             Ok(Merge { tree, ..merge })
         });
@@ -312,9 +312,9 @@ impl Grounds {
         if slot.start.base.is_empty() {
             return Ok(Vec::new());
         }
-        let (branch, message) = (own_branch(slot_dir, run), message(slot));
-        let aside = (&*branch, &*message);
-        Ok(trees.repository().set_aside(&slot.start.base, aside, &trees.except())?)
+        let (name, message) = (own_branch(slot_dir, run), message(slot));
+        let branch = WorkBranch { name: &name, base: &slot.start.base, message: &message };
+        Ok(trees.repository().set_aside(&branch, &trees.except())?)
     }
 
     /// Takes the tree of a slot away, and its branch if nothing is lost with it. Says on which branches
@@ -331,7 +331,7 @@ impl Grounds {
         trees.keep(&work(slot, slot_dir, &message), merged)?;
         trees.clear(&plot(slot, slot_dir))?;
         trees.drop_branch(branch, &[base, &trees.base()?], merged)?;
-        Ok(trees.repository().kept_on(branch)?)
+        Ok(trees.repository().work_branches(branch)?)
     }
 
     /// Where trees come from, for a slot that has one of its own. A run that is taken up again may have
@@ -344,7 +344,7 @@ impl Grounds {
         }
     }
 
-    fn tree(&self, trees: &Trees, slot: &Slot, slot_dir: &Path) -> Result<Tree, GitError> {
+    fn tree(&self, trees: &Trees, slot: &Slot, slot_dir: &Path) -> Result<Worktree, GitError> {
         match slot.start.branch.is_empty() {
             true => trees.project(),
             false => trees.tree(&plot(slot, slot_dir)),

@@ -5,7 +5,7 @@ use super::super::Repository;
 use super::super::scene::Scene;
 use super::*;
 
-fn tree(scene: &Scene) -> (Repository, Tree, String) {
+fn tree(scene: &Scene) -> (Repository, Worktree, String) {
     let repository = scene.repository();
     let base = repository.base().unwrap();
     let tree = repository.add_worktree(&scene.place("tree"), "autoloop/x", &base).unwrap();
@@ -85,7 +85,7 @@ fn nothing_decides_over_the_tree_but_the_files() {
         fs::write(scene.place("expected"), text).unwrap();
         assert_eq!(scene.git(&["hash-object", "--no-filters", "state/expected"]), object, "{name}");
     }
-    let diff = tree.pinned.diff(&tree.git, (&base, &captured.tree), 100_000).unwrap();
+    let diff = scene.repository().diff(&base, &captured.tree, 100_000).unwrap();
     assert!(diff.contains("+true\r\n") && !diff.contains("Binary"), "{diff}");
     // A broken index is no obstacle.
     fs::write(tree.git.run(["rev-parse", "--git-path", "index"]).unwrap().line(), "x").unwrap();
@@ -159,7 +159,7 @@ fn any_name_can_be_left_out() {
     }
     scene.write("weird/file", "x").write("ignored/file", "x").write("name\nwith a line", "");
     let repository = scene.repository();
-    let (top, base) = (repository.tree(&scene.top).unwrap(), repository.base().unwrap());
+    let (top, base) = (repository.worktree(&scene.top).unwrap(), repository.base().unwrap());
     let captured = top.capture(&base, &except).unwrap();
     let told = news(&scene, &base, &captured);
     assert_eq!(told, "M\t.gitignore\nA\tignored/file\nA\t\"name\\nwith a line\"\nA\tweird/file");

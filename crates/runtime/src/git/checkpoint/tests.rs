@@ -29,7 +29,16 @@ fn state(scene: &Scene) -> String {
 
 fn work(scene: &Scene, repository: &Repository, checkpoint: &str) -> String {
     let _ = scene;
-    repository.tree(repository.top()).unwrap().capture(checkpoint, &[]).unwrap().tree
+    repository.worktree(repository.top()).unwrap().capture(checkpoint, &[]).unwrap().tree
+}
+
+fn set_aside(
+    repository: &Repository,
+    checkpoint: &str,
+    message: &str,
+) -> Result<Vec<String>, GitError> {
+    let branch = WorkBranch { name: "autoloop/x", base: checkpoint, message };
+    repository.set_aside(&branch, &[])
 }
 
 #[test]
@@ -40,7 +49,7 @@ fn work_is_committed_without_what_was_there_before() {
     // An agent may stage and commit by itself.
     scene.git(&["add", "made"]);
     let tree = work(&scene, &repository, &checkpoint);
-    let Brought::Merged(commit) = repository.commit_work(&checkpoint, &tree, "t-1: it").unwrap()
+    let MergeBack::Merged(commit) = repository.commit_work(&checkpoint, &tree, "t-1: it").unwrap()
     else {
         panic!("nothing is in the way")
     };
@@ -54,7 +63,7 @@ fn work_is_committed_without_what_was_there_before() {
     assert_eq!(scene.read("other"), "mine\n2\n3\n4\n5\n6\nwork\n");
     // Asked again after a crash.
     let again = repository.commit_work(&checkpoint, &tree, "t-1: it").unwrap();
-    assert_eq!(again, Brought::Merged(commit));
+    assert_eq!(again, MergeBack::Merged(commit));
 }
 
 #[test]
@@ -64,13 +73,10 @@ fn work_on_lines_that_the_user_changed_is_not_committed() {
     let tree = work(&scene, &repository, &checkpoint);
     let before = state(&scene);
     let brought = repository.commit_work(&checkpoint, &tree, "t-1: it").unwrap();
-    assert_eq!(brought, Brought::Conflict(vec!["other".into()]));
+    assert_eq!(brought, MergeBack::Conflict(vec!["other".into()]));
     assert_eq!(state(&scene), before);
     // It can be moved away all the same.
-    assert_eq!(
-        repository.set_aside(&checkpoint, ("autoloop/x", "it"), &[]).unwrap(),
-        ["autoloop/x"]
-    );
+    assert_eq!(set_aside(&repository, &checkpoint, "it").unwrap(), ["autoloop/x"]);
     assert_eq!(scene.git(&["status", "--porcelain"]), BUSY);
     assert!(scene.git(&["show", "autoloop/x:other"]).starts_with("mine and work\n"));
 }
@@ -84,7 +90,7 @@ fn a_commit_of_the_agents_own_is_completed_to_what_was_reviewed() {
     scene.write("made", "good\n");
     let tree = work(&scene, &repository, &checkpoint);
     let brought = repository.commit_work(&checkpoint, &tree, "t-1: it").unwrap();
-    assert!(matches!(brought, Brought::Merged(_)));
+    assert!(matches!(brought, MergeBack::Merged(_)));
     assert_eq!(repository.tree_of("HEAD").unwrap(), tree);
     assert_eq!(scene.git(&["status", "--porcelain"]), "");
     // Not where it made the history anew.
@@ -121,13 +127,13 @@ fn what_did_not_pass_is_moved_to_a_branch_and_everything_is_as_it_was() {
         // What was ignored is neither kept nor removed, although it seems to be new.
         scene.write(".gitignore", "state/\n");
         done(&scene);
-        let kept = repository.set_aside(&checkpoint, ("autoloop/x", "t-1: it"), &[]).unwrap();
+        let kept = set_aside(&repository, &checkpoint, "t-1: it").unwrap();
         assert_eq!(kept, ["autoloop/x"], "{way}");
         assert_eq!(state(&scene), before, "{way}");
         assert_eq!(scene.git(&["show", "autoloop/x:made"]), "work", "{way}");
         assert_eq!(scene.git(&["show", "autoloop/x:file"]), "work", "{way}");
         // Asked again after a crash.
-        let again = repository.set_aside(&checkpoint, ("autoloop/x", "t-1: it"), &[]).unwrap();
+        let again = set_aside(&repository, &checkpoint, "t-1: it").unwrap();
         assert_eq!((again, state(&scene)), (kept, before), "{way}");
     }
 }
@@ -137,11 +143,11 @@ fn nothing_is_kept_where_nothing_was_done() {
     let (scene, repository, checkpoint) = busy();
     let before = state(&scene);
     let tree = work(&scene, &repository, &checkpoint);
-    assert_eq!(repository.commit_work(&checkpoint, &tree, "m").unwrap(), Brought::Nothing);
-    assert_eq!(repository.set_aside(&checkpoint, ("autoloop/x", "m"), &[]).unwrap(), [""; 0]);
+    assert_eq!(repository.commit_work(&checkpoint, &tree, "m").unwrap(), MergeBack::NoChange);
+    assert_eq!(set_aside(&repository, &checkpoint, "m").unwrap(), [""; 0]);
     assert_eq!(state(&scene), before);
     let head = repository.base().unwrap();
-    let refused = repository.set_aside(&head, ("autoloop/x", "m"), &[]);
+    let refused = set_aside(&repository, &head, "m");
     assert!(matches!(refused, Err(GitError::NoCheckpoint(_))));
     assert!(scene.git(&["for-each-ref"]).contains("refs/autoloop/checkpoint/run"));
     repository.forget_checkpoint("run").unwrap();
@@ -172,7 +178,7 @@ fn work_is_kept_on_a_branch_that_is_there_already() {
         let (scene, repository, checkpoint) = busy();
         let before = state(&scene);
         scene.git(way);
-        let aside = || repository.set_aside(&checkpoint, ("autoloop/x", "t-1: it"), &[]).unwrap();
+        let aside = || set_aside(&repository, &checkpoint, "t-1: it").unwrap();
         scene.write("made", "work\n");
         assert_eq!(aside(), ["autoloop/x"], "{way:?}");
         assert_eq!(state(&scene), before, "{way:?}");
@@ -214,7 +220,7 @@ fn nothing_is_committed_where_the_index_of_the_user_is_not_merged() {
     scene.write("made", "work\n");
     let tree = work(&scene, &repository, &checkpoint);
     let brought = repository.commit_work(&checkpoint, &tree, "t-1: it").unwrap();
-    assert_eq!(brought, Brought::UnderWay("a merge"));
+    assert_eq!(brought, MergeBack::InProgress("a merge"));
     assert_eq!(scene.git(&["status", "--porcelain"]), "UU file\n?? made");
 }
 

@@ -1,12 +1,12 @@
-use super::super::Tree;
 use super::super::scene::Scene;
+use super::super::{WorkBranch, Worktree};
 use super::*;
 
 /// A project and a branch beside it.
 struct Beside {
     scene: Scene,
     repository: Repository,
-    tree: Tree,
+    tree: Worktree,
     base: String,
 }
 
@@ -29,15 +29,15 @@ impl Beside {
     /// Leaves a file on the branch.
     fn left(self, name: &str, text: &str) -> Beside {
         self.scene.write(Path::new("state/tree").join(name), text);
-        let offer = Offer { branch: BRANCH, base: &self.base, message: "left" };
-        self.tree.gather(&offer, &[]).unwrap();
+        let branch = WorkBranch { name: BRANCH, base: &self.base, message: "left" };
+        self.tree.commit_all(&branch, &[]).unwrap();
         self
     }
 
-    fn bring(&self) -> Brought {
+    fn bring(&self) -> MergeBack {
         let tip = self.repository.tip(BRANCH).unwrap().unwrap();
         let tree = self.repository.tree_of(&tip).unwrap();
-        self.repository.bring_back(&change(&self.base, &tree)).unwrap()
+        self.repository.merge_back(&change(&self.base, &tree)).unwrap()
     }
 
     /// Everything that must not change when something cannot be brought back.
@@ -50,16 +50,16 @@ impl Beside {
             git(&["diff", "--cached"]),
             git(&["for-each-ref"]),
             git(&["stash", "list"]),
-            format!("{:?}", under_way(&self.scene.top.join(".git"))),
+            format!("{:?}", operation_in_progress(&self.scene.top.join(".git"))),
         ];
         all.join("\n")
     }
 
     /// Asserts that it is brought back, once, and everything can be cleaned up.
     fn assert_merged(&self) {
-        let Brought::Merged(commit) = self.bring() else { panic!("{:?}", self.bring()) };
+        let MergeBack::Merged(commit) = self.bring() else { panic!("{:?}", self.bring()) };
         assert_eq!(self.repository.base().unwrap(), commit);
-        assert_eq!(self.bring(), Brought::Merged(commit.clone()), "again");
+        assert_eq!(self.bring(), MergeBack::Merged(commit.clone()), "again");
         self.repository.remove_worktree(self.tree.dir()).unwrap();
         let tip = self.repository.tip(BRANCH).unwrap().unwrap();
         let tree = self.repository.tree_of(&tip).unwrap();
@@ -75,7 +75,7 @@ impl Beside {
 
 #[test]
 fn nothing_is_nothing() {
-    assert_eq!(Beside::new().bring(), Brought::Nothing);
+    assert_eq!(Beside::new().bring(), MergeBack::NoChange);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_conflict_changes_nothing() {
     beside.scene.write("file", "one\nyours\nthree\n").commit("meanwhile");
     beside.scene.write("dirty", "d");
     let before = beside.look();
-    assert_eq!(beside.bring(), Brought::Conflict(vec!["file".into()]));
+    assert_eq!(beside.bring(), MergeBack::Conflict(vec!["file".into()]));
     assert_eq!(beside.look(), before);
 }
 
@@ -122,14 +122,14 @@ fn changes_of_a_person_survive() {
     beside.scene.write("other", "o\n").write("file", "one\ntwo\nmy own\n");
     beside.scene.git(&["add", "other"]);
     let before = beside.look();
-    assert_eq!(beside.bring(), Brought::InTheWay(vec!["file".into()]));
+    assert_eq!(beside.bring(), MergeBack::Uncommitted(vec!["file".into()]));
     assert_eq!(beside.look(), before);
     // A new file in the way is as good as a changed one, an ignored one too.
     beside.scene.git(&["checkout", "-q", "file"]);
     beside.scene.write("new", "my own");
-    assert_eq!(beside.bring(), Brought::InTheWay(vec!["new".into()]));
+    assert_eq!(beside.bring(), MergeBack::Uncommitted(vec!["new".into()]));
     std::fs::write(beside.scene.top.join(".git/info/exclude"), "new\n").unwrap();
-    assert_eq!(beside.bring(), Brought::InTheWay(vec!["new".into()]));
+    assert_eq!(beside.bring(), MergeBack::Uncommitted(vec!["new".into()]));
     assert_eq!(beside.scene.read("new"), "my own");
     // What is in nobody's way stays, staged as it is.
     std::fs::remove_file(beside.scene.top.join("new")).unwrap();
@@ -152,7 +152,7 @@ fn somebodys_own_merge_is_left_alone() {
     let head = beside.base.clone();
     std::fs::write(beside.scene.top.join(".git/MERGE_HEAD"), head).unwrap();
     let before = beside.look();
-    assert_eq!(beside.bring(), Brought::UnderWay("a merge"));
+    assert_eq!(beside.bring(), MergeBack::InProgress("a merge"));
     assert_eq!(beside.look(), before);
 }
 
@@ -166,11 +166,11 @@ fn a_checkout_that_was_cut_off_is_finished() {
         let head = beside.repository.base().unwrap();
         let tip = beside.repository.tip(BRANCH).unwrap().unwrap();
         let git = &beside.repository.git;
-        let made = match merge(git, &head, &tip).unwrap() {
-            Merge::Tree(tree) => commit_tree(git, &tree, &[&head, &tip], "m").unwrap(),
+        let made = match git.merge(&head, &tip).unwrap() {
+            Merge::Tree(tree) => git.commit_tree(&tree, &[&head, &tip], "m").unwrap(),
             Merge::FastForward | Merge::Conflict(_) => tip,
         };
-        Note(beside.scene.top.join(".git/autoloop-bringing")).leave(&head, &made).unwrap();
+        PendingMerge(beside.scene.top.join(".git/autoloop-bringing")).write(&head, &made).unwrap();
         let file = beside.scene.top.join("file");
         match cut {
             0 => {}
@@ -191,9 +191,11 @@ fn a_checkout_that_was_cut_off_is_finished() {
 fn an_edit_after_a_cut_survives() {
     let beside = Beside::new().left("file", MINE);
     let tip = beside.repository.tip(BRANCH).unwrap().unwrap();
-    Note(beside.scene.top.join(".git/autoloop-bringing")).leave(&beside.base, &tip).unwrap();
+    PendingMerge(beside.scene.top.join(".git/autoloop-bringing"))
+        .write(&beside.base, &tip)
+        .unwrap();
     beside.scene.write("file", "one\nmine\nand more");
-    assert_eq!(beside.bring(), Brought::InTheWay(vec!["file".into()]));
+    assert_eq!(beside.bring(), MergeBack::Uncommitted(vec!["file".into()]));
     assert_eq!(beside.scene.read("file"), "one\nmine\nand more");
 }
 
@@ -210,7 +212,7 @@ fn the_lock_of_another_git_is_waited_for() {
             std::thread::yield_now();
         }
         std::fs::remove_file(&lock).unwrap();
-        assert!(matches!(brought.join().unwrap(), Brought::Merged(_)));
+        assert!(matches!(brought.join().unwrap(), MergeBack::Merged(_)));
     });
 }
 
@@ -227,10 +229,10 @@ fn one_after_another() {
                 let dir = scene.place(&format!("{number}/tree"));
                 let tree = repository.add_worktree(&dir, &branch, base).unwrap();
                 std::fs::write(dir.join(format!("new-{number}")), "n").unwrap();
-                let offer = Offer { branch: &branch, base, message: "left" };
-                let left = tree.gather(&offer, &[]).unwrap();
-                let brought = repository.bring_back(&change(base, &left.tree)).unwrap();
-                assert!(matches!(brought, Brought::Merged(_)), "it is in nobody's way");
+                let work = WorkBranch { name: &branch, base, message: "left" };
+                let left = tree.commit_all(&work, &[]).unwrap();
+                let brought = repository.merge_back(&change(base, &left.tree)).unwrap();
+                assert!(matches!(brought, MergeBack::Merged(_)), "nothing is in its way");
                 repository.remove_worktree(&dir).unwrap();
                 repository.delete_merged(&branch, &left.tree).unwrap();
             });
@@ -259,7 +261,7 @@ fn an_object_that_is_not_what_its_name_says_is_not_merged() {
     let before = beside.look();
     let tip = beside.repository.tip(BRANCH).unwrap().unwrap();
     let tree = beside.repository.tree_of(&tip).unwrap();
-    let refused = beside.repository.bring_back(&change(&beside.base, &tree));
+    let refused = beside.repository.merge_back(&change(&beside.base, &tree));
     assert!(matches!(refused, Err(GitError::Forged(_))), "{refused:?}");
     assert_eq!(beside.look(), before);
     assert!(!beside.scene.top.join("new").exists());
@@ -277,8 +279,8 @@ fn work_comes_back_into_a_clone_without_its_whole_history() {
     scene.write("state/tree/new", "work\n");
     let work = tree.capture(&base, &[]).unwrap().tree;
     for name in ["mine", "again"] {
-        let brought = repository.bring_back(&change(&base, &work)).unwrap();
-        assert!(matches!(brought, Brought::Merged(_)), "{brought:?}");
+        let brought = repository.merge_back(&change(&base, &work)).unwrap();
+        assert!(matches!(brought, MergeBack::Merged(_)), "{brought:?}");
         assert_eq!(scene.read("state/clone/new"), "work\n");
         // The second time it has to be merged with something else.
         scene.git_in(&clone, &["reset", "-q", "--hard", &base]);
