@@ -152,8 +152,7 @@ fn a_directory_that_leads_elsewhere_is_not_cleared_away_after_a_crash() {
     harness.kill();
     let resumed = sandbox.run(&["run", "--resume", ".", "-i", "2"]);
     assert_eq!(text(&sandbox, "home/aside/tree/file"), "mine");
-    let told =
-        "branches/branch-2 is a symbolic link, which is not followed; remove it and resume";
+    let told = "branches/branch-2 is a symbolic link, which is not followed; remove it and resume";
     assert!(resumed.stderr.contains(told), "{resumed}");
     let run = sandbox.fields("loop.start", "run").remove(0);
     fs::remove_file(sandbox.path(format!(".autoloop/waves/{run}-wave-1/branches/branch-2")))
