@@ -202,7 +202,7 @@ fn all_done_differs_from_all_blocked_or_claimed() {
 }
 
 #[test]
-fn what_failed_is_given_back_and_so_is_what_the_dead_had() {
+fn failed_issues_and_those_of_dead_processes_are_released() {
     let tracker = Tracker::usual();
     let queue = tracker.queue();
     let failed = queue.claim_next("run-s1").unwrap().unwrap();

@@ -246,7 +246,7 @@ fn refused(chains: &str, args: &[&str]) -> String {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_before_anything_runs() {
+fn an_invalid_chain_is_refused_before_anything_runs() {
     let itself = "[[chain]]\nname = 'a'\nsteps = ['one', 'a']\n";
     assert_snapshot!(refused(itself, &["chain", "run", "a"]), @"
     exit 2

@@ -188,7 +188,7 @@ fn explains_where_each_value_came_from() {
 }
 
 #[test]
-fn what_is_shown_is_a_settings_file() {
+fn the_output_is_a_valid_settings_file() {
     let stage = Stage::new(&[(
         "repo/autofix/autoloops.toml",
         "backend.args = [\"a,b\", \"\\u001b\"]\nevent_loop.prompt = \"one\\ntwo\"",

@@ -164,7 +164,7 @@ fn without_git_it_says_so_and_continues() {
 }
 
 #[test]
-fn where_nothing_can_be_written_it_fails_with_a_hint() {
+fn an_unwritable_directory_is_an_error_with_a_hint() {
     let sandbox = sandbox().env("TMPDIR", "/proc");
     let output = sandbox.run(&["demo"]).to_string();
     let (before, after) = output.split_once("autoloop-demo-").unwrap();

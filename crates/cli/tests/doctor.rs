@@ -141,7 +141,7 @@ fn settings_that_cannot_be_used_are_a_problem() {
 }
 
 #[test]
-fn what_is_in_the_way_of_the_state_is_named() {
+fn an_unusable_state_directory_is_named() {
     let sandbox = project("");
     sandbox.write(".autoloop", "");
     assert_snapshot!(about(&sandbox, "state"), @"
@@ -245,7 +245,7 @@ fn trees_that_the_settings_want_are_asked_about() {
 }
 
 #[test]
-fn what_a_killed_harness_left_running_is_named_and_left_alone() {
+fn orphans_of_a_killed_harness_are_named_and_not_ended() {
     let agent = "setsid sh -c 'echo $$ > pid; exec sleep 613' & touch there; sleep 614";
     let sandbox = project("");
     sandbox.write("agent.sh", agent);

@@ -348,7 +348,7 @@ fn an_empty_payload_is_a_payload() {
 }
 
 #[test]
-fn what_could_break_a_line_is_escaped_to_the_letter() {
+fn every_character_that_could_break_a_line_is_escaped() {
     let sandbox = sandbox();
     sandbox.emit(&["a", "\\ \" \n \r \t \u{1b}[31m \u{7f}", "ä漢😀\u{2028}"]);
     sandbox.write("text", "NUL \0, DEL \u{7f}, CSI \u{9b}31m, é\n");

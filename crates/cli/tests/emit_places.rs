@@ -182,7 +182,7 @@ fn a_name_that_is_too_long() {
 
 /// The same without a run: the journal is read first, and the error is as clear.
 #[test]
-fn what_is_no_journal_cannot_tell_the_latest_run_either() {
+fn the_latest_run_of_an_invalid_journal_is_an_error() {
     let said = |make: &dyn Fn(&Path)| {
         let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
         sandbox.write("victim", "precious\n").write(".autoloop/x", "");

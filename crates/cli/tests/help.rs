@@ -12,7 +12,7 @@ fn run(args: &[&str]) -> String {
 }
 
 #[test]
-fn without_arguments_it_says_what_can_be_done() {
+fn without_arguments_it_prints_help() {
     assert_snapshot!(run(&[]), @"
     exit 2
     --- stderr
@@ -168,7 +168,7 @@ fn a_terminal_is_coloured() {
 
 /// The output contains names that agents choose.
 #[test]
-fn what_is_coloured_is_harmless() {
+fn coloured_output_has_no_control_characters_of_agents() {
     let line = r#"{"run": "a", "iteration": "", "topic": "loop.start", "fields": {"max_iterations": "3", "completion_promise": "", "completion_event": "", "review_every": "0", "objective": "\u001b]0;evil\u0007"}}
 {"run": "a", "iteration": "", "topic": "loop.stop", "fields": {"reason": "\u001b]0;evil\u0007"}, "ts": "\u001b]0;evil\u0007 and some more"}
 {"run": "\u001b]0;evil\u0007", "iteration": "", "topic": "\u001b]0;evil\u0007", "payload": "", "source": "agent", "ts": "\u001b]0;evil\u0007 and some more"}
@@ -180,7 +180,7 @@ fn what_is_coloured_is_harmless() {
 }
 
 #[test]
-fn every_line_of_a_run_says_how_long_it_has_lasted() {
+fn every_line_of_a_run_begins_with_the_elapsed_time() {
     let agent = "case $N in 1) $T emit a.done;; *) exit 9;; esac";
     let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), agent, "");
     let text = coloured(&sandbox, &["run", ".", "-v", "make it"], &[]);
@@ -196,7 +196,7 @@ fn every_line_of_a_run_says_how_long_it_has_lasted() {
 }
 
 #[test]
-fn what_was_mistyped_is_guessed() {
+fn a_mistyped_command_gets_a_suggestion() {
     assert_snapshot!(run(&["emti", "review.ready"]), @"
     exit 2
     --- stderr

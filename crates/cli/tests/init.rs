@@ -62,7 +62,7 @@ fn the_comments_tell_the_truth() {
 }
 
 #[test]
-fn a_preset_can_be_the_beginning() {
+fn a_loop_can_start_from_a_preset() {
     let sandbox = sandbox();
     sandbox.write("README.md", "of the project");
     assert_snapshot!(sandbox.run(&["init", "-p", "autoreview"]), @r#"
@@ -116,7 +116,7 @@ fn nothing_is_overwritten() {
 }
 
 #[test]
-fn what_cannot_be_written_whole_is_not_written_at_all() {
+fn a_loop_that_cannot_be_written_whole_is_not_written() {
     let sandbox = sandbox();
     // The last files go into a directory that cannot be created.
     sandbox.write("blocked/roles", "a file");

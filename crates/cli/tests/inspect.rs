@@ -129,7 +129,7 @@ fn a_project_is_named_or_that_of_the_environment_or_this_one() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_explained() {
+fn an_unreadable_journal_is_explained() {
     let sandbox = sandbox();
     sandbox.write("file", "").write("empty/x", "");
     let said: Vec<_> = [
@@ -271,7 +271,7 @@ fn a_record_glued_to_a_giant_fragment_is_shown_as_it_stands() {
 }
 
 #[test]
-fn what_a_terminal_would_obey_never_gets_to_people() {
+fn control_characters_never_reach_a_terminal() {
     let sandbox =
         sandbox().env("AUTOLOOP_RUN_ID", "r\u{1b}[2J").env("AUTOLOOP_ITERATION", "\u{9b}1");
     let evil = "\u{1b}]52;c;ZXZpbA==\u{7}\u{1b}[2J\r\u{8}\u{7f}\u{9b}31m\nnext\u{85}line";

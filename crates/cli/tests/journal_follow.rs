@@ -96,7 +96,7 @@ fn append(sandbox: &Sandbox, text: &str) {
 }
 
 #[test]
-fn it_shows_what_is_there_and_then_what_comes_from_whichever_process() {
+fn it_prints_existing_records_and_then_new_ones_of_any_process() {
     let sandbox = sandbox();
     sandbox.emit(&["first"]);
     let follower = Follower::start(&sandbox, &[]);
@@ -156,7 +156,7 @@ fn a_record_is_shown_once_it_is_whole() {
 }
 
 #[test]
-fn what_is_not_asked_for_is_left_out() {
+fn unselected_records_are_not_printed() {
     let sandbox = sandbox();
     sandbox.emit(&["old"]);
     let new = Follower::start(&sandbox, &["--new"]);
@@ -247,7 +247,7 @@ fn it_ends_quietly_when_its_output_is_closed() {
 }
 
 #[test]
-fn what_is_no_journal_cannot_be_followed() {
+fn an_invalid_journal_cannot_be_followed() {
     let sandbox = sandbox();
     fs::create_dir(sandbox.path("dir")).unwrap();
     insta::assert_snapshot!(sandbox.run(&["journal", "follow", "dir"]), @"

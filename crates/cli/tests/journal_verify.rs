@@ -26,7 +26,7 @@ fn between(bad: &[u8]) -> String {
 }
 
 #[test]
-fn a_good_journal_is_well() {
+fn a_good_journal_verifies() {
     assert_snapshot!(verify(GOOD.repeat(3).as_bytes()), @"
     exit 0
     --- stdout
@@ -35,7 +35,7 @@ fn a_good_journal_is_well() {
 }
 
 #[test]
-fn what_we_wrote_is_well() {
+fn our_own_journal_verifies() {
     let sandbox = sandbox();
     sandbox.emit(&["a", "\\ \" \n \u{0}".trim_end_matches('\0')]);
     sandbox.emit(&["loop.start"]);
@@ -47,7 +47,7 @@ fn what_we_wrote_is_well() {
 }
 
 #[test]
-fn an_empty_journal_is_well() {
+fn an_empty_journal_verifies() {
     assert_snapshot!(verify(b""), @"
     exit 0
     --- stdout
@@ -319,7 +319,7 @@ fn the_journal_can_be_named() {
 }
 
 #[test]
-fn what_cannot_be_verified_is_explained() {
+fn an_unreadable_file_is_explained() {
     let sandbox = sandbox();
     fs::create_dir(sandbox.path("dir")).unwrap();
     assert!(sandbox.at_home("mkfifo").arg("pipe").status().unwrap().success());

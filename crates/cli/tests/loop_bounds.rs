@@ -315,13 +315,13 @@ fn hooks_are_not_planted() {
 }
 
 #[test]
-fn a_topology_that_does_not_parse_is_put_back() {
+fn a_topology_that_does_not_parse_is_restored() {
     let review = "echo '= nonsense' >> topology.toml";
     assert_snapshot!(escape(review), @"topology.toml: does not parse: line 4: unquoted keys cannot be empty, expected letters, numbers, `-`, `_`: put back");
 }
 
 #[test]
-fn protected_settings_are_put_back() {
+fn protected_settings_are_restored() {
     let review = "sed -i 's/^review.every_iterations = 1/review.every_iterations = 50/' autoloops.toml; echo 'backend.timeout_ms = 1' >> autoloops.toml";
     assert_snapshot!(escape(review), @"
     autoloops.toml: protected setting backend.timeout_ms = 1 added: put back
@@ -330,7 +330,7 @@ fn protected_settings_are_put_back() {
 }
 
 #[test]
-fn a_reviewer_speaks_and_remembers_however_it_is_held() {
+fn a_reviewer_emits_and_remembers_under_every_layer() {
     let review = "$T memory list && $T memory add learning 'keep it short' && $T memory add learning --project 'be kind' && $T memory list | grep short && $T memory list | grep kind && $T emit issue.discovered 'id=i-1;summary=slow;' && ! $T emit a.done";
     for layer in Layer::all() {
         let project = layer.project(review);
@@ -360,7 +360,7 @@ fn a_sparse_log_is_not_expanded() {
 }
 
 #[test]
-fn what_a_reviewer_says_past_the_harness_is_stored_or_refused() {
+fn an_emit_without_the_socket_is_stored_or_refused() {
     let review = "past() { env -u AUTOLOOP_DOOR -u AUTOLOOP_TICKET \"$T\" \"$@\"; echo \"$1=$?\"; }
         past emit issue.discovered 'id=i-1;summary=slow;'; past memory add learning 'keep it short'
         past tasks add 'more work'; \"$T\" tasks add 'more work'; echo \"tasks=$?\"; true";
@@ -441,7 +441,7 @@ fn hold_a_run(tree: &Path) -> fs::File {
 }
 
 #[test]
-fn what_another_run_does_meanwhile_is_left_alone() {
+fn changes_of_another_run_are_not_undone() {
     // The other run works in the same project: only the files of the loop are compared.
     let project = project("echo theirs > src/main.rs; echo x > roles.md", "review.sandbox = 'off'");
     let lock = hold_a_run(&project.sandbox.path(""));
@@ -538,7 +538,7 @@ fn without_a_place_for_temporary_files_there_is_no_sandboxed_review() {
 }
 
 #[test]
-fn a_loop_that_lies_elsewhere_is_held_to_the_same() {
+fn a_loop_in_another_directory_is_protected_too() {
     let review = "new=$(sed 's/^backend.timeout_ms.*/backend.timeout_ms = 5000/' $LOOP/autoloops.toml); echo \"$new\" > $LOOP/autoloops.toml; echo '[[role' > $LOOP/topology.toml; echo 'Be quick.' > $LOOP/harness.md; mkdir -p $LOOP/roles; echo x > $LOOP/roles/x.txt; true";
     for layer in Layer::all() {
         let elsewhere = tempfile::tempdir().unwrap();

@@ -270,7 +270,7 @@ fn an_agent_that_says_why_it_failed_is_pointed_to() {
 }
 
 #[test]
-fn what_a_role_is_to_say_has_to_be_there() {
+fn a_missing_role_prompt_is_an_error() {
     let sandbox = shell("true", "");
     sandbox.write("topology.toml", "[[role]]\nid = 'a'\nemits = ['x']\nprompt_file = 'a.md'\n");
     assert_snapshot!(sandbox.run(&["run", "."]), @"

@@ -39,7 +39,7 @@ fn ended(mut harness: Reaped) -> ExitStatus {
 // Signals and limits.
 
 #[test]
-fn a_child_that_holds_the_output_does_not_hold_up_an_interrupt() {
+fn a_child_that_keeps_the_output_open_does_not_delay_an_interrupt() {
     let agent = "sleep 711 & setsid sleep 712 & touch there; sleep 713";
     let sandbox = shell(agent, "");
     let harness = start(&sandbox, &["run", "."]);

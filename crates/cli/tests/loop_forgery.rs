@@ -132,7 +132,7 @@ const ENDS: [&str; 3] = [
 ];
 
 #[test]
-fn what_cannot_be_proven_is_done_again() {
+fn unproven_steps_are_repeated() {
     for (what, tamper, resumed_from) in [
         ("seals removed", r#"sed -i 's/, "seal": "[^"]*"//' $J"#, None),
         ("seals edited", r#"sed -i 's/"seal": "\([0-9]*\):./"seal": "\1:x/' $J"#, None),

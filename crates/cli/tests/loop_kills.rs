@@ -72,7 +72,7 @@ struct Story {
 }
 
 #[test]
-fn a_run_killed_at_any_moment_ends_like_one_that_was_left_alone() {
+fn a_run_killed_at_any_moment_ends_like_an_undisturbed_one() {
     let seed = match std::env::var("AUTOLOOP_SEED") {
         Ok(text) => Seed(text.parse().expect("AUTOLOOP_SEED is a number")),
         Err(_) => Seed(OsEntropy.number()),

@@ -123,7 +123,7 @@ fn an_event_that_hands_over_wins_over_the_promise() {
 }
 
 #[test]
-fn an_event_that_is_refused_at_the_door_keeps_the_promise_from_counting() {
+fn an_event_refused_by_emit_keeps_the_promise_from_counting() {
     let agent = "case $N in 1) $T emit bogus.x; echo \"status $?\" LOOP_COMPLETE;; *) $T emit tasks.ready;; esac";
     let sandbox = with_roles(agent, "event_loop.max_iterations = 2");
     assert_eq!(run(&sandbox), Some(1));
@@ -398,7 +398,7 @@ fn a_promise_does_not_count_before_the_required_events() {
 }
 
 #[test]
-fn the_map_says_who_follows() {
+fn the_handoff_map_chooses_the_next_role() {
     let agent = "case $N in 1) $T emit tasks.ready;; 2) $T emit review.ready;; 3) $T emit review.passed;; 4) $T emit task.complete;; esac";
     let sandbox = with_roles(agent, "event_loop.max_iterations = 9");
     assert_eq!(run(&sandbox), Some(0));
@@ -527,7 +527,7 @@ fn an_event_of_another_run_does_not_count_in_this_one() {
 }
 
 #[test]
-fn a_child_that_holds_the_output_open_does_not_hold_the_loop() {
+fn a_child_that_keeps_the_output_open_does_not_block_the_loop() {
     let agent = "setsid sh -c 'sleep 661' & sleep 662 & echo LOOP_COMPLETE";
     let sandbox = shell(agent, "");
     assert_eq!(run(&sandbox), Some(0));

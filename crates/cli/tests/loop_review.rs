@@ -210,7 +210,7 @@ fn backpressure_survives_a_review() {
 }
 
 #[test]
-fn what_a_review_changed_in_the_settings_holds_from_the_next_iteration_on() {
+fn settings_changed_by_a_review_apply_from_the_next_iteration() {
     let sandbox = reviewed(
         "true",
         "sed -i 's/max_iterations = 4/max_iterations = 2/' autoloops.toml",

@@ -251,7 +251,7 @@ fn entries_without_room_in_the_prompt_are_counted() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn invalid_requests_are_refused() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
     insta::assert_snapshot!(run(dir, &["memory", "add", "learning", "  "]), @"

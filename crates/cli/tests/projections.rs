@@ -245,7 +245,7 @@ fn torn_lines_hide_nothing() {
 }
 
 #[test]
-fn nothing_is_said_of_nothing() {
+fn an_empty_journal_prints_nothing() {
     let project = Project(TempDir::new().unwrap());
     assert_eq!(project.told(&["scratchpad"]), "0\n(empty)\n");
     assert_eq!(project.told(&["scratchpad", "--all-runs", "--format", "terminal"]), "0\n(empty)\n");

@@ -261,7 +261,7 @@ fn a_review_is_undone_exactly() {
 }
 
 #[test]
-fn what_a_sandboxed_review_wrote_is_undone_too() {
+fn changes_of_a_sandboxed_review_are_reverted_too() {
     let review = "echo More. >> harness.md; echo first > .autoloop/plan.md; : > roles/empty.md; mkdir -p .autoloop/logs/deep; echo log > .autoloop/logs/deep/a; rm roles/a.md";
     let sandbox = reviewed_within("auto", review, &[("roles/none.md", "")]);
     assert_eq!(text(&sandbox, ".autoloop/plan.md"), "first\n", "{}", sandbox.story());
@@ -284,7 +284,7 @@ fn what_a_sandboxed_review_wrote_is_undone_too() {
 }
 
 #[test]
-fn where_a_file_cannot_be_written_the_others_stay_as_they_are() {
+fn an_unwritable_file_leaves_the_others_unchanged() {
     let big = "You are big.\n".repeat(1000);
     let sandbox =
         reviewed_within("off", &format!("{REVIEW}; rm roles/big.md"), &[("roles/big.md", &big)]);
@@ -305,7 +305,7 @@ fn where_a_file_cannot_be_written_the_others_stay_as_they_are() {
 }
 
 #[test]
-fn what_a_person_changed_elsewhere_stays() {
+fn user_changes_elsewhere_stay() {
     let sandbox = reviewed(REVIEW);
     let mine = |text: &str| {
         text.replace("Commit it", "Commit it often")
@@ -317,7 +317,7 @@ fn what_a_person_changed_elsewhere_stays() {
 }
 
 #[test]
-fn what_a_person_changed_in_the_same_place_is_a_conflict() {
+fn user_changes_in_the_same_place_are_a_conflict() {
     let sandbox = reviewed(REVIEW);
     let mine = EDITED.replace("very short", "shorter than that");
     sandbox.write("harness.md", &mine);
@@ -410,7 +410,7 @@ fn a_link_is_not_followed() {
 }
 
 #[test]
-fn what_binds_reviewers_is_never_changed() {
+fn protected_settings_are_never_changed() {
     let sandbox = reviewed("printf 'memory.prompt_budget_chars = 8\\n' >> autoloops.toml");
     tamper(
         &sandbox,

@@ -58,7 +58,7 @@ fn asked_a_slot(agents: Agents<'_>, args: &[&str], dirty: &str) -> String {
 }
 
 #[test]
-fn git_is_asked_no_more_than_it_takes() {
+fn git_is_called_only_as_often_as_needed() {
     // The files are written as a tree four times: before the slot begins, when the implementer has ended, for the
     // review, and before the commit.
     assert_snapshot!(asked_a_slot(IDLE, &[], ""), @r"

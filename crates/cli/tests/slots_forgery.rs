@@ -205,7 +205,7 @@ fn killed_again(sandbox: &Sandbox) {
 }
 
 #[test]
-fn what_is_forged_in_the_name_of_the_queue_changes_nothing_that_it_would_refuse() {
+fn forged_queue_records_break_no_rule() {
     // The first task has claim 1, of this slot.
     let script = r#"if [ "$AUTOLOOP_ITEM_ID" = t-1 ]; then
 SOON="$(date -u -d '+1 hour' +%Y-%m-%dT%H:%M:%S.000Z)"

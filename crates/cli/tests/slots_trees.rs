@@ -43,7 +43,7 @@ fn assert_clean(sandbox: &Sandbox) {
 }
 
 #[test]
-fn several_slots_work_in_trees_of_their_own_and_their_work_comes_back() {
+fn several_slots_work_in_worktrees_and_their_work_is_merged() {
     let implement = "echo $AUTOLOOP_ITEM_ID > made-$AUTOLOOP_ITEM_ID; ls made-*; pwd";
     let sandbox = repository(Agents { implement, ..GOOD }, 3, "");
     let output = sandbox.run(&["slots", "--review", "--parallel-agents", "3"]);
@@ -157,7 +157,7 @@ fn a_conflict_opens_the_item_again_with_the_reason_and_loses_nothing() {
 }
 
 #[test]
-fn work_that_failed_is_not_brought_back_and_not_lost() {
+fn failed_work_is_not_merged_and_not_lost() {
     let sandbox = repository(Agents { review: DRIFT, ..GOOD }, 2, "slots.reviewMaxFixAttempts = 1");
     assert_eq!(sandbox.run(&["slots", "--review", "--parallel-agents", "2"]).code, Some(1));
     assert!(!sandbox.path("made-t-1").exists() && !sandbox.path("made-t-2").exists());

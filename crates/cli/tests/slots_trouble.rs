@@ -109,7 +109,7 @@ fn the_stop_marker_counts_wherever_the_agent_says_it_and_nowhere_else() {
 }
 
 #[test]
-fn work_on_an_item_that_was_taken_away_is_not_brought_back() {
+fn work_on_a_lost_item_is_not_merged() {
     let person = format!("env -u AUTOLOOP_RUN_ID '{BINARY}' tasks");
     let implement = format!(
         "echo x > made; {person} release t-1 --force; {person} claim t-1 --as ann; echo done"
@@ -170,7 +170,7 @@ fn a_failure_keeps_its_reason_when_another_worker_has_the_item() {
 }
 
 #[test]
-fn an_item_that_the_tracker_does_not_close_is_given_back() {
+fn an_item_that_the_tracker_does_not_close_is_released() {
     let mut all = issues(1);
     let child = serde_json::json!({"id": "bd-1.1", "title": "child", "status": "deferred", "priority": 2, "parent": "bd-1"});
     all.as_array_mut().unwrap().push(child);
@@ -251,7 +251,7 @@ fn a_held_item_is_resumed_without_a_new_claim() {
 }
 
 #[test]
-fn items_that_were_claimed_in_vain_are_given_back_at_once() {
+fn items_claimed_for_nothing_are_released_at_once() {
     let sandbox =
         tracked(GOOD, &issues(2), "case \"$*\" in *--claim*-s2*) echo broken >&2; exit 1;; esac");
     let output = sandbox.run(&["slots", "--parallel-agents", "2"]);
@@ -274,7 +274,7 @@ fn a_resumed_run_keeps_its_items() {
 }
 
 #[test]
-fn items_of_a_run_that_was_cut_off_are_named_when_nothing_else_is_left() {
+fn items_held_by_a_crashed_run_are_named_when_nothing_else_is_left() {
     let agents = Agents { implement: WAITS, ..GOOD };
     for (sandbox, item) in
         [(tracked(agents, &issues(1), ""), "bd-1"), (project(agents, 1, ""), "t-1")]

@@ -343,7 +343,7 @@ fn tasks_wait_for_others_but_never_in_a_circle() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn invalid_requests_are_refused() {
     let sandbox = three();
     let before = sandbox.journal();
     assert_snapshot!(tasks(&sandbox, &["add", " "]), @"

@@ -34,7 +34,7 @@ fn tasks(sandbox: &Sandbox, args: &[&str]) -> String {
 
 /// Claiming a task again extends the claim under a new number.
 #[test]
-fn what_is_claimed_again_is_kept_for_longer() {
+fn a_repeated_claim_extends_the_first() {
     let sandbox = three();
     for (lasting, fence) in [("30m", "1"), ("2h", "2")] {
         let claimed = tasks(&sandbox, &["claim", "t-1", "--for", lasting, "--json"]);

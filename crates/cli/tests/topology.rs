@@ -181,7 +181,7 @@ fn other_programs_get_json() {
 }
 
 #[test]
-fn what_was_hardly_meant_stands_at_the_end_and_no_line_is_too_wide() {
+fn warnings_come_last_and_no_line_is_too_wide() {
     let long = "x".repeat(90);
     let topology = format!(
         "[[role]]\nid = 'a'\nemits = ['{long}', 'go']\n[[role]]\nid = 'b-{long}'\n[[role]]\nid = 'c'\nemits = ['go']\n[handoff]\n'loop.start' = ['a', 'b-{long}', 'c']\n'go' = ['c', 'a']\n"

@@ -84,7 +84,7 @@ fn a_wave_of_three() {
 }
 
 #[test]
-fn what_the_branches_found_is_in_the_next_prompt() {
+fn results_of_branches_are_in_the_next_prompt() {
     let sandbox = waves(ASK, "echo found something", "");
     assert_eq!(sandbox.run(&["run", ".", "-i", "3"]).code, Some(1));
     let own = sandbox.run(&["inspect", "prompt", "2"]).stdout;
@@ -250,7 +250,7 @@ fn an_invalid_wave_is_refused_and_the_run_continues() {
 }
 
 #[test]
-fn what_a_branch_changes_in_the_loop_holds_for_the_next_turn() {
+fn changes_of_a_branch_to_the_loop_apply_from_the_next_turn() {
     let sandbox = waves(ASK, "echo 'Be late.' > harness.md", "");
     sandbox.write("harness.md", "Be early.\n");
     assert_eq!(sandbox.run(&["run", ".", "-i", "2"]).code, Some(1));

@@ -93,7 +93,7 @@ fn assert_left(sandbox: &Sandbox, branches: &[&str]) {
 const MEET: &str = "S=$AUTOLOOP_STATE_DIR; touch $S/at-$B; until [ -e $S/at-1 -a -e $S/at-2 -a -e $S/at-3 ]; do sleep 0.02; done";
 
 #[test]
-fn branches_work_apart_and_their_work_comes_back() {
+fn branches_work_in_worktrees_and_their_work_is_merged() {
     let branch = format!(
         "echo $B > mine-$B
         case $B in
@@ -347,7 +347,7 @@ const WORK: &str =
     "echo $B > left-$B; echo $B > new-$B; git add new-$B; git commit -qm work-$B; echo b";
 
 /// Checks that all four branches did their work and that it was merged back once.
-fn assert_all_is_back(sandbox: &Sandbox, what: &str) {
+fn assert_all_is_merged(sandbox: &Sandbox, what: &str) {
     let merges = sandbox.fields("wave.branch.merge", "outcome");
     assert_eq!(merges, ["merged"; 4], "{what}: {}", sandbox.story());
     assert_eq!(sandbox.fields("explore.parallel.joined", "source"), ["harness"], "{what}");
@@ -375,6 +375,6 @@ fn a_harness_killed_between_two_merges_resumes() {
         harness.kill();
         let resumed = sandbox.run(&["run", "--resume", ".", "-i", "2"]);
         assert_eq!(resumed.code, Some(1), "{resumed}");
-        assert_all_is_back(&sandbox, &format!("killed after {merged}"));
+        assert_all_is_merged(&sandbox, &format!("killed after {merged}"));
     }
 }

@@ -102,7 +102,7 @@ fn the_most_urgent_comes_first_and_then_the_oldest() {
 }
 
 #[test]
-fn what_waits_is_not_ready_until_what_it_waits_for_is_closed() {
+fn a_task_is_not_ready_until_its_dependencies_are_closed() {
     let mut yard = Yard::with(&[("a", &[]), ("b", &[1]), ("c", &[1, 2])]);
     assert_eq!(yard.ready(), ["t-1"]);
     let refused = yard.claim("t-3", "ann", 60).unwrap_err();

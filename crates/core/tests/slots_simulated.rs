@@ -356,7 +356,7 @@ fn judge_order(model: &Model) {
 }
 
 #[test]
-fn every_run_ends_as_its_rules_say_wherever_it_is_cut_off() {
+fn every_run_ends_by_its_rules_wherever_it_crashes() {
     simulate("slots", 1_000, |_, dice| {
         let mut model = Model::generated(dice);
         let count = model.items.len();

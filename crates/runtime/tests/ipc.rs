@@ -139,7 +139,7 @@ fn only_the_owner_can_reach_the_socket_and_it_goes_with_the_server() {
 }
 
 #[test]
-fn what_a_killed_harness_left_is_replaced_and_anything_else_is_not() {
+fn a_stale_socket_is_replaced_and_any_other_file_is_not() {
     let mut harness = Harness::new(Timeouts::default());
     harness.server = None;
     drop(std::os::unix::net::UnixListener::bind(harness.socket_path()).unwrap());

@@ -116,7 +116,7 @@ fn a_claim_under_which_a_task_was_closed_is_kept_like_any_other() {
 }
 
 #[test]
-fn what_the_dead_had_is_given_back() {
+fn claims_of_dead_workers_are_released() {
     let sim = SimWorld::new(Seed(1));
     let world = sim.world();
     let journal = journal(&world);

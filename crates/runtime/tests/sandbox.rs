@@ -242,7 +242,7 @@ fn a_journal_may_grow() {
 }
 
 #[test]
-fn every_block_of_a_long_journal_is_looked_at_and_comes_back() {
+fn every_block_of_a_long_journal_is_compared_and_restored() {
     let scene = Scene::new();
     let line = format!("{}\n", "x".repeat(1023));
     let text = line.repeat(3 * 1024 + 7);
@@ -280,7 +280,7 @@ fn every_block_of_a_long_journal_is_looked_at_and_comes_back() {
 }
 
 #[test]
-fn what_is_added_behind_an_altered_journal_stays() {
+fn records_appended_to_an_altered_journal_stay() {
     let scene = Scene::new();
     let script = "printf X | dd of=.autoloop/journal.jsonl bs=1 seek=5 conv=notrunc; echo more >> .autoloop/journal.jsonl";
     scene.review(script, Sandbox::Off);
@@ -302,7 +302,7 @@ fn a_reader_may_not_even_touch_the_files_of_the_loop() {
 }
 
 #[test]
-fn a_repository_that_was_deleted_comes_back_whole() {
+fn a_deleted_repository_is_restored_whole() {
     let scene = Scene::new();
     let before = scene.everything();
     let outcome = scene.review("rm -rf .git src ../sibling", Sandbox::Off);
@@ -312,7 +312,7 @@ fn a_repository_that_was_deleted_comes_back_whole() {
 }
 
 #[test]
-fn a_project_that_was_moved_or_replaced_comes_back() {
+fn a_moved_or_replaced_project_is_restored() {
     for script in [
         // The working directory moves too, so its parent is not where the project was.
         "mv ../p $OUTSIDE/away",
@@ -339,7 +339,7 @@ fn a_project_that_was_moved_or_replaced_comes_back() {
 }
 
 #[test]
-fn what_was_moved_into_the_project_is_put_aside_and_not_deleted() {
+fn files_moved_into_the_project_are_put_aside_and_not_deleted() {
     let scene = Scene::new();
     fs::create_dir_all(scene.outside().join("precious")).unwrap();
     fs::write(scene.outside().join("precious/thesis"), "years").unwrap();
@@ -356,7 +356,7 @@ fn what_was_moved_into_the_project_is_put_aside_and_not_deleted() {
 }
 
 #[test]
-fn a_hard_link_out_of_sight_leads_nowhere_any_more() {
+fn a_hidden_hard_link_leads_nowhere_afterwards() {
     let scene = Scene::new();
     let outcome = scene.review("ln src/main.rs $OUTSIDE/later", Sandbox::Off);
     assert_eq!(outcome.told(), ["src/main.rs: hard link added (put back)"]);
@@ -401,7 +401,7 @@ fn a_very_deep_directory_is_removed() {
 }
 
 #[test]
-fn a_project_without_git_is_put_back_as_well() {
+fn a_project_without_git_is_restored_too() {
     let scene = Scene::without_git();
     let before = scene.everything();
     let outcome = scene.review("rm -r src node_modules; echo x > new", Sandbox::Off);
@@ -417,7 +417,7 @@ fn a_project_without_git_is_put_back_as_well() {
 }
 
 #[test]
-fn what_is_too_much_to_copy_comes_from_git_or_is_reported() {
+fn files_beyond_the_copy_limit_come_from_git_or_are_reported() {
     let scene = Scene::new();
     let long = "0123456789abcdef\n".repeat(40_000);
     scene.write("big.txt", &long);
@@ -490,7 +490,7 @@ fn a_second_snapshot_copies_only_what_changed() {
 }
 
 #[test]
-fn a_working_tree_in_which_others_work_is_left_alone() {
+fn a_worktree_of_another_run_is_not_restored() {
     let scene = Scene::new();
     let mut scope = scene.scope();
     scope.busy_worktrees = vec![scene.project.with_file_name("sibling")];

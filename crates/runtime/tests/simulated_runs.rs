@@ -161,7 +161,7 @@ fn tally(name: &str, seeds: u64, any: fn(Seed, &mut Dice) -> Setup) -> Tally {
 }
 
 #[test]
-fn a_run_that_was_cut_off_ends_like_one_that_was_not() {
+fn a_run_that_crashed_ends_like_an_undisturbed_one() {
     let tally = tally("runs", SEEDS, Setup::any);
     if all_seeds_run() {
         assert!(tally.runs >= 2 * SEEDS && tally.cuts >= SEEDS, "{tally:?}");
@@ -171,7 +171,7 @@ fn a_run_that_was_cut_off_ends_like_one_that_was_not() {
 }
 
 #[test]
-fn a_wave_that_was_cut_off_ends_like_one_that_was_not() {
+fn a_wave_that_crashed_ends_like_an_undisturbed_one() {
     let tally = tally("waves", SEEDS_WITH_WAVES, Setup::with_waves);
     if all_seeds_run() {
         assert!(tally.with_waves >= 2_000 && tally.cuts >= SEEDS_WITH_WAVES, "{tally:?}");
@@ -180,7 +180,7 @@ fn a_wave_that_was_cut_off_ends_like_one_that_was_not() {
 }
 
 #[test]
-fn a_chain_that_was_cut_off_ends_like_one_that_was_not() {
+fn a_chain_that_crashed_ends_like_an_undisturbed_one() {
     let tally = tally("chains", SEEDS_OF_CHAINS, Setup::with_chain);
     if all_seeds_run() {
         assert!(tally.runs >= 1_000 && tally.cuts >= SEEDS_OF_CHAINS, "{tally:?}");
@@ -201,7 +201,7 @@ fn a_run_that_waited_for_a_chain_ends_as_if_nothing_had_been() {
 
 /// Seeds that once found a defect.
 #[test]
-fn what_was_found_once_stays_right() {
+fn seeds_that_once_failed_pass() {
     type Any = fn(Seed, &mut Dice) -> Setup;
     let found: [(u64, Any); 4] = [
         // A power cut removed the results of earlier steps, and the step continued without them.

@@ -37,7 +37,7 @@ fn refused(first: &str, chains: &str) -> String {
 }
 
 #[test]
-fn what_cannot_be_meant_is_backpressure() {
+fn an_invalid_request_is_backpressure() {
     let spawn = |payload: &str| refused(&format!("$T emit chain.spawn '{payload}'"), BOTH);
     assert_snapshot!(spawn("let another agent do it"), @r#"no_steps: The last event was refused: the chain was not started: it needs steps: emit chain.spawn "steps=first,second; justification=why;""#);
     assert_snapshot!(spawn("steps=one,autofx;"), @"unfit_step: The last event was refused: the chain was not started: 'autofx' is neither a directory nor a preset");

@@ -119,7 +119,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 
 /// The harness may die after any of its records.
 #[test]
-fn whatever_was_the_last_record_the_rest_is_done_once() {
+fn a_crash_after_any_record_repeats_nothing() {
     let agent = "echo $L >> done; $T emit task.complete";
     let whole = project(agent, BOTH);
     assert_eq!(whole.run(&["chain", "run", "both", ".", "ship it"]).code, Some(0));
@@ -167,7 +167,7 @@ fn only_the_harness_records_the_output_of_a_step() {
 
 /// A resumed chain records the time that the step took before the crash.
 #[test]
-fn the_time_of_a_step_that_was_cut_off_is_kept() {
+fn the_time_of_a_crashed_step_is_kept() {
     let waits = "if [ ! -e go ]; then sleep 0.1; $T emit x.ready; touch waiting; sleep 60; fi; $T emit task.complete";
     let sandbox = project(waits, BOTH);
     let mut command = sandbox.command();

@@ -220,7 +220,7 @@ fn chains_are_shown_below_the_steps_that_asked_for_them() {
 }
 
 #[test]
-fn a_step_says_which_files_it_left() {
+fn a_step_records_its_changed_files() {
     let step = "case $L in one) mkdir -p src build; echo a > src/a.rs; echo b > build/b; echo x >> chains.toml; rm agent.md;; esac; $T emit task.complete";
     let sandbox = project(step, BOTH);
     sandbox.write("agent.md", "").write(".gitignore", "build/\n.autoloop/\n");

@@ -125,7 +125,7 @@ fn an_interruption_ends_the_step_and_is_no_failure() {
 
 /// The harness may die after any of its records, and after any record of the steps.
 #[test]
-fn whatever_was_the_last_record_the_rest_is_done_once() {
+fn a_crash_after_any_record_repeats_nothing() {
     let agent = asking(SPAWN, "echo $L >> done; $T emit task.complete");
     let whole = project(&agent, "");
     complete(&whole);

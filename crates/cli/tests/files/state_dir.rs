@@ -186,7 +186,7 @@ fn everything_in_it_is_private_whatever_the_umask() {
 }
 
 #[test]
-fn what_slots_leave_is_private_but_for_what_git_checks_out() {
+fn files_of_slots_are_private_except_checked_out_ones() {
     // The work of one item is rejected, so that its worktree or branch stays.
     let review = "v=pass; [ \"$AUTOLOOP_ITEM_ID\" = t-1 ] && v=drift; echo '{\"verdict\": \"'$v'\", \"followUpPrompt\": \"x\"}'";
     let agents = Agents { review, ..GOOD };

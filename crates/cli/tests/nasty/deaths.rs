@@ -168,7 +168,7 @@ fn a_killed_shim_is_noticed_and_its_job_swept_at_once() {
 }
 
 #[test]
-fn what_outlives_harness_and_shim_is_swept_at_the_next_start() {
+fn orphans_of_harness_and_shim_are_swept_at_the_next_start() {
     if !has("setsid") {
         return;
     }

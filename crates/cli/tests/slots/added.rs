@@ -21,7 +21,7 @@ fn tasks_added_during_a_run_belong_to_the_next_one() {
 }
 
 #[test]
-fn what_was_added_during_a_run_is_known_when_it_is_resumed() {
+fn a_resumed_run_knows_items_added_during_the_run() {
     let implement = format!("{}; [ -e there ] || {{ touch there; sleep 611; }}", BREEDS.implement);
     let sandbox = project(Agents { implement: &implement, ..GOOD }, 2, "slots.max_items = 5");
     kill_at(&sandbox, "there", "");

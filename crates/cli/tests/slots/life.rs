@@ -221,7 +221,7 @@ fn an_agent_that_took_nothing_is_not_reviewed() {
 }
 
 #[test]
-fn what_the_agent_says_to_have_picked_is_on_record_and_the_claim_decides() {
+fn the_reported_item_is_recorded_and_the_claim_decides() {
     let sandbox = project(Agents { implement: "echo Picked: t-2", ..GOOD }, 2, "");
     let output = passes(&sandbox, "--review --iterations 1");
     assert!(output.stderr.contains("note: slot 1 has t-1, and its agent says to have picked t-2"));
@@ -252,7 +252,7 @@ fn without_review_work_passes_when_the_implementer_does() {
 }
 
 #[test]
-fn a_stop_marker_of_an_implementer_or_a_fixer_ends_the_run_after_what_is_under_way() {
+fn a_stop_marker_of_an_implementer_or_a_fixer_ends_the_run_after_running_slots() {
     let implement = format!("{}; echo 'so: no_beads_available.'", GOOD.implement);
     for agents in [
         Agents { implement: &implement, ..GOOD },

@@ -188,7 +188,7 @@ fn the_built_in_prompts_can_be_put_into_the_project() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn invalid_requests_are_refused() {
     let sandbox = project(GOOD, 1, "");
     for flags in [
         "--parallel-agents 0",

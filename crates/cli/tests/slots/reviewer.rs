@@ -113,7 +113,7 @@ fn a_reviewer_behind_a_view_writes_nothing_outside_but_its_own_files() {
 }
 
 #[test]
-fn a_reviewer_puts_no_other_tree_in_the_place_of_its_own() {
+fn a_reviewer_cannot_replace_its_tree() {
     let sandbox = project(GOOD, 1, "");
     passes(&sandbox, "--review");
     if !["overlay", "landlock"].contains(&&*sandbox.fields("slot.review", "enforcement").concat()) {
@@ -162,7 +162,7 @@ fn a_verdict_behind_megabytes_of_words_is_found() {
 }
 
 #[test]
-fn what_a_reviewer_says_may_be_spread_over_lines() {
+fn a_verdict_may_span_several_lines() {
     let review = r#"printf '{\n  "type": "result",\n  "is_error": false,\n  "result": "{\\"verdict\\": \\"pass\\", \\"followUpPrompt\\": \\"good\\"}"\n}\n'"#;
     let sandbox = project(Agents { review, ..GOOD }, 1, "slots.reviewer.output = 'claude'");
     passes(&sandbox, "--review");

@@ -71,7 +71,7 @@ fn the_texts_of_an_issue_are_data() {
 }
 
 #[test]
-fn what_an_agent_closed_itself_is_open_again_when_it_did_not_pass() {
+fn an_issue_closed_by_its_agent_is_reopened_if_the_work_fails() {
     let implement = "cd \"$AUTOLOOP_PROJECT_DIR\"; BD_JSON_ENVELOPE=1 RUST_LOG=error python3 bd.py close $AUTOLOOP_ITEM_ID --json --reason mine";
     let agents = Agents { implement, review: DRIFT, ..GOOD };
     let sandbox = project(agents, 0, TRACKED);

@@ -31,7 +31,7 @@ fn held(review: &str, how: &str, tasks: usize, more: &str) -> Sandbox {
 }
 
 #[test]
-fn what_a_reviewer_says_is_stored_or_refused() {
+fn an_emit_of_a_reviewer_is_stored_or_refused() {
     let review = format!("{SPEAK}{PASS}");
     for (how, slots) in [("any", 1), ("any", 2), ("landlock", 1), ("landlock", 2), ("snapshot", 1)]
     {

@@ -74,7 +74,7 @@ fn a_slot_on_the_branch_of_the_project_undoes_no_work() {
 
 /// Without a sandbox the reviewed worktree is restored to its commit, but branches are not.
 #[test]
-fn the_branch_of_the_project_is_not_put_back_after_a_review() {
+fn the_branch_of_the_project_is_not_restored_after_a_review() {
     let implement =
         "git checkout -q --ignore-other-worktrees main; echo x > made-$AUTOLOOP_ITEM_ID";
     let review = format!(
@@ -150,7 +150,7 @@ fn a_slot_that_removes_all_worktrees_ends_no_other_run() {
 /// Settings that run programs: what an agent writes to the project's git settings applies to every
 /// git command there. Still the harness runs no hook, and no program that watches, signs or shows.
 #[test]
-fn what_an_agent_configures_is_not_run_by_the_harness() {
+fn programs_that_an_agent_configures_are_not_run_by_the_harness() {
     let hostile = "for key in core.fsmonitor diff.external core.pager core.editor core.sshCommand gpg.program sequence.editor core.askPass credential.helper; do
             git config $key \"touch $P/home/ran-$key\"; done
         git config commit.gpgSign true; git config core.hooksPath $P/home/hooks
@@ -198,7 +198,7 @@ fn a_clone_and_a_submodule_in_a_tree_are_not_thrown_away() {
 
 /// After a crash an incomplete worktree is created again, and nothing else may be removed for it.
 #[test]
-fn what_is_no_tree_any_more_is_not_cleared_away_after_a_crash() {
+fn a_replaced_worktree_is_not_removed_after_a_crash() {
     for (hostile, told) in [
         (
             "cd /; mv $D/1-2 $D/aside; ln -s $P/home/aside $D/1-2",
@@ -234,7 +234,7 @@ fn what_is_no_tree_any_more_is_not_cleared_away_after_a_crash() {
 /// Whatever an agent does to the history of its worktree, its files are merged back or kept, and
 /// reported.
 #[test]
-fn whatever_a_slot_does_in_its_tree_its_work_is_brought_back_or_kept() {
+fn the_work_of_a_slot_is_merged_or_kept_whatever_it_does_in_its_tree() {
     let me = "git config user.name a; git config user.email b";
     for (hostile, outcome) in [
         ("git add -A; git commit -qm one; git commit -q --amend -m two", "merged"),

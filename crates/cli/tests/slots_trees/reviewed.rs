@@ -64,7 +64,7 @@ pub(super) const ATTACKS: [&str; 9] = [
 ];
 
 #[test]
-fn what_a_reviewer_is_not_shown_is_not_merged() {
+fn unreviewed_changes_are_not_merged() {
     for attack in ATTACKS {
         attacked(attack, WORKTREE, assert_unharmed);
     }
@@ -139,7 +139,7 @@ fn a_branch_that_moves_between_review_and_merge_does_not_change_what_is_merged()
 
 /// A slot that merges what others merged back, and discards their changes in the merge.
 #[test]
-fn work_that_others_brought_back_is_not_undone_by_a_merge_of_the_agents_own() {
+fn merged_work_of_others_is_not_undone_by_an_agents_merge() {
     let implement = format!(
         "{GIT}\necho $AUTOLOOP_SLOT > made-$AUTOLOOP_SLOT; [ $AUTOLOOP_SLOT = 1 ] && exit 0\n\
         until grep -q '\"slot.finish\"' \"$AUTOLOOP_JOURNAL_FILE\"; do sleep 0.02; done\n\

@@ -25,7 +25,7 @@ fn meanwhile(person: &str) -> Sandbox {
 const RUN: [&str; 5] = ["slots", "--review", "--parallel-agents", "2", "--iterations=1"];
 
 #[test]
-fn what_a_person_commits_meanwhile_stays() {
+fn commits_of_the_user_stay() {
     let sandbox = meanwhile("echo mine > mine; git add mine; git commit -qm mine");
     let output = sandbox.run(&RUN);
     assert_eq!(output.code, Some(0), "{output}");
@@ -35,7 +35,7 @@ fn what_a_person_commits_meanwhile_stays() {
 }
 
 #[test]
-fn work_goes_to_the_branch_that_is_checked_out_by_then() {
+fn work_is_merged_into_the_branch_that_is_checked_out() {
     let sandbox = meanwhile("git checkout -q -b feature");
     let output = sandbox.run(&RUN);
     assert_eq!(output.code, Some(0), "{output}");
@@ -46,7 +46,7 @@ fn work_goes_to_the_branch_that_is_checked_out_by_then() {
 
 /// Otherwise the work would bring back what the user removed from the history.
 #[test]
-fn work_does_not_go_where_what_it_began_from_is_not() {
+fn work_is_not_merged_into_a_branch_without_its_base() {
     for person in [
         "git commit -q --amend --allow-empty -m anew",
         "git checkout -q --orphan other; git commit -qm other",
@@ -70,7 +70,7 @@ fn work_does_not_go_where_what_it_began_from_is_not() {
 }
 
 #[test]
-fn a_merge_of_a_persons_own_is_left_alone() {
+fn a_merge_of_the_user_is_not_touched() {
     let sandbox = meanwhile(
         "git checkout -q -b side; echo s > README.md; git commit -qam s; git checkout -q main\n\
         echo m > README.md; git commit -qam m; git merge -q side",

@@ -92,7 +92,7 @@ fn rejected_work_is_on_a_branch_before_the_next_item_starts() {
 }
 
 #[test]
-fn what_an_agent_commits_by_itself_is_taken_back_with_what_was_rejected() {
+fn commits_of_an_agent_are_undone_with_rejected_work() {
     let implement = "echo x > made-$AUTOLOOP_ITEM_ID; git add -A; git -c user.name=a -c user.email=b commit -qm mine; git checkout -q -b away";
     let sandbox = repository(Agents { implement, ..FIRST_FAILS }, 1, NO_FIXES);
     let output = sandbox.run(&["slots", "--review"]);
@@ -132,7 +132,7 @@ fn without_a_commit_nothing_is_committed_and_a_note_says_so() {
 }
 
 #[test]
-fn in_a_subdirectory_the_rest_of_the_repository_is_left_alone() {
+fn in_a_subdirectory_the_rest_of_the_repository_is_unchanged() {
     let sandbox = repository(FIRST_FAILS, 0, "");
     let settings = String::from_utf8_lossy(&sandbox.read("autoloops.toml")).into_owned();
     sandbox.write("sub/autoloops.toml", format!("{NO_FIXES}\n{settings}"));
@@ -155,7 +155,7 @@ fn in_a_subdirectory_the_rest_of_the_repository_is_left_alone() {
 }
 
 #[test]
-fn what_a_reviewer_is_not_shown_is_not_committed() {
+fn unreviewed_changes_are_not_committed() {
     for attack in ATTACKS {
         attacked(attack, NO_FIXES, assert_unharmed);
     }
@@ -212,7 +212,7 @@ fn a_name_of_the_harness_that_an_agent_takes_costs_no_branch_and_no_work() {
 }
 
 #[test]
-fn what_the_user_had_ignored_is_not_committed_by_who_ignores_it_no_longer() {
+fn files_ignored_at_the_start_are_not_committed() {
     let implement = "echo x > made-$AUTOLOOP_ITEM_ID; : > .gitignore; git add -A";
     for review in [&["--review"][..], &[]] {
         let sandbox = repository(Agents { implement, ..GOOD }, 1, "");

@@ -31,7 +31,7 @@ const CHAIN: &str = "
 ";
 
 #[test]
-fn what_stands_is_printed_once() {
+fn the_current_state_is_printed_once() {
     assert_snapshot!(with(SLOTS).run(&["watch", "--once"]), @r"
     exit 0
     --- stdout
@@ -196,7 +196,7 @@ fn a_run_under_way_is_followed_to_its_end() {
 }
 
 #[test]
-fn slots_under_way_tell_what_is_left_in_the_queue() {
+fn running_slots_show_what_is_left_in_the_queue() {
     let implement = "while ! test -e go-$AUTOLOOP_ITEM_ID; do sleep 0.02; done";
     let sandbox = with_queue(Agents { implement, ..GOOD }, 3);
     let _slots = begin(&sandbox, &["slots", "--iterations", "2"], "slot.phase");

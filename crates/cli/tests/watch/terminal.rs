@@ -105,7 +105,7 @@ fn escape_and_ctrl_c_leave_as_well() {
 }
 
 #[test]
-fn a_signal_ends_it_and_the_terminal_is_given_back() {
+fn a_signal_ends_it_and_the_terminal_is_restored() {
     let sandbox = sandbox();
     let _run = run(&sandbox);
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {

@@ -19,7 +19,7 @@ const NAMES: &str = "core.run_id_format = 'counter'";
 fn a_wave_that_crashes_after_any_record_has_the_same_outcome() {
     let whole = project("true", "abcd", WORK, NAMES);
     run(&whole);
-    assert_all_is_back(&whole, "left alone");
+    assert_all_is_merged(&whole, "left alone");
     let journal = String::from_utf8(whole.read(".autoloop/journal.jsonl")).unwrap();
     let lines: Vec<&str> = journal.split_inclusive('\n').collect();
     let first = lines.iter().position(|line| line.contains("\"wave.start\"")).unwrap();
@@ -65,6 +65,6 @@ fn cut_at(bytes: usize) -> Option<usize> {
         let resumed = sandbox.run(&["run", "--resume", ".", "-i", "2"]);
         assert_eq!(resumed.code, Some(1), "cut at {bytes}: {output}\n{resumed}");
     }
-    assert_all_is_back(&sandbox, &format!("cut at {bytes}"));
+    assert_all_is_merged(&sandbox, &format!("cut at {bytes}"));
     (!is_whole).then_some(records)
 }

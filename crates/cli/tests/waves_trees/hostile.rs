@@ -106,7 +106,7 @@ fn a_branch_that_removes_the_files_of_the_wave_ends_no_other() {
 /// Settings that run programs: what a branch writes to the project's git settings applies to every
 /// git command there. Still the harness runs no hook, and no program that watches, signs or shows.
 #[test]
-fn what_a_branch_configures_is_not_run_by_the_harness() {
+fn programs_that_a_branch_configures_are_not_run_by_the_harness() {
     let hostile = "for key in core.fsmonitor diff.external core.pager core.editor core.sshCommand gpg.program sequence.editor core.askPass credential.helper; do
             git config $key \"touch $P/home/ran-$key\"; done
         git config commit.gpgSign true; git config core.hooksPath $P/home/hooks
@@ -177,7 +177,7 @@ fn work_of_a_branch_that_changes_after_its_end_is_not_merged() {
 }
 
 #[test]
-fn what_a_branch_configures_does_not_decide_what_is_merged() {
+fn settings_of_a_branch_do_not_affect_the_merge() {
     let branch = "git config filter.x.clean 'sed s/GOOD/EVIL/'; git config filter.x.smudge 'sed s/GOOD/EVIL/'\n\
         echo '* filter=x' > $(git rev-parse --git-common-dir)/info/attributes; echo GOOD > mine-$B";
     let sandbox = project("true", "a", branch, "");

@@ -183,7 +183,7 @@ fn nothing_is_acknowledged_after_a_failed_sync() {
 
 /// An unreadable spool fails only its own append, not the appends that share its write.
 #[test]
-fn a_broken_spool_is_the_trouble_of_its_owner_alone() {
+fn a_broken_spool_fails_only_its_own_append() {
     for _ in 0..20 {
         let disk = new_disk();
         let first = journal(&disk);

@@ -353,7 +353,7 @@ fn a_file_replaced_while_we_wait_is_noticed() {
 
 /// A record that another process wrote after our failed one is not truncated with it.
 #[test]
-fn what_others_wrote_behind_a_failed_write_stays() {
+fn records_after_a_failed_write_stay() {
     for room in 1..90u64 {
         let disk = new_disk();
         let journal = journal(&disk);

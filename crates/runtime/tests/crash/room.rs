@@ -119,7 +119,7 @@ fn a_giant_that_does_not_fit_leaves_no_trace() {
 
 /// The rest of a failed write cannot always be truncated; the next writer ends the line.
 #[test]
-fn a_cut_that_fails_leaves_a_torn_line_and_no_more() {
+fn a_failed_truncate_leaves_only_a_torn_line() {
     for room in 1..80 {
         let disk = new_disk();
         let journal = journal(&disk);

@@ -95,7 +95,7 @@ fn both(seed: Seed, dice: &mut Dice) -> [Played; 2] {
 }
 
 #[test]
-fn a_queue_is_worked_off_whatever_befalls() {
+fn a_queue_is_processed_under_any_faults() {
     let tally = Mutex::new(Tally::default());
     simulate_at_once("slots", SEEDS, |seed, dice| {
         let runs = both(seed, dice);
@@ -114,7 +114,7 @@ fn a_queue_is_worked_off_whatever_befalls() {
 
 /// Seeds that once found a defect.
 #[test]
-fn what_was_found_once_stays_right() {
+fn seeds_that_once_failed_pass() {
     for seed in [
         // An item skipped after its last attempt, and claimed by another worker meanwhile, ended
         // the run.
@@ -132,7 +132,7 @@ fn what_was_found_once_stays_right() {
 
 /// A closed item has passed, whatever fails when its slot is resumed.
 #[test]
-fn what_was_closed_before_a_crash_is_not_lost_after_it() {
+fn an_item_closed_before_a_crash_has_passed() {
     let passes = |setup: &Setup| {
         let tale = play(setup, &Ordeal::none(setup)).tale;
         tale.finish == ("iterations".to_owned(), 1, 1)

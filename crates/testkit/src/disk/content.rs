@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_power_cut_left_is_there_to_stay() {
+    fn the_state_after_a_power_cut_is_durable() {
         let mut content = Content::default();
         content.append(b"abc");
         let left = content.after_power_cut(&mut Seed(3).dice());

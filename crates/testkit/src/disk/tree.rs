@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_on_a_lost_name_is_lost_however_well_it_was_synced() {
+    fn files_below_a_lost_name_are_lost_even_if_synced() {
         let mut tree = Tree::default();
         tree.create_dir(Path::new("/a")).unwrap();
         let file = append(&mut tree, "/a/f").unwrap();

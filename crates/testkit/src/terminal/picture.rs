@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_is_seen_in_its_place() {
+    fn printed_text_is_shown_in_its_place() {
         let mut picture = Picture::default();
         for byte in "one\r\ntwo\u{1b}[1;6Hä\u{1b}[31mred\u{1b}[?25l".as_bytes() {
             picture.show(&[*byte]);
