@@ -351,8 +351,8 @@ fn a_chain_is_listed_and_looked_at() {
     assert_snapshot!(sandbox.run(&["inspect", "chain"]), @"
     exit 1
     --- stderr
-    autoloop: no chain has begun in .autoloop/journal.jsonl yet
-      hint: `autoloop chain run NAME` begins one
+    autoloop: no chain in .autoloop/journal.jsonl yet
+      hint: start one with `autoloop chain run NAME`
     ");
     assert_eq!(sandbox.run(&["chain", "run", "twice", ".", "ship", "it"]).code, Some(1));
     let shown = |format: &str| {

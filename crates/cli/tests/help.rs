@@ -26,16 +26,16 @@ fn without_arguments_it_prints_help() {
       presets      List the presets: loops that can be run by their name
       init         Write a new loop, with comments
       emit         Append an event to the journal
-      inspect      Show what happened
+      inspect      Show views of a journal
       loops        List runs
       watch        Watch a run, a chain or slots
       journal      Look after the journal file
       config       Show the settings of a loop
-      memory       Remember things across iterations and runs
+      memory       Manage memory across iterations and runs
       tasks        Manage the task queue of the project
       review       Undo what a metareview changed
       slots        Work off a queue of items: implement, review, fix
-      doctor       Check whether loops can be run here
+      doctor       Check whether loops can run here
       demo         Watch a whole run with scripted agents, in a project to be thrown away
       version      Print the version
       completions  Print the completion script of a shell
@@ -268,25 +268,25 @@ fn inspect_explains_itself() {
     assert_snapshot!(run(&["inspect", "journal", "--help"]), @"
     exit 0
     --- stdout
-    The records themselves.
+    Print records.
 
-    With `--format json`, the lines of the journal as they stand, of all runs unless one is named. Lines that are not records are passed over; `autoloop journal verify` names them.
+    With `--format json`, prints the lines of the journal unchanged. Prints all runs unless --run is given. Invalid lines are skipped; `autoloop journal verify` lists them.
 
     Usage: autoloop inspect journal [OPTIONS] [PROJECT_DIR]
 
     Arguments:
       [PROJECT_DIR]
-              Project whose journal is shown [default: the current one]
+              Project directory [default: the current project]
 
     Options:
           --run <RUN>
-              Only the records of this run; `latest` is the one that began last
+              Print records of one run only: its id, a prefix, or `latest`
 
           --topic <TOPIC>
-              Only records with this topic. Can be given more than once
+              Print records with this topic only; repeatable
 
           --format <FORMAT>
-              How to print them
+              Output format
 
               Possible values:
               - json: The lines of the journal as they stand

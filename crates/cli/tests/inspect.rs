@@ -145,10 +145,10 @@ fn an_unreadable_journal_is_explained() {
     .iter()
     .map(|args| sandbox.run(args).to_string())
     .collect();
-    assert_snapshot!(said.join("\n"), @r"
+    assert_snapshot!(said.join("\n"), @"
     exit 0
     --- stderr
-    autoloop: there is nothing in .autoloop/journal.jsonl
+    autoloop: .autoloop/journal.jsonl is empty
     exit 2
     --- stderr
     autoloop: the project missing does not exist
@@ -182,22 +182,22 @@ fn an_unreadable_journal_is_explained() {
     For more information, try '--help'.
     exit 2
     --- stderr
-    Show what happened
+    Show views of a journal
 
     Usage: autoloop inspect <COMMAND>
 
     Commands:
-      journal       The records themselves
-      metrics       Show what each iteration did; no cost is recorded yet
-      scratchpad    What each iteration printed
-      coordination  What agents said about their work: issues, slices, commits, archives and chains
-      chain         How far a chain is: its steps, their runs, and how they ended
-      slots         How far a run over a queue is: its slots, their items, reviews and fixes, and how they ended
-      memory        What is remembered, in the project and in a run
-      topology      Who there is in a loop, and who follows whom
-      review        A metareview: what held it to its bounds, how it ended, what it changed
-      prompt        What the agent was told in an iteration, to the letter
-      output        What the agent printed in an iteration, to the letter
+      journal       Print records
+      metrics       Show the iterations of a run; cost is not recorded yet
+      scratchpad    Show the outputs of the iterations of a run
+      coordination  Show coordination events: issues, slices, commits, archives, chains
+      chain         Show a chain: its steps, their runs and their status
+      slots         Show a run of slots: items, reviews, fixes and status of each slot
+      memory        Show the memory of the project and of a run
+      topology      Show the roles of a loop and their handoffs
+      review        Show a metareview: its sandbox, its end and its changes
+      prompt        Print the prompt of an iteration, unchanged
+      output        Print the output of an iteration, unchanged
       help          Print this message or the help of the given subcommand(s)
 
     Options:
@@ -244,7 +244,7 @@ fn torn_lines_are_passed_over_and_what_is_glued_to_them_is_found() {
     {"run": "r", "topic": "glued"}
     {"run": "r", "topic": "last"}
     --- stderr
-    autoloop: 3 pieces are not a record and passed over; `autoloop journal verify` names each
+    autoloop: skipped 3 invalid records; `autoloop journal verify` lists them
     "#);
 }
 

@@ -194,12 +194,12 @@ fn texts_of_an_iteration_to_the_letter() {
     insta::assert_snapshot!(project.told(&["output", "99"]), @"
     1
     autoloop: missing output projection for iteration 99 of run 'new'
-      hint: there are those of iterations 1 to 3
+      hint: iterations 1 to 3 have one
     ");
     insta::assert_snapshot!(project.told(&["prompt", "2"]), @"
     1
     autoloop: missing prompt projection for iteration 2 of run 'new'
-      hint: there is one of iteration 1
+      hint: iteration 1 has one
     ");
     assert!(project.told(&["output", "two"]).starts_with("2\n"));
 }
@@ -255,6 +255,6 @@ fn an_empty_journal_prints_nothing() {
     insta::assert_snapshot!(project.told(&["output", "1"]), @"
     1
     autoloop: missing output projection for iteration 1
-      hint: no run has begun here yet
+      hint: no run has started here yet
     ");
 }

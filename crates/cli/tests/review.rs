@@ -194,13 +194,13 @@ fn a_review_that_there_was_not_is_not_shown() {
     exit 1
     --- stderr
     autoloop: missing review projection for iteration 7 of run '[RUN]'
-      hint: there is one before iteration 2
+      hint: show it with `autoloop inspect review 2`
     ");
     assert_snapshot!(shown(&sandbox, &["review", "revert", "7"]), @"
     exit 1
     --- stderr
     autoloop: missing review projection for iteration 7 of run '[RUN]'
-      hint: there is one before iteration 2
+      hint: show it with `autoloop inspect review 2`
     ");
     assert_snapshot!(shown(&sandbox, &["review", "revert"]), @"
     exit 0
@@ -212,13 +212,13 @@ fn a_review_that_there_was_not_is_not_shown() {
     exit 1
     --- stderr
     autoloop: missing review projection
-      hint: no run has begun here yet
+      hint: no run has started here yet
     ");
     assert_snapshot!(empty.run(&["review", "revert"]).to_string(), @"
     exit 1
     --- stderr
     autoloop: missing review projection
-      hint: no run has begun here yet
+      hint: no run has started here yet
     ");
 }
 

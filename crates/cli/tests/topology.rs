@@ -49,7 +49,7 @@ fn a_sound_topology_is_drawn() {
 
     planner
       tasks.ready       ──▶ builder
-      issue.discovered  ──▶ (noted, routes nothing)
+      issue.discovered  ──▶ (recorded, not routed)
 
     builder
       review.ready      ──▶ critic
@@ -64,7 +64,7 @@ fn a_sound_topology_is_drawn() {
               or  "LOOP_COMPLETE" in the output
            after  review.passed
 
-    like /build\..*/ hands over to:
+    /build\..*/ hands over to:
       planner
     "#);
     assert_snapshot!(inspect(&sandbox, &["--format", "md"]), @r"
@@ -109,11 +109,11 @@ fn a_graph_is_one_that_graphviz_reads() {
       node [shape=box, style=rounded];
       start [shape=circle, label=""];
       complete [shape=doublecircle, label=""];
-      anybody [style=dashed];
+      any [style=dashed, label="any role"];
       "role x\"y\\n" [label="x\"y\\n"];
       start -> "role x\"y\\n" [label="loop.start"];
       "role x\"y\\n" -> complete [label="task.complete"];
-      "role x\"y\\n" -> anybody [label="lost"];
+      "role x\"y\\n" -> any [label="lost"];
       "role x\"y\\n" -> "role x\"y\\n" [label="/a\\.b/"];
     }
     "#);
@@ -207,7 +207,7 @@ fn a_loop_without_roles_has_a_picture_too() {
     --- stdout
     topology
 
-    There are no roles: one agent does everything, and every event is accepted.
+    no roles: one agent does all work, and every event is accepted
 
     completes on  task.complete
               or  "LOOP_COMPLETE" in the output

@@ -1,35 +1,39 @@
-//! `autoloop inspect`: what a journal says, one file a view.
+//! `autoloop inspect`: views of a journal.
 
-mod chain;
-mod coordination;
 pub(super) mod excerpt;
-mod journal;
-mod memory;
-mod metrics;
 pub(super) mod review;
 mod scratchpad;
-mod slots;
 mod text;
 mod topology;
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::str::FromStr;
 
+use autoloop_core::chain::{Chain, Tree};
+use autoloop_core::coordinator::Status;
 use autoloop_core::format::Format;
 use autoloop_core::record::Glance;
+use autoloop_core::views::coordination::{Coordination, Coordinations};
 use autoloop_core::views::iteration_text::IterationText;
+use autoloop_core::views::metrics::{self, Metrics};
 use autoloop_runtime::journal::{Journal, Position};
-use autoloop_runtime::runs;
+use autoloop_runtime::runs::{self, RunList, chains, slot_runs};
+use autoloop_runtime::site::Site;
 use autoloop_runtime::world::World;
 use clap::Subcommand;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
+use super::listing::{self, Filter, Listing};
+use super::run::drive_failure;
+use super::{memory, settings};
 use crate::failure::Failure;
 use crate::terminal;
 
-/// Show what happened.
+/// Show views of a journal.
 ///
-/// Everything is read from the journal, so a run can be looked at while it goes on, after it ended and
-/// years later.
+/// All views are read from the journal, so they work for running and for ended runs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -38,30 +42,163 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    Journal(journal::Args),
-    Metrics(metrics::Args),
+    /// Print records.
+    ///
+    /// With `--format json`, prints the lines of the journal unchanged. Prints all runs unless --run is given. Invalid
+    /// lines are skipped; `autoloop journal verify` lists them.
+    Journal {
+        /// Project directory [default: the current project]
+        project_dir: Option<PathBuf>,
+        /// Print records of one run only: its id, a prefix, or `latest`
+        #[arg(long)]
+        run: Option<String>,
+        /// Print records with this topic only; repeatable
+        #[arg(long, value_name = "TOPIC")]
+        topic: Vec<String>,
+        /// Output format
+        #[arg(long, value_enum, default_value = "text")]
+        format: listing::Format,
+    },
+    /// Show the iterations of a run; cost is not recorded yet.
+    Metrics {
+        #[command(flatten)]
+        source: Source,
+        /// Show all runs
+        #[arg(long, conflicts_with = "run")]
+        all_runs: bool,
+        /// Output format: md, csv or json
+        #[arg(long, default_value = "md", value_parser = metrics::Format::from_str)]
+        format: metrics::Format,
+    },
     Scratchpad(scratchpad::Args),
-    Coordination(coordination::Args),
-    Chain(chain::Args),
-    Slots(slots::Args),
-    Memory(memory::Args),
+    /// Show coordination events: issues, slices, commits, archives, chains.
+    Coordination {
+        #[command(flatten)]
+        source: Source,
+        /// Show the runs with the most recent events, the latest last
+        #[arg(long, conflicts_with = "run")]
+        all_runs: bool,
+        /// Output format
+        #[arg(long, default_value = "md", value_parser = format())]
+        format: Format,
+    },
+    /// Show a chain: its steps, their runs and their status.
+    ///
+    /// Chains that a run started are shown below the step of that run.
+    Chain {
+        /// Project directory [default: the current project]
+        project_dir: Option<PathBuf>,
+        /// Chain id or prefix [default: the latest chain, with the chains that started it]
+        #[arg(long, visible_alias = "run", value_name = "ID")]
+        chain: Option<String>,
+        /// Output format
+        #[arg(long, default_value = "md", value_parser = format())]
+        format: Format,
+    },
+    /// Show a run of slots: items, reviews, fixes and status of each slot.
+    Slots {
+        /// Project directory [default: the current project]
+        project_dir: Option<PathBuf>,
+        /// Run id, prefix or `latest` [default: the latest run of slots]
+        #[arg(long, value_name = "RUN")]
+        run: Option<String>,
+        /// Output format
+        #[arg(long, default_value = "terminal", value_parser = format())]
+        format: Format,
+    },
+    /// Show the memory of the project and of a run.
+    Memory {
+        /// Project directory [default: the current project]
+        project_dir: Option<PathBuf>,
+        /// Run id, prefix or `latest` [default: AUTOLOOP_RUN_ID, or the latest run]
+        #[arg(long)]
+        run: Option<String>,
+        /// Output format
+        #[arg(long, value_enum, default_value = "md")]
+        format: memory::Format,
+    },
     Topology(topology::Args),
     Review(review::Args),
-    /// What the agent was told in an iteration, to the letter.
+    /// Print the prompt of an iteration, unchanged.
     Prompt(text::Args),
-    /// What the agent printed in an iteration, to the letter.
+    /// Print the output of an iteration, unchanged.
     Output(text::Args),
+}
+
+/// A journal and a run in it.
+#[derive(Debug, clap::Args)]
+struct Source {
+    /// Project directory [default: the current project]
+    project_dir: Option<PathBuf>,
+    /// Run id, prefix or `latest` [default: the latest run]
+    #[arg(long)]
+    run: Option<String>,
+}
+
+impl Source {
+    fn journal(&self, world: &World) -> Result<Box<dyn Journal>, Failure> {
+        Ok(settings::locate(self.project_dir.as_deref(), world)?.journal(world))
+    }
+
+    fn run(&self, journal: &dyn Journal) -> Result<String, Failure> {
+        one_run(journal, self.run.as_deref())
+    }
+}
+
+fn format() -> impl TypedValueParser<Value = Format> {
+    let terminal = PossibleValue::new("terminal").alias("text");
+    PossibleValuesParser::new([PossibleValue::new("md"), terminal, PossibleValue::new("json")])
+        .try_map(|name| name.parse::<Format>())
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     match &args.what {
-        What::Journal(args) => journal::run(args, world),
-        What::Metrics(args) => metrics::run(args, world),
+        What::Journal { project_dir, run, topic, format } => {
+            let journal = settings::locate(project_dir.as_deref(), world)?.journal(world);
+            let run = run.as_deref().map(|run| one_run(&*journal, Some(run))).transpose()?;
+            list_records(&*journal, Filter { run, topics: topic.clone() }, *format)
+        }
+        What::Metrics { source, all_runs, format } => {
+            let journal = source.journal(world)?;
+            let metrics = journal.fold::<Metrics>()?.view;
+            let run = if *all_runs { None } else { Some(source.run(&*journal)?) };
+            Ok(terminal::print(&metrics.render(run.as_deref(), *format))?)
+        }
         What::Scratchpad(args) => scratchpad::run(args, world),
-        What::Coordination(args) => coordination::run(args, world),
-        What::Chain(args) => chain::run(args, world),
-        What::Slots(args) => slots::run(args, world),
-        What::Memory(args) => memory::run(args, world),
+        What::Coordination { source, all_runs, format } => {
+            let journal = source.journal(world)?;
+            let text = match all_runs {
+                true => all_coordination(&*journal, *format)?,
+                false => coordination(&*journal, &source.run(&*journal)?, *format)?,
+            };
+            Ok(terminal::print(&text)?)
+        }
+        What::Chain { project_dir, chain, format } => {
+            let located = settings::locate(project_dir.as_deref(), world)?;
+            let journal = located.journal(world);
+            let list = RunList::read(&*journal, &located.files.state_dir, world)?;
+            print_chain(&*journal, &list, chain.as_deref(), *format)
+        }
+        What::Slots { project_dir, run, format } => {
+            let located = settings::locate(project_dir.as_deref(), world)?;
+            let journal = located.journal(world);
+            let site = Site::new(world, &*journal, &located.files.state_dir);
+            let slots = slot_runs(&site).map_err(drive_failure)?;
+            let list = RunList::read(&*journal, &located.files.state_dir, world)?;
+            let id = match run {
+                Some(name) => Some(list.find(name)?.id()),
+                None => slots.last().map(|run| run.id.as_str()),
+            };
+            let found = id.and_then(|id| slots.iter().find(|run| run.id == id));
+            let text = found.map(|run| {
+                run.render(status_of(&list, &run.id).unwrap_or_else(|| run.status()), *format)
+            });
+            print_found(text, id, "run of slots", "start one with `autoloop slots`", &*journal)
+        }
+        What::Memory { project_dir, run, format } => {
+            let tiers = memory::Tiers::to_read(project_dir.as_deref(), run.as_deref(), world)?;
+            memory::list(&tiers, None, *format)
+        }
         What::Topology(args) => topology::run(args, world),
         What::Review(args) => review::run(args, world),
         What::Prompt(args) => text::run(args, IterationText::Prompt, world),
@@ -69,24 +206,102 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     }
 }
 
-fn parse_format(text: &str) -> Result<Format, &'static str> {
-    text.parse()
+fn list_records(
+    journal: &dyn Journal,
+    filter: Filter,
+    format: listing::Format,
+) -> Result<(), Failure> {
+    let mut listing = Listing::new(journal, format, filter);
+    let head = journal.read(Position::START, &mut |line| listing.show(line))?;
+    listing.flush()?;
+    if head == Position::START {
+        note(&format!("{} is empty", journal.path().display()));
+    }
+    match listing.bad {
+        0 => {}
+        1 => note("skipped 1 invalid record; `autoloop journal verify` lists it"),
+        bad => note(&format!("skipped {bad} invalid records; `autoloop journal verify` lists them")),
+    }
+    Ok(())
 }
 
-/// The run that `--run` means.
-fn named_run(journal: &dyn Journal, name: Option<&str>) -> Result<Option<String>, Failure> {
-    name.map(|name| Ok(runs::find(journal, name)?.id().to_owned())).transpose()
+fn coordination(journal: &dyn Journal, run: &str, format: Format) -> Result<String, Failure> {
+    if let Some(kept) = journal.fold::<Coordinations>()?.view.of(run) {
+        return Ok(kept.render(format));
+    }
+    // The view keeps recent runs only.
+    let mut coordination = Coordination::default();
+    for_run(journal, run, |record| {
+        coordination.apply(record);
+    })?;
+    Ok(coordination.render(format))
 }
 
-/// The run that is asked about: the one that is named, or the latest.
-pub(super) fn one_run(journal: &dyn Journal, name: Option<&str>) -> Result<String, Failure> {
-    match named_run(journal, name)? {
-        None => Ok(journal.latest_run()?.0),
-        Some(run) => Ok(run),
+fn all_coordination(journal: &dyn Journal, format: Format) -> Result<String, Failure> {
+    let kept = journal.fold::<Coordinations>()?.view;
+    Ok(match format {
+        Format::Json => kept.json_by_run(),
+        _ if kept.iter().next().is_none() => Coordination::default().render(format),
+        _ => kept
+            .iter()
+            .map(|(run, coordination)| format!("# Run {run}\n\n{}", coordination.render(format)))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    })
+}
+
+fn print_chain(
+    journal: &dyn Journal,
+    list: &RunList,
+    name: Option<&str>,
+    format: Format,
+) -> Result<(), Failure> {
+    let chains = chains(journal)?;
+    let status = |chain: &Chain| status_of(list, &chain.id).unwrap_or_else(|| chain.status());
+    let tree = Tree::new(&chains, &status);
+    let id = name.map(|name| list.find(name)).transpose()?.map(|run| run.id());
+    let text = match id {
+        Some(id) => {
+            let found = chains.iter().find(|chain| chain.id == id);
+            found.map(|chain| tree.render(chain, format))
+        }
+        None => tree.render_latest(format),
+    };
+    print_found(text, id, "chain", "start one with `autoloop chain run NAME`", journal)
+}
+
+fn status_of(list: &RunList, id: &str) -> Option<Status> {
+    list.runs.get(id).and_then(|run| list.status(run))
+}
+
+/// Prints a view of the run with this id, or fails where there is none.
+fn print_found(
+    text: Option<String>,
+    id: Option<&str>,
+    kind: &str,
+    hint: &str,
+    journal: &dyn Journal,
+) -> Result<(), Failure> {
+    match (text, id) {
+        (Some(text), _) => Ok(terminal::print(&text)?),
+        (None, Some(id)) => Err(Failure::failed(format!("'{id}' is not a {kind}"))
+            .hint(format!("show it with `autoloop loops show {id}`"))),
+        (None, None) => {
+            let path = journal.path().display();
+            Err(Failure::failed(format!("no {kind} in {path} yet")).hint(hint))
+        }
     }
 }
 
-/// Shows every record of one run.
+/// The id of the named run, or of the latest.
+pub(super) fn one_run(journal: &dyn Journal, name: Option<&str>) -> Result<String, Failure> {
+    match name {
+        None => Ok(journal.latest_run()?.0),
+        Some(name) => Ok(runs::find(journal, name)?.id().to_owned()),
+    }
+}
+
+/// Visits every record of one run.
 fn for_run(
     journal: &dyn Journal,
     run: &str,
@@ -103,8 +318,7 @@ fn for_run(
     Ok(())
 }
 
-/// Something that belongs beside the output, not in it.
+/// Prints a note on standard error, which may be closed.
 pub(super) fn note(text: &str) {
-    // Where standard error is closed, nobody wanted to know.
     let _ = writeln!(io::stderr(), "autoloop: {}", terminal::harmless(text));
 }

@@ -13,7 +13,7 @@ use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::private_files;
 use autoloop_runtime::world::World;
 
-use super::inspect::excerpt::{Found, Out, each_record};
+use super::inspect::excerpt::{Found, Out, for_each_record};
 use super::settings;
 use crate::failure::Failure;
 
@@ -88,14 +88,10 @@ fn latest_run(journal: &dyn Journal, under_way: &str) -> Result<String, Failure>
 
 fn look_up(journal: &dyn Journal, run: &str, part: Part) -> Result<Replay<Found>, Failure> {
     let mut replay = Replay::new(run, part);
-    journal.read(Position::START, &mut |line| {
-        each_record(line, |record, piece| {
-            replay.apply(record, || {
-                let text = record.payload().or_else(|| record.field("output"));
-                Found::new(line, piece, text.as_deref())
-            });
+    for_each_record(journal, |record, place| {
+        replay.apply(record, || {
+            place.keep(record.payload().or_else(|| record.field("output")).as_deref())
         });
-        ControlFlow::Continue(())
     })?;
     Ok(replay)
 }

@@ -1,35 +1,55 @@
-//! Where a long text of a record is, and how it gets out.
+//! Long texts of records: found in one pass, printed in bounded memory.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use autoloop_core::format::write_json_line;
 use autoloop_core::record::{Extract, Glance, Piece};
-use autoloop_runtime::journal::{Journal, Line};
+use autoloop_runtime::journal::{Journal, Line, Position, ReadError};
 use serde::{Serialize, Serializer};
 
 use super::note;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// Where a text is.
+/// Visits every record of a journal, with its place.
+pub(in crate::commands) fn for_each_record(
+    journal: &dyn Journal,
+    mut visit: impl FnMut(&Glance<'_>, Place<'_>),
+) -> Result<(), Failure> {
+    journal.read(Position::START, &mut |line| {
+        for piece in line.pieces() {
+            if let Ok(record) = &piece.content {
+                visit(record, Place { line, piece: &piece });
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(())
+}
+
+/// The place of a record that is being visited.
+#[derive(Clone, Copy)]
+pub(in crate::commands) struct Place<'l> {
+    line: &'l Line<'l>,
+    piece: &'l Piece<'l>,
+}
+
+/// The place of a text.
 #[derive(Debug)]
 pub(in crate::commands) enum Found {
-    /// In the record that these bytes of the journal are.
+    /// In the record at these bytes of the journal.
     At(Range<u64>),
-    /// In a giant record that shares its line with a torn one: only its ends are at hand.
+    /// In a giant record in the same line as a torn one: only its beginning and its end are known.
     Ends(String),
 }
 
-impl Found {
-    /// Remembers where a record is.
-    pub(in crate::commands) fn new(
-        line: &Line<'_>,
-        piece: &Piece<'_>,
-        text: Option<&str>,
-    ) -> Found {
+impl Place<'_> {
+    /// Keeps the place of the record. `text` is what the record says of the wanted text.
+    pub(in crate::commands) fn keep(self, text: Option<&str>) -> Found {
+        let Place { line, piece } = self;
         let begin = line.offset() + piece.at as u64;
         if line.is_whole() {
             return Found::At(begin..begin + piece.bytes.len() as u64);
@@ -39,7 +59,9 @@ impl Found {
             _ => Found::Ends(text.unwrap_or_default().to_owned()),
         }
     }
+}
 
+impl Found {
     /// The text of a field, to be serialized.
     pub(super) fn text<'a>(
         &'a self,
@@ -49,7 +71,7 @@ impl Found {
         LongText { found: self, journal, field, failure: RefCell::new(None) }
     }
 
-    /// Shows the text that is looked for, piece by piece.
+    /// Shows the extracted text piece by piece.
     pub(in crate::commands) fn show(
         &self,
         journal: &dyn Journal,
@@ -59,7 +81,9 @@ impl Found {
         let range = match self {
             Found::At(range) => range.clone(),
             Found::Ends(text) => {
-                note("this record is glued to a torn one; the middle of its text is left out");
+                note(
+                    "this record follows a torn one in the same line; the middle of its text is missing",
+                );
                 return Ok(show(text)?);
             }
         };
@@ -69,13 +93,12 @@ impl Found {
             let more = extract.push(bytes, &mut text);
             shown = show(&text);
             text.clear();
-            // Nothing that matters follows, or nobody wants it: the rest need not be read.
+            // The rest need not be read after the text, or after a failure.
             if more && shown.is_ok() { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
         });
         shown?;
         match read {
-            Err(autoloop_runtime::journal::ReadError::Io { source, .. })
-                if source.kind() == io::ErrorKind::Interrupted => {}
+            Err(ReadError::Io { source, .. }) if source.kind() == io::ErrorKind::Interrupted => {}
             read => read?,
         }
         extract.finish(&mut text);
@@ -83,12 +106,12 @@ impl Found {
     }
 }
 
-/// The text of a record, serialized piece by piece.
+/// A text that is serialized piece by piece.
 pub(in crate::commands) struct LongText<'a> {
     found: &'a Found,
     journal: &'a dyn Journal,
     field: &'static str,
-    /// A serializer has no place for what went wrong with the journal.
+    /// A serializer cannot return an error of the journal.
     failure: RefCell<Option<Failure>>,
 }
 
@@ -119,19 +142,7 @@ impl fmt::Display for LongText<'_> {
     }
 }
 
-/// The records of a line that are wanted, each with its place.
-pub(in crate::commands) fn each_record(
-    line: &Line<'_>,
-    mut visit: impl FnMut(&Glance<'_>, &Piece<'_>),
-) {
-    for piece in line.pieces() {
-        if let Ok(record) = &piece.content {
-            visit(record, &piece);
-        }
-    }
-}
-
-/// Standard output, which obeys no control characters when it is a terminal.
+/// Standard output. Control characters are replaced where it is a terminal.
 pub(in crate::commands) struct Out {
     out: BufWriter<StdoutLock<'static>>,
     to_terminal: bool,
@@ -145,7 +156,6 @@ impl Out {
         Out { out: BufWriter::with_capacity(64 * 1024, stdout.lock()), to_terminal, ended: true }
     }
 
-    /// Text as it is; harmless where it could do harm.
     pub(in crate::commands) fn text(&mut self, text: &str) -> io::Result<()> {
         if let Some(last) = text.chars().next_back() {
             self.ended = last == '\n';
@@ -156,18 +166,17 @@ impl Out {
         }
     }
 
-    /// JSON in one line.
     pub(in crate::commands) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         self.ended = false;
         write_json_line(value, &mut self.out)
     }
 
-    /// Ends a line that the text did not end.
+    /// Ends the line unless the text did.
     pub(in crate::commands) fn end_line(&mut self) -> io::Result<()> {
         if self.ended { Ok(()) } else { self.text("\n") }
     }
 
-    /// Sees that everything can be seen. A terminal gets the newline that the text may lack.
+    /// Flushes. On a terminal the last line is ended.
     pub(in crate::commands) fn finish(mut self) -> Result<(), Failure> {
         if self.to_terminal {
             self.end_line()?;

@@ -1,62 +1,46 @@
-//! `autoloop inspect review`: one metareview, with what it changed.
+//! `autoloop inspect review`: a metareview and its changes.
 
-use std::ops::ControlFlow;
-use std::path::PathBuf;
-
-use autoloop_core::format::{NumberOrText, json_text};
+use autoloop_core::format::{Format, NumberOrText, json_text};
 use autoloop_core::record::Extract;
 use autoloop_core::text::{fenced, tail};
 use autoloop_core::views::review::{Review, ReviewSearch, Violation};
-use autoloop_runtime::journal::{Journal, Position};
+use autoloop_runtime::journal::Journal;
 use autoloop_runtime::world::World;
-use clap::ValueEnum;
 use serde::Serialize;
 
-use super::excerpt::{Found, Out, each_record};
-use super::one_run;
-use crate::commands::settings;
+use super::Source;
+use super::excerpt::{Found, Out, for_each_record};
 use crate::failure::Failure;
 
-/// How much of the end of the output is shown, in characters.
+/// Characters of the end of the output that are shown.
 const TAIL: usize = 2000;
-/// No diff of ours is longer.
+/// Maximum length of a recorded diff, in bytes.
 pub(in crate::commands) const LONGEST_DIFF: usize = 4 * 1024 * 1024;
 
-/// A metareview: what held it to its bounds, how it ended, what it changed.
+/// Show a metareview: its sandbox, its end and its changes.
 ///
-/// Shows what it may not have done with what came of that, the end of what it printed, and as a diff
-/// what it changed in the files of the loop. `autoloop review revert` undoes the latter.
+/// Shows its violations, the end of its output, and its changes of the loop's files as a diff.
+/// `autoloop review revert` reverts these.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The iteration that the review came before [default: that of the latest review].
+    /// Iteration before which the review ran [default: the latest review]
     #[arg(value_name = "N")]
     iteration: Option<u64>,
-    /// Project whose journal is read [default: the current one].
-    project_dir: Option<PathBuf>,
-    /// The run [default: the one that began last].
-    #[arg(long)]
-    run: Option<String>,
-    /// How to print it.
-    #[arg(long, value_enum, default_value = "terminal")]
+    #[command(flatten)]
+    source: Source,
+    /// Output format
+    #[arg(long, default_value = "terminal", value_parser = super::format())]
     format: Format,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Md,
-    #[value(alias = "text")]
-    Terminal,
-    Json,
-}
-
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let journal = settings::locate(args.project_dir.as_deref(), world)?.journal(world);
-    let run = one_run(&*journal, args.run.as_deref())?;
+    let journal = args.source.journal(world)?;
+    let run = args.source.run(&*journal)?;
     let review = look_up(&*journal, &run, args.iteration)?;
-    let output = text_of(&review, &*journal, ("output", Keep::End(TAIL)))?;
-    let diff = text_of(&review, &*journal, ("diff", Keep::Beginning(LONGEST_DIFF)))?;
+    let output = text_of(&review, &*journal, "output", Keep::End(TAIL))?;
+    let diff = text_of(&review, &*journal, "diff", Keep::Beginning(LONGEST_DIFF))?;
     let text = match args.format {
-        Format::Md => markdown(&review, &output, &diff),
+        Format::Markdown => markdown(&review, &output, &diff),
         Format::Terminal => terminal(&review, &output, &diff),
         Format::Json => json(&review, &output, &diff),
     };
@@ -72,47 +56,46 @@ pub(in crate::commands) fn look_up(
     before: Option<u64>,
 ) -> Result<Review<Found>, Failure> {
     let mut search = ReviewSearch::new(run, before);
-    journal.read(Position::START, &mut |line| {
-        each_record(line, |record, piece| {
-            search.apply(record, || Found::new(line, piece, record.field("diff").as_deref()));
-        });
-        ControlFlow::Continue(())
+    for_each_record(journal, |record, place| {
+        search.apply(record, || place.keep(record.field("diff").as_deref()));
     })?;
     let others = search.others;
-    search.found.ok_or_else(|| not_found((run, before), others))
+    search.found.ok_or_else(|| not_found(run, before, others))
 }
 
-fn not_found((run, before): (&str, Option<u64>), others: Option<(u64, u64)>) -> Failure {
+fn not_found(run: &str, before: Option<u64>, others: Option<(u64, u64)>) -> Failure {
     let of_run = if run.is_empty() { String::new() } else { format!(" of run '{run}'") };
     let which = before.map(|before| format!(" for iteration {before}")).unwrap_or_default();
     let failure = Failure::failed(format!("missing review projection{which}{of_run}"));
     match others {
-        None if run.is_empty() => failure.hint("no run has begun here yet"),
-        None => failure.hint("this run has had no review yet"),
+        None if run.is_empty() => failure.hint("no run has started here yet"),
+        None => failure.hint("this run has no review yet"),
         Some((one, other)) if one == other => {
-            failure.hint(format!("there is one before iteration {one}"))
+            failure.hint(format!("show it with `autoloop inspect review {one}`"))
         }
-        Some((first, last)) => failure
-            .hint(format!("there are reviews before iterations {first} to {last}; `autoloop inspect journal --topic review.start` lists them")),
+        Some((first, last)) => failure.hint(format!(
+            "reviews ran before iterations {first} to {last}; `autoloop inspect journal --topic review.start` lists them"
+        )),
     }
 }
 
-/// Which part of a text that is too long is kept.
+/// The part of a long text that is kept.
 #[derive(Clone, Copy)]
 pub(in crate::commands) enum Keep {
     Beginning(usize),
     End(usize),
 }
 
-/// A long text of a review; empty while there is none.
+/// A long text of a review; empty before its end.
 pub(in crate::commands) fn text_of(
     review: &Review<Found>,
     journal: &dyn Journal,
-    (field, keep): (&'static str, Keep),
+    field: &'static str,
+    keep: Keep,
 ) -> Result<String, Failure> {
     let mut text = String::new();
     let Some(end) = &review.end else { return Ok(text) };
-    // Of such a record only the ends of the diff are at hand.
+    // Of such a record only the ends of the diff are known.
     if matches!(end.place, Found::Ends(_)) && field != "diff" {
         return Ok(text);
     }
@@ -167,7 +150,6 @@ fn terminal(review: &Review<Found>, output: &str, diff: &str) -> String {
     text
 }
 
-/// What other programs read of a review.
 #[derive(Serialize)]
 struct Facts<'a> {
     run: &'a str,

@@ -1,67 +1,49 @@
 //! `autoloop inspect scratchpad`: what each iteration printed.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
-use std::path::PathBuf;
 
-use autoloop_core::format::NumberOrText;
+use autoloop_core::format::{Format, NumberOrText};
 use autoloop_core::record::{Extract, IterationFinish};
 use autoloop_core::views::scratchpad::{Scratchpad, Scratchpads, rich_heading};
-use autoloop_runtime::journal::{Journal, Position};
+use autoloop_runtime::journal::Journal;
 use autoloop_runtime::world::World;
-use clap::ValueEnum;
 use serde::Serialize;
 
-use super::excerpt::{Found, LongText, Out, each_record};
-use super::{for_run, one_run};
-use crate::commands::settings;
+use super::excerpt::{Found, LongText, Out, for_each_record};
+use super::{Source, for_run};
 use crate::failure::Failure;
 
-/// How much of the short form is shown, in characters.
+/// Characters of the short form.
 const TERMINAL_BUDGET: usize = 24_000;
 
-/// What each iteration printed.
+/// Show the outputs of the iterations of a run.
 ///
-/// The md format holds every output whole; the terminal format is the short form that prompts carry.
+/// The md format has every output in full; the terminal format is the short form that prompts contain.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Project whose journal is read [default: the current one].
-    project_dir: Option<PathBuf>,
-    /// The run [default: the one that began last].
-    #[arg(long, conflicts_with = "all_runs")]
-    run: Option<String>,
-    /// All runs in the journal.
-    #[arg(long)]
+    #[command(flatten)]
+    source: Source,
+    /// Show all runs
+    #[arg(long, conflicts_with = "run")]
     all_runs: bool,
-    /// How to print it.
-    #[arg(long, value_enum, default_value = "md")]
+    /// Output format
+    #[arg(long, default_value = "md", value_parser = super::format())]
     format: Format,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Md,
-    #[value(alias = "text")]
-    Terminal,
-    Json,
-}
-
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let journal = settings::locate(args.project_dir.as_deref(), world)?.journal(world);
-    let run = match args.all_runs {
-        true => None,
-        false => Some(one_run(&*journal, args.run.as_deref())?),
-    };
+    let journal = args.source.journal(world)?;
+    let run = if args.all_runs { None } else { Some(args.source.run(&*journal)?) };
     let mut out = Out::new();
     match args.format {
-        Format::Md => markdown(&*journal, run.as_deref(), &mut out)?,
+        Format::Markdown => markdown(&*journal, run.as_deref(), &mut out)?,
         Format::Terminal => terminal(&*journal, run.as_deref(), &mut out)?,
         Format::Json => json(&*journal, run.as_deref(), &mut out)?,
     }
     out.finish()
 }
 
-/// One iteration that ended: where its output is.
+/// An iteration that ended, with the place of its output.
 struct Ended {
     run: String,
     iteration: String,
@@ -69,32 +51,29 @@ struct Ended {
     output: Found,
 }
 
-/// Every iteration that ended, run by run. A later end of an iteration takes the place of the earlier.
+/// The iterations that ended, run by run. The last end of an iteration counts.
 fn ended(journal: &dyn Journal, run: Option<&str>) -> Result<Vec<Ended>, Failure> {
     let mut places: HashMap<(String, String), usize> = HashMap::new();
     let mut list: Vec<Ended> = Vec::new();
-    journal.read(Position::START, &mut |line| {
-        each_record(line, |record, piece| {
-            let Some(finish) = IterationFinish::of(record) else { return };
-            if run.is_some_and(|run| record.run() != run) {
-                return;
+    for_each_record(journal, |record, place| {
+        let Some(finish) = IterationFinish::of(record) else { return };
+        if run.is_some_and(|run| record.run() != run) {
+            return;
+        }
+        let ended = Ended {
+            run: record.run().into_owned(),
+            iteration: record.iteration().into_owned(),
+            exit_code: finish.exit_code.to_string(),
+            output: place.keep(Some(&finish.output.read())),
+        };
+        let key = (ended.run.clone(), ended.iteration.clone());
+        match places.get(&key) {
+            Some(&place) => list[place] = ended,
+            None => {
+                places.insert(key, list.len());
+                list.push(ended);
             }
-            let ended = Ended {
-                run: record.run().into_owned(),
-                iteration: record.iteration().into_owned(),
-                exit_code: finish.exit_code.to_string(),
-                output: Found::new(line, piece, Some(&finish.output.read())),
-            };
-            let key = (ended.run.clone(), ended.iteration.clone());
-            match places.get(&key) {
-                Some(&place) => list[place] = ended,
-                None => {
-                    places.insert(key, list.len());
-                    list.push(ended);
-                }
-            }
-        });
-        ControlFlow::Continue(())
+        }
     })?;
     let mut begun: HashMap<String, usize> = HashMap::new();
     for ended in &list {
@@ -154,12 +133,9 @@ fn terminal(journal: &dyn Journal, run: Option<&str>, out: &mut Out) -> Result<(
     let runs: Vec<String> = match run {
         Some(run) => vec![run.to_owned()],
         None => {
-            let mut runs: Vec<String> = Vec::new();
-            for ended in ended(journal, None)? {
-                if runs.last() != Some(&ended.run) {
-                    runs.push(ended.run);
-                }
-            }
+            let mut runs: Vec<String> =
+                ended(journal, None)?.into_iter().map(|ended| ended.run).collect();
+            runs.dedup();
             runs
         }
     };
@@ -169,7 +145,7 @@ fn terminal(journal: &dyn Journal, run: Option<&str>, out: &mut Out) -> Result<(
         }
         let text = match kept.of(name) {
             Some(scratchpad) => scratchpad.compact(TERMINAL_BUDGET),
-            // A run from long ago: its records are looked for again.
+            // The view keeps recent runs only.
             None => {
                 let mut scratchpad = Scratchpad::default();
                 for_run(journal, name, |record| scratchpad.apply(record))?;

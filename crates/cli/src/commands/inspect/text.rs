@@ -1,56 +1,42 @@
-//! `autoloop inspect prompt` and `autoloop inspect output`: a text of an iteration, to the letter.
+//! `autoloop inspect prompt` and `autoloop inspect output`: a text of an iteration, unchanged.
 
-use std::ops::ControlFlow;
-use std::path::PathBuf;
-
+use autoloop_core::format::Format;
 use autoloop_core::record::Extract;
 use autoloop_core::views::iteration_text::IterationText;
-use autoloop_runtime::journal::{Journal, Position};
+use autoloop_runtime::journal::Journal;
 use autoloop_runtime::world::World;
-use clap::ValueEnum;
 use serde::Serialize;
 
-use super::excerpt::{Found, LongText, Out, each_record};
-use super::one_run;
-use crate::commands::settings;
+use super::Source;
+use super::excerpt::{Found, LongText, Out, for_each_record};
 use crate::failure::Failure;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The number of the iteration.
+    /// Number of the iteration
     #[arg(value_name = "N")]
     iteration: u64,
-    /// Project whose journal is read [default: the current one].
-    project_dir: Option<PathBuf>,
-    /// The run [default: the one that began last].
-    #[arg(long)]
-    run: Option<String>,
-    /// How to print it. As md and as text it is the exact text.
-    #[arg(long, value_enum, default_value = "text")]
+    #[command(flatten)]
+    source: Source,
+    /// Output format; md and text are the exact text
+    #[arg(long, default_value = "text", value_parser = super::format())]
     format: Format,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Md,
-    Text,
-    Json,
-}
-
 pub(super) fn run(args: &Args, what: IterationText, world: &World) -> Result<(), Failure> {
-    let journal = settings::locate(args.project_dir.as_deref(), world)?.journal(world);
-    let run = one_run(&*journal, args.run.as_deref())?;
+    let journal = args.source.journal(world)?;
+    let run = args.source.run(&*journal)?;
     let search = search(&*journal, what, &run, args.iteration)?;
     let mut out = Out::new();
     if !search.turns.is_empty() {
-        search.show_turns(&*journal, (&run, args), &mut out)?;
+        search.show_turns(&*journal, &run, args, &mut out)?;
         return out.finish();
     }
     let Some(found) = &search.found else {
         return Err(search.not_found(what, &run, args.iteration));
     };
     match args.format {
-        Format::Md | Format::Text => {
+        Format::Markdown | Format::Terminal => {
             found.show(&*journal, Extract::field(what.field()), &mut |text| out.text(text))?;
         }
         Format::Json => {
@@ -70,7 +56,6 @@ pub(super) fn run(args: &Args, what: IterationText, world: &World) -> Result<(),
     out.finish()
 }
 
-/// What other programs read of the texts of an iteration.
 #[derive(Serialize)]
 struct Facts<'a> {
     run: &'a str,
@@ -79,7 +64,7 @@ struct Facts<'a> {
     prompt: Option<&'a LongText<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<&'a LongText<'a>>,
-    /// Those of the agents of slots.
+    /// The outputs of the agents of slots.
     #[serde(skip_serializing_if = "Option::is_none")]
     outputs: Option<&'a [TurnFacts<'a>]>,
 }
@@ -90,14 +75,13 @@ struct TurnFacts<'a> {
     output: LongText<'a>,
 }
 
-/// What a look through the journal gave.
 #[derive(Default)]
 struct Search {
-    /// The last record with the text: an iteration that was begun again counts once.
+    /// The last record with the text: an iteration may have been started again.
     found: Option<Found>,
     /// The outputs of the agents of slots, in order.
     turns: Vec<(String, Found)>,
-    /// The first and the last iteration that has such a text.
+    /// The first and the last iteration with such a text.
     others: Option<(u64, u64)>,
 }
 
@@ -108,32 +92,29 @@ fn search(
     iteration: u64,
 ) -> Result<Search, Failure> {
     let mut search = Search::default();
-    journal.read(Position::START, &mut |line| {
-        each_record(line, |record, piece| {
-            let Some(number) = what.held_by(record).filter(|_| record.run() == run) else { return };
-            let Ok(number) = number.parse::<u64>() else { return };
-            let (first, last) = search.others.unwrap_or((number, number));
-            search.others = Some((first.min(number), last.max(number)));
-            if number == iteration {
-                let text = record.field(what.field());
-                let found = Found::new(line, piece, text.as_deref());
-                match what.turn_of_slot(record) {
-                    Some(turn) => search.turns.push((turn, found)),
-                    None => search.found = Some(found),
-                }
+    for_each_record(journal, |record, place| {
+        let Some(number) = what.held_by(record).filter(|_| record.run() == run) else { return };
+        let Ok(number) = number.parse::<u64>() else { return };
+        let (first, last) = search.others.unwrap_or((number, number));
+        search.others = Some((first.min(number), last.max(number)));
+        if number == iteration {
+            let found = place.keep(record.field(what.field()).as_deref());
+            match what.turn_of_slot(record) {
+                Some(turn) => search.turns.push((turn, found)),
+                None => search.found = Some(found),
             }
-        });
-        ControlFlow::Continue(())
+        }
     })?;
     Ok(search)
 }
 
 impl Search {
-    /// Shows what the agents of all slots printed, each under its name.
+    /// Shows the outputs of the agents of all slots, each under its name.
     fn show_turns(
         &self,
         journal: &dyn Journal,
-        (run, args): (&str, &Args),
+        run: &str,
+        args: &Args,
         out: &mut Out,
     ) -> Result<(), Failure> {
         if args.format == Format::Json {
@@ -163,21 +144,13 @@ impl Search {
 
     fn not_found(&self, what: IterationText, run: &str, iteration: u64) -> Failure {
         let what = what.field();
-        if run.is_empty() {
-            return Failure::failed(format!("missing {what} projection for iteration {iteration}"))
-                .hint("no run has begun here yet");
-        }
-        let failure = Failure::failed(format!(
-            "missing {what} projection for iteration {iteration} of run '{run}'"
-        ));
-        match self.others {
-            None => failure.hint(format!("no iteration of this run has a {what} yet")),
-            Some((one, other)) if one == other => {
-                failure.hint(format!("there is one of iteration {one}"))
-            }
-            Some((first, last)) => {
-                failure.hint(format!("there are those of iterations {first} to {last}"))
-            }
-        }
+        let of_run = if run.is_empty() { String::new() } else { format!(" of run '{run}'") };
+        let message = format!("missing {what} projection for iteration {iteration}{of_run}");
+        Failure::failed(message).hint(match self.others {
+            None if run.is_empty() => "no run has started here yet".to_owned(),
+            None => format!("no iteration of this run has a {what} yet"),
+            Some((one, other)) if one == other => format!("iteration {one} has one"),
+            Some((first, last)) => format!("iterations {first} to {last} have one"),
+        })
     }
 }

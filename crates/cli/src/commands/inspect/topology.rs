@@ -1,15 +1,13 @@
-//! `autoloop inspect topology`: who there is in a loop, who follows whom, and what was hardly meant.
+//! `autoloop inspect topology`: the roles of a loop, their handoffs, and warnings about them.
 
-mod drawing;
-mod graph;
-mod markdown;
-
+use std::fmt::Write;
 use std::path::PathBuf;
 
 use autoloop_core::format::json_text;
 use autoloop_core::pattern::Pattern;
 use autoloop_core::plan::Completion;
-use autoloop_core::topology::{OPENING_EVENT, Role, RolePrompt, Topology, Warning};
+use autoloop_core::table;
+use autoloop_core::topology::{Edge, OPENING_EVENT, Role, RolePrompt, Target, Topology, Warning};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -19,31 +17,30 @@ use crate::diagnostic;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// Who there is in a loop, and who follows whom.
+/// Show the roles of a loop and their handoffs.
 ///
-/// Read from topology.toml and autoloops.toml, not from the journal. At the end stands what works, but
-/// hardly as it was meant: roles that are never reached, events that nobody handles, a completion that
-/// nobody may emit. The exit code is 0 with warnings too, and 2 when the files cannot be used.
+/// Reads topology.toml and autoloops.toml, not the journal. Ends with warnings: roles that are never reached, events
+/// that no role handles, a completion event that no role may emit.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The project [default: the current one].
+    /// Project directory [default: the current project]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// How to print it.
+    /// Output format
     #[arg(long, value_enum, default_value = "terminal")]
     format: Format,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A little drawing, not wider than 80 columns.
+    /// A drawing of at most 80 columns
     #[value(alias = "text")]
     Terminal,
-    /// Tables.
+    /// Tables
     Md,
-    /// One object.
+    /// One object
     Json,
-    /// A graph for Graphviz (`| dot -Tsvg`).
+    /// A graph for Graphviz (`| dot -Tsvg`)
     #[value(alias = "dot")]
     Graph,
 }
@@ -55,15 +52,14 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     diagnostic::show(&loaded.warnings);
     let picture = Picture::of(&loaded.topology, &loaded.plan.completion);
     let text = match args.format {
-        Format::Terminal => drawing::draw(&picture),
-        Format::Md => markdown::write(&picture),
+        Format::Terminal => draw(&picture),
+        Format::Md => markdown(&picture),
         Format::Json => json_text(&Facts::of(&picture)),
-        Format::Graph => graph::write(&picture),
+        Format::Graph => graph(&picture),
     };
     Ok(terminal::print(&text)?)
 }
 
-/// A topology, with what completes its runs.
 struct Picture<'t> {
     topology: &'t Topology,
     completion: &'t Completion,
@@ -77,7 +73,6 @@ impl<'t> Picture<'t> {
         Picture { topology, completion, warnings }
     }
 
-    /// What it is called.
     fn name(&self) -> &str {
         match self.topology.name.as_str() {
             "" => "topology",
@@ -86,7 +81,6 @@ impl<'t> Picture<'t> {
     }
 }
 
-/// What other programs read of a topology.
 #[derive(Serialize)]
 struct Facts<'a> {
     name: &'a str,
@@ -165,4 +159,197 @@ impl<'a> RoleFacts<'a> {
                 .map(|command| command.get_ref().as_str()),
         }
     }
+}
+
+/// Columns of a drawing.
+const WIDTH: usize = 80;
+/// Columns of an event.
+const EVENT: usize = 30;
+
+/// Draws the opening event, then each role with its events and their targets.
+fn draw(picture: &Picture<'_>) -> String {
+    let topology = picture.topology;
+    let mut text = format!("{}\n", terminal::one_line(picture.name(), WIDTH));
+    if topology.roles.is_empty() {
+        text.push_str("\nno roles: one agent does all work, and every event is accepted\n");
+    }
+    let edges = topology.edges(&picture.completion.event);
+    let event = |edge: &Edge<'_>| terminal::one_line(edge.event, EVENT);
+    let column = edges.iter().map(|edge| table::width(&event(edge))).max().unwrap_or_default();
+    for edge in edges.iter().filter(|edge| edge.role.is_none()) {
+        let to = wrapped(&edge.to, column + 8);
+        let _ = write!(text, "\n{}  ──▶ {to}", table::padded(&event(edge), column + 2));
+    }
+    for role in &topology.roles {
+        let _ = write!(text, "\n{}\n", terminal::one_line(&role.id, WIDTH));
+        let own = edges.iter().filter(|edge| edge.role == Some(&role.id));
+        for edge in own {
+            let to = wrapped(&edge.to, column + 8);
+            let _ = write!(text, "  {}  ──▶ {to}", table::padded(&event(edge), column));
+        }
+        if role.emits.is_empty() {
+            text.push_str("  (emits nothing)\n");
+        }
+    }
+    text.push_str(&completion(picture));
+    text.push_str(&patterns(picture));
+    text.push_str(&warnings(picture));
+    text
+}
+
+/// The target of an event, in one or more lines.
+fn wrapped(to: &Target<'_>, indent: usize) -> String {
+    let words: Vec<String> = match to {
+        Target::Roles(roles) => {
+            let last = roles.len() - 1;
+            let comma = |n: usize| if n < last { "," } else { "" };
+            roles.iter().enumerate().map(|(n, role)| format!("{role}{}", comma(n))).collect()
+        }
+        Target::Anybody => vec!["any role".to_owned()],
+        Target::Completion => vec!["complete".to_owned()],
+        Target::Nowhere => vec!["(recorded, not routed)".to_owned()],
+    };
+    fill(&words, indent)
+}
+
+/// Words in lines of at most WIDTH columns; all but the first are indented.
+fn fill(words: &[String], indent: usize) -> String {
+    let room = WIDTH.saturating_sub(indent).max(10);
+    let words = words.iter().map(|word| terminal::one_line(word, room));
+    terminal::wrapped(words, room).join(&format!("\n{:indent$}", "")) + "\n"
+}
+
+fn completion(picture: &Picture<'_>) -> String {
+    let completion = picture.completion;
+    let mut text = format!("\ncompletes on  {}", fill(&words(&completion.event), 14));
+    if let Some(promise) = &completion.promise {
+        let promise = terminal::one_line(promise, 40);
+        let _ = writeln!(text, "          or  \"{promise}\" in the output");
+    }
+    if !completion.required.is_empty() {
+        let required = completion.required.join(", ");
+        let _ = write!(text, "       after  {}", fill(&words(&required), 14));
+    }
+    text
+}
+
+/// The handoffs of event patterns, which the drawing of roles does not show.
+fn patterns(picture: &Picture<'_>) -> String {
+    let several = picture.topology.handoff.iter().filter(|handoff| handoff.event.exact().is_none());
+    let mut text = String::new();
+    for handoff in several {
+        let event = terminal::one_line(handoff.event.as_str(), EVENT);
+        let roles = words(&handoff.roles.join(", "));
+        let _ = write!(text, "\n{event} hands over to:\n  {}", fill(&roles, 2));
+    }
+    text
+}
+
+fn warnings(picture: &Picture<'_>) -> String {
+    let lines = picture.warnings.iter().map(|warning| {
+        let warning = terminal::harmless(&warning.to_string()).into_owned();
+        format!("warning: {}", fill(&words(&warning), 9))
+    });
+    let lines: String = lines.collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// A graph in the language of Graphviz: a node per role, an edge per event.
+fn graph(picture: &Picture<'_>) -> String {
+    let topology = picture.topology;
+    let edges = topology.edges(&picture.completion.event);
+    let mut text = format!("digraph {} {{\n", quoted(picture.name()));
+    text.push_str("  rankdir=LR;\n  node [shape=box, style=rounded];\n");
+    text.push_str("  start [shape=circle, label=\"\"];\n");
+    if edges.iter().any(|edge| edge.to == Target::Completion) {
+        text.push_str("  complete [shape=doublecircle, label=\"\"];\n");
+    }
+    if edges.iter().any(|edge| edge.to == Target::Anybody) {
+        text.push_str("  any [style=dashed, label=\"any role\"];\n");
+    }
+    for role in &topology.roles {
+        let _ = writeln!(text, "  {} [label={}];", node(&role.id), quoted(&role.id));
+    }
+    for Edge { role, event, to } in &edges {
+        let from = role.map_or_else(|| "start".to_owned(), node);
+        for to in targets(to) {
+            let _ = writeln!(text, "  {from} -> {to} [label={}];", quoted(event));
+        }
+    }
+    text.push_str("}\n");
+    text
+}
+
+fn targets(to: &Target<'_>) -> Vec<String> {
+    match to {
+        Target::Roles(roles) => roles.iter().map(|role| node(role)).collect(),
+        Target::Anybody => vec!["any".to_owned()],
+        Target::Completion => vec!["complete".to_owned()],
+        Target::Nowhere => Vec::new(),
+    }
+}
+
+/// The name of the node of a role, which is different from `start`, `any` and `complete`.
+fn node(role: &str) -> String {
+    quoted(&format!("role {role}"))
+}
+
+/// A quoted string. Backslashes are escaped because they have a meaning in labels.
+fn quoted(text: &str) -> String {
+    let escaped: String = text
+        .chars()
+        .flat_map(|character| match character {
+            '"' | '\\' => vec!['\\', character],
+            other if other.is_control() => vec![' '],
+            other => vec![other],
+        })
+        .collect();
+    format!("\"{escaped}\"")
+}
+
+fn markdown(picture: &Picture<'_>) -> String {
+    let Picture { topology, completion, warnings } = picture;
+    let mut text = format!("# {}\n\n", picture.name());
+    let codes = |names: &[String]| {
+        let names: Vec<String> = names.iter().map(|name| code(name)).collect();
+        if names.is_empty() { "-".to_owned() } else { names.join(", ") }
+    };
+    let _ = writeln!(text, "Entry: {}", codes(&topology.route(OPENING_EVENT).roles));
+    let promise = match &completion.promise {
+        Some(promise) => format!(", or {} in the output", code(promise)),
+        None => String::new(),
+    };
+    let _ = writeln!(text, "Completion: {}{promise}", code(&completion.event));
+    let _ = writeln!(text, "Required events: {}", codes(&completion.required));
+
+    text.push_str("\n## Roles\n\n| role | emits | prompt |\n|---|---|---|\n");
+    for role in &topology.roles {
+        let emits: Vec<String> = role.emits.iter().map(ToString::to_string).collect();
+        let prompt = match role.prompt() {
+            RolePrompt::Inline(_) => "in topology.toml".to_owned(),
+            RolePrompt::File(file) => code(file.get_ref()),
+            RolePrompt::None => "-".to_owned(),
+        };
+        let _ = writeln!(text, "| {} | {} | {prompt} |", code(&role.id), codes(&emits));
+    }
+    text.push_str("\n## Handoff\n\n| event | roles |\n|---|---|\n");
+    for handoff in &topology.handoff {
+        let _ = writeln!(text, "| {} | {} |", code(handoff.event.as_str()), codes(&handoff.roles));
+    }
+    if !warnings.is_empty() {
+        text.push_str("\n## Warnings\n\n");
+        for warning in warnings {
+            let _ = writeln!(text, "- {warning}");
+        }
+    }
+    text
+}
+
+/// Code in a cell of a table.
+fn code(text: &str) -> String {
+    format!("`{}`", text.replace('`', "'").replace('|', "\\|"))
 }

@@ -98,7 +98,7 @@ fn changes(review: &Review<Found>, journal: &dyn Journal) -> Result<Option<Strin
     if matches!(end.place, Found::Ends(_)) {
         return Err(unusable(before, "the record is glued to a torn one"));
     }
-    let diff = text_of(review, journal, ("diff", Keep::Beginning(LONGEST_DIFF)))?;
+    let diff = text_of(review, journal, "diff", Keep::Beginning(LONGEST_DIFF))?;
     if diff.len() > LONGEST_DIFF {
         return Err(unusable(before, "they are longer than any that are put on record"));
     }
