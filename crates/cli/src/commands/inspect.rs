@@ -220,7 +220,9 @@ fn list_records(
     match listing.bad {
         0 => {}
         1 => note("skipped 1 invalid record; `autoloop journal verify` lists it"),
-        bad => note(&format!("skipped {bad} invalid records; `autoloop journal verify` lists them")),
+        bad => {
+            note(&format!("skipped {bad} invalid records; `autoloop journal verify` lists them"))
+        }
     }
     Ok(())
 }
