@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
 use autoloop_testkit::sandbox::{Reaped, until};
-use autoloop_testkit::{Sandbox, told};
+use autoloop_testkit::{Sandbox, shorthand};
 use insta::assert_snapshot;
 
 fn shell(agent: &str, settings: &str) -> Sandbox {
@@ -613,7 +613,7 @@ const CRASHED: &str = "
 #[test]
 fn a_name_means_the_same_run_in_every_command() {
     let sandbox = empty();
-    sandbox.write_journal(told::lines(CRASHED).join("\n") + "\n");
+    sandbox.write_journal(shorthand::lines(CRASHED).join("\n") + "\n");
     let said = |words: &str| {
         let output = sandbox.run(&words.split(' ').collect::<Vec<_>>());
         format!("{}{}", output.stdout, output.stderr)
@@ -661,7 +661,7 @@ fn a_run_at_its_limit_is_resumed_with_a_higher_one() {
         crow#2 slot.start slot=1; item_id=t-7; title=x
         crow slot.run.finish reason=iterations; taken=2; passed=1
     ";
-    sandbox.write_journal(told::lines(slots).join("\n") + "\n");
+    sandbox.write_journal(shorthand::lines(slots).join("\n") + "\n");
     let shown = loops(&sandbox, &["show", "crow"]);
     assert!(shown.contains("status failed: iterations"), "{shown}");
     assert!(shown.contains("to resume autoloop slots --resume=crow -i 4"), "{shown}");

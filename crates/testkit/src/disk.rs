@@ -1,12 +1,13 @@
-//! A file system in memory that forgets, fills up, fails and dies as a test wants it to.
+//! A file system in memory that loses unsynced data, fills up, fails and crashes as a test plans
+//! it.
 //!
-//! Every file and directory is kept twice: as processes see it (the page cache) and as it is on
-//! the disk. [`DiskFile::sync`] and [`Disk::sync_dir`] carry the one over to the other;
-//! [`SimDisk::crash`] shows what a power cut leaves of the difference, [`SimDisk::reopen`] what the
-//! death of the processes alone leaves, which is everything but their locks.
+//! Every file and directory is kept twice: as processes see it (the page cache) and as it is on the
+//! disk. [`DiskFile::sync`] and [`Disk::sync_dir`] copy the one to the other. [`SimDisk::crash`]
+//! returns the disk after a power cut, [`SimDisk::reopen`] the disk after the death of all
+//! processes: everything except their locks.
 //!
-//! A call goes one way: others act ([`SimDisk::interleave`]), the caller must be alive, the plan of
-//! [`Faults`] is asked, and then the call has its effect.
+//! In a call the other processes act first ([`SimDisk::interleave`]), the caller must be alive, the
+//! plan of [`Faults`] is applied, and then the call takes effect.
 
 use std::fmt;
 use std::io;
@@ -44,7 +45,7 @@ pub struct SimDisk {
 }
 
 impl SimDisk {
-    /// An empty disk with a root directory, seen by process 1. Watches spend their time on `clock`.
+    /// An empty disk with a root directory, seen by process 1. Watches wait on `clock`.
     pub fn new(clock: SimClock) -> Self {
         SimDisk::holding(Tree::default(), clock)
     }
@@ -64,30 +65,30 @@ impl SimDisk {
         self.process
     }
 
-    /// Ends a process: its locks are free and all its later calls fail. What it wrote stays.
+    /// Ends a process: its locks are released and all its later calls fail. What it wrote stays.
     pub fn kill_process(&self, process: u32) {
         self.machine.state().kill(process);
     }
 
-    /// Sets what goes wrong from now on, in place of any earlier plan.
+    /// Sets the faults from now on, replacing any earlier plan.
     pub fn set_faults(&self, faults: Faults) {
         self.machine.state().faults = faults;
     }
 
-    /// Makes the disk larger or smaller and leaves the rest of the plan as it is; `None` is endless.
+    /// Changes the size of the disk and keeps the other faults; `None` is unlimited.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.machine.state().faults.capacity = bytes;
     }
 
-    /// Lets `others` act before every call from now on, but not before their own calls. They are
-    /// told which call is about to come and get the view of the process that makes it.
+    /// Lets `others` act before every call from now on, but not before their own calls. They get
+    /// the kind of the call and the view of the process that makes it.
     pub fn interleave(&self, others: impl FnMut(Op, &SimDisk) + Send + 'static) {
         self.machine.set_others(Box::new(others));
     }
 
-    /// Cuts the power, unless the machine is dead already, and shows what the next start finds:
-    /// all that was synced, and of the rest whatever the dice leave. This disk is dead from now on;
-    /// the one returned has no faults, no locks and no others.
+    /// Cuts the power, unless the machine has crashed already, and returns the disk that the next
+    /// start finds: everything synced, and a random part of the rest. This disk is dead from now
+    /// on; the returned one has no faults, no locks and no others.
     #[must_use]
     pub fn crash(&self, dice: &mut Dice) -> SimDisk {
         let tree = {
@@ -99,7 +100,7 @@ impl SimDisk {
     }
 
     /// Ends all processes but not the machine: the next start finds all bytes and names, synced or
-    /// not, and they are as durable as they were. Otherwise like [`SimDisk::crash`].
+    /// not, as durable as they were. Otherwise like [`SimDisk::crash`].
     #[must_use]
     pub fn reopen(&self) -> SimDisk {
         let tree = {
@@ -110,9 +111,9 @@ impl SimDisk {
         SimDisk::holding(tree, self.machine.clock.clone())
     }
 
-    /// The one way for a call to reach the files.
+    /// The only way for a call to reach the files.
     fn call<T>(&self, op: Op, effect: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
-        // The dead call in vain, and no time passes for others meanwhile.
+        // Calls of a dead process fail, and no other process acts meanwhile.
         self.machine.state().check_alive(self.process)?;
         self.machine.let_others_act(op, self);
         self.machine.state().call(op, self.process, effect)

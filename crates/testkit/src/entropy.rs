@@ -1,4 +1,4 @@
-//! Random numbers that a seed foretells.
+//! Random numbers determined by a seed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use crate::seed::Dice;
 pub struct SimEntropy(Arc<Mutex<Dice>>);
 
 impl SimEntropy {
-    /// Entropy that throws these dice.
+    /// Entropy from these dice.
     pub fn new(dice: Dice) -> Self {
         SimEntropy(Arc::new(Mutex::new(dice)))
     }

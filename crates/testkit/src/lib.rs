@@ -1,9 +1,9 @@
 //! The simulated world and the sandbox that the tests of autoloop run in.
 //!
-//! Everything here is decided by a [`Seed`]: the clock is a number that moves when a process sleeps,
-//! the disk forgets what was not synced, dies at a chosen byte and lets other writers act between
-//! two calls, and processes play a [`Script`]. The same seed gives the same bytes every time, so a
-//! failure that [`simulate`] found once can be looked at again.
+//! Everything here is decided by a [`Seed`]: the clock is a number that moves when a process
+//! sleeps, the disk loses unsynced data, crashes at a chosen byte and lets other writers act
+//! between two calls, and processes play a [`Script`]. The same seed gives the same bytes every
+//! time, so a failure that [`simulate`] found can be reproduced.
 //!
 //! ```
 //! use std::path::Path;
@@ -30,10 +30,10 @@ pub mod entropy;
 pub mod records;
 pub mod sandbox;
 pub mod seed;
+pub mod shorthand;
 pub mod slots;
 pub mod spawner;
 pub mod terminal;
-pub mod told;
 pub mod world;
 
 pub use clock::SimClock;

@@ -1,8 +1,8 @@
-//! Records of every make, for tests of whatever writes or reads them.
+//! Generated records, for tests of readers and writers.
 //!
-//! [`record`] throws dice and is quick enough for hundreds of thousands; [`any_record`] is for
-//! properties that want a small counterexample. Both give only records that a line can say: no key
-//! stands twice, and a known key is among the `extra` ones only with a value that it should not have.
+//! [`record`] is fast enough for hundreds of thousands; [`any_record`] is for properties that need
+//! a small counterexample. Both return only records that a line can express: no duplicate keys, and
+//! a known key among the `extra` ones only with a value of the wrong type.
 
 use autoloop_core::record::{Body, Object, Record, Value};
 use autoloop_core::topic::Topic;
@@ -175,7 +175,7 @@ fn fields(dice: &mut Dice) -> Object {
     fields
 }
 
-/// Unknown keys, and known ones with values that they should not have.
+/// Unknown keys, and known ones with values of the wrong type.
 fn add_extra(record: &mut Record, dice: &mut Dice) {
     for (key, value) in object(dice, 2) {
         if !KNOWN.contains(&key.as_str()) {
@@ -187,7 +187,7 @@ fn add_extra(record: &mut Record, dice: &mut Dice) {
             record.extra.push((key.to_owned(), Value::List(vec![value(dice, 0)])));
         }
     }
-    // A record of the harness may have both shapes at once; the parser puts these behind the rest.
+    // A record of the harness may have both shapes at once; the parser puts these after the rest.
     if let Body::System(fields) = &record.body
         && !fields.is_empty()
     {
@@ -202,7 +202,7 @@ fn add_extra(record: &mut Record, dice: &mut Dice) {
 const KNOWN: [&str; 9] =
     ["run", "iteration", "topic", "fields", "payload", "source", "ts", "v", "seal"];
 
-/// The known keys that can stand among the extra ones, because the record does not say them itself.
+/// The known keys that can be among the extra ones, because the record does not have them itself.
 fn misused(record: &Record) -> Vec<&'static str> {
     let mut keys = Vec::new();
     if record.iteration.is_empty() {

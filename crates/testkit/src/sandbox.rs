@@ -25,24 +25,24 @@ use tempfile::TempDir;
 
 pub use process::{Reaped, assert_success, meet_a_limit, part, skip, tell, until, write_program};
 
-/// A temporary project, deleted in the end, in which commands are run.
+/// A temporary project, deleted at the end, in which commands are run.
 #[derive(Debug)]
 pub struct Sandbox {
     dir: TempDir,
-    /// The directory as the system names it, without links on the way.
+    /// The canonical path of the directory.
     root: PathBuf,
     binary: PathBuf,
     env: Vec<(OsString, OsString)>,
 }
 
-/// What became of a command. Printed, it is what snapshots compare.
+/// The result of a command. Its text is what snapshots compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// The exit code; `None` when a signal ended it.
     pub code: Option<i32>,
-    /// What it printed, with times and the directory filtered.
+    /// Standard output, with times and the directory filtered.
     pub stdout: String,
-    /// What it said besides, filtered as well.
+    /// Standard error, filtered as well.
     pub stderr: String,
 }
 
@@ -83,33 +83,34 @@ impl Sandbox {
         self.at_home(&self.binary)
     }
 
-    /// Any program, about to be started in the project with the same environment.
+    /// Any program, prepared to run in the project with the same environment.
     pub fn at_home(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.root).stdin(Stdio::null());
-        // Neither a run that is the reason for these tests nor a hook that they were started from leads
-        // them astray, and git is set up as in every other place.
+        // Variables of a run or of a hook that started these tests must not affect them, and git
+        // gets the same settings everywhere.
         let astray: [&[u8]; 2] = [b"AUTOLOOP_", b"GIT_"];
         let leads = |name: &OsStr| astray.iter().any(|it| name.as_encoded_bytes().starts_with(it));
         for (name, _) in std::env::vars_os().filter(|(name, _)| leads(name)) {
             command.env_remove(name);
         }
         command.env("GIT_CONFIG_NOSYSTEM", "1");
-        // Shells complain about a language that is not installed, and programs speak it where it is.
+        // Shells complain about a missing locale, and programs print in another language.
         command.env("LC_ALL", "C");
-        // What a person has set up for every project is not for these.
+        // The user's settings must not apply.
         let home = self.root.join("home");
         command.env("HOME", &home).env("XDG_CONFIG_HOME", &home);
-        // Colours would be one, too.
+        // Colours must not depend on the environment.
         for name in ["CLICOLOR_FORCE", "CLICOLOR", "NO_COLOR"] {
             command.env_remove(name);
         }
-        // The key that proves records is not in the project, and all projects of a user have the same one.
+        // The key that proves records is outside of the project, and all projects of a user share
+        // it.
         let user = rustix::process::geteuid().as_raw();
         let state = std::env::temp_dir().join(format!("autoloop-tests-of-{user}"));
         command.env("XDG_STATE_HOME", state);
-        // A backtrace would be a difference between two machines, and the search path of cargo is no
-        // part of how the binary is started in life.
+        // A backtrace differs between machines, and cargo's library path is not part of how the
+        // binary is started.
         command.env_remove("RUST_BACKTRACE").env_remove("LD_LIBRARY_PATH");
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
@@ -194,8 +195,8 @@ impl Sandbox {
         self.write(".autoloop/journal.jsonl", bytes)
     }
 
-    /// Replaces times by `[TS]` and the directory of the project by `[DIR]`, and removes the time that
-    /// a run has lasted from the beginning of lines.
+    /// Replaces times by `[TS]` and the directory of the project by `[DIR]`, and removes the
+    /// elapsed time at the beginning of lines.
     pub fn filter(&self, text: &str) -> String {
         let mut text: String = text.split_inclusive('\n').map(without_elapsed).collect();
         text = text.replace(&self.root.display().to_string(), "[DIR]");

@@ -1,4 +1,4 @@
-//! Seeds, and the dice that are thrown from them: all that a simulation may call random.
+//! Seeds, and the random numbers derived from them.
 
 use std::env;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// The number from which a whole simulation follows.
+/// The number that determines a whole simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seed(pub u64);
 
@@ -17,7 +17,7 @@ impl Seed {
         Dice { state: self.0 }
     }
 
-    /// Reads `0x1f` or `31`.
+    /// Parses `0x1f` or `31`.
     fn parse(text: &str) -> Option<Seed> {
         let text = text.trim();
         let number = match text.strip_prefix("0x") {
@@ -34,7 +34,7 @@ impl fmt::Display for Seed {
     }
 }
 
-/// A deterministic source of numbers: a counter with a large odd step, whose bits are then mixed.
+/// A deterministic random number generator: a counter with a large odd step, whose bits are mixed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dice {
     state: u64,
@@ -47,19 +47,19 @@ impl Dice {
         mix(self.state)
     }
 
-    /// A number from 0 up to, and without, `limit`; 0 when there is nothing below it.
+    /// A number from 0 to `limit`, exclusive; 0 if `limit` is 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         let scaled = (u128::from(self.number()) * u128::from(limit)) >> 64;
         u64::try_from(scaled).expect("a product shifted by 64 bits has at most 64 left")
     }
 
-    /// An index into something of this length, or one after its end when `len` counts that too.
+    /// An index below `len`; 0 if `len` is 0.
     pub fn index(&mut self, len: usize) -> usize {
         let limit = u64::try_from(len).expect("no memory has more than 2^64 bytes");
         usize::try_from(self.below(limit)).expect("it is below a usize")
     }
 
-    /// True in `wins` of `of` throws.
+    /// True with a probability of `wins` in `of`.
     pub fn chance(&mut self, wins: u64, of: u64) -> bool {
         self.below(of) < wins
     }
@@ -88,8 +88,8 @@ impl Dice {
         bytes
     }
 
-    /// Dice of their own for a part of the simulation, so that how often it throws them does not
-    /// change what the other parts see.
+    /// Separate dice for a part of the simulation, so that its number of draws does not affect the
+    /// other parts.
     pub fn fork(&mut self) -> Dice {
         Seed(self.number()).dice()
     }
@@ -102,7 +102,7 @@ fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Whether simulations run over all of their seeds, and not over those that the environment names.
+/// Whether simulations run all of their seeds, not only those that the environment selects.
 pub fn all_seeds_run() -> bool {
     env::var_os("AUTOLOOP_SEED").is_none() && env::var_os("AUTOLOOP_SEEDS").is_none()
 }
@@ -150,14 +150,14 @@ fn tell(line: &str) {
     eprintln!("{line}");
 }
 
-/// The seeds that the environment asks for, or else the usual ones.
+/// The seeds that the environment selects, or else the usual ones.
 fn wanted_seeds(name: &str, count: u64) -> Vec<Seed> {
     let only = env::var("AUTOLOOP_SEED").ok();
     let many = env::var("AUTOLOOP_SEEDS").ok();
     seeds(name, count, Wanted { only: only.as_deref(), many: many.as_deref() })
 }
 
-/// What the environment asks for.
+/// What the environment selects.
 #[derive(Clone, Copy, Default)]
 struct Wanted<'a> {
     only: Option<&'a str>,
@@ -172,7 +172,7 @@ fn seeds(name: &str, count: u64, wanted: Wanted<'_>) -> Vec<Seed> {
     let count = wanted.many.map_or(count, |text| {
         text.trim().parse().unwrap_or_else(|_| panic!("AUTOLOOP_SEEDS is not a number: {text:?}"))
     });
-    // Each name has seeds of its own, so that two simulations do not visit the same few worlds.
+    // Each name has its own seeds, so that two simulations do not repeat the same worlds.
     let start = name.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
     let mut dice = Seed(start).dice();
     (0..count).map(|_| Seed(dice.number())).collect()

@@ -1,4 +1,4 @@
-//! Runs over a queue: projects whose agents are shell scripts, and their stories.
+//! Slots: projects whose agents are shell scripts, and their records as text.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,18 +16,18 @@ pub struct Agents<'a> {
     pub fix: &'a str,
 }
 
-/// Agents that do their work well.
+/// Agents that succeed.
 pub const GOOD: Agents<'_> = Agents {
     implement: "echo \"$AUTOLOOP_ITEM_ID\" > \"made-$AUTOLOOP_ITEM_ID\"; echo done",
     review: PASS,
     fix: "echo fixed >> \"made-$AUTOLOOP_ITEM_ID\"; echo mended",
 };
 
-/// A reviewer that is content.
+/// A reviewer that passes everything.
 pub const PASS: &str = "echo '{\"verdict\": \"pass\", \"followUpPrompt\": \"good\"}'";
-/// A reviewer that never is.
+/// A reviewer that never passes.
 pub const DRIFT: &str = "echo '{\"verdict\": \"drift\", \"followUpPrompt\": \"add a test\"}'";
-/// A reviewer that is content after the first fix.
+/// A reviewer that passes after the first fix.
 pub const DRIFT_THEN_PASS: &str = "v=pass; [ $AUTOLOOP_FIX_ATTEMPT = 0 ] && v=drift; echo \"I looked: {\\\"verdict\\\": \\\"$v\\\", \\\"followUpPrompt\\\": \\\"add a test\\\"}\"";
 
 /// A project without a repository, with so many tasks.
@@ -47,7 +47,7 @@ pub fn project(
     let sandbox = Sandbox::with_agent(binary.as_ref(), &agent, settings);
     let script = sandbox.path("agent.sh").display().to_string();
     let text = String::from_utf8_lossy(&sandbox.read("autoloops.toml")).into_owned();
-    // The agent is found from any working tree.
+    // The agent is found from any worktree.
     sandbox.write("autoloops.toml", text.replace("'agent.sh'", &format!("'{script}'")));
     for number in 1..=tasks {
         let added =
@@ -90,7 +90,7 @@ pub fn git(sandbox: &Sandbox, args: &[&str]) -> String {
     done.stdout.trim_end().to_owned()
 }
 
-/// The records of slots: without the names of files and commits, and without what differs from run to
+/// The records of slots, without names of files and commits and without what differs from run to
 /// run.
 pub fn story(sandbox: &Sandbox) -> String {
     let story = sandbox.story();
@@ -126,7 +126,7 @@ pub fn story(sandbox: &Sandbox) -> String {
     slots.collect::<Vec<_>>().join("\n")
 }
 
-/// Runs `autoloop …`, and tells what it said without the name of the run.
+/// Runs `autoloop …` and returns its output, without the run's id.
 pub fn told(sandbox: &Sandbox, args: &[&str]) -> String {
     let told = sandbox.run(args).to_string();
     let runs = sandbox.fields("slot.run.start", "run");

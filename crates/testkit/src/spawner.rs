@@ -26,15 +26,15 @@ const FIRST_ID: u32 = 1000;
 /// What a scripted process does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// What it prints on standard output before anything else.
+    /// Its standard output, printed first.
     pub stdout: Vec<u8>,
-    /// What it prints on standard error.
+    /// Its standard error.
     pub stderr: Vec<u8>,
-    /// How long that takes.
+    /// How long it takes.
     pub takes: Duration,
     /// How it ends.
     pub ending: Plot,
-    /// What it leaves behind.
+    /// Its orphans.
     pub left: Left,
 }
 
@@ -43,19 +43,19 @@ pub struct Script {
 pub enum Plot {
     /// By itself.
     Exits(Exit),
-    /// Not before a signal comes, or its deadline.
+    /// Only by a signal or its deadline.
     Hangs(OnTerminate),
-    /// It never begins: the spawn fails with an error of this kind.
+    /// It never starts: the spawn fails with an error of this kind.
     NeverStarts(io::ErrorKind),
-    /// It never begins: its program is not there.
+    /// It never starts: its program is missing.
     HasNoProgram,
-    /// The process that watches over it dies.
+    /// Its supervisor dies.
     IsLost,
-    /// We end it, because a person asked us to stop.
+    /// We end it, because a user asked us to stop.
     IsStopped,
 }
 
-/// What a hanging process does when it is asked to end. A kill ends it in any case.
+/// What a hanging process does when it is asked to end. A kill always ends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnTerminate {
     /// It prints something more and ends.
@@ -90,17 +90,17 @@ impl Script {
         Script::new(Plot::NeverStarts(kind))
     }
 
-    /// Cannot be started, because its program is not there.
+    /// Cannot be started, because its program is missing.
     pub fn has_no_program() -> Self {
         Script::new(Plot::HasNoProgram)
     }
 
-    /// Loses the process that watches over it.
+    /// Loses its supervisor.
     pub fn is_lost() -> Self {
         Script::new(Plot::IsLost)
     }
 
-    /// Is ended by us, as soon as it has begun.
+    /// Is ended by us as soon as it has started.
     pub fn is_stopped() -> Self {
         Script::new(Plot::IsStopped)
     }
@@ -131,7 +131,7 @@ impl Script {
         Script { left, ..self }
     }
 
-    /// Hangs, and when asked to end prints these last words and ends so.
+    /// Hangs, and prints these last words when it is asked to end.
     #[must_use]
     pub fn on_terminate(self, last_words: impl Into<Vec<u8>>, exit: Exit) -> Self {
         Script { ending: Plot::Hangs(OnTerminate::Ends(last_words.into(), exit)), ..self }
@@ -153,13 +153,13 @@ pub struct SimSpawner {
 }
 
 impl SimSpawner {
-    /// Asks `script` what each job does. It runs within `spawn`, so that whatever it does to the
-    /// simulated disk has happened by the time that the process is seen to have started.
+    /// Calls `script` for each job. It runs inside `spawn`, so that its changes to the simulated
+    /// disk have happened when the process is seen to have started.
     pub fn new(script: impl Fn(&Job) -> Script + Send + Sync + 'static) -> Self {
         SimSpawner { script: Arc::new(script), jobs: Arc::default(), stage: None }
     }
 
-    /// Lets the time of its processes pass on this clock, and their output be spooled on this disk.
+    /// Uses this clock for the time of its processes and this disk for their spooled output.
     #[must_use]
     pub fn on_stage(self, clock: SimClock, disk: SimDisk) -> Self {
         SimSpawner { stage: Some((clock, disk)), ..self }
@@ -186,7 +186,7 @@ impl SimSpawner {
 }
 
 impl Default for SimSpawner {
-    /// Knows no program at all.
+    /// Knows no program.
     fn default() -> Self {
         SimSpawner::new(|_| Script::never_starts(io::ErrorKind::NotFound))
     }
@@ -292,7 +292,7 @@ impl Play {
         self
     }
 
-    /// Lets the time pass, spools, and tells the story.
+    /// Lets the time pass, spools the output, and reports.
     fn end(self, ending: Ending, cause: Cause, elapsed: Duration) -> Finished {
         self.spawner.pass(elapsed);
         let spool = self.job.spool.as_ref();

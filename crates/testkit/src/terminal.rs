@@ -1,4 +1,4 @@
-//! A pseudo-terminal with a person in front of it: what is on the screen, and which keys are pressed.
+//! A pseudo-terminal: shows the screen of a program, and presses keys.
 
 mod picture;
 
@@ -21,7 +21,7 @@ pub struct Terminal {
     /// The program.
     pub process: Reaped,
     keyboard: File,
-    /// The side of the program, held open so that the terminal outlives it.
+    /// The program's side, kept open so that the terminal outlives the program.
     inside: File,
     picture: Arc<Mutex<Picture>>,
     /// Every byte that the program wrote.
@@ -76,7 +76,7 @@ impl Terminal {
         self.keyboard.write_all(keys.as_bytes()).expect("the terminal is there");
     }
 
-    /// Gives the window another size.
+    /// Resizes the window.
     pub fn resize(&self, size: (u16, u16)) {
         resize(&self.inside, size);
     }

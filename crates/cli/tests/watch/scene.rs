@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use autoloop_testkit::sandbox::{Reaped, until};
 use autoloop_testkit::slots::{self, Agents};
-use autoloop_testkit::{Sandbox, told};
+use autoloop_testkit::{Sandbox, shorthand};
 
 /// A project with this agent.
 pub(crate) fn with_agent(agent: &str) -> Sandbox {
@@ -14,7 +14,7 @@ pub(crate) fn with_agent(agent: &str) -> Sandbox {
 /// A project with this journal.
 pub(crate) fn with(story: &str) -> Sandbox {
     let sandbox = with_agent("");
-    sandbox.write_journal(told::lines(story).join("\n") + "\n");
+    sandbox.write_journal(shorthand::lines(story).join("\n") + "\n");
     sandbox
 }
 

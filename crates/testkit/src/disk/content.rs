@@ -2,17 +2,17 @@
 
 use crate::seed::Dice;
 
-/// The unit in which a disk writes. A file can have got its new length before its last page.
+/// The unit in which a disk writes. A file can have its new length before its last page.
 const PAGE: usize = 4096;
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     cached: Vec<u8>,
     durable: Vec<u8>,
-    /// What was done since the last sync, oldest first: `durable` and these give `cached`.
+    /// The changes since the last sync, oldest first: `durable` plus these is `cached`.
     pending: Vec<Change>,
-    /// How often it was changed, for those who watch it.
+    /// The number of changes, for watches.
     version: u64,
 }
 
@@ -23,7 +23,7 @@ enum Change {
 }
 
 impl Content {
-    /// A file that has been on the disk for long.
+    /// A file that is entirely on the disk.
     pub(super) fn settled(bytes: &[u8]) -> Self {
         Content { cached: bytes.to_vec(), durable: bytes.to_vec(), ..Content::default() }
     }
@@ -49,7 +49,7 @@ impl Content {
         }
     }
 
-    /// Cuts the file, or makes it longer with NUL bytes.
+    /// Truncates the file, or extends it with NUL bytes.
     pub(super) fn resize(&mut self, len: usize) {
         self.version += 1;
         self.cached.resize(len, 0);
@@ -62,15 +62,15 @@ impl Content {
         }
     }
 
-    /// The synced bytes, the first so many of the changes since, the last of them perhaps in
-    /// part, and now and then NUL bytes where the last page had not been written.
+    /// The synced bytes and a prefix of the changes since, the last of them perhaps in part,
+    /// sometimes with NUL bytes where the last page was not written.
     pub(super) fn after_power_cut(&self, dice: &mut Dice) -> Content {
         let whole = match dice.below(3) {
             0 => self.pending.len(),
             _ => dice.index(self.pending.len() + 1),
         };
         let mut bytes = self.durable.clone();
-        // Below this length every byte was synced and never touched again.
+        // Below this length every byte is synced and unchanged.
         let mut safe = bytes.len();
         for change in &self.pending[..whole] {
             change.apply(&mut bytes);

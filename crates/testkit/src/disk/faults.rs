@@ -1,4 +1,4 @@
-//! Everything that can be made to go wrong, planned ahead.
+//! The faults of a simulated disk, planned ahead.
 
 use std::collections::BTreeMap;
 
@@ -9,41 +9,41 @@ use crate::seed::Dice;
 pub enum Op {
     /// Opening a file.
     Open,
-    /// Looking at a name or at an open file.
+    /// Stat of a name or of an open file.
     Stat,
     /// Trying to take a lock.
     Lock,
-    /// Giving a lock back. Dropping the file is no call.
+    /// Releasing a lock. Dropping the file is no call.
     Unlock,
     /// Reading.
     Read,
-    /// Adding to a file.
+    /// Appending to a file.
     Append,
-    /// Cutting a file.
+    /// Truncating a file.
     Cut,
     /// Syncing a file.
     Sync,
     /// Syncing a directory.
     SyncDir,
-    /// Making a directory.
+    /// Creating a directory.
     CreateDir,
-    /// Putting a whole file in place.
+    /// Replacing a whole file.
     Replace,
-    /// Beginning to watch a file, or waiting for it to change.
+    /// Starting to watch a file, or waiting for it to change.
     Watch,
 }
 
-/// On which side of its effect a call is struck.
+/// Whether a fault comes before or after the effect of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// Nothing has happened yet.
     BeforeEffect,
-    /// It has happened, and the caller will never hear of it.
+    /// It has happened, but the caller gets no result.
     AfterEffect,
 }
 
-/// A plan of what goes wrong. Calls and bytes are counted from the moment that it is set, and the
-/// first call is number 1.
+/// A plan of faults. Calls and bytes are counted from the moment that it is set, and the first call
+/// is number 1.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     die_after_bytes: Option<u64>,
@@ -57,51 +57,51 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Nothing goes wrong.
+    /// No faults.
     pub fn none() -> Self {
         Faults::default()
     }
 
-    /// The machine dies when the `n`-th byte of all appends is in the cache, in the midst of its
-    /// append; with 0, when the first append begins.
+    /// The machine crashes when the `n`-th byte of all appends is in the cache, in the middle of
+    /// its append; with 0, when the first append starts.
     #[must_use]
     pub fn die_after_bytes(self, n: u64) -> Self {
         Faults { die_after_bytes: Some(n), ..self }
     }
 
-    /// The machine dies at the `k`-th sync of a file or a directory.
+    /// The machine crashes at the `k`-th sync of a file or a directory.
     #[must_use]
     pub fn die_at_sync(self, k: u64, moment: Moment) -> Self {
         Faults { die_at_sync: Some((k, moment)), ..self }
     }
 
-    /// The machine dies at the `k`-th call of any kind, before it has an effect.
+    /// The machine crashes at the `k`-th call of any kind, before it has an effect.
     #[must_use]
     pub fn die_at_call(self, k: u64) -> Self {
         Faults { die_at_call: Some(k), ..self }
     }
 
-    /// All files together hold at most so many bytes.
+    /// The total size of all files is limited.
     #[must_use]
     pub fn capacity(self, bytes: u64) -> Self {
         Faults { capacity: Some(bytes), ..self }
     }
 
-    /// The `k`-th call of this kind fails with this error number and has no effect. Can be given
-    /// more than once.
+    /// The `k`-th call of this kind fails with this error number and has no effect. Can be
+    /// repeated.
     #[must_use]
     pub fn fail_call(mut self, op: Op, k: u64, errno: i32) -> Self {
         self.failing.push((op, k, errno));
         self
     }
 
-    /// Appends take a part of the bytes that they are given, of a length that the dice say.
+    /// Appends write only a random part of their bytes.
     #[must_use]
     pub fn short_writes(self, dice: Dice) -> Self {
         Faults { short_writes: Some(dice), ..self }
     }
 
-    /// What becomes of the next call.
+    /// The fate of the next call.
     pub(super) fn strike(&mut self, op: Op) -> Fate {
         self.seen.count(op);
         if self.die_at_call == Some(self.seen.total()) {
@@ -117,7 +117,7 @@ impl Faults {
         failing.map_or(Fate::Lives, |&(_, _, errno)| Fate::Fails(errno))
     }
 
-    /// How many of `len` bytes an append takes, and whether the machine dies of the last of them.
+    /// How many of `len` bytes an append writes, and whether the machine crashes after them.
     pub(super) fn take(&mut self, len: usize) -> (usize, Fate) {
         let part = match &mut self.short_writes {
             Some(dice) if len > 0 => 1 + dice.index(len),
@@ -133,7 +133,7 @@ impl Faults {
     }
 }
 
-/// What becomes of a call.
+/// The fate of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Lives,
@@ -151,12 +151,12 @@ impl Calls {
         self.0.get(&op).copied().unwrap_or(0)
     }
 
-    /// Calls of all kinds: as many places are there for [`Faults::die_at_call`].
+    /// Calls of all kinds: the number of places for [`Faults::die_at_call`].
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
 
-    /// Syncs of files and directories: as many places are there for [`Faults::die_at_sync`].
+    /// Syncs of files and directories: the number of places for [`Faults::die_at_sync`].
     pub fn syncs(&self) -> u64 {
         self.of(Op::Sync) + self.of(Op::SyncDir)
     }

@@ -1,5 +1,5 @@
-//! The machine around the files: its power, its processes, their locks, and the one way in which
-//! every call reaches the files.
+//! The machine around the files: its power, its processes, their locks, and the only way in which a
+//! call reaches the files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,7 +12,7 @@ use super::errno::{self, fail};
 use super::faults::{Calls, Fate, Faults, Moment, Op};
 use super::tree::{Inode, Node, Tree};
 
-/// What others do between two calls of ours.
+/// What other processes do between two calls of ours.
 pub(super) type Others = Box<dyn FnMut(Op, &SimDisk) + Send>;
 
 /// What all views of one disk share.
@@ -29,7 +29,7 @@ impl Machine {
         Machine { state: Mutex::new(state), others: Mutex::default(), clock }
     }
 
-    /// The state, for a look or a change that no fault can hit.
+    /// The state, for access without faults.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -38,7 +38,7 @@ impl Machine {
         *self.others.lock().unwrap_or_else(PoisonError::into_inner) = Some(others);
     }
 
-    /// Lets others act. No lock is held meanwhile: they come back here with calls of their own.
+    /// Lets other processes act. No lock is held meanwhile, because they make calls themselves.
     pub(super) fn let_others_act(&self, op: Op, disk: &SimDisk) {
         let slot = || self.others.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mut others) = slot().take() else { return };
@@ -48,7 +48,7 @@ impl Machine {
     }
 }
 
-/// A machine at one moment.
+/// The state of a machine.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) tree: Tree,
@@ -76,7 +76,7 @@ pub(super) struct Owner {
 }
 
 impl State {
-    /// Whether a process can still call at all.
+    /// Whether a process can still make calls.
     pub(super) fn check_alive(&self, process: u32) -> io::Result<()> {
         if !self.is_on() {
             return Err(io::Error::other("the simulated machine is dead"));
@@ -87,7 +87,7 @@ impl State {
         Ok(())
     }
 
-    /// Carries out one call of a process, if it is its fate to be carried out.
+    /// Carries out one call of a process, unless a fault prevents it.
     pub(super) fn call<T>(
         &mut self,
         op: Op,

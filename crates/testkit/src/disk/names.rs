@@ -7,7 +7,7 @@ use crate::seed::Dice;
 
 use super::tree::{Inode, View};
 
-/// What a directory holds.
+/// The contents of a directory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     cached: BTreeMap<OsString, Inode>,
@@ -22,7 +22,7 @@ impl Names {
         }
     }
 
-    /// Whatever the directory shows, one inode a name.
+    /// The inodes of all visible names.
     pub(super) fn inodes(&self) -> impl Iterator<Item = Inode> {
         self.cached.values().copied()
     }
@@ -31,7 +31,7 @@ impl Names {
         self.cached.insert(name.to_owned(), inode);
     }
 
-    /// Puts a name that has been on the disk for long.
+    /// Adds a name that is entirely on the disk.
     pub(super) fn settle(&mut self, name: &OsStr, inode: Inode) {
         self.put(name, inode);
         self.durable.insert(name.to_owned(), inode);
@@ -45,8 +45,8 @@ impl Names {
         self.durable = self.cached.clone();
     }
 
-    /// The synced names; of each change since, either all or nothing, as the dice fall. POSIX
-    /// promises no order between two names, so none is kept here.
+    /// The synced names; of each change since, randomly all or nothing. POSIX guarantees no order
+    /// between two names, so none is kept here.
     pub(super) fn after_power_cut(&self, dice: &mut Dice) -> Names {
         let mut left = Names::default();
         let names: BTreeSet<_> = self.cached.keys().chain(self.durable.keys()).collect();
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::seed::Seed;
 
-    /// What the power cuts made of one name.
+    /// What the power cuts left of one name.
     fn fates(names: &Names, name: &str) -> BTreeSet<Option<Inode>> {
         let mut dice = Seed(5).dice();
         let name = OsStr::new(name);

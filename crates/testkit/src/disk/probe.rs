@@ -24,8 +24,8 @@ impl SimDisk {
         }
     }
 
-    /// The bytes of a file behind an offset, as processes see them; `None` when it does not reach that
-    /// far. Cheap enough to be asked after every call.
+    /// The bytes of a file after an offset, as processes see them; `None` when the file is shorter.
+    /// Cheap enough to be called after every call.
     #[must_use]
     pub fn contents_from(&self, path: impl AsRef<Path>, offset: usize) -> Option<Vec<u8>> {
         let state = self.machine.state();
@@ -42,7 +42,7 @@ impl SimDisk {
         self.machine.state().is_on()
     }
 
-    /// The bytes of a file that any power cut leaves; `None` when its name may be lost.
+    /// The bytes of a file that survive any power cut; `None` when its name may be lost.
     #[must_use]
     pub fn durable_contents(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         match self.look(path.as_ref(), View::Durable)? {
@@ -57,19 +57,19 @@ impl SimDisk {
         self.machine.state().tree.find(path.as_ref(), LastLink::Keep).is_ok()
     }
 
-    /// How often the disk was called by anyone since it was made.
+    /// The number of calls by any process since the disk was created.
     #[must_use]
     pub fn calls(&self) -> Calls {
         self.machine.state().calls.clone()
     }
 
-    /// How many bytes were appended through calls since the disk was made.
+    /// The number of bytes appended by calls since the disk was created.
     #[must_use]
     pub fn bytes_appended(&self) -> u64 {
         self.machine.state().appended
     }
 
-    /// Appends as a rude writer does: without a lock, without a sync, in one piece.
+    /// Appends without a lock and without a sync, in one write.
     pub fn write_raw(&self, path: impl AsRef<Path>, bytes: &[u8]) {
         self.change(path.as_ref(), |tree, path| {
             let inode = tree.open_to_append(path)?;
@@ -80,8 +80,8 @@ impl SimDisk {
         });
     }
 
-    /// Makes a file hold these bytes, durably. A file that is there stays the same file; one that
-    /// is not is made, with the directories that lead to it.
+    /// Sets the contents of a file, durably. An existing file stays the same file; a missing one is
+    /// created with its directories.
     pub fn set_contents(&self, path: impl AsRef<Path>, bytes: &[u8]) {
         self.change(path.as_ref(), |tree, path| {
             let inode = match tree.find(path, LastLink::Follow) {
@@ -97,22 +97,22 @@ impl SimDisk {
         });
     }
 
-    /// Puts a directory there, durably, with those that lead to it.
+    /// Creates a directory, durably, with its parents.
     pub fn plant_dir(&self, path: impl AsRef<Path>) {
         self.plant(path.as_ref(), Node::Dir(Names::default()));
     }
 
-    /// Puts a symbolic link there, durably.
+    /// Creates a symbolic link, durably.
     pub fn plant_symlink(&self, path: impl AsRef<Path>, target: impl Into<PathBuf>) {
         self.plant(path.as_ref(), Node::Symlink(target.into()));
     }
 
-    /// Puts a pipe there, durably.
+    /// Creates a pipe, durably.
     pub fn plant_special(&self, path: impl AsRef<Path>) {
         self.plant(path.as_ref(), Node::Special);
     }
 
-    /// Gives a second name to a file, durably.
+    /// Adds a second name to a file, durably.
     pub fn plant_hard_link(&self, path: impl AsRef<Path>, file: impl AsRef<Path>) {
         self.change(path.as_ref(), |tree, path| {
             let inode = tree.find(file.as_ref(), LastLink::Keep)?;
@@ -129,7 +129,7 @@ impl SimDisk {
         self.change(path, |tree, path| tree.plant(path, node).map(drop));
     }
 
-    /// Changes the files past all faults. On a dead machine nothing happens.
+    /// Changes the files without faults. On a dead machine nothing happens.
     fn change(&self, path: &Path, change: impl FnOnce(&mut Tree, &Path) -> std::io::Result<()>) {
         let mut state = self.machine.state();
         if state.is_on() {

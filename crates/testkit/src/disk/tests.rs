@@ -1,4 +1,4 @@
-//! The disk as its callers know it.
+//! The disk through its interface.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

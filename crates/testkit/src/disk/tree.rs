@@ -1,4 +1,4 @@
-//! The directory tree: which file a path leads to, by the rules of Linux.
+//! The directory tree: resolves paths by the rules of Linux.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,15 +13,15 @@ use super::content::Content;
 use super::errno::{self, fail};
 use super::names::Names;
 
-/// The number of a file, whatever its names are.
+/// The inode number of a file.
 pub(super) type Inode = u64;
 
 const ROOT: Inode = 1;
 const DEVICE: u64 = 1;
-/// As many symbolic links as the kernel follows in one path.
+/// The number of symbolic links that the kernel follows in one path.
 const MAX_LINKS: usize = 40;
 
-/// One thing that a name can stand for.
+/// What a name can stand for.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     File(Content),
@@ -30,7 +30,7 @@ pub(super) enum Node {
     Special,
 }
 
-/// Whether to look at what processes see or at what has reached the disk.
+/// Whether to see the page cache or the disk.
 #[derive(Clone, Copy)]
 pub(super) enum View {
     Cached,
@@ -44,7 +44,7 @@ pub(super) enum LastLink {
     Keep,
 }
 
-/// All files of a disk. A file whose last name is gone stays for those who have it open.
+/// All files of a disk. A file without a name stays while it is open.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     nodes: BTreeMap<Inode, Node>,
@@ -59,7 +59,7 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// The file that an inode got from this tree stands for.
+    /// The file of an inode of this tree.
     pub(super) fn node(&self, inode: Inode) -> &Node {
         &self.nodes[&inode]
     }
@@ -72,7 +72,7 @@ impl Tree {
         self.walk(path, last, View::Cached)
     }
 
-    /// Follows a path from the root, which is also where relative paths start.
+    /// Resolves a path from the root, where relative paths start too.
     pub(super) fn walk(&self, path: &Path, last: LastLink, view: View) -> io::Result<Inode> {
         if path.as_os_str().is_empty() {
             return fail(errno::ENOENT);
@@ -106,7 +106,7 @@ impl Tree {
         Ok(trail.last().copied().unwrap_or(ROOT))
     }
 
-    /// The file to append to, made when there is none. Neither it nor its directory may be a link.
+    /// The file to append to, created if missing. Neither it nor its directory may be a link.
     pub(super) fn open_to_append(&mut self, path: &Path) -> io::Result<Inode> {
         let dir = path.parent().unwrap_or(Path::new(""));
         if dir.file_name().is_some() {
@@ -135,7 +135,7 @@ impl Tree {
         }
     }
 
-    /// Puts a new file in place of whatever has the name, in one step.
+    /// Replaces the file of a name atomically.
     pub(super) fn replace(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let old = self.find(path, LastLink::Keep);
         if let Ok(Node::Dir(_)) = old.map(|inode| self.node(inode)) {
@@ -155,14 +155,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Puts something that has been on the disk for long, making directories that are missing.
+    /// Adds a file that is entirely on the disk, with missing directories.
     pub(super) fn plant(&mut self, path: &Path, node: Node) -> io::Result<Inode> {
         let inode = self.make(node);
         self.plant_name(path, inode)?;
         Ok(inode)
     }
 
-    /// Gives one more name, durable like everything that is planted, to a file.
+    /// Adds a durable name to a file.
     pub(super) fn plant_name(&mut self, path: &Path, inode: Inode) -> io::Result<()> {
         if let Some(dir) = path.parent()
             && dir.file_name().is_some()
@@ -191,7 +191,7 @@ impl Tree {
         FileStat { device: DEVICE, inode, len: len as u64, links: self.links(inode), kind, changed }
     }
 
-    /// The bytes in all files that still have a name.
+    /// The size of all files that still have a name.
     pub(super) fn used(&self) -> u64 {
         let len = |(&inode, node): (&Inode, &Node)| match node {
             Node::File(content) if self.links(inode) > 0 => content.cached().len() as u64,
@@ -200,8 +200,7 @@ impl Tree {
         self.nodes.iter().map(len).sum()
     }
 
-    /// What a power cut leaves. The numbers of files that were lost are given out again, as they
-    /// are on real disks.
+    /// What a power cut leaves. The inode numbers of lost files are reused, as on real disks.
     pub(super) fn after_power_cut(&self, dice: &mut Dice) -> Tree {
         let mut nodes = BTreeMap::new();
         let mut ahead = vec![ROOT];
@@ -223,7 +222,7 @@ impl Tree {
         Tree { nodes, next }
     }
 
-    /// The directory that holds a name, and the name. `/` and `..` have none.
+    /// The directory of a name, and the name. `/` and `..` have none.
     fn place<'a>(&mut self, path: &'a Path) -> io::Result<Option<(&mut Names, &'a OsStr)>> {
         let Some(name) = path.file_name() else {
             return self.find(path, LastLink::Follow).map(|_| None);

@@ -11,8 +11,8 @@ use super::faults::Op;
 use super::machine::State;
 use super::tree::{Inode, LastLink, Node};
 
-/// What it takes to notice a change; not nothing, so that a deadline comes nearer even when the
-/// file never rests.
+/// The time to notice a change; not zero, so that a deadline comes nearer even if the file changes
+/// all the time.
 const NOTICE: Duration = Duration::from_millis(1);
 
 /// A watch on a name.
@@ -22,7 +22,7 @@ pub(super) struct SimWatch {
     seen: Option<Seen>,
 }
 
-/// Which file had the name, and how often it had been changed.
+/// The file that had the name, and its number of changes.
 type Seen = (Inode, u64);
 
 impl SimWatch {
@@ -33,7 +33,8 @@ impl SimWatch {
 }
 
 impl Watch for SimWatch {
-    /// Others have acted by the time it looks; if they left the file alone, all the time passes.
+    /// Other processes have acted before it looks; if they did not change the file, the whole time
+    /// passes.
     fn changed(&mut self, timeout: Duration) -> io::Result<()> {
         let now = self.disk.call(Op::Watch, |state| Ok(look(state, &self.path)))?;
         let changed = std::mem::replace(&mut self.seen, now) != now;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::Sandbox;
 
 impl Sandbox {
-    /// A loop whose agent is a shell script, in which `$T` is the command that agents call and `$N` the
-    /// iteration. There are no metareviews unless the settings speak of them.
+    /// A loop whose agent is a shell script, in which `$T` is the command that agents call and `$N`
+    /// the iteration. There are no metareviews unless the settings enable them.
     pub fn with_agent(binary: impl Into<PathBuf>, agent: &str, settings: &str) -> Self {
         let sandbox = Sandbox::new(binary);
         let is_about_reviews = settings.lines().any(|line| line.starts_with("review."));

@@ -1,4 +1,4 @@
-//! Processes of the tests themselves: started again in another part, waited for, never left behind.
+//! Processes of the tests themselves: restarted in another part, waited for, never left behind.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,10 +9,10 @@ use autoloop_runtime::world::World;
 
 use super::Sandbox;
 
-/// Which part the test binary plays when it was started by itself.
+/// The part that the test binary plays when it was started by itself.
 const PART: &str = "TESTKIT_PART";
 
-/// A child process that is gone when this is dropped, whatever happened.
+/// A child process that is killed when this is dropped.
 #[derive(Debug)]
 pub struct Reaped(pub Child);
 
@@ -26,7 +26,7 @@ impl Reaped {
         Reaped(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
-    /// Kills it, without a chance to clean up, and waits until it is gone.
+    /// Kills it with SIGKILL, and waits until it is gone.
     pub fn kill(&mut self) {
         // It may have ended by itself.
         let _ = self.0.kill();
@@ -107,13 +107,13 @@ pub fn write_program(path: impl AsRef<Path>, text: impl AsRef<[u8]>) {
     assert!(status.success(), "{}: {status}", path.as_ref().display());
 }
 
-/// Says loudly that a test could not do its work here.
+/// Prints loudly that a test could not run here.
 pub fn skip(test: &str, reason: &str) {
     tell(&format!("SKIPPED {test}: {reason}"));
 }
 
-/// Tells the person who runs the tests something that is worth knowing even if nothing fails: a seed,
-/// a count. The test harness captures what is printed, but not what is written past it.
+/// Prints something worth knowing even if nothing fails: a seed, a count. The test harness captures
+/// what is printed, so this writes past it.
 pub fn tell(text: &str) {
     // A closed standard error is no failure.
     let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());

@@ -1,11 +1,11 @@
-//! Disks that are soon full.
+//! Small disks that fill up.
 
 use std::fs;
 use std::process::Command;
 
 use super::Sandbox;
 
-/// Mounts a disk of the given size as `small`, in a namespace that is gone with the process.
+/// Mounts a disk of the given size as `small`, in a namespace that ends with the process.
 const ON_A_SMALL_DISK: &str =
     "mkdir small && mount -t tmpfs -o size=\"$1\" tmpfs small && shift && exec \"$@\"";
 
@@ -18,7 +18,7 @@ impl Sandbox {
             unshare.args(options).args(["sh", "-c", ON_A_SMALL_DISK, "sh", size]);
             unshare
         };
-        // The superuser needs no namespace of users; most systems give one to everybody else.
+        // The superuser needs no user namespace; most systems give one to other users.
         let options = [&["--mount"][..], &["--mount", "--map-root-user"]];
         let works = |options: &&&[&str]| {
             let probe = in_namespace(options).arg("true").output();

@@ -1,17 +1,16 @@
-//! A journal as a story: one short line a record, without what differs from run to run.
+//! A journal as text: one short line per record, without what differs from run to run.
 
 use std::fmt::Write;
 
 use super::Sandbox;
 
-/// Longer values are cut in the middle of the story.
+/// Longer values are replaced by their length.
 const SHOWN: usize = 300;
 
 impl Sandbox {
-    /// The journal, one line a record: the run by its number where there are several, the iteration,
-    /// the topic, and all fields in their order, escaped as they are. Prompts, durations, times,
-    /// the names of runs and what this machine can enforce are left out; long values are told by their
-    /// length.
+    /// The journal, one line per record: the run by its number if there are several, the iteration,
+    /// the topic, and all fields in order, escaped as stored. Prompts, durations, times, run ids
+    /// and what this machine can enforce are omitted; long values are replaced by their length.
     pub fn story(&self) -> String {
         let journal = self.journal();
         let mut runs: Vec<&str> = Vec::new();
@@ -89,7 +88,7 @@ fn shown(value: &str) -> String {
 }
 
 /// The names and values of a line, in order. With the escaping rule of the journal a quote is never
-/// inside of a string, so no reader of JSON is needed, and the bytes are seen as they are.
+/// inside of a string, so no JSON reader is needed, and the bytes are seen as stored.
 fn pairs(line: &str) -> Vec<(&str, &str)> {
     let mut pairs = Vec::new();
     let mut rest = line;

@@ -1,4 +1,4 @@
-//! What a terminal makes of what is printed, as far as tests need it.
+//! The screen of a terminal after some output, as far as tests need it.
 
 /// Larger than any window of a test.
 const WIDTH: usize = 250;
@@ -8,11 +8,11 @@ const HEIGHT: usize = 60;
 #[derive(Debug)]
 pub(super) struct Picture {
     cells: Vec<[char; WIDTH]>,
-    /// What the screen held when a program took it.
+    /// The screen before a program took it over.
     before: Vec<[char; WIDTH]>,
     row: usize,
     column: usize,
-    /// What came of a character or a sequence that is not complete.
+    /// An incomplete character or sequence.
     rest: Vec<u8>,
     pub(super) is_alternate: bool,
     pub(super) is_cursor_hidden: bool,
@@ -43,7 +43,7 @@ impl Picture {
         text.trim_end().to_owned()
     }
 
-    /// Takes what is printed, in pieces of any size.
+    /// Processes output, in pieces of any size.
     pub(super) fn show(&mut self, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
         let bytes = std::mem::take(&mut self.rest);
@@ -60,7 +60,7 @@ impl Picture {
         self.rest = [left.as_bytes(), &bytes[whole..]].concat();
     }
 
-    /// Shows a character or obeys a sequence; `None` where more has to come first.
+    /// Shows a character or carries a sequence out; `None` if it is incomplete.
     fn show_one(&mut self, c: char, text: &str) -> Option<usize> {
         match c {
             '\u{1b}' => return self.obey(text),
@@ -89,7 +89,7 @@ impl Picture {
 
     fn obey(&mut self, text: &str) -> Option<usize> {
         let Some(sequence) = text.strip_prefix("\u{1b}[") else {
-            // Two characters, such as those that keep the cursor.
+            // Two characters, such as those that save the cursor.
             return text.chars().nth(1).map(|c| 1 + c.len_utf8());
         };
         let end = sequence.find(|c: char| ('\u{40}'..='\u{7e}').contains(&c))?;

@@ -1,6 +1,6 @@
 use autoloop_core::record::Glance;
 use autoloop_core::views::board::Board;
-use autoloop_testkit::told;
+use autoloop_testkit::shorthand;
 use insta::assert_snapshot;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -10,7 +10,7 @@ use crate::tui::view::Role;
 
 fn board(id: &str, story: &str) -> Board {
     let mut board = Board::new(id);
-    for line in told::lines(story) {
+    for line in shorthand::lines(story) {
         board.apply(&Glance::read(line.as_bytes()).unwrap());
     }
     board

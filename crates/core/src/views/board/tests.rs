@@ -1,4 +1,4 @@
-use autoloop_testkit::told;
+use autoloop_testkit::shorthand;
 use proptest::prelude::*;
 
 use super::*;
@@ -7,7 +7,7 @@ use crate::view::View;
 
 fn boards(story: &str) -> Boards {
     let mut boards = Boards::default();
-    for line in told::lines(story) {
+    for line in shorthand::lines(story) {
         boards.apply(&Glance::read(line.as_bytes()).unwrap());
     }
     boards

@@ -1,19 +1,19 @@
-//! A journal told in short, for tests of what is read from one.
+//! A shorthand for journals in tests.
 
-/// The lines of a journal: one for each `run#iteration topic key=value; key=value`, a second after the
-/// one before it. An agent's record is told as `run#iteration topic said payload`. Values stand in the
-/// lines as they are, so that escapes can be written.
+/// The lines of a journal: one for each `run#iteration topic key=value; key=value`, a second after
+/// the one before it. An agent's record is written as `run#iteration topic said payload`. Values
+/// are used as they are, so that escapes can be written.
 ///
 /// # Panics
 ///
 /// When a line has no topic.
 pub fn lines(story: &str) -> Vec<String> {
-    let told = story.lines().map(str::trim).filter(|line| !line.is_empty());
-    told.enumerate().map(|(second, told)| line(second, told)).collect()
+    let lines = story.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.enumerate().map(|(second, text)| line(second, text)).collect()
 }
 
-fn line(second: usize, told: &str) -> String {
-    let (at, rest) = told.split_once(' ').expect("a run comes before its topic");
+fn line(second: usize, text: &str) -> String {
+    let (at, rest) = text.split_once(' ').expect("a run comes before its topic");
     let (run, iteration) = at.split_once('#').unwrap_or((at, ""));
     let (topic, fields) = rest.split_once(' ').unwrap_or((rest, ""));
     let (minute, second) = (second / 60, second % 60);
