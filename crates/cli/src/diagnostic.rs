@@ -125,21 +125,21 @@ mod tests {
          --> autoloops.toml:2:8
           |
         2 | sync = "sometimes" # how often
-          |        ^^^^^^^^^^^ accepted is "always", "iteration" or "never"
+          |        ^^^^^^^^^^^ expected "always", "iteration" or "never"
         "#);
         insta::assert_snapshot!(rendered("[backend]\nargs = [\n  \"-p\",\n  5,\n]\n"), @r#"
         error: backend.args is a list with 5 in it
          --> autoloops.toml:4:3
           |
         4 |   5,
-          |   ^ accepted is a list of texts: ["--verbose", "a,b"] or "--verbose,a"
+          |   ^ expected a list of texts: ["--verbose", "a,b"] or "--verbose,a"
         "#);
         insta::assert_snapshot!(rendered("backend.prompt_mode = 'studin'"), @r#"
         error: backend.prompt_mode is "studin"
          --> autoloops.toml:1:23
           |
         1 | backend.prompt_mode = 'studin'
-          |                       ^^^^^^^^ accepted is "arg", "stdin" or "file"
+          |                       ^^^^^^^^ expected "arg", "stdin" or "file"
           |
           = help: write "stdin"
         "#);
@@ -159,23 +159,23 @@ mod tests {
          --> autoloops.toml:1:1
           |
         1 | zzz = 3
-          | ^^^ nothing is known by this name
+          | ^^^ no such key
           |
-          = help: `autoloop config show` lists every key that there is
+          = help: run `autoloop config show` to list all keys
         ");
     }
 
     #[test]
     fn what_is_not_toml_is_shown() {
         insta::assert_snapshot!(rendered("a = 1\nsync always\n"), @"
-        error: this is not TOML: key with no value, expected `=`
+        error: invalid TOML: key with no value, expected `=`
          --> autoloops.toml:2:6
           |
         2 | sync always
           |      ^
         ");
         insta::assert_snapshot!(rendered("[journal"), @"
-        error: this is not TOML: unclosed table, expected `]`
+        error: invalid TOML: unclosed table, expected `]`
          --> autoloops.toml:1:9
           |
         1 | [journal
@@ -191,13 +191,13 @@ mod tests {
          --> AUTOLOOP_SET:1:16
           |
         1 | review.enabled=maybe
-          |                ^^^^^ accepted is true or false
+          |                ^^^^^ expected true or false
 
         error: backend.kind is "pie"
          --> --set:1:14
           |
         1 | backend.kind=pie
-          |              ^^^ accepted is "command", "pi", "script" or "replay"
+          |              ^^^ expected "command", "pi", "script" or "replay"
           |
           = help: write "pi"
         "#);

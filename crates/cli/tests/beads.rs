@@ -295,7 +295,7 @@ fn a_claim_that_was_lost_says_so() {
         queue.release(&mine.claim, "late"),
     ] {
         insta::allow_duplicates! {
-            insta::assert_snapshot!(tracker.told(refused.unwrap_err()), @"Refused: the claim of bd-a1 is over: it was given to run-s2");
+            insta::assert_snapshot!(tracker.told(refused.unwrap_err()), @"Refused: the claim of bd-a1 is no longer valid: run-s2 has claimed it");
         }
     }
     // An agent may close its issue itself.

@@ -75,14 +75,14 @@ fn shows_every_setting() {
     event_loop.completion_event = "task.complete"
     event_loop.completion_promise = "LOOP_COMPLETE"
     event_loop.required_events = []
-    # event_loop.prompt is not set: event_loop.prompt_file is looked at
-    # event_loop.prompt_file is not set: the command line says what to do
+    # event_loop.prompt is not set: event_loop.prompt_file is read
+    # event_loop.prompt_file is not set: the command line has the objective
 
-    # backend.kind is not set: told by the name of the command
+    # backend.kind is not set: derived from the name of the command
     backend.command = "claude"
     backend.args = []
     backend.prompt_mode = "arg"
-    # backend.output is not set: told by the kind
+    # backend.output is not set: derived from the kind
     backend.timeout_ms = 1800000
     backend.grace_ms = 5000
     backend.leftovers = "kill"
@@ -96,7 +96,7 @@ fn shows_every_setting() {
     # review.prompt_mode is not set: as backend.prompt_mode
     # review.output is not set: as backend.output
     review.timeout_ms = 300000
-    # review.prompt is not set: review.prompt_file is looked at
+    # review.prompt is not set: review.prompt_file is read
     review.prompt_file = "metareview.md"
     review.sandbox = "auto"
 
@@ -112,8 +112,8 @@ fn shows_every_setting() {
     slots.reviewEnabled = false
     slots.reviewMaxFixAttempts = 5
     slots.reviewContractRepair = 0
-    # slots.developerPromptPath is not set: looked for in .ai_agents/prompts, then in the person's settings, then built in
-    # slots.reviewerPromptPath is not set: looked for in .ai_agents/prompts, then in the person's settings, then built in
+    # slots.developerPromptPath is not set: looked up in .ai_agents/prompts, then in the user's settings, then built in
+    # slots.reviewerPromptPath is not set: looked up in .ai_agents/prompts, then in the user's settings, then built in
     slots.parallelAgents = 1
     slots.iterations = 0
     slots.include_new = false
@@ -261,13 +261,13 @@ fn mistakes_are_underlined_and_nothing_is_shown() {
      --> autoloops.toml:3:14
       |
     3 | timeout_ms = -5
-      |              ^^ accepted is a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h"
+      |              ^^ expected a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h"
 
     error: review.enabled is "maybe"
      --> autoloops.toml:5:11
       |
     5 | enabled = "maybe"
-      |           ^^^^^^^ accepted is true or false
+      |           ^^^^^^^ expected true or false
 
     autoloop: the settings cannot be used because of these 2 errors
     "#);
@@ -275,7 +275,7 @@ fn mistakes_are_underlined_and_nothing_is_shown() {
     assert_snapshot!(stage.run(&["show"]), @"
     exit 2
     --- stderr
-    error: this is not TOML: unclosed table, expected `]`
+    error: invalid TOML: unclosed table, expected `]`
      --> autoloops.toml:1:9
       |
     1 | [backend
@@ -291,18 +291,18 @@ fn mistakes_are_underlined_and_nothing_is_shown() {
      --> --set:1:27
       |
     1 | event_loop.max_iterations=abc
-      |                           ^^^ accepted is a whole number from 1 to 1000000
+      |                           ^^^ expected a whole number from 1 to 1000000
 
     autoloop: the settings cannot be used because of this error
     "#);
     assert_snapshot!(stage.run(&["show", "--set", "nonsense"]), @"
     exit 2
     --- stderr
-    error: this sets nothing
+    error: invalid setting
      --> --set:1:1
       |
     1 | nonsense
-      | ^^^^^^^^ accepted is key=value
+      | ^^^^^^^^ expected key=value
 
     autoloop: the settings cannot be used because of this error
     ");
@@ -332,7 +332,7 @@ fn mistakes_are_underlined_and_nothing_is_shown() {
      --> topology.toml:3:16
       |
     3 | backend_kind = "comand"
-      |                ^^^^^^^^ accepted is "command", "pi", "script" or "replay"
+      |                ^^^^^^^^ expected "command", "pi", "script" or "replay"
       |
       = help: write "command"
 

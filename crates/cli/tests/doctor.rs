@@ -129,7 +129,7 @@ fn settings_that_cannot_be_used_are_a_problem() {
     sandbox.write("autoloops.toml", "journal.sync = 'sometimes'\n");
     assert_snapshot!(about(&sandbox, "settings"), @r#"
     exit 1
-    problem settings autoloops.toml: line 1, column 16: journal.sync is "sometimes"; accepted is "always", "iteration" or "never"
+    problem settings autoloops.toml: line 1, column 16: journal.sync is "sometimes"; expected "always", "iteration" or "never"
     -> correct it; `autoloop config show` prints every error with its place
     "#);
     sandbox.write("autoloops.toml", "backend.command = 'sh'\nbackend.comand = 'x'\n");

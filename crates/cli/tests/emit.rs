@@ -149,7 +149,7 @@ fn the_settings_are_those_of_the_project() {
     --- stdout
     emitted a
     --- stderr
-    autoloop: warning: elsewhere/autoloops.toml: line 1, column 5: this is not TOML: key with no value, expected `=`; going on with the defaults
+    autoloop: warning: elsewhere/autoloops.toml: line 1, column 5: invalid TOML: key with no value, expected `=`; going on with the defaults
     ");
 }
 
@@ -459,12 +459,12 @@ fn settings_that_cannot_be_read_cost_no_event() {
     --- stdout
     emitted a
     --- stderr
-    autoloop: warning: ./autoloops.toml: line 1, column 16: journal.sync is "sometimes"; accepted is "always", "iteration" or "never"; going on with the defaults
+    autoloop: warning: ./autoloops.toml: line 1, column 16: journal.sync is "sometimes"; expected "always", "iteration" or "never"; going on with the defaults
     exit 0
     --- stdout
     emitted a
     --- stderr
-    autoloop: warning: ./autoloops.toml: line 1, column 6: this is not TOML: unclosed array, expected `]`; going on with the defaults
+    autoloop: warning: ./autoloops.toml: line 1, column 6: invalid TOML: unclosed array, expected `]`; going on with the defaults
     exit 0
     --- stdout
     emitted a
@@ -474,7 +474,7 @@ fn settings_that_cannot_be_read_cost_no_event() {
     --- stdout
     emitted a
     --- stderr
-    autoloop: warning: ./autoloops.toml: line 1, column 11: journal is 3; accepted is a table: [journal]; going on with the defaults
+    autoloop: warning: ./autoloops.toml: line 1, column 11: journal is 3; expected a table: [journal]; going on with the defaults
     "#);
     let sandbox = sandbox();
     let mkfifo = sandbox.at_home("mkfifo").arg("autoloops.toml").status().unwrap();

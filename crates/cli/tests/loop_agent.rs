@@ -211,7 +211,7 @@ esac"#;
         prompts.iter().map(|prompt| prompt.contains("cannot be used as they are")).collect();
     assert_eq!(told, [false, true, false]);
     let told = prompts[1].split("\\u000a").find(|line| line.contains("cannot be used")).unwrap();
-    assert_snapshot!(told, @"- the files of the loop cannot be used as they are: [DIR]/autoloops.toml: line 6, column 11: this is not TOML: unclosed array, expected `]`");
+    assert_snapshot!(told, @"- the files of the loop cannot be used as they are: [DIR]/autoloops.toml: line 6, column 11: invalid TOML: unclosed array, expected `]`");
 }
 
 #[test]

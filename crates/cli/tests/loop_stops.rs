@@ -353,7 +353,7 @@ fn invalid_requests_exit_with_2() {
     assert_snapshot!(sandbox.run(&["run", "."]), @"
     exit 2
     --- stderr
-    error: this is not TOML: invalid literal string, expected `'`
+    error: invalid TOML: invalid literal string, expected `'`
      --> [DIR]/autoloops.toml:2:34
       |
     2 | event_loop.max_iterations = 'many

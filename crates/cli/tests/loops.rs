@@ -239,7 +239,7 @@ fn the_places_that_are_set_are_looked_at() {
     // With invalid settings the default state directory is used, with a warning.
     sandbox.write("autoloops.toml", "core.state_dir = \n");
     assert_snapshot!(sandbox.run(&["inspect", "journal"]).stderr, @r"
-    autoloop: warning: autoloops.toml: line 1, column 18: this is not TOML: string values must be quoted, expected literal string; going on with the defaults
+    autoloop: warning: autoloops.toml: line 1, column 18: invalid TOML: string values must be quoted, expected literal string; going on with the defaults
     autoloop: there is nothing in .autoloop/journal.jsonl
     ");
 }

@@ -187,7 +187,7 @@ fn a_run_has_a_copy_of_its_own_and_finds_it_again() {
 #[test]
 fn a_preset_ignores_the_settings_of_the_projects_own_loop() {
     let sandbox = shell("exit 9");
-    sandbox.write("topology.toml", "this is not TOML");
+    sandbox.write("topology.toml", "invalid TOML");
     let settings = String::from_utf8(sandbox.read("autoloops.toml")).unwrap();
     sandbox.write(
         "autoloops.toml",

@@ -70,8 +70,8 @@ fn a_verdict_in_what_is_kept_nowhere_counts() {
 }
 
 #[test]
-fn a_giant_follow_up_is_shortened_before_it_is_stored() {
-    let review = r#"v=pass; [ $AUTOLOOP_FIX_ATTEMPT = 0 ] && v=drift; printf '{"followUpPrompt": "first '; head -c 100000000 /dev/zero | tr '\0' x; printf ' last", "verdict": "%s"}' $v"#;
+fn a_giant_follow_up_is_shortened_and_a_larger_one_is_a_violation() {
+    let review = r#"v=pass; [ $AUTOLOOP_FIX_ATTEMPT = 0 ] && v=drift; printf '{"followUpPrompt": "first '; head -c 7000000 /dev/zero | tr '\0' x; printf ' last", "verdict": "%s"}' $v"#;
     let sandbox = project(Agents { review, ..GOOD }, "");
     let peak = peak_of_a_run(&sandbox);
     assert!(peak > 1_000 && peak < LITTLE, "{peak} kB");
@@ -81,4 +81,14 @@ fn a_giant_follow_up_is_shortened_before_it_is_stored() {
         assert!(told.contains(" characters left out]"), "{}", told.len());
     }
     assert!(sandbox.journal().len() < 1_000_000);
+
+    let review = review.replace("7000000", "100000000");
+    let sandbox = project(Agents { review: &review, ..GOOD }, "");
+    let peak = peak_of_a_run(&sandbox);
+    assert!(peak > 1_000 && peak < LITTLE, "{peak} kB");
+    assert_eq!(sandbox.fields("slot.review", "verdict"), ["violation"]);
+    assert_eq!(
+        sandbox.fields("slot.review", "reason"),
+        ["the JSON object at line 1, column 1 is longer than 8 MiB"]
+    );
 }

@@ -27,7 +27,7 @@ fn an_agent_that_breaks_the_settings_does_not_end_the_run() {
     let notes: Vec<&str> =
         output.stderr.lines().filter_map(|line| line.strip_prefix(note)).collect();
     assert_eq!(notes.len(), 3, "{output}");
-    let why = "line 6, column 3: this is not TOML: ";
+    let why = "line 6, column 3: invalid TOML: ";
     assert!(notes.iter().all(|note| note.contains(why)), "{notes:?}");
     // A later start reports it.
     assert_eq!(sandbox.run(&["slots"]).code, Some(2));
@@ -58,7 +58,7 @@ fn contradicting_settings_are_reported() {
      --> [DIR]/autoloops.toml:7:17
       |
     7 | reviewEnabled = false
-      |                 ^^^^^ line 5 says otherwise; this one holds
+      |                 ^^^^^ line 5 sets another value; this one is used
       |
       = help: keep one of the two
     ");

@@ -219,7 +219,7 @@ fn a_claimed_task_is_refused_with_its_owner_and_expiry() {
     assert_snapshot!(tasks(&sandbox, &["release", "t-1"]), @"
     exit 3
     --- stderr
-    autoloop: t-1 is not claimed by anybody
+    autoloop: t-1 is not claimed
       hint: `autoloop tasks show t-1` tells how it stands
     ");
     tasks(&sandbox, &["close", "t-1"]);
@@ -265,7 +265,7 @@ fn tasks_wait_for_others_but_never_in_a_circle() {
     assert_snapshot!(tasks(&sandbox, &["dep", "add", "t-2", "t-1"]), @"
     exit 3
     --- stderr
-    autoloop: t-2 waits for t-1 already
+    autoloop: t-2 already waits for t-1
       hint: `autoloop tasks dep list t-2` shows what it waits for
     ");
     let unknown = [["dep", "add", "t-9", "t-1"], ["dep", "add", "t-1", "t-9"]];
@@ -274,7 +274,7 @@ fn tasks_wait_for_others_but_never_in_a_circle() {
     assert_snapshot!(told[0], @"
     exit 1
     --- stderr
-    autoloop: there is no task 't-9'
+    autoloop: unknown task 't-9'
       hint: `autoloop tasks list --all` names every task
     ");
     assert_snapshot!(tasks(&sandbox, &["claim", "t-3"]), @"
@@ -361,19 +361,19 @@ fn invalid_requests_are_refused() {
     assert_snapshot!(tasks(&sandbox, &["add", "a", "--after", "t-9"]), @"
     exit 1
     --- stderr
-    autoloop: there is no task 't-9'
+    autoloop: unknown task 't-9'
       hint: `autoloop tasks list --all` names every task
     ");
     assert_snapshot!(tasks(&sandbox, &["show", "\u{1b}[2Jt"]), @"
     exit 1
     --- stderr
-    autoloop: there is no task '[2Jt'
+    autoloop: unknown task '[2Jt'
       hint: `autoloop tasks list --all` names every task
     ");
     assert_snapshot!(tasks(&sandbox, &["claim", "t-1", "--as", "two words"]), @"
     exit 2
     --- stderr
-    autoloop: 'two words' is no name for an owner; it is a word of at most 200 bytes
+    autoloop: invalid owner 'two words': expected one word of at most 200 bytes
       hint: name somebody with --as
     ");
     assert_snapshot!(tasks(&sandbox, &["claim", "t-1", "--for", "0s"]), @"
@@ -393,7 +393,7 @@ fn invalid_requests_are_refused() {
     assert_snapshot!(tasks(&sandbox, &["add", &"x".repeat(100_000)]), @"
     exit 2
     --- stderr
-    autoloop: the title has 100000 bytes, and 1024 is the most
+    autoloop: the title has 100000 bytes: the limit is 1024
       hint: put it into a file of the project, and name the file
     ");
     sandbox.write("long", "x".repeat(10 * 1024 * 1024));

@@ -41,9 +41,9 @@ fn each_verdict_has_its_exit_code() {
     assert_snapshot!(verdict(format!("`f() {{ 1 }}` is fine.\n{PASS}"), &[]), @r#"
     exit 3
     --- stdout
-    {"verdict": "violation", "followUpPrompt": null, "reason": "the first '{' (at line 1, column 6) does not begin a JSON object: at line 1, column 8, '1' stands where a key in double quotes or '}' should; the text there: `f() { 1 }` is fine. {\u0022verdict\u0022: \u0022pass\u0022, \u0022followUpPrompt\u0022: \u0022LGTM\u0022}"}
+    {"verdict": "violation", "followUpPrompt": null, "reason": "the first '{' (at line 1, column 6) does not begin a JSON object: key must be a string at line 1, column 8; the text there: `f() { 1 }` is fine. {\u0022verdict\u0022: \u0022pass\u0022, \u0022followUpPrompt\u0022: \u0022LGTM\u0022}"}
     --- stderr
-    autoloop: no verdict: the first '{' (at line 1, column 6) does not begin a JSON object: at line 1, column 8, '1' stands where a key in double quotes or '}' should; the text there: `f() { 1 }` is fine. {"verdict": "pass", "followUpPrompt": "LGTM"}
+    autoloop: no verdict: the first '{' (at line 1, column 6) does not begin a JSON object: key must be a string at line 1, column 8; the text there: `f() { 1 }` is fine. {"verdict": "pass", "followUpPrompt": "LGTM"}
       hint: the reviewer has to say {"verdict": "pass" or "drift", "followUpPrompt": "…"}, with no other '{' before it
     "#);
 }
@@ -127,9 +127,9 @@ fn what_cannot_be_read_is_no_verdict() {
     assert_snapshot!(sandbox.run(&["slots", "verdict"]), @r#"
     exit 3
     --- stdout
-    {"verdict": "violation", "followUpPrompt": null, "reason": "the reviewer's final message is empty; it has to hold a JSON object with the verdict"}
+    {"verdict": "violation", "followUpPrompt": null, "reason": "the reviewer's final message is empty: expected a JSON object with the verdict"}
     --- stderr
-    autoloop: no verdict: the reviewer's final message is empty; it has to hold a JSON object with the verdict
+    autoloop: no verdict: the reviewer's final message is empty: expected a JSON object with the verdict
       hint: the reviewer has to say {"verdict": "pass" or "drift", "followUpPrompt": "…"}, with no other '{' before it
     "#);
 }
@@ -143,17 +143,20 @@ fn bytes_that_are_no_text_do_no_harm() {
     assert_snapshot!(verdict(inside, &[]).stdout, @r#"{"verdict": "pass", "followUpPrompt": "�GTM", "reason": null}"#);
 }
 
-/// Text before the verdict, after it, or in unknown keys is not kept in memory.
+/// Of any output at most 8 MiB are held, and only the verdict can need them.
 #[test]
 fn a_giant_output_is_read_in_little_memory() {
     let sandbox = sandbox();
     let large = 24 << 20;
     let nested = format!("{{\"a\": {}", "[".repeat(large / 8));
-    let skipped = format!("{{\"a\": \"{}\", {}", "x".repeat(large), &PASS[1..]);
+    let ignored = |length| format!("{{\"a\": \"{}\", {}", "x".repeat(length), &PASS[1..]);
     let around = format!("{}{PASS}{}", "\n".repeat(large), "{".repeat(large));
-    for (name, output, code) in
-        [("nested", nested, 3), ("skipped", skipped, 0), ("around", around, 0)]
-    {
+    for (name, output, code) in [
+        ("nested", nested, 3),
+        ("ignored", ignored(large / 4), 0),
+        ("too-long", ignored(large), 3),
+        ("around", around, 0),
+    ] {
         sandbox.write(name, output);
         let mut command = sandbox.at_home("sh");
         command.args(["-c", "ulimit -d 16384; exec \"$0\" slots verdict \"$1\""]);

@@ -323,7 +323,7 @@ fn without_git_there_is_no_run() {
      --> [DIR]/autoloops.toml:1:22
       |
     1 | parallel.isolation = 'tree'
-      |                      ^^^^^^ accepted is "shared" or "worktree"
+      |                      ^^^^^^ expected "shared" or "worktree"
 
     autoloop: the settings cannot be used because of this error
     "#);

@@ -26,20 +26,17 @@ words! {
     /// What an agent prints (`backend.output`).
     #[derive(Default)]
     Stream {
-        /// Its answer, as it is.
+        /// Its answer.
         #[default]
         Plain = "plain",
-        /// The messages of `claude -p --output-format stream-json`, or the one of `--output-format json`.
         Claude = "claude",
-        /// The events of `codex exec --json`.
         Codex = "codex",
-        /// The events of `pi --mode json`.
         Pi = "pi",
     }
 }
 
 impl Stream {
-    /// What takes the answer out of it, where it is not the answer itself.
+    /// The decoder of the stream; `None` if the output is the answer itself.
     pub fn decoder(self) -> Option<Decoder> {
         match self {
             Stream::Plain => None,
@@ -50,7 +47,7 @@ impl Stream {
     }
 }
 
-/// Takes an answer out of a stream.
+/// Reads an answer from a stream, in pieces of any size.
 #[derive(Debug)]
 pub struct Decoder(Client);
 
@@ -62,7 +59,6 @@ enum Client {
 }
 
 impl Decoder {
-    /// Takes the next piece.
     pub fn push(&mut self, piece: &[u8]) {
         match &mut self.0 {
             Client::Claude(events) => events.push(piece),
@@ -71,7 +67,6 @@ impl Decoder {
         }
     }
 
-    /// Says that nothing more comes.
     pub fn finish(self) -> Answer {
         match self.0 {
             Client::Claude(events) => events.finish(),

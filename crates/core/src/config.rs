@@ -14,7 +14,6 @@ mod settings;
 pub mod shell_words;
 mod show;
 mod template;
-mod validate;
 mod value;
 
 use std::time::Duration;
@@ -34,24 +33,20 @@ pub use value::Value;
 
 pub(crate) use value::{Refusal, read_text};
 
-/// The most bytes of a settings file that are read.
+/// The maximum size of a settings file in bytes.
 pub const LONGEST: usize = 1024 * 1024;
 
-/// The settings that every command needs which opens a journal.
+/// The settings that every command with a journal needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// `core.run_id_format`: how the ids of new runs are chosen.
     pub run_id_format: RunIdFormat,
-    /// `journal.*`: how the journal is written.
     pub journal: JournalConfig,
 }
 
-/// How the journal is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalConfig {
-    /// `journal.sync`: when records are forced to the disk.
     pub sync: SyncPolicy,
-    /// `journal.lock_timeout`: how long to wait for another writer; zero means to try once.
+    /// How long to wait for another writer; zero is one attempt.
     pub lock_timeout: Duration,
 }
 

@@ -9,16 +9,13 @@ use std::time::Duration;
 const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// A hundred years: longer is a slip of the pen, and still far from where clocks overflow.
+/// A hundred years: longer is a mistake, and still far from an overflow of clocks.
 pub const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadDuration {
-    /// Not made of numbers with units, from the largest unit to the smallest.
     #[error("'{}' is not a duration; write one like 30s, 1m30s, 500ms or 1.5h", shown(.0))]
     Syntax(String),
-    /// A number without a unit.
     #[error(
         "'{number}' has no unit; write {number}s for seconds or {number}ms for milliseconds",
         number = shown(.0)
@@ -27,16 +24,11 @@ pub enum BadDuration {
     /// Not a whole number of milliseconds.
     #[error("'{}' is finer than a millisecond; write one like 30s, 1m30s, 500ms or 1.5h", shown(.0))]
     TooFine(String),
-    /// More than [`LONGEST`].
     #[error("'{}' is too long; a hundred years (36500d) is the most", shown(.0))]
     TooLong(String),
 }
 
-/// Reads a duration.
-///
-/// # Errors
-///
-/// When the text does not follow the syntax, is finer than a millisecond, or longer than [`LONGEST`].
+/// Parses a duration of at most [`LONGEST`], in whole milliseconds.
 pub fn parse(text: &str) -> Result<Duration, BadDuration> {
     let syntax = || BadDuration::Syntax(text.to_owned());
     let too_long = || BadDuration::TooLong(text.to_owned());
@@ -64,7 +56,7 @@ pub fn parse(text: &str) -> Result<Duration, BadDuration> {
     Some(Duration::from_millis(millis)).filter(|d| *d <= LONGEST).ok_or_else(too_long)
 }
 
-/// Writes a duration so that [`parse`] reads the same one; what is finer than a millisecond is cut.
+/// Prints a duration as [`parse`] reads it, rounded down to milliseconds.
 pub fn print(duration: Duration) -> String {
     let mut millis = duration.as_millis();
     let mut text = String::new();
@@ -78,7 +70,7 @@ pub fn print(duration: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-/// Writes a duration in its two largest units, at most down to seconds.
+/// Prints a duration in its two largest units, at most down to seconds.
 pub fn print_short(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let unit = match seconds {
@@ -89,7 +81,7 @@ pub fn print_short(duration: Duration) -> String {
     print(Duration::from_secs(seconds - seconds % unit))
 }
 
-/// Digits, and behind a dot more digits.
+/// Digits, optionally with a fraction.
 fn is_number(text: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match text.split_once('.') {
@@ -103,7 +95,7 @@ enum Fault {
     Long,
 }
 
-/// A decimal number times a unit, exactly.
+/// Multiplies a decimal number by a unit, exactly.
 fn scaled(number: &str, scale: u64) -> Result<u64, Fault> {
     let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
     let whole: u64 = whole.parse().map_err(|_| Fault::Long)?;
@@ -129,7 +121,6 @@ fn split_where(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(ends).unwrap_or(text.len()))
 }
 
-/// A value as a message may show it.
 fn shown(text: &str) -> String {
     const ENOUGH: usize = 40;
     let mut shown: String = text.chars().take(ENOUGH).flat_map(char::escape_debug).collect();

@@ -31,83 +31,66 @@ const SLOT_PHASE: &str = "AUTOLOOP_SLOT_PHASE";
 const SLOT: &str = "AUTOLOOP_SLOT";
 const ITEM_ID: &str = "AUTOLOOP_ITEM_ID";
 const FIX_ATTEMPT: &str = "AUTOLOOP_FIX_ATTEMPT";
-/// Where the harness hears a process that may not write.
+/// The socket of the harness, for a process that may not write the journal.
 pub const DOOR: &str = "AUTOLOOP_DOOR";
-/// What shows the harness that such a process belongs to the run.
+/// Proves to the harness that such a process belongs to the run.
 pub const TICKET: &str = "AUTOLOOP_TICKET";
 
-/// What the variables say. An empty variable says nothing, like one that is not set.
+/// The variables of autoloop. An empty variable counts as unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Env {
-    /// The run that this process belongs to.
     pub run_id: Option<String>,
-    /// The number of the iteration, as records carry it.
+    /// As in records.
     pub iteration: Option<String>,
-    /// The directory of the project.
     pub project_dir: Option<PathBuf>,
-    /// The directory of the run's state.
     pub state_dir: Option<PathBuf>,
-    /// The journal that events are appended to.
     pub journal_file: Option<PathBuf>,
-    /// The memory of the run.
     pub memory_file: Option<PathBuf>,
-    /// The program that an agent calls to emit.
     pub bin: Option<PathBuf>,
-    /// The file that holds the prompt of this iteration.
+    /// The file with the prompt of this iteration.
     pub prompt_path: Option<PathBuf>,
-    /// The prompt itself, where it is short enough for a variable.
+    /// The prompt itself, if it is short enough for a variable.
     pub prompt: Option<String>,
     /// The event that this iteration answers.
     pub recent_event: Option<String>,
-    /// The roles that may act now.
     pub allowed_roles: Vec<String>,
-    /// The events that may come next; none means any.
+    /// Empty means any.
     pub allowed_events: Vec<String>,
-    /// The events that completion waits for.
     pub required_events: Vec<String>,
-    /// The event that completes the run.
     pub completion_event: Option<String>,
     /// The text in the output that completes the run.
     pub completion_promise: Option<String>,
-    /// How much is logged.
     pub log_level: Option<String>,
     /// The kind of review that this process was started for.
     pub review_mode: Option<String>,
-    /// The socket of the harness, where this process may not write the journal itself.
+    /// The socket of the harness, if this process may not write the journal.
     pub door: Option<PathBuf>,
-    /// `on` where waves of parallel branches may be asked for.
+    /// `on` if waves of parallel branches are enabled.
     pub parallel: Option<String>,
-    /// What shows the harness at the door that this process belongs to the run.
+    /// Proves to the harness that this process belongs to the run.
     pub ticket: Option<String>,
     /// In a slot: `implement`, `review` or `fix`.
     pub slot_phase: Option<String>,
-    /// The number of the slot, counted from 1.
+    /// Counted from 1.
     pub slot: Option<String>,
-    /// The item of the slot.
     pub item_id: Option<String>,
-    /// How many fixes there were, the one under way included.
+    /// The number of fixes, including the current one.
     pub fix_attempt: Option<String>,
 }
 
-/// A variable that should be text is something else.
+/// A text variable that is not UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{name} is not valid UTF-8 (it reads '{}'); set it to plain text, or unset it",
     .value.to_string_lossy().escape_debug()
 )]
 pub struct BadVariable {
-    /// The name of the variable.
     pub name: &'static str,
-    /// What it holds.
     pub value: OsString,
 }
 
 impl Env {
-    /// Reads the variables through a question, so that tests need no process of their own.
-    ///
-    /// # Errors
-    ///
-    /// When a variable that should be text is not UTF-8. Paths may be any bytes.
+    /// Reads the variables with `lookup`. Texts have to be UTF-8, paths may be any bytes.
     pub fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Env, BadVariable> {
         let set = |name| lookup(name).filter(|value| !value.is_empty());
         let path = |name| set(name).map(PathBuf::from);
@@ -145,10 +128,8 @@ impl Env {
         })
     }
 
-    /// Every variable, always in the same order, for the environment of a process.
-    ///
-    /// What is not set is written as an empty string: were it left out, a loop inside a loop would
-    /// inherit the value of the outer one.
+    /// All variables in a fixed order, for the environment of a process. Unset ones are empty strings:
+    /// otherwise a loop inside of a loop would inherit the values of the outer one.
     pub fn vars(&self) -> Vec<(&'static str, OsString)> {
         let text = |value: &Option<String>| OsString::from(value.clone().unwrap_or_default());
         let path = |value: &Option<PathBuf>| value.clone().unwrap_or_default().into_os_string();
@@ -181,7 +162,7 @@ impl Env {
         ]
     }
 
-    /// The journal to append to: as named, else in the state directory, else in the project.
+    /// The journal file as named, or in the state directory, or in the project.
     pub fn journal_path(&self) -> PathBuf {
         match (&self.journal_file, &self.state_dir, &self.project_dir) {
             (Some(file), _, _) => file.clone(),
@@ -190,13 +171,12 @@ impl Env {
         }
     }
 
-    /// The directory of the project, or the current one.
     pub fn project_dir_or_here(&self) -> PathBuf {
         self.project_dir.clone().unwrap_or_else(|| PathBuf::from("."))
     }
 }
 
-/// Roles and events as a list is written; neither may hold a comma.
+/// Splits a list of roles or events, whose names contain no comma.
 fn split(list: &str) -> Vec<String> {
     list.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
 }

@@ -8,14 +8,12 @@ use std::str::FromStr;
 use serde::Serialize;
 use serde_json::ser::{CharEscape, Formatter, Serializer};
 
-/// For whom a view is written out.
+/// The reader of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// For prompts and notes.
+    /// Prompts and notes.
     Markdown,
-    /// For a person.
     Terminal,
-    /// For programs.
     Json,
 }
 
@@ -32,15 +30,15 @@ impl FromStr for Format {
     }
 }
 
-/// Whether a terminal or an editor does something else than to show a character: controls, marks of
-/// direction and separators of lines.
+/// Whether a terminal or an editor interprets a character instead of showing it: controls, direction marks
+/// and line separators.
 pub fn is_obeyed(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A JSON text that means the same, with everything that is [obeyed](is_obeyed) as an escape. Outside of strings JSON
-/// has none of these but line breaks, which stay.
+/// Escapes everything that is [interpreted](is_obeyed) in a JSON text. Outside of strings JSON contains only
+/// line breaks of these, which stay.
 pub fn safe_json(json: &str) -> Cow<'_, str> {
     let is_unsafe = |c: char| is_obeyed(c) && c != '\n';
     if !json.contains(is_unsafe) {
@@ -57,14 +55,15 @@ pub fn safe_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// A value as JSON over several lines, ended by a line break, without anything that is [obeyed](is_obeyed).
+/// Prints JSON on several lines with a final line break, without characters that are
+/// [interpreted](is_obeyed).
 pub fn json_text(value: &impl Serialize) -> String {
     let json = serde_json::to_string_pretty(value).unwrap_or_default();
     safe_json(&json).into_owned() + "\n"
 }
 
-/// The same in one line, without the line break. Quotes and backslashes are escaped as in the journal, so
-/// that none can be taken for the beginning of a record.
+/// Prints JSON on one line without a line break. Quotes and backslashes are escaped as in the journal, so
+/// that none can look like the beginning of a record.
 pub fn json_line(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
     // Writing to memory cannot fail, and what is shown has a JSON form.
@@ -77,7 +76,7 @@ pub fn write_json_line(value: &impl Serialize, out: &mut impl io::Write) -> io::
     Ok(value.serialize(&mut Serializer::with_formatter(out, OneLine))?)
 }
 
-/// A text that becomes a number where it is one: journals of other writers may number differently.
+/// Serializes a text as a number if it is one: other writers of journals may number differently.
 #[derive(Clone, Copy, Debug)]
 pub struct NumberOrText<'a>(pub &'a str);
 
@@ -90,7 +89,6 @@ impl Serialize for NumberOrText<'_> {
     }
 }
 
-/// One line, with a space after every comma and colon.
 struct OneLine;
 
 impl Formatter for OneLine {

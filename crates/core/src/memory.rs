@@ -19,67 +19,45 @@ pub use check::BadEntry;
 pub use line::{Line, parse, print};
 pub use place::Places;
 
-/// How long the text of an entry may be, in characters.
+/// The maximum length of an entry's text in characters.
 pub const LONGEST_TEXT: usize = 16_000;
-/// How long a category or a key may be, in characters.
+/// The maximum length of a category or key in characters.
 pub const LONGEST_NAME: usize = 100;
-/// Numbers above this are not ours and are not counted on from.
+/// Larger numbers were not written by this program and are ignored for numbering.
 const LARGEST_NUMBER: u64 = 999_999_999_999;
 
 /// One line of a memory file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, unique in its file: `mem-1`, `meta-7`, `ts-9`.
+    /// Unique in its file: `mem-1`, `meta-7`, `ts-9`.
     pub id: String,
-    /// When it was added, as written; empty when the line does not say.
+    /// As written; may be empty.
     pub created: String,
-    /// Who added it: a run and an iteration, or nobody in particular.
+    /// A run and an iteration, or `manual`.
     pub source: String,
-    /// What it says.
     pub said: Said,
 }
 
-/// What an entry says.
+/// The content of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Said {
-    /// Something worth knowing next time.
-    Learning {
-        /// What.
-        text: String,
-    },
-    /// How somebody wants things done.
-    Preference {
-        /// In which matter.
-        category: String,
-        /// How.
-        text: String,
-    },
+    /// A fact worth knowing next time.
+    Learning { text: String },
+    /// How the user wants things done.
+    Preference { category: String, text: String },
     /// A note under a key; the last one with a key counts.
-    Meta {
-        /// The key.
-        key: String,
-        /// The note.
-        value: String,
-    },
-    /// Another entry is not wanted any more. Only a removal writes it, after it has checked that there is such
-    /// an entry; none is accepted from another process.
+    Meta { key: String, value: String },
+    /// Removes another entry. Only a removal writes it, after checking that the entry exists; it is not
+    /// accepted from other processes.
     #[serde(skip_deserializing)]
-    Tombstone {
-        /// Which.
-        target: String,
-        /// Why.
-        reason: String,
-    },
+    Tombstone { target: String, reason: String },
 }
 
-/// The three sorts of entries that can be live.
+/// The kinds of entries that can be live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// [`Said::Preference`]
     Preference,
-    /// [`Said::Learning`]
     Learning,
-    /// [`Said::Meta`]
     Meta,
 }
 
@@ -94,7 +72,7 @@ impl fmt::Display for Kind {
 }
 
 impl Said {
-    /// Its sort; a tombstone has none.
+    /// `None` for a tombstone.
     pub fn kind(&self) -> Option<Kind> {
         match self {
             Said::Learning { .. } => Some(Kind::Learning),
@@ -104,7 +82,7 @@ impl Said {
         }
     }
 
-    /// The first part of the names of such entries.
+    /// The first part of the ids of such entries.
     fn prefix(&self) -> &'static str {
         match self {
             Said::Learning { .. } | Said::Preference { .. } => "mem",
@@ -113,39 +91,34 @@ impl Said {
         }
     }
 
-    /// The name of such an entry with this number.
     pub fn id(&self, number: u64) -> String {
         format!("{}-{number}", self.prefix())
     }
 }
 
-/// The fold of one memory file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// In the order of the file, tombstones too.
+    /// In the order of the file, with tombstones.
     entries: Vec<Entry>,
-    /// The largest number that a name has had.
+    /// The largest number of an id.
     largest: u64,
-    /// How many lines there are.
     lines: u64,
-    /// Lines that are none.
+    /// The number of invalid lines.
     bad: u64,
 }
 
-/// What became of a name.
+/// The state of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate<'a> {
-    /// It is there.
     Live(&'a Entry),
-    /// It was removed, or a later note took its place.
+    /// It was removed or replaced by a later note.
     Gone,
-    /// Nothing has had it.
+    /// It never existed.
     Unknown,
 }
 
 impl Memory {
-    /// Takes in one line, without its newline. A blank one says nothing; one that cannot be understood
-    /// is counted.
+    /// Applies one line without its newline. Blank lines are ignored; invalid ones are counted.
     pub fn apply(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
@@ -164,21 +137,17 @@ impl Memory {
         self.entries.push(entry);
     }
 
-    /// The number that the next entry gets. Names of this file are never used again.
+    /// The number of the next entry. Ids of a file are never reused.
     pub fn next_number(&self) -> u64 {
         self.largest.max(self.lines) + 1
     }
 
-    /// How many lines could not be understood.
     pub fn bad(&self) -> u64 {
         self.bad
     }
 
-    /// What there is, newest first: entries without a tombstone behind them, and of the notes with one
-    /// key the last.
-    ///
-    /// A note that was removed takes the earlier ones with its key along: what it had replaced does
-    /// not come back.
+    /// The live entries, newest first: those without a later tombstone, and the last note of each key.
+    /// Removing a note also removes the earlier ones with its key.
     pub fn live(&self) -> Vec<&Entry> {
         let mut buried: HashSet<&str> = HashSet::new();
         let mut keys: HashSet<&str> = HashSet::new();
@@ -199,7 +168,6 @@ impl Memory {
         live
     }
 
-    /// What became of a name.
     pub fn fate(&self, id: &str) -> Fate<'_> {
         match self.live().into_iter().find(|entry| entry.id == id) {
             Some(entry) => Fate::Live(entry),
@@ -208,7 +176,7 @@ impl Memory {
         }
     }
 
-    /// Live entries that hold every one of these words, in any case, newest first.
+    /// Live entries that contain all of these words, ignoring case, newest first.
     pub fn find(&self, words: &[String]) -> Vec<&Entry> {
         let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
         let holds = |entry: &&Entry| {
@@ -219,7 +187,7 @@ impl Memory {
     }
 }
 
-/// In one line, as it is shown to people and agents.
+/// One line, as shown to users and agents.
 impl fmt::Display for Said {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use crate::text::one_line;

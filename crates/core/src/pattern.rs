@@ -4,30 +4,23 @@ use std::fmt;
 
 use regex_lite::Regex;
 
-/// An event as a topology names it: exactly, or as `/…/`, a regular expression for the whole name.
+/// An event in a topology: a name, or `/…/`, a regular expression for the whole name.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
-    /// Set when the text is `/…/`.
     regex: Option<Regex>,
 }
 
-/// What stands between the slashes is not a regular expression.
+/// An invalid regular expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' is not a regular expression: {problem}", .text.escape_debug())]
 pub struct BadPattern {
-    /// The pattern, slashes included.
+    /// With slashes.
     pub text: String,
-    /// What is wrong with it.
     pub problem: String,
 }
 
 impl Pattern {
-    /// Reads a pattern.
-    ///
-    /// # Errors
-    ///
-    /// When it is `/…/` and what stands in between is not a regular expression.
     pub fn parse(text: &str) -> Result<Pattern, BadPattern> {
         let regex = inside_slashes(text)
             .map(|inside| Regex::new(&format!("^(?:{inside})$")))
@@ -36,7 +29,6 @@ impl Pattern {
         Ok(Pattern { text: text.to_owned(), regex })
     }
 
-    /// Whether an event is meant by it.
     pub fn matches(&self, event: &str) -> bool {
         match &self.regex {
             Some(regex) => regex.is_match(event),
@@ -44,12 +36,11 @@ impl Pattern {
         }
     }
 
-    /// The event, if exactly one is meant.
+    /// The event, if it is not a regular expression.
     pub fn exact(&self) -> Option<&str> {
         self.regex.is_none().then_some(&self.text)
     }
 
-    /// The pattern as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -18,98 +18,74 @@ use backend::BackendKeys;
 pub use backend::{BackendPlan, BadRole};
 pub use slots::{PromptPath, SlotsPlan};
 
-/// What a loop goes by.
+/// The resolved settings of a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// When the run is done.
     pub completion: Completion,
-    /// The most iterations.
     pub max_iterations: u64,
-    /// Where it is written what the run is for.
+    /// Where the objective is.
     pub objective: PromptSource,
-    /// The agent of every role that has none of its own.
     pub backend: BackendPlan,
-    /// The metareviews; `None` when there are none.
+    /// `None` if metareviews are disabled.
     pub review: Option<ReviewPlan>,
-    /// The most characters of memory in a prompt; `None` is no limit.
+    /// In characters; `None` is no limit.
     pub memory_budget: Option<usize>,
     /// The instructions for every iteration, relative to the directory of the loop.
     pub harness: Option<PathBuf>,
-    /// Where things are kept.
     pub files: Files,
-    /// Parallel branches; `None` when there are none.
+    /// `None` if waves are disabled.
     pub parallel: Option<ParallelPlan>,
-    /// How a queue of items is worked off.
     pub slots: SlotsPlan,
-    /// How the journal is written.
     pub journal: JournalConfig,
-    /// How the ids of new runs are chosen.
     pub run_id_format: RunIdFormat,
-    /// How much is logged.
     pub log_level: LogLevel,
-    /// The roles whose agent differs, by their names.
+    /// The roles with a different agent, by name.
     role_backends: Vec<(String, BackendPlan)>,
 }
 
-/// When a run is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// The event that says so.
+    /// The event that completes a run.
     pub event: String,
-    /// The text in an agent's output that says so; `None` when none does.
+    /// The text in an agent's output that completes a run.
     pub promise: Option<String>,
     /// The events that must have been seen before either counts.
     pub required: Vec<String>,
 }
 
-/// Where a prompt is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PromptSource {
-    /// In the settings.
     Inline(String),
-    /// In a file, relative to the directory of the loop.
+    /// Relative to the directory of the loop.
     File(PathBuf),
-    /// Nowhere.
     None,
 }
 
-/// How metareviews go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReviewPlan {
-    /// Iterations from one to the next.
+    /// The number of iterations between metareviews.
     pub every: NonZeroU64,
-    /// The reviewer.
     pub backend: BackendPlan,
-    /// More instructions for it.
     pub prompt: PromptSource,
-    /// How it is kept from changing what it may not.
     pub sandbox: Sandbox,
 }
 
-/// How parallel branches go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParallelPlan {
-    /// The most branches of a wave.
     pub max_branches: u64,
-    /// How long one may take.
     pub branch_timeout: Duration,
-    /// Where they work.
     pub isolation: Isolation,
 }
 
-/// Where things are kept, relative to the project.
+/// Relative to the project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// Everything that a run leaves behind.
     pub state_dir: StateDir,
-    /// The journal.
     pub journal: PathBuf,
-    /// The memory.
     pub memory: PathBuf,
 }
 
 impl Files {
-    /// Where the settings say that things are kept.
     pub fn of(settings: &Settings) -> Files {
         let state_dir = StateDir::new(settings.text(Key::StateDir).unwrap_or_default());
         let file = |key, usual| settings.text(key).map_or(usual, PathBuf::from);
@@ -120,7 +96,7 @@ impl Files {
         }
     }
 
-    /// The same places, seen from where the project is.
+    /// The same paths below a project's directory.
     pub fn under(&self, project: &Path) -> Files {
         Files {
             state_dir: StateDir::new(project.join(&self.state_dir)),
@@ -131,11 +107,7 @@ impl Files {
 }
 
 impl Plan {
-    /// Makes a plan.
-    ///
-    /// # Errors
-    ///
-    /// When a role asks for a backend that there is not; every such mistake is named.
+    /// Returns every invalid backend setting of a role as an error.
     pub fn resolve(settings: &Settings, topology: &Topology) -> Result<Plan, Vec<BadRole>> {
         let backend = BackendPlan::new(settings, &BackendKeys::LOOP);
         let role_backends = role_backends(settings, &backend, topology)?;
@@ -163,7 +135,7 @@ impl Plan {
         })
     }
 
-    /// The agent that plays a role.
+    /// The agent of a role.
     pub fn backend_for(&self, role: &Role) -> &BackendPlan {
         let own = self.role_backends.iter().find(|(id, _)| *id == role.id);
         own.map_or(&self.backend, |(_, backend)| backend)
@@ -180,8 +152,7 @@ impl Plan {
         }
     }
 
-    /// The same for a branch of a wave: it acts once, in the time that branches have, without reviews
-    /// and waves of its own.
+    /// The plan of a branch of a wave: one iteration with the timeout of branches, without reviews and waves.
     #[must_use]
     pub fn for_branch(mut self, timeout: Duration) -> Plan {
         self.max_iterations = 1;
@@ -197,7 +168,6 @@ impl Plan {
         self
     }
 
-    /// What waves may be asked for.
     pub fn waves(&self) -> Parallel {
         match self.parallel {
             Some(_) => Parallel::On { completion_event: self.completion.event.clone() },
@@ -205,7 +175,7 @@ impl Plan {
         }
     }
 
-    /// Whether there is a metareview before an iteration.
+    /// Whether a metareview precedes an iteration.
     pub fn review_due(&self, next_iteration: u64) -> bool {
         self.rules().review_due(next_iteration)
     }

@@ -17,27 +17,24 @@ pub mod wave;
 use crate::memory::Counts;
 use crate::topology::Route;
 
-/// How many characters the parts of a prompt may take.
-///
-/// Memory and scratchpad come with budgets of their own; see [`crate::memory::Block`] and
-/// [`Scratchpad::compact`](crate::views::scratchpad::Scratchpad::compact).
+/// The maximum number of characters of each part of a prompt. Memory and scratchpad have their own budgets;
+/// see [`crate::memory::Block`] and [`Scratchpad::compact`](crate::views::scratchpad::Scratchpad::compact).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
-    /// The objective.
     pub objective: usize,
-    /// What the earlier steps of a chain left.
+    /// The output of the earlier steps of a chain.
     pub handoff: usize,
-    /// The instructions of `harness.md`, or those of `metareview.md`.
+    /// `harness.md` or `metareview.md`.
     pub instructions: usize,
-    /// The whole prompt of one acting role.
+    /// The prompt of an acting role.
     pub role: usize,
     /// One note of the harness, or the note about a refused event.
     pub note: usize,
-    /// One name: an event, a role, a path.
+    /// An event, a role, a path.
     pub name: usize,
-    /// Of what all branches of a wave printed together.
+    /// The output of all branches of a wave.
     pub branches: usize,
-    /// Of what all chains left that ended before an iteration.
+    /// The output of all chains that ended before an iteration.
     pub chains: usize,
 }
 
@@ -56,25 +53,22 @@ impl Default for Budgets {
     }
 }
 
-/// How full the context is, and how well the agents keep to the protocol.
+/// How full the memory is and how many events were refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pressure {
-    /// How many characters the whole memory would take.
+    /// The characters of the whole memory.
     pub memory_chars: usize,
-    /// How many it may take; 0 is no limit.
+    /// The limit for that; 0 is no limit.
     pub memory_budget: usize,
-    /// What is in it.
     pub entries: Counts,
-    /// What of it was left out of this prompt.
+    /// Entries left out of this prompt.
     pub dropped: Counts,
-    /// How many events were refused in this run.
+    /// In this run.
     pub invalid_emits: u64,
-    /// The last of them.
     pub last_rejected: Option<String>,
 }
 
 impl Pressure {
-    /// The pressure of a memory and of the refused events of a run.
     pub fn new(
         memory: &crate::memory::Block,
         invalid_emits: u64,
@@ -91,47 +85,41 @@ impl Pressure {
     }
 }
 
-/// Who there is and who is to act.
+/// The roles and the next route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cast {
     /// The event that routes.
     pub recent_event: String,
-    /// Who is to act, and what may be said.
     pub route: Route,
-    /// All roles, in the order of the topology.
+    /// In the order of the topology.
     pub roles: Vec<RoleText>,
 }
 
-/// One role, with its prompt read.
+/// A role with the text of its prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleText {
-    /// Its name.
     pub id: String,
-    /// The events that it may emit, as written.
+    /// As written.
     pub emits: Vec<String>,
-    /// What it is told to do.
     pub prompt: String,
 }
 
-/// When the run is over.
+/// How the run completes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// The event that completes it.
     pub event: String,
-    /// The text in the output that completes it; empty when none does.
+    /// The text in the output that completes it; may be empty.
     pub promise: String,
-    /// The events that have to be seen before.
     pub required_events: Vec<String>,
 }
 
-/// What the agent can call, and where.
+/// The paths that an agent needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tools {
-    /// The program, as an agent types it: the path of the wrapper.
+    /// The program as an agent types it: the path of the wrapper.
     pub bin: String,
-    /// The directory of the loop's state.
     pub state_dir: String,
-    /// Where the files of the loop are; empty when they are in the project itself.
+    /// The directory of the loop's files; empty if it is the project.
     pub loop_dir: String,
 }
 

@@ -20,7 +20,7 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 use crate::duration;
 use crate::toml_file::{Invalid, TomlFile};
 
-/// What an agent does, turn by turn.
+/// The turns of a scripted agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
@@ -38,64 +38,49 @@ struct Turn {
     actions: Vec<Action>,
 }
 
-/// One thing that a scripted agent does.
+/// An action of a scripted agent.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(try_from = "ActionTable")]
 pub enum Action {
-    /// Print a line.
     Print(String),
-    /// Emit an event; whether it is accepted makes no difference to the script.
+    /// Whether the event is accepted makes no difference to the script.
     Emit {
-        /// The event.
         topic: String,
-        /// What is said with it.
         payload: String,
     },
-    /// Write a file, relative to the project.
+    /// Relative to the project.
     Write {
-        /// Which one.
         path: String,
-        /// What is in it then.
         text: String,
     },
-    /// Delete a file, relative to the project.
+    /// Relative to the project.
     Delete {
-        /// Which one.
         path: String,
     },
-    /// Store a learning.
     Remember(String),
-    /// Do nothing for a while.
     Sleep(Duration),
-    /// Do nothing for ever.
+    /// Sleeps until it is killed.
     Hang,
-    /// End with this status. Without it, a turn ends with 0.
+    /// The exit code; the default is 0.
     Exit(i32),
 }
 
-/// What a turn is about: which of the script's turns is played.
+/// What selects a turn of the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cue<'a> {
-    /// The iteration.
     pub iteration: u64,
-    /// The roles that are suggested.
+    /// The suggested roles.
     pub roles: &'a [String],
-    /// Whether it is a review.
     pub is_review: bool,
 }
 
 impl Script {
-    /// Reads the text of a script.
-    ///
-    /// # Errors
-    ///
-    /// With the first mistake in it.
+    /// Parses a script; the error is its first mistake.
     pub fn parse(text: &str) -> Result<Script, Invalid> {
         TomlFile::parse(text)?.read(&[]).map(|(script, _)| script)
     }
 
-    /// What is to be done in a turn: the actions of the first turn of the script whose conditions all
-    /// hold. Nothing, when there is none.
+    /// The actions of the first turn whose conditions all hold.
     pub fn actions(&self, cue: Cue<'_>) -> &[Action] {
         let fits = |turn: &&Turn| {
             turn.iteration.is_none_or(|iteration| iteration == cue.iteration)
@@ -106,7 +91,7 @@ impl Script {
     }
 }
 
-/// An action as it is written: one of these keys, some with another beside it.
+/// An action as it is written: one of these keys, some with a second one.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an action like { print = \"done\" }")]
 struct ActionTable {
@@ -146,7 +131,7 @@ impl TryFrom<ActionTable> for Action {
 }
 
 fn actions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Action>, D::Error> {
-    /// A type of its own, so that a mistake is placed at one action and not at the whole list.
+    /// A type of its own, so that the position of a mistake is that of one action and not of the whole list.
     #[derive(serde::Deserialize)]
     struct Element(Action);
 

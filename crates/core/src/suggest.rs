@@ -34,7 +34,7 @@ fn only<'a>(mut of: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     of.next().filter(|_| of.next().is_none())
 }
 
-/// Case and the kind of dash count for nothing.
+/// Ignores case and the kind of dash.
 fn folded(word: &str) -> String {
     word.to_ascii_lowercase().replace('-', "_")
 }

@@ -2,12 +2,12 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// How many columns of a terminal a text takes.
+/// The number of terminal columns of a text.
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The text with spaces after it, up to a width.
+/// Appends spaces up to a width.
 pub fn padded(text: &str, to: usize) -> String {
     format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
 }
@@ -22,13 +22,12 @@ pub fn pad<const N: usize>(rows: &mut [[String; N]]) {
     }
 }
 
-/// One line per row, with two spaces between columns and none at the end.
+/// Prints one line per row, with two spaces between columns and none at the end.
 pub fn print<const N: usize>(mut rows: Vec<[String; N]>) -> String {
     pad(&mut rows);
     rows.iter().map(|row| line(row)).collect()
 }
 
-/// The line of a row of padded cells.
 pub fn line(cells: &[String]) -> String {
     format!("{}\n", cells.join("  ").trim_end())
 }

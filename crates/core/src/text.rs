@@ -7,25 +7,22 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How many characters a text has.
 pub fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The first characters of a text.
 pub fn head(text: &str, count: usize) -> &str {
     let end = text.char_indices().nth(count).map_or(text.len(), |(at, _)| at);
     &text[..end]
 }
 
-/// The last characters of a text.
 pub fn tail(text: &str, count: usize) -> &str {
     let Some(skipped) = count.checked_sub(1) else { return "" };
     let begin = text.char_indices().rev().nth(skipped).map_or(0, |(at, _)| at);
     &text[begin..]
 }
 
-/// The text, or its first `limit` characters and `...` behind them.
+/// The text, or its first `limit` characters and `...`.
 pub fn clip(text: &str, limit: usize) -> Cow<'_, str> {
     match head(text, limit) {
         whole if whole.len() == text.len() => Cow::Borrowed(text),
@@ -33,8 +30,8 @@ pub fn clip(text: &str, limit: usize) -> Cow<'_, str> {
     }
 }
 
-/// The same words in one line: white space and control characters of any length become one space,
-/// and none is left at the ends.
+/// Joins the words in one line: any white space and control characters become one space, without any at the
+/// ends.
 pub fn one_line(text: &str) -> String {
     let is_gap =
         |c: char| c.is_whitespace() || c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
@@ -48,8 +45,7 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
-/// The text without the escape sequences by which programs control a terminal, and without the marks that
-/// change the direction of what follows them.
+/// Removes terminal escape sequences and direction marks.
 pub fn without_escapes(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.chars();
@@ -77,13 +73,13 @@ pub fn without_escapes(text: &str) -> String {
     plain
 }
 
-/// Skips the opening of a control sequence and everything up to the character that ends it.
+/// Skips the opening of a control sequence up to the character that ends it.
 fn skip_control(rest: &mut std::str::Chars<'_>, opening: usize) {
     rest.by_ref().take(opening).for_each(drop);
     rest.find(|c| !matches!(c, ' '..='?'));
 }
 
-/// Skips a string that is meant for the terminal, up to its terminator or the end of the line.
+/// Skips a string for the terminal, up to its terminator or the end of the line.
 fn skip_string(rest: &mut std::str::Chars<'_>) {
     while let Some(c) = rest.next() {
         match c {
@@ -97,7 +93,7 @@ fn skip_string(rest: &mut std::str::Chars<'_>) {
     }
 }
 
-/// The first line that says something, in at most `limit` characters and `...`.
+/// The first line that is not blank, in at most `limit` characters and `...`.
 pub fn first_line(text: &str, limit: usize) -> String {
     let spoken = text.lines().map(|line| {
         // Four times as much as can be shown is enough to find the words in it.
@@ -107,40 +103,38 @@ pub fn first_line(text: &str, limit: usize) -> String {
     clip(&line, limit).into_owned()
 }
 
-/// The text between two fences that nothing in it can be taken for, so that it cannot pass for a
-/// part of the document around it.
+/// Encloses a text in fences that are longer than any in it, so that it cannot look like a part of the
+/// document around it.
 pub fn fenced(text: &str) -> String {
     let fence = "`".repeat(longest_run(text).saturating_add(1).max(3));
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     format!("{fence}text\n{text}{end}{fence}\n")
 }
 
-/// The longest run of backticks in a text.
 fn longest_run(text: &str) -> usize {
     let runs = text.split(|c| c != '`').map(str::len);
     runs.max().unwrap_or(0)
 }
 
-/// The longest that [`fenced`] makes of a text with at most `length` characters.
+/// The maximum length of [`fenced`] for a text of at most `length` characters.
 pub const fn longest_fenced(length: usize) -> usize {
     // Two fences, each as long as the text and one more, or three; `text`, and three newlines.
     2 * (length + 3) + "text".len() + 3 + length
 }
 
-/// A text of which the middle was left out.
+/// A text without its middle.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortened {
-    /// The beginning; all of it where nothing was left out.
+    /// The beginning; the whole text if nothing was left out.
     pub head: String,
-    /// The end.
     pub tail: String,
-    /// How many characters were left out between them.
+    /// The number of characters left out.
     pub left_out: u64,
 }
 
 impl Shortened {
-    /// Keeps at most `limit` characters of a text: a quarter from its beginning and the rest from its
-    /// end, where a program says how things turned out.
+    /// Keeps at most `limit` characters: a quarter from the beginning and the rest from the end, where a
+    /// program reports its result.
     pub fn new(text: &str, limit: usize) -> Self {
         let length = length(text);
         if length <= limit {
@@ -154,12 +148,11 @@ impl Shortened {
         }
     }
 
-    /// How many characters are kept.
     pub fn length(&self) -> usize {
         length(&self.head) + length(&self.tail)
     }
 
-    /// The same, kept shorter.
+    /// Shortens it further.
     #[must_use]
     pub fn shortened(&self, limit: usize) -> Self {
         if self.left_out == 0 {

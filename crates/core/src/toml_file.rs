@@ -13,35 +13,31 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use crate::suggest::suggest;
 use crate::unenforced::is_unenforced;
 
-/// Why a file cannot be used, and where in its text that is.
+/// Why a file is invalid, with the position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Invalid {
-    /// The bytes of the text that the message is about.
+    /// The bytes that are wrong.
     pub span: Range<usize>,
-    /// What is wrong with them.
     pub message: String,
 }
 
-/// A key without a meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownKey {
-    /// Where the key is.
     pub span: Range<usize>,
-    /// The key, with its table.
+    /// With its table.
     pub path: String,
     /// The key that was probably meant.
     pub near: Option<&'static str>,
-    /// Whether it sets a limit in another version of this tool, which this one does not enforce.
+    /// Whether it sets a limit in another version of this tool that this version does not enforce.
     pub is_unenforced: bool,
 }
 
 impl UnknownKey {
-    /// What may be done about it.
     pub fn advice(&self) -> String {
         match self.near {
             Some(near) => format!("did you mean {near}?"),
-            None => "nothing is known by this name".to_owned(),
+            None => "no such key".to_owned(),
         }
     }
 }
@@ -52,8 +48,7 @@ impl fmt::Display for UnknownKey {
     }
 }
 
-/// A message of the parser in one line. It may quote what the parser stumbled over, so what a terminal
-/// would obey is escaped.
+/// Puts a message of the parser on one line. It may quote the text, so control characters are escaped.
 pub(crate) fn one_line(message: &str) -> String {
     let visible = |character: char| match character {
         '\'' | '"' | '\\' => character.to_string(),
@@ -62,23 +57,19 @@ pub(crate) fn one_line(message: &str) -> String {
     message.lines().collect::<Vec<_>>().join(", ").chars().map(visible).collect()
 }
 
-/// The names of a struct's fields.
 type Fields = &'static [&'static str];
 
-/// A file that was parsed.
 pub(crate) struct TomlFile<'t>(Spanned<DeValue<'t>>);
 
-/// What a path leads to.
 pub(crate) struct Located<'f, 't> {
     /// The keys of the path, without the indexes of lists.
     names: Vec<&'f str>,
-    /// Where the last key is.
+    /// The position of the last key.
     pub(crate) key: Range<usize>,
     value: &'f Spanned<DeValue<'t>>,
 }
 
 impl Located<'_, '_> {
-    /// A mistake in the value.
     pub(crate) fn invalid(self, message: impl fmt::Display) -> Invalid {
         Invalid { span: self.value.span(), message: message.to_string() }
     }
@@ -90,13 +81,13 @@ impl<'t> TomlFile<'t> {
             Ok(root) => Ok(TomlFile(Spanned::new(root.span(), DeValue::Table(root.into_inner())))),
             Err(error) => Err(Invalid {
                 span: error.span().unwrap_or_default(),
-                message: format!("this is not TOML: {}", one_line(error.message())),
+                message: format!("invalid TOML: {}", one_line(error.message())),
             }),
         }
     }
 
-    /// Reads the file, and finds its unknown keys in the order of the text. `tables` has the fields of
-    /// the tables inside of it, for suggestions.
+    /// Reads the file and finds its unknown keys in the order of the text. `tables` has the fields of its
+    /// tables, for suggestions.
     pub(crate) fn read<T: DeserializeOwned>(
         &self,
         tables: &[(&str, Fields)],
@@ -127,7 +118,7 @@ impl<'t> TomlFile<'t> {
         })
     }
 
-    /// Follows a path of keys and of indexes as far as it leads.
+    /// Follows a path of keys and indexes as far as it exists.
     pub(crate) fn locate(&self, path: &[impl AsRef<str>]) -> Located<'_, 't> {
         let mut found = Located { names: Vec::new(), key: 0..0, value: &self.0 };
         for part in path.iter().map(AsRef::as_ref) {
@@ -163,7 +154,7 @@ fn parts(path: &Path<'_>) -> Vec<String> {
     parts(parent).into_iter().chain(part).collect()
 }
 
-/// The names of the fields that a struct is read from.
+/// The names of the fields of a struct.
 pub(crate) fn fields<T: DeserializeOwned>() -> Fields {
     struct Names<'n>(&'n mut Fields);
 

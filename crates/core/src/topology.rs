@@ -16,62 +16,47 @@ use crate::topic::JOINED;
 pub use edges::{Edge, Target};
 pub use warnings::Warning;
 
-/// The event that stands for "nothing was said yet".
+/// The event before the first iteration.
 pub const OPENING_EVENT: &str = "loop.start";
 
-/// A loop's roles and the map of who follows whom.
+/// The roles of a loop and their handoffs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
-    /// What it is called.
     pub name: String,
-    /// The event that completes the run, if the topology says.
+    /// The event that completes the run, if set.
     pub completion: Option<String>,
-    /// The roles, in the order of the file.
     pub roles: Vec<Role>,
-    /// Which roles an event hands over to, in the order of the file.
     pub handoff: Vec<Handoff>,
 }
 
-/// One part that an agent can play.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(expecting = "a table: [[role]]")]
 pub struct Role {
-    /// Its name.
     #[serde(deserialize_with = "read::role_id")]
     pub id: String,
-    /// The events that it may emit.
     #[serde(default, deserialize_with = "read::emitted_events")]
     pub emits: Vec<Pattern>,
     prompt: Option<String>,
     prompt_file: Option<Spanned<String>>,
-    /// The settings of the role's backend that come before those of the loop.
+    /// The backend settings of the role, which override those of the loop.
     pub backend_kind: Option<Spanned<String>>,
-    /// As for the kind.
     pub backend_command: Option<Spanned<String>>,
-    /// As for the kind.
     pub backend_args: Option<Spanned<Vec<String>>>,
-    /// As for the kind.
     pub backend_prompt_mode: Option<Spanned<String>>,
-    /// As for the kind.
     pub backend_output: Option<Spanned<String>>,
-    /// As for the kind.
     #[serde(default, deserialize_with = "read::milliseconds")]
     pub backend_timeout_ms: Option<Spanned<u64>>,
 }
 
-/// Where the prompt of a role is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolePrompt<'r> {
-    /// In the topology itself.
     Inline(&'r str),
-    /// In a file, named relative to the directory of the topology.
+    /// Relative to the directory of the topology.
     File(&'r Spanned<String>),
-    /// Nowhere.
     None,
 }
 
 impl Role {
-    /// Where its prompt is.
     pub fn prompt(&self) -> RolePrompt<'_> {
         match (self.prompt.as_deref(), &self.prompt_file) {
             (Some(inline), _) if !inline.is_empty() => RolePrompt::Inline(inline),
@@ -81,27 +66,23 @@ impl Role {
     }
 }
 
-/// What follows an event.
+/// The roles that an event hands over to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handoff {
-    /// The event, or several.
     pub event: Pattern,
-    /// The roles that are suggested then.
     pub roles: Vec<String>,
 }
 
-/// Who is to act, and what may be said.
+/// The suggested roles and their allowed events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    /// The suggested roles.
     pub roles: Vec<String>,
-    /// The events that they may emit. Empty means any.
+    /// Empty means any.
     pub events: Vec<String>,
 }
 
 impl Topology {
-    /// Who follows an event: the roles of every handoff that names it, in the order of the map; all
-    /// roles where none does.
+    /// The roles of every handoff of an event, in the order of the map; all roles if there is none.
     pub fn route(&self, recent_event: &str) -> Route {
         let is_named =
             |event: &str| self.handoff.iter().any(|handoff| handoff.event.matches(event));
@@ -123,7 +104,7 @@ impl Topology {
         Route { events: self.events_of(&roles), roles }
     }
 
-    /// The events that any of these roles may emit, in the order in which the roles are declared.
+    /// The events that any of these roles may emit, in the order of the roles.
     fn events_of(&self, roles: &[String]) -> Vec<String> {
         let mut events: Vec<String> = Vec::new();
         let suggested = self.roles.iter().filter(|role| roles.contains(&role.id));
@@ -135,7 +116,6 @@ impl Topology {
         events
     }
 
-    /// A role by its name.
     pub fn role(&self, id: &str) -> Option<&Role> {
         self.roles.iter().find(|role| role.id == id)
     }

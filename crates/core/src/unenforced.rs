@@ -3,7 +3,7 @@
 
 use toml::de::DeValue;
 
-/// Limits, by the last part of their name: projects keep them in several tables and in roles.
+/// Limits by the last part of their name: they occur in several tables and in roles.
 const KEYS: [&str; 6] = [
     "max_cost_usd",
     "max_runtime",
@@ -12,25 +12,22 @@ const KEYS: [&str; 6] = [
     "read_only",
     "disallowed_tools",
 ];
-/// Tables that say what has to hold before an event or the completion counts.
+/// Tables of conditions for an event or the completion.
 const TABLES: [&str; 2] = ["acceptance", "gate"];
-/// What to do about such a key.
 pub const HINT: &str = "remove it, or continue without it: --ignore-unenforced";
 
-/// Whether a key that is not known sets a limit. One that is switched off does not.
+/// Whether an unknown key sets a limit. One that is switched off does not.
 pub fn is_unenforced(path: &str, value: &DeValue<'_>) -> bool {
     is_named(path) && !is_off(value)
 }
 
-/// The same for a value that is written as text.
+/// The same for a value in text form.
 pub fn is_unenforced_text(path: &str, value: &str) -> bool {
     is_named(path) && !["", "0", "false", "[]"].contains(&value.trim())
 }
 
-/// What is said where it stands.
 pub const LABEL: &str = "it would not limit this run";
 
-/// What is said about it.
 pub fn message(path: &str) -> String {
     format!("{} is not enforced by this version", path.escape_debug())
 }

@@ -53,8 +53,8 @@ impl Yard {
     }
 
     fn claim(&mut self, id: &str, owner: &str, seconds: i64) -> Result<Claim, Refusal> {
-        let times = (self.stamp(), self.in_seconds(seconds));
-        let (change, claim) = self.tasks.claim(id, owner, times)?;
+        let until = self.in_seconds(seconds);
+        let (change, claim) = self.tasks.claim(id, owner, self.stamp(), until)?;
         self.write(&change);
         Ok(claim)
     }
@@ -111,7 +111,7 @@ fn a_task_is_not_ready_until_its_dependencies_are_closed() {
     assert_eq!(yard.ready(), [""; 0]);
     yard.close(&claim).unwrap();
     assert_eq!(yard.ready(), ["t-2"]);
-    let reopened = yard.tasks.reopen("t-1", ("bob", "not so"), yard.stamp()).unwrap();
+    let reopened = yard.tasks.reopen("t-1", "bob", "not so", yard.stamp()).unwrap();
     yard.write(&reopened);
     assert_eq!(yard.ready(), ["t-1"]);
     let progress = yard.tasks.progress(yard.stamp());
@@ -129,8 +129,8 @@ fn a_late_word_of_an_owner_whose_claim_expired_is_refused() {
     yard.now += 60_000;
     let claim = yard.claim("t-1", "bob", 60).unwrap();
     assert!(claim.fence > late.fence);
-    insta::assert_snapshot!(yard.close(&late).unwrap_err(), @"claim 1 of t-1 is over: it was given to bob");
-    let renewed = yard.tasks.renew(&late, (yard.stamp(), yard.in_seconds(60)));
+    insta::assert_snapshot!(yard.close(&late).unwrap_err(), @"claim 1 of t-1 is no longer valid: bob has claimed it");
+    let renewed = yard.tasks.renew(&late, yard.stamp(), yard.in_seconds(60));
     assert!(matches!(renewed, Err(Refusal::Lost { .. })));
     // The clock may jump back to where the first claim was good.
     yard.now -= 90_000;
@@ -167,10 +167,10 @@ fn an_owner_keeps_what_was_made_to_wait_meanwhile() {
 fn a_user_closes_unclaimed_tasks_and_their_own() {
     let mut yard = Yard::with(&[("a", &[]), ("b", &[])]);
     yard.claim("t-1", "ann", 60).unwrap();
-    let closed = yard.tasks.close_as("t-1", ("bob", ""), yard.stamp());
+    let closed = yard.tasks.close_as("t-1", "bob", "", yard.stamp());
     assert!(matches!(closed, Err(Refusal::Held { .. })));
     for (id, who) in [("t-1", "ann"), ("t-2", "bob")] {
-        let closed = yard.tasks.close_as(id, (who, ""), yard.stamp()).unwrap();
+        let closed = yard.tasks.close_as(id, who, "", yard.stamp()).unwrap();
         yard.write(&closed);
     }
     assert!(yard.tasks.progress(yard.stamp()).is_done());
@@ -183,41 +183,41 @@ fn refusals_say_what_is_wrong() {
     let claim = yard.claim("t-1", "ann", 60).unwrap();
     let tasks = &yard.tasks;
     insta::assert_snapshot!(yard.add_error(titled(" \n")), @"the title is empty; say in a line what is to be done");
-    insta::assert_snapshot!(yard.add_error(titled(&"x".repeat(1025))), @"the title has 1025 bytes, and 1024 is the most");
+    insta::assert_snapshot!(yard.add_error(titled(&"x".repeat(1025))), @"the title has 1025 bytes: the limit is 1024");
     let long = Some("x".repeat(10 * 1024 * 1024));
     insta::assert_snapshot!(
         yard.add_error(New { description: long.clone(), ..titled("a") }),
-        @"the description has 10485760 bytes, and 262144 is the most"
+        @"the description has 10485760 bytes: the limit is 262144"
     );
     insta::assert_snapshot!(
         yard.add_error(New { acceptance: long, ..titled("a") }),
-        @"the text of the acceptance criteria has 10485760 bytes, and 262144 is the most"
+        @"the text of the acceptance criteria has 10485760 bytes: the limit is 262144"
     );
     insta::assert_snapshot!(
         yard.add_error(New { after: vec!["t-9".to_owned()], ..titled("a") }),
-        @"there is no task 't-9'"
+        @"unknown task 't-9'"
     );
-    insta::assert_snapshot!(tasks.known("t-1,t-2").unwrap_err(), @"there is no task 't-1,t-2'");
-    insta::assert_snapshot!(tasks.known("a\u{1b}[2Jb\n").unwrap_err(), @"there is no task 'a [2Jb'");
-    insta::assert_snapshot!(tasks.reopen("t-1", ("ann", ""), now).unwrap_err(), @"t-1 is not closed");
+    insta::assert_snapshot!(tasks.known("t-1,t-2").unwrap_err(), @"unknown task 't-1,t-2'");
+    insta::assert_snapshot!(tasks.known("a\u{1b}[2Jb\n").unwrap_err(), @"unknown task 'a [2Jb'");
+    insta::assert_snapshot!(tasks.reopen("t-1", "ann", "", now).unwrap_err(), @"t-1 is not closed");
     insta::assert_snapshot!(tasks.link("t-1", "t-3", now).unwrap_err(), @"t-1 cannot wait for t-3: t-3 waits for t-2, which waits for t-1");
     insta::assert_snapshot!(tasks.link("t-1", "t-1", now).unwrap_err(), @"t-1 cannot wait for itself");
-    insta::assert_snapshot!(tasks.link("t-2", "t-1", now).unwrap_err(), @"t-2 waits for t-1 already");
+    insta::assert_snapshot!(tasks.link("t-2", "t-1", now).unwrap_err(), @"t-2 already waits for t-1");
     insta::assert_snapshot!(tasks.unlink("t-1", "t-2", now).unwrap_err(), @"t-1 does not wait for 't-2'");
-    insta::assert_snapshot!(tasks.claim_to_release("t-2", Whose::Anybodys).unwrap_err(), @"t-2 is not claimed by anybody");
-    insta::assert_snapshot!(tasks.claim_to_release("t-1", Whose::Of("bob")).unwrap_err(), @"t-1 is claimed by ann until 2026-11-15T21:13:06.031Z");
-    insta::assert_snapshot!(tasks.claim("t-2", "a b", (now, now)).unwrap_err(), @"'a b' is no name for an owner; it is a word of at most 200 bytes");
+    insta::assert_snapshot!(tasks.claim_to_release("t-2", None).unwrap_err(), @"t-2 is not claimed");
+    insta::assert_snapshot!(tasks.claim_to_release("t-1", Some("bob")).unwrap_err(), @"t-1 is claimed by ann until 2026-11-15T21:13:06.031Z");
+    insta::assert_snapshot!(tasks.claim("t-2", "a b", now, now).unwrap_err(), @"invalid owner 'a b': expected one word of at most 200 bytes");
     let month = yard.in_seconds(30 * 86_400 + 1);
-    insta::assert_snapshot!(tasks.claim("t-1", "ann", (now, month)).unwrap_err(), @"t-1 cannot be claimed for longer than 30d");
-    insta::assert_snapshot!(tasks.renew(&claim, (now, month)).unwrap_err(), @"t-1 cannot be claimed for longer than 30d");
-    let way = (1..=7).map(|number| format!("t-{number}")).collect();
-    insta::assert_snapshot!(Refusal::Cycle { id: "t-7".into(), way }, @"t-7 cannot wait for t-1: t-1 waits for t-7 by way of 5 others");
-    insta::assert_snapshot!(Refusal::NoPriority { number: 7 }, @"priority 7 is none; it goes from 0, the most urgent, to 4");
-    insta::assert_snapshot!(Refusal::BadId { id: "a b".into() }, @"'a b' is no name for a task; it is a word of at most 200 bytes");
-    insta::assert_snapshot!(Refusal::Taken { id: "t-1".into() }, @"there is a task 't-1' already");
-    let released = tasks.release(&claim, ("ann", "given up"), now).unwrap();
+    insta::assert_snapshot!(tasks.claim("t-1", "ann", now, month).unwrap_err(), @"t-1 cannot be claimed for longer than 30d");
+    insta::assert_snapshot!(tasks.renew(&claim, now, month).unwrap_err(), @"t-1 cannot be claimed for longer than 30d");
+    let path = (1..=7).map(|number| format!("t-{number}")).collect();
+    insta::assert_snapshot!(Refusal::Cycle { id: "t-7".into(), path }, @"t-7 cannot wait for t-1: t-1 waits for t-7 through 5 others");
+    insta::assert_snapshot!(Refusal::NoPriority { number: 7 }, @"invalid priority 7: expected 0 (most urgent) to 4");
+    insta::assert_snapshot!(Refusal::BadId { id: "a b".into() }, @"invalid task id 'a b': expected one word of at most 200 bytes");
+    insta::assert_snapshot!(Refusal::Taken { id: "t-1".into() }, @"duplicate task id 't-1'");
+    let released = tasks.release(&claim, "ann", "given up", now).unwrap();
     yard.write(&released);
-    insta::assert_snapshot!(yard.close(&claim).unwrap_err(), @"claim 1 of t-1 is over: it was given back");
+    insta::assert_snapshot!(yard.close(&claim).unwrap_err(), @"claim 1 of t-1 is no longer valid: it was released");
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn a_claim_from_a_fast_clock_expires_too() {
     yard.now = right;
     assert_eq!(yard.ready(), ["t-1"]);
     // Until another worker claims it, she keeps it.
-    yard.tasks.renew(&ahead, (yard.stamp(), yard.in_seconds(60))).unwrap();
+    yard.tasks.renew(&ahead, yard.stamp(), yard.in_seconds(60)).unwrap();
     yard.claim("t-1", "bob", 60).unwrap();
     assert!(matches!(yard.close(&ahead), Err(Refusal::Lost { .. })));
     // A clock that was set back a little changes nothing.
@@ -310,7 +310,7 @@ fn ten_thousand_tasks_are_no_burden() {
     }
     assert_eq!(yard.ready(), ["t-1"]);
     let linked = yard.tasks.link("t-1", "t-10000", yard.stamp());
-    insta::assert_snapshot!(linked.unwrap_err(), @"t-1 cannot wait for t-10000: t-10000 waits for t-1 by way of 9998 others");
+    insta::assert_snapshot!(linked.unwrap_err(), @"t-1 cannot wait for t-10000: t-10000 waits for t-1 through 9998 others");
 }
 
 /// Several owners, some of which die and return, on a clock that jumps.
@@ -384,15 +384,14 @@ fn act(yard: &mut Yard, dice: &mut Dice, (claims, added, closed): Known<'_>) {
             let Some(task) = yard.tasks.next(now, &Wanted::default()) else { return };
             assert!(!task.is_closed && yard.tasks.open_dependencies(task).next().is_none());
             let id = task.id.clone();
-            let (change, claim) =
-                yard.tasks.claim(&id, &owner, (now, yard.in_seconds(20))).unwrap();
+            let (change, claim) = yard.tasks.claim(&id, &owner, now, yard.in_seconds(20)).unwrap();
             claims.push(claim);
             Ok(change)
         }
         (5, Some(claim)) => {
-            yard.tasks.renew(&claim, (now, yard.in_seconds(20))).map(|(change, _)| change)
+            yard.tasks.renew(&claim, now, yard.in_seconds(20)).map(|(change, _)| change)
         }
-        (6, Some(claim)) => yard.tasks.release(&claim, (&claim.owner, "failed"), now),
+        (6, Some(claim)) => yard.tasks.release(&claim, &claim.owner, "failed", now),
         (7, Some(claim)) => {
             let change = yard.tasks.close(&claim, "done", now);
             if change.is_ok() {
@@ -404,7 +403,7 @@ fn act(yard: &mut Yard, dice: &mut Dice, (claims, added, closed): Known<'_>) {
             0 => yard.tasks.link(&id, &other, now),
             1 => yard.tasks.unlink(&id, &other, now),
             _ => {
-                let change = yard.tasks.reopen(&id, (&owner, ""), now);
+                let change = yard.tasks.reopen(&id, &owner, "", now);
                 if change.is_ok() {
                     closed.remove(&id);
                 }
@@ -430,7 +429,7 @@ fn examine(yard: &Yard, claims: &[Claim], added: usize) {
     assert_eq!(yard.tasks.progress(now).total(), added);
     for task in yard.tasks.iter() {
         let good = claims.iter().filter(|claim| {
-            claim.item == task.id && yard.tasks.renew(claim, (now, yard.in_seconds(20))).is_ok()
+            claim.item == task.id && yard.tasks.renew(claim, now, yard.in_seconds(20)).is_ok()
         });
         let owners = good.count();
         assert!(owners <= 1, "{owners} owners of {}", task.id);

@@ -86,7 +86,7 @@ fn a_task_closed_by_another_after_a_claim_expired_stays_closed() {
     queue.add(&titled("a")).unwrap();
     let late = queue.claim_next("run-s1").unwrap().unwrap().claim;
     sim.clock.advance(LASTING);
-    queue.step(|tasks, now| tasks.close_as("t-1", ("ann", "by hand"), now)).unwrap();
+    queue.step(|tasks, now| tasks.close_as("t-1", "ann", "by hand", now)).unwrap();
     for refused in [
         queue.claim("t-1", "run-s1").map(drop),
         queue.renew(&late).map(drop),
@@ -107,7 +107,7 @@ fn a_claim_under_which_a_task_was_closed_is_kept_like_any_other() {
     let queue = queue(&journal, &world);
     queue.add(&titled("a")).unwrap();
     let claim = queue.claim_next("run-s1").unwrap().unwrap().claim;
-    queue.step(|tasks, now| tasks.close_as("t-1", ("run-s1", "says the agent"), now)).unwrap();
+    queue.step(|tasks, now| tasks.close_as("t-1", "run-s1", "says the agent", now)).unwrap();
     sim.clock.advance(2 * LASTING);
     let kept = queue.renew(&claim).unwrap();
     assert!(kept.until > Some(world.clock.now()), "{kept:?}");

@@ -8,7 +8,7 @@ use autoloop_core::duration;
 use autoloop_core::env::Env;
 use autoloop_core::format::json_text;
 use autoloop_core::queue::{
-    LONGEST_CLAIM, LONGEST_TEXT, New, Priority, Refusal, Status, Task, Tasks, Whose,
+    LONGEST_CLAIM, LONGEST_TEXT, New, Priority, Refusal, Status, Task, Tasks,
 };
 use autoloop_core::table;
 use autoloop_core::timestamp::Timestamp;
@@ -254,18 +254,18 @@ impl Command<'_> {
             What::Claim(args) => self.claim(args),
             What::Release(ReleaseArgs { settle, force }) => {
                 let who = settle.actor.name();
-                let whose = if *force { Whose::Anybodys } else { Whose::Of(&who) };
-                self.queue.release_task(&settle.id, whose, (&who, &settle.reason))?;
+                let owner = (!force).then_some(who.as_str());
+                self.queue.release_task(&settle.id, owner, &who, &settle.reason)?;
                 self.changed(&settle.id, "is released")
             }
             What::Close(SettleArgs { id, actor, reason }) => {
                 let who = actor.name();
-                self.queue.step(|tasks, now| tasks.close_as(id, (&who, reason), now))?;
+                self.queue.step(|tasks, now| tasks.close_as(id, &who, reason, now))?;
                 self.changed(id, "is closed")
             }
             What::Reopen(SettleArgs { id, actor, reason }) => {
                 let who = actor.name();
-                self.queue.step(|tasks, now| tasks.reopen(id, (&who, reason), now))?;
+                self.queue.step(|tasks, now| tasks.reopen(id, &who, reason, now))?;
                 self.changed(id, "is open again")
             }
             What::Dep(args) => self.dep(args),
@@ -491,7 +491,7 @@ impl Row<'_> {
             description: &task.description,
             acceptance: &task.acceptance,
             priority: task.priority.number(),
-            status: self.status().as_str(),
+            status: self.status().name(),
             after: task.after.iter().collect(),
             waits_for: self.waits_for(),
             owner: claim.map(|claim| &*claim.owner),

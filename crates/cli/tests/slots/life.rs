@@ -140,8 +140,8 @@ fn each_violation_of_the_contract_fails_at_once() {
     t-1 violation: 'verdict' is 'approve'; it can only be 'pass' or 'drift'; `slots.reviewContractRepair = 1` asks the reviewer once more
     t-1 violation: the first JSON object has no 'followUpPrompt'; it begins with 'verdict'; `slots.reviewContractRepair = 1` asks the reviewer once more
     t-1 violation: 'followUpPrompt' is a number; it has to be a string; `slots.reviewContractRepair = 1` asks the reviewer once more
-    t-1 violation: the first '{' (at line 1, column 4) does not begin a JSON object: at line 1, column 5, 'x' stands where a key in double quotes or '}' should; the text there: as {x} shows: {\u0022verdict\u0022: \u0022pass\u0022, \u0022followUpPrompt\u0022: \u0022x\u0022}; `slots.reviewContractRepair = 1` asks the reviewer once more
-    t-1 violation: the JSON object that begins at line 1, column 1 is cut off: the message ends before its last '}'; `slots.reviewContractRepair = 1` asks the reviewer once more
+    t-1 violation: the first '{' (at line 1, column 4) does not begin a JSON object: key must be a string at line 1, column 5; the text there: as {x} shows: {\u0022verdict\u0022: \u0022pass\u0022, \u0022followUpPrompt\u0022: \u0022x\u0022}; `slots.reviewContractRepair = 1` asks the reviewer once more
+    t-1 violation: the JSON object at line 1, column 1 is incomplete: the message ends before its last '}'; `slots.reviewContractRepair = 1` asks the reviewer once more
     ");
 }
 

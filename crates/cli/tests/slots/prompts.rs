@@ -214,7 +214,7 @@ fn invalid_requests_are_refused() {
      --> [DIR]/autoloops.toml:5:23
       |
     5 | slots.reviewEnabled = 'sometimes'
-      |                       ^^^^^^^^^^^ accepted is true or false
+      |                       ^^^^^^^^^^^ expected true or false
 
     autoloop: the settings cannot be used because of this error
     "#);

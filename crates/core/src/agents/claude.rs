@@ -11,17 +11,14 @@ use serde_json::Value;
 use super::events::{Client, Conclusion, number, spoken, text};
 use super::{Dollars, Outcome, Usage};
 
-/// What was said in the stream so far.
 #[derive(Debug, Default)]
 pub(super) struct Claude {
-    /// The last text that the agent spoke.
     spoken: Option<String>,
-    /// The result, until work goes on behind it.
+    /// The result, unless other messages follow it.
     result: Option<Ending>,
     usage: Option<Usage>,
 }
 
-/// What a result says.
 #[derive(Debug)]
 struct Ending {
     /// The answer, if there is one.
@@ -120,8 +117,8 @@ impl Ending {
     }
 }
 
-/// The answer in a result: its text or, where it was asked for an object, that object. A result that
-/// names neither leaves it at what was spoken last.
+/// The answer in a result: its text or the object it was asked for. A result without either falls back to the
+/// last spoken text.
 fn answer(event: &Value) -> Option<String> {
     match (&event["result"], &event["structured_output"]) {
         (Value::String(text), _) if !text.is_empty() => Some(text.clone()),

@@ -9,12 +9,9 @@ use serde_json::Value;
 use super::events::{Client, Conclusion, number, text};
 use super::{Outcome, Usage};
 
-/// What was said in the stream so far.
 #[derive(Debug, Default)]
 pub(super) struct Codex {
-    /// The last message of the turn.
     message: Option<String>,
-    /// The last error of the turn.
     error: Option<String>,
     turn: Turn,
     usage: Option<Usage>,
@@ -81,7 +78,7 @@ impl Codex {
     }
 }
 
-/// The tokens of a thread; those that came from a cache are counted among the input.
+/// The tokens of a thread; cached ones are counted as input, too.
 fn usage(usage: &Value) -> Option<Usage> {
     let (input, output) = (number(usage, "input_tokens"), number(usage, "output_tokens"));
     let cache_read = number(usage, "cached_input_tokens");

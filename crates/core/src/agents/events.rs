@@ -8,33 +8,29 @@ use super::multiline::{Part, Spread};
 use super::{Answer, Outcome, Usage};
 use crate::json::mend_surrogates;
 
-/// How many bytes of what could not be read are kept, for a person to see.
+/// How many bytes of unreadable lines are kept for messages.
 pub(super) const STRAY_KEPT: usize = 1000;
 
-/// What one client makes of its events.
+/// How one client's events are interpreted.
 pub(super) trait Client: Default {
-    /// Whether events of this type count.
     fn counts(kind: &str) -> bool;
 
-    /// Takes an event that counts. One that was too long to be read is `Null`.
+    /// Applies an event that counts. One that was too long to be read is `Null`.
     fn take(&mut self, kind: &str, event: &Value);
 
-    /// Says what came of it.
     fn conclude(self) -> Conclusion;
 }
 
-/// What came of the events.
 #[derive(Debug, Default)]
 pub(super) struct Conclusion {
-    /// The last thing that the agent said.
+    /// The last text of the agent.
     pub(super) text: String,
-    /// How it ended, if the agent said anything.
+    /// `None` if the agent printed no message.
     pub(super) outcome: Option<Outcome>,
-    /// What it cost, if it was told.
     pub(super) usage: Option<Usage>,
 }
 
-/// Takes the events of a client out of a stream.
+/// Reads the events of a client from a stream.
 #[derive(Debug, Default)]
 pub(super) struct Events<C> {
     lines: Lines,
@@ -87,7 +83,7 @@ impl<C: Client> State<C> {
         }
     }
 
-    /// Takes a line that is no part of anything.
+    /// Takes a line that is not part of a multi-line event.
     fn alone(&mut self, line: Line<'_>) {
         match line {
             Line::Whole(line) => {
@@ -102,7 +98,7 @@ impl<C: Client> State<C> {
         }
     }
 
-    /// Takes an event or a list of events, and says whether it was one.
+    /// Takes an event or a list of events; returns whether it was one.
     fn events(&mut self, text: &[u8]) -> bool {
         match parse(text) {
             Some(Value::Array(events)) => events.iter().for_each(|event| self.event(event)),
@@ -143,8 +139,8 @@ impl<C: Client> State<C> {
     }
 }
 
-/// Whether a line that begins so has to be read. One that does not begin with its type has to: it may
-/// be of any type, or no event at all.
+/// Whether a line with this beginning has to be read. One that does not begin with its type may be of any
+/// type, or no event at all.
 fn may_count<C: Client>(beginning: &[u8]) -> bool {
     leading_type(beginning).is_none_or(C::counts)
 }
@@ -156,8 +152,7 @@ fn leading_type(line: &[u8]) -> Option<&str> {
     std::str::from_utf8(&rest[..end]).ok()
 }
 
-/// An event, or a list of events. Halves of surrogate pairs, which JavaScript has and JSON text has not,
-/// are mended.
+/// Parses an event or a list of events. Halves of surrogate pairs, which JavaScript allows, are repaired.
 fn parse(line: &[u8]) -> Option<Value> {
     // A log may have millions of lines that are none, and a parser takes long to say so.
     let line = line.trim_ascii();
@@ -178,17 +173,15 @@ fn parse(line: &[u8]) -> Option<Value> {
     is_event.then_some(event)
 }
 
-/// A text in an event; none is an empty one.
 pub(super) fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// A number in an event; none is zero.
 pub(super) fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_default()
 }
 
-/// The text of a message, without thoughts and calls of tools.
+/// The text of a message without thoughts and tool calls.
 pub(super) fn spoken(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

@@ -1,44 +1,39 @@
 //! The lines of a stream that comes in pieces, as far as anybody wants them.
 
-/// How much of a line is looked at to decide whether it is wanted.
+/// How many bytes decide whether a line is wanted.
 const GLIMPSE: usize = 64;
-/// The longest line that is held.
 const LONGEST: usize = 4 * 1024 * 1024;
 
-/// Puts lines together in bounded memory.
+/// Assembles lines in bounded memory.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    /// What is held of the line under way.
     held: Vec<u8>,
     fate: Fate,
 }
 
-/// What becomes of the line under way.
+/// The state of the current line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Fate {
-    /// Too little of it is there to tell.
+    /// Not enough bytes to decide.
     #[default]
     Open,
-    /// It is wanted.
     Wanted,
-    /// It is wanted, but there is too much of it; only its beginning is held.
+    /// Wanted but too long; only its beginning is kept.
     TooLong,
-    /// Nobody wants it.
     Passed,
 }
 
-/// A line that is wanted, without its newline.
+/// A wanted line without its newline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
-    /// All of it.
     Whole(&'a [u8]),
-    /// Only its beginning.
+    /// Only the beginning.
     TooLong(&'a [u8]),
 }
 
 impl Lines {
-    /// Takes the next piece and shows the lines that end in it. `wants` is asked once for each line,
-    /// with its beginning.
+    /// Takes the next piece and shows the lines that end in it. `wants` is called once for each line, with
+    /// its beginning.
     pub(super) fn push(
         &mut self,
         piece: &[u8],
@@ -54,7 +49,7 @@ impl Lines {
         self.take(rest, &wants);
     }
 
-    /// Shows the last line, which no newline ends.
+    /// Shows the last line, which has no newline.
     pub(super) fn finish(mut self, wants: impl Fn(&[u8]) -> bool, mut show: impl FnMut(Line<'_>)) {
         self.end(&wants, &mut show);
     }

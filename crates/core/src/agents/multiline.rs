@@ -1,29 +1,26 @@
 //! An event, or a list of events, that a printer spread over several lines.
 
-/// The most bytes that are held of one.
 const LONGEST: usize = 4 * 1024 * 1024;
 
-/// Puts the lines of what was spread together again. It begins with a bracket alone in a line and ends
-/// with the other one, and all that is between them is indented: so it is written by `jq .` and its like.
+/// Assembles an event that was printed on several lines. It begins with a bracket alone on a line and ends
+/// with the matching one, and all lines between are indented, as `jq .` prints it.
 #[derive(Debug, Default)]
 pub(super) struct Spread {
     /// The lines so far, each with its newline.
     held: Vec<u8>,
 }
 
-/// What a line is to what was spread before it.
+/// How a line relates to the lines before it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// A part of it.
     Within,
-    /// Its end: this is all of it.
+    /// The last line; this is the whole event.
     Whole(Vec<u8>),
-    /// No part of it. These are the lines that came to nothing.
+    /// Not a part. These lines were no event.
     Apart(Vec<u8>),
 }
 
 impl Spread {
-    /// Takes the next line, if it is a part.
     pub(super) fn take(&mut self, line: &[u8]) -> Part {
         let opener = self.held.first().copied();
         let is_part = match (opener, line) {
@@ -44,7 +41,7 @@ impl Spread {
         Part::Within
     }
 
-    /// What never ended.
+    /// Returns the lines of an event that did not end.
     pub(super) fn give_up(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.held)
     }

@@ -13,7 +13,6 @@ use serde_json::Value;
 use super::events::{Client, Conclusion, number, spoken, text};
 use super::{Dollars, Outcome, Usage};
 
-/// What was said in the stream so far.
 #[derive(Debug, Default)]
 pub(super) struct Pi {
     /// A message whose turn has not ended.
@@ -22,12 +21,11 @@ pub(super) struct Pi {
     last: Option<Message>,
     /// Whether a turn has ended since the work on the prompt began.
     turned: bool,
-    /// Whether the work on the prompt is over.
+    /// Whether the work on the prompt has ended.
     over: bool,
     usage: Option<Usage>,
 }
 
-/// Something that the model said.
 #[derive(Debug, Default)]
 struct Message {
     text: String,
@@ -82,7 +80,7 @@ impl Client for Pi {
 }
 
 impl Pi {
-    /// The turn of a message has ended.
+    /// Ends the turn of a message.
     fn end_turn(&mut self, message: Option<Message>) {
         let Some(message) = message else { return };
         if let Some(usage) = message.usage {
@@ -107,7 +105,7 @@ impl Pi {
 }
 
 impl Message {
-    /// What the model said, if this is a message of the model.
+    /// Reads a message of the model; `None` for other messages.
     fn said(message: &Value) -> Option<Message> {
         (text(message, "role") == "assistant").then(|| Message {
             text: spoken(&message["content"]),

@@ -4,45 +4,37 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What came out of a stream.
+/// The content of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The last thing that the agent said.
+    /// The last message of the agent.
     pub text: String,
-    /// How it ended.
     pub outcome: Outcome,
-    /// What it cost, where the stream tells.
     pub usage: Option<Usage>,
-    /// How many lines of the stream could not be read.
+    /// The number of unreadable lines of the stream.
     pub unreadable: u64,
 }
 
-/// How an agent ended, by its own account. Its exit code is only the second witness: some clients
-/// exit with 0 whatever happened.
+/// How an agent ended according to its stream. Its exit code counts only in the second place: some clients
+/// always exit with 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It said all that it had to say.
     Done,
     /// The model reached its limit in the middle of the answer.
     CutShort,
-    /// Something went wrong; the client says what.
     Failed(String),
-    /// Somebody stopped it.
     Aborted,
     /// The stream ends in the middle of its work.
     Unfinished,
-    /// A status that is not known.
     Unknown(String),
-    /// There is no answer in the stream.
     #[default]
     Silent,
-    /// There is no answer in the stream, but something else that may say why: this is how it begins.
+    /// No answer; this is the beginning of other output, which may say why.
     Strayed(String),
 }
 
 impl Outcome {
-    /// Whether the agent has to count as failed. An answer that was cut short is still one, and what
-    /// the agent did before it stands.
+    /// Whether the agent failed. A truncated answer is still an answer, and the work before it counts.
     pub fn is_failure(&self) -> bool {
         !matches!(self, Outcome::Done | Outcome::CutShort)
     }
@@ -73,13 +65,13 @@ impl fmt::Display for Outcome {
 }
 
 impl Answer {
-    /// Where the agent first said this, in bytes; a text that is empty is never said.
+    /// The offset of the first occurrence; an empty text is never found.
     pub fn find(&self, text: &[u8]) -> Option<u64> {
         let at = memchr::memmem::find(self.text.as_bytes(), text).filter(|_| !text.is_empty());
         at.map(|at| at as u64)
     }
 
-    /// The answer, and how it ended where that is not as it should be.
+    /// The answer, followed by the outcome if it is not `Done`.
     pub fn told(&self) -> String {
         match (&self.outcome, self.text.is_empty()) {
             (Outcome::Done, _) => self.text.clone(),
@@ -89,25 +81,18 @@ impl Answer {
     }
 }
 
-/// What an agent cost.
+/// The tokens and the cost of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens that the model read.
     pub input: u64,
-    /// Tokens that it wrote.
     pub output: u64,
-    /// Tokens that it read from a cache.
     pub cache_read: u64,
-    /// Tokens that were put into a cache.
     pub cache_write: u64,
-    /// All of them.
     pub total: u64,
-    /// What that cost, where the client knows.
     pub cost: Option<Dollars>,
 }
 
 impl Usage {
-    /// Adds what one turn cost.
     pub fn add(&mut self, turn: Usage) {
         let Usage { input, output, cache_read, cache_write, total, cost } = turn;
         self.input = self.input.saturating_add(input);
@@ -124,14 +109,14 @@ impl Usage {
     }
 }
 
-/// An amount of money in billionths of a dollar, because sums of fractions go astray.
+/// In billionths of a dollar, so that sums are exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dollars(pub u64);
 
 const BILLION: f64 = 1e9;
 
 impl Dollars {
-    /// The nearest amount; none for what is no amount.
+    /// Rounds to the nearest amount; `None` for negative amounts and NaN.
     pub fn new(amount: f64) -> Option<Self> {
         let billionths = (amount * BILLION).round();
         #[expect(
@@ -141,7 +126,6 @@ impl Dollars {
         (billionths >= 0.0).then_some(Dollars(billionths as u64))
     }
 
-    /// The amount.
     pub fn amount(self) -> f64 {
         self.0 as f64 / BILLION
     }

@@ -4,16 +4,15 @@ use serde_json::Value;
 
 use super::Stream;
 
-/// The clients that print a stream.
 const CLIENTS: [Stream; 3] = [Stream::Claude, Stream::Codex, Stream::Pi];
 
-/// What an agent said last in a part of a stream, whichever client's that is; none where it is nobody's.
+/// The last message of an agent in a part of a stream of any client.
 pub fn said_in(part: &str) -> Option<String> {
     CLIENTS.into_iter().map(|client| said(client, part)).find(|said| !said.is_empty())
 }
 
-/// What was said in the stream of a client, line by line, with the types of the events between. `None`
-/// where it is no such stream: then nothing may be left out of it.
+/// The messages in the stream of a client, line by line, with the types of the events between. `None` if it
+/// is no such stream and has to be shown completely.
 pub fn transcript(text: &str) -> Option<String> {
     let is_event = |line: &&str| line.starts_with('{');
     let says =
@@ -33,14 +32,13 @@ pub fn transcript(text: &str) -> Option<String> {
     Some(told.join("\n"))
 }
 
-/// What an agent said last in a part of its stream.
+/// The last message of an agent in a part of its stream.
 fn said(client: Stream, part: &str) -> String {
     let Some(mut decoder) = client.decoder() else { return String::new() };
     decoder.push(part.as_bytes());
     decoder.finish().text
 }
 
-/// The type of an event.
 fn kind(line: &str) -> Option<String> {
     let event: Value = serde_json::from_str(line).ok()?;
     Some(event.get("type")?.as_str()?.to_owned())

@@ -3,93 +3,80 @@
 use crate::wire_enum::words;
 
 words! {
-    /// What sort of agent a backend is (`backend.kind`).
+    /// The kind of agent (`backend.kind`).
     BackendKind {
-        /// Any executable.
         Command = "command",
-        /// The `pi` agent, through its adapter.
         Pi = "pi",
         /// The built-in agent that plays a script; the command is the script's file.
         Script = "script",
-        /// Answers out of an earlier run's journal; the command is the journal's file.
+        /// Replays the answers in an earlier run's journal; the command is the journal's file.
         Replay = "replay",
     }
 }
 
 words! {
-    /// How a prompt reaches an agent (`backend.prompt_mode`).
+    /// How an agent receives its prompt (`backend.prompt_mode`).
     PromptMode {
-        /// As its last argument.
         Arg = "arg",
-        /// On its standard input.
         Stdin = "stdin",
-        /// In a file, whose path is its last argument.
+        /// As a file whose path is the last argument.
         File = "file",
     }
 }
 
 words! {
-    /// What becomes of processes that a backend leaves behind (`backend.leftovers`).
+    /// What happens to processes that an agent leaves behind (`backend.leftovers`).
     Leftovers {
-        /// They are ended.
         Kill = "kill",
-        /// They live on, and a note names them.
+        /// Names them in a note and keeps them.
         Warn = "warn",
-        /// They live on.
         Keep = "keep",
     }
 }
 
 words! {
-    /// How a metareview is kept from changing what it may not (`review.sandbox`).
+    /// How a reviewer is kept from changing other files (`review.sandbox`).
     Sandbox {
-        /// By the kernel where it can, and by putting back what was changed anyway.
+        /// By the kernel if it can, otherwise by a snapshot that is restored.
         Auto = "auto",
-        /// By the kernel; where it cannot, there is no review.
+        /// By the kernel; without its support, the review is skipped.
         Required = "required",
-        /// Only by putting back what was changed.
+        /// By a snapshot that is restored.
         Off = "off",
     }
 }
 
 words! {
-    /// Where those work who work at once: the branches of a wave (`parallel.isolation`), or slots
-    /// (`slots.isolation`).
+    /// Where parallel branches (`parallel.isolation`) or slots (`slots.isolation`) work.
     Isolation {
-        /// All of them in the tree of the project.
+        /// All of them in the project.
         Shared = "shared",
-        /// Each in a git worktree of its own, from which its commits are brought back.
+        /// Each in its own git worktree, from which its commits are merged back.
         Worktree = "worktree",
     }
 }
 
 words! {
-    /// How much is logged (`core.log_level`).
+    /// `core.log_level`
     LogLevel {
-        /// Nothing.
         None = "none",
-        /// What went wrong.
         Error = "error",
-        /// And what looks wrong.
         Warn = "warn",
-        /// And what a person follows a run by.
         Info = "info",
-        /// And what helps to find a mistake.
         Debug = "debug",
-        /// And everything else.
         Trace = "trace",
     }
 }
 
 words! {
-    /// When the records of the journal are forced to the disk (`journal.sync`).
+    /// When records are synced to the disk (`journal.sync`).
     SyncPolicy {
         /// After every append, before it is acknowledged.
         Always = "always",
-        /// After every append of the harness. What agents emit is forced to the disk with the next of
-        /// those, so a loss of power may cost the events of the iteration under way.
+        /// After every append of the harness. Events of agents are synced with the next of those, so a loss
+        /// of power may lose the events of the current iteration.
         Iteration = "iteration",
-        /// Whenever the system does it: for tests and throw-away runs.
+        /// Whenever the system does: for tests and temporary runs.
         Never = "never",
     }
 }
@@ -97,9 +84,7 @@ words! {
 words! {
     /// Where items come from (`slots.source`).
     ItemSource {
-        /// The queue of `autoloop tasks`.
         Builtin = "builtin" | "tasks",
-        /// The issue tracker of that name, through its command.
         Beads = "beads",
     }
 }
@@ -107,7 +92,6 @@ words! {
 impl BackendKind {
     /// The kind by which another version of this tool starts claude.
     pub const SDK: &'static str = "claude-sdk";
-    /// What is said about it.
     pub const SDK_LABEL: &'static str = "taken as 'command', which starts claude itself";
 }
 

@@ -6,69 +6,59 @@ use super::enums::{
 use crate::agents::Stream;
 use crate::run_id::RunIdFormat;
 
-/// What a setting may be.
+/// The type of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Any text. A blank one is the same as none.
+    /// Blank means unset.
     Text,
-    /// A text that cannot be blank.
+    /// Not blank.
     NeededText,
-    /// The path of a file, relative to the directory of the loop. A blank one is the same as none.
+    /// The path of a file, relative to the directory of the loop. Blank means unset.
     File,
-    /// A path that cannot be blank, relative to the project.
+    /// Relative to the project; not blank.
     NeededPath,
     /// The name of an event that an agent can emit.
     Event,
-    /// Several of them.
     Events,
-    /// Several texts.
     List,
-    /// Yes or no.
     Flag,
-    /// A whole number.
     Count {
-        /// The smallest.
         least: i64,
-        /// The largest.
         most: i64,
     },
-    /// A whole number, where zero and everything below mean that there is no limit.
+    /// A whole number; zero and negative mean no limit.
     Limit,
-    /// A span of time, shown in milliseconds.
+    /// A duration, shown in milliseconds.
     Millis {
-        /// The shortest, in milliseconds.
         least: u64,
     },
-    /// A span of time, shown with its units.
+    /// A duration, shown with its unit.
     Time,
-    /// A number of bytes.
     Bytes,
-    /// One of these words.
     Choice(&'static [&'static str]),
     /// One of these words, or none.
     MaybeChoice(&'static [&'static str]),
 }
 
-/// What a setting is when nobody sets it.
+/// The default of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
-    /// This, written as in `--set`.
+    /// This value, written as for `--set`.
     Value(&'static str),
-    /// Whatever another key says.
+    /// The value of another key.
     Like(Key),
-    /// Nothing; and this is what happens then.
+    /// Unset, with this consequence.
     Nothing(&'static str),
 }
 
-/// Makes the enum of keys and their table out of one list.
+/// Makes the enum of keys and their table from one list.
 macro_rules! keys {
     ($($variant:ident $name:literal: $kind:expr, $preset:expr, $about:literal;)+) => {
-        /// A setting.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Key { $(#[doc = $about] $variant,)+ }
 
         impl Key {
-            /// All of them, in the order in which they are shown.
+            /// In the order in which they are shown.
             pub const ALL: &'static [Key] = &[$(Key::$variant),+];
 
             /// The name with its table, as in `backend.command`.
@@ -76,17 +66,15 @@ macro_rules! keys {
                 match self { $(Key::$variant => $name,)+ }
             }
 
-            /// What it may be.
             pub fn kind(self) -> Kind {
                 match self { $(Key::$variant => $kind,)+ }
             }
 
-            /// What it is when nobody sets it.
             pub fn preset(self) -> Preset {
                 match self { $(Key::$variant => $preset,)+ }
             }
 
-            /// What it is for, in one line.
+            /// A description in one line.
             pub fn about(self) -> &'static str {
                 match self { $(Key::$variant => $about,)+ }
             }
@@ -94,146 +82,146 @@ macro_rules! keys {
     };
 }
 
-/// More turns, branches or reviews than this were never meant.
+/// A limit for numbers of turns, branches and reviews.
 const MANY: i64 = 1_000_000;
 
 keys! {
     MaxIterations "event_loop.max_iterations": Kind::Count { least: 1, most: MANY }, Preset::Value("3"),
-        "The most iterations of a run.";
+        "Maximum number of iterations of a run.";
     CompletionEvent "event_loop.completion_event": Kind::Event, Preset::Value("task.complete"),
-        "The event that completes the run, where topology.toml has no `completion`.";
+        "The event that completes the run, unless topology.toml has `completion`.";
     CompletionPromise "event_loop.completion_promise": Kind::Text, Preset::Value("LOOP_COMPLETE"),
-        "The text in an agent's output that completes the run, in a turn without an accepted or refused event; a blank one never does.";
+        "The text in an agent's output that completes the run, in a turn without an accepted or refused event; blank disables it.";
     RequiredEvents "event_loop.required_events": Kind::Events, Preset::Value("[]"),
         "Events that must all have been seen before the run can complete.";
-    Prompt "event_loop.prompt": Kind::Text, Preset::Nothing("event_loop.prompt_file is looked at"),
-        "What the run is for, where the command line does not say.";
-    PromptFile "event_loop.prompt_file": Kind::File, Preset::Nothing("the command line says what to do"),
-        "A file that says what the run is for; read when event_loop.prompt is not set.";
+    Prompt "event_loop.prompt": Kind::Text, Preset::Nothing("event_loop.prompt_file is read"),
+        "The objective of the run, unless the command line has one.";
+    PromptFile "event_loop.prompt_file": Kind::File, Preset::Nothing("the command line has the objective"),
+        "A file with the objective; read if event_loop.prompt is not set.";
 
-    BackendKind "backend.kind": Kind::MaybeChoice(BackendKind::WORDS), Preset::Nothing("told by the name of the command"),
-        "What sort of agent it is.";
+    BackendKind "backend.kind": Kind::MaybeChoice(BackendKind::WORDS), Preset::Nothing("derived from the name of the command"),
+        "The kind of agent.";
     BackendCommand "backend.command": Kind::NeededText, Preset::Value("claude"),
         "The agent: an executable, found in PATH or by its path; never a shell command.";
     BackendArgs "backend.args": Kind::List, Preset::Value("[]"),
-        "Arguments for it, in front of the prompt.";
+        "Its arguments before the prompt.";
     BackendPromptMode "backend.prompt_mode": Kind::Choice(PromptMode::WORDS), Preset::Value("arg"),
-        "How the prompt reaches it: as an argument, on standard input or in a file.";
-    BackendOutput "backend.output": Kind::MaybeChoice(Stream::WORDS), Preset::Nothing("told by the kind"),
-        "What it prints: its answer, or the stream of a client that the answer is taken out of.";
+        "How it receives the prompt: as an argument, on standard input or in a file.";
+    BackendOutput "backend.output": Kind::MaybeChoice(Stream::WORDS), Preset::Nothing("derived from the kind"),
+        "What it prints: its answer, or the stream of a client that contains the answer.";
     BackendTimeout "backend.timeout_ms": Kind::Millis { least: 1 }, Preset::Value("1800000"),
-        "How long one iteration may take.";
+        "Timeout of an iteration.";
     BackendGrace "backend.grace_ms": Kind::Millis { least: 0 }, Preset::Value("5000"),
-        "How long an agent that was told to end has until it is killed.";
+        "Time from the request to end until the agent is killed.";
     BackendLeftovers "backend.leftovers": Kind::Choice(Leftovers::WORDS), Preset::Value("kill"),
-        "What becomes of processes that the agent leaves behind.";
+        "What happens to processes that the agent leaves behind.";
     BackendOutputCap "backend.output_cap": Kind::Bytes, Preset::Value("256MB"),
-        "How much of an agent's output is kept; what comes after is read and dropped.";
+        "How much of an agent's output is kept; the rest is read and discarded.";
 
     ReviewEnabled "review.enabled": Kind::Flag, Preset::Value("true"),
-        "Whether there are metareviews.";
+        "Whether to run metareviews.";
     ReviewEvery "review.every_iterations": Kind::Count { least: 0, most: MANY }, Preset::Value("0"),
-        "Iterations from one metareview to the next; 0 is as many as there are roles, or 1 without roles.";
+        "Iterations between metareviews; 0 means the number of roles, or 1 without roles.";
     ReviewKind "review.kind": Kind::MaybeChoice(BackendKind::WORDS), Preset::Like(Key::BackendKind),
-        "What sort of agent the reviewer is; blank: told by the name of its command.";
+        "The kind of reviewer; blank: derived from the name of its command.";
     ReviewCommand "review.command": Kind::Text, Preset::Like(Key::BackendCommand),
         "The reviewer.";
     ReviewArgs "review.args": Kind::List, Preset::Like(Key::BackendArgs),
-        "Arguments for it.";
+        "Its arguments.";
     ReviewPromptMode "review.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Like(Key::BackendPromptMode),
-        "How the prompt reaches it.";
+        "How it receives the prompt.";
     ReviewOutput "review.output": Kind::MaybeChoice(Stream::WORDS), Preset::Like(Key::BackendOutput),
         "What it prints.";
     ReviewTimeout "review.timeout_ms": Kind::Millis { least: 1 }, Preset::Value("300000"),
-        "How long a metareview may take, whatever backend.timeout_ms says.";
-    ReviewPrompt "review.prompt": Kind::Text, Preset::Nothing("review.prompt_file is looked at"),
-        "More instructions for the reviewer.";
+        "Timeout of a metareview, independent of backend.timeout_ms.";
+    ReviewPrompt "review.prompt": Kind::Text, Preset::Nothing("review.prompt_file is read"),
+        "Additional instructions for the reviewer.";
     ReviewPromptFile "review.prompt_file": Kind::File, Preset::Value("metareview.md"),
-        "A file with them, which need not exist; read when review.prompt is not set.";
+        "A file with them, which need not exist; read if review.prompt is not set.";
     ReviewSandbox "review.sandbox": Kind::Choice(Sandbox::WORDS), Preset::Value("auto"),
-        "Whether the kernel keeps the reviewer from changing what it may not.";
+        "Whether the kernel keeps the reviewer from changing other files.";
 
     MemoryBudget "memory.prompt_budget_chars": Kind::Limit, Preset::Value("8000"),
-        "How many characters of memory go into a prompt; 0 or less is no limit.";
+        "Maximum number of characters of memory in a prompt; 0 or less is no limit.";
     HarnessFile "harness.instructions_file": Kind::File, Preset::Value("harness.md"),
         "A file with instructions for every iteration; only harness.md need not exist.";
 
     ParallelEnabled "parallel.enabled": Kind::Flag, Preset::Value("false"),
         "Whether agents may open waves of parallel branches.";
     ParallelBranches "parallel.max_branches": Kind::Count { least: 1, most: 1_000 }, Preset::Value("3"),
-        "The most branches of a wave.";
+        "Maximum number of branches of a wave.";
     ParallelTimeout "parallel.branch_timeout_ms": Kind::Millis { least: 1 }, Preset::Value("180000"),
-        "How long a branch may take.";
+        "Timeout of a branch.";
     ParallelIsolation "parallel.isolation": Kind::Choice(Isolation::WORDS), Preset::Value("shared"),
-        "Where branches work: in the tree of the project, or each in a git worktree of its own.";
+        "Where branches work: in the project, or each in its own git worktree.";
 
     SlotsReviewEnabled "slots.reviewEnabled": Kind::Flag, Preset::Value("false"),
-        "Whether the work of a slot is reviewed.";
+        "Whether to review the work of a slot.";
     SlotsMaxFixAttempts "slots.reviewMaxFixAttempts": Kind::Count { least: 0, most: MANY }, Preset::Value("5"),
-        "How often work may be fixed after a review.";
+        "Maximum number of fixes after a review.";
     SlotsContractRepair "slots.reviewContractRepair": Kind::Count { least: 0, most: 1_000 }, Preset::Value("0"),
-        "How often a reviewer is asked again whose answer broke the contract.";
-    SlotsDeveloperPrompt "slots.developerPromptPath": Kind::File, Preset::Nothing("looked for in .ai_agents/prompts, then in the person's settings, then built in"),
-        "A file that tells implementers and fixers what to do.";
-    SlotsReviewerPrompt "slots.reviewerPromptPath": Kind::File, Preset::Nothing("looked for in .ai_agents/prompts, then in the person's settings, then built in"),
-        "A file that tells reviewers what to do; a blank one means that there are no reviews.";
+        "How often a reviewer is asked again after an invalid answer.";
+    SlotsDeveloperPrompt "slots.developerPromptPath": Kind::File, Preset::Nothing("looked up in .ai_agents/prompts, then in the user's settings, then built in"),
+        "A file with the instructions for implementers and fixers.";
+    SlotsReviewerPrompt "slots.reviewerPromptPath": Kind::File, Preset::Nothing("looked up in .ai_agents/prompts, then in the user's settings, then built in"),
+        "A file with the instructions for reviewers; blank disables reviews.";
     SlotsParallelAgents "slots.parallelAgents": Kind::Count { least: 1, most: 1_000 }, Preset::Value("1"),
-        "How many slots work at once.";
+        "Number of slots that work in parallel.";
     SlotsIterations "slots.iterations": Kind::Count { least: 0, most: MANY }, Preset::Value("0"),
-        "The most iterations; 0 is until nothing is left to take.";
+        "Maximum number of iterations; 0 is until no item is left.";
     SlotsIncludeNew "slots.include_new": Kind::Flag, Preset::Value("false"),
-        "Whether a run also takes items that were added after it began.";
+        "Whether a run also takes items that were added after it started.";
     SlotsMaxItems "slots.max_items": Kind::Count { least: 0, most: MANY }, Preset::Value("0"),
-        "The most items that a run takes; 0 is no limit, or 100 with `slots.include_new`.";
+        "Maximum number of items of a run; 0 is no limit, or 100 with `slots.include_new`.";
     SlotsSource "slots.source": Kind::Choice(ItemSource::WORDS), Preset::Value("builtin"),
         "Where items come from: the queue of `autoloop tasks`, or beads.";
     SlotsIsolation "slots.isolation": Kind::MaybeChoice(Isolation::WORDS), Preset::Nothing("a worktree for each of several slots, the project for one"),
-        "Whether slots work in the project or in working trees of their own.";
+        "Whether slots work in the project or in their own worktrees.";
     SlotsCommit "slots.commit": Kind::Flag, Preset::Value("true"),
         "Whether passed work of a slot in the project itself is committed; a worktree's work always is.";
     SlotsStopMarker "slots.stopMarker": Kind::Text, Preset::Value("no_beads_available"),
-        "The text in an implementer's or fixer's output after which no further iteration begins.";
+        "The text in an implementer's or fixer's output after which no further iteration starts.";
     SlotsReviewerKind "slots.reviewer.kind": Kind::MaybeChoice(BackendKind::WORDS), Preset::Like(Key::BackendKind),
-        "What sort of agent reviews; blank: told by the name of its command.";
+        "The kind of reviewer; blank: derived from the name of its command.";
     SlotsReviewerCommand "slots.reviewer.command": Kind::Text, Preset::Like(Key::BackendCommand),
         "The reviewer of slots.";
     SlotsReviewerArgs "slots.reviewer.args": Kind::List, Preset::Like(Key::BackendArgs),
-        "Arguments for it.";
+        "Its arguments.";
     SlotsReviewerPromptMode "slots.reviewer.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Like(Key::BackendPromptMode),
-        "How the prompt reaches it.";
+        "How it receives the prompt.";
     SlotsReviewerOutput "slots.reviewer.output": Kind::MaybeChoice(Stream::WORDS), Preset::Like(Key::BackendOutput),
         "What it prints.";
     SlotsReviewerTimeout "slots.reviewer.timeout_ms": Kind::Millis { least: 1 }, Preset::Like(Key::BackendTimeout),
-        "How long a review may take.";
+        "Timeout of a review.";
     SlotsReviewerGrace "slots.reviewer.grace_ms": Kind::Millis { least: 0 }, Preset::Like(Key::BackendGrace),
-        "How long a reviewer that was told to end has until it is killed.";
+        "Time from the request to end until the reviewer is killed.";
     SlotsReviewerLeftovers "slots.reviewer.leftovers": Kind::MaybeChoice(Leftovers::WORDS), Preset::Like(Key::BackendLeftovers),
-        "What becomes of processes that it leaves behind, where nothing binds it.";
+        "What happens to processes that it leaves behind, without a sandbox.";
     SlotsReviewerOutputCap "slots.reviewer.output_cap": Kind::Bytes, Preset::Like(Key::BackendOutputCap),
         "How much of its output is kept.";
     SlotsBeadsCommand "slots.beads.command": Kind::NeededText, Preset::Value("bd"),
-        "The command of beads, or of a program that is used like it.";
+        "The command of beads, or of a compatible program.";
 
     StateDir "core.state_dir": Kind::NeededPath, Preset::Value(".autoloop"),
-        "Where everything is kept that a run leaves behind.";
+        "The directory of all files that runs write.";
     JournalFile "core.journal_file": Kind::File, Preset::Nothing("journal.jsonl in core.state_dir"),
         "The journal.";
     MemoryFile "core.memory_file": Kind::File, Preset::Nothing("memory.jsonl in core.state_dir"),
         "The memory.";
     RunIdFormat "core.run_id_format": Kind::Choice(RunIdFormat::WORDS), Preset::Value("human"),
-        "How runs are named.";
+        "The format of run ids.";
     LogLevel "core.log_level": Kind::Choice(LogLevel::WORDS), Preset::Value("info"),
         "How much is logged.";
 
     JournalSync "journal.sync": Kind::Choice(SyncPolicy::WORDS), Preset::Value("always"),
-        "When records are forced to the disk.";
+        "When records are synced to the disk.";
     JournalLockTimeout "journal.lock_timeout": Kind::Time, Preset::Value("30s"),
-        "How long a writer waits for another one; zero is one try.";
+        "How long a writer waits for another one; zero is one attempt.";
 }
 
 impl Key {
-    /// The key with this name. Those of slots that are written in one word with capitals may stand
-    /// outside of their table, and may be written in it like all other keys, with underscores.
+    /// Finds a key by its name. Keys of `slots` in camel case may also be written outside of their table, or
+    /// in it with underscores.
     pub fn named(name: &str) -> Option<Key> {
         let exact = |name: &str| Key::ALL.iter().copied().find(|key| key.name() == name);
         exact(name).or_else(|| {
@@ -245,12 +233,12 @@ impl Key {
         })
     }
 
-    /// The table that it stands in, as in `backend`.
+    /// The first part of its name, as in `backend`.
     pub fn table(self) -> &'static str {
         self.name().split('.').next().unwrap_or_default()
     }
 
-    /// Whether it stands in a table of this name, or in one inside of it.
+    /// Whether it is in this table or in one of its subtables.
     pub(crate) fn is_in(self, table: &str) -> bool {
         self.name().strip_prefix(table).is_some_and(|rest| rest.starts_with('.'))
     }

@@ -1,6 +1,5 @@
-//! One place that settings come from, and what it says.
+//! One source of settings, and what it sets.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,82 +9,53 @@ use toml::de::{DeTable, DeValue};
 use super::LONGEST;
 use super::enums::BackendKind;
 use super::key::Key;
-use super::problem::{Problem, Severity};
+use super::problem::{Place, Problem, Severity};
 use super::shell_words;
-use super::validate::contradictions;
 use super::value::{Refusal, Value, found, read, read_text};
 use crate::payload;
 use crate::suggest::suggest;
 use crate::toml_file::one_line;
 use crate::unenforced::{self, is_unenforced, is_unenforced_text};
+use crate::wire_enum::words;
 
-/// Where settings come from. Later ones win.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Origin {
-    /// Nobody set it.
-    Default,
-    /// The `topology.toml` of the loop.
-    Topology,
-    /// The settings of the person.
-    User,
-    /// The `autoloops.toml` of a preset that lies somewhere else than the project.
-    Preset,
-    /// The `autoloops.toml` of the project.
-    Project,
-    /// What the person prefers for this preset.
-    UserOverride,
-    /// What the repository prefers for this preset.
-    RepoOverride,
-    /// The variable AUTOLOOP_SET.
-    Environment,
-    /// The command line.
-    Flag,
-}
-
-impl Origin {
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Origin::Default => "default",
-            Origin::Topology => "topology",
-            Origin::User => "user",
-            Origin::Preset => "preset",
-            Origin::Project => "project",
-            Origin::UserOverride => "user override",
-            Origin::RepoOverride => "repo override",
-            Origin::Environment => "environment",
-            Origin::Flag => "flag",
-        }
+words! {
+    /// Where settings come from. Later ones win.
+    #[derive(PartialOrd, Ord)]
+    Origin {
+        Default = "default",
+        /// The `topology.toml` of the loop.
+        Topology = "topology",
+        User = "user",
+        /// The `autoloops.toml` of a preset outside of the project.
+        Preset = "preset",
+        /// The `autoloops.toml` of the project.
+        Project = "project",
+        /// The user's settings for this preset.
+        UserOverride = "user override",
+        /// The repository's settings for this preset.
+        RepoOverride = "repo override",
+        /// The variable AUTOLOOP_SET.
+        Environment = "environment",
+        Flag = "flag",
     }
 }
 
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// The variable that holds settings.
 pub const VARIABLE: &str = "AUTOLOOP_SET";
 
-/// One place that settings come from.
+/// One source of settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// What sort of place it is.
     pub origin: Origin,
-    /// What it is called: a file, a variable or a flag.
+    /// The name of the file, variable or flag.
     pub name: String,
-    /// What is written there.
     pub text: Arc<str>,
     syntax: Syntax,
-    /// Which of its tables count.
     tables: Tables,
 }
 
 /// How a layer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Syntax {
-    /// A file.
     Toml,
     /// `key=value; key=value;`
     Pairs,
@@ -95,40 +65,30 @@ enum Syntax {
     Value(Key),
     /// A command line for the backend.
     Backend,
-    /// Words behind those that the backend has already.
+    /// Arguments that are appended to those of the backend.
     MoreArgs,
 }
 
-/// Which tables of a layer count. The others are passed over in silence.
+/// Which tables of a layer are read. The others are ignored without a warning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tables {
-    /// All of them.
     #[default]
     All,
-    /// These.
     Only(&'static [&'static str]),
-    /// All but this one.
     AllBut(&'static str),
 }
 
 impl Layer {
-    /// The text of a settings file.
     pub fn file(origin: Origin, name: impl Into<String>, text: impl Into<Arc<str>>) -> Layer {
-        Layer {
-            origin,
-            name: name.into(),
-            text: text.into(),
-            syntax: Syntax::Toml,
-            tables: Tables::All,
-        }
+        let (name, text) = (name.into(), text.into());
+        Layer { origin, name, text, syntax: Syntax::Toml, tables: Tables::All }
     }
 
-    /// The same, with only some of its tables.
     pub fn with(self, tables: Tables) -> Layer {
         Layer { tables, ..self }
     }
 
-    /// What AUTOLOOP_SET holds.
+    /// The value of AUTOLOOP_SET.
     pub fn variable(text: &str) -> Layer {
         Layer { syntax: Syntax::Pairs, ..Layer::file(Origin::Environment, VARIABLE, text) }
     }
@@ -138,8 +98,8 @@ impl Layer {
         Layer::flag("--set", text, Syntax::Assignment)
     }
 
-    /// `--backend`: a command line, which takes the place of `backend.command` and `backend.args`. What
-    /// `backend.kind` said of another command does not hold for it.
+    /// `--backend`: a command line that replaces `backend.command` and `backend.args`. A `backend.kind` that was
+    /// set for another command does not apply to it.
     pub fn backend(text: &str) -> Layer {
         Layer::flag("--backend", text, Syntax::Backend)
     }
@@ -149,7 +109,7 @@ impl Layer {
         Layer::flag("--max-iterations", text, Syntax::Value(Key::MaxIterations))
     }
 
-    /// The words behind `--`, which come behind `backend.args`.
+    /// The words after `--`, which are appended to `backend.args`.
     pub fn more_args<'a>(args: impl IntoIterator<Item = &'a str>) -> Layer {
         Layer::flag("--", &shell_words::join(args), Syntax::MoreArgs)
     }
@@ -158,17 +118,17 @@ impl Layer {
         Layer { syntax, ..Layer::file(Origin::Flag, name, text) }
     }
 
-    /// What the layer says, and what is wrong with it.
-    pub(crate) fn read(&self) -> Found {
-        let mut reader = Reader { layer: self, found: Found::default(), unknown: 0 };
+    pub(crate) fn read(&self) -> LayerContent {
+        let mut reader = Reader { layer: self, content: LayerContent::default(), unknown: 0 };
         let text = &*self.text;
         if text.len() > LONGEST {
             let bytes = text.len();
-            let message = format!(
-                "the settings are {bytes} bytes long; {LONGEST} bytes (1 MiB) are the most"
+            reader.error(
+                0..0,
+                format!("the settings have {bytes} bytes: the limit is {LONGEST} (1 MiB)"),
+                "",
             );
-            reader.error(Fault { message, ..Fault::default() });
-            return reader.found;
+            return reader.content;
         }
         match self.syntax {
             Syntax::Toml => reader.toml(text),
@@ -182,57 +142,44 @@ impl Layer {
                 }
             }
         }
-        reader.told_enough();
+        reader.count_unnamed();
         // The parser sorts keys by name; people read from top to bottom.
-        reader.found.entries.sort_by_key(|entry| entry.span.start);
+        reader.content.entries.sort_by_key(|entry| entry.span.start);
         if self.syntax == Syntax::Toml {
-            reader.found.problems.extend(contradictions(self, &reader.found.entries));
+            reader.contradictions();
         }
-        reader.found.problems.sort_by_key(|problem| problem.span.start);
-        reader.found
+        reader.content.problems.sort_by_key(|problem| problem.span.start);
+        reader.content
     }
 }
 
-/// What a layer says.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct LayerContent {
     pub(crate) entries: Vec<Entry>,
     pub(crate) problems: Vec<Problem>,
 }
 
-/// A setting in a layer.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) key: Key,
     pub(crate) change: Change,
-    /// Where its value stands.
+    /// The bytes of the value.
     pub(crate) span: Range<usize>,
 }
 
 /// What a layer does to a setting.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It puts this in the place of what was there.
     Replace(Value),
-    /// It puts these behind what was there.
     Append(Vec<String>),
 }
 
-/// Unknown keys of one layer that are named one by one.
+/// How many unknown keys of a layer are named one by one.
 const NAMED: usize = 20;
-
-/// A problem without what all problems of a layer have in common.
-#[derive(Default)]
-struct Fault {
-    span: Range<usize>,
-    message: String,
-    label: String,
-    hint: Option<String>,
-}
 
 struct Reader<'l> {
     layer: &'l Layer,
-    found: Found,
+    content: LayerContent,
     unknown: usize,
 }
 
@@ -241,9 +188,8 @@ impl Reader<'_> {
         match DeTable::parse(text) {
             Ok(root) => self.table("", root.get_ref()),
             Err(error) => {
-                let message = format!("this is not TOML: {}", one_line(error.message()));
-                let span = error.span().unwrap_or_default();
-                self.error(Fault { span, message, ..Fault::default() });
+                let message = format!("invalid TOML: {}", one_line(error.message()));
+                self.error(error.span().unwrap_or_default(), message, "");
             }
         }
     }
@@ -262,14 +208,11 @@ impl Reader<'_> {
             } else if Key::ALL.iter().any(|key| key.is_in(&path)) {
                 match value.get_ref() {
                     DeValue::Table(entries) => self.table(&path, entries),
-                    other => {
-                        self.error(Fault {
-                            span: value.span(),
-                            message: format!("{path} is {}", found(other)),
-                            label: format!("accepted is a table: [{path}]"),
-                            hint: None,
-                        });
-                    }
+                    other => self.error(
+                        value.span(),
+                        format!("{path} is {}", found(other)),
+                        format!("expected a table: [{path}]"),
+                    ),
                 }
             } else if is_unenforced(&path, value.get_ref()) {
                 self.unenforced(&path, name.span());
@@ -290,18 +233,11 @@ impl Reader<'_> {
     }
 
     fn unenforced(&mut self, path: &str, span: Range<usize>) {
-        self.problem(
-            Severity::Unenforced,
-            Fault {
-                span,
-                message: unenforced::message(path),
-                label: unenforced::LABEL.to_owned(),
-                hint: Some(unenforced::HINT.to_owned()),
-            },
-        );
+        let (label, hint) = (unenforced::LABEL.to_owned(), Some(unenforced::HINT.to_owned()));
+        self.problem(Severity::Unenforced, span, unenforced::message(path), label, hint);
     }
 
-    /// Takes the kind of another version of this tool for the one that starts the same agent.
+    /// Reads the kind by which another version of this tool starts claude as `command`.
     fn is_of_the_sdk(&mut self, key: Key, word: &str, span: &Range<usize>) -> bool {
         let is_kind = [Key::BackendKind, Key::ReviewKind, Key::SlotsReviewerKind].contains(&key);
         if !is_kind || word != BackendKind::SDK {
@@ -309,10 +245,9 @@ impl Reader<'_> {
         }
         let command = Value::Text(BackendKind::Command.name().to_owned());
         self.add(key, Change::Replace(command), span.clone());
-        let message = format!("{key} is '{word}', which this version does not know");
+        let message = format!("{key} is '{word}', which this version does not support");
         let label = BackendKind::SDK_LABEL.to_owned();
-        let fault = Fault { span: span.clone(), message, label, hint: None };
-        self.problem(Severity::Warning, fault);
+        self.problem(Severity::Warning, span.clone(), message, label, None);
         true
     }
 
@@ -335,12 +270,8 @@ impl Reader<'_> {
         let words = text[..before].trim_end_matches(is_filler);
         let start = words.len() - words.trim_start_matches(is_filler).len();
         if start < words.len() {
-            self.error(Fault {
-                span: start..words.len(),
-                message: "this is not a setting".to_owned(),
-                label: "accepted is key=value; key=value;".to_owned(),
-                hint: None,
-            });
+            let label = "expected key=value; key=value;";
+            self.error(start..words.len(), "invalid setting", label);
         }
         for pair in pairs {
             let value = payload::unescape(&text[pair.value.clone()]);
@@ -356,12 +287,7 @@ impl Reader<'_> {
 
     fn assignment(&mut self, text: &str) {
         let Some((name, value)) = text.split_once('=') else {
-            return self.error(Fault {
-                span: 0..text.len(),
-                message: "this sets nothing".to_owned(),
-                label: "accepted is key=value".to_owned(),
-                hint: None,
-            });
+            return self.error(0..text.len(), "invalid setting", "expected key=value");
         };
         match Key::named(name.trim()) {
             Some(key) => self.text(key, value, name.len() + 1..text.len()),
@@ -385,12 +311,8 @@ impl Reader<'_> {
         let args = words.split_off(words.len().min(1));
         let command = words.concat();
         if command.trim().is_empty() {
-            return self.error(Fault {
-                span,
-                message: "this names no command".to_owned(),
-                label: "accepted is a command line like 'claude -p'".to_owned(),
-                hint: None,
-            });
+            let label = "expected a command line like 'claude -p'";
+            return self.error(span, "missing command", label);
         }
         self.text(Key::BackendCommand, &command, span.clone());
         self.add(Key::BackendArgs, Change::Replace(Value::List(args)), span.clone());
@@ -401,24 +323,19 @@ impl Reader<'_> {
     fn words(&mut self, text: &str) -> Option<Vec<String>> {
         shell_words::split(text)
             .map_err(|bad| {
-                self.error(Fault {
-                    span: bad.at()..bad.at() + 1,
-                    message: "this is not a command line".to_owned(),
-                    label: bad.to_string(),
-                    hint: None,
-                });
+                self.error(bad.at..bad.at + 1, "invalid command line", bad.to_string());
             })
             .ok()
     }
 
     fn add(&mut self, key: Key, change: Change, span: Range<usize>) {
-        self.found.entries.push(Entry { key, change, span });
+        self.content.entries.push(Entry { key, change, span });
     }
 
     fn refuse(&mut self, key: Key, refusal: Refusal, span: Range<usize>) {
         let Refusal { span: part, found, label, hint } = refusal;
         let message = format!("{key} is {found}");
-        self.error(Fault { span: part.unwrap_or(span), message, label, hint });
+        self.problem(Severity::Error, part.unwrap_or(span), message, label, hint);
     }
 
     fn unknown(&mut self, path: &str, span: Range<usize>, what: &str) {
@@ -432,33 +349,25 @@ impl Reader<'_> {
         };
         let shown: String = path.chars().take(60).flat_map(char::escape_debug).collect();
         let message = format!("unknown {what} {shown}");
-        self.problem(
-            self.severity_of_unknown(),
-            match near {
-                Some(near) => {
-                    Fault { span, message, label: format!("did you mean {near}?"), hint: None }
-                }
-                None => Fault {
-                    span,
-                    message,
-                    label: "nothing is known by this name".to_owned(),
-                    hint: Some("`autoloop config show` lists every key that there is".to_owned()),
-                },
-            },
-        );
+        let (label, hint) = match near {
+            Some(near) => (format!("did you mean {near}?"), None),
+            None => {
+                let hint = "run `autoloop config show` to list all keys".to_owned();
+                (format!("no such {what}"), Some(hint))
+            }
+        };
+        self.problem(self.severity_of_unknown(), span, message, label, hint);
     }
 
-    /// Says how many unknown keys were not named.
-    fn told_enough(&mut self) {
+    fn count_unnamed(&mut self) {
         if let Some(more @ 1..) = self.unknown.checked_sub(NAMED) {
             let end = self.layer.text.len();
             let message = format!("{more} more unknown keys");
-            let fault = Fault { span: end..end, message, ..Fault::default() };
-            self.problem(self.severity_of_unknown(), fault);
+            self.problem(self.severity_of_unknown(), end..end, message, String::new(), None);
         }
     }
 
-    /// A file may be meant for another version of this program; a command line is meant for this one.
+    /// A file may be written for another version of this program; a command line is not.
     fn severity_of_unknown(&self) -> Severity {
         match self.layer.origin {
             Origin::Flag => Severity::Error,
@@ -466,21 +375,39 @@ impl Reader<'_> {
         }
     }
 
-    fn error(&mut self, fault: Fault) {
-        self.problem(Severity::Error, fault);
+    /// Warns about settings that the file contains under two of their names with different values.
+    fn contradictions(&mut self) {
+        let entries = std::mem::take(&mut self.content.entries);
+        for (count, entry) in entries.iter().enumerate() {
+            let differs = |one: &&Entry| one.key == entry.key && one.change != entry.change;
+            let Some(before) = entries[..count].iter().find(differs) else { continue };
+            let line = Place::of(&self.layer.text, before.span.start).line;
+            self.problem(
+                Severity::Warning,
+                entry.span.clone(),
+                format!("{} is set twice, to different values", entry.key),
+                format!("line {line} sets another value; this one is used"),
+                Some("keep one of the two".to_owned()),
+            );
+        }
+        self.content.entries = entries;
     }
 
-    fn problem(&mut self, severity: Severity, fault: Fault) {
+    fn error(&mut self, span: Range<usize>, message: impl Into<String>, label: impl Into<String>) {
+        self.problem(Severity::Error, span, message.into(), label.into(), None);
+    }
+
+    fn problem(
+        &mut self,
+        severity: Severity,
+        span: Range<usize>,
+        message: String,
+        label: String,
+        hint: Option<String>,
+    ) {
         let Layer { name, text, .. } = self.layer;
-        let Fault { span, message, label, hint } = fault;
-        self.found.problems.push(Problem {
-            severity,
-            name: name.clone(),
-            text: Arc::clone(text),
-            span: span.start.min(text.len())..span.end.min(text.len()),
-            message,
-            label,
-            hint,
-        });
+        let (name, text) = (name.clone(), Arc::clone(text));
+        let span = span.start.min(text.len())..span.end.min(text.len());
+        self.content.problems.push(Problem { severity, name, text, span, message, label, hint });
     }
 }

@@ -7,40 +7,32 @@ use std::sync::Arc;
 /// Whether settings with a problem can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
-    /// They cannot.
     Error,
-    /// They can, but hardly as they were meant.
     Warning,
-    /// They can be read, but a run does not begin with them: a key would limit it that is not enforced.
+    /// They can be read, but no run starts with them: a key sets a limit that is not enforced.
     Unenforced,
 }
 
-/// Something wrong with a text, and where.
+/// A problem in a text, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// How bad it is.
     pub severity: Severity,
-    /// What the text is called: a file, a variable or a flag.
+    /// The name of the file, variable or flag.
     pub name: String,
-    /// The whole text.
     pub text: Arc<str>,
-    /// The bytes of it that are meant.
+    /// The bytes that are wrong.
     pub span: Range<usize>,
-    /// What is wrong, in a few words.
     pub message: String,
-    /// What to say about those bytes; may be empty.
+    /// A remark on those bytes; may be empty.
     pub label: String,
-    /// What could be done about it.
     pub hint: Option<String>,
 }
 
 impl Problem {
-    /// Whether the settings cannot be used.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
 
-    /// Where the meant bytes begin.
     pub fn place(&self) -> Place {
         Place::of(&self.text, self.span.start)
     }
@@ -63,25 +55,21 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Where in a text something is, counted in lines and characters from one.
+/// A position in a text, counted in lines and characters from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The line.
     pub line: usize,
-    /// The character in the line.
     pub column: usize,
 }
 
 impl Place {
-    /// The beginning of a text.
     pub const START: Place = Place { line: 1, column: 1 };
 
-    /// The place of a byte.
     pub fn of(text: &str, byte: usize) -> Place {
         Place::START.behind(&text.as_bytes()[..byte.min(text.len())])
     }
 
-    /// The place behind these bytes, which begin here.
+    /// The position after these bytes, which begin here.
     #[must_use]
     pub fn behind(self, bytes: &[u8]) -> Place {
         // A character is counted by its first byte.
@@ -116,10 +104,10 @@ mod tests {
             text: "a = 1\nb = 2".into(),
             span: 10..11,
             message: "b is 2".into(),
-            label: "accepted is 3".into(),
+            label: "expected 3".into(),
             hint: Some("write b = 3".into()),
         };
-        insta::assert_snapshot!(problem, @r"autoloops\u{1b}.toml: line 2, column 5: b is 2; accepted is 3 (write b = 3)");
+        insta::assert_snapshot!(problem, @r"autoloops\u{1b}.toml: line 2, column 5: b is 2; expected 3 (write b = 3)");
         let bare = Problem { label: String::new(), hint: None, ..problem };
         insta::assert_snapshot!(bare, @r"autoloops\u{1b}.toml: line 2, column 5: b is 2");
     }

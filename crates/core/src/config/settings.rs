@@ -11,15 +11,14 @@ use super::problem::{Place, Problem, Severity};
 use super::value::{Value, read_text};
 use crate::wire_enum::Meaning;
 
-/// Every setting with its value, and where the value came from.
+/// Every setting with its value and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     sources: Vec<Source>,
-    /// By the number of the key.
+    /// Indexed by the key.
     held: Vec<Held>,
 }
 
-/// A text that settings were read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Source {
     origin: Origin,
@@ -30,18 +29,16 @@ struct Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Held {
     value: Value,
-    /// The number of the source and the bytes in it; `None` for what nobody set.
+    /// The index of the source and the bytes in it; `None` for a default.
     from: Option<(usize, Range<usize>)>,
 }
 
-/// Where a value came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Provenance<'s> {
-    /// The sort of place.
     pub origin: Origin,
-    /// The file, variable or flag; `None` for what nobody set.
+    /// The file, variable or flag; `None` for a default.
     pub name: Option<&'s str>,
-    /// Where in the file.
+    /// `None` unless the origin is a file.
     pub place: Option<Place>,
 }
 
@@ -53,26 +50,19 @@ impl fmt::Display for Provenance<'_> {
     }
 }
 
-/// Settings, and what was wrong with what they were read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// The settings. Where something was wrong, the value of the layer below.
+    /// Where a value was invalid, the value of the layer below.
     pub settings: Settings,
-    /// What was wrong, layer by layer.
     pub problems: Vec<Problem>,
 }
 
 impl Reading {
-    /// The settings with the warnings about them.
-    ///
-    /// # Errors
-    ///
-    /// With all problems, when one of them is an error.
+    /// Returns the settings with their warnings, or all problems if one of them is an error.
     pub fn checked(self) -> Result<(Settings, Vec<Problem>), Vec<Problem>> {
-        if self.problems.iter().any(Problem::is_error) {
-            Err(self.problems)
-        } else {
-            Ok((self.settings, self.problems))
+        match self.problems.iter().any(Problem::is_error) {
+            true => Err(self.problems),
+            false => Ok((self.settings, self.problems)),
         }
     }
 }
@@ -91,22 +81,22 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Puts layers on top of the defaults. They need not be in order: a later [`Origin`] wins, and
-    /// of two with the same origin the one that stands behind.
+    /// Applies layers to the defaults, in any order: a later [`Origin`] wins, and of two layers with the same
+    /// origin the last one.
     pub fn resolve(layers: &[Layer]) -> Reading {
         let mut settings = Settings::default();
         let mut problems = Vec::new();
         let mut layers: Vec<&Layer> = layers.iter().collect();
         layers.sort_by_key(|layer| layer.origin);
         for layer in layers {
-            let found = layer.read();
+            let content = layer.read();
             let source = settings.sources.len();
             settings.sources.push(Source {
                 origin: layer.origin,
                 name: layer.name.clone(),
                 text: Arc::clone(&layer.text),
             });
-            for entry in found.entries {
+            for entry in content.entries {
                 let held = &mut settings.held[entry.key as usize];
                 held.value = match (entry.change, &held.value) {
                     (Change::Replace(value), _) => value,
@@ -117,61 +107,57 @@ impl Settings {
                 };
                 held.from = Some((source, entry.span));
             }
-            problems.extend(found.problems);
+            problems.extend(content.problems);
         }
         Reading { settings, problems }
     }
 
-    /// Takes the completing event from the topology called `name`, which wins over the settings; warns where
-    /// both are set and differ.
+    /// Takes the completion event from the topology `name`, which overrides the settings; warns if both are
+    /// set and differ.
     #[must_use]
     pub fn with_completion(mut self, event: &str, name: &str) -> (Settings, Option<Problem>) {
         let held = &mut self.held[Key::CompletionEvent as usize];
         let set = std::mem::replace(&mut held.value, Value::Text(event.to_owned()));
-        let warning = match (&held.from, &set) {
-            (Some((source, span)), Value::Text(set)) if set != event => {
-                let Source { name: file, text, .. } = &self.sources[*source];
-                Some(Problem {
-                    severity: Severity::Warning,
-                    name: file.clone(),
-                    text: text.clone(),
-                    span: span.clone(),
-                    message: format!(
+        let warning = match &set {
+            Value::Text(set) if set != event => self
+                .problem(
+                    Key::CompletionEvent,
+                    Severity::Warning,
+                    format!(
                         "event_loop.completion_event is '{}', but the completion of {name} is '{}', which wins",
                         set.escape_debug(),
                         event.escape_debug()
                     ),
+                )
+                .map(|problem| Problem {
                     label: "this is ignored".to_owned(),
                     hint: Some("remove one of the two, or make them the same".to_owned()),
-                })
-            }
+                    ..problem
+                }),
             _ => None,
         };
-        held.from = Some((self.sources.len(), 0..0));
+        self.held[Key::CompletionEvent as usize].from = Some((self.sources.len(), 0..0));
         let source =
             Source { origin: Origin::Topology, name: name.to_owned(), text: Arc::from("") };
         self.sources.push(source);
         (self, warning)
     }
 
-    /// The same with another text in place of one, which keeps its provenance.
+    /// Replaces a text and keeps its provenance.
     #[must_use]
     pub fn with_text(mut self, key: Key, text: String) -> Settings {
         self.held[key as usize].value = Value::Text(text);
         self
     }
 
-    /// What a setting is.
     pub fn value(&self, key: Key) -> &Value {
         &self.held[key as usize].value
     }
 
-    /// The sort of place that a value came from.
     pub fn origin(&self, key: Key) -> Origin {
         self.provenance(key).origin
     }
 
-    /// Where a value came from.
     pub fn provenance(&self, key: Key) -> Provenance<'_> {
         match &self.held[key as usize].from {
             None => Provenance { origin: Origin::Default, name: None, place: None },
@@ -188,19 +174,12 @@ impl Settings {
         }
     }
 
-    /// A problem with a value that somebody set, shown where they set it. `None` if nobody did.
+    /// A problem with a value, shown where it was set; `None` for a default.
     pub fn problem(&self, key: Key, severity: Severity, message: String) -> Option<Problem> {
         let (source, span) = self.held[key as usize].from.clone()?;
         let Source { name, text, .. } = &self.sources[source];
-        Some(Problem {
-            severity,
-            name: name.clone(),
-            text: Arc::clone(text),
-            span,
-            message,
-            label: String::new(),
-            hint: None,
-        })
+        let (name, text) = (name.clone(), Arc::clone(text));
+        Some(Problem { severity, name, text, span, message, label: String::new(), hint: None })
     }
 
     pub(crate) fn text(&self, key: Key) -> Option<&str> {
@@ -240,18 +219,17 @@ impl Settings {
         }
     }
 
-    /// The word of a choice, as what it means. The reader of values lets no other word pass.
+    /// The meaning of a word; other words are refused when values are read.
     pub(crate) fn choice<T: Meaning>(&self, key: Key) -> Option<T> {
         let word = self.text(key)?;
         Some(T::of_word(word).unwrap_or_else(|| mismatch(key, self.value(key))))
     }
 
-    /// The same for a choice that has a default.
     pub(crate) fn word<T: Meaning>(&self, key: Key) -> T {
         self.choice(key).unwrap_or_else(|| mismatch(key, self.value(key)))
     }
 
-    /// The key that a value is taken from: where nothing is set, the one that the table of keys refers to.
+    /// The key that a value is taken from: for an unset one, the key that it defaults to.
     pub(crate) fn source(&self, key: Key) -> Key {
         match (self.value(key), key.preset()) {
             (Value::Unset, Preset::Like(other)) => self.source(other),
@@ -260,8 +238,7 @@ impl Settings {
     }
 }
 
-/// Cannot happen: values are read as the table says, and the plan, which every test of it makes,
-/// asks for each key as the table says.
+/// Cannot happen: values are read according to the table of keys, and the plan asks for each key accordingly.
 fn mismatch(key: Key, value: &Value) -> ! {
     unreachable!("{key} is {value:?}, which is not what its kind allows")
 }

@@ -1,26 +1,26 @@
-//! Settings, printed.
+//! Settings as text: TOML and JSON.
 
 use std::fmt::Write;
 
-use crate::format::json_text;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::{Serialize, Serializer};
+use serde_json::Value as Json;
 
 use super::key::{Key, Kind, Preset};
 use super::layer::Origin;
-use super::settings::{Provenance, Settings};
+use super::settings::Settings;
 use super::value::Value;
 use crate::duration;
+use crate::format::json_text;
 
-/// How much is told about each setting.
+/// What is shown of each setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// Its value.
     Value,
-    /// And where that came from.
+    /// The value and its origin.
     Provenance,
 }
 
-/// Every setting, as a file that says the same would be written.
+/// Prints every setting as a settings file.
 pub fn as_toml(settings: &Settings, detail: Detail) -> String {
     let mut text = String::new();
     let mut table = Key::ALL[0].table();
@@ -29,15 +29,11 @@ pub fn as_toml(settings: &Settings, detail: Detail) -> String {
             table = key.table();
             text.push('\n');
         }
-        let line = line(settings, *key);
-        match detail {
-            Detail::Provenance if !line.starts_with('#') => {
-                let from = settings.provenance(*key).to_string();
-                // Writing to a string cannot fail.
-                let _ = write!(text, "{line:<47}  # {from}");
-            }
-            Detail::Value | Detail::Provenance => text.push_str(&line),
+        let mut line = line(settings, *key);
+        if detail == Detail::Provenance && !line.starts_with('#') {
+            line = format!("{line:<47}  # {}", settings.provenance(*key));
         }
+        text += &line;
         text.push('\n');
     }
     text
@@ -51,27 +47,22 @@ fn line(settings: &Settings, key: Key) -> String {
         (Value::Unset, Origin::Default, Preset::Nothing(then)) => {
             format!("# {key} is not set: {then}")
         }
-        (value, _, _) => format!("{key} = {}", toml(key.kind(), value)),
+        (value, _, _) => format!("{key} = {}", toml(&json(key.kind(), value))),
     }
 }
 
-fn toml(kind: Kind, value: &Value) -> String {
+fn toml(value: &Json) -> String {
     match value {
-        Value::Unset => "\"\"".to_owned(),
-        Value::Text(text) => quoted(text),
-        Value::List(list) => {
-            format!("[{}]", list.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
+        Json::Null => "\"\"".to_owned(),
+        Json::String(text) => quoted(text),
+        Json::Array(list) => {
+            format!("[{}]", list.iter().map(toml).collect::<Vec<_>>().join(", "))
         }
-        Value::Flag(flag) => flag.to_string(),
-        Value::Number(number) => number.to_string(),
-        Value::Time(time) => match kind {
-            Kind::Millis { .. } => time.as_millis().to_string(),
-            _ => quoted(&duration::print(*time)),
-        },
+        plain => plain.to_string(),
     }
 }
 
-/// A text as TOML quotes it, with everything escaped that a terminal would obey.
+/// Quotes a text for TOML, with all control characters escaped for the terminal.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for character in text.chars() {
@@ -89,9 +80,8 @@ fn quoted(text: &str) -> String {
     quoted + "\""
 }
 
-/// Every setting as one JSON object, by its key. What is not set is null.
+/// Prints every setting as one JSON object by its key. An unset one is null.
 pub fn as_json(settings: &Settings, detail: Detail) -> String {
-    // A map of strings to plain values always has a JSON form.
     json_text(&Shown { settings, detail })
 }
 
@@ -100,47 +90,44 @@ struct Shown<'s> {
     detail: Detail,
 }
 
+#[derive(Serialize)]
+struct Explained<'s> {
+    value: Json,
+    layer: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<&'s str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<usize>,
+}
+
 impl Serialize for Shown<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(Key::ALL.len()))?;
-        for key in Key::ALL {
-            let value = json(key.kind(), self.settings.value(*key));
-            match self.detail {
-                Detail::Value => map.serialize_entry(key.name(), &value)?,
-                Detail::Provenance => {
-                    let from = self.settings.provenance(*key);
-                    map.serialize_entry(key.name(), &Explained { value, from })?;
-                }
+        let value = |key: Key| json(key.kind(), self.settings.value(key));
+        let explained = |key: Key| {
+            let from = self.settings.provenance(key);
+            Explained {
+                value: value(key),
+                layer: from.origin.name(),
+                from: from.name,
+                line: from.place.map(|place| place.line),
+                column: from.place.map(|place| place.column),
+            }
+        };
+        let keys = Key::ALL.iter().copied();
+        match self.detail {
+            Detail::Value => serializer.collect_map(keys.map(|key| (key.name(), value(key)))),
+            Detail::Provenance => {
+                serializer.collect_map(keys.map(|key| (key.name(), explained(key))))
             }
         }
-        map.end()
     }
 }
 
-struct Explained<'s> {
-    value: serde_json::Value,
-    from: Provenance<'s>,
-}
-
-impl Serialize for Explained<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("value", &self.value)?;
-        map.serialize_entry("layer", self.from.origin.name())?;
-        if let Some(name) = self.from.name {
-            map.serialize_entry("from", name)?;
-        }
-        if let Some(place) = self.from.place {
-            map.serialize_entry("line", &place.line)?;
-            map.serialize_entry("column", &place.column)?;
-        }
-        map.end()
-    }
-}
-
-fn json(kind: Kind, value: &Value) -> serde_json::Value {
+fn json(kind: Kind, value: &Value) -> Json {
     match value {
-        Value::Unset => serde_json::Value::Null,
+        Value::Unset => Json::Null,
         Value::Text(text) => text.as_str().into(),
         Value::List(list) => list.clone().into(),
         Value::Flag(flag) => (*flag).into(),

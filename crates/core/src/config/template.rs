@@ -5,25 +5,22 @@
 
 use std::ops::Range;
 
-/// A text with its placeholders filled in.
+/// A text with its placeholders replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filled {
-    /// The text.
     pub text: String,
-    /// The placeholders that nobody knows.
+    /// Placeholders without a value.
     pub unknown: Vec<UnknownPlaceholder>,
 }
 
-/// Something that looks like a placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownPlaceholder {
-    /// The name between the braces.
     pub name: String,
-    /// Where it stands in the text that was given.
+    /// In the original text.
     pub span: Range<usize>,
 }
 
-/// Fills in placeholders. What is filled in is not looked at again.
+/// Replaces placeholders. Inserted values are not searched for placeholders.
 pub fn fill(text: &str, values: &[(&str, &str)]) -> Filled {
     let mut filled = Filled { text: String::with_capacity(text.len()), unknown: Vec::new() };
     let mut done = 0;
@@ -50,7 +47,7 @@ pub fn fill(text: &str, values: &[(&str, &str)]) -> Filled {
     filled
 }
 
-/// The name that a text begins with, if the braces are closed behind it.
+/// The name at the beginning of a text, if closing braces follow it.
 fn name_at(text: &str) -> Option<&str> {
     let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let name = &text[..text.find(|c| !is_name(c))?];

@@ -55,8 +55,8 @@ fn a_setting_under_two_names_that_differ_is_told_of() {
         said("reviewEnabled = true\n[slots]\nreviewEnabled = true\n"),
     ];
     insta::assert_snapshot!(told.join("\n"), @r#"
-    warning: autoloops.toml: line 3, column 17: slots.reviewEnabled is set twice, to different values; line 1 says otherwise; this one holds (keep one of the two) <- "false"
-    warning: autoloops.toml: line 2, column 30: slots.reviewMaxFixAttempts is set twice, to different values; line 1 says otherwise; this one holds (keep one of the two) <- "3"
+    warning: autoloops.toml: line 3, column 17: slots.reviewEnabled is set twice, to different values; line 1 sets another value; this one is used (keep one of the two) <- "false"
+    warning: autoloops.toml: line 2, column 30: slots.reviewMaxFixAttempts is set twice, to different values; line 1 sets another value; this one is used (keep one of the two) <- "3"
     "#);
     // In the order of the file, like everything that is told of it.
     let told = said("reviewEnabled = true\n[slots]\nreviewEnabled = false\nodd = 1\n");
@@ -116,10 +116,10 @@ fn wrong_values_are_errors_and_the_layer_below_holds() {
         ),
     ];
     insta::assert_snapshot!(problems(&layers), @r#"
-    error: autoloops.toml: line 1, column 18: review.enabled is "maybe"; accepted is true or false <- "'maybe'"
-    error: autoloops.toml: line 2, column 16: journal.sync is "sometimes"; accepted is "always", "iteration" or "never" <- "'sometimes'"
-    error: autoloops.toml: line 3, column 11: backend is "x"; accepted is a table: [backend] <- "'x'"
-    error: autoloops.toml: line 4, column 25: parallel.max_branches is 0; accepted is a whole number from 1 to 1000 <- "0"
+    error: autoloops.toml: line 1, column 18: review.enabled is "maybe"; expected true or false <- "'maybe'"
+    error: autoloops.toml: line 2, column 16: journal.sync is "sometimes"; expected "always", "iteration" or "never" <- "'sometimes'"
+    error: autoloops.toml: line 3, column 11: backend is "x"; expected a table: [backend] <- "'x'"
+    error: autoloops.toml: line 4, column 25: parallel.max_branches is 0; expected a whole number from 1 to 1000 <- "0"
     "#);
     let Reading { settings, .. } = Settings::resolve(&layers);
     assert_eq!(shown(&settings, Key::JournalSync), "\"never\"");
@@ -133,10 +133,10 @@ fn the_key_that_was_probably_meant_is_named() {
     insta::assert_snapshot!(said("max_iterations = 5"), @r#"warning: autoloops.toml: line 1, column 1: unknown key max_iterations; did you mean event_loop.max_iterations? <- "max_iterations""#);
     insta::assert_snapshot!(said("[bakend]\ncommand = 'x'\nargs = []"), @r#"warning: autoloops.toml: line 1, column 2: unknown table bakend; did you mean backend? <- "bakend""#);
     insta::assert_snapshot!(said("worktree.enabled = true\n[[hook]]\nphase = 'x'"), @r#"
-    warning: autoloops.toml: line 1, column 1: unknown table worktree; nothing is known by this name (`autoloop config show` lists every key that there is) <- "worktree"
-    warning: autoloops.toml: line 2, column 3: unknown key hook; nothing is known by this name (`autoloop config show` lists every key that there is) <- "hook"
+    warning: autoloops.toml: line 1, column 1: unknown table worktree; no such table (run `autoloop config show` to list all keys) <- "worktree"
+    warning: autoloops.toml: line 2, column 3: unknown key hook; no such key (run `autoloop config show` to list all keys) <- "hook"
     "#);
-    insta::assert_snapshot!(said("backend.\"a\\u001bb\" = 1"), @r#"warning: autoloops.toml: line 1, column 9: unknown key backend.a\u{1b}b; nothing is known by this name (`autoloop config show` lists every key that there is) <- "\"a\\u001bb\"""#);
+    insta::assert_snapshot!(said("backend.\"a\\u001bb\" = 1"), @r#"warning: autoloops.toml: line 1, column 9: unknown key backend.a\u{1b}b; no such key (run `autoloop config show` to list all keys) <- "\"a\\u001bb\"""#);
     assert!(resolve("zzz = 1").checked().is_ok(), "a warning is no error");
 }
 
@@ -150,20 +150,20 @@ fn a_flood_of_unknown_keys_is_counted() {
 
 #[test]
 fn what_is_not_toml_is_an_error() {
-    insta::assert_snapshot!(said("[journal]\nsync always"), @r#"error: autoloops.toml: line 2, column 6: this is not TOML: key with no value, expected `=` <- """#);
-    insta::assert_snapshot!(said("[journal\nsync = 1"), @r#"error: autoloops.toml: line 1, column 9: this is not TOML: unclosed table, expected `]` <- """#);
-    insta::assert_snapshot!(said("sync = \"no end"), @r#"error: autoloops.toml: line 1, column 15: this is not TOML: invalid basic string, expected `"` <- """#);
-    insta::assert_snapshot!(said("a = 1\na = 2"), @r#"error: autoloops.toml: line 2, column 1: this is not TOML: duplicate key <- "a""#);
-    insta::assert_snapshot!(said("a = \u{1b}[31m"), @r#"error: autoloops.toml: line 1, column 6: this is not TOML: unexpected key or value, expected newline, `#` <- """#);
-    insta::assert_snapshot!(said("journal.sync = always"), @r#"error: autoloops.toml: line 1, column 16: this is not TOML: string values must be quoted, expected literal string <- "always""#);
-    insta::assert_snapshot!(said(&format!("a = {}", "[".repeat(1_000))).replace(&"[".repeat(80), ""), @r#"error: autoloops.toml: line 1, column 85: this is not TOML: cannot recurse further; max recursion depth met <- "[""#);
+    insta::assert_snapshot!(said("[journal]\nsync always"), @r#"error: autoloops.toml: line 2, column 6: invalid TOML: key with no value, expected `=` <- """#);
+    insta::assert_snapshot!(said("[journal\nsync = 1"), @r#"error: autoloops.toml: line 1, column 9: invalid TOML: unclosed table, expected `]` <- """#);
+    insta::assert_snapshot!(said("sync = \"no end"), @r#"error: autoloops.toml: line 1, column 15: invalid TOML: invalid basic string, expected `"` <- """#);
+    insta::assert_snapshot!(said("a = 1\na = 2"), @r#"error: autoloops.toml: line 2, column 1: invalid TOML: duplicate key <- "a""#);
+    insta::assert_snapshot!(said("a = \u{1b}[31m"), @r#"error: autoloops.toml: line 1, column 6: invalid TOML: unexpected key or value, expected newline, `#` <- """#);
+    insta::assert_snapshot!(said("journal.sync = always"), @r#"error: autoloops.toml: line 1, column 16: invalid TOML: string values must be quoted, expected literal string <- "always""#);
+    insta::assert_snapshot!(said(&format!("a = {}", "[".repeat(1_000))).replace(&"[".repeat(80), ""), @r#"error: autoloops.toml: line 1, column 85: invalid TOML: cannot recurse further; max recursion depth met <- "[""#);
 }
 
 #[test]
 fn a_text_that_is_too_long_is_refused() {
     let padding = "#".repeat(LONGEST);
     assert_eq!(resolve(&padding).problems, []);
-    insta::assert_snapshot!(said(&(padding + "#")), @r#"error: autoloops.toml: line 1, column 1: the settings are 1048577 bytes long; 1048576 bytes (1 MiB) are the most <- """#);
+    insta::assert_snapshot!(said(&(padding + "#")), @r#"error: autoloops.toml: line 1, column 1: the settings have 1048577 bytes: the limit is 1048576 (1 MiB) <- """#);
 }
 
 #[test]
@@ -178,11 +178,11 @@ fn a_variable_holds_pairs() {
     assert_eq!(shown(&settings, Key::BackendArgs), "[\"x,y\"]");
     assert_eq!(settings.provenance(Key::Prompt).name, Some("AUTOLOOP_SET"));
     insta::assert_snapshot!(problems(&layer("hello; review.enabled=maybe; revew.kind=pi")), @r#"
-    error: AUTOLOOP_SET: line 1, column 1: this is not a setting; accepted is key=value; key=value; <- "hello"
-    error: AUTOLOOP_SET: line 1, column 23: review.enabled is "maybe"; accepted is true or false <- "maybe"
+    error: AUTOLOOP_SET: line 1, column 1: invalid setting; expected key=value; key=value; <- "hello"
+    error: AUTOLOOP_SET: line 1, column 23: review.enabled is "maybe"; expected true or false <- "maybe"
     warning: AUTOLOOP_SET: line 1, column 30: unknown key revew.kind; did you mean review.kind? <- "revew.kind"
     "#);
-    insta::assert_snapshot!(problems(&layer("hello")), @r#"error: AUTOLOOP_SET: line 1, column 1: this is not a setting; accepted is key=value; key=value; <- "hello""#);
+    insta::assert_snapshot!(problems(&layer("hello")), @r#"error: AUTOLOOP_SET: line 1, column 1: invalid setting; expected key=value; key=value; <- "hello""#);
     assert_eq!(problems(&layer(" ; ")), "");
 }
 
@@ -199,11 +199,11 @@ fn flags_set_keys() {
     assert_eq!(shown(&settings, Key::MaxIterations), "9");
     assert_eq!(shown(&settings, Key::BackendPromptMode), "\"stdin\"");
     assert_eq!(shown(&settings, Key::CompletionPromise), "\"a=b\"");
-    insta::assert_snapshot!(problems(&[Layer::set("backend.kind")]), @r#"error: --set: line 1, column 1: this sets nothing; accepted is key=value <- "backend.kind""#);
+    insta::assert_snapshot!(problems(&[Layer::set("backend.kind")]), @r#"error: --set: line 1, column 1: invalid setting; expected key=value <- "backend.kind""#);
     insta::assert_snapshot!(problems(&[Layer::set("backend.knid=pi")]), @r#"error: --set: line 1, column 1: unknown key backend.knid; did you mean backend.kind? <- "backend.knid""#);
     insta::assert_snapshot!(problems(&[Layer::variable("backend.knid=pi")]), @r#"warning: AUTOLOOP_SET: line 1, column 1: unknown key backend.knid; did you mean backend.kind? <- "backend.knid""#);
-    insta::assert_snapshot!(problems(&[Layer::set("backend.kind=pie")]), @r#"error: --set: line 1, column 14: backend.kind is "pie"; accepted is "command", "pi", "script" or "replay" (write "pi") <- "pie""#);
-    insta::assert_snapshot!(problems(&[Layer::max_iterations("abc")]), @r#"error: --max-iterations: line 1, column 1: event_loop.max_iterations is "abc"; accepted is a whole number from 1 to 1000000 <- "abc""#);
+    insta::assert_snapshot!(problems(&[Layer::set("backend.kind=pie")]), @r#"error: --set: line 1, column 14: backend.kind is "pie"; expected "command", "pi", "script" or "replay" (write "pi") <- "pie""#);
+    insta::assert_snapshot!(problems(&[Layer::max_iterations("abc")]), @r#"error: --max-iterations: line 1, column 1: event_loop.max_iterations is "abc"; expected a whole number from 1 to 1000000 <- "abc""#);
 }
 
 #[test]
@@ -224,9 +224,9 @@ fn a_backend_on_the_command_line_takes_the_place_of_the_whole_backend() {
     assert_eq!(shown(&settings, Key::BackendTimeout), "7", "the rest stays");
     let more = Settings::resolve(&[project("backend.args = '-p'"), Layer::more_args(["-q"])]);
     assert_eq!(shown(&more.settings, Key::BackendArgs), r#"["-p", "-q"]"#);
-    insta::assert_snapshot!(problems(&[Layer::backend("pi 'x")]), @r#"error: --backend: line 1, column 4: this is not a command line; this quote is never closed <- "'""#);
-    insta::assert_snapshot!(problems(&[Layer::backend(" ")]), @r#"error: --backend: line 1, column 1: this names no command; accepted is a command line like 'claude -p' <- " ""#);
-    insta::assert_snapshot!(problems(&[Layer::backend("''")]), @r#"error: --backend: line 1, column 1: this names no command; accepted is a command line like 'claude -p' <- "''""#);
+    insta::assert_snapshot!(problems(&[Layer::backend("pi 'x")]), @r#"error: --backend: line 1, column 4: invalid command line; this quote is not closed <- "'""#);
+    insta::assert_snapshot!(problems(&[Layer::backend(" ")]), @r#"error: --backend: line 1, column 1: missing command; expected a command line like 'claude -p' <- " ""#);
+    insta::assert_snapshot!(problems(&[Layer::backend("''")]), @r#"error: --backend: line 1, column 1: missing command; expected a command line like 'claude -p' <- "''""#);
 }
 
 #[test]
@@ -272,14 +272,14 @@ fn each_value_tells_where_it_came_from() {
     event_loop.completion_event = "task.complete"    # default
     event_loop.completion_promise = "LOOP_COMPLETE"  # default
     event_loop.required_events = []                  # default
-    # event_loop.prompt is not set: event_loop.prompt_file is looked at
-    # event_loop.prompt_file is not set: the command line says what to do
+    # event_loop.prompt is not set: event_loop.prompt_file is read
+    # event_loop.prompt_file is not set: the command line has the objective
 
-    # backend.kind is not set: told by the name of the command
+    # backend.kind is not set: derived from the name of the command
     backend.command = "pi"                           # user: /home/a/.config/autoloop/config.toml, line 1
     backend.args = []                                # default
     backend.prompt_mode = "arg"                      # default
-    # backend.output is not set: told by the kind
+    # backend.output is not set: derived from the kind
     backend.timeout_ms = 1800000                     # default
     backend.grace_ms = 5000                          # default
     backend.leftovers = "kill"                       # default
@@ -293,7 +293,7 @@ fn each_value_tells_where_it_came_from() {
     # review.prompt_mode is not set: as backend.prompt_mode
     # review.output is not set: as backend.output
     review.timeout_ms = 2                            # repo override: /r/o.toml, line 1
-    # review.prompt is not set: review.prompt_file is looked at
+    # review.prompt is not set: review.prompt_file is read
     review.prompt_file = "metareview.md"             # default
     review.sandbox = "auto"                          # default
 
@@ -309,8 +309,8 @@ fn each_value_tells_where_it_came_from() {
     slots.reviewEnabled = false                      # default
     slots.reviewMaxFixAttempts = 5                   # default
     slots.reviewContractRepair = 0                   # default
-    # slots.developerPromptPath is not set: looked for in .ai_agents/prompts, then in the person's settings, then built in
-    # slots.reviewerPromptPath is not set: looked for in .ai_agents/prompts, then in the person's settings, then built in
+    # slots.developerPromptPath is not set: looked up in .ai_agents/prompts, then in the user's settings, then built in
+    # slots.reviewerPromptPath is not set: looked up in .ai_agents/prompts, then in the user's settings, then built in
     slots.parallelAgents = 1                         # default
     slots.iterations = 0                             # default
     slots.include_new = false                        # default

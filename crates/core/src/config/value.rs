@@ -14,37 +14,27 @@ use crate::duration;
 use crate::suggest::suggest;
 use crate::topic::{Topic, TopicClass};
 
-/// What a setting is set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Nothing.
     Unset,
     /// A text, a path, an event or a word.
     Text(String),
-    /// Several texts.
     List(Vec<String>),
-    /// Yes or no.
     Flag(bool),
-    /// A whole number.
     Number(i64),
-    /// A span of time.
     Time(Duration),
 }
 
-/// Why something cannot be the value of a setting.
+/// Why a value is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// The part of the value that is meant, if not all of it.
+    /// The part that is invalid, if not the whole value.
     pub(crate) span: Option<Range<usize>>,
-    /// What stands there.
     pub(crate) found: String,
-    /// What is to be said about it.
     pub(crate) label: String,
-    /// What was probably meant.
     pub(crate) hint: Option<String>,
 }
 
-/// Reads what stands in a file.
 pub(crate) fn read(kind: Kind, written: &Spanned<DeValue<'_>>) -> Result<Value, Refusal> {
     let value = written.get_ref();
     match (kind, value) {
@@ -63,12 +53,10 @@ pub(crate) fn read(kind: Kind, written: &Spanned<DeValue<'_>>) -> Result<Value, 
             let texts = elements.iter().map(|element| match element.get_ref().as_str() {
                 Some(text) => checked_element(kind, text)
                     .map_err(|refusal| Refusal { span: Some(element.span()), ..refusal }),
-                None => Err(Refusal {
-                    span: Some(element.span()),
-                    found: format!("a list with {} in it", found(element.get_ref())),
-                    label: format!("accepted is {}", accepted(kind)),
-                    hint: None,
-                }),
+                None => {
+                    let found = format!("a list with {}", found(element.get_ref()));
+                    Err(Refusal { span: Some(element.span()), ..refuse(kind, found) })
+                }
             });
             texts.collect::<Result<_, _>>().map(Value::List)
         }
@@ -76,67 +64,58 @@ pub(crate) fn read(kind: Kind, written: &Spanned<DeValue<'_>>) -> Result<Value, 
     }
 }
 
-/// Reads a text, wherever it comes from.
 pub(crate) fn read_text(kind: Kind, text: &str) -> Result<Value, Refusal> {
     if text.contains('\0') {
         return Err(Refusal {
-            label: "no program can be given a text with a NUL character".to_owned(),
+            label: "a text may not contain a NUL character".to_owned(),
             ..refuse(kind, shown(text))
         });
     }
     let word = text.trim();
+    let refused = || refuse(kind, shown(text));
     match kind {
         Kind::Text | Kind::File | Kind::MaybeChoice(_) | Kind::List | Kind::Events
             if word.is_empty() =>
         {
             Ok(Value::Unset)
         }
-        Kind::Text | Kind::File => Ok(Value::Text(text.to_owned())),
-        Kind::NeededText | Kind::NeededPath if word.is_empty() => Err(refuse(kind, shown(text))),
-        Kind::NeededText | Kind::NeededPath => Ok(Value::Text(text.to_owned())),
+        Kind::NeededText | Kind::NeededPath if word.is_empty() => Err(refused()),
+        Kind::Text | Kind::File | Kind::NeededText | Kind::NeededPath => {
+            Ok(Value::Text(text.to_owned()))
+        }
         Kind::Event => event(word).map(Value::Text),
         Kind::List | Kind::Events => list(kind, word),
         Kind::Flag => match word.to_ascii_lowercase().as_str() {
             "true" | "1" | "yes" | "on" => Ok(Value::Flag(true)),
             "false" | "0" | "no" | "off" => Ok(Value::Flag(false)),
-            _ => Err(refuse(kind, shown(text))),
+            _ => Err(refused()),
         },
-        Kind::Count { .. } | Kind::Limit => match word.parse() {
-            Ok(number) => in_range(kind, number),
-            Err(_) => Err(refuse(kind, shown(text))),
-        },
+        Kind::Count { .. } | Kind::Limit => {
+            word.parse().map_err(|_| refused()).and_then(|number| in_range(kind, number))
+        }
         Kind::Millis { .. } | Kind::Time => match word.parse() {
             Ok(millis) => in_range(kind, millis),
             Err(_) => time(kind, word),
         },
-        Kind::Bytes => match bytes(word) {
-            Some(bytes) => in_range(kind, bytes),
-            None => Err(refuse(kind, shown(text))),
-        },
+        Kind::Bytes => bytes(word).ok_or_else(refused).and_then(|bytes| in_range(kind, bytes)),
         Kind::Choice(words) | Kind::MaybeChoice(words) if words.contains(&word) => {
             Ok(Value::Text(word.to_owned()))
         }
-        Kind::Choice(words) | Kind::MaybeChoice(words) => Err(Refusal {
-            hint: suggest(word, words.iter().copied()).map(|near| format!("write \"{near}\"")),
-            ..refuse(kind, shown(text))
-        }),
+        Kind::Choice(words) | Kind::MaybeChoice(words) => {
+            let near = suggest(word, words.iter().copied());
+            Err(Refusal { hint: near.map(|near| format!("write \"{near}\"")), ..refused() })
+        }
     }
 }
 
-/// A list in a text: an array as TOML writes it, or words with commas between them.
+/// A list in a text: a TOML array, or words separated by commas.
 fn list(kind: Kind, text: &str) -> Result<Value, Refusal> {
     if text.starts_with('[') {
         let written = format!("x={text}");
-        return match DeTable::parse(&written) {
-            Ok(table) => match table.get_ref().get("x") {
-                // The places of this text are not those of the text around it.
-                Some(array) => {
-                    read(kind, array).map_err(|refusal| Refusal { span: None, ..refusal })
-                }
-                None => Err(refuse(kind, shown(text))),
-            },
-            Err(_) => Err(refuse(kind, shown(text))),
-        };
+        let table = DeTable::parse(&written).map_err(|_| refuse(kind, shown(text)))?;
+        let array = table.get_ref().get("x").ok_or_else(|| refuse(kind, shown(text)))?;
+        // Positions in this text are not those in the text around it.
+        return read(kind, array).map_err(|refusal| Refusal { span: None, ..refusal });
     }
     let elements = text.split(',').map(str::trim).filter(|element| !element.is_empty());
     elements
@@ -156,7 +135,6 @@ fn checked_element(kind: Kind, text: &str) -> Result<String, Refusal> {
     }
 }
 
-/// An event that an agent can emit.
 fn event(text: &str) -> Result<String, Refusal> {
     let refusal = |label: String| Refusal { label, ..refuse(Kind::Event, shown(text)) };
     let topic = Topic::check(text).map_err(|error| refusal(error.to_string()))?;
@@ -170,14 +148,12 @@ fn time(kind: Kind, text: &str) -> Result<Value, Refusal> {
     let time = duration::parse(text)
         .map_err(|error| Refusal { label: error.to_string(), ..refuse(kind, shown(text)) })?;
     match kind {
-        Kind::Millis { least } if time < Duration::from_millis(least) => {
-            Err(refuse(kind, shown(text)))
-        }
+        Kind::Millis { least } if time.as_millis() < least.into() => Err(refuse(kind, shown(text))),
         _ => Ok(Value::Time(time)),
     }
 }
 
-/// A number of bytes, with a unit or without.
+/// A number of bytes, with or without a unit.
 fn bytes(text: &str) -> Option<i64> {
     const UNITS: [(&str, i64); 9] = [
         ("kib", 1 << 10),
@@ -196,7 +172,7 @@ fn bytes(text: &str) -> Option<i64> {
     number.trim_end().parse::<i64>().ok()?.checked_mul(scale)
 }
 
-/// A number, if it is not absurd.
+/// Checks the range of a number.
 fn in_range(kind: Kind, number: i64) -> Result<Value, Refusal> {
     let refused = || Err(refuse(kind, number.to_string()));
     match kind {
@@ -212,41 +188,39 @@ fn in_range(kind: Kind, number: i64) -> Result<Value, Refusal> {
 }
 
 fn refuse(kind: Kind, found: String) -> Refusal {
-    Refusal { span: None, found, label: format!("accepted is {}", accepted(kind)), hint: None }
+    Refusal { span: None, found, label: format!("expected {}", accepted(kind)), hint: None }
 }
 
-/// What a setting may be, in words.
 pub(crate) fn accepted(kind: Kind) -> String {
-    match kind {
-        Kind::Text => "a text in quotes".to_owned(),
-        Kind::NeededText => "a text that is not blank".to_owned(),
-        Kind::File => "the path of a file, in quotes".to_owned(),
-        Kind::NeededPath => "a path that is not blank".to_owned(),
-        Kind::Event => "an event like \"task.complete\"".to_owned(),
+    let words = match kind {
+        Kind::Text => "a text in quotes",
+        Kind::NeededText => "a text that is not blank",
+        Kind::File => "the path of a file, in quotes",
+        Kind::NeededPath => "a path that is not blank",
+        Kind::Event => "an event like \"task.complete\"",
         Kind::Events => {
             "a list of events: [\"review.passed\", \"tests.passed\"] or \"review.passed,tests.passed\""
-                .to_owned()
         }
-        Kind::List => "a list of texts: [\"--verbose\", \"a,b\"] or \"--verbose,a\"".to_owned(),
-        Kind::Flag => "true or false".to_owned(),
-        Kind::Count { least, most } => format!("a whole number from {least} to {most}"),
-        Kind::Limit => "a whole number; 0 or less is no limit".to_owned(),
+        Kind::List => "a list of texts: [\"--verbose\", \"a,b\"] or \"--verbose,a\"",
+        Kind::Flag => "true or false",
+        Kind::Count { least, most } => return format!("a whole number from {least} to {most}"),
+        Kind::Limit => "a whole number; 0 or less is no limit",
         Kind::Millis { least: 0 } | Kind::Time => {
             "a duration like \"30s\", \"1m30s\", \"500ms\" or \"1.5h\", or a whole number of milliseconds"
-                .to_owned()
         }
-        Kind::Millis { least } => format!(
-            "a whole number of milliseconds, at least {least}, or a duration like \"90s\" or \"1.5h\""
-        ),
+        Kind::Millis { least } => {
+            return format!(
+                "a whole number of milliseconds, at least {least}, or a duration like \"90s\" or \"1.5h\""
+            );
+        }
         Kind::Bytes => {
             "a whole number of bytes, at least 1, or a size like \"512KB\", \"64MB\" or \"2GiB\""
-                .to_owned()
         }
-        Kind::Choice(words) | Kind::MaybeChoice(words) => one_of(words),
-    }
+        Kind::Choice(words) | Kind::MaybeChoice(words) => return one_of(words),
+    };
+    words.to_owned()
 }
 
-/// `"a", "b" or "c"`
 fn one_of(words: &[&str]) -> String {
     let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
     match quoted.split_last() {
@@ -255,7 +229,7 @@ fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// A value as a message may show it.
+/// A value as shown in messages.
 pub(crate) fn found(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => shown(text),
@@ -269,7 +243,7 @@ pub(crate) fn found(value: &DeValue<'_>) -> String {
     }
 }
 
-/// As much of a text as a message may show.
+/// The length up to which messages show a value.
 const ENOUGH: usize = 40;
 
 fn shown(text: &str) -> String {
@@ -345,36 +319,36 @@ mod tests {
 
     #[test]
     fn what_is_refused_is_told_what_to_write() {
-        insta::assert_snapshot!(refusal(Kind::Flag, "'maybe'"), @r#""maybe": accepted is true or false"#);
-        insta::assert_snapshot!(refusal(Kind::Flag, "2"), @"2: accepted is true or false");
-        insta::assert_snapshot!(refusal(COUNT, "0"), @"0: accepted is a whole number from 1 to 100");
-        insta::assert_snapshot!(refusal(COUNT, "-5"), @"-5: accepted is a whole number from 1 to 100");
-        insta::assert_snapshot!(refusal(COUNT, "'many'"), @r#""many": accepted is a whole number from 1 to 100"#);
-        insta::assert_snapshot!(refusal(COUNT, "2.5"), @"a number with decimals: accepted is a whole number from 1 to 100");
-        insta::assert_snapshot!(refusal(COUNT, "99999999999999999999"), @"99999999999999999999: accepted is a whole number from 1 to 100");
-        insta::assert_snapshot!(refusal(Kind::Limit, "'all'"), @r#""all": accepted is a whole number; 0 or less is no limit"#);
-        insta::assert_snapshot!(refusal(MILLIS, "0"), @r#"0: accepted is a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h""#);
-        insta::assert_snapshot!(refusal(MILLIS, "-1"), @r#"-1: accepted is a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h""#);
+        insta::assert_snapshot!(refusal(Kind::Flag, "'maybe'"), @r#""maybe": expected true or false"#);
+        insta::assert_snapshot!(refusal(Kind::Flag, "2"), @"2: expected true or false");
+        insta::assert_snapshot!(refusal(COUNT, "0"), @"0: expected a whole number from 1 to 100");
+        insta::assert_snapshot!(refusal(COUNT, "-5"), @"-5: expected a whole number from 1 to 100");
+        insta::assert_snapshot!(refusal(COUNT, "'many'"), @r#""many": expected a whole number from 1 to 100"#);
+        insta::assert_snapshot!(refusal(COUNT, "2.5"), @"a number with decimals: expected a whole number from 1 to 100");
+        insta::assert_snapshot!(refusal(COUNT, "99999999999999999999"), @"99999999999999999999: expected a whole number from 1 to 100");
+        insta::assert_snapshot!(refusal(Kind::Limit, "'all'"), @r#""all": expected a whole number; 0 or less is no limit"#);
+        insta::assert_snapshot!(refusal(MILLIS, "0"), @r#"0: expected a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h""#);
+        insta::assert_snapshot!(refusal(MILLIS, "-1"), @r#"-1: expected a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h""#);
         insta::assert_snapshot!(refusal(MILLIS, "'soon'"), @r#""soon": 'soon' is not a duration; write one like 30s, 1m30s, 500ms or 1.5h"#);
         insta::assert_snapshot!(refusal(MILLIS, "3153600000001"), @"3153600000001: '3153600000001ms' is too long; a hundred years (36500d) is the most");
-        insta::assert_snapshot!(refusal(Kind::Time, "[]"), @r#"an array: accepted is a duration like "30s", "1m30s", "500ms" or "1.5h", or a whole number of milliseconds"#);
-        insta::assert_snapshot!(refusal(Kind::Bytes, "'2 TB'"), @r#""2 TB": accepted is a whole number of bytes, at least 1, or a size like "512KB", "64MB" or "2GiB""#);
-        insta::assert_snapshot!(refusal(Kind::Bytes, "0"), @r#"0: accepted is a whole number of bytes, at least 1, or a size like "512KB", "64MB" or "2GiB""#);
-        insta::assert_snapshot!(refusal(CHOICE, "'studin'"), @r#""studin": accepted is "arg", "stdin" or "file" (write "stdin")"#);
-        insta::assert_snapshot!(refusal(CHOICE, "''"), @r#""": accepted is "arg", "stdin" or "file""#);
-        insta::assert_snapshot!(refusal(Kind::NeededText, "' '"), @r#"" ": accepted is a text that is not blank"#);
-        insta::assert_snapshot!(refusal(Kind::NeededPath, "7"), @"7: accepted is a path that is not blank");
-        insta::assert_snapshot!(refusal(Kind::Text, "2026-01-01"), @"a date or time: accepted is a text in quotes");
-        insta::assert_snapshot!(refusal(Kind::File, "{}"), @"a table: accepted is the path of a file, in quotes");
-        insta::assert_snapshot!(refusal(Kind::Text, r#""a\u0000b""#), @r#""a\0b": no program can be given a text with a NUL character"#);
-        insta::assert_snapshot!(refusal(Kind::List, "['a', 5]"), @r#"a list with 5 in it: accepted is a list of texts: ["--verbose", "a,b"] or "--verbose,a""#);
-        insta::assert_snapshot!(refusal(Kind::List, "'[a'"), @r#""[a": accepted is a list of texts: ["--verbose", "a,b"] or "--verbose,a""#);
-        insta::assert_snapshot!(refusal(Kind::List, "3"), @r#"3: accepted is a list of texts: ["--verbose", "a,b"] or "--verbose,a""#);
+        insta::assert_snapshot!(refusal(Kind::Time, "[]"), @r#"an array: expected a duration like "30s", "1m30s", "500ms" or "1.5h", or a whole number of milliseconds"#);
+        insta::assert_snapshot!(refusal(Kind::Bytes, "'2 TB'"), @r#""2 TB": expected a whole number of bytes, at least 1, or a size like "512KB", "64MB" or "2GiB""#);
+        insta::assert_snapshot!(refusal(Kind::Bytes, "0"), @r#"0: expected a whole number of bytes, at least 1, or a size like "512KB", "64MB" or "2GiB""#);
+        insta::assert_snapshot!(refusal(CHOICE, "'studin'"), @r#""studin": expected "arg", "stdin" or "file" (write "stdin")"#);
+        insta::assert_snapshot!(refusal(CHOICE, "''"), @r#""": expected "arg", "stdin" or "file""#);
+        insta::assert_snapshot!(refusal(Kind::NeededText, "' '"), @r#"" ": expected a text that is not blank"#);
+        insta::assert_snapshot!(refusal(Kind::NeededPath, "7"), @"7: expected a path that is not blank");
+        insta::assert_snapshot!(refusal(Kind::Text, "2026-01-01"), @"a date or time: expected a text in quotes");
+        insta::assert_snapshot!(refusal(Kind::File, "{}"), @"a table: expected the path of a file, in quotes");
+        insta::assert_snapshot!(refusal(Kind::Text, r#""a\u0000b""#), @r#""a\0b": a text may not contain a NUL character"#);
+        insta::assert_snapshot!(refusal(Kind::List, "['a', 5]"), @r#"a list with 5: expected a list of texts: ["--verbose", "a,b"] or "--verbose,a""#);
+        insta::assert_snapshot!(refusal(Kind::List, "'[a'"), @r#""[a": expected a list of texts: ["--verbose", "a,b"] or "--verbose,a""#);
+        insta::assert_snapshot!(refusal(Kind::List, "3"), @r#"3: expected a list of texts: ["--verbose", "a,b"] or "--verbose,a""#);
         insta::assert_snapshot!(refusal(Kind::Events, "['loop.start']"), @r#""loop.start": only the harness writes this event"#);
-        insta::assert_snapshot!(refusal(Kind::Events, "true"), @r#"true: accepted is a list of events: ["review.passed", "tests.passed"] or "review.passed,tests.passed""#);
+        insta::assert_snapshot!(refusal(Kind::Events, "true"), @r#"true: expected a list of events: ["review.passed", "tests.passed"] or "review.passed,tests.passed""#);
         insta::assert_snapshot!(refusal(Kind::Event, "'a b'"), @r#""a b": topic 'a b' holds whitespace (' '); a topic is a word like review.ready"#);
-        insta::assert_snapshot!(refusal(Kind::Event, "7"), @r#"7: accepted is an event like "task.complete""#);
-        insta::assert_snapshot!(refusal(Kind::Flag, &format!("'{}'", "x".repeat(99))), @r#""xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…": accepted is true or false"#);
+        insta::assert_snapshot!(refusal(Kind::Event, "7"), @r#"7: expected an event like "task.complete""#);
+        insta::assert_snapshot!(refusal(Kind::Flag, &format!("'{}'", "x".repeat(99))), @r#""xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…": expected true or false"#);
     }
 
     #[test]

@@ -9,34 +9,29 @@ use std::fmt::Write;
 use super::{Entry, Kind, Memory};
 use crate::text;
 
-/// The budget where the settings do not say, in characters.
+/// The default budget in characters.
 pub const DEFAULT_BUDGET: usize = 8_000;
-/// How much of one entry is shown at least, in characters, where the budget allows a line of it.
+/// The minimum number of characters shown of an entry, if the budget allows a line of it.
 const ENTRY_SHOWN: usize = 400;
 
-/// The memory of a prompt, ready to be put in.
+/// The memory section of a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// Lines, headings and footer; empty when there is nothing to remember.
+    /// Lines, headings and footer; empty without entries.
     pub text: String,
-    /// How many characters all lines would take.
+    /// The number of characters of all lines.
     pub chars: usize,
-    /// How many they may take; 0 is no limit.
+    /// The limit for that; 0 is no limit.
     pub budget: usize,
-    /// How many entries there are.
     pub entries: Counts,
-    /// How many of them were left out.
+    /// The number of entries that were left out.
     pub dropped: Counts,
 }
 
-/// How many entries of each sort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Preferences.
     pub preferences: usize,
-    /// Learnings.
     pub learnings: usize,
-    /// Notes.
     pub meta: usize,
 }
 
@@ -49,7 +44,6 @@ impl Counts {
         }
     }
 
-    /// All of them.
     pub fn total(self) -> usize {
         self.preferences + self.learnings + self.meta
     }
@@ -70,7 +64,7 @@ struct Line<'a> {
 }
 
 impl Block {
-    /// The memory of both tiers within a budget of characters; 0 is no limit.
+    /// Renders the memory of both tiers within a budget of characters; 0 is no limit.
     pub fn new(project: &Memory, run: &Memory, budget: usize) -> Block {
         // So that one giant entry does not drive out all others.
         let longest = if budget == 0 { usize::MAX } else { (budget / 4).max(ENTRY_SHOWN) };
@@ -94,19 +88,17 @@ impl Block {
         Block { text, chars, budget, entries, dropped }
     }
 
-    /// Whether something was left out.
     pub fn is_truncated(&self) -> bool {
         self.dropped.total() > 0
     }
 }
 
-/// The longest text of a block within a budget: the lines, the headings and the footer.
+/// The maximum length of a block: lines, headings and footer.
 pub const fn longest(budget: usize) -> usize {
     budget + 400
 }
 
-/// The lines of all live entries, those to be kept first in front: preferences, notes, learnings, and
-/// the newest first among each.
+/// The lines of all live entries by priority: preferences, notes, learnings, and the newest first in each.
 fn lines<'a>(project: &'a Memory, run: &'a Memory, longest: usize) -> Vec<Line<'a>> {
     let line = |tier| move |entry: &&'a Entry| line(tier, entry, longest);
     let project: Vec<Line<'a>> = project.live().iter().filter_map(line(Tier::Project)).collect();
@@ -120,8 +112,8 @@ fn lines<'a>(project: &'a Memory, run: &'a Memory, longest: usize) -> Vec<Line<'
     lines
 }
 
-/// Both tiers, the newest first. Each is in that order already; the times decide between them, and
-/// the run comes first where they do not.
+/// Merges both tiers, newest first. Each is sorted already; the times decide between them, and if they do
+/// not, the run comes first.
 fn merged<'a>(project: Vec<Line<'a>>, run: Vec<Line<'a>>) -> Vec<Line<'a>> {
     let mut lines = Vec::with_capacity(project.len() + run.len());
     let (mut project, mut run) = (project.into_iter().peekable(), run.into_iter().peekable());
@@ -152,7 +144,7 @@ fn line<'a>(tier: Tier, entry: &'a Entry, longest: usize) -> Option<Line<'a>> {
     Some(Line { tier, kind, created: &entry.created, text, chars })
 }
 
-/// The lines that fit, and those that went: everything behind the first that does not fit.
+/// Splits the lines into those that fit and all after the first one that does not.
 fn keep<'a, 'b>(lines: &'b [Line<'a>], limit: usize) -> (Vec<&'b Line<'a>>, Vec<&'b Line<'a>>) {
     let mut left = limit;
     let fits = |line: &&Line<'_>| match left.checked_sub(line.chars) {
@@ -167,7 +159,7 @@ fn keep<'a, 'b>(lines: &'b [Line<'a>], limit: usize) -> (Vec<&'b Line<'a>>, Vec<
     (kept, went)
 }
 
-/// The lines under the headings of their tier and sort.
+/// The lines under the headings of their tier and kind.
 fn written(lines: &[&Line<'_>]) -> String {
     let mut out = String::new();
     for (tier, name) in [(Tier::Project, "Project memory:"), (Tier::Run, "Run memory:")] {

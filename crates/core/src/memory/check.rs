@@ -2,27 +2,18 @@
 
 use super::{LONGEST_NAME, LONGEST_TEXT, Said};
 
-/// Why something is not remembered.
+/// Why an entry is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadEntry {
-    /// It has no text.
     #[error("there is nothing to remember in an empty text")]
     Empty,
-    /// Its text is too long.
     #[error("the text has {0} characters; an entry has at most {LONGEST_TEXT}")]
     TooLong(usize),
-    /// Its category or key cannot be one.
     #[error("'{}' cannot be a {what}", name.escape_debug())]
-    BadName {
-        /// A category or a key.
-        what: &'static str,
-        /// What was given.
-        name: String,
-    },
+    BadName { what: &'static str, name: String },
 }
 
 impl BadEntry {
-    /// What could be done about it.
     pub fn hint(&self) -> Option<String> {
         match self {
             BadEntry::Empty => None,
@@ -37,11 +28,7 @@ impl BadEntry {
 }
 
 impl Said {
-    /// What is to be remembered, without the space around it.
-    ///
-    /// # Errors
-    ///
-    /// When there is nothing in it or too much. A tombstone says what it says.
+    /// Trims and checks the texts of an entry.
     pub fn checked(self) -> Result<Said, BadEntry> {
         Ok(match self {
             Said::Learning { text } => Said::Learning { text: checked_text(&text)? },

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::{Entry, Said};
 use crate::format::json_line;
 
-/// A line as anybody may have written it.
+/// A line of a memory file, by any writer.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Line {
     id: String,
-    /// Which file it is from, where a list has lines of both.
+    /// The file, if a list contains lines of both tiers.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     tier: Option<String>,
     r#type: String,
@@ -36,7 +36,6 @@ pub struct Line {
 }
 
 impl Line {
-    /// The line of an entry, with the tier that it is from.
     pub fn new(entry: &Entry, tier: Option<String>) -> Self {
         let Entry { id, created, source, said } = entry.clone();
         let line = Line { id, tier, source, created, ..Line::default() };
@@ -80,13 +79,12 @@ impl Line {
     }
 }
 
-/// Reads one line. `None` for what is not an entry.
+/// Parses one line; `None` if it is not an entry.
 pub fn parse(line: &[u8]) -> Option<Entry> {
     let text = String::from_utf8_lossy(line);
     serde_json::from_str::<Line>(text.trim_matches(['\0', ' ', '\t', '\r'])).ok()?.entry()
 }
 
-/// Prints an entry and its newline.
 pub fn print(entry: &Entry, out: &mut Vec<u8>) {
     out.extend_from_slice(json_line(&Line::new(entry, None)).as_bytes());
     out.push(b'\n');

@@ -11,14 +11,14 @@ use crate::layout::StateDir;
 pub struct Places {
     /// Read by every run of the project.
     pub project: PathBuf,
-    /// Of the run that this process belongs to, if it belongs to one.
+    /// `None` outside of a run.
     pub run: Option<PathBuf>,
 }
 
 impl Places {
-    /// What the environment says. The project tier is `memory.jsonl` in the state directory. The run
-    /// tier is what `AUTOLOOP_MEMORY_FILE` names, or `runs/<run>/memory.jsonl` where the environment
-    /// names a state directory and a run.
+    /// Reads the environment. The project tier is `memory.jsonl` in the state directory. The run tier is the
+    /// file in `AUTOLOOP_MEMORY_FILE`, or `runs/<run>/memory.jsonl` if the environment has a state directory
+    /// and a run.
     pub fn of(env: &Env) -> Places {
         let state = match &env.state_dir {
             Some(dir) => StateDir::new(dir),
@@ -33,8 +33,7 @@ impl Places {
         Places { project, run }
     }
 
-    /// The files of a project, with the run tier of one of its runs. A name that cannot be the id of a
-    /// run has none.
+    /// The files of a project and of one of its runs. An invalid run id has none.
     pub fn of_run(state_dir: &StateDir, run: &str) -> Places {
         let id = run.parse().ok();
         let run = id.map(|id| state_dir.run(Kind::Loop, &id).memory());

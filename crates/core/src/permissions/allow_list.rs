@@ -2,57 +2,54 @@
 
 use std::path::{Path, PathBuf};
 
-/// The paths that may change, and how. Everything else may not.
+/// The paths that may change. All others may not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowList {
     places: Vec<Place>,
 }
 
-/// One line of an [`AllowList`].
+/// One entry of an [`AllowList`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file, or the directory that holds the files, as seen from the project.
+    /// The file, or the directory of the files, relative to the project.
     pub path: PathBuf,
-    /// Which files are meant.
     pub shape: Shape,
 }
 
-/// Which files a [`Place`] stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// The one file of that name.
+    /// The file itself.
     File,
-    /// The one file of that name, which may only become longer.
+    /// The file itself, which may only grow.
     Growing,
-    /// The files directly in the directory whose names end with a dot and this.
+    /// The files directly in the directory with this extension.
     Children(&'static str),
-    /// Whatever is beneath the directory.
+    /// Everything below the directory.
     Beneath,
 }
 
-/// What may be done to one path.
+/// The allowed changes of one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
-    /// Nothing.
     None,
-    /// Bytes may be added to its end.
+    /// Bytes may be appended.
     Grow,
-    /// It is an ordinary file that may be made, written and deleted.
+    /// A regular file may be created, written and deleted.
     Edit,
-    /// It is a directory that may be made, because something in it may be edited.
+    /// A directory may be created, because a file in it may be edited.
     Hold,
-    /// Files and directories of any depth may come and go here.
+    /// Files and directories of any depth may be created and deleted.
     EditTree,
 }
 
 impl AllowList {
-    /// Nothing may change: for a reviewer of somebody's work.
+    /// Nothing may change: for a reviewer of an agent's work.
     pub fn read_only() -> Self {
         AllowList::default()
     }
 
-    /// The loop's own files: for a metareview. Both directories are given as seen from the project; that
-    /// of the loop is empty where the project holds its own.
+    /// The files of the loop: for a metareview. Both directories are relative to the project; that of the
+    /// loop is empty if it is the project.
     pub fn metareview(loop_dir: &Path, state_dir: &Path) -> Self {
         let own = ["autoloops.toml", "topology.toml", "harness.md", "metareview.md"];
         let state = ["context.md", "plan.md", "progress.md"];
@@ -66,26 +63,23 @@ impl AllowList {
         AllowList { places }
     }
 
-    /// Takes a file off the list.
     #[must_use]
     pub fn without(mut self, file: &Path) -> Self {
         self.places.retain(|place| place.path != file);
         self
     }
 
-    /// Lets a file become longer: the journal, and the memory that `autoloop memory` adds to.
+    /// Allows a file to grow: the journal, and the memory to which `autoloop memory` appends.
     #[must_use]
     pub fn growing(mut self, file: &Path) -> Self {
         self.places.push(Place { path: file.to_owned(), shape: Shape::Growing });
         self
     }
 
-    /// The lines of the list.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// What may be done to a path.
     pub fn permission(&self, path: &Path) -> Permission {
         let found =
             |wanted| self.places.iter().map(|place| place.permission(path)).any(|p| p == wanted);

@@ -2,22 +2,22 @@
 
 use similar::TextDiff;
 
-/// Files longer than this are named, not diffed.
+/// Longer files are named, not diffed.
 pub const LONGEST_DIFFED: usize = 512 * 1024;
 
-/// What stands for a file that there is not.
+/// The name of a file that does not exist.
 pub(super) const NOWHERE: &str = "/dev/null";
 
-/// A change of one file, as a unified diff.
+/// A change of one file as a unified diff.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// The text; for what cannot be shown, a line that says what it was.
+    /// The text; for a change that cannot be shown, a line that names it.
     pub text: String,
-    /// Whether the text says everything, so that the change can be undone from it alone.
+    /// Whether the change can be reverted from the text alone.
     pub complete: bool,
 }
 
-/// Compares two contents of a file; `None` where there was or is no file.
+/// Compares two contents of a file; `None` if there was or is no file.
 pub fn unified(path: &str, old: Option<&[u8]>, new: Option<&[u8]>, longest: usize) -> Diff {
     let side = |prefix: &str, bytes: Option<&[u8]>| match bytes {
         Some(_) => format!("{prefix}/{path}"),
@@ -48,7 +48,7 @@ pub fn unified(path: &str, old: Option<&[u8]>, new: Option<&[u8]>, longest: usiz
     Diff { text, complete: true }
 }
 
-/// The lines of a text end with a line feed: readers of diffs know no other end.
+/// Text with line feeds only: readers of diffs know no other line ends.
 fn text(bytes: Option<&[u8]>) -> Option<&str> {
     let text = str::from_utf8(bytes.unwrap_or_default()).ok()?;
     let mut ends = text.match_indices('\r').map(|(at, _)| text.as_bytes().get(at + 1));

@@ -12,13 +12,13 @@ use diffy::{Hunk, HunkRange, Line, Patch};
 
 use super::diff::NOWHERE;
 
-/// How many of the lines around a change have to stand. Where there are fewer, the file begins or ends.
+/// How many lines around a change have to match. There are fewer only at the beginning and end of a file.
 const AROUND: usize = 1;
 
 /// The change of one file.
 #[derive(Clone, Debug)]
 pub struct FilePatch<'t> {
-    /// The file, relative to the project.
+    /// Relative to the project.
     pub path: String,
     deed: Deed,
     patch: Patch<'t, str>,
@@ -33,34 +33,28 @@ enum Deed {
     Deleted,
 }
 
-/// Whether the journal says that the review was reverted before. In a file of many equal lines nothing
-/// else shows it.
+/// Whether the journal contains an earlier revert of the review. In a file of many equal lines nothing else
+/// shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Earlier {
-    /// It was never reverted.
     Unreverted,
-    /// It was reverted.
     Reverted,
 }
 
-/// What has to be done to a file to revert it.
+/// How to revert a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revert {
-    /// Nothing: it is as it was before the change.
+    /// It is as it was before the change.
     Already,
-    /// Write this text.
     Write(String),
-    /// Remove it.
     Remove,
 }
 
-/// Why a text is not a diff that the harness wrote.
+/// Why a text is not a diff written by the harness.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPatch {
-    /// It is not a unified diff.
     #[error("{0}")]
     Malformed(String),
-    /// A file is changed twice.
     #[error("the diff changes {0} twice")]
     Twice(String),
 }
@@ -68,36 +62,25 @@ pub enum BadPatch {
 /// Why the change of a file cannot be reverted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Conflict {
-    /// The record only says that there was a change.
     #[error("the record only says that it was changed ({0})")]
     OnlyNamed(String),
-    /// The lines of a hunk are not there any more.
+    /// The lines of a hunk, counted from 1, have changed since.
     #[error("change {number} ({header}) is not there any more: its lines were changed since")]
-    Changed {
-        /// Which one, counted from 1.
-        number: usize,
-        /// Where it was.
-        header: String,
-    },
-    /// The file was added by the review and edited since.
+    Changed { number: usize, header: String },
+    /// The review added the file, and it was edited since.
     #[error("it was added by the review and has been changed since")]
     AddedTo,
-    /// The file was deleted by the review and exists again.
+    /// The review deleted the file, and it exists again.
     #[error("it was deleted by the review, and there is another one now")]
     ThereAgain,
-    /// The file was edited by the review and is gone.
+    /// The review edited the file, and it was deleted since.
     #[error("it was edited by the review, and is gone now")]
     Missing,
-    /// The file is not a text any more.
     #[error("it is not a text any more")]
     NotText,
 }
 
-/// Reads a diff of any number of files.
-///
-/// # Errors
-///
-/// When this is not a diff, or not one that the harness writes.
+/// Parses a diff of any number of files.
 pub fn read_patch(text: &str) -> Result<Vec<FilePatch<'_>>, BadPatch> {
     let mut paths = BTreeSet::new();
     let mut files = Vec::new();
@@ -130,7 +113,7 @@ fn sections(text: &str) -> Vec<&str> {
     starts.iter().zip(ends).map(|(&start, end)| &text[start..end]).collect()
 }
 
-/// How many lines of either side follow the header of a hunk.
+/// The number of lines of either side after the header of a hunk.
 fn lengths(header: &str) -> Option<(usize, usize)> {
     let length = |range: &str| range.split_once(',').map_or(Some(1), |(_, len)| len.parse().ok());
     let (old, new) = header.strip_prefix("@@ -")?.split_once(" @@")?.0.split_once(" +")?;
@@ -161,11 +144,8 @@ impl<'t> FilePatch<'t> {
         Ok(FilePatch { path, deed, patch, named })
     }
 
-    /// Decides what has to be done to the file, given what it holds now; `None` when there is no file.
-    ///
-    /// # Errors
-    ///
-    /// When the change cannot be separated from later edits.
+    /// Decides how to revert the file with its current content; `None` if there is no file. Fails if the
+    /// change cannot be separated from later edits.
     pub fn revert(&self, now: Option<&[u8]>, earlier: Earlier) -> Result<Revert, Conflict> {
         if let Some(why) = self.named {
             return Err(Conflict::OnlyNamed(why.to_owned()));
@@ -239,19 +219,19 @@ fn near(patch: &Patch<'_, str>) -> String {
     text
 }
 
-/// How many lines are around the changes of a hunk, before and after them.
+/// The number of lines before and after the changes of a hunk.
 fn around(hunk: &Hunk<'_, str>) -> (usize, usize) {
     let is_context = |line: &&Line<'_, str>| matches!(line, Line::Context(_));
     let lines = hunk.lines().iter();
     (lines.clone().take_while(is_context).count(), lines.rev().take_while(is_context).count())
 }
 
-/// The text that a patch of a whole file applies to.
+/// The text to which a patch of a whole file applies.
 fn before(patch: &Patch<'_, str>) -> String {
     patch.hunks().iter().flat_map(expected).collect()
 }
 
-/// The lines that a hunk applies to.
+/// The lines to which a hunk applies.
 fn expected<'t>(hunk: &Hunk<'t, str>) -> Vec<&'t str> {
     let there = hunk.lines().iter().filter_map(|line| match line {
         Line::Context(line) | Line::Delete(line) => Some(*line),
@@ -269,12 +249,11 @@ fn text_of<'t>(line: &Line<'t, str>) -> &'t str {
     text
 }
 
-/// How well the hunks of a patch fit a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fit {
-    /// Every hunk is at its place.
+    /// Every hunk is at its position.
     Exact,
-    /// Every hunk is found, at least one of them elsewhere.
+    /// Every hunk was found, at least one of them elsewhere.
     Moved,
     /// This hunk does not fit.
     Not(usize),

@@ -10,30 +10,25 @@ use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 use crate::config::{self, Key, LONGEST, Layer, Origin, Reading, Settings};
 use crate::topology::Topology;
 
-/// The name under which settings are read here.
 const SETTINGS: &str = "autoloops.toml";
 
-/// The keys of a role in `topology.toml` that are put back begin with this: they choose the program
-/// that runs, just as `backend.*` does.
+/// The prefix of the protected keys of a role in `topology.toml`: like `backend.*`, they choose the program
+/// that runs.
 const PROTECTED_ROLE_KEYS: &str = "backend";
 
-/// A text of settings with the protected keys as they were.
+/// A settings file with its protected keys restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repaired {
-    /// The text: what was written, but for the keys that were put back.
     pub text: String,
-    /// What was put back, in order.
     pub put_back: Vec<PutBack>,
 }
 
-/// One key that was put back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PutBack {
-    /// The key, with dots.
     pub key: String,
-    /// Its value before, as written; `None` when there was none.
+    /// The value before, as written; `None` if there was none.
     pub was: Option<String>,
-    /// What the reviewer made of it; `None` when it was taken out.
+    /// The value after the review; `None` if it was removed.
     pub became: Option<String>,
 }
 
@@ -48,32 +43,26 @@ impl fmt::Display for PutBack {
     }
 }
 
-/// Why the keys of a text cannot be told apart.
+/// Why the keys of a file cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// What the reviewer wrote does not parse.
+    /// The reviewer's text does not parse.
     #[error("does not parse: {0}")]
     After(String),
-    /// What was there before does not parse, so there is nothing to hold the new text against.
+    /// The text before the review does not parse.
     #[error("did not parse before the review: {0}")]
     Before(String),
-    /// What the reviewer wrote parses, and says what no setting can be.
+    /// The reviewer's text parses, but contains invalid values.
     #[error("cannot be used: {0}")]
     Unusable(String),
-    /// The new text is longer than settings may be.
     #[error("is {0} bytes long; {LONGEST} bytes (1 MiB) are the most")]
     TooLong(usize),
 }
 
-/// Restores the keys of `autoloops.toml` that a metareview may not change: all but
-/// `event_loop.prompt`, `event_loop.prompt_file` and `memory.*`. It may lower `event_loop.max_iterations`
-/// and add to `event_loop.required_events`. The layers `beneath` the file say what holds where the
-/// file says nothing.
-///
-/// # Errors
-///
-/// When one of the texts does not parse, or the new one cannot be used; then the whole file has to be
-/// restored.
+/// Restores the keys of `autoloops.toml` that a metareview may not change: all but `event_loop.prompt`,
+/// `event_loop.prompt_file` and `memory.*`. It may lower `event_loop.max_iterations` and add to
+/// `event_loop.required_events`. The layers `beneath` the file decide what applies if the file has no value.
+/// On an error the whole file has to be restored.
 pub fn repair_settings(old: &str, new: &str, beneath: &[Layer]) -> Result<Repaired, Unreadable> {
     let (old_doc, mut new_doc) = parse_both(old, new)?;
     let before = read(old, beneath);
@@ -121,7 +110,7 @@ fn has_errors(reading: &Reading) -> bool {
     reading.problems.iter().any(|problem| problem.is_error())
 }
 
-/// Whether a metareview may change the value of a setting so.
+/// Whether a metareview may change a setting to this value.
 fn may_become(key: Key, (before, after): (&Settings, &Settings)) -> bool {
     let (was, became) = (before.value(key), after.value(key));
     match key {
@@ -154,8 +143,8 @@ fn written(value: &config::Value) -> Option<String> {
     }
 }
 
-/// Restores the keys of the whole file. `holds` says whether a setting in the table of the event loop
-/// has changed only as it may.
+/// Restores the keys of the whole file. `holds` decides whether a setting of the event loop changed only as
+/// allowed.
 fn repair_root(
     old: &Table,
     new: &mut Table,
@@ -202,11 +191,8 @@ fn repair_event_loop(
     }
 }
 
-/// Puts the keys of `topology.toml` back that choose a role's program.
-///
-/// # Errors
-///
-/// When one of the texts does not parse as a topology; then the whole file has to be put back.
+/// Restores the keys of `topology.toml` that choose a role's program. On an error the whole file has to be
+/// restored.
 pub fn repair_topology(old: &str, new: &str) -> Result<Repaired, Unreadable> {
     let (old_doc, new_doc) = parse_both(old, new)?;
     Topology::parse(new).map_err(|bad| Unreadable::After(bad.to_string()))?;
@@ -301,7 +287,7 @@ fn roles_mut(item: Option<&mut Item>) -> Vec<&mut dyn TableLike> {
     }
 }
 
-/// Puts one key back, going into tables so that as little as possible is touched.
+/// Restores one key, descending into tables to change as little as possible.
 fn repair_key(
     old: &dyn TableLike,
     new: &mut dyn TableLike,
@@ -335,13 +321,13 @@ fn repair_key(
     }
 }
 
-/// Whether there is nothing in it: a table without keys says as much as no table.
+/// Whether it is empty: a table without keys equals no table.
 fn blank(item: &Item) -> bool {
     let empty = |table: &dyn TableLike| table.iter().all(|(_, item)| blank(item));
     item.is_none() || item.as_table_like().is_some_and(empty)
 }
 
-/// Writes a value over another one; a comment behind the line stays.
+/// Replaces a value; a comment after it stays.
 fn place(became: &mut Item, was: &Item) {
     match (became.as_value_mut(), was.as_value()) {
         (Some(slot), Some(value)) => {
@@ -369,7 +355,7 @@ fn told(key: &str, was: Option<&Item>, became: Option<&Item>) -> PutBack {
     PutBack { key: key.to_owned(), was: was.map(text), became: became.map(text) }
 }
 
-/// Whether two items mean the same, however they are written.
+/// Whether two items have the same value, however they are written.
 fn same(a: &Item, b: &Item) -> bool {
     if let (Some(a), Some(b)) = (a.as_table_like(), b.as_table_like()) {
         return same_tables(a, b);

@@ -7,58 +7,42 @@ use std::path::{Path, PathBuf};
 
 use super::{AllowList, Permission};
 
-/// Everything that was found, by its path as seen from the project.
+/// All entries by their path relative to the project.
 pub type Tree = BTreeMap<PathBuf, Entry>;
 
-/// What was found at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What sort of thing it is.
     pub kind: Kind,
-    /// Its permission bits, the set-id and sticky ones among them.
+    /// The permission bits with the set-id and sticky bits.
     pub mode: u32,
-    /// Whose it is: user and group.
+    /// User and group.
     pub owner: (u32, u32),
-    /// How many names a file has.
     pub links: u64,
-    /// What changes whenever its bytes do.
     pub stamp: Stamp,
 }
 
-/// The part of a file's status that changes with its bytes.
-///
-/// Nobody but the system can set the time of the last change of status, so two equal stamps mean
-/// equal bytes, unless the second was taken within one tick of the clock after a write.
+/// The part of a file's status that changes with its bytes. Only the kernel sets the time of the last status
+/// change, so equal stamps mean equal bytes, unless the second was taken within one tick of the clock after a
+/// write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Stamp {
-    /// The file system it is on.
     pub device: u64,
-    /// Which file it is there.
     pub inode: u64,
-    /// Its length in bytes.
     pub len: u64,
-    /// When its bytes were last written, in nanoseconds.
     pub written: i128,
-    /// When anything about it last changed, in nanoseconds.
     pub changed: i128,
 }
 
-/// The sorts of things a path can stand for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// An ordinary file.
     File,
-    /// A directory.
     Directory,
-    /// A symbolic link, and where it leads.
+    /// A symbolic link and its target.
     Symlink(PathBuf),
-    /// A named pipe.
     Pipe,
-    /// A socket.
     Socket,
-    /// A device, and its number.
     Device(u64),
-    /// A directory whose inside was not looked at: too deep, or closed to us.
+    /// A directory that was not read: too deep, or not accessible.
     Closed,
 }
 
@@ -79,15 +63,13 @@ impl fmt::Display for Kind {
 /// One difference between two trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Where, as seen from the project.
     pub path: PathBuf,
-    /// What is different.
     pub what: What,
 }
 
 impl Change {
-    /// Whether a client or git only keeps its own books there: objects that are added to a repository, and
-    /// the directory of opencode in it. Neither changes what anybody reads from the repository.
+    /// Whether it is bookkeeping of git or a client: objects added to a repository, or the directory of
+    /// opencode in it. Neither changes the content of the repository.
     pub fn is_bookkeeping(&self) -> bool {
         let mut parts = self.path.components().map(|part| part.as_os_str());
         let is_in_git = parts.any(|part| part == ".git");
@@ -99,32 +81,22 @@ impl Change {
     }
 }
 
-/// What can be different about a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// There was nothing.
     Added(Kind),
-    /// There is nothing now.
     Deleted(Kind),
-    /// A file has other bytes.
     Modified,
-    /// It is another sort of thing now, or a link that leads elsewhere.
+    /// The kind or the target of a link changed.
     Became {
-        /// What it was.
         from: Kind,
-        /// What it is.
         to: Kind,
     },
-    /// It has other permission bits.
     Mode {
-        /// What they were.
         from: u32,
-        /// What they are.
         to: u32,
     },
-    /// It belongs to somebody else.
     Owner,
-    /// The file has more names than before, so that it could be written through another one.
+    /// The file has more names than before, through which it could be written.
     Linked,
 }
 
@@ -142,20 +114,16 @@ impl fmt::Display for What {
     }
 }
 
-/// Whether a change stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Ruling {
-    /// It stays.
     Allowed,
-    /// It is put back, and told.
+    /// It is restored and reported.
     Violation,
 }
 
-/// Lists what is different, in the order of the paths.
-///
-/// `differ` is asked about ordinary files that were there before and are there now and whose stamps
-/// are not the same: whether their bytes are not the same either.
+/// Lists the differences in the order of the paths. `differ` decides whether the bytes of a regular file
+/// differ whose stamps do.
 pub fn compare(before: &Tree, after: &Tree, mut differ: impl FnMut(&Path) -> bool) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut add = |path: &Path, what| changes.push(Change { path: path.to_owned(), what });
@@ -205,23 +173,19 @@ fn differences(old: &Entry, new: &Entry, differ: impl FnOnce() -> bool) -> Vec<W
     .collect()
 }
 
-/// The changes of a review, told apart.
+/// The changes of a review by ruling.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Split {
-    /// Those that stay.
     pub allowed: Vec<Change>,
-    /// Those that are put back.
     pub violations: Vec<Change>,
 }
 
-/// Bits that turn a text into something else: execution and the set-id and sticky bits.
+/// The execution, set-id and sticky bits.
 pub const UNUSUAL: u32 = 0o7111;
 
 impl AllowList {
-    /// Rules on all changes together, given in the order of their paths.
-    ///
-    /// What came or went with a directory that has to be put back is put back with it, whatever its
-    /// own path would have been allowed.
+    /// Rules on all changes, sorted by path. Changes inside of a directory that has to be restored are
+    /// restored with it, whatever is allowed for their own paths.
     pub fn split(&self, changes: Vec<Change>, after: &Tree) -> Split {
         let mut split = Split::default();
         let mut broken: Vec<PathBuf> = Vec::new();
@@ -243,7 +207,7 @@ impl AllowList {
         split
     }
 
-    /// Rules on one change. `after` is where the change led to.
+    /// Rules on one change. `after` is the tree after it.
     pub fn rule(&self, change: &Change, after: &Tree) -> Ruling {
         let permission = self.permission(&change.path);
         let now = after.get(&change.path);

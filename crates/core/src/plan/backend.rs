@@ -14,32 +14,25 @@ use crate::config::{
 };
 use crate::topology::Role;
 
-/// An agent: what is started, and what it may cost.
+/// How an agent is started and limited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendPlan {
-    /// What sort of agent it is.
     pub kind: BackendKind,
-    /// What is started; for a script or a replay, the file that is played.
+    /// The executable; for a script or a replay, the file that is played.
     pub command: String,
-    /// Its arguments, in front of the prompt.
+    /// Its arguments before the prompt.
     pub args: Vec<String>,
-    /// How the prompt reaches it.
     pub prompt_mode: PromptMode,
-    /// What it prints, where somebody says it.
     pub output: Option<Stream>,
-    /// How long it may take.
     pub timeout: Duration,
-    /// What sets that, as a person would look for it.
+    /// The setting of that limit, to be named in messages.
     pub timeout_key: String,
-    /// How long it has to end when it is told to.
+    /// The time from TERM to KILL.
     pub grace: Duration,
-    /// What becomes of processes that it leaves behind.
     pub leftovers: Leftovers,
-    /// How many bytes of its output are kept.
     pub output_cap: u64,
 }
 
-/// The settings of an agent.
 pub(super) struct BackendKeys {
     kind: Key,
     command: Key,
@@ -53,7 +46,6 @@ pub(super) struct BackendKeys {
 }
 
 impl BackendKeys {
-    /// The agent of the loop.
     pub(super) const LOOP: BackendKeys = BackendKeys {
         kind: Key::BackendKind,
         command: Key::BackendCommand,
@@ -65,8 +57,8 @@ impl BackendKeys {
         leftovers: Key::BackendLeftovers,
         output_cap: Key::BackendOutputCap,
     };
-    /// The agent of metareviews. Its time limit does not follow that of the loop: a long task is no reason
-    /// to let a review hang.
+    /// The agent of metareviews. Its timeout does not follow that of the loop: a long task is no reason for a
+    /// long review.
     pub(super) const REVIEW: BackendKeys = BackendKeys {
         kind: Key::ReviewKind,
         command: Key::ReviewCommand,
@@ -76,7 +68,6 @@ impl BackendKeys {
         timeout: Key::ReviewTimeout,
         ..BackendKeys::LOOP
     };
-    /// The agent that reviews the work of slots.
     pub(super) const SLOT_REVIEW: BackendKeys = BackendKeys {
         kind: Key::SlotsReviewerKind,
         command: Key::SlotsReviewerCommand,
@@ -90,26 +81,21 @@ impl BackendKeys {
     };
 }
 
-/// A role that asks for something that there is not.
+/// A role with an invalid backend setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key} of role '{}' is {found}; {label}", .role.escape_debug())]
 pub struct BadRole {
-    /// The name of the role.
     pub role: String,
     /// The key in `topology.toml`.
     pub key: &'static str,
-    /// Where in `topology.toml` its value is.
+    /// The bytes of its value in `topology.toml`.
     pub span: Range<usize>,
-    /// What stands there.
     pub found: String,
-    /// What is to be said about it.
     pub label: String,
-    /// What was probably meant.
     pub hint: Option<String>,
 }
 
 impl BackendPlan {
-    /// The agent that these settings describe.
     pub(super) fn new(settings: &Settings, keys: &BackendKeys) -> BackendPlan {
         let command = settings.text(settings.source(keys.command)).unwrap_or_default();
         // A kind that is set and blank is told by the name of the command, whatever the loop says.
@@ -133,7 +119,7 @@ impl BackendPlan {
         }
     }
 
-    /// The agent of a role: what the role says, and where it says nothing, this one.
+    /// The agent of a role; what the role does not set is taken from this one.
     pub(super) fn for_role(
         &self,
         settings: &Settings,
@@ -193,7 +179,6 @@ impl BackendPlan {
         })
     }
 
-    /// What it prints.
     pub fn stream(&self) -> Stream {
         match (self.kind, self.output) {
             // A journal has answers, whatever they were taken out of.
@@ -206,7 +191,7 @@ impl BackendPlan {
     }
 }
 
-/// What a command is when nobody says it.
+/// The kind of a command if none is set.
 fn kind_by_name(command: &str) -> BackendKind {
     match Path::new(command).file_name().and_then(|name| name.to_str()) {
         Some("pi") => BackendKind::Pi,
@@ -214,7 +199,7 @@ fn kind_by_name(command: &str) -> BackendKind {
     }
 }
 
-/// What a command prints when nobody says it: a known client may have been asked for its stream.
+/// The output of a command if none is set: a known client may have been asked for its stream.
 fn stream_by_words(command: &str, args: &[String]) -> Stream {
     let has = |word: &str| args.iter().any(|arg| arg == word);
     let prints = |format: &str| {
@@ -230,7 +215,7 @@ fn stream_by_words(command: &str, args: &[String]) -> Stream {
 }
 
 impl BadRole {
-    /// The problem, shown in the text of the topology.
+    /// The problem, with its position in the topology.
     pub fn problem(&self, name: &str, text: &Arc<str>) -> Problem {
         Problem {
             severity: Severity::Error,
@@ -359,7 +344,7 @@ mod tests {
         assert_eq!(role(claude, "backend_output = 'pi'").stream(), Stream::Pi);
         assert_eq!(review(&format!("{claude}\nreview.output = 'codex'")).stream(), Stream::Codex);
         let bad = plan("", "[[role]]\nid = 'odd'\nbackend_output = 'jsonl'").unwrap_err();
-        insta::assert_snapshot!(bad[0], @r#"backend_output of role 'odd' is "jsonl"; accepted is "plain", "claude", "codex" or "pi""#);
+        insta::assert_snapshot!(bad[0], @r#"backend_output of role 'odd' is "jsonl"; expected "plain", "claude", "codex" or "pi""#);
     }
 
     #[test]
@@ -374,11 +359,11 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(shown.join("\n"), @r#"
-        topology.toml: line 6, column 16: backend_kind of role 'odd' is "comand"; accepted is "command", "pi", "script" or "replay" (write "command") <- 'comand'
-        topology.toml: line 7, column 23: backend_prompt_mode of role 'odd' is "mail"; accepted is "arg", "stdin" or "file" <- 'mail'
-        topology.toml: line 8, column 22: backend_timeout_ms of role 'odd' is 0; accepted is a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h" <- 0
-        topology.toml: line 9, column 16: backend_args of role 'odd' is "\0"; no program can be given a text with a NUL character <- ["\u0000"]
+        topology.toml: line 6, column 16: backend_kind of role 'odd' is "comand"; expected "command", "pi", "script" or "replay" (write "command") <- 'comand'
+        topology.toml: line 7, column 23: backend_prompt_mode of role 'odd' is "mail"; expected "arg", "stdin" or "file" <- 'mail'
+        topology.toml: line 8, column 22: backend_timeout_ms of role 'odd' is 0; expected a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h" <- 0
+        topology.toml: line 9, column 16: backend_args of role 'odd' is "\0"; a text may not contain a NUL character <- ["\u0000"]
         "#);
-        insta::assert_snapshot!(bad[0], @r#"backend_kind of role 'odd' is "comand"; accepted is "command", "pi", "script" or "replay""#);
+        insta::assert_snapshot!(bad[0], @r#"backend_kind of role 'odd' is "comand"; expected "command", "pi", "script" or "replay""#);
     }
 }

@@ -6,37 +6,31 @@ use super::{BackendKeys, BackendPlan, count};
 use crate::config::{Isolation, ItemSource, Key, Origin, Sandbox, Settings, shell_words};
 use crate::slot::{Commit, NewItems, Review, SlotRules};
 
-/// How a queue of items is worked off.
+/// How a task queue is processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotsPlan {
-    /// What decisions depend on. Whether there is a prompt to review with is not known here.
+    /// What decisions depend on. Whether there is a reviewer prompt is not known here.
     pub rules: SlotRules,
-    /// What implementers and fixers are told.
     pub developer_prompt: PromptPath,
-    /// What reviewers are told.
     pub reviewer_prompt: PromptPath,
-    /// Where items come from.
     pub source: ItemSource,
-    /// The command of beads, and what always comes first behind it.
+    /// The command of beads and its first arguments.
     pub beads: Vec<String>,
-    /// Where slots work, if somebody said.
+    /// `None` means the default.
     pub isolation: Option<Isolation>,
-    /// The text after which no further iteration begins.
+    /// The text after which no further iteration starts.
     pub stop_marker: Option<String>,
-    /// The reviewer.
     pub reviewer: BackendPlan,
-    /// How it is kept from changing the tree.
     pub sandbox: Sandbox,
 }
 
-/// Where a prompt is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PromptPath {
-    /// Where such prompts usually are.
+    /// In the default locations.
     Usual,
-    /// In this file, relative to the project.
+    /// Relative to the project.
     Named(PathBuf),
-    /// Nowhere: somebody said that there is none.
+    /// Explicitly none.
     Nothing,
 }
 
@@ -74,7 +68,7 @@ impl SlotsPlan {
         }
     }
 
-    /// Where slots work when nobody says: several keep out of each other's way.
+    /// The default isolation: several slots work in worktrees.
     pub fn usual_isolation(&self) -> Isolation {
         match self.rules.parallel_agents {
             0 | 1 => Isolation::Shared,
@@ -83,8 +77,8 @@ impl SlotsPlan {
     }
 }
 
-/// The most items of a run that takes new ones where no limit is set: agents may add tasks, one in every
-/// turn.
+/// The maximum number of items of a run that takes new ones, if no limit is set: agents may add a task in
+/// every turn.
 const MAX_WITH_NEW: u64 = 100;
 
 fn max_items(settings: &Settings) -> Option<u64> {
@@ -95,7 +89,7 @@ fn max_items(settings: &Settings) -> Option<u64> {
     }
 }
 
-/// A command line; what is none is the name of a program.
+/// Splits a command line; an invalid one is the name of a program.
 fn command(text: &str) -> Vec<String> {
     match shell_words::split(text) {
         Ok(words) if !words.is_empty() => words,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::run::Returned;
 use crate::text::{fenced, one_line};
 
-/// How a chain is asked for, for the prompt of a run that may.
+/// How to request a chain.
 pub fn offer(bin: &str, most: u64) -> String {
     format!(
         "A part of the work that is a loop of its own can be handed to a chain: loops that run one after another in this tree while this run waits. \
@@ -16,7 +16,7 @@ pub fn offer(bin: &str, most: u64) -> String {
     )
 }
 
-/// How the chains ended that were asked for, and what they left.
+/// The outcomes and outputs of the chains that have ended.
 pub fn left(chains: &[Returned], budget: usize) -> String {
     let share = budget / chains.len().max(1);
     chains.iter().fold(String::new(), |mut out, Returned { chain, outcome, output }| {

@@ -12,57 +12,46 @@ use crate::plan::ParallelPlan;
 use crate::run::Returned;
 use crate::wave::Wave;
 
-/// Everything that an iteration's prompt says, as plain data.
+/// The data of an iteration's prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IterationOrder {
-    /// The run.
     pub run: String,
-    /// The iteration that begins, counted from 1.
+    /// Counted from 1.
     pub iteration: u64,
-    /// The most iterations the run may take.
     pub max_iterations: u64,
-    /// What the run is for.
     pub objective: String,
-    /// What the earlier steps of the chain left, if the run is a step of one.
+    /// The output of the earlier steps of the chain, if the run is a step of one.
     pub handoff: String,
-    /// The instructions of `harness.md`, as they are now.
+    /// The current text of `harness.md`.
     pub harness_instructions: String,
-    /// What the harness has to say: a loop file that does not parse, and the like.
+    /// Messages of the harness, such as a loop file that does not parse.
     pub notices: Vec<String>,
-    /// How full the context is.
+    /// How full the memory is and how many events were refused.
     pub pressure: Pressure,
     /// The note about a refused event; set only if no event was accepted since.
     pub backpressure: Option<String>,
-    /// What is remembered.
     pub memory: Block,
-    /// Who is to act.
     pub cast: Cast,
-    /// When the run is over.
     pub completion: Completion,
-    /// How waves go, where one may be asked for.
+    /// `None` if waves are disabled.
     pub parallel: Option<ParallelPlan>,
-    /// Where a branch works that has a tree of its own.
+    /// The worktree of a branch.
     pub own_tree: Option<OwnTree>,
-    /// The wave that was joined before this iteration.
     pub joined: Option<Wave>,
-    /// How many chains may still be asked for, where any may.
+    /// How many chains may still be started; `None` if chains are disabled.
     pub chains: Option<u64>,
     /// The chains that ended before this iteration.
     pub returned: Vec<Returned>,
-    /// What happened so far, in the short form.
     pub scratchpad: String,
-    /// What can be called.
     pub tools: Tools,
-    /// How long the parts may be.
     pub budgets: Budgets,
 }
 
-/// The most notices that are shown; more would say that nobody reads them.
+/// How many notices are shown.
 const NOTICES: usize = 10;
 
 const INTRO: &str = "You are one turn of an autoloop run. Work on the objective in the part of an acting role, publish what came of it as an event, then end your turn. The next turn knows only what is in the files, the journal and the memory.\n\n";
 
-/// The prompt of an iteration.
 pub fn render(order: &IterationOrder) -> String {
     let budgets = &order.budgets;
     let mut out = INTRO.to_owned();
@@ -123,7 +112,7 @@ pub(super) fn notices(notices: &[String], budgets: &Budgets) -> String {
     })
 }
 
-/// The note quotes what an agent emitted, so it stays in one line.
+/// The note quotes an agent's event, so it is kept on one line.
 pub(super) fn backpressure(note: &str, budgets: &Budgets) -> String {
     let note = crate::text::one_line(crate::text::head(note, budgets.note));
     if note.is_empty() { note } else { format!("The last event was refused: {note}") }

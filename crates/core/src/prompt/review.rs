@@ -7,34 +7,26 @@ use super::section::{command, inspect_hints, name, pressure, section, topology, 
 use super::{Budgets, Cast, Pressure, Tools};
 use crate::memory::Block;
 
-/// Everything that a metareview's prompt says, as plain data.
+/// The data of a metareview's prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReviewOrder {
-    /// The run.
     pub run: String,
-    /// The iteration that the review comes before.
+    /// The next iteration.
     pub iteration: u64,
-    /// The instructions of `review.prompt` or of its file; empty when there are none.
+    /// The text of `review.prompt` or of its file; may be empty.
     pub instructions: String,
-    /// What the harness has to say: a loop file that does not parse, and the like.
+    /// Messages of the harness, such as a loop file that does not parse.
     pub notices: Vec<String>,
-    /// How full the context is.
     pub pressure: Pressure,
     /// The note about a refused event; set only if no event was accepted since.
     pub backpressure: Option<String>,
-    /// What is remembered.
     pub memory: Block,
-    /// Who there is.
     pub cast: Cast,
-    /// What happened so far, in the short form.
     pub scratchpad: String,
-    /// What can be called.
     pub tools: Tools,
-    /// How long the parts may be.
     pub budgets: Budgets,
 }
 
-/// The prompt of a metareview.
 pub fn render(order: &ReviewOrder) -> String {
     let budgets = &order.budgets;
     let mut out = String::from("You are the metareview meta-reviewer for this loop.\n");

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{Budgets, Cast, Pressure, RoleText, Tools};
 use crate::text;
 
-/// Adds a section with a heading, unless there is nothing to say.
+/// Adds a section with a heading, unless its body is empty.
 pub(super) fn section(out: &mut String, heading: &str, body: &str) {
     let body = body.trim_matches('\n');
     if !body.trim().is_empty() {
@@ -13,7 +13,7 @@ pub(super) fn section(out: &mut String, heading: &str, body: &str) {
     }
 }
 
-/// A text of the user within a budget; a cut is told of.
+/// A text of the user within a budget, with a note if it was cut.
 pub(super) fn whole(text: &str, budget: usize) -> String {
     let text = text.trim_end().trim_start_matches('\n');
     let kept = text::head(text, budget);
@@ -24,21 +24,21 @@ pub(super) fn whole(text: &str, budget: usize) -> String {
     format!("{kept}\n[… {left_out} characters left out …]")
 }
 
-/// A text from outside in one line within a budget.
+/// Untrusted text on one line within a budget.
 pub(super) fn name(text: &str, budgets: &Budgets) -> String {
     // A name is short; of something that is not one, four times the budget shows enough.
     let seen = text::head(text, budgets.name.saturating_mul(4));
     text::clip(&text::one_line(seen), budgets.name).into_owned()
 }
 
-/// A text that is looked for to the letter: as it is, or quoted where that could be misread.
+/// A text that is searched for literally: as it is, or quoted if it could be misread.
 pub(super) fn exact(text: &str, budgets: &Budgets) -> String {
     let is_plain = text::one_line(text) == text;
     let shown = if is_plain { text.to_owned() } else { format!("{text:?}") };
     text::clip(&shown, budgets.note).into_owned()
 }
 
-/// A path as a shell takes it.
+/// A path, quoted for the shell.
 pub(super) fn command(path: &str, budgets: &Budgets) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+$:@%,".contains(c);
     let path = text::head(path, budgets.name);
@@ -49,7 +49,7 @@ pub(super) fn command(path: &str, budgets: &Budgets) -> String {
     }
 }
 
-/// Names with commas between them, or what none means.
+/// Names separated by commas, or `none`.
 pub(super) fn names(list: &[String], none: &str, budgets: &Budgets) -> String {
     if list.is_empty() {
         return none.to_owned();
@@ -58,7 +58,6 @@ pub(super) fn names(list: &[String], none: &str, budgets: &Budgets) -> String {
     text::clip(&all, budgets.note).into_owned()
 }
 
-/// How full the context is, and what to do about it.
 pub(super) fn pressure(pressure: &Pressure, budgets: &Budgets) -> String {
     let Pressure { memory_chars, memory_budget, entries, dropped, invalid_emits, .. } = pressure;
     let budget = match memory_budget {
@@ -94,7 +93,6 @@ pub(super) fn pressure(pressure: &Pressure, budgets: &Budgets) -> String {
     out
 }
 
-/// Who there is, who is to act, and what may be said.
 pub(super) fn topology(cast: &Cast, budgets: &Budgets) -> String {
     let mut out = routing(cast, budgets);
     if cast.roles.is_empty() {
@@ -128,7 +126,6 @@ pub(super) fn topology(cast: &Cast, budgets: &Budgets) -> String {
     out
 }
 
-/// The three lines about what comes next.
 fn routing(cast: &Cast, budgets: &Budgets) -> String {
     format!(
         "Recent event: {}\nSuggested roles: {}\nAllowed events: {}\n",
@@ -138,7 +135,6 @@ fn routing(cast: &Cast, budgets: &Budgets) -> String {
     )
 }
 
-/// Commands that show what happened.
 pub(super) fn inspect_hints(tools: &Tools, iteration: u64, budgets: &Budgets) -> String {
     let bin = command(&tools.bin, budgets);
     let mut out = String::new();

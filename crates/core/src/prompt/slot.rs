@@ -7,137 +7,108 @@ use super::Budgets;
 use super::section::{name, section, whole};
 use crate::text::{Shortened, fenced, length};
 
-/// The developer prompt of whoever has none.
+/// The built-in developer prompt.
 pub const DEVELOPER: &str = include_str!("slot/developer.md");
-/// The reviewer prompt of whoever has none.
+/// The built-in reviewer prompt.
 pub const REVIEWER: &str = include_str!("slot/reviewer.md");
 
-/// So many characters of what an implementer printed, and of a diff, a reviewer is shown.
+/// How many characters of an agent's output or of a diff are shown to a reviewer.
 pub const CAP: usize = 50_000;
 
-/// The item of a slot, as agents are told of it.
+/// The item of a slot as agents see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ItemText {
-    /// Its id.
     pub id: String,
-    /// What it is, in a line.
     pub title: String,
-    /// How it stands.
     pub status: String,
-    /// How urgent it is, from 0, which is most urgent.
+    /// 0 is the most urgent.
     pub priority: String,
-    /// What is wanted.
     pub description: String,
-    /// How somebody tells that it is done.
     pub acceptance: String,
 }
 
-/// Where a slot works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ground {
-    /// In the project, and nobody else does.
+    /// In the project, as the only slot.
     #[default]
     Alone,
-    /// In the project, like the other slots.
+    /// In the project, with other slots.
     Shared,
-    /// In a working tree of its own.
+    /// In its own worktree.
     Worktree,
 }
 
-/// What an implementer is told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImplementOrder {
-    /// The developer prompt.
     pub instructions: String,
-    /// The item.
     pub item: ItemText,
-    /// Where it works.
     pub ground: Ground,
 }
 
-/// What a fixer is told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FixOrder {
-    /// What the implementer was told.
     pub implement: ImplementOrder,
-    /// Which fix, counted from 1.
+    /// Counted from 1.
     pub attempt: u64,
-    /// How many there may be.
     pub most: u64,
-    /// What the reviewer asks for.
     pub follow_up: String,
 }
 
-/// What a reviewer is told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReviewOrder {
-    /// The reviewer prompt.
     pub instructions: String,
-    /// The item.
     pub item: ItemText,
-    /// Where the work was done.
     pub ground: Ground,
-    /// What the implementer printed.
     pub output: String,
-    /// What was changed.
     pub diff: Diff,
-    /// On a re-review: what was fixed.
+    /// Set for a re-review.
     pub fix: Option<Fixed>,
-    /// What is reviewed, by the names that git has for it.
     pub reviewed: Option<UnderReview>,
-    /// Why this is asked again, where it is.
+    /// Why the reviewer is asked again, if it is.
     pub again: Option<Again>,
 }
 
-/// The work under review, by the names that git has for it.
+/// The work under review, as named by git.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnderReview {
-    /// The commit that it began from.
     pub base: String,
-    /// The tree object that it made of it.
+    /// The tree object with the work.
     pub tree: String,
 }
 
-/// Why a reviewer is asked once more.
+/// Why a reviewer is asked again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// Its last answer could not be used, and this is why.
+    /// Its last answer was invalid, for this reason.
     Unusable(String),
     /// The work changed after it had passed.
     Changed,
 }
 
-/// What was changed, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Diff {
-    /// The changes.
     Text(String),
-    /// There are none.
     #[default]
     Empty,
-    /// They cannot be told, and this is why.
+    /// They cannot be determined, for this reason.
     Unknown(String),
 }
 
-/// What came before a re-review.
+/// The fix before a re-review.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fixed {
-    /// Which fix it was, counted from 1.
+    /// Counted from 1.
     pub attempt: u64,
-    /// How many there may be.
     pub most: u64,
-    /// What the last review asked for.
     pub follow_up: String,
-    /// What the fixer printed.
     pub output: String,
 }
 
-/// The instructions of a prompt file as prompts have them: all of it, or as much as fits.
+/// The instructions in a prompt file, within their budget.
 pub fn instructions(text: &str) -> String {
     whole(text, Budgets::default().instructions)
 }
 
-/// The prompt of an implementer.
 pub fn implement(order: &ImplementOrder) -> String {
     let budgets = Budgets::default();
     let mut out = format!("{}\n\n", instructions(&order.instructions));
@@ -146,7 +117,6 @@ pub fn implement(order: &ImplementOrder) -> String {
     out
 }
 
-/// The prompt of a fixer.
 pub fn fix(order: &FixOrder) -> String {
     let budgets = Budgets::default();
     let mut out = implement(&order.implement);
@@ -160,7 +130,6 @@ pub fn fix(order: &FixOrder) -> String {
     out
 }
 
-/// The prompt of a reviewer: its instructions, and everything that it needs to know.
 pub fn review(order: &ReviewOrder) -> String {
     let budgets = Budgets::default();
     let mut out = format!("{}\n\n", instructions(&order.instructions));
@@ -228,8 +197,8 @@ fn under_review(UnderReview { base, tree }: &UnderReview) -> String {
     )
 }
 
-/// An item: what the harness knows of it, then its texts between fences. Agents may add tasks, so what an item
-/// says about itself is data, as outputs are.
+/// An item: its fields, then its texts between fences. Agents may add tasks, so these texts are data, like
+/// outputs.
 fn item(item: &ItemText, budgets: &Budgets) -> String {
     let mut out = String::new();
     for (what, text) in [("Id", &item.id), ("Status", &item.status), ("Priority", &item.priority)] {
@@ -285,7 +254,7 @@ fn changes(diff: &Diff) -> String {
     }
 }
 
-/// A text between fences, its beginning and its end where it is long.
+/// A text between fences; of a long one the beginning and the end.
 fn capped(text: &str) -> String {
     let kept = Shortened::new(text, CAP);
     let note = match kept.left_out {

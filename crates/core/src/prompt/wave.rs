@@ -9,12 +9,12 @@ use crate::record::{WaveBranchFinish, WaveBranchStart, WaveStart};
 use crate::text::{fenced, head, one_line};
 use crate::wave::{Branch, Wave};
 
-/// How many characters of the names of files that were in the way are told; the record has more.
+/// How many characters of the names of conflicting files are shown; the record has more.
 const FILES_TOLD: usize = 300;
-/// How many characters of a reason are told.
+/// How many characters of a reason are shown.
 const DETAIL_TOLD: usize = 500;
 
-/// How a wave is asked for, for the prompt of a run that may.
+/// How to request a wave.
 pub fn offer(bin: &str, parallel: &ParallelPlan) -> String {
     let most = parallel.max_branches;
     let (place, care) = match parallel.isolation {
@@ -36,16 +36,13 @@ pub fn offer(bin: &str, parallel: &ParallelPlan) -> String {
     )
 }
 
-/// Where a branch works that has a tree of its own.
+/// The worktree of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnTree {
-    /// The directory that it is started in.
     pub dir: String,
-    /// The git branch that is checked out there.
     pub branch: String,
 }
 
-/// What a branch is told about its tree.
 pub fn own_tree(tree: &OwnTree) -> String {
     format!(
         "You work in {}, a git worktree that is yours alone, on the branch {}. Work there, and nowhere else in the project; stay on that branch. \
@@ -56,7 +53,7 @@ pub fn own_tree(tree: &OwnTree) -> String {
     )
 }
 
-/// What became of the work of a branch, in a sentence.
+/// The outcome of merging a branch, in a sentence.
 fn told(merge: &Merge) -> String {
     let Merge { outcome, branch, commit, files, detail, .. } = merge;
     let files = one_line(head(files, FILES_TOLD)).replace(',', ", ");
@@ -90,8 +87,7 @@ fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-/// What the event says by which a run goes on after a wave: which one, and what became of the work of
-/// branches that had trees of their own.
+/// The payload of the event after a wave: its id, and how the work of its branches was merged.
 pub fn joined_payload(wave: &Wave) -> String {
     let branch = |(place, merge): (usize, &Merge)| {
         let files = match merge.files.is_empty() {
@@ -113,7 +109,7 @@ pub fn joined_payload(wave: &Wave) -> String {
     }
 }
 
-/// What the branches of the last wave found.
+/// The outcomes and outputs of the branches of a wave.
 pub fn results(wave: &Wave, budget: usize) -> String {
     let mut out = format!(
         "Wave {} ({}): all {} branches have ended.\n",
@@ -142,7 +138,7 @@ pub fn results(wave: &Wave, budget: usize) -> String {
     out
 }
 
-/// `spec.md`: what a wave is to do.
+/// `spec.md`: the objectives of a wave.
 pub fn spec_page(start: &WaveStart) -> String {
     format!(
         "# Wave {}\n\nAsked for by `{}`, after `{}`.\n\n{}",
@@ -150,7 +146,7 @@ pub fn spec_page(start: &WaveStart) -> String {
     )
 }
 
-/// `result.md`: what came of a branch.
+/// `result.md`: the outcome of a branch.
 pub fn result_page(start: &WaveBranchStart, finish: &WaveBranchFinish) -> String {
     format!(
         "# {} of {}\n\nObjective: {}\n\nIt ended with `{}`, after {} ms.{}\n\n{}",
@@ -164,7 +160,7 @@ pub fn result_page(start: &WaveBranchStart, finish: &WaveBranchFinish) -> String
     )
 }
 
-/// `join.md`: what came of all of them.
+/// `join.md`: the outcomes of all branches.
 pub fn join_page(wave: &Wave) -> String {
     format!("# Wave {}\n\n{}", wave.id, results(wave, usize::MAX))
 }

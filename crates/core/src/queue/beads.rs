@@ -1,10 +1,13 @@
-//! What the issue tracker `bd` answers, and programs that are like it.
+//! The answers of the issue tracker `bd` and of compatible programs.
 //!
-//! Their answers come in several shapes: a bare list, a list in an envelope, a single object; errors as
-//! JSON on either output, or as plain text. One reader takes them all, and what it cannot use it says.
+//! Answers have several shapes: a list, a list in an envelope, a single object; errors are JSON on either
+//! output, or plain text. A tracker may list hundreds of thousands of issues, so a list is never held as a tree
+//! of values: each issue is read and passed on by itself.
 
-mod stream;
+use std::collections::BTreeMap;
+use std::fmt;
 
+use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -12,69 +15,54 @@ use super::{Item, Priority, Status};
 use crate::text;
 use crate::timestamp::Timestamp;
 
-/// How many envelopes are opened.
+/// How many nested envelopes are opened.
 const DEEPEST: usize = 4;
-/// At so many places of a text that is not JSON as a whole JSON is looked for.
+/// How many positions of a text that is not JSON as a whole are tried as the beginning of JSON.
 const MOST_STARTS: usize = 16;
-/// Where lists are found in an object, in this order.
+/// The keys of lists in an envelope, in this order.
 const ENVELOPES: [&str; 6] = ["data", "issues", "items", "results", "closed", "claimed"];
-/// The longest value that may be an error.
+/// The longest value that may be an error, in bytes.
 const LONGEST_ERROR: usize = 1024 * 1024;
-/// How much of an error is told.
-const TOLD: usize = 400;
-/// How much of a reason is told to the tracker.
+/// How many characters of an error are shown.
+const SHOWN: usize = 400;
+/// How many characters of a reason are passed to the tracker.
 const REMARKED: usize = 2_000;
 
-/// An answer that is none.
+/// An answer that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadAnswer {
-    /// No JSON.
     #[error("it answered with something that is not JSON: {0}")]
     NotJson(String),
-    /// JSON, but no issues.
-    #[error("it answered with JSON in which there are no issues: {0}")]
+    #[error("it answered with JSON that contains no issues: {0}")]
     NoIssues(String),
     /// An error, although it exited with 0.
     #[error("it answered with an error: {0}")]
     Error(String),
 }
 
-/// An issue of the tracker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Issue {
-    /// What it is.
     pub item: Item,
-    /// Its status in the tracker's own word.
+    /// The tracker's own word.
     pub status: String,
-    /// When it was added, where the tracker says so.
     pub created: Option<Timestamp>,
 }
 
 impl Issue {
-    /// Whether it was added after this moment, as far as the tracker says.
+    /// Whether it is known to have been added after this time.
     pub fn is_newer_than(&self, mark: Timestamp) -> bool {
         self.created.is_some_and(|created| created > mark)
     }
 }
 
 /// The issues in an answer.
-///
-/// # Errors
-///
-/// As [`each_issue`].
 pub fn issues(stdout: &str) -> Result<Vec<Issue>, BadAnswer> {
     let mut issues = Vec::new();
     each_issue(stdout, &mut |issue| issues.push(issue))?;
     Ok(issues)
 }
 
-/// Hands over the issues in an answer, one after another: of hundreds of thousands nothing is held but
-/// what the caller keeps.
-///
-/// # Errors
-///
-/// When it holds none of the shapes in which issues come. Nothing at all is an empty list: a tracker
-/// that has nothing to say about issues has none.
+/// Passes on the issues in an answer, one after another. An empty answer is an empty list.
 pub fn each_issue(stdout: &str, keep: &mut dyn FnMut(Issue)) -> Result<(), BadAnswer> {
     if stdout.trim().is_empty() {
         return Ok(());
@@ -82,7 +70,7 @@ pub fn each_issue(stdout: &str, keep: &mut dyn FnMut(Issue)) -> Result<(), BadAn
     let values = values(stdout);
     let mut has_empty_list = false;
     for value in &values {
-        match stream::listed(value, DEEPEST, keep) {
+        match listed(value, DEEPEST, keep) {
             Some(counted) if counted.issues > 0 => return Ok(()),
             Some(counted) => has_empty_list |= counted.elements == 0,
             None => {}
@@ -92,27 +80,26 @@ pub fn each_issue(stdout: &str, keep: &mut dyn FnMut(Issue)) -> Result<(), BadAn
         return Ok(());
     }
     Err(match values.iter().rev().find_map(|raw| error_in(raw)) {
-        Some(error) => BadAnswer::Error(told(&error)),
-        None if values.is_empty() => BadAnswer::NotJson(told(stdout)),
-        None => BadAnswer::NoIssues(told(stdout)),
+        Some(error) => BadAnswer::Error(clipped(&error)),
+        None if values.is_empty() => BadAnswer::NotJson(clipped(stdout)),
+        None => BadAnswer::NoIssues(clipped(stdout)),
     })
 }
 
-/// What a failed call says about itself, on whichever output and in whichever shape.
+/// The error message of a failed call, on either output and in any shape.
 pub fn complaint(stdout: &str, stderr: &str) -> String {
-    // The last word is what it failed of.
+    // The last error is the reason of the failure.
     let spoken = [stdout, stderr]
         .into_iter()
         .find_map(|text| values(text).iter().rev().find_map(|raw| error_in(raw)));
     let plain = || [stderr, stdout].into_iter().find(|text| !text.trim().is_empty());
     match spoken {
-        Some(error) => told(&error),
-        None => plain().map_or_else(|| "it said nothing".to_owned(), told),
+        Some(error) => clipped(&error),
+        None => plain().map_or_else(|| "it said nothing".to_owned(), clipped),
     }
 }
 
-/// Whether a failed call says that it does not know what it was asked for, as programs do that lack an
-/// option.
+/// Whether a failed call reports an unknown option.
 pub fn is_unknown_option(complaint: &str) -> bool {
     let said = complaint.to_ascii_lowercase();
     let is_unknown =
@@ -122,15 +109,13 @@ pub fn is_unknown_option(complaint: &str) -> bool {
         && is_option.iter().any(|word| said.contains(word))
 }
 
-/// A text as an argument for the tracker: one line, of a length that any system passes on, without the
-/// characters that none does, and nothing that could be taken for an option.
+/// A text as an argument for the tracker: one line of limited length that does not look like an option.
 pub fn remark(text: &str) -> String {
     let line = in_line(text, REMARKED);
     line.trim_start_matches(['-', ' ']).to_owned()
 }
 
-/// The JSON in a text, unread. What a tracker says before and behind it is passed over, unless that is JSON
-/// too, as log lines may be.
+/// The JSON values in a text. Text before and after them is skipped, unless it is JSON too, as log lines may be.
 fn values(text: &str) -> Vec<&RawValue> {
     if let Ok(whole) = serde_json::from_str(text.trim()) {
         return vec![whole];
@@ -140,7 +125,7 @@ fn values(text: &str) -> Vec<&RawValue> {
     let (mut found, mut end) = (Vec::new(), 0);
     for at in at_line_start.take(MOST_STARTS) {
         let mut from_here = serde_json::Deserializer::from_str(&text[at..]).into_iter();
-        // What is inside of another value was seen.
+        // A start inside of the last value is skipped.
         if at >= end
             && let Some(Ok(value)) = from_here.next()
         {
@@ -151,64 +136,115 @@ fn values(text: &str) -> Vec<&RawValue> {
     found
 }
 
-/// What is read of an issue.
-#[derive(Debug, Default)]
-struct Parts {
-    id: Option<String>,
-    status: Option<String>,
-    title: Option<String>,
-    description: Option<String>,
-    criteria: Option<String>,
-    acceptance: Option<String>,
-    assignee: Option<String>,
-    created: Option<String>,
-    priority: Option<u64>,
-    dependencies: Vec<Dependency>,
+/// How many elements a list has, and how many of them are issues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counted {
+    elements: usize,
+    issues: usize,
 }
 
-/// An issue that has to be done first, with its status where that is said.
+/// Takes the issues out of a value: a list, an issue, or an envelope of either; `None` if it is none of them.
+fn listed(raw: &RawValue, depth: usize, keep: &mut dyn FnMut(Issue)) -> Option<Counted> {
+    match raw.get().as_bytes().first()? {
+        b'[' => serde_json::Deserializer::from_str(raw.get()).deserialize_seq(List { keep }).ok(),
+        b'n' if depth < DEEPEST => Some(Counted::default()),
+        b'{' => {
+            let fields = Fields::of(raw)?;
+            if fields.0.contains_key("id") {
+                let issue = fields.issue();
+                let issues = usize::from(issue.is_some());
+                issue.into_iter().for_each(keep);
+                return Some(Counted { elements: 1, issues });
+            }
+            let inside = ENVELOPES.iter().find_map(|name| fields.0.get(*name));
+            listed(inside.filter(|_| depth > 0)?, depth - 1, keep)
+        }
+        _ => None,
+    }
+}
+
+/// A list of issues among other values.
+struct List<'k> {
+    keep: &'k mut dyn FnMut(Issue),
+}
+
+impl<'de> Visitor<'de> for List<'_> {
+    type Value = Counted;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Counted, A::Error> {
+        let mut counted = Counted::default();
+        while let Some(element) = list.next_element::<&RawValue>()? {
+            counted.elements += 1;
+            if let Some(issue) = Fields::of(element).and_then(|fields| fields.issue()) {
+                counted.issues += 1;
+                (self.keep)(issue);
+            }
+        }
+        Ok(counted)
+    }
+}
+
+/// The fields of an object, each parsed when it is asked for. A field of another type counts as missing.
+struct Fields<'r>(BTreeMap<String, &'r RawValue>);
+
+impl<'r> Fields<'r> {
+    fn of(raw: &'r RawValue) -> Option<Self> {
+        serde_json::from_str(raw.get()).ok().map(Fields)
+    }
+
+    fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        serde_json::from_str(self.0.get(name)?.get()).ok()
+    }
+
+    fn issue(&self) -> Option<Issue> {
+        let text = |name| self.get::<String>(name);
+        let id = text("id").filter(|id| is_id(id))?;
+        let status = text("status").unwrap_or_else(|| "open".to_owned());
+        let dependencies: Vec<Value> = self.get("dependencies").unwrap_or_default();
+        let dependencies = dependencies.iter().filter_map(|one| dependency(one.as_object()?));
+        let dependencies: Vec<_> = dependencies.filter(|one| one.id != id).collect();
+        let is_open = |one: &Dependency| {
+            one.status.as_deref().is_some_and(|status| meaning(status) != Status::Closed)
+        };
+        let item = Item {
+            title: text("title").unwrap_or_default(),
+            description: text("description").unwrap_or_default(),
+            acceptance: text("acceptance_criteria")
+                .or_else(|| text("acceptance"))
+                .unwrap_or_default(),
+            priority: self.get("priority").and_then(Priority::new).unwrap_or_default(),
+            status: match meaning(&status) {
+                Status::Ready if dependencies.iter().any(is_open) => Status::Blocked,
+                status => status,
+            },
+            dependencies: dependencies.into_iter().map(|one| one.id).collect(),
+            owner: text("assignee").filter(|owner| !owner.is_empty()),
+            id,
+        };
+        let created = text("created_at").and_then(|created| created.parse().ok());
+        Some(Issue { item, status, created })
+    }
+}
+
+/// An issue that has to be done first.
 #[derive(Debug)]
 struct Dependency {
     id: String,
     status: Option<String>,
 }
 
-impl Parts {
-    fn issue(self) -> Option<Issue> {
-        let id = self.id.filter(|id| is_id(id))?;
-        let status = self.status.unwrap_or_else(|| "open".to_owned());
-        let dependencies: Vec<Dependency> =
-            self.dependencies.into_iter().filter(|one| one.id != id).collect();
-        let mut standing = standing(&status);
-        let is_open = |one: &Dependency| {
-            one.status.as_deref().is_some_and(|status| self::standing(status) != Status::Closed)
-        };
-        if standing == Status::Ready && dependencies.iter().any(is_open) {
-            standing = Status::Blocked;
-        }
-        let item = Item {
-            title: self.title.unwrap_or_default(),
-            description: self.description.unwrap_or_default(),
-            acceptance: self.criteria.or(self.acceptance).unwrap_or_default(),
-            priority: self.priority.and_then(Priority::new).unwrap_or_default(),
-            status: standing,
-            dependencies: dependencies.into_iter().map(|one| one.id).collect(),
-            owner: self.assignee.filter(|owner| !owner.is_empty()),
-            id,
-        };
-        let created = self.created.and_then(|created| created.parse().ok());
-        Some(Issue { item, status, created })
-    }
-}
-
-/// Whether a text can be an id. It is passed to the tracker, which must not take it for an option.
+/// Whether a text can be an id. It is passed to the tracker and must not look like an option.
 fn is_id(text: &str) -> bool {
     let is_odd = |c: char| c.is_whitespace() || c.is_control();
     !text.is_empty() && !text.starts_with('-') && !text.contains(is_odd)
 }
 
-/// What a status of the tracker comes to. Of one that is not known, nothing is to be taken.
-fn standing(status: &str) -> Status {
+/// The meaning of a status of the tracker. An issue with an unknown one is not taken.
+fn meaning(status: &str) -> Status {
     match status {
         "open" => Status::Ready,
         "in_progress" | "hooked" => Status::InWork,
@@ -217,8 +253,7 @@ fn standing(status: &str) -> Status {
     }
 }
 
-/// An issue that has to be done first: a reference in a list, a whole issue where one is shown. Other
-/// relations, to a parent for one, block nothing by themselves.
+/// Reads a reference or a whole issue. Other relations, such as a parent, block nothing.
 fn dependency(one: &Map<String, Value>) -> Option<Dependency> {
     let kind = text(one, &["dependency_type", "dep_type", "type"]);
     let blocks = ["blocks", "conditional-blocks", "waits-for"];
@@ -229,14 +264,12 @@ fn dependency(one: &Map<String, Value>) -> Option<Dependency> {
     Some(Dependency { id, status: text(one, &["status"]) })
 }
 
-/// The error in a value. One as long as a list of issues is no error.
 fn error_in(raw: &RawValue) -> Option<String> {
     let text = Some(raw.get()).filter(|text| text.len() <= LONGEST_ERROR)?;
     error_text(&serde_json::from_str(text).ok()?)
 }
 
-/// What an error object says: `{"error": "…"}`, `{"error": {"message": …}}`, `{"message": …}`, with a
-/// hint where there is one.
+/// The text of an error object: `{"error": "…"}`, `{"error": {"message": …}}` or `{"message": …}`, with its hint.
 fn error_text(value: &Value) -> Option<String> {
     let object = value.as_object()?;
     match object
@@ -260,11 +293,11 @@ fn text(object: &Map<String, Value>, names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| object.get(*name)?.as_str()).map(str::to_owned)
 }
 
-fn told(text: &str) -> String {
-    in_line(text, TOLD)
+fn clipped(text: &str) -> String {
+    in_line(text, SHOWN)
 }
 
 fn in_line(text: &str, limit: usize) -> String {
-    // A long text is cut before it is looked at.
+    // A long text is cut before it is searched.
     text::clip(&text::one_line(text::head(text, 4 * limit)), limit).into_owned()
 }

@@ -6,19 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{Claim, Item, LONGEST_CLAIM, Priority, Progress, Refusal, Status, Wanted};
 use crate::record::{
-    Event, Glance, QueueAdded, QueueClaimed, QueueLinked, QueueRenewed, QueueReopened,
-    QueueUnlinked,
+    Event, Glance, Heading, QueueAdded, QueueClaimed, QueueClosed, QueueLinked, QueueReleased,
+    QueueRenewed, QueueReopened, QueueUnlinked, Record,
 };
 use crate::timestamp::Timestamp;
 use crate::view::View;
 
-/// The family of its records.
 const FAMILY: &str = "queue.task.";
-/// How far the number of a claim may lie behind the last one that is known. Damage may have swallowed
-/// some; a leap is no work of ours, and believed it would leave no numbers for those to come.
+/// How far the number of a claim may exceed the last known one. Damage may have removed some claims; a larger
+/// jump is forged and would use up the numbers.
 const LARGEST_GAP: u64 = 1_000;
 
-/// Every task there is, in the order in which they were added.
+/// All tasks, in the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(Vec<Task>, u64)")]
 pub struct Tasks {
@@ -29,66 +28,53 @@ pub struct Tasks {
     pub(super) fence: u64,
 }
 
-/// One task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// Its name.
     pub id: String,
-    /// What it is, in a line.
     pub title: String,
-    /// What it is, at length.
     pub description: String,
-    /// How to tell that it is done.
     pub acceptance: String,
-    /// How urgent it is.
     pub priority: Priority,
-    /// The tasks that have to be closed before it is taken.
+    /// The tasks that have to be closed first.
     pub after: Vec<String>,
-    /// Who added it, where that was said.
     pub by: Option<String>,
-    /// The last claim on it, until it was given back, closed or taken by somebody else. It may have
-    /// expired.
+    /// The last claim until it is released, closed or replaced. It may have expired.
     pub claim: Option<Claim>,
-    /// Whether it is done.
     pub is_closed: bool,
-    /// The claim under which its owner closed it, as long as it is closed.
+    /// The claim under which its owner closed it, while it is closed.
     pub closed_under: Option<Claim>,
-    /// What was last said when it was given back, closed or reopened.
+    /// The last reason given for a release, a close or a reopening.
     pub reason: String,
 }
 
 impl Task {
-    /// The claim, if it has not expired.
+    /// The claim, unless it has expired.
     pub fn live_claim(&self, now: Timestamp) -> Option<&Claim> {
         let is_live = |until| now < until && !is_too_long(now, until);
         self.claim.as_ref().filter(|claim| claim.until.is_none_or(is_live))
     }
 }
 
-/// Whether a claim could not last from the one moment to the other.
 fn is_too_long(from: Timestamp, until: Timestamp) -> bool {
     let millis = until.millis().saturating_sub(from.millis());
     i128::from(millis) > LONGEST_CLAIM.as_millis().cast_signed()
 }
 
 impl Tasks {
-    /// All tasks, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Task> {
         self.all.iter()
     }
 
-    /// A task by its id.
     pub fn get(&self, id: &str) -> Option<&Task> {
         self.places.get(id).map(|place| &self.all[*place])
     }
 
-    /// The tasks that have to be closed before this one is taken, and are not.
+    /// The dependencies of a task that are not closed.
     pub fn open_dependencies<'a>(&'a self, task: &'a Task) -> impl Iterator<Item = &'a str> {
         let is_open = |id: &&String| self.get(id).is_some_and(|task| !task.is_closed);
         task.after.iter().filter(is_open).map(String::as_str)
     }
 
-    /// How a task stands.
     pub fn status(&self, task: &Task, now: Timestamp) -> Status {
         if task.is_closed {
             Status::Closed
@@ -101,7 +87,7 @@ impl Tasks {
         }
     }
 
-    /// The tasks that can be taken: the most urgent first, then in the order in which they were added.
+    /// The tasks that can be claimed, the most urgent first, then in the order in which they were added.
     pub fn ready(&self, now: Timestamp) -> Vec<&Task> {
         let mut ready: Vec<&Task> =
             self.iter().filter(|task| self.status(task, now) == Status::Ready).collect();
@@ -109,39 +95,37 @@ impl Tasks {
         ready
     }
 
-    /// A mark of the queue as it is: the number of its tasks, as none is ever removed.
+    /// A mark of the current state of the queue: the number of its tasks, since none is ever removed.
     pub fn mark(&self) -> String {
         self.all.len().to_string()
     }
 
-    /// The number of tasks that a mark stands for. One that cannot be read excludes nothing.
+    /// The number of tasks at a mark; an invalid mark excludes no task.
     fn held_at(mark: Option<&str>) -> usize {
         mark.and_then(|mark| mark.parse().ok()).unwrap_or(usize::MAX)
     }
 
-    /// The tasks that were added after a mark was made and can be taken.
+    /// The ready tasks that were added after a mark.
     pub fn added_since(&self, mark: &str, now: Timestamp) -> impl Iterator<Item = &Task> {
         let added = self.iter().skip(Tasks::held_at(Some(mark)));
         added.filter(move |task| self.status(task, now) == Status::Ready)
     }
 
-    /// The wanted task that is to be taken next.
+    /// The next task to claim.
     pub fn next(&self, now: Timestamp, wanted: &Wanted) -> Option<&Task> {
         let held = self.iter().take(Tasks::held_at(wanted.held_at.as_deref()));
         let wanted = held.filter(|task| !wanted.but.contains(&task.id));
         let ready = wanted.filter(|task| self.status(task, now) == Status::Ready);
-        // Of several, the first one.
         ready.min_by_key(|task| task.priority)
     }
 
-    /// How many tasks stand how.
     pub fn progress(&self, now: Timestamp) -> Progress {
         let mut progress = Progress::default();
         self.iter().for_each(|task| progress.count(self.status(task, now)));
         progress
     }
 
-    /// A task as whoever does it is told.
+    /// A task as it is shown to a worker.
     pub fn item(&self, task: &Task, now: Timestamp) -> Item {
         Item {
             id: task.id.clone(),
@@ -155,18 +139,13 @@ impl Tasks {
         }
     }
 
-    /// Whether a task was closed under this claim. Its owner may not have done that itself: its agent
-    /// knows the name too.
+    /// Whether a task was closed under this claim, by its owner or by the owner's agent, which knows the name
+    /// too.
     pub fn is_closed_under(&self, claim: &Claim) -> bool {
         let closed = self.get(&claim.item).and_then(|task| task.closed_under.as_ref());
         closed.is_some_and(|closed| closed.fence == claim.fence)
     }
 
-    /// The task of this name.
-    ///
-    /// # Errors
-    ///
-    /// When there is none.
     pub fn known(&self, id: &str) -> Result<&Task, Refusal> {
         self.get(id).ok_or_else(|| Refusal::Unknown { id: id.to_owned() })
     }
@@ -194,8 +173,8 @@ impl Tasks {
         if task.is_closed {
             return Err(Refusal::Closed { id: task.id.clone() });
         }
-        // The same owner may take its own again: that is how a worker that was killed goes on, also
-        // when the task was made to wait for another meanwhile.
+        // An owner may claim its own task again, even if the task got a dependency meanwhile: so a worker
+        // resumes that was killed.
         if let Some(claim) = task.live_claim(now)
             && claim.owner != claimed.owner
         {
@@ -213,7 +192,7 @@ impl Tasks {
         }
     }
 
-    /// Whether the task is open and this is the number of the claim on it; `None` for no claim.
+    /// Checks that the task is open and that this is the number of its claim; `None` for no claim.
     pub(super) fn holds(&self, id: &str, fence: Option<u64>) -> Result<(), Refusal> {
         let task = self.known(id)?;
         if task.is_closed {
@@ -261,16 +240,16 @@ impl Tasks {
         if task.after.iter().any(|known| known == after) {
             return Err(Refusal::After { id: id.to_owned(), after: after.to_owned() });
         }
-        match self.way(after, id) {
+        match self.path(after, id) {
             None => Ok(()),
             Some(_) if id == after => Err(Refusal::Itself { id: id.to_owned() }),
-            Some(way) => Err(Refusal::Cycle { id: id.to_owned(), way }),
+            Some(path) => Err(Refusal::Cycle { id: id.to_owned(), path }),
         }
     }
 
-    /// How one task waits for another: it, the one that it waits for, and so on up to the other.
-    fn way(&self, from: &str, to: &str) -> Option<Vec<String>> {
-        // By which task each was come across.
+    /// The path of dependencies from one task to another.
+    fn path(&self, from: &str, to: &str) -> Option<Vec<String>> {
+        // From which task each was reached.
         let mut before: BTreeMap<&str, &str> = BTreeMap::from([(from, from)]);
         let mut open = vec![from];
         while let Some(next) = open.pop().filter(|next| *next != to) {
@@ -281,15 +260,15 @@ impl Tasks {
                 }
             }
         }
-        let mut way = vec![*before.get_key_value(to)?.0];
-        while let Some(at) = way.last().filter(|at| **at != from) {
-            way.push(before[at]);
+        let mut path = vec![*before.get_key_value(to)?.0];
+        while let Some(at) = path.last().filter(|at| **at != from) {
+            path.push(before[at]);
         }
-        Some(way.into_iter().rev().map(str::to_owned).collect())
+        Some(path.into_iter().rev().map(str::to_owned).collect())
     }
 
-    /// Takes in an event. Events are checked before they are written and again when they are read, so one
-    /// that breaks the rules does not count, whatever wrote it.
+    /// Applies an event. Events are checked before they are written and again when they are read, so an
+    /// invalid one has no effect, whoever wrote it.
     fn take(&mut self, event: Event<'_>, now: Timestamp) -> Result<(), Refusal> {
         match event {
             Event::QueueAdded(added) => {
@@ -311,7 +290,7 @@ impl Tasks {
             Event::QueueRenewed(renewed) => {
                 self.check_renewed(&renewed, now)?;
                 let until = renewed.until.parse().ok();
-                // An end that cannot be read leaves the one before.
+                // An invalid end keeps the previous one.
                 if let (Some(claim), Some(_)) = (&mut self.known_mut(&renewed.task)?.claim, until) {
                     claim.until = until;
                 }
@@ -320,7 +299,7 @@ impl Tasks {
                 self.holds(&released.task, Some(released.fence))?;
                 let task = self.known_mut(&released.task)?;
                 task.claim = None;
-                // A release without a reason leaves the last reason.
+                // A release without a reason keeps the last one.
                 if !released.reason.is_empty() {
                     task.reason = released.reason;
                 }
@@ -328,8 +307,7 @@ impl Tasks {
             Event::QueueClosed(closed) => {
                 self.holds(&closed.task, closed.fence)?;
                 let task = self.known_mut(&closed.task)?;
-                // A claim that is over does not keep others from closing the task, and then it is not
-                // its owner's to open again.
+                // Others may close a task whose claim has expired; then its owner may not reopen it.
                 let is_own = |claim: &Claim| closed.by.as_ref().is_none_or(|by| *by == claim.owner);
                 task.closed_under = task.claim.take().filter(is_own);
                 task.is_closed = true;
@@ -357,6 +335,177 @@ impl Tasks {
     }
 }
 
+/// A task to add.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct New {
+    pub title: String,
+    pub description: Option<String>,
+    pub acceptance: Option<String>,
+    pub priority: Priority,
+    /// The tasks that have to be closed first.
+    pub after: Vec<String>,
+    pub by: Option<String>,
+}
+
+/// Decisions: each returns the record to append, or why the request is refused.
+impl Tasks {
+    /// Adds a task under the next free id, which is returned.
+    pub fn add(&self, new: New, now: Timestamp) -> Result<(Record, String), Refusal> {
+        // Checked before they become a list: an id contains no comma.
+        new.after.iter().try_for_each(|id| self.known(id).map(|_| ()))?;
+        let mut number = self.all.len() + 1;
+        while self.get(&format!("t-{number}")).is_some() {
+            number += 1;
+        }
+        let added = QueueAdded {
+            task: format!("t-{number}"),
+            title: new.title,
+            description: new.description.filter(|text| !text.is_empty()),
+            acceptance: new.acceptance.filter(|text| !text.is_empty()),
+            priority: Some(new.priority.number()),
+            after: (!new.after.is_empty()).then(|| new.after.join(",")),
+            by: new.by,
+        };
+        self.check_added(&added)?;
+        Ok((added.record(&heading(now)), added.task))
+    }
+
+    /// Claims a task for an owner.
+    pub fn claim(
+        &self,
+        id: &str,
+        owner: &str,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<(Record, Claim), Refusal> {
+        let fence = self.fence.saturating_add(1);
+        let claimed = QueueClaimed {
+            task: id.to_owned(),
+            owner: owner.to_owned(),
+            until: until.to_string(),
+            fence,
+        };
+        self.check_claimed(&claimed, now)?;
+        let claim =
+            Claim { item: id.to_owned(), owner: owner.to_owned(), until: Some(until), fence };
+        Ok((claimed.record(&heading(now)), claim))
+    }
+
+    /// Extends a claim.
+    pub fn renew(
+        &self,
+        claim: &Claim,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<(Record, Claim), Refusal> {
+        let renewed =
+            QueueRenewed { task: claim.item.clone(), until: until.to_string(), fence: claim.fence };
+        self.check_renewed(&renewed, now)?;
+        Ok((renewed.record(&heading(now)), Claim { until: Some(until), ..claim.clone() }))
+    }
+
+    /// Releases a claim in the name of `by`, who need not be its owner.
+    pub fn release(
+        &self,
+        claim: &Claim,
+        by: &str,
+        reason: &str,
+        now: Timestamp,
+    ) -> Result<Record, Refusal> {
+        let released = QueueReleased {
+            task: claim.item.clone(),
+            reason: reason.to_owned(),
+            by: Some(by.to_owned()),
+            fence: claim.fence,
+        };
+        self.holds(&released.task, Some(released.fence))?;
+        Ok(released.record(&heading(now)))
+    }
+
+    /// Closes a claimed task.
+    pub fn close(&self, claim: &Claim, reason: &str, now: Timestamp) -> Result<Record, Refusal> {
+        let closed = QueueClosed {
+            task: claim.item.clone(),
+            reason: reason.to_owned(),
+            by: Some(claim.owner.clone()),
+            fence: Some(claim.fence),
+        };
+        self.holds(&closed.task, closed.fence)?;
+        Ok(closed.record(&heading(now)))
+    }
+
+    /// Closes a task for an owner who need not have claimed it, unless another one has.
+    pub fn close_as(
+        &self,
+        id: &str,
+        owner: &str,
+        reason: &str,
+        now: Timestamp,
+    ) -> Result<Record, Refusal> {
+        let task = self.known(id)?;
+        if let Some(claim) = task.live_claim(now)
+            && claim.owner != owner
+        {
+            return Err(Refusal::held(claim));
+        }
+        let closed = QueueClosed {
+            task: id.to_owned(),
+            reason: reason.to_owned(),
+            by: Some(owner.to_owned()),
+            fence: task.claim.as_ref().map(|claim| claim.fence),
+        };
+        self.holds(&closed.task, closed.fence)?;
+        Ok(closed.record(&heading(now)))
+    }
+
+    /// The claim on a task, if it is that of `owner`; of any owner without one.
+    pub fn claim_to_release(&self, id: &str, owner: Option<&str>) -> Result<&Claim, Refusal> {
+        let task = self.known(id)?;
+        match &task.claim {
+            Some(claim) if owner.is_some_and(|owner| claim.owner != owner) => {
+                Err(Refusal::held(claim))
+            }
+            Some(claim) => Ok(claim),
+            None if task.is_closed => Err(Refusal::Closed { id: id.to_owned() }),
+            None => Err(Refusal::NotClaimed { id: id.to_owned() }),
+        }
+    }
+
+    pub fn reopen(
+        &self,
+        id: &str,
+        owner: &str,
+        reason: &str,
+        now: Timestamp,
+    ) -> Result<Record, Refusal> {
+        let reopened = QueueReopened {
+            task: id.to_owned(),
+            reason: reason.to_owned(),
+            by: Some(owner.to_owned()),
+        };
+        self.check_reopened(&reopened)?;
+        Ok(reopened.record(&heading(now)))
+    }
+
+    /// Adds a dependency of a task.
+    pub fn link(&self, id: &str, after: &str, now: Timestamp) -> Result<Record, Refusal> {
+        let linked = QueueLinked { task: id.to_owned(), after: after.to_owned() };
+        self.check_linked(&linked)?;
+        Ok(linked.record(&heading(now)))
+    }
+
+    /// Removes a dependency of a task.
+    pub fn unlink(&self, id: &str, after: &str, now: Timestamp) -> Result<Record, Refusal> {
+        let unlinked = QueueUnlinked { task: id.to_owned(), after: after.to_owned() };
+        self.check_unlinked(&unlinked)?;
+        Ok(unlinked.record(&heading(now)))
+    }
+}
+
+fn heading(now: Timestamp) -> Heading {
+    Heading { run: String::new(), iteration: String::new(), now }
+}
+
 impl From<QueueAdded> for Task {
     fn from(added: QueueAdded) -> Self {
         let mut after: Vec<String> = Vec::new();
@@ -378,7 +527,7 @@ impl From<QueueAdded> for Task {
     }
 }
 
-/// When a claim ends, unless that is later than any does; `None` where nobody can tell.
+/// The end of a claim; `None` if it cannot be parsed.
 fn ends_in_time(id: &str, until: &str, now: Timestamp) -> Result<Option<Timestamp>, Refusal> {
     let until = until.parse().ok();
     match until.is_some_and(|until| is_too_long(now, until)) {
@@ -387,7 +536,6 @@ fn ends_in_time(id: &str, until: &str, now: Timestamp) -> Result<Option<Timestam
     }
 }
 
-/// Ids that stand in a list.
 fn listed(ids: Option<&str>) -> impl Iterator<Item = &str> {
     ids.unwrap_or_default().split(',').filter(|id| !id.is_empty())
 }
@@ -404,12 +552,12 @@ impl View for Tasks {
     const VERSION: u32 = 3;
 
     fn apply(&mut self, record: &Glance<'_>) {
-        // A queue outlives runs: a record of one says nothing about it.
+        // A queue outlives runs: records of a run do not count.
         if !record.topic().starts_with(FAMILY) || !record.run().is_empty() {
             return;
         }
         if let Some(now) = record.ts().and_then(|ts| ts.parse().ok()) {
-            // What is refused here does not count.
+            // A refused event has no effect.
             let _ = self.take(record.event(), now);
         }
     }

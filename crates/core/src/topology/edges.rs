@@ -5,33 +5,28 @@ use super::{OPENING_EVENT, Topology};
 use crate::pattern::Pattern;
 use crate::topic::{Topic, TopicClass};
 
-/// Something that can be said, and where it leads.
+/// An event of a role and its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge<'t> {
-    /// Who may say it; `None` at the beginning.
+    /// `None` for the beginning.
     pub role: Option<&'t str>,
-    /// The event, or several, as written.
+    /// The event or pattern, as written.
     pub event: &'t str,
-    /// Where it leads.
     pub to: Target<'t>,
 }
 
-/// Where an event leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target<'t> {
-    /// To these roles.
     Roles(Vec<&'t str>),
-    /// To all of them, because the map does not know it.
+    /// All roles, because the map does not contain the event.
     Anybody,
-    /// To the end of the run.
     Completion,
-    /// Nowhere: it is bookkeeping, and does not route.
+    /// None: coordination events do not route.
     Nowhere,
 }
 
 impl Topology {
-    /// All of it: the beginning first, then role by role. `completion` is the event that completes the
-    /// run.
+    /// All edges: the beginning first, then role by role. `completion` is the event that completes the run.
     pub fn edges(&self, completion: &str) -> Vec<Edge<'_>> {
         if self.roles.is_empty() {
             return Vec::new();

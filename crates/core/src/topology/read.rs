@@ -10,7 +10,6 @@ use crate::pattern::Pattern;
 use crate::toml_file::{Invalid, TomlFile, UnknownKey, fields};
 use crate::topic::{Topic, TopicClass};
 
-/// The file as it is written.
 #[derive(Default, serde::Deserialize)]
 #[serde(default)]
 struct TopologyFile {
@@ -21,7 +20,7 @@ struct TopologyFile {
     handoff: BTreeMap<String, RoleNames>,
 }
 
-/// The roles of a handoff. One role need not be put into a list.
+/// A single role need not be in a list.
 #[derive(serde::Deserialize)]
 #[serde(untagged, expecting = "expected a role or a list of roles")]
 enum RoleNames {
@@ -30,21 +29,13 @@ enum RoleNames {
 }
 
 impl Topology {
-    /// Reads the text of a topology file.
-    ///
-    /// # Errors
-    ///
-    /// With the first mistake in it. A topology that was understood in part would enforce something
-    /// else than what is written.
+    /// Parses a topology file. The first mistake is an error: a topology that was read in part would enforce
+    /// other rules than the written ones.
     pub fn parse(text: &str) -> Result<Topology, Invalid> {
         Topology::read(text).map(|(topology, _)| topology)
     }
 
-    /// Reads the text of a topology file, and finds its unknown keys.
-    ///
-    /// # Errors
-    ///
-    /// As [`Topology::parse`].
+    /// Parses a topology file and finds its unknown keys.
     pub fn read(text: &str) -> Result<(Topology, Vec<UnknownKey>), Invalid> {
         let file = TomlFile::parse(text)?;
         let (TopologyFile { name, completion, role: roles, handoff: names }, unknown) =
@@ -88,7 +79,7 @@ fn no_such_role(name: &str, roles: &[Role]) -> String {
     format!("there is no role '{}'; {known}", name.escape_debug())
 }
 
-/// Why an event is not an agent's to route with.
+/// Why an agent cannot route with an event.
 pub(super) fn whose(event: &str) -> &'static str {
     match Topic::new(event).class() {
         TopicClass::Reserved => "topics like this are written by the harness alone",
@@ -112,7 +103,7 @@ fn completion<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Strin
     }
 }
 
-/// A name that is not taken apart where names are listed.
+/// A name without characters that separate names in lists.
 pub(super) fn role_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let id = String::deserialize(deserializer)?;
     match Topic::check(&id) {
@@ -127,7 +118,7 @@ pub(super) fn role_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Stri
 pub(super) fn emitted_events<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<Pattern>, D::Error> {
-    /// A type of its own, so that a mistake is placed at one event and not at the whole list.
+    /// A type of its own, so that the position of a mistake is that of one event and not of the whole list.
     #[derive(serde::Deserialize)]
     struct Emitted(#[serde(deserialize_with = "emitted_event")] Pattern);
 
@@ -148,7 +139,7 @@ fn emitted_event<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pattern, 
     Ok(pattern)
 }
 
-/// A whole number, which may stand in quotes.
+/// A whole number, also in quotes.
 pub(super) fn milliseconds<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Spanned<u64>>, D::Error> {
@@ -192,7 +183,7 @@ mod tests {
         assert!(
             mistake("[handoff]\n\"/x(/\" = []").starts_with("'/x(/' is not a regular expression")
         );
-        assert!(mistake("name = ").starts_with("this is not TOML"));
+        assert!(mistake("name = ").starts_with("invalid TOML"));
     }
 
     #[test]

@@ -5,52 +5,46 @@ use super::{Handoff, OPENING_EVENT, Role, Topology};
 use crate::pattern::Pattern;
 use crate::topic::{Topic, TopicClass};
 
-/// Something that a person should look at.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
-    /// No event leads to a role.
+    /// No event leads to the role.
     #[error("no event hands over to role '{0}': it acts only when an event is not in the map")]
     Unreachable(String),
-    /// Only events that nobody on the way from the beginning emits lead to a role.
+    /// Only events that no role on the path from the beginning emits lead to the role.
     #[error(
         "role '{0}' is never reached from loop.start: no role on the way there emits an event that hands over to it"
     )]
     CutOff(String),
-    /// An event that is not in the map.
+    /// An event without a handoff.
     #[error(
         "event '{event}' of role '{role}' is not in the handoff map: all roles are suggested after it"
     )]
-    Unhandled {
-        /// The event.
-        event: String,
-        /// Who may emit it.
-        role: String,
-    },
-    /// Nothing is said about the beginning.
+    Unhandled { event: String, role: String },
+    /// No handoff for the beginning.
     #[error("loop.start is not in the handoff map: all roles are suggested at the beginning")]
     NoEntry,
-    /// A role that cannot say anything.
+    /// A role without events.
     #[error("role '{0}' emits nothing: when it is alone, every event is accepted")]
     Mute(String),
-    /// Nobody can complete the run.
+    /// No role emits the completion event.
     #[error("no role may emit '{0}', which completes the run")]
     NoCompletion(String),
-    /// The completing event is one that never counts.
+    /// The completion event is one that never counts.
     #[error("'{0}' cannot complete the run: {why}", why = whose(.0))]
     Uncounted(String),
-    /// The run cannot complete, because it waits for something that does not come.
+    /// A required event that no role emits.
     #[error("no role may emit '{0}', which has to be seen before the run completes")]
     NeverSeen(String),
-    /// A handoff for an event that nobody can emit.
+    /// A handoff for an event that no role emits.
     #[error("no role emits '{0}', so its handoff is never used")]
     Unheard(String),
-    /// A handoff to nobody.
+    /// A handoff without roles.
     #[error("the handoff of '{0}' names nobody: all roles are suggested after it")]
     ToNobody(String),
 }
 
 impl Warning {
-    /// One word for other programs.
+    /// The name in JSON output.
     pub fn kind(&self) -> &'static str {
         match self {
             Warning::Unreachable(_) => "unreachable_role",
@@ -68,9 +62,8 @@ impl Warning {
 }
 
 impl Topology {
-    /// Looks for what was hardly meant. `completion` is the event that completes the run. A handoff to
-    /// a role that there is not, and a regular expression that is none, are no warnings: such a
-    /// topology is not read at all.
+    /// Finds probable mistakes. `completion` is the event that completes the run. Handoffs to unknown roles
+    /// and invalid regular expressions are errors of the parser instead.
     pub fn warnings(&self, completion: &str) -> Vec<Warning> {
         if self.roles.is_empty() {
             return Vec::new();
@@ -106,7 +99,7 @@ impl Topology {
         warnings
     }
 
-    /// The events that have to be seen before the run completes, and that no role may emit.
+    /// The required events that no role may emit.
     pub fn never_seen(&self, required: &[String]) -> Vec<Warning> {
         let is_missing = |event: &&String| !is_agents(event) || !self.emits(event);
         let missing = required.iter().filter(|_| !self.roles.is_empty()).filter(is_missing);
@@ -137,15 +130,14 @@ impl Topology {
         self.handoff.iter().any(|handoff| handoff.event.matches(event))
     }
 
-    /// Whether an event of a handoff can come: the beginning, what a role emits, or what the harness
-    /// says when such events were joined.
+    /// Whether an event of a handoff can occur: the beginning, an event of a role, or the join of a wave.
     fn is_heard(&self, handoff: &Handoff) -> bool {
         let event = &handoff.event;
         event.matches(OPENING_EVENT)
             || self.roles.iter().flat_map(|role| &role.emits).any(|emit| leads_to(emit, event))
     }
 
-    /// The roles that the map leads to from the beginning, event by event.
+    /// The roles that can be reached from the beginning, event by event.
     fn reached(&self) -> Vec<&str> {
         if !self.is_handled(OPENING_EVENT) {
             return self.roles.iter().map(|role| role.id.as_str()).collect();
@@ -169,8 +161,8 @@ impl Topology {
     }
 }
 
-/// Whether an event that may be emitted can be one that a handoff is for. Of two regular expressions
-/// nobody can tell, so they are taken to have one in common.
+/// Whether an emitted event can match a handoff. Two regular expressions are assumed to have a match in
+/// common.
 pub(super) fn leads_to(emit: &Pattern, handoff: &Pattern) -> bool {
     let joined = |event: &str| format!("{event}.parallel.joined");
     match (emit.exact(), handoff.exact()) {

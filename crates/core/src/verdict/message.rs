@@ -1,252 +1,165 @@
-//! The object in a message: where it begins, and the two keys of it that count.
+//! The object in a message: kept from its first `{`, then read by `serde_json`.
 
-use super::scan::{Flaw, Kind, Progress, Scanner, Token};
-use super::text::Text;
+use std::fmt;
+
+use serde::Deserializer;
+use serde::de::{MapAccess, Visitor};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+
 use super::{Ruling, Verdict, Violation};
 use crate::config::Place;
-use crate::text;
+use crate::{record, text};
 
-/// The keys of the contract.
+/// The most bytes from the first `{` on that are kept; an object that is longer is a violation.
+pub const LONGEST: usize = 8 * 1024 * 1024;
+
 const VERDICT: &str = "verdict";
 const FOLLOW_UP: &str = "followUpPrompt";
 
-/// How many characters of it are shown to a person.
+/// How many characters of a key or a verdict are shown.
 const SHOWN: usize = 40;
-/// How many bytes before the first `{` are quoted, and how many from it on.
-const QUOTED: (usize, usize) = (60, 80);
 /// How many keys are shown of an object that is no verdict.
 const KEYS: usize = 5;
+/// How many bytes before the first `{` are quoted, and how many from it on.
+const QUOTED_BEFORE: usize = 60;
+const QUOTED_FROM: usize = 80;
 
-/// Reads a message in pieces.
+/// Collects a message that arrives in pieces.
 #[derive(Debug)]
-pub(super) struct Message {
-    /// Behind what was taken, until the object has ended.
-    place: Place,
+pub struct Message {
+    /// The position after the text before the first `{`.
+    begin: Place,
     /// Whether there was anything but white space.
     spoken: bool,
-    object: Option<Object>,
-    around: Around,
-}
-
-/// What stands around the first `{`: the end of the text before it, and its own beginning.
-#[derive(Debug, Default)]
-struct Around {
+    /// The end of the text before the first `{`.
     before: Vec<u8>,
-    from: Vec<u8>,
-}
-
-impl Around {
-    fn push_before(&mut self, piece: &[u8]) {
-        self.before.extend_from_slice(&piece[piece.len().saturating_sub(QUOTED.0)..]);
-        self.before.drain(..self.before.len().saturating_sub(QUOTED.0));
-    }
-
-    fn push_from(&mut self, piece: &[u8]) {
-        let left = QUOTED.1.saturating_sub(self.from.len());
-        self.from.extend_from_slice(&piece[..piece.len().min(left)]);
-    }
-
-    /// In one line, where there is text before the brace.
-    fn quote(&self) -> Option<String> {
-        let is_spoken = !self.before.trim_ascii().is_empty();
-        let text = [&self.before[..], &self.from].concat();
-        is_spoken.then(|| text::one_line(String::from_utf8_lossy(&text).trim_matches('\u{fffd}')))
-    }
-}
-
-/// The object, from the first `{` on.
-#[derive(Debug)]
-struct Object {
-    begin: Place,
-    scanner: Scanner,
-    fields: Fields,
-    state: State,
-}
-
-#[derive(Debug)]
-enum State {
-    Open,
-    Closed,
-    Broken { at: Place, flaw: Flaw },
-}
-
-/// What the object holds, as far as it matters.
-#[derive(Debug, Default)]
-struct Fields {
-    /// The first keys, for people.
-    names: Vec<String>,
-    /// The key that is being read.
-    key: Text,
-    /// The key whose value comes next.
-    name: String,
-    /// Where a text goes that is being read.
-    part: Part,
-    verdict: Option<Value>,
-    follow_up: Option<Value>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Part {
-    #[default]
-    Nowhere,
-    Key,
-    Verdict,
-    FollowUp,
-}
-
-#[derive(Debug)]
-enum Value {
-    Text(Text),
-    Other(Kind),
+    object: Vec<u8>,
+    is_truncated: bool,
 }
 
 impl Default for Message {
     fn default() -> Self {
-        Message { place: Place::START, spoken: false, object: None, around: Around::default() }
+        let (before, object) = (Vec::new(), Vec::new());
+        Message { begin: Place::START, spoken: false, before, object, is_truncated: false }
     }
 }
 
 impl Message {
     pub(super) fn push(&mut self, piece: &[u8]) {
-        let mut rest = piece;
-        if self.object.is_none() {
-            let preamble = memchr::memchr(b'{', rest).unwrap_or(rest.len());
-            self.spoken |= !rest.trim_ascii().is_empty();
-            self.place = self.place.behind(&rest[..preamble]);
-            self.around.push_before(&rest[..preamble]);
-            let Some(behind) = rest.get(preamble + 1..) else { return };
-            self.object = Some(Object::new(self.place));
-            self.place = self.place.behind(b"{");
-            self.around.push_from(b"{");
-            rest = behind;
+        let mut object = piece;
+        if self.object.is_empty() {
+            let (before, from) = piece.split_at(memchr::memchr(b'{', piece).unwrap_or(piece.len()));
+            self.spoken |= !piece.trim_ascii().is_empty();
+            self.begin = self.begin.behind(before);
+            self.before.extend_from_slice(&before[before.len().saturating_sub(QUOTED_BEFORE)..]);
+            self.before.drain(..self.before.len().saturating_sub(QUOTED_BEFORE));
+            object = from;
         }
-        self.around.push_from(rest);
-        if let Some(object) = &mut self.object {
-            self.place = object.push(rest, self.place);
-        }
+        let room = LONGEST - self.object.len();
+        self.is_truncated |= object.len() > room;
+        self.object.extend_from_slice(&object[..object.len().min(room)]);
     }
 
     pub(super) fn finish(self) -> Result<Verdict, Violation> {
-        match self.object {
-            None if self.spoken => Err(Violation::NoObject),
-            None => Err(Violation::Empty),
-            Some(object) => object.finish(self.around.quote()),
+        if self.object.is_empty() {
+            return Err(if self.spoken { Violation::NoObject } else { Violation::Empty });
         }
+        let object = String::from_utf8_lossy(&self.object);
+        match serde_json::Deserializer::from_str(&object).deserialize_map(FieldsVisitor) {
+            Ok(fields) => fields.verdict(|| self.quote()),
+            Err(error) if error.classify() == Category::Eof && self.is_truncated => {
+                Err(Violation::TooLong(self.begin))
+            }
+            Err(error) if error.classify() == Category::Eof => {
+                Err(Violation::Incomplete(self.begin))
+            }
+            Err(error) => Err(self.not_json(&object, &error)),
+        }
+    }
+
+    fn not_json(&self, object: &str, error: &serde_json::Error) -> Violation {
+        let lines = object.split_inclusive('\n').take(error.line() - 1).map(str::len);
+        // The column is the number of bytes up to and including the wrong one.
+        let offset = (lines.sum::<usize>() + error.column()).saturating_sub(1);
+        let at = self.begin.behind(&object.as_bytes()[..offset]);
+        let position = format!(" at line {} column {}", error.line(), error.column());
+        let problem = error.to_string().replace(&position, "");
+        Violation::NotJson { begin: self.begin, at, problem, quote: self.quote() }
+    }
+
+    /// The text around the first `{` in one line, if text comes before it.
+    fn quote(&self) -> Option<String> {
+        let from = &self.object[..self.object.len().min(QUOTED_FROM)];
+        let around = [&self.before, from].concat();
+        let is_spoken = !self.before.trim_ascii().is_empty();
+        is_spoken.then(|| text::one_line(String::from_utf8_lossy(&around).trim_matches('\u{fffd}')))
     }
 }
 
-impl Object {
-    fn new(begin: Place) -> Self {
-        let (scanner, fields) = (Scanner::default(), Fields::default());
-        Object { begin, scanner, fields, state: State::Open }
+/// The fields of the object as JSON text. `serde_json` checks their grammar without recursion and works out
+/// neither numbers nor strings, so depth, size and halves of surrogate pairs make no difference.
+#[derive(Default)]
+struct Fields<'de> {
+    /// The first keys, to be shown.
+    names: Vec<String>,
+    verdict: Option<&'de RawValue>,
+    follow_up: Option<&'de RawValue>,
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = Fields<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
     }
 
-    /// Takes what stands here, and says where it ends.
-    fn push(&mut self, piece: &[u8], here: Place) -> Place {
-        if !matches!(self.state, State::Open) {
-            return here;
-        }
-        let Object { scanner, fields, .. } = self;
-        let Progress { taken, result } = scanner.push(piece, &mut |token| fields.take(token));
-        let at = here.behind(&piece[..taken]);
-        match result {
-            Ok(false) => {}
-            Ok(true) => self.state = State::Closed,
-            Err(flaw) => self.state = State::Broken { at, flaw },
-        }
-        at
-    }
-
-    fn finish(self, quote: Option<String>) -> Result<Verdict, Violation> {
-        match self.state {
-            State::Open => Err(Violation::CutOff(self.begin)),
-            State::Closed => self.fields.verdict(quote),
-            State::Broken { at, flaw } => {
-                Err(Violation::NotJson { begin: self.begin, at, flaw, quote })
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+        let mut fields = Fields::default();
+        while let Some((key, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+            let key = string(key).unwrap_or_default();
+            match key.as_str() {
+                VERDICT => fields.verdict = Some(value),
+                FOLLOW_UP => fields.follow_up = Some(value),
+                _ => {}
+            }
+            if fields.names.len() < KEYS {
+                fields.names.push(text::clip(&key, SHOWN).into_owned());
             }
         }
+        Ok(fields)
     }
 }
 
-impl Fields {
-    fn take(&mut self, token: Token<'_>) {
-        match token {
-            Token::Key => {
-                self.key = Text::default();
-                self.part = Part::Key;
-            }
-            Token::Value(kind) => self.begin(kind),
-            Token::Text(raw) => match self.part {
-                Part::Nowhere => {}
-                Part::Key => self.key.push_beginning(raw),
-                Part::Verdict => {
-                    if let Some(Value::Text(text)) = &mut self.verdict {
-                        text.push_beginning(raw);
-                    }
-                }
-                Part::FollowUp => {
-                    if let Some(Value::Text(text)) = &mut self.follow_up {
-                        text.push_ends(raw);
-                    }
-                }
-            },
-            Token::TextEnd => {
-                if self.part == Part::Key {
-                    self.end_of_key();
-                }
-            }
-        }
-    }
-
-    /// The value of a key begins; of a key that was there before, nothing is left.
-    fn begin(&mut self, kind: Kind) {
-        let value = match kind {
-            Kind::Text => Value::Text(Text::default()),
-            other => Value::Other(other),
-        };
-        self.part = match self.name.as_str() {
-            VERDICT => {
-                self.verdict = Some(value);
-                Part::Verdict
-            }
-            FOLLOW_UP => {
-                self.follow_up = Some(value);
-                Part::FollowUp
-            }
-            _ => Part::Nowhere,
-        };
-    }
-
-    fn end_of_key(&mut self) {
-        let key = std::mem::take(&mut self.key).finish();
-        if self.names.len() < KEYS {
-            self.names.push(text::clip(&key, SHOWN).into_owned());
-        }
-        self.name = key;
-    }
-
-    fn verdict(self, quote: Option<String>) -> Result<Verdict, Violation> {
-        let word = match self.verdict {
-            None => {
-                return Err(Violation::Missing { key: VERDICT, found: self.names, quote });
-            }
-            Some(value) => value.text(VERDICT)?,
-        };
+impl Fields<'_> {
+    fn verdict(self, quote: impl Fn() -> Option<String>) -> Result<Verdict, Violation> {
+        let missing = |key| Violation::Missing { key, found: self.names.clone(), quote: quote() };
+        let word = field(VERDICT, self.verdict.ok_or_else(|| missing(VERDICT))?)?;
         let Some(ruling) = Ruling::from_word(&word) else {
             return Err(Violation::BadVerdict(text::clip(&word, SHOWN).into_owned()));
         };
-        match self.follow_up {
-            None => Err(Violation::Missing { key: FOLLOW_UP, found: self.names, quote }),
-            Some(value) => Ok(Verdict { ruling, follow_up: value.text(FOLLOW_UP)? }),
-        }
+        let follow_up = field(FOLLOW_UP, self.follow_up.ok_or_else(|| missing(FOLLOW_UP))?)?;
+        Ok(Verdict { ruling, follow_up })
     }
 }
 
-impl Value {
-    fn text(self, key: &'static str) -> Result<String, Violation> {
-        match self {
-            Value::Text(text) => Ok(text.finish()),
-            Value::Other(found) => Err(Violation::NotText { key, found }),
-        }
-    }
+fn field(key: &'static str, value: &RawValue) -> Result<String, Violation> {
+    string(value).ok_or_else(|| {
+        let found = match value.get().as_bytes().first() {
+            Some(b'{') => "an object",
+            Some(b'[') => "a list",
+            Some(b't' | b'f') => "true or false",
+            Some(b'n') => "null",
+            _ => "a number",
+        };
+        Violation::NotText { key, found }
+    })
+}
+
+/// The text of a JSON string.
+fn string(value: &RawValue) -> Option<String> {
+    let raw = value.get().strip_prefix('"')?.strip_suffix('"')?;
+    Some(record::unescape(raw.as_bytes()).into_owned())
 }

@@ -1,18 +1,9 @@
 use proptest::prelude::*;
 
-use super::scan::Scanner;
 use super::*;
 
 fn printed(read: &Result<Verdict, Violation>) -> String {
     crate::format::json_line(&Printed::new(read))
-}
-
-/// How often a byte of this message was looked at, behind the first `{`.
-fn looks(text: &str) -> usize {
-    let (_, object) = text.split_once('{').unwrap();
-    let mut scanner = Scanner::default();
-    let _ = scanner.push(object.as_bytes(), &mut |_| {});
-    scanner.looks
 }
 
 fn by(bytes: &[u8], stream: Stream, step: usize) -> Result<Verdict, Violation> {
@@ -67,37 +58,37 @@ fn every_violation_says_what_is_wrong_and_where() {
         "{\"verdict\": \"pass\", \"followUpPrompt\": -1.5e+3}",
     ];
     insta::assert_snapshot!(reasons.map(reason).join("\n"), @r#"
-    the reviewer's final message is empty; it has to hold a JSON object with the verdict
-    the reviewer's final message is empty; it has to hold a JSON object with the verdict
-    there is no '{' in the reviewer's final message, so there is no JSON object with a verdict
-    the first '{' (at line 1, column 8) does not begin a JSON object: at line 1, column 10, '1' stands where a key in double quotes or '}' should; the text there: fn f() { 1 }
-    the first '{' (at line 2, column 3) does not begin a JSON object: at line 2, column 22, '}' stands where a key in double quotes should; the text there: über {"verdict": "pass",}
-    the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 2, an apostrophe stands where a key in double quotes or '}' should
+    the reviewer's final message is empty: expected a JSON object with the verdict
+    the reviewer's final message is empty: expected a JSON object with the verdict
+    the reviewer's final message contains no '{': expected a JSON object with the verdict
+    the first '{' (at line 1, column 8) does not begin a JSON object: key must be a string at line 1, column 10; the text there: fn f() { 1 }
+    the first '{' (at line 2, column 3) does not begin a JSON object: trailing comma at line 2, column 22; the text there: über {"verdict": "pass",}
+    the first '{' (at line 1, column 1) does not begin a JSON object: key must be a string at line 1, column 2
     the first JSON object has no 'verdict'; it is empty
-    the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 12, '=' stands where a colon should
-    the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 13, 'p' stands where a value should
-    the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 16, 's' stands where true, false or null should
-    the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 8, '1' stands where a comma or '}' should
-    the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 10, '2' stands where a comma or ']' should
-    the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 15, '"' stands where a comma or '}' should
-    the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 12, a string holds a line break, which has to be escaped
-    the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 9, a string holds a backslash before an apostrophe, which is no escape
-    the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 12, 'x' stands where a hexadecimal digit behind \u should
-    the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 2, the control character U+001B stands where a key in double quotes or '}' should
-    the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 2, a character that is not ASCII stands where a key in double quotes or '}' should
-    the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 2, the control character U+0000 stands where a key in double quotes or '}' should
-    the first '{' (at line 1, column 1) does not begin a JSON object: at line 1, column 4, an apostrophe stands where a key in double quotes or '}' should
-    the JSON object that begins at line 1, column 1 is cut off: the message ends before its last '}'
+    the first '{' (at line 1, column 1) does not begin a JSON object: expected `:` at line 1, column 12
+    the first '{' (at line 1, column 1) does not begin a JSON object: expected value at line 1, column 13
+    the first '{' (at line 1, column 1) does not begin a JSON object: expected ident at line 1, column 16
+    the first '{' (at line 1, column 1) does not begin a JSON object: invalid number at line 1, column 8
+    the first '{' (at line 1, column 1) does not begin a JSON object: expected `,` or `]` at line 1, column 10
+    the first '{' (at line 1, column 1) does not begin a JSON object: expected `,` or `}` at line 1, column 15
+    the first '{' (at line 1, column 1) does not begin a JSON object: control character (\u0000-\u001F) found while parsing a string at line 1, column 11
+    the first '{' (at line 1, column 1) does not begin a JSON object: invalid escape at line 1, column 9
+    the first '{' (at line 1, column 1) does not begin a JSON object: invalid escape at line 1, column 13
+    the first '{' (at line 1, column 1) does not begin a JSON object: key must be a string at line 1, column 2
+    the first '{' (at line 1, column 1) does not begin a JSON object: key must be a string at line 1, column 2
+    the first '{' (at line 1, column 1) does not begin a JSON object: key must be a string at line 1, column 2
+    the first '{' (at line 1, column 1) does not begin a JSON object: key must be a string at line 1, column 4
+    the JSON object at line 1, column 1 is incomplete: the message ends before its last '}'
     the first JSON object has no 'verdict'; it begins with 'type', 'thread_id'
-    'verdict' is null; it has to be a string
-    'verdict' is 'Pass'; it can only be 'pass' or 'drift'
-    'verdict' is 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'; it can only be 'pass' or 'drift'
+    invalid 'verdict': expected a string, found null
+    invalid 'verdict' 'Pass': expected 'pass' or 'drift'
+    invalid 'verdict' 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...': expected 'pass' or 'drift'
     the first JSON object has no 'verdict'; it begins with 'kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk...'
     the first JSON object has no 'followUpPrompt'; it begins with 'verdict'
-    'followUpPrompt' is a list; it has to be a string
-    'followUpPrompt' is true or false; it has to be a string
-    'followUpPrompt' is an object; it has to be a string
-    'followUpPrompt' is a number; it has to be a string
+    invalid 'followUpPrompt': expected a string, found a list
+    invalid 'followUpPrompt': expected a string, found true or false
+    invalid 'followUpPrompt': expected a string, found an object
+    invalid 'followUpPrompt': expected a string, found a number
     "#);
     let failed = Answer { outcome: crate::agents::Outcome::Aborted, ..Answer::default() };
     insta::assert_snapshot!(printed(&read_answer(&failed)), @r#"{"verdict": "violation", "followUpPrompt": null, "reason": "the agent was stopped before it was done"}"#);
@@ -140,7 +131,7 @@ fn no_nesting_and_no_number_is_too_much() {
     );
     assert_eq!(read(&objects), verdict(Ruling::Drift, "ok"));
     let mixed = format!(r#"{{"a": {}"#, "[{\"a\":".repeat(deep));
-    assert_eq!(read(&mixed), Err(Violation::CutOff(crate::config::Place::START)));
+    assert_eq!(read(&mixed), Err(Violation::Incomplete(crate::config::Place::START)));
     let number = format!(
         r#"{{"n": -{}.{}E-{}, "verdict": "pass", "followUpPrompt": ""}}"#,
         "9".repeat(deep),
@@ -151,26 +142,19 @@ fn no_nesting_and_no_number_is_too_much() {
 }
 
 #[test]
-fn the_work_grows_with_the_length_and_not_faster() {
-    let shapes: [(&str, &str, &str); 9] = [
-        ("{\"a\":", "[", ""),
-        ("{\"a\":", "{\"a\":", ""),
-        ("{", " ", "}"),
-        ("{\"followUpPrompt\":\"", "\\\\", "\"}"),
-        ("{\"followUpPrompt\":\"", "\\ud83e", "\"}"),
-        ("{\"followUpPrompt\":\"", "x", ""),
-        ("{\"x\":0", ",\"verdict\":\"pass\"", "}"),
-        ("{\"x\":[0", ",1", "]}"),
-        ("{\"x\":[0", ",null", "]}"),
-    ];
-    for (begin, middle, end) in shapes {
-        let text = |times: usize| format!("{begin}{}{end}", middle.repeat(times));
-        let [one, two] = [text(10_000), text(20_000)];
-        assert!(looks(&two) <= 3 * two.len(), "{middle}: {} for {}", looks(&two), two.len());
-        assert!(looks(&two) <= 2 * looks(&one) + 100, "{middle}");
-    }
-    // A brace that begins no object is the end of it, however many follow.
-    assert!(looks(&"{ ".repeat(10_000)) < 10);
+fn an_object_that_is_longer_than_the_limit_is_a_violation() {
+    let of_length = |length: usize| {
+        let rest = r#"{"verdict": "pass", "followUpPrompt": ""}"#;
+        rest.replace(r#""}"#, &format!("{}\"}}", "x".repeat(length - rest.len())))
+    };
+    assert!(read(&(of_length(LONGEST) + "{")).is_ok());
+    let too_long = Err(Violation::TooLong(crate::config::Place::START));
+    assert_eq!(read(&of_length(LONGEST + 1)), too_long);
+    assert_eq!(by(of_length(LONGEST + 1).as_bytes(), Stream::Plain, 100_000), too_long);
+    assert_eq!(
+        too_long.unwrap_err().to_string(),
+        "the JSON object at line 1, column 1 is longer than 8 MiB"
+    );
 }
 
 #[test]
@@ -279,10 +263,10 @@ proptest! {
         let _: serde_json::Value = serde_json::from_str(&printed(&whole)).unwrap();
     }
 
-    /// Another parser of the same grammar is of the same mind, but for what it finds too deep or too large,
-    /// and for halves of surrogate pairs.
+    /// An untyped value has the same verdict, but for what is too deep or too large for it, and for halves of
+    /// surrogate pairs.
     #[test]
-    fn other_parsers_agree(text in nearly()) {
+    fn an_untyped_value_has_the_same_verdict(text in nearly()) {
         let object = text.find('{').map(|at| &text[at..]).unwrap_or_default();
         let mut values = serde_json::Deserializer::from_str(object).into_iter();
         match values.next() {

@@ -7,9 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use autoloop_core::queue::{
-    Claim, Item, New, Progress, Refusal, Status, Task, Tasks, Wanted, Whose,
-};
+use autoloop_core::queue::{Claim, Item, New, Progress, Refusal, Status, Task, Tasks, Wanted};
 use autoloop_core::record::Record;
 use autoloop_core::timestamp::Timestamp;
 
@@ -97,14 +95,15 @@ impl<'a> Builtin<'a> {
         self.change(|tasks, now| Ok(Some((decide(tasks, now)?, ())))).map(|_| ())
     }
 
-    /// Gives back the claim of a task on behalf of somebody: the own one, or anybody's.
+    /// Releases the claim of `owner` on a task, or of any owner without one, in the name of `by`.
     pub fn release_task(
         &self,
         id: &str,
-        whose: Whose<'_>,
-        said: (&str, &str),
+        owner: Option<&str>,
+        by: &str,
+        reason: &str,
     ) -> Result<(), QueueError> {
-        self.step(|tasks, now| tasks.release(tasks.claim_to_release(id, whose)?, said, now))
+        self.step(|tasks, now| tasks.release(tasks.claim_to_release(id, owner)?, by, reason, now))
     }
 
     /// Looks, decides and writes, until nobody comes between. Nothing is written when there is nothing
@@ -176,7 +175,7 @@ impl<'a> Builtin<'a> {
     ) -> Result<Option<Claimed>, QueueError> {
         self.change(|tasks, now| {
             let Some(task) = tasks.next(now, wanted) else { return Ok(None) };
-            let (change, claim) = tasks.claim(&task.id, actor, (now, end(now, lasting)))?;
+            let (change, claim) = tasks.claim(&task.id, actor, now, end(now, lasting))?;
             let item = owned(tasks, task, (actor, now));
             Ok(Some((change, Claimed { item, claim })))
         })
@@ -198,7 +197,7 @@ impl<'a> Builtin<'a> {
                 closed = Some(Claimed { item: item(task), claim });
                 return Ok(None);
             }
-            let (change, claim) = tasks.claim(id, actor, (now, end(now, lasting)))?;
+            let (change, claim) = tasks.claim(id, actor, now, end(now, lasting))?;
             Ok(Some((change, Claimed { item: item(task), claim })))
         })?;
         taken.or(closed).ok_or_else(|| Refusal::Unknown { id: id.to_owned() }.into())
@@ -236,7 +235,7 @@ impl Queue for Builtin<'_> {
     fn renew(&self, claim: &Claim) -> Result<Claim, QueueError> {
         let renewed = self.change(|tasks, now| match tasks.is_closed_under(claim) {
             true => Ok(None),
-            false => tasks.renew(claim, (now, end(now, self.lasting))).map(Some),
+            false => tasks.renew(claim, now, end(now, self.lasting)).map(Some),
         })?;
         // Nobody else takes what is closed, so there is nothing to be written.
         let kept = || Claim { until: Some(end(self.clock.now(), self.lasting)), ..claim.clone() };
@@ -244,10 +243,9 @@ impl Queue for Builtin<'_> {
     }
 
     fn release(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {
-        let said = (claim.owner.as_str(), reason);
         self.step(|tasks, now| match tasks.is_closed_under(claim) {
-            true => tasks.reopen(&claim.item, said, now),
-            false => tasks.release(claim, said, now),
+            true => tasks.reopen(&claim.item, &claim.owner, reason, now),
+            false => tasks.release(claim, &claim.owner, reason, now),
         })
     }
 
@@ -280,7 +278,7 @@ impl Queue for Builtin<'_> {
         };
         while let Some(id) = self.change(|tasks, now| {
             let Some(claim) = next(tasks) else { return Ok(None) };
-            Ok(Some((tasks.release(&claim, (&claim.owner, reason), now)?, claim.item)))
+            Ok(Some((tasks.release(&claim, &claim.owner, reason, now)?, claim.item)))
         })? {
             released.push(id);
         }

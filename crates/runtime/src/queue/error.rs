@@ -81,7 +81,7 @@ fn of_refusal(refusal: &Refusal) -> Complaint {
         Refusal::Closed { id } => {
             complaint.hint(format!("`autoloop tasks reopen {id}` opens it again"))
         }
-        Refusal::Cycle { way, .. } => match way.as_slice() {
+        Refusal::Cycle { path, .. } => match path.as_slice() {
             [first, second, ..] => complaint.hint(format!(
                 "`autoloop tasks dep rm {first} {second}` lets {first} not wait for {second} any more"
             )),

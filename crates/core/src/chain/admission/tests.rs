@@ -73,8 +73,8 @@ fn every_refusal_says_what_to_do() {
     insta::assert_snapshot!(ask(&"x".repeat(10_000_000)), @"too_long: a request has at most 10000 characters; put the rest into a file");
     insta::assert_snapshot!(ask(&format!("steps={};", vec!["a"; 51].join(","))), @"max_steps 50: chain 'a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,...' has more steps than budget.max_steps = 50 allows");
     assert_eq!(Refusal::Unfit("x\ny".to_owned()).record().detail, "x y");
-    let bad = Refusal::BadFile("this is not TOML".to_owned()).record();
-    insta::assert_snapshot!(format!("{}: {}", bad.reason, bad.detail), @"bad_file: chains.toml cannot be used: this is not TOML");
+    let bad = Refusal::BadFile("invalid TOML".to_owned()).record();
+    insta::assert_snapshot!(format!("{}: {}", bad.reason, bad.detail), @"bad_file: chains.toml cannot be used: invalid TOML");
 }
 
 #[test]

@@ -120,8 +120,8 @@ fn two_spellings_of_one_setting_do_not_change_places() {
 #[test]
 fn settings_that_cannot_be_used_are_told() {
     let told = |new| repair_settings("memory.prompt_budget_chars = 1", new, &[]).unwrap_err();
-    insta::assert_snapshot!(told("memory.prompt_budget_chars = 'x'"), @r#"cannot be used: line 1, column 30: memory.prompt_budget_chars is "x"; accepted is a whole number; 0 or less is no limit"#);
-    insta::assert_snapshot!(told("event_loop.prompt = {}"), @"cannot be used: line 1, column 21: event_loop.prompt is a table; accepted is a text in quotes");
+    insta::assert_snapshot!(told("memory.prompt_budget_chars = 'x'"), @r#"cannot be used: line 1, column 30: memory.prompt_budget_chars is "x"; expected a whole number; 0 or less is no limit"#);
+    insta::assert_snapshot!(told("event_loop.prompt = {}"), @"cannot be used: line 1, column 21: event_loop.prompt is a table; expected a text in quotes");
 }
 
 #[test]

@@ -197,7 +197,7 @@ fn the_usual_files_need_not_exist_even_when_they_are_named() {
 #[test]
 fn what_is_wrong_is_told() {
     let stage = Stage::new(&[("loop/autoloops.toml", "backend.timeout_ms = -1\nx = 1")]);
-    insta::assert_snapshot!(stage.refusal(), @r#"ROOT/loop/autoloops.toml: line 1, column 22: backend.timeout_ms is -1; accepted is a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h""#);
+    insta::assert_snapshot!(stage.refusal(), @r#"ROOT/loop/autoloops.toml: line 1, column 22: backend.timeout_ms is -1; expected a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h""#);
     stage.write("loop/autoloops.toml", "harness.instructions_file = 'rules.md'");
     insta::assert_snapshot!(stage.refusal(), @"ROOT/loop/autoloops.toml: line 1, column 29: harness.instructions_file names ROOT/loop/rules.md, and there is no such file");
     stage.write("loop/autoloops.toml", "event_loop.prompt_file = 'TASK.md'");
@@ -206,7 +206,7 @@ fn what_is_wrong_is_told() {
     stage.write("loop/topology.toml", "[[role]]\nid = 'a'\nprompt_file = 'roles/a.md'");
     insta::assert_snapshot!(stage.refusal(), @"ROOT/loop/topology.toml: line 3, column 15: prompt_file of role 'a' is 'roles/a.md'; there is no ROOT/loop/roles/a.md");
     stage.write("loop/topology.toml", "[[role]]\nid = 'a'\nbackend_kind = 'acp'");
-    insta::assert_snapshot!(stage.refusal(), @r#"ROOT/loop/topology.toml: line 3, column 16: backend_kind of role 'a' is "acp"; accepted is "command", "pi", "script" or "replay""#);
+    insta::assert_snapshot!(stage.refusal(), @r#"ROOT/loop/topology.toml: line 3, column 16: backend_kind of role 'a' is "acp"; expected "command", "pi", "script" or "replay""#);
     stage.write("loop/topology.toml", "[[role]]\n");
     insta::assert_snapshot!(stage.refusal(), @"ROOT/loop/topology.toml: line 1, column 1: missing field `id`, in `role`");
     stage.write("loop/topology.toml", &"#".repeat(1024 * 1024 + 1));
@@ -250,9 +250,9 @@ fn what_is_odd_is_told_and_holds() {
         ("loop/topology.toml", "[[role]]\nid = 'a'\nprompt = \"{{X}}\"\nemit = []\n[[stage]]"),
     ]);
     insta::assert_snapshot!(stage.warnings(), @"
-    ROOT/loop/autoloops.toml: line 1, column 1: unknown key zzz; nothing is known by this name (`autoloop config show` lists every key that there is)
+    ROOT/loop/autoloops.toml: line 1, column 1: unknown key zzz; no such key (run `autoloop config show` to list all keys)
     ROOT/loop/topology.toml: line 4, column 1: unknown key role.emit; did you mean emits?
-    ROOT/loop/topology.toml: line 5, column 3: unknown key stage; nothing is known by this name
+    ROOT/loop/topology.toml: line 5, column 3: unknown key stage; no such key
     ROOT/loop/topology.toml, prompt of role a: line 1, column 1: unknown placeholder X; left as it is (the placeholders are STATE_DIR, TOOL_PATH and PRESET_DIR)
     ROOT/loop/harness.md: line 1, column 1: unknown placeholder STATEDIR; left as it is (the placeholders are STATE_DIR, TOOL_PATH and PRESET_DIR)
     ROOT/loop/autoloops.toml: line 2, column 22: review.prompt_file names ROOT/loop/none.md, and there is no such file

@@ -1,6 +1,6 @@
 //! Other users of the same queue, both people and programs.
 
-use autoloop_core::queue::{New, Priority, Whose};
+use autoloop_core::queue::{New, Priority};
 use autoloop_core::record::{Heading, Object};
 use autoloop_runtime::journal::{Append, Durability, FileJournal, Journal};
 use autoloop_runtime::queue::{Builtin, Queue, QueueError};
@@ -48,8 +48,8 @@ fn change(queue: &Builtin<'_>, dice: &mut Dice) -> Result<(), QueueError> {
         (3, Some(claim)) => queue.release(claim, "no time"),
         (0..4, _) => queue.claim_next(ANN).map(drop),
         (4, _) => queue.claim(&id, ANN).map(drop),
-        (5, _) => queue.step(|tasks, now| tasks.close_as(&id, (ANN, "by hand"), now)),
-        (6, _) => queue.release_task(&id, Whose::Anybodys, (ANN, "give it back")),
+        (5, _) => queue.step(|tasks, now| tasks.close_as(&id, ANN, "by hand", now)),
+        (6, _) => queue.release_task(&id, None, ANN, "give it back"),
         _ => queue.step(|tasks, now| tasks.link(&id, &after, now)),
     }
 }

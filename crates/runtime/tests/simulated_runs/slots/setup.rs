@@ -180,7 +180,7 @@ impl Setup {
                 let _ = queue.step(|tasks, now| tasks.link(&id, &after, now));
             }
             if item.is_closed {
-                queue.step(|tasks, now| tasks.close_as(&id, ("ann", "by hand"), now)).unwrap();
+                queue.step(|tasks, now| tasks.close_as(&id, "ann", "by hand", now)).unwrap();
             }
         }
     }
