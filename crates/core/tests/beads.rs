@@ -54,10 +54,10 @@ fn lists_come_bare_wrapped_and_alone() {
 #[test]
 fn an_answer_that_is_no_list_of_issues_is_an_error() {
     insta::assert_snapshot!(wrong("Segmentation\u{7} fault"), @"it answered with something that is not JSON: Segmentation fault");
-    insta::assert_snapshot!(wrong("7"), @"it answered with JSON in which there are no issues: 7");
-    insta::assert_snapshot!(wrong("null"), @"it answered with JSON in which there are no issues: null");
-    insta::assert_snapshot!(wrong("[1, 2]"), @"it answered with JSON in which there are no issues: [1, 2]");
-    insta::assert_snapshot!(wrong(r#"{"total": 3}"#), @r#"it answered with JSON in which there are no issues: {"total": 3}"#);
+    insta::assert_snapshot!(wrong("7"), @"it answered with JSON that contains no issues: 7");
+    insta::assert_snapshot!(wrong("null"), @"it answered with JSON that contains no issues: null");
+    insta::assert_snapshot!(wrong("[1, 2]"), @"it answered with JSON that contains no issues: [1, 2]");
+    insta::assert_snapshot!(wrong(r#"{"total": 3}"#), @r#"it answered with JSON that contains no issues: {"total": 3}"#);
     insta::assert_snapshot!(wrong(r#"{"error": "no database", "hint": "bd init"}"#), @"it answered with an error: no database (bd init)");
     assert!(wrong(&"x".repeat(5_000_000)).len() < 1_000);
     assert!(wrong(&"[".repeat(1_000_000)).len() < 1_000);

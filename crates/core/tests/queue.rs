@@ -182,7 +182,7 @@ fn refusals_say_what_is_wrong() {
     let now = yard.stamp();
     let claim = yard.claim("t-1", "ann", 60).unwrap();
     let tasks = &yard.tasks;
-    insta::assert_snapshot!(yard.add_error(titled(" \n")), @"the title is empty; say in a line what is to be done");
+    insta::assert_snapshot!(yard.add_error(titled(" \n")), @"the title is empty: expected one line that says what to do");
     insta::assert_snapshot!(yard.add_error(titled(&"x".repeat(1025))), @"the title has 1025 bytes: the limit is 1024");
     let long = Some("x".repeat(10 * 1024 * 1024));
     insta::assert_snapshot!(
