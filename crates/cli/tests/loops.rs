@@ -108,7 +108,7 @@ fn of_runs_that_are_over_only_the_last_few_are_listed() {
         names[0].starts_with("run-8") && names[5].starts_with("run-0 loop crashed"),
         "{listed}"
     );
-    assert!(listed.ends_with("and 3 more that are over; --all shows them too"), "{listed}");
+    assert!(listed.ends_with("3 more ended; list them with --all"), "{listed}");
     let all = loops(&sandbox, &["--all"]);
     assert_eq!(all.lines().filter(|line| line.starts_with("run-")).count(), 9, "{all}");
 }
@@ -154,12 +154,12 @@ fn other_programs_get_json() {
 fn one_run_is_shown_in_full() {
     let sandbox = empty();
     sandbox.write_journal(journal());
-    assert_snapshot!(loops(&sandbox, &["show", "loud-crow"]), @r"
+    assert_snapshot!(loops(&sandbox, &["show", "loud-crow"]), @"
     exit 0
     --- stdout
     run loud-crow
     kind loop
-    status crashed: it has no end, and no process carries it out
+    status crashed: no end is recorded, and no process holds its lock
     objective shout
     began [TS]
     last heard [TS], [AGE] ago
@@ -203,10 +203,10 @@ fn a_name_that_means_no_run_or_several_is_an_error() {
 #[test]
 fn without_a_journal_there_is_nothing_to_list() {
     let sandbox = empty();
-    assert_snapshot!(loops(&sandbox, &[]), @r"
+    assert_snapshot!(loops(&sandbox, &[]), @"
     exit 0
     --- stdout
-    no run has begun in .autoloop/journal.jsonl yet
+    no run in .autoloop/journal.jsonl yet
     ");
     assert_snapshot!(loops(&sandbox, &["--json"]), @r"
     exit 0
@@ -238,9 +238,9 @@ fn the_places_that_are_set_are_looked_at() {
 
     // With invalid settings the default state directory is used, with a warning.
     sandbox.write("autoloops.toml", "core.state_dir = \n");
-    assert_snapshot!(sandbox.run(&["inspect", "journal"]).stderr, @r"
+    assert_snapshot!(sandbox.run(&["inspect", "journal"]).stderr, @"
     autoloop: warning: autoloops.toml: line 1, column 18: invalid TOML: string values must be quoted, expected literal string; going on with the defaults
-    autoloop: there is nothing in .autoloop/journal.jsonl
+    autoloop: .autoloop/journal.jsonl is empty
     ");
 }
 
@@ -318,7 +318,7 @@ fn a_run_is_watched_to_its_end() {
     out.read_line(&mut first).unwrap();
     assert_eq!(
         first,
-        format!("run {run}: running, 1 of 3 iterations done, iteration 2 is under way\n")
+        format!("run {run}: running, 1 of 3 iterations done, iteration 2 running\n")
     );
     sandbox.write("go", "");
     let mut later = String::new();

@@ -340,7 +340,7 @@ mod tests {
         assert!(told(Some(9), Some(0), None).starts_with("kernel.unprivileged_userns_clone"));
         assert!(told(Some(9), Some(1), Some(1)).starts_with("kernel.apparmor"));
         assert!(told(Some(9), Some(1), Some(0)).starts_with("users may"));
-        assert!(told(None, None, None).starts_with("this kernel says nothing"));
+        assert!(told(None, None, None).starts_with("the kernel has no setting"));
     }
 
     fn finished(ending: Ending, said: &str, ended: u64) -> Finding {

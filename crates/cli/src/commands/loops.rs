@@ -1,47 +1,53 @@
-//! `autoloop loops`: which runs there are, and how they are.
+//! `autoloop loops`: the runs of a project and their status.
 
 mod artifacts;
-mod row;
 mod show;
 mod watch;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use autoloop_core::coordinator::Status;
+use autoloop_core::coordinator::{Kind, Status};
+use autoloop_core::duration;
 use autoloop_core::format::json_text;
-use autoloop_core::run::SomeRun;
+use autoloop_core::run::{Run, SomeRun};
+use autoloop_core::table;
+use autoloop_core::timestamp::Timestamp;
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::runs::RunList;
 use autoloop_runtime::world::World;
 use clap::Subcommand;
+use serde::Serialize;
 
-use self::row::Row;
 use super::settings::{self, Located};
 use crate::failure::Failure;
-use crate::style::Color;
+use crate::style::{Color, Tone};
 use crate::terminal;
 
-/// How many runs that are over are listed when nobody asks for all.
-const LAST_FEW: usize = 5;
+/// Ended runs that are listed without --all.
+const RECENT: usize = 5;
+/// Columns of an objective in the list.
+const OBJECTIVE: usize = 40;
+/// Columns of an event in the list.
+const EVENT: usize = 24;
 
 /// List runs.
 ///
 /// Lists loops, chains and slots, the latest first: all that are running, crashed or interrupted, and the last five
 /// that ended. A run is running while a process holds its lock; it crashed when no process does and the journal
-/// records no end of it. Branches of waves, and chains that a run asked for, are shown with --all. No run is
-/// disturbed.
+/// records no end of it. Branches of waves, and chains started by runs, are listed with --all.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
-    /// Project whose runs are listed [default: the current one].
+    /// Project directory [default: the current project]
     project_dir: Option<PathBuf>,
-    /// Every run in the journal.
+    /// List all runs of the journal
     #[arg(long)]
     all: bool,
-    /// Print an array of objects.
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -63,61 +69,249 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 }
 
 fn list(args: &Args, world: &World) -> Result<(), Failure> {
-    let scene = Scene::of(args.project_dir.as_deref(), world)?;
+    let project = Project::of(args.project_dir.as_deref(), world)?;
     let rows: Vec<Row<'_>> = match args.all {
-        true => scene.list.runs.iter().rev().map(|run| scene.row(run, world)).collect(),
-        false => scene.recent().map(|run| scene.row(run, world)).collect(),
+        true => project.list.runs.iter().rev().map(|run| project.row(run, world)).collect(),
+        false => project.recent().map(|run| project.row(run, world)).collect(),
     };
     let text = match args.json {
         true => json_text(&rows.iter().map(Row::facts).collect::<Vec<_>>()),
         false if rows.is_empty() => {
-            format!("no run has begun in {} yet\n", scene.journal.path().display())
+            format!("no run in {} yet\n", project.journal.path().display())
         }
         false => {
             let color = Color::of(&io::stdout());
-            let text = row::print(&rows, color) + &left_out(&scene, rows.len());
+            let text = print(&rows, color) + &omitted(&project, rows.len());
             return Ok(terminal::print_painted(&text, color)?);
         }
     };
     Ok(terminal::print(&text)?)
 }
 
-fn left_out(scene: &Scene, shown: usize) -> String {
-    match scene.list.runs.iter().count().saturating_sub(shown) {
+fn omitted(project: &Project, shown: usize) -> String {
+    match project.list.runs.iter().count().saturating_sub(shown) {
         0 => String::new(),
-        1 => "and 1 more that is over; --all shows it too\n".to_owned(),
-        more => format!("and {more} more that are over; --all shows them too\n"),
+        1 => "1 more ended; list it with --all\n".to_owned(),
+        more => format!("{more} more ended; list them with --all\n"),
     }
 }
 
 /// A project and the runs in its journal.
-struct Scene {
+struct Project {
     located: Located,
     journal: Box<dyn Journal>,
     list: RunList,
 }
 
-impl Scene {
-    fn of(project: Option<&Path>, world: &World) -> Result<Scene, Failure> {
+impl Project {
+    fn of(project: Option<&Path>, world: &World) -> Result<Project, Failure> {
         let located = settings::locate(project, world)?;
         let journal = located.journal(world);
         let list = RunList::read(&*journal, &located.files.state_dir, world)?;
-        Ok(Scene { located, journal, list })
+        Ok(Project { located, journal, list })
     }
 
-    /// The unfinished runs, and the last few that ended; the latest first.
+    /// The unfinished runs and the most recently ended, the latest first.
     fn recent(&self) -> impl Iterator<Item = &SomeRun> {
         let mut ended = 0;
         let is_part = |run: &&SomeRun| run.kind().is_some() && !run.stands_alone();
         self.list.runs.iter().rev().filter(move |run| !is_part(run)).filter(move |run| {
             let is_open = self.list.runs.status(run).is_some_and(Status::is_unfinished);
             ended += usize::from(!is_open);
-            is_open || ended <= LAST_FEW
+            is_open || ended <= RECENT
         })
     }
 
     fn row<'r>(&self, run: &'r SomeRun, world: &World) -> Row<'r> {
         let (status, process) = (self.list.status(run), self.list.holder(run).process());
         Row { run, status, process, now: world.clock.now() }
+    }
+}
+
+/// A run and its status at a moment.
+struct Row<'r> {
+    run: &'r SomeRun,
+    /// `None` where no record starts the run.
+    status: Option<Status>,
+    /// The process of its harness.
+    process: Option<u32>,
+    now: Timestamp,
+}
+
+impl Row<'_> {
+    fn elapsed(&self) -> Option<Duration> {
+        let (began, heard) = self.run.times();
+        let end = match self.status {
+            Some(Status::Running) => self.now,
+            _ => stamp(heard)?,
+        };
+        Some(between(stamp(began)?, end))
+    }
+
+    /// Time since its last record.
+    fn silence(&self) -> Option<Duration> {
+        Some(between(stamp(&self.run.times().1)?, self.now))
+    }
+
+    fn progress(&self) -> String {
+        match self.run.progress() {
+            (done, Some(of)) => format!("{done}/{of}"),
+            (done, None) => done.to_string(),
+        }
+    }
+
+    /// The status, with the reason of a stop or a failure.
+    fn status(&self) -> String {
+        match (self.status, self.reason()) {
+            (None, _) => "no start record".to_owned(),
+            (Some(status @ (Status::Stopped | Status::Failed)), Some(reason)) => {
+                format!("{status}: {reason}")
+            }
+            (Some(status), _) => status.to_string(),
+        }
+    }
+
+    /// Why it ended, unless it was resumed.
+    fn reason(&self) -> Option<&str> {
+        self.run.reason().filter(|_| self.status != Some(Status::Running))
+    }
+
+    fn tone(&self) -> Tone {
+        match self.status {
+            Some(Status::Running | Status::Completed) => Tone::Good,
+            Some(Status::Stopped | Status::Failed) => Tone::Bad,
+            Some(Status::Interrupted | Status::Crashed) => Tone::Warning,
+            None => Tone::Faint,
+        }
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        let Row { run, status, process, .. } = self;
+        let known = |text| Some(text).filter(|text: &&str| !text.is_empty());
+        let (began, heard) = run.times();
+        let (iterations, max_iterations) = run.progress();
+        Facts {
+            run: run.id(),
+            kind: run.kind().map(Kind::word),
+            status: status.map(Status::word),
+            reason: self.reason(),
+            detail: run.as_loop().and_then(Run::failure).map(ToString::to_string),
+            pid: *process,
+            iterations,
+            max_iterations,
+            last_event: run.last_event(),
+            began: known(began),
+            last_heard: known(heard),
+            elapsed_s: self.elapsed().map(|time| time.as_secs()),
+            objective: run.objective(),
+        }
+    }
+
+    fn cells(&self) -> [String; 9] {
+        let began = self.run.times().0.get(..16).unwrap_or("-").replace('T', " ");
+        let time =
+            |time: Option<Duration>| time.map_or_else(|| "-".to_owned(), duration::print_short);
+        let objective = self.run.objective().unwrap_or_default().trim().lines().next();
+        [
+            terminal::one_line(self.run.id(), 32),
+            self.run.kind().map_or("-", Kind::word).to_owned(),
+            self.status(),
+            self.progress(),
+            terminal::one_line(self.run.last_event(), EVENT),
+            began,
+            time(self.elapsed()),
+            time(self.silence()),
+            terminal::one_line(objective.unwrap_or_default(), OBJECTIVE),
+        ]
+    }
+}
+
+/// JSON of a run.
+#[derive(Serialize)]
+struct Facts<'r> {
+    run: &'r str,
+    kind: Option<&'static str>,
+    status: Option<&'static str>,
+    reason: Option<&'r str>,
+    detail: Option<String>,
+    pid: Option<u32>,
+    iterations: u64,
+    max_iterations: Option<u64>,
+    last_event: &'r str,
+    began: Option<&'r str>,
+    last_heard: Option<&'r str>,
+    elapsed_s: Option<u64>,
+    objective: Option<&'r str>,
+}
+
+const HEADINGS: [&str; 9] =
+    ["RUN", "KIND", "STATUS", "DONE", "LAST EVENT", "BEGAN (UTC)", "TOOK", "HEARD OF", "OBJECTIVE"];
+
+const STATUS: usize = 2;
+
+fn print(rows: &[Row<'_>], color: Color) -> String {
+    let mut lines = vec![HEADINGS.map(str::to_owned)];
+    // Coloured text is printed unchanged, so control characters are replaced before.
+    lines.extend(rows.iter().map(|row| match color {
+        Color::Yes => row.cells().map(|cell| terminal::harmless(&cell).into_owned()),
+        Color::No => row.cells(),
+    }));
+    table::pad(&mut lines);
+    lines[0] = lines[0].clone().map(|heading| color.paint(Tone::Strong, &heading));
+    for (cells, row) in lines[1..].iter_mut().zip(rows) {
+        cells[STATUS] = color.paint(row.tone(), &cells[STATUS]);
+    }
+    lines.iter().map(|cells| table::line(cells)).collect()
+}
+
+fn stamp(text: &str) -> Option<Timestamp> {
+    text.parse().ok()
+}
+
+fn between(one: Timestamp, other: Timestamp) -> Duration {
+    // Clocks can be set back.
+    Duration::from_millis(u64::try_from(other.millis() - one.millis()).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use autoloop_core::record::LoopStart;
+    use autoloop_core::run::{Ending, Stage};
+
+    fn run(id: &str, objective: &str) -> SomeRun {
+        let start = LoopStart {
+            max_iterations: 10,
+            objective: objective.to_owned(),
+            ..LoopStart::default()
+        };
+        SomeRun::Loop(Box::new(Run {
+            start: Some(start),
+            stage: Stage::Ended(Ending::Stop { reason: "backend_failed".into() }),
+            times: ("2026-11-15T21:12:06.031Z".into(), "2026-11-15T21:14:31.951Z".into()),
+            done: 2,
+            recent_event: "tasks.ready".into(),
+            ..Run::new(id)
+        }))
+    }
+
+    #[test]
+    fn a_list_has_columns_that_fit() {
+        let now = "2026-11-16T22:00:00.000Z".parse().unwrap();
+        let (long, short) =
+            (run("swift-otter", "write\u{1b} a parser that\nreads"), run("a", &"x".repeat(90)));
+        let bare = SomeRun::Loop(Box::new(Run::new("calm-heron")));
+        let row = |run, status| Row { run, status, process: None, now };
+        let rows = [
+            row(&long, Some(Status::Running)),
+            row(&short, Some(Status::Failed)),
+            row(&bare, None),
+        ];
+        insta::assert_snapshot!(print(&rows, Color::No), @r"
+        RUN          KIND  STATUS                  DONE  LAST EVENT   BEGAN (UTC)       TOOK   HEARD OF  OBJECTIVE
+        swift-otter  loop  running                 2/10  tasks.ready  2026-11-15 21:12  1d     1d        write  a parser that
+        a            loop  failed: backend_failed  2/10  tasks.ready  2026-11-15 21:12  2m25s  1d        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
+        calm-heron   -     no start record         0     loop.start   -                 -      -
+        ");
     }
 }

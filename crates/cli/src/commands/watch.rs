@@ -1,59 +1,355 @@
-//! `autoloop watch`: what runs, row by row, as it goes on.
+//! `autoloop watch`: a board of the rows of a run, on the screen or in lines.
 
-mod change;
-mod lines;
-
+use std::io::{self, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
+use autoloop_core::coordinator::{Kind, Status};
+use autoloop_core::duration;
+use autoloop_core::format::json_line;
+use autoloop_core::record::Glance;
+use autoloop_core::views::board::{Board, Progress, Row};
 use autoloop_runtime::world::World;
+use serde::Serialize;
 
-use self::lines::Form;
 use super::settings::{self, Located};
 use crate::failure::Failure;
+use crate::terminal;
 use crate::tui;
 use crate::tui::model::Feed;
+use crate::tui::text::tame;
 
 /// Watch a run, a chain or slots.
 ///
-/// Shows a row for whoever works: the loop and the branches of its wave, the steps of a chain, or the
-/// slots of a queue, each with what it is at, for how long, and the last line that its agent printed.
-/// It looks at the journal and disturbs nothing, so it can be started and left at any time, from any
-/// terminal; a run that is over is shown as it ended.
+/// Shows a row per worker: a loop and the branches of its wave, the steps of a chain, or the slots of a queue, each with
+/// its phase, its time and the last line of its agent. Only reads the journal, so it can be started and closed at any
+/// time; an ended run is shown as it ended.
 ///
-/// On a terminal it fills the window: pick a row with the arrows, open its output with Enter, leave
-/// with q; ? shows all keys. Anywhere else it prints a line for every change until the run is over, and
-/// exits with 0 if it reached its goal, with 1 if it did not.
+/// On a terminal it fills the window: select a row with the arrow keys, open its output with Enter, quit with q, list
+/// all keys with ?. Elsewhere it prints a line per change until the run ends.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to watch: an id, the beginning of it, or `latest` [default: what is under way, or else the
-    /// latest].
+    /// Run id, prefix or `latest` [default: the running run, or the latest]
     run: Option<String>,
-    /// The project [default: the current one].
+    /// Project directory [default: the current project]
     project_dir: Option<PathBuf>,
-    /// Print how it stands, and leave.
+    /// Print the current state and exit
     #[arg(long)]
     once: bool,
-    /// Print a JSON object in a line for every change.
+    /// Print one JSON object per change
     #[arg(long)]
     json: bool,
 }
 
-/// Prints how a run goes, a line for every change, until it ends.
-pub(super) fn follow(located: &Located, run: &str, world: &World) -> Result<(), Failure> {
-    let feed = Feed::open((&located.files, located.journal(world)), Some(run), world)?;
-    lines::follow(feed, Form::Text)
-}
-
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let located = settings::locate(args.project_dir.as_deref(), world)?;
-    let place = (&located.files, located.journal(world));
-    let mut feed = Feed::open(place, args.run.as_deref(), world)?;
+    let mut feed = Feed::open(&located.files, located.journal(world), args.run.as_deref(), world)?;
     let form = if args.json { Form::Json } else { Form::Text };
     if args.once {
-        return lines::once(&mut feed, form);
+        return print_once(&mut feed, form);
     }
     if form == Form::Text && tui::is_possible() {
         return tui::show(feed);
     }
-    lines::follow(feed, form)
+    print_changes(feed, form)
+}
+
+/// Prints a line per change of a run until it ends.
+pub(super) fn follow(located: &Located, run: &str, world: &World) -> Result<(), Failure> {
+    let feed = Feed::open(&located.files, located.journal(world), Some(run), world)?;
+    print_changes(feed, Form::Text)
+}
+
+/// How long to wait for the journal to grow before checking whether the harness has exited and whether the output is
+/// still read. Shorter when the end is recorded and the harness is about to exit.
+pub(super) fn poll_interval(is_over: bool) -> Duration {
+    if is_over { Duration::from_millis(100) } else { Duration::from_secs(2) }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+}
+
+/// Prints the current state.
+fn print_once(feed: &mut Feed, form: Form) -> Result<(), Failure> {
+    let status = feed.settle(&mut |_, _| {})?;
+    let last_lines = feed.last_lines();
+    let board = feed.board();
+    let mut text = match form {
+        Form::Text => summary(board, status, &feed.progress(status)) + "\n",
+        Form::Json => {
+            #[derive(Serialize)]
+            struct Whole<'a> {
+                #[serde(flatten)]
+                board: BoardFacts<'a>,
+                rows: Vec<WithLine<'a>>,
+            }
+            #[derive(Serialize)]
+            struct WithLine<'a> {
+                #[serde(flatten)]
+                row: RowFacts<'a>,
+                last_line: &'a str,
+            }
+            let rows = board.rows.iter().zip(&last_lines);
+            let rows = rows.map(|(row, last_line)| WithLine { row: RowFacts::of(row), last_line });
+            let rows = rows.collect();
+            let board = BoardFacts::of(board, status, feed.left(status));
+            json_line(&Whole { board, rows }) + "\n"
+        }
+    };
+    if form == Form::Text {
+        let moment = feed.moment(status);
+        for (row, last) in board.rows.iter().zip(&last_lines) {
+            let time = row.elapsed(moment).map(duration::print_short).unwrap_or_default();
+            text += &(row_line(row, &time, last) + "\n");
+        }
+    }
+    print(&text)
+}
+
+fn row_line(row: &Row, time: &str, last: &str) -> String {
+    let indent = "  ".repeat(usize::try_from(row.level.min(8)).unwrap_or_default() + 1);
+    let mut text = format!("{indent}{}", row.name);
+    let what = format!("{} {}", row.item, row.title);
+    for part in [&row.badge(), time, what.trim(), last] {
+        if !part.is_empty() {
+            text.extend(["  ", part]);
+        }
+    }
+    tame(&text)
+}
+
+/// Prints the current state and then every change until the run ends.
+fn print_changes(mut feed: Feed, form: Form) -> Result<(), Failure> {
+    let mut printer = Printer::new(form);
+    let mut status = feed.settle(&mut |_, _| {})?;
+    printer.whole(&feed, status)?;
+    printer.rows(feed.board(), Since::Row)?;
+    while status == Status::Running {
+        let is_over = feed.board().outcome.is_some();
+        feed.wait(poll_interval(is_over))?;
+        terminal::ensure_read()?;
+        let mut printed = Ok(());
+        let mut visit = |board: &Board, _: &Glance<'_>| {
+            if printed.is_ok() {
+                printed = printer.rows(board, Since::Record);
+            }
+        };
+        feed.read_on(&mut visit)?;
+        status = feed.settle(&mut visit)?;
+        printed?;
+        printer.whole(&feed, status)?;
+    }
+    conclude(feed.board(), status)
+}
+
+/// The time of a printed row.
+#[derive(Clone, Copy)]
+enum Since {
+    /// Of the last change of the row.
+    Row,
+    /// Of the last record.
+    Record,
+}
+
+#[derive(Serialize)]
+struct Change<'a> {
+    ts: Option<&'a str>,
+    watched: &'a str,
+    #[serde(flatten)]
+    row: RowFacts<'a>,
+}
+
+/// Prints what differs from the last print.
+struct Printer {
+    form: Form,
+    rows: Vec<Row>,
+    whole: String,
+    /// Passed and failed items at the last print of `whole`.
+    settled: u64,
+}
+
+impl Printer {
+    fn new(form: Form) -> Printer {
+        Printer { form, rows: Vec::new(), whole: String::new(), settled: 0 }
+    }
+
+    fn rows(&mut self, board: &Board, since: Since) -> Result<(), Failure> {
+        let mut text = String::new();
+        for row in changed(&self.rows, board) {
+            let ts = match since {
+                Since::Row => &row.since,
+                Since::Record => &board.times.1,
+            };
+            text += &match self.form {
+                Form::Text => line(row, ts),
+                Form::Json => {
+                    let row = RowFacts::of(row);
+                    json_line(&Change { ts: known(ts), watched: &board.id, row })
+                }
+            };
+            text.push('\n');
+        }
+        self.rows.clone_from(&board.rows);
+        if text.is_empty() { Ok(()) } else { print(&text) }
+    }
+
+    /// Prints the whole board if it changed; as text only at the start, at the end and when an item is settled.
+    fn whole(&mut self, feed: &Feed, status: Status) -> Result<(), Failure> {
+        let board = feed.board();
+        let whole = match self.form {
+            Form::Text => summary(board, status, &feed.progress(status)),
+            Form::Json => json_line(&BoardFacts::of(board, status, feed.left(status))),
+        };
+        let settled = board.progress.passed + board.progress.failed;
+        let is_due = match self.form {
+            Form::Json => true,
+            Form::Text => {
+                self.whole.is_empty() || status != Status::Running || self.settled != settled
+            }
+        };
+        if !is_due || self.whole == whole {
+            return Ok(());
+        }
+        print(&format!("{whole}\n"))?;
+        (self.whole, self.settled) = (whole, settled);
+        Ok(())
+    }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(terminal::harmless(text).as_bytes())?;
+    Ok(out.flush()?)
+}
+
+fn conclude(board: &Board, status: Status) -> Result<(), Failure> {
+    let (what, id) = (board.word(), &board.id);
+    let message = match (status, &board.outcome) {
+        (Status::Completed, _) => return Ok(()),
+        (Status::Interrupted, _) => format!("{what} '{id}' was interrupted"),
+        (Status::Stopped | Status::Failed, Some(end)) => {
+            format!("{what} '{id}' {status}: {}", end.word)
+        }
+        _ => format!("{what} '{id}' {status}"),
+    };
+    Err(Failure::failed(message).hint(format!("resume it with `{}`", board.resume_command())))
+}
+
+/// The rows that changed. A wave inserts rows, so a row is identified by its name and run, not by its index.
+fn changed<'b>(before: &[Row], board: &'b Board) -> Vec<&'b Row> {
+    let is_new = |row: &&Row| {
+        let is_same = |old: &&Row| (&old.name, &old.run) == (&row.name, &row.run);
+        before.iter().find(is_same).is_none_or(|old| old != *row)
+    };
+    board.rows.iter().filter(is_new).collect()
+}
+
+/// The line of a changed row.
+fn line(row: &Row, ts: &str) -> String {
+    let mut text = format!("{} {}", clock(ts), row.name);
+    let outcome = row.outcome.as_ref().map(|outcome| outcome.word.as_str());
+    for part in [row.item.as_str(), &row.badge(), outcome.unwrap_or_default(), &row.note] {
+        if !part.is_empty() {
+            text.extend(["  ", part]);
+        }
+    }
+    tame(&text)
+}
+
+fn summary(board: &Board, status: Status, progress: &str) -> String {
+    let outcome = board.outcome.as_ref().map(|outcome| format!(" ({})", outcome.word));
+    let ended = matches!(status, Status::Completed | Status::Stopped | Status::Failed);
+    let outcome = outcome.filter(|_| ended).unwrap_or_default();
+    tame(&format!("{} {} {status}{outcome}  {progress}", board.word(), board.id))
+}
+
+/// JSON of a row.
+#[derive(Serialize)]
+struct RowFacts<'a> {
+    row: &'a str,
+    level: u64,
+    run: Option<&'a str>,
+    item: Option<&'a str>,
+    title: Option<&'a str>,
+    phase: &'static str,
+    number: Option<u64>,
+    limit: Option<u64>,
+    badge: String,
+    since: Option<&'a str>,
+    outcome: Option<&'a str>,
+    note: Option<&'a str>,
+    output: Option<&'a str>,
+}
+
+impl<'a> RowFacts<'a> {
+    fn of(row: &'a Row) -> Self {
+        RowFacts {
+            row: &row.name,
+            level: row.level,
+            run: known(&row.run),
+            item: known(&row.item),
+            title: known(&row.title),
+            phase: row.phase.word(),
+            number: row.phase.number(),
+            limit: Some(row.limit).filter(|limit| *limit > 0),
+            badge: row.badge(),
+            since: known(&row.since),
+            outcome: row.outcome.as_ref().map(|outcome| &*outcome.word),
+            note: known(&row.note),
+            output: row.output.as_deref(),
+        }
+    }
+}
+
+/// JSON of a board.
+#[derive(Serialize)]
+struct BoardFacts<'a> {
+    watched: &'a str,
+    kind: &'static str,
+    title: &'a str,
+    status: &'static str,
+    outcome: Option<&'a str>,
+    done: u64,
+    of: Option<u64>,
+    #[serde(flatten)]
+    items: Option<ItemFacts<'a>>,
+}
+
+#[derive(Serialize)]
+struct ItemFacts<'a> {
+    taken: u64,
+    passed: u64,
+    failed: u64,
+    failed_iterations: &'a [u64],
+    left: Option<u64>,
+}
+
+impl<'a> BoardFacts<'a> {
+    fn of(board: &'a Board, status: Status, left: Option<u64>) -> Self {
+        let Progress { done, of, taken, passed, failed } = board.progress;
+        let failed_iterations = &board.failed_iterations;
+        let items = ItemFacts { taken, passed, failed, failed_iterations, left };
+        BoardFacts {
+            watched: &board.id,
+            kind: board.word(),
+            title: &board.title,
+            status: status.word(),
+            outcome: board.outcome.as_ref().map(|outcome| &*outcome.word),
+            done,
+            of: Some(of).filter(|of| *of > 0),
+            items: (board.kind == Some(Kind::Slots)).then_some(items),
+        }
+    }
+}
+
+fn known(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// The time of day in a timestamp.
+fn clock(ts: &str) -> &str {
+    ts.get(11..19).unwrap_or("--:--:--")
 }

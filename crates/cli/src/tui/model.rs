@@ -40,7 +40,8 @@ impl Feed {
     /// The board of a run, a chain or slots: by its id, by the beginning of it, or by the id of a run
     /// that is a part of it. Without a name the one that is under way, or else the latest.
     pub(crate) fn open(
-        (files, journal): (&Files, Box<dyn Journal>),
+        files: &Files,
+        journal: Box<dyn Journal>,
         name: Option<&str>,
         world: &World,
     ) -> Result<Feed, Failure> {

@@ -223,7 +223,7 @@ mod tests {
         let cut = format!("end of a line\n{good}\n");
         assert_eq!(told(1 << 30, &cut), "j has 1 GiB, and its last line is a record");
         assert_eq!(told(cut.len() as u64, &cut), "not a record: 1 of the last 2 lines of j");
-        assert!(told(9, "{\"run\": \"").contains("has no end"));
-        assert_eq!(told(0, ""), "j has 0 KiB, and nothing is in it");
+        assert!(told(9, "{\"run\": \"").contains("is torn"));
+        assert_eq!(told(0, ""), "j has 0 KiB, and it is empty");
     }
 }

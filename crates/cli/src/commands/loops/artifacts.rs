@@ -1,4 +1,4 @@
-//! `autoloop loops artifacts`: the files that a run left behind.
+//! `autoloop loops artifacts`: the files of a run.
 
 use std::fs;
 use std::io;
@@ -9,28 +9,27 @@ use autoloop_core::table;
 use autoloop_runtime::world::World;
 use serde::{Serialize, Serializer};
 
-use super::Scene;
+use super::Project;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// How deep directories of a run are looked into.
+/// Depth of the directories that are listed.
 const DEPTH: usize = 4;
 
 /// List the files of a run, with their sizes.
 ///
-/// The journal and the memory of the project are shared by all runs, and stand first.
+/// The journal and the memory of the project, which all runs share, come first.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Its id, the beginning of it, or `latest`.
+    /// Run id, prefix or `latest`
     run: String,
-    /// The project [default: the current one].
+    /// Project directory [default: the current project]
     project_dir: Option<PathBuf>,
-    /// Print an array of objects.
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// A file.
 #[derive(Serialize)]
 struct Artifact {
     kind: &'static str,
@@ -39,26 +38,25 @@ struct Artifact {
     path: PathBuf,
 }
 
-/// A path may be no UTF-8, and JSON is nothing else.
+/// A path need not be UTF-8.
 fn lossy<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(&path.display())
 }
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let scene = Scene::of(args.project_dir.as_deref(), world)?;
-    let run = scene.list.find(&args.run)?;
-    let files = &scene.located.files;
+    let project = Project::of(args.project_dir.as_deref(), world)?;
+    let run = project.list.find(&args.run)?;
+    let files = &project.located.files;
     let mut artifacts: Vec<Artifact> = [("journal", &files.journal), ("memory", &files.memory)]
         .into_iter()
         .filter_map(|(kind, path)| artifact(kind, path))
         .collect();
-    // No harness keeps files under a name that leads elsewhere.
-    if let Some(dir) = scene.list.dir(run) {
+    // A run with an unsafe id has no directory.
+    if let Some(dir) = project.list.dir(run) {
         let mut own = Vec::new();
-        collect(&dir, DEPTH, &mut own).map_err(|error| {
-            Failure::failed(format!("cannot look into {}: {error}", dir.display()))
-        })?;
-        own.sort_by_cached_key(|artifact| in_order(&artifact.path));
+        collect(&dir, DEPTH, &mut own)
+            .map_err(|error| Failure::failed(format!("cannot read {}: {error}", dir.display())))?;
+        own.sort_by_cached_key(|artifact| sort_key(&artifact.path));
         artifacts.extend(own);
     }
     let text = match args.json {
@@ -75,13 +73,12 @@ impl Artifact {
     }
 }
 
-/// A file, if it is there.
 fn artifact(kind: &'static str, path: &Path) -> Option<Artifact> {
     let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
     Some(Artifact { kind, bytes: found.len(), path: path.to_owned() })
 }
 
-/// Every file in a directory. A run that never got so far has none.
+/// Collects the files of a directory, which may not exist.
 fn collect(dir: &Path, depth: usize, found: &mut Vec<Artifact>) -> io::Result<()> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -99,12 +96,10 @@ fn collect(dir: &Path, depth: usize, found: &mut Vec<Artifact>) -> io::Result<()
     Ok(())
 }
 
-/// What a file of a run is, by its name.
 fn kind_of(name: &str) -> &'static str {
     match name {
         "lock" => "lock",
         "memory.jsonl" => "memory",
-        // Which records without a seal are the harness's own.
         "own-records" => "notes",
         "flags" | "request" => "flags",
         _ if name.ends_with(".prompt.md") => "prompt",
@@ -115,8 +110,8 @@ fn kind_of(name: &str) -> &'static str {
     }
 }
 
-/// The order that people expect: iteration 2 before iteration 10.
-fn in_order(path: &Path) -> String {
+/// A sort key that puts iteration 2 before iteration 10.
+fn sort_key(path: &Path) -> String {
     let mut key = String::new();
     let mut digits = String::new();
     for character in path.to_string_lossy().chars() {
@@ -151,7 +146,7 @@ mod tests {
             "iteration-2.err",
             "notes",
         ];
-        names.sort_by_cached_key(|name| in_order(Path::new(name)));
+        names.sort_by_cached_key(|name| sort_key(Path::new(name)));
         let told: Vec<String> =
             names.iter().map(|name| format!("{} {name}", kind_of(name))).collect();
         insta::assert_snapshot!(told.join("\n"), @r"

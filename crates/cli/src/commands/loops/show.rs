@@ -1,4 +1,4 @@
-//! `autoloop loops show`: everything about one run.
+//! `autoloop loops show`: one run.
 
 use std::path::PathBuf;
 
@@ -9,46 +9,43 @@ use autoloop_core::run::{Run, SomeRun, Stage};
 use autoloop_runtime::world::World;
 use serde::Serialize;
 
-use super::Scene;
-use super::row::{self, Row};
+use super::{Project, Row};
 use crate::commands::resume;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// Show everything about one run.
+/// Show one run.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Its id, the beginning of it, or `latest`.
+    /// Run id, prefix or `latest`
     run: String,
-    /// The project [default: the current one].
+    /// Project directory [default: the current project]
     project_dir: Option<PathBuf>,
-    /// Print one object.
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let scene = Scene::of(args.project_dir.as_deref(), world)?;
-    let run = scene.list.find(&args.run)?;
-    let row = scene.row(run, world);
+    let project = Project::of(args.project_dir.as_deref(), world)?;
+    let run = project.list.find(&args.run)?;
+    let row = project.row(run, world);
     let text = match args.json {
-        true => json(&row, &scene),
-        false => facts(&row, &scene),
+        true => json(&row, &project),
+        false => facts(&row, &project),
     };
     Ok(terminal::print(&text)?)
 }
 
-/// The places of a run.
-fn places(run: &SomeRun, scene: &Scene) -> [(&'static str, String); 2] {
-    let dir = scene.list.dir(run).map_or_else(String::new, |dir| dir.display().to_string());
-    [("journal", scene.located.files.journal.display().to_string()), ("files", dir)]
+fn places(run: &SomeRun, project: &Project) -> [(&'static str, String); 2] {
+    let dir = project.list.dir(run).map_or_else(String::new, |dir| dir.display().to_string());
+    [("journal", project.located.files.journal.display().to_string()), ("files", dir)]
 }
 
-/// What other programs read of one run.
 #[derive(Serialize)]
 struct Facts<'a> {
     #[serde(flatten)]
-    row: row::Facts<'a>,
+    row: super::Facts<'a>,
     #[serde(flatten)]
     of_loop: Option<LoopFacts<'a>>,
     journal: String,
@@ -66,7 +63,7 @@ struct LoopFacts<'a> {
     last_refused: Option<&'a str>,
 }
 
-fn json(row: &Row<'_>, scene: &Scene) -> String {
+fn json(row: &Row<'_>, project: &Project) -> String {
     let of_loop = row.run.as_loop().map(|run| {
         let start = run.start.as_ref();
         LoopFacts {
@@ -79,21 +76,21 @@ fn json(row: &Row<'_>, scene: &Scene) -> String {
             last_refused: run.last_rejected.as_deref(),
         }
     });
-    let [(_, journal), (_, files)] = places(row.run, scene);
+    let [(_, journal), (_, files)] = places(row.run, project);
     json_text(&Facts { row: row.facts(), of_loop, journal, files })
 }
 
-fn facts(row: &Row<'_>, scene: &Scene) -> String {
+fn facts(row: &Row<'_>, project: &Project) -> String {
     let run = row.run;
     let mut facts = vec![("run", run.id().to_owned())];
     facts.extend(run.kind().map(|kind| ("kind", kind.to_string())));
-    facts.push(("status", told_status(row)));
+    facts.push(("status", full_status(row)));
     if let SomeRun::Loop(run) = run {
         let failure = run.failure().filter(|failure| !failure.is_interrupt());
         facts.extend(failure.map(|failure| ("failure", failure.to_string())));
     }
     if let Some(objective) = run.objective() {
-        // A long objective stands under the beginning of its first line.
+        // Further lines are indented as the first.
         let lines: Vec<&str> = objective.trim().lines().collect();
         facts.push(("objective", lines.join(&format!("\n{:WIDTH$}", ""))));
     }
@@ -112,9 +109,9 @@ fn facts(row: &Row<'_>, scene: &Scene) -> String {
         SomeRun::Loop(run) => of_loop(run, &mut facts),
         SomeRun::Other(run) => facts.push(("last event", run.last_event.clone())),
     }
-    facts.extend(places(run, scene));
+    facts.extend(places(run, project));
     let can_resume = row.status.is_some_and(|status| status.can_resume() && row.process.is_none());
-    if let (true, Some(command)) = (can_resume, resume::command(run, &scene.located.dir)) {
+    if let (true, Some(command)) = (can_resume, resume::command(run, &project.located.dir)) {
         facts.push(("to resume", command));
     }
     facts.iter().map(|(name, fact)| format!("{name:<WIDTH$}{fact}\n")).collect()
@@ -137,15 +134,15 @@ fn of_loop(run: &Run, facts: &mut Vec<(&'static str, String)>) {
     }
 }
 
-/// The width of the column of names.
+/// Columns of a name.
 const WIDTH: usize = 14;
 
-fn told_status(row: &Row<'_>) -> String {
+fn full_status(row: &Row<'_>) -> String {
     match (row.status, row.process, row.reason()) {
         (Some(Status::Running), Some(process), _) => format!("running, in process {process}"),
         (Some(Status::Completed), _, Some(reason)) => format!("completed: {reason}"),
         (Some(Status::Crashed), ..) => {
-            "crashed: it has no end, and no process carries it out".to_owned()
+            "crashed: no end is recorded, and no process holds its lock".to_owned()
         }
         _ => row.status(),
     }

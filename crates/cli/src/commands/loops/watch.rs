@@ -1,9 +1,8 @@
-//! `autoloop loops watch`: a run as it goes on.
+//! `autoloop loops watch`: a line per event of a run.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use autoloop_core::coordinator::{Holder, Status};
 use autoloop_core::failure::TurnFailure;
@@ -13,64 +12,53 @@ use autoloop_runtime::journal::Position;
 use autoloop_runtime::runs::holder;
 use autoloop_runtime::world::World;
 
-use super::Scene;
+use super::Project;
 use crate::commands::{resume, watch};
 use crate::failure::Failure;
 use crate::terminal;
 
-/// The journal itself wakes us when it grows; this is how often it is looked whether the harness is
-/// still there, which nobody announces.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// The same when the end is on record and the harness is about to go.
-const ABOUT_TO_GO: Duration = Duration::from_millis(100);
-/// How wide a line may be.
+/// Columns of a line.
 const WIDTH: usize = 160;
 
-/// Follow a run until it ends.
-///
-/// Prints a line for every iteration, event and metareview as it comes. Exits with 0 when the run
-/// completes, and with 1 when it does not.
+/// Print the iterations, events and metareviews of a run until it ends.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Its id, the beginning of it, or `latest` [default: the run that is under way, or else the
-    /// latest].
+    /// Run id, prefix or `latest` [default: the running run, or the latest]
     run: Option<String>,
-    /// The project [default: the current one].
+    /// Project directory [default: the current project]
     project_dir: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let scene = Scene::of(args.project_dir.as_deref(), world)?;
+    let project = Project::of(args.project_dir.as_deref(), world)?;
     let run = match &args.run {
-        Some(name) => scene.list.find(name)?,
-        None => scene.list.current().ok_or_else(|| resume::no_run(scene.journal.path()))?,
+        Some(name) => project.list.find(name)?,
+        None => project.list.current().ok_or_else(|| resume::no_run(project.journal.path()))?,
     };
     let run = match run {
         SomeRun::Loop(run) => Run::clone(run),
-        SomeRun::Other(run) => return watch::follow(&scene.located, &run.id, world),
+        SomeRun::Other(run) => return watch::follow(&project.located, &run.id, world),
     };
-    let dir = scene.list.dir(&SomeRun::Loop(Box::new(run.clone())));
+    let dir = project.list.dir(&SomeRun::Loop(Box::new(run.clone())));
     let status = |run: &Run| {
         let holder = dir.as_ref().map_or(Holder::None, |dir| holder(dir, &*world.disk));
         run.status().with_holder(holder)
     };
-    let mut watched = Watched { run, position: scene.list.position, said: Ok(()) };
+    let mut watched = Watched { run, position: project.list.position, said: Ok(()) };
     watched.say(&progress(&watched.run, status(&watched.run)))?;
     loop {
-        watched.read_on(&scene)?;
+        watched.read_on(&project)?;
         if status(&watched.run) != Status::Running {
-            // What its harness wrote before it went.
-            watched.read_on(&scene)?;
-            return conclude(&watched, status(&watched.run), &scene.located.dir);
+            // The last records of the harness.
+            watched.read_on(&project)?;
+            return conclude(&watched, status(&watched.run), &project.located.dir);
         }
         let is_over = matches!(watched.run.stage, Stage::Ended(_));
-        let time = if is_over { ABOUT_TO_GO } else { LOOK_AGAIN };
-        scene.journal.wait(watched.position, time)?;
+        project.journal.wait(watched.position, watch::poll_interval(is_over))?;
         terminal::ensure_read()?;
     }
 }
 
-/// A run that is watched, and how far it was read.
 struct Watched {
     run: Run,
     position: Position,
@@ -78,14 +66,14 @@ struct Watched {
 }
 
 impl Watched {
-    /// Takes in what came since, and tells of it.
-    fn read_on(&mut self, scene: &Scene) -> Result<(), Failure> {
+    /// Reads new records and prints them.
+    fn read_on(&mut self, project: &Project) -> Result<(), Failure> {
         let Watched { run, position, said } = self;
-        *position = scene.journal.read(*position, &mut |line| {
+        *position = project.journal.read(*position, &mut |line| {
             line.records(|record| {
                 if record.run() == run.id.as_str() {
                     run.apply(record);
-                    if let Some(line) = told(record, run) {
+                    if let Some(line) = line_of(record, run) {
                         *said = print(&line);
                     }
                 }
@@ -100,19 +88,18 @@ impl Watched {
     }
 }
 
-/// Whoever reads along sees every line at once.
 fn print(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(format!("{}\n", terminal::one_line(line, WIDTH)).as_bytes())?;
     out.flush()
 }
 
-/// How far the run is when the watch begins.
+/// The first line.
 fn progress(run: &Run, status: Status) -> String {
     let of = run.start.as_ref().map(|start| format!(" of {}", start.max_iterations));
     let under_way = match run.stage {
-        Stage::Iterating => format!(", iteration {} is under way", run.done + 1),
-        Stage::Reviewing => ", a metareview is under way".to_owned(),
+        Stage::Iterating => format!(", iteration {} running", run.done + 1),
+        Stage::Reviewing => ", metareview running".to_owned(),
         Stage::New | Stage::Between | Stage::Ended(_) => String::new(),
     };
     format!(
@@ -123,8 +110,8 @@ fn progress(run: &Run, status: Status) -> String {
     )
 }
 
-/// What a record tells, if it is worth a line.
-fn told(record: &Glance<'_>, run: &Run) -> Option<String> {
+/// The line of a record.
+fn line_of(record: &Glance<'_>, run: &Run) -> Option<String> {
     let number = record.iteration();
     let what = match record.payload() {
         Some(payload) => format!("  emitted {}  {payload}", record.topic()),
@@ -147,7 +134,7 @@ fn told(record: &Glance<'_>, run: &Run) -> Option<String> {
             Event::ReviewFinish(finish) => {
                 format!("  ended{}", failed(&finish.exit_code, finish.failure()))
             }
-            Event::LoopResume(_) => format!("run {} goes on", run.id),
+            Event::LoopResume(_) => format!("run {} resumed", run.id),
             _ => return None,
         },
     };
@@ -155,7 +142,7 @@ fn told(record: &Glance<'_>, run: &Run) -> Option<String> {
     Some(format!("{}  {}", time.get(11..19).unwrap_or("--:--:--"), what.trim_end()))
 }
 
-/// Why an agent failed. A record without an exit code says nothing about it.
+/// Why an agent failed; unknown without an exit code.
 fn failed(exit_code: &ExitCode, failure: Option<TurnFailure>) -> String {
     let failure = failure.filter(|_| !exit_code.is_missing());
     failure.map(|failure| format!(": {failure}")).unwrap_or_default()
@@ -205,7 +192,7 @@ mod tests {
             print(record, &mut line);
             let record = Glance::read(line.trim_ascii_end()).unwrap();
             run.apply(&record);
-            lines.extend(told(&record, &run));
+            lines.extend(line_of(&record, &run));
         }
         lines.join("\n")
     }
@@ -251,7 +238,7 @@ mod tests {
         01:02:03    ended after 4 s: the agent timed out
         01:02:03  metareview before iteration 4
         01:02:03    ended
-        01:02:03  run r goes on
+        01:02:03  run r resumed
         ");
     }
 }

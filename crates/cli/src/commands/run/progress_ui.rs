@@ -43,7 +43,7 @@ impl<'a> Audience<'a> {
         let loaded = self.errand.load(self.world)?;
         let config = Config::from(&loaded.settings);
         let journal = settings::journal(loaded.files.journal.clone(), self.world, &config);
-        self.view.open(Feed::open((&loaded.files, journal), Some(run), self.world)?)
+        self.view.open(Feed::open(&loaded.files, journal, Some(run), self.world)?)
     }
 
     /// Closes the view, so that the terminal can be written to.

@@ -44,7 +44,7 @@ impl<'a> Audience<'a> {
     }
 
     fn open(&self, run: &str, journal: Box<dyn Journal>) -> Result<(), Failure> {
-        self.view.open(Feed::open((self.files, journal), Some(run), self.world)?)
+        self.view.open(Feed::open(self.files, journal, Some(run), self.world)?)
     }
 
     /// Closes the view, so that the terminal can be written to.
