@@ -316,10 +316,7 @@ fn a_run_is_watched_to_its_end() {
     let mut first = String::new();
     let mut out = BufReader::new(watch.0.stdout.take().unwrap());
     out.read_line(&mut first).unwrap();
-    assert_eq!(
-        first,
-        format!("run {run}: running, 1 of 3 iterations done, iteration 2 running\n")
-    );
+    assert_eq!(first, format!("run {run}: running, 1 of 3 iterations done, iteration 2 running\n"));
     sandbox.write("go", "");
     let mut later = String::new();
     out.read_to_string(&mut later).unwrap();
