@@ -45,14 +45,16 @@
 
 #[path = "simulated_runs/agent.rs"]
 mod agent;
-#[path = "simulated_runs/asked.rs"]
-mod asked;
 #[path = "simulated_runs/chain.rs"]
 mod chain;
+#[path = "simulated_runs/chain_request.rs"]
+mod chain_request;
 #[path = "simulated_runs/chained.rs"]
 mod chained;
 #[path = "simulated_runs/family.rs"]
 mod family;
+#[path = "simulated_runs/fault_plan.rs"]
+mod fault_plan;
 #[path = "simulated_runs/judge.rs"]
 mod judge;
 #[path = "simulated_runs/memory.rs"]
@@ -79,12 +81,10 @@ mod story;
 mod terms;
 #[path = "simulated_runs/track.rs"]
 mod track;
-#[path = "simulated_runs/trouble.rs"]
-mod trouble;
 #[path = "simulated_runs/wave.rs"]
 mod wave;
-#[path = "simulated_runs/wish.rs"]
-mod wish;
+#[path = "simulated_runs/wave_request.rs"]
+mod wave_request;
 #[path = "simulated_runs/witness.rs"]
 mod witness;
 
@@ -94,10 +94,10 @@ use std::sync::Mutex;
 use autoloop_testkit::sandbox::tell;
 use autoloop_testkit::{Dice, Moment, Seed, all_seeds_run, simulate_at_once};
 
+use fault_plan::{Fault, FaultPlan};
 use play::{Played, play};
 use rules::Rules;
 use setup::{Redo, Setup, Sync};
-use trouble::{Blow, Trouble};
 
 /// Each is carried out twice.
 const SEEDS: u64 = 2_500;
@@ -124,26 +124,26 @@ struct Tally {
 impl Tally {
     fn count(&mut self, played: &Played) {
         self.runs += 1;
-        let waves = played.tale.waves();
+        let waves = played.summary.waves();
         self.waves += waves;
         self.with_waves += u64::from(waves > 0);
-        self.spawned += played.tale.chains();
-        self.parts += played.tale.runs() - 1;
+        self.spawned += played.summary.chains();
+        self.parts += played.summary.runs() - 1;
         self.cuts += played.cuts;
         self.records += played.records;
         self.comparable += u64::from(played.redo == Redo::Same);
-        *self.endings.entry(played.tale.ending()).or_default() += 1;
+        *self.endings.entry(played.summary.ending()).or_default() += 1;
     }
 }
 
 /// An undisturbed run, and the same one with faults.
 fn both(setup: &Setup, dice: &mut Dice) -> [Played; 2] {
-    let alone = play(setup, &Trouble::none(setup.seed));
-    let trouble = Trouble::any(dice, setup.manners(), &alone.needs);
-    let disturbed = play(setup, &trouble);
+    let alone = play(setup, &FaultPlan::none(setup.seed));
+    let fault_plan = FaultPlan::any(dice, setup.manners(), &alone.needs);
+    let disturbed = play(setup, &fault_plan);
     if disturbed.redo == Redo::Same {
-        assert_eq!(disturbed.tale, alone.tale, "{trouble:?}");
-        assert_eq!(disturbed.memory, alone.memory, "{trouble:?}");
+        assert_eq!(disturbed.summary, alone.summary, "{fault_plan:?}");
+        assert_eq!(disturbed.memory, alone.memory, "{fault_plan:?}");
     }
     [alone, disturbed]
 }
@@ -226,13 +226,13 @@ fn a_promise_in_a_long_output_is_kept_over_a_crash() {
     setup.rules = Rules { max: 2, required: Vec::new(), ..setup.rules };
     (setup.promise, setup.sync) = ("LOOP_COMPLETE", Sync::Always);
     (setup.is_loud, setup.forges, setup.edits) = (true, false, false);
-    let alone = play(&setup, &Trouble::none(setup.seed));
-    assert_eq!(alone.tale.ending(), "loop.complete completion_promise");
+    let alone = play(&setup, &FaultPlan::none(setup.seed));
+    assert_eq!(alone.summary.ending(), "loop.complete completion_promise");
     // The last sync is that of the ending, the one before it that of the iteration.
     let syncs = alone.needs.calls.syncs();
-    let blows = vec![Blow::Sync(syncs - 1, Moment::AfterEffect)];
-    let cut = play(&setup, &Trouble { blows, ..Trouble::none(setup.seed) });
-    assert_eq!((cut.cuts, cut.tale), (1, alone.tale));
+    let faults = vec![Fault::Sync(syncs - 1, Moment::AfterEffect)];
+    let cut = play(&setup, &FaultPlan { faults, ..FaultPlan::none(setup.seed) });
+    assert_eq!((cut.cuts, cut.summary), (1, alone.summary));
 }
 
 #[test]

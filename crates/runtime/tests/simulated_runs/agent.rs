@@ -16,12 +16,12 @@ use autoloop_runtime::memory::{Author as Rememberer, MemoryFile};
 use autoloop_runtime::world::{Job, World};
 use autoloop_testkit::{Dice, Script, SimDisk, SimWorld};
 
-use crate::asked::Asked;
+use crate::chain_request::{SPAWN, any_chain_request, valid_chain_request};
 use crate::judge::Author;
 use crate::place::{Place, parent};
 use crate::rules::{COORDINATION, EVENTS, JOINED, Named, RESERVED, one_of};
 use crate::setup::{JOURNAL, Setup, Side, Sync, Turn};
-use crate::wish::{SPAWN, any_wish, good_wish};
+use crate::wave_request::WaveRequest;
 use crate::witness::Witness;
 
 /// The agents, and whatever they start, as a process.
@@ -107,7 +107,7 @@ impl<'a> Agent<'a> {
             self.emit("explore.parallel", &parts.collect::<String>())?;
         }
         if self.setup.spawns.is_some() && self.turn == begins {
-            self.emit(SPAWN, &good_wish(&mut dice))?;
+            self.emit(SPAWN, &valid_chain_request(&mut dice))?;
         }
         for _ in 0..*dice.pick(&[0, 1, 1, 1, 2, 3]) {
             self.say(&mut dice)?;
@@ -126,10 +126,10 @@ impl<'a> Agent<'a> {
     fn say(&self, dice: &mut Dice) -> Result<(), Dead> {
         if let Some(waves) = self.setup.waves.filter(|_| dice.chance(2, 5)) {
             let example = self.allowed_event(dice);
-            return self.ask(&Asked::any(dice, example, waves.most), dice);
+            return self.ask(&WaveRequest::any(dice, example, waves.most), dice);
         }
         if self.setup.spawns.is_some() && dice.chance(1, 4) {
-            return self.emit(SPAWN, &any_wish(dice, &self.run));
+            return self.emit(SPAWN, &any_chain_request(dice, &self.run));
         }
         match dice.below(if self.setup.forges { 18 } else { 13 }) {
             0 => self.emit(one_of(dice, &EVENTS), "said"),
@@ -174,7 +174,7 @@ impl<'a> Agent<'a> {
     }
 
     /// Requests a wave, through the socket or past it.
-    fn ask(&self, asked: &Asked, dice: &mut Dice) -> Result<(), Dead> {
+    fn ask(&self, asked: &WaveRequest, dice: &mut Dice) -> Result<(), Dead> {
         match dice.chance(1, 8) {
             true => {
                 let topic = Topic::new(asked.topic.as_str());

@@ -6,7 +6,7 @@ use autoloop_core::chain::{Budget, Definitions};
 use autoloop_core::record::ChainStart;
 use autoloop_testkit::Dice;
 
-use crate::wish::Grant;
+use crate::chain_request::Grant;
 
 /// The names of steps.
 const STEPS: [&str; 4] = ["plan", "build", "check", "ship"];

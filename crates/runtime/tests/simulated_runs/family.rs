@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use autoloop_core::record::Glance;
 
 use crate::chain::ChainJudge;
+use crate::chain_request::{Grant, Kin, SPAWN};
 use crate::chained::Outline;
 use crate::judge::{Author, Judge, Known, Loads};
 use crate::place::{Place, parent};
 use crate::rules::Rules;
 use crate::setup::{OBJECTIVE, Setup, Turn};
 use crate::story::{Birth, Story};
-use crate::wish::{Grant, Kin, SPAWN};
 
 pub(crate) struct Family {
     setup: Setup,
@@ -27,14 +27,14 @@ pub(crate) struct Family {
 
 /// The outcome of a family.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tale {
+pub(crate) struct Summary {
     /// How the chain ended, if it is one.
     outcome: Option<String>,
     /// The outcome of each run.
     runs: BTreeMap<Place, Story>,
 }
 
-impl Tale {
+impl Summary {
     /// How it ended.
     pub(crate) fn ending(&self) -> String {
         let run = || self.runs.get(&Place::default())?.ending.clone();
@@ -100,10 +100,10 @@ impl Family {
     }
 
     /// The outcome of every run that started.
-    pub(crate) fn tale(&self) -> Tale {
+    pub(crate) fn summary(&self) -> Summary {
         let begun = self.runs.iter().filter(|(_, judge)| judge.stage() != Known::New);
         let runs = begun.map(|(run, judge)| (Place::of(run), judge.story.clone())).collect();
-        Tale { outcome: self.chain_outcome().map(str::to_owned), runs }
+        Summary { outcome: self.chain_outcome().map(str::to_owned), runs }
     }
 
     /// All runs that started, with their outcomes.

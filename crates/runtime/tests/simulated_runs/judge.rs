@@ -7,7 +7,7 @@
 
 use autoloop_core::record::Glance;
 
-use crate::asked::{Asked, base, can_be_about};
+use crate::chain_request::{Kin, SPAWN};
 use crate::open::{Backend, Open, moment};
 use crate::place::Place;
 use crate::rules::{COORDINATION, JOINED, Named, Rules, is_reserved, listed};
@@ -16,7 +16,7 @@ use crate::spawns::{self, Spawns};
 use crate::story::{Birth, Done, Story};
 pub(crate) use crate::terms::{Author, Known, Loads};
 use crate::wave::{Effect, Scene, Waves};
-use crate::wish::{Kin, SPAWN};
+use crate::wave_request::{WaveRequest, base, can_be_about};
 
 /// Whether the harness has to record a resume first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ impl Judge {
         } else if !COORDINATION.contains(&topic.as_str()) {
             if base(&topic).is_some() {
                 let list = record.payload().unwrap_or_default().into_owned();
-                open.asked.push(Asked { topic: topic.clone(), list });
+                open.asked.push(WaveRequest { topic: topic.clone(), list });
             }
             open.said.push(topic);
             self.is_pressed &= open.turn.is_review;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use autoloop_core::record::Glance;
 use autoloop_core::timestamp::Timestamp;
 
-use crate::asked::Asked;
 use crate::setup::Turn;
+use crate::wave_request::WaveRequest;
 
 /// How long a backend may exceed its deadline: until it is killed, and until that is recorded.
 const GRACE: Duration = Duration::from_millis(5_100);
@@ -17,7 +17,7 @@ pub(crate) struct Open {
     pub(crate) turn: Turn,
     pub(crate) backend: Backend,
     pub(crate) said: Vec<String>,
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<WaveRequest>,
     /// The chains that were requested.
     pub(crate) chains: Vec<String>,
     pub(crate) forged: Vec<String>,

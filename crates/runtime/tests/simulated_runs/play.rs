@@ -19,13 +19,13 @@ use autoloop_runtime::world::World;
 use autoloop_testkit::{Dice, Op, Seed, SimDisk, SimWorld};
 
 use crate::agent::{Agent, PATIENCE};
-use crate::family::Tale;
+use crate::family::Summary;
+use crate::fault_plan::{Fault, FaultPlan, Needs};
 use crate::judge::{Author, Known};
 use crate::rules::{RESERVED, one_of};
 use crate::setup::{JOURNAL, OBJECTIVE, Redo, STATE, Setup, Sync};
 use crate::steps::Ground;
 use crate::story::Story;
-use crate::trouble::{Blow, Needs, Trouble};
 use crate::witness::Witness;
 
 /// More harnesses than any run needs.
@@ -43,7 +43,7 @@ enum Driven {
 #[derive(Clone, Debug)]
 pub(crate) struct Played {
     pub(crate) journal: Vec<u8>,
-    pub(crate) tale: Tale,
+    pub(crate) summary: Summary,
     pub(crate) memory: Vec<Said>,
     /// Whether everything that was repeated ran under the same circumstances.
     pub(crate) redo: Redo,
@@ -56,7 +56,7 @@ pub(crate) struct Played {
 /// A run in progress.
 struct Play<'a> {
     setup: &'a Setup,
-    trouble: Trouble,
+    fault_plan: FaultPlan,
     sim: SimWorld,
     witness: Arc<Mutex<Witness>>,
     agents: Arc<AtomicU64>,
@@ -64,14 +64,14 @@ struct Play<'a> {
 }
 
 /// Plays a run to its end.
-pub(crate) fn play(setup: &Setup, trouble: &Trouble) -> Played {
+pub(crate) fn play(setup: &Setup, fault_plan: &FaultPlan) -> Played {
     let sim = SimWorld::new(setup.seed);
     let witness = Arc::new(Mutex::new(Witness::new(setup, &sim.disk)));
-    let (trouble, agents) = (trouble.clone(), Arc::default());
-    let mut play = Play { setup, trouble, sim, witness, agents, cuts: 0 };
-    let mut blows = play.trouble.blows.clone().into_iter();
+    let (fault_plan, agents) = (fault_plan.clone(), Arc::default());
+    let mut play = Play { setup, fault_plan, sim, witness, agents, cuts: 0 };
+    let mut faults = play.fault_plan.faults.clone().into_iter();
     for attempt in 0..MOST_ATTEMPTS {
-        if play.attempt(attempt, blows.next().as_ref()) {
+        if play.attempt(attempt, faults.next().as_ref()) {
             play.retry();
             return play.come_to();
         }
@@ -85,12 +85,12 @@ impl Play<'_> {
     }
 
     /// Lets one harness run, and returns whether the run has ended.
-    fn attempt(&mut self, attempt: u64, blow: Option<&Blow>) -> bool {
+    fn attempt(&mut self, attempt: u64, fault: Option<&Fault>) -> bool {
         if self.witness().family.stage() == Known::New {
             self.witness().watch(format!("swift-agent-{attempt}"));
         }
         let interrupts = Interrupts::default();
-        self.set_the_stage(blow, &interrupts);
+        self.set_the_stage(fault, &interrupts);
         let driven = self.drive(&interrupts, attempt);
         self.witness().look();
         match driven {
@@ -105,18 +105,18 @@ impl Play<'_> {
                 }
                 is_over
             }
-            Err(DriveError::Load(_)) if self.sim.disk.is_alive() && blow.is_none_or(is_quiet) => {
+            Err(DriveError::Load(_)) if self.sim.disk.is_alive() && fault.is_none_or(is_quiet) => {
                 self.witness().mend_files();
                 false
             }
             Err(error) => {
                 let is_alive = self.sim.disk.is_alive();
-                let is_excused = matches!(blow, Some(Blow::Full(_) | Blow::Failing(_)));
+                let is_excused = matches!(fault, Some(Fault::Full(_) | Fault::Failing(_)));
                 assert!(!is_alive || is_excused, "{error:?}");
                 self.cuts += 1;
                 // After a power cut it is unknown what was forged.
                 let may_lose = !is_alive && !self.setup.forges;
-                let disk = match may_lose && self.trouble.dice.chance(1, 2) {
+                let disk = match may_lose && self.fault_plan.dice.chance(1, 2) {
                     true => self.cut_power(),
                     false => self.sim.disk.reopen(),
                 };
@@ -130,7 +130,7 @@ impl Play<'_> {
     fn retry(&mut self) {
         let ending = self.witness().family.head().and_then(|head| head.story.ending.clone());
         let has_failed = ending.is_some_and(|ending| ending.starts_with("loop.stop backend_"));
-        if !has_failed || self.trouble.blows.is_empty() {
+        if !has_failed || self.fault_plan.faults.is_empty() {
             return;
         }
         let disk = self.sim.disk.reopen();
@@ -154,7 +154,7 @@ impl Play<'_> {
             // The repetition sees files that were edited later.
             self.witness().redo = Redo::Differs;
         }
-        self.sim.disk.crash(&mut self.trouble.dice)
+        self.sim.disk.crash(&mut self.fault_plan.dice)
     }
 
     fn go_on_with(&mut self, disk: SimDisk) {
@@ -163,12 +163,12 @@ impl Play<'_> {
     }
 
     /// Installs the faults, the witness and the other processes.
-    fn set_the_stage(&mut self, blow: Option<&Blow>, interrupts: &Interrupts) {
-        self.sim.disk.set_faults(self.trouble.faults(blow));
+    fn set_the_stage(&mut self, fault: Option<&Fault>, interrupts: &Interrupts) {
+        self.sim.disk.set_faults(self.fault_plan.faults(fault));
         let (witness, clock) = (Arc::downgrade(&self.witness), self.sim.clock.clone());
         let setup = self.setup.clone();
-        let mut strangers = self.trouble.strangers.clone();
-        if let Some(dice) = &mut self.trouble.strangers {
+        let mut strangers = self.fault_plan.strangers.clone();
+        if let Some(dice) = &mut self.fault_plan.strangers {
             *dice = dice.fork();
         }
         self.sim.disk.interleave(move |op, disk| {
@@ -188,7 +188,7 @@ impl Play<'_> {
                     clock: Arc::new(clock.clone()),
                     ..SimWorld::new(Seed(0)).world()
                 };
-                Stranger { setup: &setup, world, run: &run }.meddle(dice);
+                Stranger { setup: &setup, world, run: &run }.interfere(dice);
                 witness().now_writes(before);
             }
         });
@@ -197,8 +197,8 @@ impl Play<'_> {
             (self.sim.clone(), self.setup.clone(), Arc::clone(&self.witness));
         let (agents, interrupts) = (Arc::clone(&self.agents), interrupts.clone());
         let since = agents.load(Ordering::Relaxed);
-        let interrupted = match blow {
-            Some(Blow::Interrupt(agent)) => Some(since + agent - 1),
+        let interrupted = match fault {
+            Some(Fault::Interrupt(agent)) => Some(since + agent - 1),
             _ => None,
         };
         self.sim = self.sim.clone().with_script(move |job| {
@@ -260,7 +260,7 @@ impl Play<'_> {
         let bytes = self.sim.disk.bytes_appended();
         Played {
             journal: self.sim.disk.contents(JOURNAL),
-            tale: witness.family.tale(),
+            summary: witness.family.summary(),
             memory: memory(&world, &witness.run),
             redo: if witness.family.was_favoured() { Redo::Differs } else { witness.redo },
             cuts: self.cuts,
@@ -270,8 +270,8 @@ impl Play<'_> {
     }
 }
 
-fn is_quiet(blow: &Blow) -> bool {
-    !matches!(blow, Blow::Failing(_))
+fn is_quiet(fault: &Fault) -> bool {
+    !matches!(fault, Fault::Failing(_))
 }
 
 fn check_run(run: &Run, story: &Story) {
@@ -296,7 +296,7 @@ struct Stranger<'a> {
 
 impl Stranger<'_> {
     /// Writes a correct record to the journal. It must not affect the run.
-    fn meddle(&self, dice: &mut Dice) {
+    fn interfere(&self, dice: &mut Dice) {
         let heading = |run: &str| Heading {
             run: run.into(),
             iteration: "1".into(),

@@ -2,7 +2,7 @@
 
 use autoloop_testkit::Dice;
 
-use crate::wish::SPAWN;
+use crate::chain_request::SPAWN;
 
 /// The events that agents emit.
 pub(crate) const EVENTS: [&str; 7] =

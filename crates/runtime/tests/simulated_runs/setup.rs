@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use autoloop_testkit::{Dice, Script, Seed, SimDisk};
 
+use crate::chain_request::Limits;
 use crate::chained::Chained;
+use crate::fault_plan::Manners;
 use crate::place::Place;
 use crate::rules::{Cadence, Cast, Rules, one_of};
-use crate::trouble::Manners;
-use crate::wish::Limits;
 
 pub(crate) const CONFIG: &str = "/p/autoloops.toml";
 pub(crate) const TOPOLOGY: &str = "/p/topology.toml";

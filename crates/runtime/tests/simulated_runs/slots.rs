@@ -10,8 +10,6 @@
 mod agent;
 #[path = "slots/judge.rs"]
 mod judge;
-#[path = "slots/ledger.rs"]
-mod ledger;
 #[path = "slots/others.rs"]
 mod others;
 #[path = "slots/part.rs"]
@@ -20,12 +18,14 @@ mod part;
 mod play;
 #[path = "slots/queue.rs"]
 mod queue;
+#[path = "slots/run_model.rs"]
+mod run_model;
 #[path = "slots/said.rs"]
 mod said;
-#[path = "slots/seat.rs"]
-mod seat;
 #[path = "slots/setup.rs"]
 mod setup;
+#[path = "slots/slot_model.rs"]
+mod slot_model;
 #[path = "slots/stage.rs"]
 mod stage;
 #[path = "slots/witness.rs"]
@@ -37,10 +37,10 @@ use std::sync::Mutex;
 use autoloop_testkit::sandbox::tell;
 use autoloop_testkit::{Dice, Op, Seed, all_seeds_run, simulate_at_once};
 
-use self::play::{Ordeal, Played, play};
+use self::play::{Played, SlotFaults, play};
 use self::setup::Setup;
+use crate::fault_plan::{EIO, Fault};
 use crate::setup::Redo;
-use crate::trouble::{Blow, EIO};
 
 /// Each is carried out twice.
 const SEEDS: u64 = 1_050;
@@ -75,8 +75,8 @@ impl Tally {
         self.resumed += played.resumed;
         self.lost += played.lost;
         self.agents += played.needs.agents;
-        *self.endings.entry(played.tale.finish.0.clone()).or_default() += 1;
-        for slot in &played.tale.slots {
+        *self.endings.entry(played.summary.finish.0.clone()).or_default() += 1;
+        for slot in &played.summary.slots {
             *self.outcomes.entry(slot.outcome.clone()).or_default() += 1;
         }
     }
@@ -85,11 +85,11 @@ impl Tally {
 /// An undisturbed run, and the same one with faults.
 fn both(seed: Seed, dice: &mut Dice) -> [Played; 2] {
     let setup = Setup::any(seed, dice);
-    let alone = play(&setup, &Ordeal::none(&setup));
-    let ordeal = Ordeal::any(dice, &setup, &alone.needs);
-    let disturbed = play(&setup, &ordeal);
+    let alone = play(&setup, &SlotFaults::none(&setup));
+    let slot_faults = SlotFaults::any(dice, &setup, &alone.needs);
+    let disturbed = play(&setup, &slot_faults);
     if disturbed.redo == Redo::Same {
-        assert_eq!(disturbed.tale, alone.tale, "{ordeal:?}");
+        assert_eq!(disturbed.summary, alone.summary, "{slot_faults:?}");
     }
     [alone, disturbed]
 }
@@ -134,27 +134,27 @@ fn seeds_that_once_failed_pass() {
 #[test]
 fn an_item_closed_before_a_crash_has_passed() {
     let passes = |setup: &Setup| {
-        let tale = play(setup, &Ordeal::none(setup)).tale;
-        tale.finish == ("iterations".to_owned(), 1, 1)
+        let summary = play(setup, &SlotFaults::none(setup)).summary;
+        summary.finish == ("iterations".to_owned(), 1, 1)
     };
     let setup = (0..).map(|seed| Setup::of_one_item(Seed(seed))).find(passes).unwrap();
-    let alone = play(&setup, &Ordeal::none(&setup));
-    let through = |blows| {
-        let mut ordeal = Ordeal::none(&setup);
-        ordeal.trouble.blows = blows;
-        play(&setup, &ordeal)
+    let alone = play(&setup, &SlotFaults::none(&setup));
+    let through = |faults| {
+        let mut slot_faults = SlotFaults::none(&setup);
+        slot_faults.fault_plan.faults = faults;
+        play(&setup, &slot_faults)
     };
     let order = |journal: &[u8]| {
         let text = String::from_utf8_lossy(journal).into_owned();
         ["queue.task.closed", "slot.run.resume", "\"outcome\": \"passed\""].map(|it| text.find(it))
     };
-    let is_between = |call: &u64| order(&through(vec![Blow::Call(*call)]).journal).is_sorted();
+    let is_between = |call: &u64| order(&through(vec![Fault::Call(*call)]).journal).is_sorted();
     let calls = alone.needs.calls.total();
     let call = (1..=calls).rev().find(is_between).expect("a crash between close and finish");
     for op in [Op::Open, Op::Read, Op::Lock, Op::Stat] {
         for k in 1..=40 {
-            let blows = vec![Blow::Call(call), Blow::Failing(vec![(op, k, EIO)])];
-            assert_eq!(through(blows).tale, alone.tale, "{op:?} {k}");
+            let faults = vec![Fault::Call(call), Fault::Failing(vec![(op, k, EIO)])];
+            assert_eq!(through(faults).summary, alone.summary, "{op:?} {k}");
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The rules of the chains that a run requests, checked on the records of the run.
 
-use crate::wish::{Grant, Kin, Limits, SPAWN, Wish};
+use crate::chain_request::{ChainRequest, Grant, Kin, Limits, SPAWN};
 
 /// The chains of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Spawns {
     /// The undecided requests.
-    asked: Vec<Wish>,
+    asked: Vec<ChainRequest>,
     /// The chain in progress.
     pub(crate) open: Option<String>,
     /// Those that ended since an iteration was done, and how.
@@ -37,13 +37,13 @@ impl Spawns {
 
     /// A review requests a chain, which counts at once.
     pub(crate) fn review_asks(&mut self, payload: String) {
-        self.asked.push(Wish { payload, in_review: true });
+        self.asked.push(ChainRequest { payload, in_review: true });
     }
 
     /// An iteration requests a chain, which counts when it has ended.
     pub(crate) fn ask(&mut self, asked: Vec<String>) {
-        let wish = |payload| Wish { payload, in_review: false };
-        self.asked = asked.into_iter().map(wish).collect();
+        let chain_request = |payload| ChainRequest { payload, in_review: false };
+        self.asked = asked.into_iter().map(chain_request).collect();
     }
 
     /// The iteration that got the report about the last chains has ended.
@@ -73,22 +73,22 @@ impl Spawns {
         }
         assert_eq!(self.open, None, "{topic}: one at a time");
         assert!(!self.asked.is_empty(), "{topic}: not requested");
-        let wish = self.asked.remove(0);
+        let chain_request = self.asked.remove(0);
         let limits = scene.limits.expect("there are such chains");
         let fate = match scene.goes_on {
-            true => wish.fate(scene.run, (self.kin(scene.kin), limits), &self.granted),
-            false if wish.in_review => Err("in_review"),
+            true => chain_request.fate(scene.run, (self.kin(scene.kin), limits), &self.granted),
+            false if chain_request.in_review => Err("in_review"),
             false => Err("run_ends"),
         };
         if topic == "chain.invalid" {
-            assert_eq!(fate, Err(&*field("reason")), "{wish:?}");
+            assert_eq!(fate, Err(&*field("reason")), "{chain_request:?}");
             assert_eq!(field("trigger_topic"), SPAWN);
             return None;
         }
         assert_eq!(topic, SPAWN, "unexpected topic");
         let grant =
             Grant { id: field("chain_id"), steps: field("steps"), why: field("justification") };
-        assert_eq!(fate.as_ref(), Ok(&grant), "{wish:?}");
+        assert_eq!(fate.as_ref(), Ok(&grant), "{chain_request:?}");
         assert_eq!(field("parent_id"), scene.run);
         self.granted.push(grant.id.clone());
         self.open = Some(grant.id.clone());

@@ -17,10 +17,10 @@ use autoloop_runtime::world::World;
 use autoloop_testkit::{Seed, SimWorld};
 
 use crate::agent::PATIENCE;
+use crate::chain_request::{GHOST, Limits};
 use crate::chained::Chained;
 use crate::judge::Known;
 use crate::setup::{JOURNAL, STATE, Setup, Sync};
-use crate::wish::{GHOST, Limits};
 use crate::witness::Witness;
 
 /// Where runs are carried out.
@@ -80,7 +80,7 @@ impl<'a> Ground<'a> {
             Known::Begun | Known::Over => Drive::resume(site, project, loaded, run, objective)?,
         };
         match self.limits {
-            Some(limits) => drive.with_loops(&Asked { ground: self, limits }).run(),
+            Some(limits) => drive.with_loops(&WaveRequest { ground: self, limits }).run(),
             None => drive.run(),
         }
     }
@@ -105,12 +105,12 @@ impl<'a> Ground<'a> {
 }
 
 /// The loops that runs ask for: such as they are themselves.
-struct Asked<'a> {
+struct WaveRequest<'a> {
     ground: &'a Ground<'a>,
     limits: Limits,
 }
 
-impl Loops for Asked<'_> {
+impl Loops for WaveRequest<'_> {
     fn definitions(&self) -> Result<Definitions, String> {
         Ok(self.limits.definitions())
     }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::asked::{Asked, base};
 use crate::rules::{Cast, listed};
+use crate::wave_request::{WaveRequest, base};
 
 /// The waves of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Waves {
     /// The undecided requests of the last finished iteration.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<WaveRequest>,
     open: Option<Wave>,
     /// The last wave, until an iteration that got its report has finished.
     joined: Option<Wave>,
@@ -76,7 +76,7 @@ impl Waves {
     }
 
     /// The iteration that got the report of the last wave has finished.
-    pub(crate) fn go_on(&mut self, asked: Vec<Asked>) {
+    pub(crate) fn go_on(&mut self, asked: Vec<WaveRequest>) {
         self.joined = None;
         self.asked = asked;
     }

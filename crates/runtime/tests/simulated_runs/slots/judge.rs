@@ -2,23 +2,23 @@
 //!
 //! It gets the records one by one, with their authors. It shares nothing with the driver: what it
 //! expects follows from the [setup](super::setup), from what [each agent](super::part) really does,
-//! and from the rules of a [queue](super::queue), a [slot](super::seat) and a [run](super::ledger).
+//! and from the rules of a [queue](super::queue), a [slot](super::slot_model) and a [run](super::run_model).
 
 use std::collections::BTreeMap;
 
 use autoloop_core::record::Glance;
 use autoloop_core::timestamp::Timestamp;
 
-use super::ledger::Ledger;
 use super::part::{Phase, Turn};
 use super::queue::{Heard, Queue, Step, What};
+use super::run_model::RunModel;
 use super::setup::Setup;
 use crate::terms::{Author, Known};
 
 pub(crate) struct Judge {
     setup: Setup,
     pub(crate) queue: Queue,
-    pub(crate) runs: BTreeMap<String, Ledger>,
+    pub(crate) runs: BTreeMap<String, RunModel>,
     /// Records that others forged in the name of each run, until they are reported.
     forged: BTreeMap<String, Vec<(Author, String)>>,
     /// Whether only one run changes the queue.
@@ -41,11 +41,11 @@ impl Judge {
 
     /// How far the run of a side has progressed.
     pub(crate) fn stage(&self, side: &str) -> Known {
-        self.of(side).map_or(Known::New, |(_, ledger)| ledger.stage())
+        self.of(side).map_or(Known::New, |(_, run_model)| run_model.stage())
     }
 
     /// The run of a side, once it started.
-    pub(crate) fn of(&self, side: &str) -> Option<(&String, &Ledger)> {
+    pub(crate) fn of(&self, side: &str) -> Option<(&String, &RunModel)> {
         self.runs.iter().find(|(run, _)| run.starts_with(side))
     }
 
@@ -74,11 +74,11 @@ impl Judge {
         let is_ours = topic.starts_with("slot.") || topic == "slots.iteration.finish";
         assert!(!record.has_payload() && is_ours, "unexpected topic {topic}");
         match self.runs.get_mut(&run) {
-            Some(ledger) => ledger.hear(record, &self.queue),
+            Some(run_model) => run_model.hear(record, &self.queue),
             None => {
                 assert_eq!(topic, "slot.run.start", "{run} has not begun");
                 self.is_alone &= self.runs.is_empty();
-                self.runs.insert(run.clone(), Ledger::begins(&self.setup, record));
+                self.runs.insert(run.clone(), RunModel::begins(&self.setup, record));
             }
         }
         if topic == "slot.run.finish" {
@@ -98,7 +98,7 @@ impl Judge {
     fn hear_of_queue(&mut self, author: Author, step: &Step) {
         let Step { what, item, by, ahead } = step;
         if !matches!(what, What::Added | What::Renewed) {
-            self.runs.values_mut().for_each(|ledger| ledger.meddled(item, by));
+            self.runs.values_mut().for_each(|run_model| run_model.changed_by_others(item, by));
         }
         match author {
             Author::Harness => {
@@ -107,15 +107,15 @@ impl Judge {
                 let is_unmanned = |turn: &Turn| {
                     turn.phase == Phase::Implement && turn.run == run && turn.item == *item
                 };
-                let ledger = self.runs.get_mut(run);
-                let is_begun = ledger
+                let run_model = self.runs.get_mut(run);
+                let is_begun = run_model
                     .as_ref()
-                    .is_some_and(|known| known.open().any(|seat| seat.item == *item));
+                    .is_some_and(|known| known.open().any(|slot_model| slot_model.item == *item));
                 if *what == What::Released && is_begun && self.unmanned.iter().any(is_unmanned) {
                     return;
                 }
-                let ledger = ledger.unwrap_or_else(|| panic!("{by} is unknown"));
-                ledger.queue_step(*what, (item, ahead), by);
+                let run_model = run_model.unwrap_or_else(|| panic!("{by} is unknown"));
+                run_model.queue_step(*what, (item, ahead), by);
             }
             Author::Stranger => {
                 let is_claim = matches!(what, What::Claimed);
@@ -128,7 +128,7 @@ impl Judge {
     /// A run that ends for lack of items leaves none that it could have taken, and holds none.
     fn check_end(&self, run: &str, record: &Glance<'_>) {
         let now: Timestamp = record.ts().unwrap_or_default().parse().unwrap();
-        let ledger = &self.runs[run];
+        let run_model = &self.runs[run];
         // Another process may write at the last moment.
         let mut untold = self.forged.get(run).into_iter().flatten();
         let untold = untold.find(|(author, _)| *author == Author::Agent);
@@ -139,7 +139,7 @@ impl Judge {
             assert!(!owner.is_some_and(is_of_run), "{} is not given back", item.id);
         }
         if record.field("reason").as_deref() == Some("no_items") && self.is_alone {
-            let mut left = self.queue.ready(now).filter(|item| ledger.would_take(&item.id));
+            let mut left = self.queue.ready(now).filter(|item| run_model.would_take(&item.id));
             assert_eq!(left.next().map(|item| &item.id), None, "there was something to take");
         }
     }
@@ -147,21 +147,26 @@ impl Judge {
     pub(crate) fn lost_their_harness(&mut self, side: Option<&str>) {
         let lost = |run: &str| side.is_none_or(|side| run.starts_with(side));
         let runs = self.runs.iter_mut().filter(|(run, _)| lost(run));
-        let unfinished = runs.filter(|(_, ledger)| ledger.stage() != Known::Over);
-        unfinished.for_each(|(_, ledger)| ledger.lost_its_harness());
+        let unfinished = runs.filter(|(_, run_model)| run_model.stage() != Known::Over);
+        unfinished.for_each(|(_, run_model)| run_model.lost_its_harness());
     }
 
     /// An agent is started for a turn: it has to be due, and its slot has to hold the item.
     pub(crate) fn agent_starts(&self, turn: &mut Turn) {
-        let ledger = self.runs.get(&turn.run);
-        ledger.unwrap_or_else(|| panic!("{turn:?} of which run?")).agent_starts(turn);
-        let open = self.runs.values().flat_map(Ledger::open);
-        let mut having = open.filter(|seat| seat.item == turn.item && !seat.is_disturbed);
-        if let Some(seat) = having.next() {
+        let run_model = self.runs.get(&turn.run);
+        run_model.unwrap_or_else(|| panic!("{turn:?} of which run?")).agent_starts(turn);
+        let open = self.runs.values().flat_map(RunModel::open);
+        let mut having =
+            open.filter(|slot_model| slot_model.item == turn.item && !slot_model.is_disturbed);
+        if let Some(slot_model) = having.next() {
             let owner = self.queue.owner(&turn.item);
-            assert_eq!(owner, Some(&*seat.actor), "its slot does not hold the item: {turn:?}");
+            assert_eq!(
+                owner,
+                Some(&*slot_model.actor),
+                "its slot does not hold the item: {turn:?}"
+            );
         }
-        let two = having.next().map(|seat| &seat.actor);
+        let two = having.next().map(|slot_model| &slot_model.actor);
         assert_eq!(two, None, "two have the item: {turn:?}");
     }
 }

@@ -17,7 +17,7 @@ const ANN: &str = "ann";
 
 /// Changes the queue, lets time pass, or forges a record of a run. The lock may be held, the disk
 /// full, the machine crashed, and the change refused.
-pub(crate) fn meddle(setup: &Setup, (run, world): (&str, &World), dice: &mut Dice) {
+pub(crate) fn interfere(setup: &Setup, (run, world): (&str, &World), dice: &mut Dice) {
     if dice.chance(1, 6) {
         world.clock.sleep(setup.lasting);
         return;

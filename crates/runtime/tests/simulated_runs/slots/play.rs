@@ -14,14 +14,14 @@ use autoloop_runtime::world::World;
 use autoloop_testkit::{Dice, Faults, Op, Seed, SimDisk, SimWorld};
 
 use super::agent::lock;
-use super::others::meddle;
+use super::others::interfere;
 use super::setup::{FIRST, SECOND, Setup};
 use super::stage::{Cues, Second, Stage, check};
 use super::witness::Witness;
 use crate::agent::PATIENCE;
+use crate::fault_plan::{Fault, FaultPlan, Needs, failing};
 use crate::setup::{JOURNAL, Redo, STATE};
 use crate::terms::Author;
-use crate::trouble::{Blow, Needs, Trouble, failing};
 
 /// More harnesses than any run needs.
 const MOST_ATTEMPTS: u64 = 30;
@@ -30,30 +30,30 @@ const STRANGER: u32 = 8;
 
 /// All faults of a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Ordeal {
-    pub(crate) trouble: Trouble,
+pub(crate) struct SlotFaults {
+    pub(crate) fault_plan: FaultPlan,
     /// A second run starts while this agent of the first one is running.
     pub(crate) second: Option<Second>,
     /// The program of this agent of the first harness is missing.
     pub(crate) missing: Option<u64>,
 }
 
-impl Ordeal {
-    pub(crate) fn none(setup: &Setup) -> Ordeal {
-        Ordeal { trouble: Trouble::none(setup.seed), second: None, missing: None }
+impl SlotFaults {
+    pub(crate) fn none(setup: &Setup) -> SlotFaults {
+        SlotFaults { fault_plan: FaultPlan::none(setup.seed), second: None, missing: None }
     }
 
-    pub(crate) fn any(dice: &mut Dice, setup: &Setup, needs: &Needs) -> Ordeal {
+    pub(crate) fn any(dice: &mut Dice, setup: &Setup, needs: &Needs) -> SlotFaults {
         let second = Second { at: 1 + dice.below(needs.agents.min(5)), stops_at: dice.below(9) };
         let second = dice.chance(1, 3).then_some(second);
-        let mut trouble = Trouble::any(dice, setup.manners(), needs);
+        let mut fault_plan = FaultPlan::any(dice, setup.manners(), needs);
         if dice.chance(1, 4) {
             // Early faults hit the harness that resumes a run.
             let early = (0..4).map(|_| failing(dice, |_| 40)).collect();
-            trouble.blows.push(Blow::Failing(early));
+            fault_plan.faults.push(Fault::Failing(early));
         }
         let missing = dice.chance(1, 3).then(|| 1 + dice.below(needs.agents.max(1)));
-        Ordeal { trouble, second, missing }
+        SlotFaults { fault_plan, second, missing }
     }
 }
 
@@ -61,7 +61,7 @@ impl Ordeal {
 #[derive(Clone, Debug)]
 pub(crate) struct Played {
     pub(crate) journal: Vec<u8>,
-    pub(crate) tale: Tale,
+    pub(crate) summary: Summary,
     pub(crate) redo: Redo,
     pub(crate) cuts: u64,
     /// How often it stopped for lack of a program.
@@ -75,9 +75,9 @@ pub(crate) struct Played {
 
 /// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tale {
+pub(crate) struct Summary {
     /// The slots that had an item.
-    pub(crate) slots: Vec<Told>,
+    pub(crate) slots: Vec<SlotOutcome>,
     pub(crate) finish: (String, u64, u64),
     /// The items, and whether they are closed.
     items: Vec<(String, bool)>,
@@ -85,7 +85,7 @@ pub(crate) struct Tale {
 
 /// The outcome of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct SlotOutcome {
     place: (u64, u64),
     item: String,
     pub(crate) outcome: String,
@@ -95,13 +95,13 @@ pub(crate) struct Told {
 
 struct Play {
     stage: Stage,
-    ordeal: Ordeal,
+    slot_faults: SlotFaults,
     cuts: u64,
     without_agent: u64,
 }
 
 /// Plays a run to its end, and the second one, if there is one.
-pub(crate) fn play(setup: &Setup, ordeal: &Ordeal) -> Played {
+pub(crate) fn play(setup: &Setup, slot_faults: &SlotFaults) -> Played {
     let sim = SimWorld::new(setup.seed);
     setup.plant(&sim.disk);
     let mut witness = Witness::new(setup, &sim.disk);
@@ -110,10 +110,10 @@ pub(crate) fn play(setup: &Setup, ordeal: &Ordeal) -> Played {
     witness.now_writes(Author::Harness);
     let witness = Arc::new(Mutex::new(witness));
     let stage = Stage { setup: setup.clone(), sim, witness, agents: Arc::default() };
-    let mut play = Play { stage, ordeal: ordeal.clone(), cuts: 0, without_agent: 0 };
-    let mut blows = ordeal.trouble.blows.clone().into_iter();
+    let mut play = Play { stage, slot_faults: slot_faults.clone(), cuts: 0, without_agent: 0 };
+    let mut faults = slot_faults.fault_plan.faults.clone().into_iter();
     for attempt in 0..MOST_ATTEMPTS {
-        if play.attempt(attempt, blows.next().as_ref()) {
+        if play.attempt(attempt, faults.next().as_ref()) {
             return play.come_to();
         }
     }
@@ -122,17 +122,17 @@ pub(crate) fn play(setup: &Setup, ordeal: &Ordeal) -> Played {
 
 impl Play {
     /// Lets one harness run, and returns whether everything has ended.
-    fn attempt(&mut self, attempt: u64, blow: Option<&Blow>) -> bool {
+    fn attempt(&mut self, attempt: u64, fault: Option<&Fault>) -> bool {
         let Some(side) = self.stage.under_way() else { return true };
         let interrupts = Interrupts::default();
-        self.set_the_stage(blow);
+        self.set_the_stage(fault);
         let cues = Cues {
-            interrupted: match blow {
-                Some(Blow::Interrupt(agent)) => Some(*agent),
+            interrupted: match fault {
+                Some(Fault::Interrupt(agent)) => Some(*agent),
                 _ => None,
             },
-            second: self.ordeal.second.filter(|_| side == FIRST),
-            missing: self.ordeal.missing.filter(|_| attempt == 0),
+            second: self.slot_faults.second.filter(|_| side == FIRST),
+            missing: self.slot_faults.missing.filter(|_| attempt == 0),
         };
         let driven = self.stage.drive((side, attempt), cues, &interrupts);
         lock(&self.stage.witness).look();
@@ -142,14 +142,14 @@ impl Play {
             Ok(_) => self.stage.sim.disk.reopen(),
             Err(error) => {
                 let is_missing = matches!(error, DriveError::NoAgent { .. });
-                let is_excused = matches!(blow, Some(Blow::Full(_) | Blow::Failing(_)));
+                let is_excused = matches!(fault, Some(Fault::Full(_) | Fault::Failing(_)));
                 assert!(!is_alive || is_excused || is_missing, "{error:?}");
                 self.cuts += u64::from(!is_missing);
                 self.without_agent += u64::from(is_missing);
                 // After a power cut it is unknown what was forged.
                 let may_lose = !is_alive && !self.stage.setup.forges;
-                match may_lose && self.ordeal.trouble.dice.chance(1, 2) {
-                    true => self.stage.sim.disk.crash(&mut self.ordeal.trouble.dice),
+                match may_lose && self.slot_faults.fault_plan.dice.chance(1, 2) {
+                    true => self.stage.sim.disk.crash(&mut self.slot_faults.fault_plan.dice),
                     false => self.stage.sim.disk.reopen(),
                 }
             }
@@ -162,12 +162,12 @@ impl Play {
     }
 
     /// Installs the faults, the witness and the other processes.
-    fn set_the_stage(&mut self, blow: Option<&Blow>) {
-        let trouble = &mut self.ordeal.trouble;
+    fn set_the_stage(&mut self, fault: Option<&Fault>) {
+        let fault_plan = &mut self.slot_faults.fault_plan;
         let disk = &self.stage.sim.disk;
-        disk.set_faults(trouble.faults(blow));
-        let mut strangers = trouble.strangers.clone();
-        if let Some(dice) = &mut trouble.strangers {
+        disk.set_faults(fault_plan.faults(fault));
+        let mut strangers = fault_plan.strangers.clone();
+        if let Some(dice) = &mut fault_plan.strangers {
             *dice = dice.fork();
         }
         let (setup, clock) = (self.stage.setup.clone(), self.stage.sim.clock.clone());
@@ -185,7 +185,7 @@ impl Play {
                     clock: Arc::new(clock.clone()),
                     ..SimWorld::new(Seed(0)).world()
                 };
-                meddle(&setup, (&run.unwrap_or_default(), &world), dice);
+                interfere(&setup, (&run.unwrap_or_default(), &world), dice);
                 lock(&witness).now_writes(before);
             }
         });
@@ -205,19 +205,22 @@ impl Play {
             }
         }
         let (_, first) = judge.of(FIRST).expect("it has begun");
-        let slots = first.seats.iter().filter(|seat| !seat.item.is_empty()).map(|seat| Told {
-            place: (seat.iteration, seat.slot),
-            item: seat.item.clone(),
-            outcome: seat.outcome.clone().unwrap_or_default(),
-            reviews: seat.reviews.clone(),
-            fixes: seat.fixes.len(),
-        });
+        let slots = first.slot_models.iter().filter(|slot_model| !slot_model.item.is_empty()).map(
+            |slot_model| SlotOutcome {
+                place: (slot_model.iteration, slot_model.slot),
+                item: slot_model.item.clone(),
+                outcome: slot_model.outcome.clone().unwrap_or_default(),
+                reviews: slot_model.reviews.clone(),
+                fixes: slot_model.fixes.len(),
+            },
+        );
         let items = judge.queue.iter().map(|item| (item.title.clone(), item.closed_by.is_some()));
         let has_second = judge.of(SECOND).is_some();
-        let is_same = !has_second && !first.was_halved && self.ordeal.trouble.strangers.is_none();
+        let is_same =
+            !has_second && !first.was_halved && self.slot_faults.fault_plan.strangers.is_none();
         Played {
             journal: sim.disk.contents(JOURNAL),
-            tale: Tale {
+            summary: Summary {
                 slots: slots.collect(),
                 finish: first.finish.clone().unwrap(),
                 items: items.collect(),
@@ -227,8 +230,8 @@ impl Play {
             without_agent: self.without_agent,
             records: witness.records,
             has_second,
-            resumed: judge.runs.values().map(|ledger| ledger.resumed).sum(),
-            lost: judge.runs.values().map(|ledger| ledger.lost).sum(),
+            resumed: judge.runs.values().map(|run_model| run_model.resumed).sum(),
+            lost: judge.runs.values().map(|run_model| run_model.lost).sum(),
             needs: Needs {
                 calls: sim.disk.calls(),
                 bytes: sim.disk.bytes_appended(),

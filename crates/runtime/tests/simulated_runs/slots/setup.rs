@@ -9,9 +9,9 @@ use autoloop_runtime::world::World;
 use autoloop_testkit::{Dice, Seed, SimDisk};
 
 use crate::agent::PATIENCE;
+use crate::fault_plan::Manners;
 use crate::rules::one_of;
 use crate::setup::{CONFIG, JOURNAL, Sync};
-use crate::trouble::Manners;
 
 /// The name of every run that is watched begins with one of these; the second is one that others begin
 /// while the first is under way.

@@ -15,7 +15,7 @@ use autoloop_runtime::world::Job;
 use autoloop_testkit::{Script, SimWorld};
 
 use super::agent::{Agent, lock, turn};
-use super::ledger::Ledger;
+use super::run_model::RunModel;
 use super::setup::{FIRST, SECOND, Setup};
 use super::witness::Witness;
 use crate::agent::PATIENCE;
@@ -160,16 +160,19 @@ impl Stage {
 }
 
 /// The final state of a harness is what was judged.
-pub(crate) fn check(slots: &Slots, ledger: &Ledger) {
-    let (reason, taken, passed) = ledger.finish.clone().expect("it has ended");
+pub(crate) fn check(slots: &Slots, run_model: &RunModel) {
+    let (reason, taken, passed) = run_model.finish.clone().expect("it has ended");
     let finish = slots.finish.as_ref().expect("it says so");
     assert_eq!((finish.reason.to_string(), finish.taken, finish.passed), (reason, taken, passed));
     assert_eq!(Tally::of(slots), Tally { taken, passed });
     assert_eq!(Tally::of(slots).is_well(), taken == passed);
-    assert_eq!(slots.slots.len(), ledger.seats.len());
-    for (slot, seat) in slots.slots.iter().zip(&ledger.seats) {
+    assert_eq!(slots.slots.len(), run_model.slot_models.len());
+    for (slot, slot_model) in slots.slots.iter().zip(&run_model.slot_models) {
         let outcome = slot.finish.as_ref().map(|finish| finish.outcome.to_string());
-        assert_eq!((&slot.start.item_id, outcome), (&seat.item, seat.outcome.clone()));
-        assert_eq!((slot.reviews.len(), slot.fixes.len()), (seat.reviews.len(), seat.fixes.len()));
+        assert_eq!((&slot.start.item_id, outcome), (&slot_model.item, slot_model.outcome.clone()));
+        assert_eq!(
+            (slot.reviews.len(), slot.fixes.len()),
+            (slot_model.reviews.len(), slot_model.fixes.len())
+        );
     }
 }

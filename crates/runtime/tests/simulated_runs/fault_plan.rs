@@ -4,9 +4,9 @@ use autoloop_testkit::{Calls, Dice, Faults, Moment, Op, Seed};
 
 /// All faults of one run.
 #[derive(Clone, Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct FaultPlan {
     /// One for every harness, until there are no more.
-    pub(crate) blows: Vec<Blow>,
+    pub(crate) faults: Vec<Fault>,
     /// Whether writes take fewer bytes than they are given.
     pub(crate) short_writes: Option<Dice>,
     /// Whether other processes write to the journal meanwhile.
@@ -17,7 +17,7 @@ pub(crate) struct Trouble {
 
 /// The fault of one harness.
 #[derive(Clone, Debug)]
-pub(crate) enum Blow {
+pub(crate) enum Fault {
     /// The machine crashes at this call.
     Call(u64),
     /// At this byte.
@@ -54,33 +54,33 @@ pub(crate) enum Manners {
 pub(crate) const EIO: i32 = 5;
 const EINTR: i32 = 4;
 
-impl Trouble {
+impl FaultPlan {
     /// Nothing.
-    pub(crate) fn none(seed: Seed) -> Trouble {
-        Trouble { blows: Vec::new(), short_writes: None, strangers: None, dice: seed.dice() }
+    pub(crate) fn none(seed: Seed) -> FaultPlan {
+        FaultPlan { faults: Vec::new(), short_writes: None, strangers: None, dice: seed.dice() }
     }
 
     /// Faults within reach of a run that needs this much.
-    pub(crate) fn any(dice: &mut Dice, manners: Manners, needs: &Needs) -> Trouble {
+    pub(crate) fn any(dice: &mut Dice, manners: Manners, needs: &Needs) -> FaultPlan {
         let edits = matches!(manners, Manners::Editing | Manners::Both);
         let forges = matches!(manners, Manners::Forging | Manners::Both);
-        let blow = |_| match dice.below(20) {
-            0..5 => Blow::Call(1 + dice.below(needs.calls.total())),
-            5..11 => Blow::Byte(dice.below(needs.bytes)),
-            11..15 => Blow::Sync(
+        let fault = |_| match dice.below(20) {
+            0..5 => Fault::Call(1 + dice.below(needs.calls.total())),
+            5..11 => Fault::Byte(dice.below(needs.bytes)),
+            11..15 => Fault::Sync(
                 1 + dice.below(needs.calls.syncs().max(1)),
                 *dice.pick(&[Moment::BeforeEffect, Moment::AfterEffect]),
             ),
-            15 | 16 => Blow::Full(dice.below(3 * needs.bytes)),
-            17 => Blow::Interrupt(1 + dice.below(needs.agents)),
+            15 | 16 => Fault::Full(dice.below(3 * needs.bytes)),
+            17 => Fault::Interrupt(1 + dice.below(needs.agents)),
             // Where files change, it would be unknown which version was read.
-            _ if edits => Blow::Byte(dice.below(needs.bytes)),
-            _ => Blow::Failing((0..3).map(|_| failing(dice, |op| needs.calls.of(op))).collect()),
+            _ if edits => Fault::Byte(dice.below(needs.bytes)),
+            _ => Fault::Failing((0..3).map(|_| failing(dice, |op| needs.calls.of(op))).collect()),
         };
-        let blows = (0..4).map(blow).collect::<Vec<_>>();
-        let count = 1 + dice.index(blows.len());
-        Trouble {
-            blows: blows.into_iter().take(count).collect(),
+        let faults = (0..4).map(fault).collect::<Vec<_>>();
+        let count = 1 + dice.index(faults.len());
+        FaultPlan {
+            faults: faults.into_iter().take(count).collect(),
             short_writes: dice.chance(1, 4).then(|| dice.fork()),
             strangers: dice.chance(if forges { 3 } else { 1 }, 4).then(|| dice.fork()),
             dice: dice.fork(),
@@ -88,17 +88,17 @@ impl Trouble {
     }
 
     /// The faults of the disk under a harness.
-    pub(crate) fn faults(&self, blow: Option<&Blow>) -> Faults {
+    pub(crate) fn faults(&self, fault: Option<&Fault>) -> Faults {
         let faults = Faults::none();
-        let faults = match blow {
-            Some(Blow::Call(k)) => faults.die_at_call(*k),
-            Some(Blow::Byte(n)) => faults.die_after_bytes(*n),
-            Some(Blow::Sync(k, moment)) => faults.die_at_sync(*k, *moment),
-            Some(Blow::Full(bytes)) => faults.capacity(*bytes),
-            Some(Blow::Failing(calls)) => {
+        let faults = match fault {
+            Some(Fault::Call(k)) => faults.die_at_call(*k),
+            Some(Fault::Byte(n)) => faults.die_after_bytes(*n),
+            Some(Fault::Sync(k, moment)) => faults.die_at_sync(*k, *moment),
+            Some(Fault::Full(bytes)) => faults.capacity(*bytes),
+            Some(Fault::Failing(calls)) => {
                 calls.iter().fold(faults, |faults, &(op, k, errno)| faults.fail_call(op, k, errno))
             }
-            Some(Blow::Interrupt(_)) | None => faults,
+            Some(Fault::Interrupt(_)) | None => faults,
         };
         match &self.short_writes {
             Some(dice) => faults.short_writes(dice.clone()),

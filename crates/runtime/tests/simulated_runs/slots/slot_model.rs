@@ -13,7 +13,7 @@ pub(crate) enum Due {
 
 /// A slot.
 #[derive(Clone, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct SlotModel {
     pub(crate) iteration: u64,
     pub(crate) slot: u64,
     pub(crate) item: String,
@@ -34,13 +34,13 @@ pub(crate) struct Seat {
     pub(crate) outcome: Option<String>,
 }
 
-impl Seat {
+impl SlotModel {
     pub(crate) fn begins(
         (iteration, slot): (u64, u64),
         (item, actor): (String, String),
         is_disturbed: bool,
-    ) -> Seat {
-        Seat {
+    ) -> SlotModel {
+        SlotModel {
             iteration,
             slot,
             item,

@@ -64,7 +64,7 @@ impl Limits {
 
 /// A request for a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct ChainRequest {
     pub(crate) payload: String,
     pub(crate) in_review: bool,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Grant {
 }
 
 /// A request of a run's agent: often a valid one.
-pub(crate) fn any_wish(dice: &mut Dice, run: &str) -> String {
+pub(crate) fn any_chain_request(dice: &mut Dice, run: &str) -> String {
     match dice.below(20) {
         0 => "let somebody else do it".to_owned(),
         1 => "steps= ; justification=nothing;".to_owned(),
@@ -89,18 +89,18 @@ pub(crate) fn any_wish(dice: &mut Dice, run: &str) -> String {
         6 | 7 => format!("steps=build; chain_id={run}-chain-7;"),
         8 => format!("steps=plan; justification={};", "x".repeat(10_000)),
         9 => "steps=plan,build,check,ship,plan,build;".to_owned(),
-        _ => good_wish(dice),
+        _ => valid_chain_request(dice),
     }
 }
 
 /// A valid request, if any chain is possible.
-pub(crate) fn good_wish(dice: &mut Dice) -> String {
+pub(crate) fn valid_chain_request(dice: &mut Dice) -> String {
     let steps = one_of(dice, &["plan", "build", "plan,build", "build , check"]);
     let why = one_of(dice, &["", "justification=split it off;", "parent_id=somebody;"]);
     format!("steps={steps}; {why}")
 }
 
-impl Wish {
+impl ChainRequest {
     /// The expected outcome: the chain, or why there is none.
     pub(crate) fn fate(
         &self,

@@ -7,15 +7,15 @@ use autoloop_core::record::Glance;
 use super::part::Turn;
 use super::queue::{Queue, What};
 use super::said::Heard;
-use super::seat::{Due, Seat};
 use super::setup::{Review, Rules, Setup};
+use super::slot_model::{Due, SlotModel};
 use crate::terms::Known;
 
 /// The state of a run.
-pub(crate) struct Ledger {
+pub(crate) struct RunModel {
     setup: Setup,
     run: String,
-    pub(crate) seats: Vec<Seat>,
+    pub(crate) slot_models: Vec<SlotModel>,
     /// The items claimed for slots that have not started, and whether another process changed them.
     taken: BTreeMap<u64, (String, bool)>,
     /// How many items the queue held when the run started.
@@ -41,8 +41,8 @@ fn number(run: &str, actor: &str) -> u64 {
     rest.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{actor} is no slot"))
 }
 
-impl Ledger {
-    pub(crate) fn begins(setup: &Setup, record: &Glance<'_>) -> Ledger {
+impl RunModel {
+    pub(crate) fn begins(setup: &Setup, record: &Glance<'_>) -> RunModel {
         let Rules { slots, iterations, review, fixes, marker, .. } = setup.rules;
         let said = |name: &str| record.field(name).unwrap_or_default().into_owned();
         assert_eq!(said("iterations"), iterations.to_string());
@@ -51,10 +51,10 @@ impl Ledger {
         assert_eq!(said("max_fix_attempts"), fixes.to_string());
         assert_eq!(said("stop_marker"), marker);
         assert_eq!((&*said("source"), &*said("isolation")), ("builtin", "shared"));
-        Ledger {
+        RunModel {
             setup: setup.clone(),
             run: record.run().into_owned(),
-            seats: Vec::new(),
+            slot_models: Vec::new(),
             taken: BTreeMap::new(),
             held: said("queue_mark").parse().unwrap(),
             has_prompts: false,
@@ -73,35 +73,40 @@ impl Ledger {
 
     pub(crate) fn lost_its_harness(&mut self) {
         self.is_returning = true;
-        self.seats.iter_mut().for_each(|seat| seat.is_cut_off = true);
-        let is_fresh = self.seats.last().is_some_and(Seat::is_blank);
+        self.slot_models.iter_mut().for_each(|slot_model| slot_model.is_cut_off = true);
+        let is_fresh = self.slot_models.last().is_some_and(SlotModel::is_blank);
         self.was_halved |= is_fresh && !self.taken.is_empty();
     }
 
     pub(crate) fn iteration(&self) -> u64 {
-        self.seats.last().map_or(0, |seat| seat.iteration)
+        self.slot_models.last().map_or(0, |slot_model| slot_model.iteration)
     }
 
-    fn of_last_iteration(&self) -> impl Iterator<Item = &Seat> {
-        self.seats.iter().filter(|seat| seat.iteration == self.iteration())
+    fn of_last_iteration(&self) -> impl Iterator<Item = &SlotModel> {
+        self.slot_models.iter().filter(|slot_model| slot_model.iteration == self.iteration())
     }
 
-    pub(crate) fn open(&self) -> impl Iterator<Item = &Seat> {
-        self.seats.iter().filter(|seat| seat.is_open())
+    pub(crate) fn open(&self) -> impl Iterator<Item = &SlotModel> {
+        self.slot_models.iter().filter(|slot_model| slot_model.is_open())
     }
 
-    pub(crate) fn open_mut(&mut self) -> impl Iterator<Item = &mut Seat> {
-        self.seats.iter_mut().filter(|seat| seat.is_open())
+    pub(crate) fn open_mut(&mut self) -> impl Iterator<Item = &mut SlotModel> {
+        self.slot_models.iter_mut().filter(|slot_model| slot_model.is_open())
     }
 
     /// Why there is no further iteration, if there is none.
     fn is_over(&self) -> Option<&'static str> {
         let Rules { iterations, most_items, .. } = self.setup.rules;
-        let taken = self.seats.iter().filter(|seat| !seat.item.is_empty()).count() as u64;
+        let taken =
+            self.slot_models.iter().filter(|slot_model| !slot_model.item.is_empty()).count() as u64;
         match self.iteration() {
             0 => None,
-            _ if self.seats.iter().any(|seat| seat.is_marked) => Some("stop_marker"),
-            _ if self.of_last_iteration().all(|seat| seat.item.is_empty()) => Some("no_items"),
+            _ if self.slot_models.iter().any(|slot_model| slot_model.is_marked) => {
+                Some("stop_marker")
+            }
+            _ if self.of_last_iteration().all(|slot_model| slot_model.item.is_empty()) => {
+                Some("no_items")
+            }
             _ if most_items > 0 && taken >= most_items => Some("max_items"),
             last if iterations > 0 && last >= iterations => Some("iterations"),
             _ => None,
@@ -111,7 +116,7 @@ impl Ledger {
     /// A new iteration starts only when the one before has ended and the run continues.
     fn may_open(&self, shown: &str) {
         assert!(!self.is_returning, "it has to say first that it goes on: {shown}");
-        assert_eq!(self.open().next().map(|seat| seat.slot), None, "not yet: {shown}");
+        assert_eq!(self.open().next().map(|slot_model| slot_model.slot), None, "not yet: {shown}");
         assert_eq!(self.finished, self.iteration(), "the last iteration has no end: {shown}");
         assert!(self.has_prompts, "its prompts are not on record: {shown}");
         assert_eq!(self.is_over(), None, "it was to end: {shown}");
@@ -125,7 +130,9 @@ impl Ledger {
         let rules = self.setup.rules;
         let is_returning = self.is_returning;
         let mut open = self.open_mut();
-        let Some(seat) = open.find(|seat| seat.slot == slot && seat.item == item) else {
+        let Some(slot_model) =
+            open.find(|slot_model| slot_model.slot == slot && slot_model.item == item)
+        else {
             drop(open);
             assert!(
                 what != What::Claimed || !ahead.iter().any(|ahead| self.would_take(ahead)),
@@ -133,16 +140,16 @@ impl Ledger {
             );
             return self.beside_slots(what, (slot, item), &shown);
         };
-        let due = seat.due(&rules);
+        let due = slot_model.due(&rules);
         match what {
             What::Claimed => {
-                assert!(seat.is_cut_off && !is_returning, "it has its item: {shown}");
-                seat.is_cut_off = false;
+                assert!(slot_model.is_cut_off && !is_returning, "it has its item: {shown}");
+                slot_model.is_cut_off = false;
             }
             What::Renewed => {}
             What::Released => {
                 let is_failed = matches!(due, Due::Finish(how) if how != "passed");
-                assert!(is_failed || seat.is_disturbed, "it is at work: {shown}");
+                assert!(is_failed || slot_model.is_disturbed, "it is at work: {shown}");
             }
             What::Closed => assert_eq!(due, Due::Finish("passed"), "not passed: {shown}"),
             What::Added | What::Linked => panic!("not requested: {shown}"),
@@ -165,9 +172,10 @@ impl Ledger {
     }
 
     /// Another process changed an item.
-    pub(crate) fn meddled(&mut self, item: &str, by: &str) {
-        let seats = self.open_mut().filter(|seat| seat.item == item && seat.actor != by);
-        seats.for_each(|seat| seat.is_disturbed = true);
+    pub(crate) fn changed_by_others(&mut self, item: &str, by: &str) {
+        let slot_models =
+            self.open_mut().filter(|slot_model| slot_model.item == item && slot_model.actor != by);
+        slot_models.for_each(|slot_model| slot_model.is_disturbed = true);
         for (slot, (taken, is_disturbed)) in &mut self.taken {
             *is_disturbed |= taken == item && format!("{}-s{slot}", self.run) != by;
         }
@@ -175,16 +183,24 @@ impl Ledger {
 
     /// The agent that is due in a slot, which may be started for it.
     pub(crate) fn agent_starts(&self, turn: &mut Turn) {
-        let seat =
-            self.open().find(|seat| (seat.iteration, seat.slot) == (turn.iteration, turn.slot));
-        let seat = seat.unwrap_or_else(|| panic!("there is no such slot: {turn:?}"));
+        let slot_model = self.open().find(|slot_model| {
+            (slot_model.iteration, slot_model.slot) == (turn.iteration, turn.slot)
+        });
+        let slot_model = slot_model.unwrap_or_else(|| panic!("there is no such slot: {turn:?}"));
         let due = (turn.phase, turn.attempt);
-        assert_eq!(seat.due(&self.setup.rules), Due::Agent(due.0, due.1), "not now: {turn:?}");
-        assert_eq!(seat.announced, Some(due), "this agent was not announced: {turn:?}");
-        assert_eq!(seat.item, turn.item, "it has another item: {turn:?}");
+        assert_eq!(
+            slot_model.due(&self.setup.rules),
+            Due::Agent(due.0, due.1),
+            "not now: {turn:?}"
+        );
+        assert_eq!(slot_model.announced, Some(due), "this agent was not announced: {turn:?}");
+        assert_eq!(slot_model.item, turn.item, "it has another item: {turn:?}");
         assert!(!self.is_returning, "it has to say first that it goes on: {turn:?}");
-        assert!(!seat.is_cut_off || seat.is_disturbed, "it has not taken its item up: {turn:?}");
-        turn.asked = seat.asked_of(due);
+        assert!(
+            !slot_model.is_cut_off || slot_model.is_disturbed,
+            "it has not taken its item up: {turn:?}"
+        );
+        turn.asked = slot_model.asked_of(due);
     }
 
     /// Hears the next record of the harness about this run.
@@ -217,16 +233,23 @@ impl Ledger {
             "slot.run.finish" => self.ends(&said, &shown),
             _ => {
                 let rules = self.setup.rules;
-                let place = |seat: &&mut Seat| (seat.iteration, seat.slot) == (iteration, slot);
-                let seat = self.seats.iter_mut().filter(|seat| seat.is_open()).find(place);
-                let seat = seat.unwrap_or_else(|| panic!("there is no such slot: {shown}"));
-                assert_eq!(said("item_id"), seat.item, "{shown}");
+                let place = |slot_model: &&mut SlotModel| {
+                    (slot_model.iteration, slot_model.slot) == (iteration, slot)
+                };
+                let slot_model = self
+                    .slot_models
+                    .iter_mut()
+                    .filter(|slot_model| slot_model.is_open())
+                    .find(place);
+                let slot_model =
+                    slot_model.unwrap_or_else(|| panic!("there is no such slot: {shown}"));
+                assert_eq!(said("item_id"), slot_model.item, "{shown}");
                 if topic == "slot.finish" {
-                    let lost = seat.finishes((&rules, queue), &said("outcome"), &shown);
+                    let lost = slot_model.finishes((&rules, queue), &said("outcome"), &shown);
                     self.lost += u64::from(lost);
                 } else {
                     let heard = Heard { setup: &self.setup, run: &self.run, said: &said };
-                    heard.of_phase(seat, &topic, &shown);
+                    heard.of_phase(slot_model, &topic, &shown);
                 }
             }
         }
@@ -243,7 +266,10 @@ impl Ledger {
         let rules = self.setup.rules;
         if iteration == self.iteration() {
             let mut others = self.of_last_iteration();
-            assert!(others.all(|seat| seat.is_blank() && seat.slot < slot), "twice: {shown}");
+            assert!(
+                others.all(|slot_model| slot_model.is_blank() && slot_model.slot < slot),
+                "twice: {shown}"
+            );
         } else {
             assert_eq!(iteration, self.iteration() + 1, "{shown}");
             self.may_open(shown);
@@ -255,25 +281,31 @@ impl Ledger {
         let (claimed, is_disturbed) = taken.unwrap_or_default();
         assert_eq!(item, claimed, "that was not claimed: {shown}");
         assert!(!item.is_empty() || iteration == 1, "for nothing: {shown}");
-        let is_again = self.seats.iter().any(|seat| !item.is_empty() && seat.item == item);
+        let is_again =
+            self.slot_models.iter().any(|slot_model| !item.is_empty() && slot_model.item == item);
         assert!(!is_again || rules.iterations > 0, "{item} is spent: {shown}");
         assert!(item.is_empty() || self.may_take(&item), "{item} is new: {shown}");
-        let begun = self.seats.iter().filter(|seat| !seat.item.is_empty()).count() as u64;
+        let begun =
+            self.slot_models.iter().filter(|slot_model| !slot_model.item.is_empty()).count() as u64;
         let is_within = rules.most_items == 0 || begun < rules.most_items || item.is_empty();
         assert!(is_within, "{item} is one too many: {shown}");
-        let passed = |seat: &Seat| seat.item == item && seat.outcome.as_deref() == Some("passed");
-        assert!(!self.seats.iter().any(passed), "{item} has passed: {shown}");
-        self.seats.push(Seat::begins((iteration, slot), (item, actor), is_disturbed));
+        let passed = |slot_model: &SlotModel| {
+            slot_model.item == item && slot_model.outcome.as_deref() == Some("passed")
+        };
+        assert!(!self.slot_models.iter().any(passed), "{item} has passed: {shown}");
+        self.slot_models.push(SlotModel::begins((iteration, slot), (item, actor), is_disturbed));
     }
 
     /// An iteration ends once, when all of its slots have ended, with their outcomes.
     fn iteration_ends(&mut self, iteration: u64, said: &dyn Fn(&str) -> String, shown: &str) {
-        assert_eq!(self.open().next().map(|seat| seat.slot), None, "not yet: {shown}");
+        assert_eq!(self.open().next().map(|slot_model| slot_model.slot), None, "not yet: {shown}");
         assert_eq!((iteration, self.finished), (self.iteration(), iteration - 1), "{shown}");
         self.finished = iteration;
-        let with_items = self.of_last_iteration().filter(|seat| !seat.item.is_empty());
+        let with_items = self.of_last_iteration().filter(|slot_model| !slot_model.item.is_empty());
         let ends: Vec<(&str, &str)> = with_items
-            .map(|seat| (seat.item.as_str(), seat.outcome.as_deref().unwrap_or_default()))
+            .map(|slot_model| {
+                (slot_model.item.as_str(), slot_model.outcome.as_deref().unwrap_or_default())
+            })
             .collect();
         let listed: Vec<String> = ends.iter().map(|(id, end)| format!("{id}={end}")).collect();
         assert_eq!(said("items"), listed.join(","), "{shown}");
@@ -286,15 +318,15 @@ impl Ledger {
     /// The numbers of the end follow from the slots.
     fn ends(&mut self, said: &dyn Fn(&str) -> String, shown: &str) {
         assert_eq!(self.finished, self.iteration(), "the last iteration has no end: {shown}");
-        assert_eq!(self.open().next().map(|seat| seat.slot), None, "not yet: {shown}");
+        assert_eq!(self.open().next().map(|slot_model| slot_model.slot), None, "not yet: {shown}");
         // A run that may continue and does not has found nothing to take.
         let reason = self.is_over().unwrap_or("no_items");
         assert_eq!(said("reason"), reason, "{shown}");
         let mut last = BTreeMap::new();
-        for seat in &self.seats {
-            let outcome = seat.outcome.as_deref().unwrap_or_default();
-            if !seat.item.is_empty() && outcome != "no_item" {
-                last.insert(seat.item.as_str(), outcome);
+        for slot_model in &self.slot_models {
+            let outcome = slot_model.outcome.as_deref().unwrap_or_default();
+            if !slot_model.item.is_empty() && outcome != "no_item" {
+                last.insert(slot_model.item.as_str(), outcome);
             }
         }
         let passed = last.values().filter(|outcome| **outcome == "passed").count() as u64;
@@ -306,7 +338,7 @@ impl Ledger {
 
     /// Whether an iteration that does not begin would have had something to do.
     pub(crate) fn would_take(&self, item: &str) -> bool {
-        let is_spent = self.seats.iter().any(|seat| seat.item == item);
+        let is_spent = self.slot_models.iter().any(|slot_model| slot_model.item == item);
         self.may_take(item) && (self.setup.rules.iterations > 0 || !is_spent)
     }
 

@@ -18,20 +18,20 @@ const ODD: [&str; 6] = [
 
 /// A request for a wave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct WaveRequest {
     pub(crate) topic: String,
     pub(crate) list: String,
 }
 
-impl Asked {
+impl WaveRequest {
     /// Any request of an agent that may emit `example`.
-    pub(crate) fn any(dice: &mut Dice, example: &str, most: u64) -> Asked {
+    pub(crate) fn any(dice: &mut Dice, example: &str, most: u64) -> WaveRequest {
         let topic = match dice.below(5) {
             0 => one_of(dice, &ODD).to_owned(),
             1 => format!("{example}{PARALLEL}"),
             _ => format!("explore{PARALLEL}"),
         };
-        Asked { topic, list: any_list(dice, most) }
+        WaveRequest { topic, list: any_list(dice, most) }
     }
 
     /// The objectives of the branches, or why there are none.
