@@ -1,16 +1,16 @@
-//! The journal: the only thing that has happened.
+//! The journal: an append-only log of records.
 //!
-//! [`Journal`] is all that the rest of the program knows of it: append, read from a position, head,
-//! wait, and what follows from these. [`FileJournal`] keeps it in a JSONL file that any number of processes append to;
-//! [`MemoryJournal`] keeps it in memory. Both pass the same suite of cases, and another log with an
-//! order of its own can stand behind the same interface, because a [`Position`] is opaque.
+//! [`Journal`] is its interface: append, read from a position, head, wait, and what follows from these.
+//! [`FileJournal`] is a JSONL file that any number of processes append to; [`MemoryJournal`] is in memory.
+//! Both pass the same suite of cases, and another log with an order of its own can implement the same
+//! interface, because a [`Position`] is opaque.
 //!
 //! # What an append promises
 //!
 //! When [`Journal::append`] returns `Ok` for a [synced](Durability::Synced) append, the records
 //! survive the death of the process and a power cut, whole, in order and exactly once. When it returns
-//! an error, earlier records are untouched, and the journal can be appended to as before. The file
-//! keeps that promise by a protocol that is described in [`mod@file`].
+//! an error, earlier records are untouched, and the journal can be appended to as before. [`mod@file`]
+//! describes the protocol.
 
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
@@ -23,38 +23,34 @@ use autoloop_core::view::View;
 use autoloop_core::views::latest_run::LatestRun;
 
 mod append;
-mod backward;
 mod commit;
 mod elide;
 mod error;
 pub mod file;
 mod line;
-mod lock;
 mod memory;
-mod position;
 mod reader;
 pub mod sidecar;
 
 pub use error::{AppendError, ReadError, Unsuitable};
 pub use file::{FileJournal, FileSettings};
-pub use line::Line;
+pub use line::{Line, Position};
 pub use memory::MemoryJournal;
-pub use position::Position;
 use sidecar::Kept;
 
 /// An append-only log of records, shared with other processes.
 pub trait Journal: Send + Sync {
-    /// Adds records, all of them next to each other, and returns the position behind them.
+    /// Adds records, next to each other, and returns the position behind them.
     ///
     /// Anything that must be atomic has to be one record: when the disk fills up in the middle, the
     /// first of several records may have been stored. [`AppendError::Full`] says how many were.
     ///
-    /// Appending nothing repairs the journal: a line that its writer did not live to end is ended. It may be a whole
-    /// record that lacks nothing but its newline, so a process that resumes a run does this first.
+    /// Appending nothing repairs the journal: a torn line is ended. It may be a complete record that lacks
+    /// only its newline, so a process that resumes a run does this first.
     fn append(&self, records: &[NewRecord], how: Append) -> Result<Position, AppendError>;
 
-    /// Shows every complete line behind a position, until `visit` breaks off or there are no more, and
-    /// returns the position behind the last line shown.
+    /// Visits every complete line behind a position, until `visit` breaks off, and returns the position
+    /// behind the last line visited.
     fn read(&self, from: Position, visit: &mut Visit<'_>) -> Result<Position, ReadError>;
 
     /// The position behind the last complete line.
@@ -69,15 +65,15 @@ pub trait Journal: Send + Sync {
     /// Another handle of the same journal, for another thread.
     fn handle(&self) -> Arc<dyn Journal>;
 
-    /// The file that it is, for what only a file can do: find the latest run from the end, keep views beside it, show
-    /// a torn end and bytes as they stand.
+    /// The file, for what only a file can do: find the latest run from the end, keep views in sidecars, show
+    /// a torn end, copy bytes.
     fn file(&self) -> Option<&FileJournal> {
         None
     }
 }
 
 impl dyn Journal + '_ {
-    /// Folds a view over the whole journal, or reads on from one that was kept.
+    /// Folds a view over the whole journal, or uses one that was kept.
     pub fn fold<V: View>(&self) -> Result<Kept<V>, ReadError> {
         match self.file() {
             Some(file) => file.fold(),
@@ -85,8 +81,8 @@ impl dyn Journal + '_ {
         }
     }
 
-    /// Takes in what came since a view was folded. Where the journal is not the one that it was folded
-    /// from, it is folded anew.
+    /// Applies the records since a view was folded. If the journal is another one by now, the view is folded
+    /// again from the start.
     pub fn fold_on<V: View>(&self, kept: Kept<V>) -> Result<Kept<V>, ReadError> {
         let Kept { mut view, position } = kept;
         let read_on = |view: &mut V, from| {
@@ -113,7 +109,7 @@ impl dyn Journal + '_ {
         }
     }
 
-    /// Copies bytes as they stand, of lines that are too long to be shown whole: only a file has such lines.
+    /// Copies bytes of lines that are too long for memory: only a file has such lines.
     pub fn copy(
         &self,
         range: Range<u64>,
@@ -123,15 +119,13 @@ impl dyn Journal + '_ {
     }
 }
 
-/// What is done with each line.
+/// Called for each line.
 pub type Visit<'a> = dyn FnMut(&Line<'_>) -> ControlFlow<()> + 'a;
 
-/// How records are added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Append {
-    /// Add them only if nothing has come behind this position; [`AppendError::Conflict`] otherwise.
+    /// Append only if the journal ends at this position; [`AppendError::Conflict`] otherwise.
     pub expect: Option<Position>,
-    /// What has to be survived.
     pub durability: Durability,
 }
 
@@ -145,12 +139,11 @@ pub enum Durability {
     Cached,
 }
 
-/// A record to be added.
+/// A record to be appended.
 #[derive(Clone, Debug)]
 pub struct NewRecord {
-    /// The record.
     pub record: Record,
-    /// More text for it, too long to be held in memory.
+    /// More text for it, too long for memory.
     pub spooled: Option<Spooled>,
 }
 

@@ -12,7 +12,7 @@ use autoloop_core::topic::Topic;
 use autoloop_core::view::View;
 use autoloop_core::views::latest_run::LatestRun;
 use autoloop_core::views::metrics::Metrics;
-use autoloop_runtime::journal::sidecar::{Kept, SidecarState};
+use autoloop_runtime::journal::sidecar::Kept;
 use autoloop_runtime::journal::{
     Append, Durability, FileJournal, FileSettings, Journal, NewRecord, Position, ReadError,
 };
@@ -71,9 +71,9 @@ fn views_agree_however_they_are_folded() {
         let expected: Metrics = folded(&foreign.records);
         assert_eq!(metrics.view, expected, "folded on");
         assert_eq!(from_scratch::<Metrics>(&disk.contents(PATH)), expected, "from scratch");
-        assert_ne!(writer.sidecar_state::<Metrics>().unwrap(), SidecarState::Good, "appended to");
+        assert!(!writer.has_sidecar::<Metrics>().unwrap(), "appended to");
         assert_eq!(writer.fold::<Metrics>().unwrap(), metrics, "anew");
-        kept_views += u32::from(writer.sidecar_state::<Metrics>().unwrap() == SidecarState::Good);
+        kept_views += u32::from(writer.has_sidecar::<Metrics>().unwrap());
         assert_eq!(writer.fold::<Metrics>().unwrap(), metrics, "from the sidecar");
 
         let expected: LatestRun = folded(&foreign.records);
@@ -115,7 +115,7 @@ fn the_latest_run_is_found_from_either_end() {
         let disk = holding(&parts.concat());
         let first = journal(&disk);
         assert_eq!(first.latest_run().unwrap().0, expected, "backward");
-        assert_eq!(first.sidecar_state::<LatestRun>().unwrap(), SidecarState::Good);
+        assert!(first.has_sidecar::<LatestRun>().unwrap());
         assert_eq!(first.latest_run().unwrap().0, expected, "from what was kept");
         assert_eq!(first.fold::<LatestRun>().unwrap().view.0, expected, "on from what was kept");
         disk.remove("/state/journal.jsonl.idx/latest-run");
@@ -141,7 +141,7 @@ fn kept_journal() -> (SimDisk, Metrics) {
     let disk = holding(&lines_of(&records));
     let metrics = journal(&disk).fold::<Metrics>().unwrap().view;
     assert_eq!(metrics, folded(&records));
-    assert_eq!(journal(&disk).sidecar_state::<Metrics>().unwrap(), SidecarState::Good);
+    assert!(journal(&disk).has_sidecar::<Metrics>().unwrap());
     (disk, metrics)
 }
 
@@ -150,7 +150,7 @@ const SIDECAR: &str = "/state/journal.jsonl.idx/metrics";
 /// The sidecar is not used, and the view is correct without it.
 fn assert_ignored(disk: &SimDisk, what: &str) {
     let journal = journal(disk);
-    assert_eq!(journal.sidecar_state::<Metrics>().unwrap(), SidecarState::Ignored, "{what}");
+    assert!(!journal.has_sidecar::<Metrics>().unwrap(), "{what}");
     let expected = from_scratch::<Metrics>(&disk.contents(PATH));
     assert_eq!(journal.fold::<Metrics>().unwrap().view, expected, "{what}");
 }
@@ -170,7 +170,7 @@ fn a_damaged_sidecar_is_ignored() {
     disk.set_contents(SIDECAR, &[good.as_slice(), b"x"].concat());
     assert_ignored(&disk, "longer");
     disk.set_contents(SIDECAR, &good);
-    assert_eq!(journal(&disk).sidecar_state::<Metrics>().unwrap(), SidecarState::Good);
+    assert!(journal(&disk).has_sidecar::<Metrics>().unwrap());
 }
 
 /// Puts other bytes at a place, and seals the file again with a key.
@@ -217,7 +217,7 @@ fn a_sidecar_that_is_sealed_but_does_not_fit_is_ignored() {
     disk.set_contents(SIDECAR, &[]);
     assert_ignored(&disk, "empty");
     disk.remove(SIDECAR);
-    assert_eq!(journal(&disk).sidecar_state::<Metrics>().unwrap(), SidecarState::Absent);
+    assert!(!journal(&disk).has_sidecar::<Metrics>().unwrap());
     disk.plant_dir(SIDECAR);
     assert_ignored(&disk, "a directory");
 }

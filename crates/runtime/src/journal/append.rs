@@ -1,8 +1,7 @@
 //! Writing records at the end of a locked file.
 //!
-//! Decides nothing about locks, names or syncs; that is [`file`](super::file). Here is what happens
-//! between taking the lock and giving it back: the tail is looked at, a torn one is ended, whole lines
-//! are written, and what a failed write leaves behind is taken away again.
+//! [`file`](super::file) deals with locks, names and syncs. This is the part under the lock: end a torn line,
+//! write complete lines, and cut what a failed write left.
 
 use std::io;
 use std::path::Path;
@@ -11,27 +10,26 @@ use std::sync::Arc;
 use autoloop_core::record::{Escaper, Heading, JournalRepaired, print, print_around};
 use autoloop_core::timestamp::Timestamp;
 
-use super::position::MARKED;
+use super::line::MARKED;
 use super::reader::{line_start, read_at, read_lines};
 use super::{Append, AppendError, NewRecord, Position, Spooled};
-use crate::world::DiskFile;
+use crate::world::{DiskFile, FileStat};
 
-/// How much is put into one write. Everything that belongs to one step is far smaller.
+/// The longest write. All records of one step are far shorter.
 const LARGEST_WRITE: usize = 1024 * 1024;
 
-/// What one caller wants to have appended.
+/// The records of one caller.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) parts: Vec<Part>,
     pub(super) how: Append,
 }
 
-/// A stretch of an entry.
 #[derive(Debug)]
 pub(super) enum Part {
-    /// Bytes to be written as they are.
+    /// Written unchanged.
     Bytes(Vec<u8>),
-    /// Text to be escaped on its way.
+    /// Escaped while it is written.
     Text(Spooled),
 }
 
@@ -45,7 +43,9 @@ impl Entry {
                 Some(spooled) => {
                     let (before, after) = print_around(&new.record, spooled.hole);
                     if after.is_empty() {
-                        return Err(AppendError::no_place(spooled));
+                        let why = "the record has no text that it could be added to";
+                        let error = io::Error::new(io::ErrorKind::InvalidInput, why);
+                        return Err(AppendError::spool(spooled, error));
                     }
                     bytes.extend_from_slice(&before);
                     parts.push(Part::Bytes(std::mem::take(&mut bytes)));
@@ -59,7 +59,7 @@ impl Entry {
     }
 }
 
-/// The end of a locked file.
+/// A locked file to append to.
 pub(super) struct Tail<'a> {
     pub(super) file: &'a dyn DiskFile,
     pub(super) path: &'a Path,
@@ -69,64 +69,64 @@ pub(super) struct Tail<'a> {
 type Outcome = Result<Position, AppendError>;
 
 impl Tail<'_> {
-    /// Appends the entries, one outcome each. An entry that cannot be stored does not keep those
-    /// behind it from being stored.
+    /// Appends the entries, one outcome each. Entries after one that cannot be stored are still stored.
     pub(super) fn append(&self, entries: &[Entry]) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(entries.len());
         while outcomes.len() < entries.len() {
             let rest = &entries[outcomes.len()..];
-            match self.pen() {
-                Ok(mut pen) => outcomes.extend(self.append_some(&mut pen, rest)),
+            match self.writer() {
+                Ok(mut writer) => outcomes.extend(self.append_some(&mut writer, rest)),
                 Err(error) => outcomes.extend(rest.iter().map(|_| Err(error.clone()))),
             }
         }
         outcomes
     }
 
-    /// Looks at the last bytes, and prepares to end a torn line.
-    fn pen(&self) -> Result<Pen<'_>, AppendError> {
+    /// Reads the last bytes, and prepares to end a torn line.
+    fn writer(&self) -> Result<Writer<'_>, AppendError> {
         let failed = |error| AppendError::io(self.path, "look at the end of", error);
         let len = self.file.stat().map_err(failed)?.len;
         let ending = ending(self.file, len).map_err(failed)?;
-        let mut pen = Pen { file: self.file, written: len, whole: len, ending, buffer: Vec::new() };
-        if len > 0 && pen.ending.last() != Some(&b'\n') {
+        let mut writer =
+            Writer { file: self.file, written: len, whole: len, ending, buffer: Vec::new() };
+        if len > 0 && writer.ending.last() != Some(&b'\n') {
             let offset = line_start(self.file, len).map_err(failed)?;
             let heading = Heading { run: String::new(), iteration: String::new(), now: self.now };
             let repaired = JournalRepaired { offset, bytes: len - offset };
-            pen.buffer.push(b'\n');
-            print(&repaired.record(&heading), &mut pen.buffer);
+            writer.buffer.push(b'\n');
+            print(&repaired.record(&heading), &mut writer.buffer);
         }
-        Ok(pen)
+        Ok(writer)
     }
 
-    /// Appends entries up to and including the first that fails for want of room or the like.
-    fn append_some(&self, pen: &mut Pen<'_>, entries: &[Entry]) -> Vec<Outcome> {
-        let mut begin = pen.head().at;
+    /// Appends entries up to and including the first whose write fails.
+    fn append_some(&self, writer: &mut Writer<'_>, entries: &[Entry]) -> Vec<Outcome> {
+        let mut begin = writer.head().at;
         let mut outcomes = Vec::new();
         let mut failure = None;
         for entry in entries {
-            let head = pen.head();
+            let head = writer.head();
             if entry.how.expect.is_some_and(|expected| expected != head) {
                 outcomes.push(Err(AppendError::Conflict { head }));
                 continue;
             }
-            if let Err(failed) = pen.write(entry) {
+            if let Err(failed) = writer.write(entry) {
                 failure = Some(match failed {
-                    // Those before it have nothing to do with it: what they wait for is written.
+                    // The entries before it are written.
                     Failure::Spool(..) => {
-                        pen.forget_from(head);
-                        pen.flush().err().unwrap_or(failed)
+                        writer.truncate(head);
+                        writer.flush().err().unwrap_or(failed)
                     }
                     Failure::Write(_) => failed,
                 });
                 break;
             }
-            outcomes.push(Ok(pen.head()));
+            outcomes.push(Ok(writer.head()));
         }
-        let Some(failure) = failure.or_else(|| pen.flush().err()) else { return outcomes };
+        let Some(failure) = failure.or_else(|| writer.flush().err()) else { return outcomes };
 
-        let stored = pen.cut_back();
-        // A conflict is about what stands before the entry: a repair that was not written is none.
+        let stored = writer.cut_back();
+        // With a repair that was not written there was no conflict.
         let is_lost = |outcome: &Outcome| match outcome {
             Ok(head) | Err(AppendError::Conflict { head }) => head.at > stored,
             Err(_) => false,
@@ -141,16 +141,14 @@ impl Tail<'_> {
     }
 }
 
-/// Writes at the end of a file and knows what is there.
-struct Pen<'a> {
+struct Writer<'a> {
     file: &'a dyn DiskFile,
     /// Where the file ends.
     written: u64,
-    /// Where the last whole line that was written here ends; the beginning when there is none.
+    /// Where the last complete line ends.
     whole: u64,
-    /// The last bytes before that.
+    /// The last bytes of the file.
     ending: Vec<u8>,
-    /// What is to be written next.
     buffer: Vec<u8>,
 }
 
@@ -159,8 +157,8 @@ enum Failure {
     Spool(Spooled, io::Error),
 }
 
-impl Pen<'_> {
-    /// Where the journal ends once the buffer is written.
+impl Writer<'_> {
+    /// The end of the journal once the buffer is written.
     fn head(&self) -> Position {
         let mut ending = self.ending.clone();
         ending.extend_from_slice(&self.buffer[self.buffer.len().saturating_sub(MARKED)..]);
@@ -185,8 +183,7 @@ impl Pen<'_> {
         let mut escaper = Escaper::default();
         let mut piece = vec![0; LARGEST_WRITE / 4];
         let mut offset = 0;
-        // As much as there is now: a file that is still written to, this journal for one, would never
-        // come to an end.
+        // Only what there is now: a file that grows, for example this journal, would never end.
         let end = spooled.text.stat().map_err(failed)?.len;
         loop {
             let left = usize::try_from(end - offset).unwrap_or(usize::MAX).min(piece.len());
@@ -204,9 +201,9 @@ impl Pen<'_> {
         }
     }
 
-    /// Drops what is to be written behind a place.
-    fn forget_from(&mut self, place: Position) {
-        let kept = usize::try_from(place.at.saturating_sub(self.written)).unwrap_or(usize::MAX);
+    /// Drops what is buffered behind a position.
+    fn truncate(&mut self, position: Position) {
+        let kept = usize::try_from(position.at.saturating_sub(self.written)).unwrap_or(usize::MAX);
         self.buffer.truncate(kept);
     }
 
@@ -233,13 +230,12 @@ impl Pen<'_> {
         result
     }
 
-    /// Takes away the unfinished line that a failed write left, and returns where the last whole line
-    /// ends. Never goes below a byte that somebody else wrote, or below a line that a reader may have
-    /// seen.
+    /// Cuts the incomplete line that a failed write left, and returns where the last complete line ends.
+    /// Never cuts bytes of another writer, or a line that a reader may have seen.
     fn cut_back(&self) -> u64 {
-        let is_ours = |len: u64| len == self.written;
-        if self.written > self.whole && self.file.stat().is_ok_and(|stat| is_ours(stat.len)) {
-            // If this fails too, the line stays torn, and the next writer ends it.
+        let is_ours = |stat: FileStat| stat.len == self.written;
+        if self.written > self.whole && self.file.stat().is_ok_and(is_ours) {
+            // If this fails too, the next writer ends the torn line.
             let _ = self.file.cut(self.whole);
         }
         self.whole
@@ -251,9 +247,7 @@ impl Failure {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
 
         match self {
-            Failure::Spool(spooled, error) => {
-                AppendError::Spool { path: spooled.path, source: Arc::new(error) }
-            }
+            Failure::Spool(spooled, error) => AppendError::spool(&spooled, error),
             Failure::Write(error)
                 if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) =>
             {
@@ -262,7 +256,7 @@ impl Failure {
                     records += 1;
                     std::ops::ControlFlow::Continue(())
                 };
-                // Counting is a courtesy; where the file cannot be read any more, the figure is low.
+                // If the file cannot be read any more, the number is too low.
                 let _ = read_lines(tail.file, stored, &mut count);
                 AppendError::Full {
                     path: tail.path.to_owned(),
@@ -275,7 +269,7 @@ impl Failure {
     }
 }
 
-/// The last bytes before a place in a file: as many as a mark is made of.
+/// The bytes before an offset that a mark is made of.
 pub(super) fn ending(file: &dyn DiskFile, at: u64) -> io::Result<Vec<u8>> {
     let length = usize::try_from(at).map_or(MARKED, |at| at.min(MARKED));
     let mut bytes = vec![0; length];

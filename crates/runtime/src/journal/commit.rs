@@ -1,128 +1,120 @@
-//! Group commit: many writers of one process share a sync.
+//! Group commit: several writers of one process share a sync.
 //!
-//! One writer at a time leads: it takes everything that is waiting, commits it, and hands out the
-//! results. Whoever comes meanwhile waits for the next group. So the more writers there are, the more
-//! records a sync carries, and a single writer waits for nobody.
+//! One writer at a time leads: it takes all waiting work, commits it, and distributes the outcomes. Writers
+//! that arrive meanwhile wait for the next group. So the more writers there are, the more records a sync
+//! carries, and a single writer does not wait.
 //!
-//! A group is told of its end all at once, and most of its writers come straight back with their next
-//! record. So the next group waits a moment for as many as there were; without that, large groups and
-//! groups of one would take turns. Whoever comes last leads, because it is awake already. To wake all
-//! writers of a group takes half as long as a sync, so nobody is ever woken in vain.
+//! Most writers of a group return at once with their next record. So the next group waits a moment for as
+//! many as there were; without that, large groups and groups of one would alternate. The last one to
+//! arrive leads, because it is awake already: waking all writers of a group takes half as long as a sync.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The longest time that a group waits for writers that were there before.
+/// How long a group waits for the writers of the last one, at most.
 const GATHERING: Duration = Duration::from_micros(500);
-/// How often a waiting writer offers the processor to others before it goes to sleep. A crowd of
-/// writers passes the time of a quick sync with it, and none of them has to be woken; where few wait,
-/// or the disk is slow, it is over in some microseconds.
-const OFFERS: usize = 64;
+/// How often a waiting writer yields before it sleeps. With many writers a quick sync is over by then, and
+/// none of them has to be woken; with few, or a slow disk, this takes some microseconds.
+const YIELDS: usize = 64;
 
-/// Work of several threads, done in groups.
+/// Commits the work of several threads in groups.
 #[derive(Debug)]
 pub(super) struct Commit<Work, Outcome> {
     queue: Mutex<Queue<Work, Outcome>>,
 }
 
-/// Those who wait for the next group.
+/// The next group.
 #[derive(Debug)]
 struct Queue<Work, Outcome> {
     works: Vec<Work>,
     group: Arc<Group<Outcome>>,
-    /// Whether the group before is still at it.
+    /// Whether a writer leads this group, or the one before is not finished.
     is_led: bool,
-    /// How many writers were about when the last group ended: those in it and those waiting.
-    about: usize,
+    /// How many writers there were when the last group ended: those in it and those waiting.
+    expected: usize,
 }
 
-/// Where the writers of a group wait to be told something.
+/// Where the writers of a group wait.
 #[derive(Debug)]
 struct Group<Outcome> {
-    news: Mutex<News<Outcome>>,
-    told: Condvar,
-    /// Set when there is news, for those who have not gone to sleep yet.
-    has_news: AtomicBool,
+    state: Mutex<GroupState<Outcome>>,
+    changed: Condvar,
+    /// For writers that do not sleep yet.
+    has_changed: AtomicBool,
 }
 
 #[derive(Debug)]
-struct News<Outcome> {
-    /// What came of each work, in their order, until its writer takes it.
+struct GroupState<Outcome> {
+    /// In the order of the works, until each writer takes its own.
     outcomes: Vec<Option<Outcome>>,
-    /// Whether one of the group is to see to it that somebody leads.
+    /// Whether one writer of the group should gather others and find a leader.
     gather: bool,
-    /// Whether whoever led the group is done with it, well or badly.
+    /// Whether the leader has ended, also by a panic.
     is_over: bool,
 }
 
-/// What a writer is to do next.
-enum Turn<Outcome> {
-    /// Nothing: this came of its work.
+/// What a writer does next.
+enum Step<Outcome> {
     Return(Outcome),
-    /// Wait to be told.
-    Listen,
-    /// Wait for others for a moment, and then lead unless somebody does.
+    Wait,
+    /// Wait a moment for other writers, then lead unless another one does.
     Gather,
-    /// Lead the group, which is as large as it is going to be.
     Lead,
-    /// Give up: whoever led the group came to grief, and nobody knows what became of the work.
-    Mourn,
+    /// The leader panicked: the outcome is unknown.
+    Panic,
 }
 
 impl<Work, Outcome> Default for Commit<Work, Outcome> {
     fn default() -> Self {
         let group = Arc::default();
-        Commit { queue: Mutex::new(Queue { works: Vec::new(), group, is_led: false, about: 1 }) }
+        Commit { queue: Mutex::new(Queue { works: Vec::new(), group, is_led: false, expected: 1 }) }
     }
 }
 
 impl<Outcome> Default for Group<Outcome> {
     fn default() -> Self {
-        let news = News { outcomes: Vec::new(), gather: false, is_over: false };
-        Group { news: Mutex::new(news), told: Condvar::new(), has_news: AtomicBool::new(false) }
+        let state = GroupState { outcomes: Vec::new(), gather: false, is_over: false };
+        let (changed, has_changed) = (Condvar::new(), AtomicBool::new(false));
+        Group { state: Mutex::new(state), changed, has_changed }
     }
 }
 
 impl<Work, Outcome> Commit<Work, Outcome> {
-    /// Has `work` done, alone or with others', and returns what came of it. `commit` gets everything
-    /// that is to be done and returns one outcome each, in the same order.
+    /// Commits `work`, alone or with that of other threads, and returns its outcome. `commit` gets all works
+    /// of a group and returns one outcome each, in the same order.
     pub(super) fn run(&self, work: Work, commit: impl Fn(Vec<Work>) -> Vec<Outcome>) -> Outcome {
-        let (group, place, mut turn) = self.join(work);
+        let mut queue = lock(&self.queue);
+        let index = queue.works.len();
+        queue.works.push(work);
+        let group = Arc::clone(&queue.group);
+        let mut step = match queue.works.len() {
+            _ if queue.is_led => Step::Wait,
+            all if all >= queue.expected => queue.take_lead(),
+            1 => Step::Gather,
+            _ => Step::Wait,
+        };
+        drop(queue);
         loop {
-            turn = match turn {
-                Turn::Return(outcome) => return outcome,
-                Turn::Listen => group.listen(place),
-                Turn::Gather => group
-                    .listen_for(place, GATHERING)
-                    .unwrap_or_else(|| self.lead_unless_led(&group)),
-                Turn::Lead => {
-                    self.lead(&commit);
-                    Turn::Listen
+            step = match step {
+                Step::Return(outcome) => return outcome,
+                Step::Wait => group.wait(index),
+                Step::Gather => {
+                    group.wait_for(index, GATHERING).unwrap_or_else(|| self.lead_unless_led(&group))
                 }
-                Turn::Mourn => panic!("the thread that wrote for this one panicked"),
+                Step::Lead => {
+                    self.lead(&commit);
+                    Step::Wait
+                }
+                Step::Panic => panic!("the thread that wrote for this one panicked"),
             };
         }
     }
 
-    /// Queues for the next group.
-    fn join(&self, work: Work) -> (Arc<Group<Outcome>>, usize, Turn<Outcome>) {
-        let mut queue = lock(&self.queue);
-        let place = queue.works.len();
-        queue.works.push(work);
-        let turn = match queue.works.len() {
-            _ if queue.is_led => Turn::Listen,
-            all if all >= queue.about => queue.take_lead(),
-            1 => Turn::Gather,
-            _ => Turn::Listen,
-        };
-        (Arc::clone(&queue.group), place, turn)
-    }
-
-    fn lead_unless_led(&self, group: &Arc<Group<Outcome>>) -> Turn<Outcome> {
+    fn lead_unless_led(&self, group: &Arc<Group<Outcome>>) -> Step<Outcome> {
         let mut queue = lock(&self.queue);
         let is_waiting = !queue.is_led && Arc::ptr_eq(&queue.group, group);
-        if is_waiting { queue.take_lead() } else { Turn::Listen }
+        if is_waiting { queue.take_lead() } else { Step::Wait }
     }
 
     fn lead(&self, commit: &impl Fn(Vec<Work>) -> Vec<Outcome>) {
@@ -131,85 +123,86 @@ impl<Work, Outcome> Commit<Work, Outcome> {
         let group = std::mem::take(&mut queue.group);
         drop(queue);
 
-        let mut led = Led { commit: self, group, size: works.len(), outcomes: Vec::new() };
+        let mut led = LedGroup { commit: self, group, size: works.len(), outcomes: Vec::new() };
         led.outcomes = commit(works);
     }
 }
 
-/// A group under way. Its end is told when this is dropped, so also when its leader panics.
-struct Led<'a, Work, Outcome> {
+/// A group that is being committed. Its writers are notified when this is dropped, so also when its leader
+/// panics.
+struct LedGroup<'a, Work, Outcome> {
     commit: &'a Commit<Work, Outcome>,
     group: Arc<Group<Outcome>>,
     size: usize,
     outcomes: Vec<Outcome>,
 }
 
-impl<Work, Outcome> Drop for Led<'_, Work, Outcome> {
+impl<Work, Outcome> Drop for LedGroup<'_, Work, Outcome> {
     fn drop(&mut self) {
         let mut queue = lock(&self.commit.queue);
         queue.is_led = false;
-        queue.about = self.size + queue.works.len();
+        queue.expected = self.size + queue.works.len();
         if !queue.works.is_empty() {
-            lock(&queue.group.news).gather = true;
-            queue.group.has_news.store(true, Ordering::Release);
-            queue.group.told.notify_one();
+            lock(&queue.group.state).gather = true;
+            queue.group.has_changed.store(true, Ordering::Release);
+            queue.group.changed.notify_one();
         }
         drop(queue);
-        let mut news = lock(&self.group.news);
-        news.outcomes = self.outcomes.drain(..).map(Some).collect();
-        news.is_over = true;
-        drop(news);
-        self.group.has_news.store(true, Ordering::Release);
-        self.group.told.notify_all();
+        let mut state = lock(&self.group.state);
+        state.outcomes = self.outcomes.drain(..).map(Some).collect();
+        state.is_over = true;
+        drop(state);
+        self.group.has_changed.store(true, Ordering::Release);
+        self.group.changed.notify_all();
     }
 }
 
 impl<Work, Outcome> Queue<Work, Outcome> {
-    fn take_lead(&mut self) -> Turn<Outcome> {
+    fn take_lead(&mut self) -> Step<Outcome> {
         self.is_led = true;
-        Turn::Lead
+        Step::Lead
     }
 }
 
 impl<Outcome> Group<Outcome> {
-    fn listen(&self, place: usize) -> Turn<Outcome> {
-        for _ in 0..OFFERS {
-            if self.has_news.load(Ordering::Acquire) {
+    fn wait(&self, index: usize) -> Step<Outcome> {
+        for _ in 0..YIELDS {
+            if self.has_changed.load(Ordering::Acquire) {
                 break;
             }
             std::thread::yield_now();
         }
-        let news = self.told.wait_while(lock(&self.news), |news| !news.concern(place));
-        news.unwrap_or_else(PoisonError::into_inner).take(place)
+        let state = self.changed.wait_while(lock(&self.state), |state| !state.has_step());
+        state.unwrap_or_else(PoisonError::into_inner).step(index)
     }
 
     /// `None` when the time is up.
-    fn listen_for(&self, place: usize, time: Duration) -> Option<Turn<Outcome>> {
-        let news =
-            self.told.wait_timeout_while(lock(&self.news), time, |news| !news.concern(place));
-        let (mut news, _) = news.unwrap_or_else(PoisonError::into_inner);
-        news.concern(place).then(|| news.take(place))
+    fn wait_for(&self, index: usize, time: Duration) -> Option<Step<Outcome>> {
+        let state = lock(&self.state);
+        let waited = self.changed.wait_timeout_while(state, time, |state| !state.has_step());
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.has_step().then(|| state.step(index))
     }
 }
 
-impl<Outcome> News<Outcome> {
-    fn concern(&self, place: usize) -> bool {
-        self.gather || self.is_over || self.outcomes.get(place).is_some()
+impl<Outcome> GroupState<Outcome> {
+    fn has_step(&self) -> bool {
+        self.gather || self.is_over
     }
 
-    fn take(&mut self, place: usize) -> Turn<Outcome> {
-        match self.outcomes.get_mut(place).and_then(Option::take) {
-            Some(outcome) => Turn::Return(outcome),
-            None if self.is_over => Turn::Mourn,
+    fn step(&mut self, index: usize) -> Step<Outcome> {
+        match self.outcomes.get_mut(index).and_then(Option::take) {
+            Some(outcome) => Step::Return(outcome),
+            None if self.is_over => Step::Panic,
             None => {
                 self.gather = false;
-                Turn::Gather
+                Step::Gather
             }
         }
     }
 }
 
-/// Nothing is left half done under these locks, so a panic elsewhere does not matter here.
+/// No state is inconsistent while these locks are held, so a panic of another thread does no harm.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,57 +1,55 @@
-//! Leaving the middle of long strings out of a line that is too long to be held.
+//! Leaves the middle of long strings out of a line that is too long for memory.
 //!
-//! An agent may print a hundred megabytes, and its output is one string in one record. A view wants
-//! the other fields of that record and a little of the string. So a giant line goes through here piece
-//! by piece, and what comes out is the same JSON with its long strings cut short.
+//! An agent may print a hundred megabytes, and its output is one string in one record. A view needs the
+//! other fields of that record and a little of the string. So a giant line is processed piece by piece, and
+//! the result is the same JSON with its long strings shortened.
 
 use autoloop_core::record::BadLine;
 
 /// How much of the beginning of a string is kept.
 const HEAD: usize = 64 * 1024;
-/// How much of its end is kept. It has to be enough for the brace of a record that was glued to a torn
-/// one in the middle of a string; see the salvage of records.
+/// How much of its end is kept: enough for the brace of a record that follows a torn one in the middle of a
+/// string. Recovery finds such records.
 const TAIL: usize = 32;
 
-/// Begins a record, and stands nowhere else in one: never inside a string.
+/// Begins a record, and occurs nowhere else in one, not even in a string.
 const BEGINNING: &[u8] = b"{\"run\": \"";
 
-/// Takes the bytes of one line, piece by piece, and keeps what is worth keeping.
+/// Shortens one line, piece by piece.
 #[derive(Debug, Default)]
 pub(super) struct Elider {
     kept: Vec<u8>,
     state: State,
-    /// How many bytes of the string that is being read were kept.
+    /// How many bytes of the current string were kept.
     head: usize,
-    /// Whether something of it was left out.
+    /// Whether some of it was left out.
     is_cut: bool,
-    /// The end of what was left out, none of it from an escape.
+    /// The end of what was left out, without escapes.
     tail: Vec<u8>,
-    /// The bytes of the escape that is being read: it is kept or left out as a whole.
+    /// The current escape, which is kept or left out as a whole.
     escape: Vec<u8>,
-    /// The first half of a surrogate pair, if that was the last thing: the two go together.
+    /// The first half of a surrogate pair that was read last: both halves are kept or none.
     half: Vec<u8>,
-    /// What is wrong in the string that is being read.
     check: Check,
-    /// How many bytes came in.
+    /// How many bytes were read.
     taken: u64,
-    /// The last of them before the present piece, as many as may be the beginning of a record.
+    /// The last of them before the current piece, as many as may begin a record.
     recent: Vec<u8>,
     elisions: Vec<Elision>,
 }
 
-/// A place where something was left out.
+/// Something that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Elision {
     /// The bytes kept of the end of the string, as a range of what is kept.
     tail: std::ops::Range<usize>,
-    /// Where in the line that range ends.
+    /// Where that range ends in the line.
     end: u64,
-    /// What is wrong in the string.
-    pub(super) blemishes: Blemishes,
+    pub(super) defects: Defects,
 }
 
-/// Where in the line a place in what is kept of it lies.
-pub(super) fn place_in_line(elisions: &[Elision], kept: usize) -> u64 {
+/// The offset in the line of an index in what is kept of it.
+pub(super) fn offset_in_line(elisions: &[Elision], kept: usize) -> u64 {
     match elisions.iter().rev().find(|elision| elision.tail.start <= kept) {
         None => kept as u64,
         Some(Elision { tail, end, .. }) if kept < tail.end => end - (tail.end - kept) as u64,
@@ -81,8 +79,8 @@ impl Elider {
             };
             done += taken;
             self.taken += taken as u64;
-            // A record before this one may have been torn inside of a string. Then every quote since
-            // was taken for its opposite, and from here on that would be all of the new record.
+            // A record before this one may have been torn in a string. Then every quote since was
+            // misread, and the whole new record would be.
             if self.state == State::Outside && self.is_beginning(&piece[..done]) {
                 self.state = State::Inside;
             }
@@ -92,18 +90,16 @@ impl Elider {
         self.recent.drain(..excess);
     }
 
-    /// Whether what came in ends with the beginning of a record, given that part of the present piece.
+    /// Whether the bytes read end with the beginning of a record, given those of the current piece.
     fn is_beginning(&self, piece: &[u8]) -> bool {
         piece.ends_with(BEGINNING)
             || BEGINNING.strip_suffix(piece).is_some_and(|before| self.recent.ends_with(before))
     }
 
-    /// How much is kept so far.
     pub(super) fn kept(&self) -> usize {
         self.kept.len()
     }
 
-    /// What is kept of the line, and where something was left out.
     pub(super) fn finish(mut self) -> (Vec<u8>, Vec<Elision>) {
         self.end_escape(self.taken);
         self.end_string(self.taken);
@@ -145,14 +141,14 @@ impl Elider {
         }
     }
 
-    /// Behind a backslash: takes one byte, or none if the escape is over without it.
+    /// Behind a backslash: reads one byte, or none if the escape ends without it.
     fn escape(&mut self, piece: &[u8]) -> usize {
         let byte = piece[0];
         let is_first = self.escape.len() == 1;
         let belongs =
             if is_first { b"u\"\\/bfnrt".contains(&byte) } else { byte.is_ascii_hexdigit() };
         if !belongs {
-            self.check.blemishes.note(Flaw::Escape, self.taken);
+            self.check.defects.note(Flaw::Escape, self.taken);
             self.end_escape(self.taken);
             return 0;
         }
@@ -163,7 +159,7 @@ impl Elider {
         1
     }
 
-    /// Keeps the escape that was read, which ends before `end`, or waits for its other half.
+    /// Keeps an escape that ends before `end`, or waits for its other half.
     fn end_escape(&mut self, end: u64) {
         let mut escape = std::mem::take(&mut self.escape);
         let begin = end - escape.len() as u64;
@@ -182,7 +178,7 @@ impl Elider {
                 self.keep_half(begin);
                 self.keep_whole(&escape);
                 if surrogate.is_some() {
-                    self.check.blemishes.note(Flaw::Half, begin);
+                    self.check.defects.note(Flaw::HalfSurrogate, begin);
                 }
             }
         }
@@ -193,13 +189,13 @@ impl Elider {
         self.escape = escape;
     }
 
-    /// Keeps the first half of a surrogate pair, whose second half is not what came at `end`.
+    /// Keeps the first half of a surrogate pair that was not followed by its second half at `end`.
     fn keep_half(&mut self, end: u64) {
         if self.half.is_empty() {
             return;
         }
         let mut half = std::mem::take(&mut self.half);
-        self.check.blemishes.note(Flaw::Half, end - half.len() as u64);
+        self.check.defects.note(Flaw::HalfSurrogate, end - half.len() as u64);
         self.keep_whole(&half);
         half.clear();
         self.half = half;
@@ -231,8 +227,8 @@ impl Elider {
     /// Ends a string whose last byte lies before `end` in the line.
     fn end_string(&mut self, end: u64) {
         self.keep_half(end);
-        let blemishes = self.check.finish();
-        // What is wrong in a string that was kept as it is can be seen there.
+        let defects = self.check.finish();
+        // Defects of a string that was kept whole are still there.
         if self.is_cut {
             trim_to_character(&mut self.kept);
             self.kept.extend_from_slice(" […] ".as_bytes());
@@ -240,7 +236,7 @@ impl Elider {
             let begin = self.kept.len();
             self.kept.extend_from_slice(&self.tail[whole.unwrap_or(self.tail.len())..]);
             let tail = begin..self.kept.len();
-            self.elisions.push(Elision { tail, end, blemishes });
+            self.elisions.push(Elision { tail, end, defects });
         }
         self.tail.clear();
         self.is_cut = false;
@@ -266,10 +262,10 @@ fn surrogate(escape: &[u8]) -> Option<Surrogate> {
     }
 }
 
-/// Takes the beginning of a character whose end was left out off the end.
+/// Removes an incomplete character from the end.
 fn trim_to_character(text: &mut Vec<u8>) {
     let from = text.len().saturating_sub(4);
-    // It begins with the last byte that does not continue one.
+    // It begins with the last byte that is no continuation byte.
     if let Some(begin) = text[from..].iter().rposition(|byte| byte & 0xc0 != 0x80)
         && let Err(error) = std::str::from_utf8(&text[from + begin..])
         && error.error_len().is_none()
@@ -278,32 +274,30 @@ fn trim_to_character(text: &mut Vec<u8>) {
     }
 }
 
-/// Something in a string that is not allowed there.
+/// Something that is invalid in a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     NotUtf8,
-    /// Half a surrogate pair.
-    Half,
+    HalfSurrogate,
     Control,
-    /// A backslash that begins no escape.
     Escape,
 }
 
-/// Where there is something wrong, counted in bytes of the line.
+/// A flaw and its offset in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Blemish {
-    pub(super) place: u64,
-    pub(super) flaw: Flaw,
+pub(super) struct Defect {
+    pub(super) offset: u64,
+    flaw: Flaw,
 }
 
-impl Blemish {
-    /// Counted from the beginning of a record. The words are those of the strict parser.
+impl Defect {
+    /// The error for a record that begins at an offset, in the words of the strict parser.
     pub(super) fn reason(self, begin: u64) -> BadLine {
-        let at = usize::try_from(self.place.saturating_sub(begin)).unwrap_or(usize::MAX);
+        let at = usize::try_from(self.offset.saturating_sub(begin)).unwrap_or(usize::MAX);
         let not_json = |reason: &str| BadLine::NotJson { reason: reason.to_owned(), at: at + 1 };
         match self.flaw {
             Flaw::NotUtf8 => BadLine::NotUtf8 { at },
-            Flaw::Half => not_json("lone leading surrogate in hex escape"),
+            Flaw::HalfSurrogate => not_json("lone leading surrogate in hex escape"),
             Flaw::Control => {
                 not_json("control character (\\u0000-\\u001F) found while parsing a string")
             }
@@ -312,41 +306,41 @@ impl Blemish {
     }
 }
 
-/// The first things that are wrong in a string.
+/// The first defects of a string.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Blemishes {
-    /// What every reader refuses.
-    pub(super) refused: Option<Blemish>,
-    /// What a glance forgives.
-    pub(super) forgiven: Option<Blemish>,
+pub(super) struct Defects {
+    /// Rejected by every reader.
+    pub(super) refused: Option<Defect>,
+    /// Rejected only by a strict reader.
+    pub(super) forgiven: Option<Defect>,
 }
 
-impl Blemishes {
-    fn note(&mut self, flaw: Flaw, place: u64) {
+impl Defects {
+    fn note(&mut self, flaw: Flaw, offset: u64) {
         let first = match flaw {
-            Flaw::NotUtf8 | Flaw::Half => &mut self.forgiven,
+            Flaw::NotUtf8 | Flaw::HalfSurrogate => &mut self.forgiven,
             Flaw::Control | Flaw::Escape => &mut self.refused,
         };
-        first.get_or_insert(Blemish { place, flaw });
+        first.get_or_insert(Defect { offset, flaw });
     }
 }
 
-/// Looks for what is wrong in one string, besides its escapes: what is left out is seen by nobody else.
+/// Validates one string except for its escapes, because no other reader sees what is left out.
 #[derive(Debug, Default)]
 struct Check {
-    blemishes: Blemishes,
-    /// The beginning of a character whose end has not come yet: at most three bytes.
+    defects: Defects,
+    /// The beginning of a character that is not complete yet: at most three bytes.
     held: Vec<u8>,
     held_at: u64,
 }
 
 impl Check {
-    /// Takes text without escapes that lies at `place`.
+    /// Checks text without escapes that begins at `place`.
     fn text(&mut self, text: &[u8], place: u64) {
-        // The least byte is found many at a time, the place of a control character one by one.
+        // The minimum is vectorized; the search for a control character is not.
         if text.iter().fold(u8::MAX, |least, &byte| least.min(byte)) < 0x20 {
             let at = text.iter().take_while(|&&byte| byte >= 0x20).count();
-            self.blemishes.note(Flaw::Control, place + at as u64);
+            self.defects.note(Flaw::Control, place + at as u64);
         }
         let mut rest = text;
         while !self.held.is_empty() {
@@ -358,19 +352,19 @@ impl Check {
                     rest = after;
                 }
                 Err(error) if error.error_len().is_none() => rest = after,
-                // The new byte does not belong to the held ones: it is looked at afresh below.
+                // The byte begins another character: it is checked below.
                 Err(_) => self.end_of_text(),
             }
         }
-        // Only the first one is wanted.
-        if self.blemishes.forgiven.is_some() {
+        // Only the first one is reported.
+        if self.defects.forgiven.is_some() {
             return;
         }
         if let Err(error) = std::str::from_utf8(rest) {
             let begin = text.len() - rest.len() + error.valid_up_to();
             let at = place + begin as u64;
             if error.error_len().is_some() {
-                self.blemishes.note(Flaw::NotUtf8, at);
+                self.defects.note(Flaw::NotUtf8, at);
             } else {
                 self.held.extend_from_slice(&text[begin..]);
                 self.held_at = at;
@@ -378,17 +372,17 @@ impl Check {
         }
     }
 
-    /// Says that no more bytes of a character can come.
+    /// Rejects an incomplete character: no more bytes of it can follow.
     fn end_of_text(&mut self) {
         if !self.held.is_empty() {
-            self.blemishes.note(Flaw::NotUtf8, self.held_at);
+            self.defects.note(Flaw::NotUtf8, self.held_at);
             self.held.clear();
         }
     }
 
-    fn finish(&mut self) -> Blemishes {
+    fn finish(&mut self) -> Defects {
         self.end_of_text();
-        std::mem::take(&mut self.blemishes)
+        std::mem::take(&mut self.defects)
     }
 }
 
@@ -467,10 +461,10 @@ mod tests {
             let (kept, elisions) = elider.finish();
             assert!(kept.len() < line.len());
             for begin in memchr::memmem::find_iter(&kept, b"\"more\"") {
-                let place = usize::try_from(place_in_line(&elisions, begin)).unwrap();
+                let place = usize::try_from(offset_in_line(&elisions, begin)).unwrap();
                 assert_eq!(&line[place..place + 6], "\"more\"");
             }
-            assert_eq!(place_in_line(&elisions, kept.len()), line.len() as u64);
+            assert_eq!(offset_in_line(&elisions, kept.len()), line.len() as u64);
         }
     }
 
@@ -478,9 +472,9 @@ mod tests {
     fn flaws(line: &[u8], step: usize) -> Vec<(Option<BadLine>, Option<BadLine>)> {
         let mut elider = Elider::default();
         line.chunks(step).for_each(|piece| elider.push(piece));
-        let reason = |blemish: Option<Blemish>| blemish.map(|blemish| blemish.reason(0));
-        let blemishes = elider.finish().1.into_iter().map(|elision| elision.blemishes);
-        blemishes.map(|found| (reason(found.refused), reason(found.forgiven))).collect()
+        let reason = |defect: Option<Defect>| defect.map(|defect| defect.reason(0));
+        let defects = elider.finish().1.into_iter().map(|elision| elision.defects);
+        defects.map(|found| (reason(found.refused), reason(found.forgiven))).collect()
     }
 
     #[test]
@@ -553,7 +547,7 @@ mod tests {
                 pieces(&kept).into_iter().filter(|piece| piece.content.is_ok()).collect();
             assert_eq!(found.len(), 3, "{}", String::from_utf8_lossy(torn));
             for piece in found {
-                let place = |at| usize::try_from(place_in_line(&elisions, at)).unwrap();
+                let place = |at| usize::try_from(offset_in_line(&elisions, at)).unwrap();
                 let range = place(piece.at)..place(piece.at + piece.bytes.len());
                 assert!(line[range] == *giant);
                 assert_eq!(piece.content.unwrap().field("more").unwrap(), "x");

@@ -1,4 +1,4 @@
-//! What can go wrong with a journal, told to a person.
+//! Errors of a journal.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,70 +15,29 @@ use crate::world::{DiskFile, FileKind, FileStat};
 /// Clonable, because several writers may share one failed write.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AppendError {
-    /// Something came behind the expected position.
+    /// The journal ends at `head`, not at the expected position.
     #[error("the journal has grown behind the expected position")]
-    Conflict {
-        /// Where it ends now.
-        head: Position,
-    },
-    /// Another writer holds the lock and does not give it back.
+    Conflict { head: Position },
+    /// The holder is known where the system can tell.
     #[error("{} has been locked for {}{}", path.display(), shown(*waited), by(*holder))]
-    Locked {
-        /// The journal.
-        path: PathBuf,
-        /// How long it was waited for.
-        waited: Duration,
-        /// The process that holds it, where the system can tell.
-        holder: Option<u32>,
-    },
-    /// There is something at the path that a journal cannot be written to.
+    Locked { path: PathBuf, waited: Duration, holder: Option<u32> },
     #[error("{} {why}", path.display())]
-    Unsuitable {
-        /// The journal.
-        path: PathBuf,
-        /// What it is.
-        why: Unsuitable,
-    },
-    /// No room: the disk, a quota or a limit on the size of files.
+    Unsuitable { path: PathBuf, why: Unsuitable },
+    /// No room: the disk, a quota or a limit on the size of files. `stored` records of this append are in
+    /// the journal.
     #[error("no room left for {} ({source}); {} stored", path.display(), of(*stored))]
-    Full {
-        /// The journal.
-        path: PathBuf,
-        /// How many of the records of this append were stored whole.
-        stored: usize,
-        /// What the system said.
-        source: Arc<io::Error>,
-    },
-    /// The records are written, but the disk would not say that they are safe. Never retried: after a
-    /// failed sync the system may have dropped the bytes and forgotten about it.
+    Full { path: PathBuf, stored: usize, source: Arc<io::Error> },
+    /// The records are written, but not known to be on the disk. Never retried: after a failed sync the
+    /// system may have dropped the bytes and report success.
     #[error("{} could not be made durable ({source}): what was just written may be lost", path.display())]
-    NotDurable {
-        /// The journal.
-        path: PathBuf,
-        /// What the system said.
-        source: Arc<io::Error>,
-    },
+    NotDurable { path: PathBuf, source: Arc<io::Error> },
     /// The text to be added to a record could not be read.
     #[error("cannot read {}: {source}", path.display())]
-    Spool {
-        /// The spool file.
-        path: PathBuf,
-        /// What the system said.
-        source: Arc<io::Error>,
-    },
-    /// Anything else.
+    Spool { path: PathBuf, source: Arc<io::Error> },
     #[error("cannot {doing} {}: {source}", path.display())]
-    Io {
-        /// The journal, or a directory on the way to it.
-        path: PathBuf,
-        /// What was tried.
-        doing: &'static str,
-        /// What the system said.
-        source: Arc<io::Error>,
-    },
+    Io { path: PathBuf, doing: &'static str, source: Arc<io::Error> },
 }
 
-/// Whoever appends has to read too.
 impl From<ReadError> for AppendError {
     fn from(error: ReadError) -> Self {
         match error {
@@ -96,12 +55,7 @@ impl AppendError {
         AppendError::Io { path: path.to_owned(), doing, source: Arc::new(source) }
     }
 
-    /// The record has no text that the spooled one could be added to.
-    pub(super) fn no_place(spooled: &Spooled) -> Self {
-        let source = io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "the record has no text that it could be added to",
-        );
+    pub(super) fn spool(spooled: &Spooled, source: io::Error) -> Self {
         AppendError::Spool { path: spooled.path.clone(), source: Arc::new(source) }
     }
 }
@@ -122,26 +76,23 @@ fn of(stored: usize) -> String {
     }
 }
 
-/// A power cut can leave a part of a file unwritten, and that is read as a damaged line. It is never this long: an agent made
-/// the file longer, and reading all of it would take for ever.
+/// A power cut can leave a part of a file unwritten, which is read as a damaged line. It is never this long:
+/// an agent extended the file, and reading all of it would take too long.
 const LONGEST_HOLE: u64 = 1024 * 1024 * 1024;
 
-/// What is in the way of a journal, or of another file that is appended to with its care.
+/// Why a path cannot be a journal, or another file that is appended to in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsuitable {
-    /// A directory.
     Directory,
-    /// A link to some other file, which appending would change.
+    /// Appending would change the file that it points to.
     Symlink,
     /// A pipe, a socket or a device.
     Special,
-    /// A file that is known by other names too, which appending would change.
+    /// Appending would change the file under its other names, too.
     HardLinks(u64),
-    /// A file with a long part that was never written.
+    /// A long part of the file was never written.
     Hole {
-        /// Where it begins.
         at: u64,
-        /// How many bytes it has.
         bytes: u64,
     },
 }
@@ -153,7 +104,7 @@ impl std::fmt::Display for Unsuitable {
 }
 
 impl Unsuitable {
-    /// What is wrong with something that was to be a `wanted`: a journal, a memory file.
+    /// The message for a `wanted`: a journal, a memory file.
     pub fn told_of(self, wanted: &str) -> String {
         match self {
             Unsuitable::Directory => format!("is a directory, not a {wanted}"),
@@ -171,7 +122,6 @@ impl Unsuitable {
         }
     }
 
-    /// What keeps an open file from being a journal, if anything does.
     pub(super) fn file(file: &dyn DiskFile, stat: &FileStat) -> Option<Unsuitable> {
         Unsuitable::kind(stat.kind).or_else(|| {
             let hole = file.hole()?;
@@ -180,7 +130,6 @@ impl Unsuitable {
         })
     }
 
-    /// What keeps a thing of this kind from being a journal, if anything does.
     pub(super) fn kind(kind: FileKind) -> Option<Unsuitable> {
         match kind {
             FileKind::Regular => None,
@@ -194,29 +143,14 @@ impl Unsuitable {
 /// Why a journal could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The line before the position is not the one that was there: what was read so far no longer
-    /// holds, and reading begins again at the start.
+    /// The line before the position is another one: what was read so far is obsolete, and reading starts
+    /// over.
     #[error("{} was cut, replaced or edited since it was last read", path.display())]
-    Changed {
-        /// The journal.
-        path: PathBuf,
-    },
-    /// There is something at the path that is not a journal.
+    Changed { path: PathBuf },
     #[error("{} {why}", path.display())]
-    Unsuitable {
-        /// The journal.
-        path: PathBuf,
-        /// What it is.
-        why: Unsuitable,
-    },
-    /// Anything else.
+    Unsuitable { path: PathBuf, why: Unsuitable },
     #[error("cannot read {}: {source}", path.display())]
-    Io {
-        /// The journal.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 impl ReadError {

@@ -2,22 +2,20 @@
 //!
 //! # The protocol of an append
 //!
-//! 1. Open the file: no links, closed in child processes, made for its owner only when there is none.
-//! 2. Take the exclusive lock, and see that the path still names this file: an editor may have put
-//!    another one there.
-//! 3. If the file is empty, sync its directory *before* the first byte is written. So a journal that
-//!    we began has a durable name once anything is in it, no matter which of its writers died when, or
-//!    did not ask for durability.
-//! 4. Look at the last byte. Anything but a newline was left by a writer that died in the middle of a
-//!    record: end its line, and say so in a `journal.repaired` record. Nobody's bytes are ever cut.
-//! 5. Write whole lines, those of several callers in one write. If that fails, cut back what was
-//!    written of an unfinished line.
-//! 6. Give the lock back, then sync. Others write while the disk works, and their syncs are merged.
+//! 1. Open the file: no links, closed in child processes, created for its owner only.
+//! 2. Take the exclusive lock, and check that the path still names this file: an editor may have replaced
+//!    it.
+//! 3. If the file is empty, sync its directory *before* the first byte is written. So a journal that has
+//!    any content has a durable name, whichever of its writers died when or requested no durability.
+//! 4. Read the last byte. Anything but a newline was left by a writer that died in the middle of a
+//!    record: end its line, and append a `journal.repaired` record. No other writer's bytes are ever cut.
+//! 5. Write complete lines, those of several callers in one write. If that fails, cut back what was
+//!    written of an incomplete line.
+//! 6. Unlock, then sync. Other processes write meanwhile, and their syncs are merged.
 //! 7. Only now acknowledge. A failed sync is final for this journal: after it the system may have
-//!    dropped the bytes and forgotten about it, so trying again would prove nothing.
+//!    dropped the bytes and report success, so a retry would prove nothing.
 //!
-//! A reader takes no lock. It shows whole lines only, so a record that is being written is not seen
-//! until it is there.
+//! A reader takes no lock. It shows complete lines only.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,41 +24,40 @@ use std::time::Duration;
 
 use super::append::{Entry, Tail, ending};
 use super::commit::Commit;
-use super::lock::lock;
 use super::reader::{line_start, line_start_from, read_at, read_lines};
 use super::{
     Append, AppendError, Durability, Journal, NewRecord, Position, ReadError, Unsuitable, Visit,
 };
-use crate::world::{Access, Clock, Disk, DiskFile, Entropy, FileStat, Key, Secret, World};
+use crate::world::{Access, Disk, DiskFile, FileKind, FileStat, World};
 
-/// How often the file may be taken away while we are about to write to it before we give up.
+/// How often the file may be replaced while it is being opened for writing.
 const MOST_ATTEMPTS: usize = 100;
-/// How long a wait trusts that it is told of changes. Not all file systems tell of those that another
-/// machine makes.
+/// How long a wait relies on notifications. Not all file systems report changes by another machine.
 const LONGEST_TRUST: Duration = Duration::from_secs(1);
+/// How often the lock is tried before the first pause. It is held for some tens of microseconds, unless a
+/// giant record is written, and a pause takes longer than requested.
+const YIELDS: usize = 8;
+const FIRST_PAUSE: Duration = Duration::from_micros(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
 /// A journal in a file.
 pub struct FileJournal {
     path: PathBuf,
-    disk: Arc<dyn Disk>,
-    clock: Arc<dyn Clock>,
-    secret: Arc<Secret>,
-    entropy: Arc<dyn Entropy>,
+    pub(super) world: World,
     settings: FileSettings,
     commit: Commit<Entry, Result<Position, AppendError>>,
-    /// Set once, when a sync has failed.
+    /// Set when a sync has failed.
     broken: OnceLock<AppendError>,
 }
 
-/// A file to read, and how long it was when it was opened.
+/// A file and its length when it was opened.
 type Opened = (Box<dyn DiskFile>, u64);
-/// A file that was written to, and what came of each entry.
+/// A file and the outcome of each entry that was written to it.
 type Written = (Box<dyn DiskFile>, Vec<Result<Position, AppendError>>);
 
-/// What can be chosen about a journal file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSettings {
-    /// How long to wait for another writer that does not let go.
+    /// How long to wait for the lock of another writer.
     pub lock_timeout: Duration,
 }
 
@@ -70,35 +67,29 @@ impl Default for FileSettings {
     }
 }
 
-/// Bytes behind the last whole line.
+/// Bytes behind the last complete line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Where it begins.
     pub offset: u64,
-    /// How many bytes there are.
     pub bytes: u64,
-    /// What it is.
     pub kind: FragmentKind,
 }
 
-/// Why a journal does not end with a whole line.
+/// Why a journal does not end with a complete line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FragmentKind {
     /// Its writer died. The next one repairs it.
     Torn,
-    /// Somebody holds the lock and may be at it.
+    /// Another process holds the lock and may be writing it.
     BeingWritten,
 }
 
 impl FileJournal {
-    /// The journal at a path. Nothing is opened or made yet.
+    /// The journal at a path. Nothing is opened or created yet.
     pub fn new(path: impl Into<PathBuf>, world: &World, settings: FileSettings) -> Self {
         FileJournal {
             path: path.into(),
-            disk: Arc::clone(&world.disk),
-            clock: Arc::clone(&world.clock),
-            secret: Arc::clone(&world.secret),
-            entropy: Arc::clone(&world.entropy),
+            world: world.clone(),
             settings,
             commit: Commit::default(),
             broken: OnceLock::new(),
@@ -106,19 +97,10 @@ impl FileJournal {
     }
 
     pub(crate) fn disk(&self) -> &dyn Disk {
-        self.disk.as_ref()
+        self.world.disk.as_ref()
     }
 
-    pub(super) fn clock(&self) -> &dyn Clock {
-        self.clock.as_ref()
-    }
-
-    /// The key that seals what is kept beside the journal.
-    pub(super) fn key(&self) -> Option<Key> {
-        self.secret.key(self.entropy.as_ref())
-    }
-
-    /// What stands behind the last whole line, if anything does.
+    /// What is behind the last complete line.
     pub fn fragment(&self) -> Result<Option<Fragment>, ReadError> {
         let Some((file, _)) = self.open_to_read()? else { return Ok(None) };
         let failed = |error| ReadError::io(&self.path, error);
@@ -129,8 +111,8 @@ impl FileJournal {
         Ok((len > offset).then_some(Fragment { offset, bytes: len - offset, kind }))
     }
 
-    /// Ends a line that its writer did not live to end, if that is how the journal ends. It may be a
-    /// whole record that lacks nothing but its newline: whoever goes by what is on record repairs first.
+    /// Ends a torn line, if that is how the journal ends. It may be a complete record that lacks only its
+    /// newline.
     fn repair(&self) -> Result<(), AppendError> {
         let fragment = self.fragment()?;
         if fragment.is_some_and(|fragment| fragment.kind == FragmentKind::Torn) {
@@ -140,7 +122,7 @@ impl FileJournal {
         Ok(())
     }
 
-    /// Copies bytes of the file as they stand.
+    /// Copies bytes of the file unchanged.
     pub fn copy(
         &self,
         range: std::ops::Range<u64>,
@@ -166,7 +148,7 @@ impl FileJournal {
     /// The file and its length; `None` when there is no journal yet.
     pub(super) fn open_to_read(&self) -> Result<Option<Opened>, ReadError> {
         let failed = |error| ReadError::io(&self.path, error);
-        let file = match self.disk.open(&self.path, Access::Read) {
+        let file = match self.world.disk.open(&self.path, Access::Read) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
@@ -178,7 +160,7 @@ impl FileJournal {
         }
     }
 
-    /// Whether the line before a position is still the one that was there.
+    /// Checks that the line before a position is still the same.
     pub(super) fn check(&self, file: &dyn DiskFile, position: Position) -> Result<(), ReadError> {
         match self.position(file, position.at)? {
             found if found == position => Ok(()),
@@ -191,9 +173,9 @@ impl FileJournal {
         Ok(Position::behind(at, &ending))
     }
 
-    /// Commits what several callers want to have appended.
+    /// Commits the entries of several callers.
     fn commit(&self, entries: &[Entry]) -> Vec<Result<Position, AppendError>> {
-        // Those who were waiting while a sync failed.
+        // These callers waited while a sync failed.
         if let Some(error) = self.broken.get() {
             return entries.iter().map(|_| Err(error.clone())).collect();
         }
@@ -216,17 +198,16 @@ impl FileJournal {
         }
     }
 
-    /// The part that happens under the lock.
+    /// Writes under the lock.
     fn write(&self, entries: &[Entry]) -> Result<Written, AppendError> {
         let (file, stat) = self.open_locked()?;
         // Also before a cached append: the synced one that follows finds a file that is not empty.
         if stat.len == 0 {
             self.sync_name()?;
         }
-        let tail = Tail { file: file.as_ref(), path: &self.path, now: self.clock.now() };
+        let tail = Tail { file: file.as_ref(), path: &self.path, now: self.world.clock.now() };
         let outcomes = tail.append(entries);
-        // An unlock that fails is made good by closing the file, which happens before anybody is told
-        // anything.
+        // If this fails, closing the file unlocks it, before any outcome is reported.
         let _ = file.unlock();
         Ok((file, outcomes))
     }
@@ -234,7 +215,7 @@ impl FileJournal {
     pub(crate) fn open_locked(&self) -> Result<(Box<dyn DiskFile>, FileStat), AppendError> {
         let failed = |doing| move |error| AppendError::io(&self.path, doing, error);
         for _ in 0..MOST_ATTEMPTS {
-            let file = match self.disk.open(&self.path, Access::Append) {
+            let file = match self.world.disk.open(&self.path, Access::Append) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     self.create_directories()?;
@@ -246,11 +227,11 @@ impl FileJournal {
             if let Some(why) = Unsuitable::file(&*file, &stat) {
                 return Err(AppendError::Unsuitable { path: self.path.clone(), why });
             }
-            lock(file.as_ref(), &self.path, self.clock.as_ref(), self.settings.lock_timeout)?;
+            self.lock(file.as_ref())?;
             let stat = file.stat().map_err(failed("look at"))?;
-            match self.disk.stat(&self.path) {
+            match self.world.disk.stat(&self.path) {
                 Ok(named) if named.is_same_file(&stat) => {}
-                // Replaced or taken away while we waited: begin again with what is there now.
+                // Replaced or deleted meanwhile: start over.
                 Ok(_) => continue,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(failed("look at")(error)),
@@ -261,36 +242,32 @@ impl FileJournal {
             }
             return Ok((file, stat));
         }
-        let error = io::Error::other("it is taken away again and again");
+        let error = io::Error::other("the file was replaced repeatedly while it was being opened");
         Err(AppendError::io(&self.path, "open", error))
     }
 
-    /// What stands in the way, when the system's own words would puzzle.
+    /// Names the obstacle where the message of the system is obscure.
     fn cannot_open(&self, error: io::Error) -> AppendError {
-        let is_link = |path: &Path| {
-            self.disk.stat(path).is_ok_and(|stat| stat.kind == crate::world::FileKind::Symlink)
-        };
-        let why = match self.disk.stat(&self.path) {
-            Ok(stat) => Unsuitable::kind(stat.kind),
-            Err(_) => None,
-        };
-        let why = why
-            .or_else(|| self.path.parent().filter(|dir| is_link(dir)).map(|_| Unsuitable::Symlink));
-        match why {
+        let kind = |path: &Path| self.world.disk.stat(path).ok().map(|stat| stat.kind);
+        let in_link = self.path.parent().and_then(kind) == Some(FileKind::Symlink);
+        let why = kind(&self.path).and_then(Unsuitable::kind);
+        match why.or(in_link.then_some(Unsuitable::Symlink)) {
             Some(why) => AppendError::Unsuitable { path: self.path.clone(), why },
             None => AppendError::io(&self.path, "open", error),
         }
     }
 
-    /// Makes the directories on the way to the journal.
     fn create_directories(&self) -> Result<(), AppendError> {
         let missing: Vec<&Path> = directories(&self.path)
             .take_while(|dir| {
-                self.disk.stat(dir).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+                self.world
+                    .disk
+                    .stat(dir)
+                    .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
             })
             .collect();
         for dir in missing.into_iter().rev() {
-            match self.disk.create_dir(dir) {
+            match self.world.disk.create_dir(dir) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(AppendError::io(dir, "make the directory", error)),
@@ -299,13 +276,52 @@ impl FileJournal {
         Ok(())
     }
 
+    /// Makes the name of the file durable, and the names of the directories above it, which another process
+    /// may have created just before it died.
     pub(crate) fn sync_name(&self) -> Result<(), AppendError> {
-        sync_name(&self.path, self.disk.as_ref())
-            .map_err(|(dir, error)| AppendError::io(&dir, "make durable", error))
+        use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+
+        for (distance, dir) in directories(&self.path).enumerate() {
+            let Err(error) = self.world.disk.sync_dir(dir) else { continue };
+            match error.kind() {
+                // Some file systems cannot sync a directory, and keep its names without it.
+                InvalidInput | ReadOnlyFilesystem | Unsupported => break,
+                // A directory that we may not even open was not created by us.
+                PermissionDenied if distance > 0 => break,
+                _ => return Err(AppendError::io(dir, "make durable", error)),
+            }
+        }
+        Ok(())
     }
 
-    /// The head, given that it does not lie before a position: what has been read need not be searched
-    /// again while a giant record is being written.
+    /// Takes the lock. A blocking call would wait for ever for a holder that was stopped; this one names
+    /// it when the time is up.
+    fn lock(&self, file: &dyn DiskFile) -> Result<(), AppendError> {
+        let (clock, timeout) = (&self.world.clock, self.settings.lock_timeout);
+        let begin = clock.elapsed();
+        let mut pause = FIRST_PAUSE;
+        let mut yields = YIELDS;
+        loop {
+            if file.try_lock().map_err(|error| AppendError::io(&self.path, "lock", error))? {
+                return Ok(());
+            }
+            let waited = clock.elapsed().saturating_sub(begin);
+            if waited >= timeout {
+                let (path, holder) = (self.path.clone(), file.lock_holder());
+                return Err(AppendError::Locked { path, waited, holder });
+            }
+            if yields > 0 {
+                yields -= 1;
+                std::thread::yield_now();
+                continue;
+            }
+            clock.sleep(pause.min(timeout - waited));
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// The head, which does not lie before `after`: what was read is not searched again while a giant
+    /// record is being written.
     fn head_behind(&self, after: Position) -> Result<Position, ReadError> {
         let Some((file, len)) = self.open_to_read()? else { return Ok(Position::START) };
         let failed = |error| ReadError::io(&self.path, error);
@@ -321,30 +337,7 @@ impl FileJournal {
     }
 }
 
-/// Makes the name of a file durable, and the names of the directories on the way to it, which another process
-/// may have made just before it died.
-pub(crate) fn sync_name(path: &Path, disk: &dyn Disk) -> Result<(), (PathBuf, io::Error)> {
-    for (distance, dir) in directories(path).enumerate() {
-        match disk.sync_dir(dir) {
-            Ok(()) => {}
-            // Some file systems cannot sync a directory, and keep its names without it.
-            Err(error) if is_not_for_directories(&error) => break,
-            // A directory that we may not even open was not made by us.
-            Err(error) if distance > 0 && error.kind() == io::ErrorKind::PermissionDenied => break,
-            Err(error) => return Err((dir.to_owned(), error)),
-        }
-    }
-    Ok(())
-}
-
-/// Whether a sync failed because directories cannot be synced there, and not because it went wrong.
-fn is_not_for_directories(error: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidInput, ReadOnlyFilesystem, Unsupported};
-
-    matches!(error.kind(), InvalidInput | ReadOnlyFilesystem | Unsupported)
-}
-
-/// The directories on the way to a file, the nearest first. The current directory is `.`.
+/// The directories above a file, the nearest first. The current directory is `.`.
 fn directories(path: &Path) -> impl Iterator<Item = &Path> {
     path.ancestors()
         .skip(1)
@@ -357,16 +350,7 @@ impl Journal for FileJournal {
     }
 
     fn handle(&self) -> Arc<dyn Journal> {
-        Arc::new(FileJournal {
-            path: self.path.clone(),
-            disk: Arc::clone(&self.disk),
-            clock: Arc::clone(&self.clock),
-            secret: Arc::clone(&self.secret),
-            entropy: Arc::clone(&self.entropy),
-            settings: self.settings,
-            commit: Commit::default(),
-            broken: OnceLock::new(),
-        })
+        Arc::new(FileJournal::new(&self.path, &self.world, self.settings))
     }
 
     fn file(&self) -> Option<&FileJournal> {
@@ -410,12 +394,12 @@ impl Journal for FileJournal {
 
     fn wait(&self, after: Position, timeout: Duration) -> Result<Position, ReadError> {
         let failed = |error| ReadError::io(&self.path, error);
-        let begin = self.clock.elapsed();
+        let begin = self.world.clock.elapsed();
         loop {
-            // The watch begins before the look, so nothing can slip in between.
-            let mut watch = self.disk.watch(&self.path).map_err(failed)?;
+            // Started before the check, so that no change is missed between the two.
+            let mut watch = self.world.disk.watch(&self.path).map_err(failed)?;
             let head = self.head_behind(after)?;
-            let left = timeout.saturating_sub(self.clock.elapsed().saturating_sub(begin));
+            let left = timeout.saturating_sub(self.world.clock.elapsed().saturating_sub(begin));
             if head != after || left.is_zero() {
                 return Ok(head);
             }

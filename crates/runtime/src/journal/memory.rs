@@ -6,18 +6,17 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use autoloop_core::record::{Escaper, print, print_around};
+use autoloop_core::record::Escaper;
 
+use super::append::{Entry, Part};
 use super::line::{Line, Wholeness};
 use super::reader::read_at;
 use super::{Append, AppendError, Journal, NewRecord, Position, ReadError, Spooled, Visit};
 
-/// A journal that lives as long as its handles. What it promises is what every journal promises, except
-/// that nothing survives the process.
+/// A journal that lives as long as its handles.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryJournal(Arc<Shared>);
 
-/// What all handles of a journal share.
 #[derive(Debug, Default)]
 struct Shared {
     /// Every line with its newline. A position counts them.
@@ -27,7 +26,7 @@ struct Shared {
 
 impl MemoryJournal {
     fn lines(&self) -> MutexGuard<'_, Vec<Arc<[u8]>>> {
-        // A line is pushed whole or not at all, so a panic elsewhere leaves nothing half done.
+        // Lines are pushed whole, so a panic of another thread does no harm.
         self.0.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -89,20 +88,15 @@ impl Journal for MemoryJournal {
 }
 
 fn encode(new: &NewRecord) -> Result<Arc<[u8]>, AppendError> {
-    let Some(spooled) = &new.spooled else {
-        let mut line = Vec::new();
-        print(&new.record, &mut line);
-        return Ok(line.into());
-    };
-    let (mut line, after) = print_around(&new.record, spooled.hole);
-    if after.is_empty() {
-        return Err(AppendError::no_place(spooled));
+    let entry = Entry::new(std::slice::from_ref(new), Append::default())?;
+    let mut line = Vec::new();
+    for part in entry.parts {
+        match part {
+            Part::Bytes(bytes) => line.extend_from_slice(&bytes),
+            Part::Text(spooled) => escape_whole(&spooled, &mut line)
+                .map_err(|error| AppendError::spool(&spooled, error))?,
+        }
     }
-    escape_whole(spooled, &mut line).map_err(|error| AppendError::Spool {
-        path: spooled.path.clone(),
-        source: Arc::new(error),
-    })?;
-    line.extend_from_slice(&after);
     Ok(line.into())
 }
 

@@ -5,50 +5,41 @@ use std::ops::{ControlFlow, Range};
 
 use super::Visit;
 use super::elide::Elider;
-use super::line::{Line, Wholeness};
-use super::position::MARKED;
+use super::line::{Line, MARKED, Wholeness};
 use crate::world::DiskFile;
 
-/// How much is read at once. A warm file is read at the speed of memory with this much.
+/// How much is read at once. With this, a cached file is read at the speed of memory.
 const BLOCK: usize = 512 * 1024;
-/// The longest line that is held whole. Of a longer one, the middle of its long strings is left out.
+/// The longest line that is held whole. In a longer one, the middle of its long strings is left out.
 const LONGEST: usize = 4 * 1024 * 1024;
 
-/// Shows the complete lines in a range of a file, which begins at the beginning of a line. A line that
-/// does not end in the range is not shown: it is torn, or being written.
-///
-/// Returns where the last line shown ends.
+/// Visits the complete lines in a range of a file, which begins with a line, and returns where the last one
+/// ends. A line that does not end in the range is skipped: it is torn, or being written.
 pub(super) fn read_lines(
     file: &dyn DiskFile,
     range: Range<u64>,
     visit: &mut Visit<'_>,
 ) -> io::Result<u64> {
     let mut reader = Reader { file, range, buffer: Vec::new(), filled: 0 };
-    while let Progress::More = reader.show_lines(visit)? {}
+    while reader.read_block(visit)?.is_continue() {}
     Ok(reader.range.start)
 }
 
 struct Reader<'a> {
     file: &'a dyn DiskFile,
-    /// What has not been shown yet.
+    /// What has not been visited yet.
     range: Range<u64>,
-    /// The first bytes of it.
+    /// Its first bytes, `filled` of them.
     buffer: Vec<u8>,
     filled: usize,
 }
 
-enum Progress {
-    /// There may be more lines.
-    More,
-    /// There are no more, or the visitor wants no more.
-    Over,
-}
-
 impl Reader<'_> {
-    fn show_lines(&mut self, visit: &mut Visit<'_>) -> io::Result<Progress> {
+    /// Breaks off at the end, or when the visitor does.
+    fn read_block(&mut self, visit: &mut Visit<'_>) -> io::Result<ControlFlow<()>> {
         let had = self.filled;
         if self.fill()? == 0 {
-            return Ok(Progress::Over);
+            return Ok(ControlFlow::Break(()));
         }
         let mut begin = 0;
         for newline in memchr::memchr_iter(b'\n', &self.buffer[had..self.filled]) {
@@ -65,15 +56,15 @@ impl Reader<'_> {
             self.range.start = line.end;
             begin = end;
             if flow.is_break() {
-                return Ok(Progress::Over);
+                return Ok(ControlFlow::Break(()));
             }
         }
         self.buffer.copy_within(begin..self.filled, 0);
         self.filled -= begin;
-        if self.filled >= LONGEST { self.show_giant(visit) } else { Ok(Progress::More) }
+        if self.filled >= LONGEST { self.read_giant(visit) } else { Ok(ControlFlow::Continue(())) }
     }
 
-    /// Reads on behind what is there; 0 at the end.
+    /// Reads more into the buffer; 0 at the end.
     fn fill(&mut self) -> io::Result<usize> {
         let from = self.range.start + self.filled as u64;
         let left = usize::try_from(self.range.end.saturating_sub(from)).unwrap_or(usize::MAX);
@@ -90,8 +81,8 @@ impl Reader<'_> {
         Ok(count)
     }
 
-    /// Shows a line whose first bytes fill the buffer, leaving out what is too much.
-    fn show_giant(&mut self, visit: &mut Visit<'_>) -> io::Result<Progress> {
+    /// Visits a line whose first bytes fill the buffer, without the middle of its long strings.
+    fn read_giant(&mut self, visit: &mut Visit<'_>) -> io::Result<ControlFlow<()>> {
         let start = self.range.start;
         let mut elider = Elider::default();
         let mut ending: Vec<u8> = Vec::new();
@@ -113,7 +104,7 @@ impl Reader<'_> {
             }
             if self.fill()? == 0 {
                 self.range.start = start;
-                return Ok(Progress::Over);
+                return Ok(ControlFlow::Break(()));
             }
         }
         let wholeness = match elider.kept() {
@@ -129,15 +120,9 @@ impl Reader<'_> {
             wholeness,
             elisions: &elisions,
         };
-        match visit(&line) {
-            ControlFlow::Break(()) => Ok(Progress::Over),
-            ControlFlow::Continue(()) => {
-                // What follows is read again: simpler than showing it from here, and giant lines are
-                // rare.
-                self.filled = 0;
-                Ok(Progress::More)
-            }
-        }
+        // What follows is read again: that is simple, and giant lines are rare.
+        self.filled = 0;
+        Ok(visit(&line))
     }
 }
 
@@ -155,13 +140,12 @@ pub(super) fn read_at(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io
     Ok(filled)
 }
 
-/// The position of the byte behind the last newline before `end`; 0 when there is none.
+/// The offset behind the last newline before `end`; 0 when there is none.
 pub(super) fn line_start(file: &dyn DiskFile, end: u64) -> io::Result<u64> {
     line_start_from(file, 0..end)
 }
 
-/// The position of the byte behind the last newline in a range; the start of the range when there is
-/// none.
+/// The offset behind the last newline in a range; its start when there is none.
 pub(super) fn line_start_from(file: &dyn DiskFile, range: Range<u64>) -> io::Result<u64> {
     let mut end = range.end;
     let mut size = 4 * 1024;

@@ -1,157 +1,174 @@
 //! Views kept beside the journal, so that a big one need not be read whole.
 //!
-//! Beside `journal.jsonl` there may be a directory `journal.jsonl.idx` with one file a view: the state
-//! of the view, the position up to which it was folded, what the journal was then, and a keyed digest of all
-//! that. It is a cache: a file that is damaged, that belongs to another version or another journal, that was not
-//! sealed with the key of the user, or whose journal was changed since in any way is ignored, and the view is
-//! folded anew. What changes the queue or resumes a run reads the journal itself.
+//! Beside `journal.jsonl` there may be a directory `journal.jsonl.idx` with one file per view: the state
+//! of the view, the position up to which it was folded, the identity of the journal, and a keyed digest of
+//! all that. It is a cache: a file that is damaged, that belongs to another version or another journal, that
+//! was not sealed with the key of the user, or whose journal has changed since is ignored, and the view is
+//! folded again. Commands that change the queue or resume a run read the journal itself.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::view::View;
+use autoloop_core::views::latest_run::LatestRun;
 
-use super::reader::read_at;
+use super::reader::{line_start, read_at, read_lines};
 use super::{FileJournal, Journal, Position, ReadError};
 use crate::files::{self, Links};
-use crate::world::{DiskFile, FileKind, FileStat, Key, KeyedDigest};
+use crate::world::{DiskFile, FileKind, FileStat, Key};
 
-/// How much has to be folded before it is worth keeping.
-pub(super) const SAVE_AFTER: u64 = 256 * 1024;
-/// How much of the journal before the position is sealed as well.
+/// How many bytes have to be folded before it is worth keeping the view.
+const SAVE_AFTER: u64 = 256 * 1024;
+/// How many bytes of the journal before the position are sealed as well.
 const ANCHOR: u64 = 16 * 1024;
-/// The first bytes of every sidecar.
+/// How many bytes are read in one step backward.
+const STEP: u64 = 1024 * 1024;
 const MAGIC: &[u8; 8] = b"ALVIEW4\n";
-/// Magic, version, position, what the journal was.
+/// Magic, version, position; device, inode, length and time of change of the journal.
 const HEADER: usize = 8 + 4 + 12 + 40;
+/// The part of the header that stays the same while the journal grows.
+const IDENTITY: usize = 8 + 4 + 12 + 16;
 /// The header and the seal.
 const BEGINNING: usize = HEADER + 16;
-/// A view larger than this is not kept.
+/// A larger view is not kept.
 const LARGEST: u64 = 256 * 1024 * 1024;
-/// A journal that was changed so recently may be changed again without another time of its last change, in
-/// nanoseconds: file systems count in ticks.
+/// A journal that was changed so recently may be changed again without another timestamp, in nanoseconds:
+/// file systems count in ticks.
 const TICK: i128 = 20_000_000;
 
-/// What may have become of the journal since a view was kept.
+/// What may have happened to the journal since a view was kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Since {
-    /// Nothing.
-    Unchanged,
-    /// Records were appended. That nothing before them was edited is not known.
-    Grown,
+enum Since {
+    Nothing,
+    /// Records were appended. Whether something before them was edited is not known.
+    Growth,
 }
 
 /// A view and how far it was folded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept<V> {
-    /// The view.
     pub view: V,
     /// The position behind the last line that is in it.
     pub position: Position,
 }
 
-/// How the sidecars of a journal are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SidecarState {
-    /// There is none.
-    Absent,
-    /// It fits the journal.
-    Good,
-    /// It is damaged, of another version, or does not fit the journal: it is ignored.
-    Ignored,
-}
-
 impl FileJournal {
-    /// Folds a view over the whole journal. One that was kept is used if the journal is as it was then.
+    /// Folds a view over the whole journal, or uses the one that was kept if the journal is unchanged.
     pub fn fold<V: View>(&self) -> Result<Kept<V>, ReadError> {
         let Some((file, _)) = self.open_to_read()? else {
             return Ok(Kept::default());
         };
         let before = file.stat().ok();
-        let kept: Kept<V> = self.kept(file.as_ref(), Since::Unchanged).unwrap_or_default();
+        let kept: Kept<V> = self.kept(file.as_ref(), Since::Nothing).unwrap_or_default();
         let from = kept.position.at;
         let kept = (self as &dyn Journal).fold_on(kept)?;
-        let is_settled = before.is_some() && self.disk().stat(self.path()).ok() == before;
+        let is_settled = before.is_some() && self.world.disk.stat(self.path()).ok() == before;
         if is_settled && kept.position.at.saturating_sub(from) >= SAVE_AFTER {
             self.keep(file.as_ref(), &kept.view, kept.position);
         }
         Ok(kept)
     }
 
-    /// Whether a view is kept, and fits.
-    pub fn sidecar_state<V: View>(&self) -> Result<SidecarState, ReadError> {
-        let Some((file, _)) = self.open_to_read()? else { return Ok(SidecarState::Absent) };
-        match self.disk().stat(&self.sidecar::<V>()) {
-            Err(_) => Ok(SidecarState::Absent),
-            Ok(_) if self.kept::<V>(file.as_ref(), Since::Unchanged).is_some() => {
-                Ok(SidecarState::Good)
-            }
-            Ok(_) => Ok(SidecarState::Ignored),
+    /// The run that began last, found by reading backward to the most recent `loop.start`. A long search is
+    /// kept, so that the next one ends where this one began.
+    pub fn latest_run(&self) -> Result<LatestRun, ReadError> {
+        let Some((file, len)) = self.open_to_read()? else { return Ok(LatestRun::default()) };
+        let failed = |error| ReadError::io(self.path(), error);
+        // It only names the run of an event without one, so it may be older than the journal.
+        let kept: Option<Kept<LatestRun>> = self.kept(file.as_ref(), Since::Growth);
+        let floor = kept.as_ref().map_or(0, |kept| kept.position.at);
+        let end = line_start(file.as_ref(), len).map_err(failed)?;
+
+        let mut begin = end;
+        let mut latest = None;
+        while latest.is_none() && begin > floor {
+            let stop = begin;
+            begin = match stop.saturating_sub(STEP) {
+                step if step <= floor => floor,
+                step => line_start(file.as_ref(), step).map_err(failed)?.max(floor),
+            };
+            let mut visit = |line: &super::Line<'_>| {
+                line.records(|record| latest = LatestRun::begun_by(record).or(latest.take()));
+                ControlFlow::Continue(())
+            };
+            read_lines(file.as_ref(), begin..stop, &mut visit).map_err(failed)?;
         }
+        let latest = latest.or(kept.map(|kept| kept.view)).unwrap_or_default();
+        if end - begin >= SAVE_AFTER {
+            self.keep(file.as_ref(), &latest, self.position(file.as_ref(), end)?);
+        }
+        Ok(latest)
+    }
+
+    /// Whether a view is kept that [`fold`](Self::fold) uses.
+    pub fn has_sidecar<V: View>(&self) -> Result<bool, ReadError> {
+        let file = self.open_to_read()?;
+        Ok(file.is_some_and(|(file, _)| self.kept::<V>(&*file, Since::Nothing).is_some()))
     }
 
     fn sidecar<V: View>(&self) -> PathBuf {
         sidecar_dir(self.path()).join(V::NAME)
     }
 
-    /// What was kept of a view, if it can be used.
-    pub(super) fn kept<V: View>(&self, file: &dyn DiskFile, since: Since) -> Option<Kept<V>> {
+    fn kept<V: View>(&self, file: &dyn DiskFile, since: Since) -> Option<Kept<V>> {
         let path = self.sidecar::<V>();
         self.is_own(path.parent()?).then_some(())?;
-        let bytes = files::read(self.disk(), &path, Links::Refuse, LARGEST).ok()??;
-        let Unpacked { header, position, journal, seal, state } = unpack::<V>(&bytes)?;
+        let bytes = files::read(&*self.world.disk, &path, Links::Refuse, LARGEST).ok()??;
+        let (header, rest) = bytes.split_at_checked(HEADER)?;
+        let (seal, state) = rest.split_first_chunk::<16>()?;
+        let position = Position::from_bytes(*header[12..].first_chunk()?);
         let found = file.stat().ok()?;
-        let fits = match since {
-            Since::Unchanged => journal == identity(&found),
-            Since::Grown => journal[..16] == identity(&found)[..16] && position.at <= found.len,
+        let compared = match since {
+            Since::Nothing => HEADER,
+            Since::Growth => IDENTITY,
         };
-        fits.then_some(())?;
+        let fits = header[..compared] == header_of::<V>(position, &found)[..compared];
+        (fits && position.at <= found.len).then_some(())?;
         self.check(file, position).ok()?;
         let anchor = anchor(file, position)?;
-        (seal == sealed::<V>(&self.key()?, header, (&anchor, state))).then_some(())?;
+        (*seal == sealed::<V>(&self.world.key()?, header, &anchor, state)).then_some(())?;
         Some(Kept { view: V::decode(state)?, position })
     }
 
-    /// Keeps a view. Failing to do so costs time later and nothing else, so no error is reported.
-    pub(super) fn keep<V: View>(&self, file: &dyn DiskFile, view: &V, position: Position) {
+    /// Keeps a view. A failure only costs time later, so no error is reported.
+    fn keep<V: View>(&self, file: &dyn DiskFile, view: &V, position: Position) {
         let path = self.sidecar::<V>();
         let Some(anchor) = anchor(file, position) else { return };
-        let (Some(dir), Some(key), Ok(stat)) = (path.parent(), self.key(), file.stat()) else {
+        let (Some(dir), Some(key), Ok(stat)) = (path.parent(), self.world.key(), file.stat())
+        else {
             return;
         };
-        let now = i128::from(self.clock().now().millis()) * 1_000_000;
+        let now = i128::from(self.world.clock.now().millis()) * 1_000_000;
         if now - stat.changed < TICK {
             return;
         }
         let mut bytes = Vec::with_capacity(4096);
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&V::VERSION.to_le_bytes());
-        bytes.extend_from_slice(&position.to_bytes());
-        bytes.extend_from_slice(&identity(&stat));
+        bytes.extend_from_slice(&header_of::<V>(position, &stat));
         bytes.extend_from_slice(&[0; 16]);
         let Some(mut bytes) = view.encode(bytes) else { return };
-        let (header, state) = (&bytes[..HEADER], &bytes[BEGINNING..]);
-        let seal = sealed::<V>(&key, header, (&anchor, state));
-        bytes[HEADER..BEGINNING].copy_from_slice(&seal.to_le_bytes());
-        let _ = self.disk().create_dir(dir);
+        let seal = sealed::<V>(&key, &bytes[..HEADER], &anchor, &bytes[BEGINNING..]);
+        bytes[HEADER..BEGINNING].copy_from_slice(&seal);
+        let _ = self.world.disk.create_dir(dir);
         if bytes.len() as u64 <= LARGEST && self.is_own(dir) {
-            let _ = self.disk().replace(&path, &bytes);
+            let _ = self.world.disk.replace(&path, &bytes);
         }
     }
 
-    /// Whether the directory of the sidecars is one, and not a link to somebody else's.
+    /// Whether the directory of the sidecars is not a link to another one.
     fn is_own(&self, dir: &Path) -> bool {
-        self.disk().stat(dir).is_ok_and(|stat| stat.kind == FileKind::Directory)
+        self.world.disk.stat(dir).is_ok_and(|stat| stat.kind == FileKind::Directory)
     }
 }
 
-/// Which file it is, and in which state.
-fn identity(stat: &FileStat) -> [u8; 40] {
-    let mut bytes = [0; 40];
-    bytes[..8].copy_from_slice(&stat.device.to_le_bytes());
-    bytes[8..16].copy_from_slice(&stat.inode.to_le_bytes());
-    bytes[16..24].copy_from_slice(&stat.len.to_le_bytes());
-    bytes[24..].copy_from_slice(&stat.changed.to_le_bytes());
-    bytes
+fn header_of<V: View>(position: Position, stat: &FileStat) -> Vec<u8> {
+    let FileStat { device, inode, len, changed, .. } = stat;
+    let numbers = [device, inode, len].map(|number| number.to_le_bytes());
+    let mut header = MAGIC.to_vec();
+    header.extend_from_slice(&V::VERSION.to_le_bytes());
+    header.extend_from_slice(&position.to_bytes());
+    header.extend_from_slice(&numbers.concat());
+    header.extend_from_slice(&changed.to_le_bytes());
+    header
 }
 
 /// The bytes before a position.
@@ -162,34 +179,8 @@ fn anchor(file: &dyn DiskFile, position: Position) -> Option<Vec<u8>> {
     (count as u64 == length).then_some(bytes)
 }
 
-fn sealed<V: View>(key: &Key, header: &[u8], (anchor, state): (&[u8], &[u8])) -> KeyedDigest {
-    key.seal("sidecar", &[V::NAME.as_bytes(), header, anchor, state])
-}
-
-/// The parts of a sidecar.
-struct Unpacked<'a> {
-    header: &'a [u8],
-    position: Position,
-    /// What the journal was.
-    journal: &'a [u8],
-    seal: KeyedDigest,
-    state: &'a [u8],
-}
-
-fn unpack<V: View>(bytes: &[u8]) -> Option<Unpacked<'_>> {
-    let (header, rest) = bytes.split_at_checked(HEADER)?;
-    let (seal, state) = rest.split_first_chunk::<16>()?;
-    let (magic, fields) = header.split_first_chunk::<8>()?;
-    let (version, fields) = fields.split_first_chunk::<4>()?;
-    let (position, journal) = fields.split_first_chunk::<12>()?;
-    let fits = magic == MAGIC && u32::from_le_bytes(*version) == V::VERSION;
-    fits.then(|| Unpacked {
-        header,
-        position: Position::from_bytes(*position),
-        journal,
-        seal: KeyedDigest::from_le_bytes(*seal),
-        state,
-    })
+fn sealed<V: View>(key: &Key, header: &[u8], anchor: &[u8], state: &[u8]) -> [u8; 16] {
+    key.seal("sidecar", &[V::NAME.as_bytes(), header, anchor, state]).to_le_bytes()
 }
 
 /// Where the sidecars of a journal are.

@@ -7,7 +7,7 @@ use std::path::Path;
 use autoloop_core::record::{JournalRepaired, Piece, print};
 use autoloop_core::views::metrics::Metrics;
 use autoloop_runtime::journal::file::FragmentKind;
-use autoloop_runtime::journal::sidecar::{Kept, SidecarState};
+use autoloop_runtime::journal::sidecar::Kept;
 use autoloop_runtime::journal::{Append, FileJournal, Journal, Position};
 
 use crate::workload::{WRITERS, Workload, journal};
@@ -176,13 +176,13 @@ fn check_that_junk_is_last(
 /// A view that was kept, and may be older or newer than the journal, changes nothing. Returns whether
 /// there was one that fits.
 fn check_views(journal: &FileJournal) -> Result<bool, Problem> {
-    let state = journal.sidecar_state::<Metrics>().map_err(failed("looking at the sidecar"))?;
+    let has_kept = journal.has_sidecar::<Metrics>().map_err(failed("looking at the sidecar"))?;
     let start = Kept { view: Metrics::default(), position: Position::START };
     let anew = (journal as &dyn Journal).fold_on(start).map_err(failed("folding"))?;
     let kept = journal.fold::<Metrics>().map_err(failed("folding"))?;
     journal.latest_run().map_err(failed("looking for the latest run"))?;
     match kept == anew {
-        true => Ok(state == SidecarState::Good),
+        true => Ok(has_kept),
         false => Err("the view that was kept is not the view of this journal".to_owned()),
     }
 }
