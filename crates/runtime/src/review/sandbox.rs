@@ -22,8 +22,8 @@ use crate::ipc::{Handler, Server, Ticket};
 use crate::layout::RunDir;
 use crate::process::token;
 use crate::sandbox::{
-    BackupStore, Enforcement, Extent, Listing, Reach, SandboxError, Scope, Scratch, Snapshot,
-    probe, quiet_git, siblings,
+    BackupStore, Enforcement, Extent, Listing, QUIET_GIT, Reach, SandboxError, Scope, Scratch,
+    Snapshot, probe, siblings,
 };
 use crate::shim::can_confine;
 use crate::world::{Confinement, Job, Leftovers, Overlay, Rules, World};
@@ -150,7 +150,7 @@ impl ReviewSandbox {
         let Some(enforcement) = self.enforcement else { return Ok(None) };
         // Nothing that it started may write when its changes are looked at.
         job.leftovers = Leftovers::Kill;
-        let (name, value) = quiet_git();
+        let (name, value) = QUIET_GIT;
         job.env.push((name.into(), value.into()));
         let (subject, handler) = subject()?;
         let mut confined =

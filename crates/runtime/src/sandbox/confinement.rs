@@ -1,65 +1,128 @@
-//! What binds a reviewer's process, from the moment before it becomes the reviewer.
+//! The rules for a reviewer's process, which it applies to itself before it becomes the reviewer.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Sandbox;
+use autoloop_core::permissions::{AllowList, Shape};
 
-use super::rules::Support;
-use crate::world::{Confinement, Overlay};
+use crate::world::{Confinement, Overlay, Rules};
+
+/// For the reviewer's environment: `git status` then does not refresh the index, which would be a change.
+pub const QUIET_GIT: (&str, &str) = ("GIT_OPTIONAL_LOCKS", "0");
+
+impl Rules {
+    /// Where an allow list permits a reviewer to write. Append-only files are left out: the harness appends
+    /// to them for it.
+    pub fn new(project_dir: &Path, allow: &AllowList) -> Rules {
+        let project_dir = project_dir.canonicalize().unwrap_or_else(|_| project_dir.to_owned());
+        let mut rules = Rules::default();
+        for place in allow.places() {
+            let path = project_dir.join(&place.path);
+            match place.shape {
+                Shape::Growing => {}
+                Shape::File => rules.files.push(path),
+                Shape::Children(_) | Shape::Beneath => rules.directories.push(path),
+            }
+        }
+        let devices = ["null", "zero", "full", "random", "urandom", "tty", "ptmx"];
+        rules.files.extend(devices.iter().map(|name| Path::new("/dev").join(name)));
+        rules.free.push("/dev/pts".into());
+        rules.free.push("/dev/shm".into());
+        rules.keeping(&[project_dir])
+    }
+
+    /// Revokes all rights in directories that contain one of these paths, because no right can be revoked
+    /// further down. A project may be in `/dev/shm`, or where an agent keeps its state.
+    #[must_use]
+    pub fn keeping(mut self, protected: &[PathBuf]) -> Rules {
+        self.free.retain(|dir| {
+            let real = dir.canonicalize();
+            let contains = |path: &PathBuf| {
+                path.starts_with(dir) || real.as_ref().is_ok_and(|real| path.starts_with(real))
+            };
+            !protected.iter().any(contains)
+        });
+        self
+    }
+
+    /// Permits everything in a directory.
+    #[must_use]
+    pub fn free_in(mut self, directory: &Path) -> Rules {
+        self.free.push(directory.to_owned());
+        self
+    }
+
+    /// Permits the known agents to keep their sessions, caches and credentials.
+    #[must_use]
+    pub fn with_agent_state(mut self, home: &Path) -> Rules {
+        let directories = [
+            ".claude",
+            ".codex",
+            ".pi",
+            ".gemini",
+            ".cache",
+            ".config/claude",
+            ".config/codex",
+            ".config/pi",
+            ".config/opencode",
+            ".local/share/opencode",
+            ".local/state/opencode",
+        ];
+        self.free.extend(directories.iter().map(|name| home.join(name)));
+        self.files.push(home.join(".claude.json"));
+        self
+    }
+}
 
 impl Confinement {
-    /// The same bounds, with a view of the project in which anything may be written.
+    /// The same with a view of the project in which everything may be written except what is sealed.
     #[must_use]
-    pub fn behind(self, overlay: Overlay) -> Confinement {
-        let rules = self.rules.free_in(&overlay.project);
-        Confinement { rules, overlay: Some(overlay), ..self }
+    pub fn behind(self, overlay: Overlay, sealed: Vec<PathBuf>) -> Confinement {
+        Confinement { rules: self.rules.free_in(&overlay.project), overlay: Some(overlay), sealed }
     }
 
-    /// The same bounds, with files and directories in the view that are for reading only.
-    #[must_use]
-    pub fn with_sealed(self, sealed: Vec<PathBuf>) -> Confinement {
-        Confinement { sealed, ..self }
-    }
-
-    /// Binds the calling process, and every process it starts from now on. There is no way back.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not let us, or refuses the rules.
+    /// Confines the calling process, and every process that it starts from now on, irrevocably.
     pub fn bind_self(&self) -> Result<(), SandboxError> {
         if let Some(overlay) = &self.overlay {
             overlay.enter(&self.sealed).map_err(|error| {
                 SandboxError::Refused(format!("no overlay can be mounted: {error}"))
             })?;
         }
-        self.rules.bind_self()
+        #[cfg(target_os = "linux")]
+        return super::landlock::apply(&self.rules);
+        #[cfg(not(target_os = "linux"))]
+        Err(SandboxError::Refused("only Linux has Landlock".to_owned()))
     }
 }
 
-/// Which layers bind a reviewer, for `review.start`.
+/// What the kernel offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// With the version of its interface.
+    Landlock { abi: u32 },
+    /// With the reason.
+    None(&'static str),
+}
+
+/// Asks the kernel what it offers. Costs a system call.
+pub fn probe() -> Support {
+    #[cfg(target_os = "linux")]
+    return super::landlock::probe();
+    #[cfg(not(target_os = "linux"))]
+    Support::None("only Linux has Landlock")
+}
+
+/// The layers around a reviewer, for `review.start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enforcement {
-    /// What it changed is put back.
     Snapshot,
-    /// And most of it is prevented by the kernel.
-    Landlock {
-        /// The version of the kernel's interface.
-        abi: u32,
-    },
-    /// And it works on a view of the project.
-    Overlay {
-        /// The version of the kernel's interface.
-        abi: u32,
-    },
+    Landlock { abi: u32 },
+    Overlay { abi: u32 },
 }
 
 impl Enforcement {
-    /// What the kernel lets us promise, as far as the settings want it.
-    ///
-    /// # Errors
-    ///
-    /// When a sandbox is required and there is none.
+    /// The layer that the settings request and the kernel has; whether there is an overlay is found by trying.
     pub fn choose(mode: Sandbox, support: Support) -> Result<Enforcement, SandboxError> {
         match (mode, support) {
             (Sandbox::Off, _) | (Sandbox::Auto, Support::None(_)) => Ok(Enforcement::Snapshot),
@@ -79,13 +142,10 @@ impl fmt::Display for Enforcement {
     }
 }
 
-/// Why a process is not bound.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// There is no sandbox, and one is required.
     #[error("review.sandbox is \"required\", but there is none here: {0}")]
     Unsupported(&'static str),
-    /// The kernel refused the rules.
     #[error("the sandbox could not be made: {0}")]
     Refused(String),
 }
@@ -110,5 +170,32 @@ mod tests {
             "review.sandbox is \"required\", but there is none here: it is old"
         );
         assert_eq!(Enforcement::Overlay { abi: 3 }.to_string(), "landlock abi 3, overlay");
+    }
+
+    #[test]
+    fn a_journal_is_never_among_what_may_be_written() {
+        let list = AllowList::read_only().growing(Path::new(".autoloop/journal.jsonl"));
+        let rules = Rules::new(Path::new("/p"), &list);
+        assert!(rules.files.iter().all(|path| path.starts_with("/dev")));
+        assert!(rules.directories.is_empty());
+    }
+
+    #[test]
+    fn a_directory_of_an_agent_that_contains_the_project_is_not_free() {
+        let free = |protected: &str| {
+            let rules = Rules::default().with_agent_state(Path::new("/home/me"));
+            rules.keeping(&[protected.into()]).free
+        };
+        assert!(free("/home/me/p").contains(&"/home/me/.cache".into()));
+        assert!(!free("/home/me/.cache/trees/p").contains(&"/home/me/.cache".into()));
+        assert!(free("/home/me/.cache/trees/p").contains(&"/home/me/.claude".into()));
+    }
+
+    #[test]
+    fn shared_memory_is_free_but_not_where_the_project_is() {
+        let free = |project: &str| Rules::new(Path::new(project), &AllowList::read_only()).free;
+        let shared = PathBuf::from("/dev/shm");
+        assert!(free("/p").contains(&shared));
+        assert!(!free("/dev/shm/p").contains(&shared));
     }
 }

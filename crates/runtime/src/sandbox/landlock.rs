@@ -1,9 +1,9 @@
-//! The rules, told to the kernel.
+//! Applies the rules with Landlock.
 //!
-//! Only writing is restricted. Rights on a directory hold for everything beneath it, and there is no
-//! way to take them back further down; so no right is ever given on the project's directory itself.
-//! `Refer` is given only where anything goes: without it no file can be linked or moved from one
-//! directory into another, so no foreign file gets a name under which it could be written.
+//! Only writing is restricted. Rights on a directory hold for everything beneath it, and cannot be revoked
+//! further down; so no right is ever granted on the project's directory itself. `Refer` is granted only
+//! where everything is permitted: without it no file can be linked or moved from one directory into
+//! another, so no other file gets a name under which it could be written.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -17,13 +17,13 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use super::{SandboxError, Support};
 use crate::world::Rules;
 
-/// Everything that changes files. Newer versions only add requests to devices, which programs need for
-/// their terminal.
+/// Covers everything that changes files. Newer versions only add requests to devices, which programs need
+/// for their terminal.
 const NEWEST: ABI = ABI::V4;
 
 pub(super) fn probe() -> Support {
-    // The crate tells what the kernel has only to one who binds himself, so a thread does that whose
-    // only purpose it is. No other thread is touched by it.
+    // The crate reports the version only to a thread that restricts itself, so this is done by a
+    // thread of its own. No other thread is affected.
     let status = std::thread::spawn(|| {
         let rights = AccessFs::from_write(NEWEST);
         let bound = Ruleset::default().handle_access(rights)?.create()?.restrict_self()?;
@@ -72,7 +72,7 @@ pub(super) fn apply(rules: &Rules) -> Result<(), SandboxError> {
     }
 }
 
-/// Gives rights on what was opened. What is not there needs none.
+/// Grants rights on what was opened; on nothing if it does not exist.
 fn allow(
     ruleset: RulesetCreated,
     opened: Option<OwnedFd>,
@@ -85,13 +85,13 @@ fn allow(
     ruleset.add_rule(PathBeneath::new(fd, rights))
 }
 
-/// Opens a directory that the user named; people keep such directories behind links of their own.
+/// Opens a directory that the user named, which may be behind a link.
 fn open_linked(path: &Path) -> Option<OwnedFd> {
     rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-/// Opens a path whose last two parts are no links: those the project's own agents can make. What comes
-/// before them is the user's choice of a place.
+/// Opens a path whose last two components are no links: agents can create those. The directories above
+/// them are the user's choice.
 fn open(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let above = path.parent()?;

@@ -1,8 +1,9 @@
-//! A private place for one review, outside of the project.
+//! A private directory for one review, outside of the project.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -10,21 +11,19 @@ use std::path::{Path, PathBuf};
 use super::openat;
 use crate::world::Overlay;
 
-/// What the names of all such places begin with.
+/// The beginning of its name.
 const PREFIX: &str = "autoloop-review-";
 
-/// The longest path that a note may hold.
+/// The length of the longest note.
 const LONGEST_NOTE: u64 = 4096;
 
-/// A directory that only its owner can enter; gone when it is dropped.
+/// A directory that only its owner can enter; removed when it is dropped.
 ///
-/// It holds what must not lie in the project: temporary files of the reviewer, the layer that its
-/// writes go to, and the socket by which it speaks to the harness, which could not be reached through
-/// that layer.
+/// It has what must not be in the project: temporary files of the reviewer, the upper layer of its
+/// overlay, and its socket to the harness, which could not be reached through that overlay.
 ///
-/// A note says where it is, for a later harness to [remove](Scratch::sweep) what a killed one left. The
-/// note is written before the directory is made and removed after it is gone, so there is never a
-/// directory without one.
+/// A note has its path, for a later harness to [remove](Scratch::sweep) what a killed one left. The note
+/// exists as long as the directory: it is written before and removed after.
 #[derive(Debug)]
 pub struct Scratch {
     dir: PathBuf,
@@ -32,11 +31,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes one among the temporary files, and notes it.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be made or noted, or there is something of that name.
+    /// Creates one in the directory for temporary files.
     pub fn new(name: &str, note: &Path) -> io::Result<Scratch> {
         let dir = temporary_files()?.join(format!("{PREFIX}{name}"));
         write_note(note, dir.as_os_str().as_bytes())?;
@@ -44,14 +39,14 @@ impl Scratch {
         private.mode(0o700);
         private.create(&dir).map_err(|error| about(&dir, &error))?;
         let scratch = Scratch { dir, note: note.to_owned() };
-        for inside in [scratch.temporary(), scratch.upper(), scratch.work()] {
-            private.create(inside)?;
+        for inside in ["tmp", "upper", "work"] {
+            private.create(scratch.dir.join(inside))?;
         }
         Ok(scratch)
     }
 
-    /// Removes what a killed harness left by a note, and the note when the directory is gone. Only what
-    /// is plainly such a directory, and ours, is touched: any process of the user can write a note.
+    /// Removes what a killed harness noted, then the note. Only such a directory of this user is touched:
+    /// any process of the user can write a note.
     pub fn sweep(note: &Path) {
         let Ok(dir) = read_note(note) else { return };
         let dir = Path::new(OsStr::from_bytes(&dir));
@@ -67,38 +62,29 @@ impl Scratch {
         if is_named && is_ours() && is_there() {
             remove(dir);
         }
-        // One among the temporary files of another TMPDIR waits for a harness that has it.
+        // A directory in another TMPDIR is left to a harness with that TMPDIR.
         if !is_named || !is_ours() {
             let _ = fs::remove_file(note);
         }
     }
 
-    /// The place itself.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// For the reviewer's temporary files.
+    /// The reviewer's TMPDIR.
     pub fn temporary(&self) -> PathBuf {
         self.dir.join("tmp")
     }
 
-    /// For the socket by which the reviewer speaks to the harness.
+    /// The reviewer's socket to the harness.
     pub fn socket(&self) -> PathBuf {
         self.dir.join("socket")
     }
 
-    /// A layer over the project.
     pub fn overlay(&self, project: &Path) -> Overlay {
-        Overlay { project: project.to_owned(), upper: self.upper(), work: self.work() }
-    }
-
-    fn upper(&self) -> PathBuf {
-        self.dir.join("upper")
-    }
-
-    fn work(&self) -> PathBuf {
-        self.dir.join("work")
+        let (upper, work) = (self.dir.join("upper"), self.dir.join("work"));
+        Overlay { project: project.to_owned(), upper, work }
     }
 }
 
@@ -111,21 +97,15 @@ impl Drop for Scratch {
     }
 }
 
-/// Writes a note, in the place of whatever has its name.
 pub(super) fn write_note(note: &Path, bytes: &[u8]) -> io::Result<()> {
-    let (Some(dir), Some(name)) = (note.parent(), note.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    let dir = openat::open_root(&dir.canonicalize()?)?;
+    let (dir, name) = open_parent(note)?;
     openat::replace(&dir, name, |file| file.write_all_at(bytes, 0))
 }
 
-/// Reads a note, if it is an ordinary file of a sensible length.
+/// Reads a note, if it is an ordinary file and not too long.
 pub(super) fn read_note(note: &Path) -> io::Result<Vec<u8>> {
-    let (Some(dir), Some(name)) = (note.parent(), note.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    let file = openat::open_file_at(&openat::open_root(&dir.canonicalize()?)?, name)?;
+    let (dir, name) = open_parent(note)?;
+    let file = openat::open_file_at(&dir, name)?;
     let found = file.metadata()?;
     if !found.is_file() || found.len() > LONGEST_NOTE {
         return Err(io::ErrorKind::InvalidData.into());
@@ -135,8 +115,13 @@ pub(super) fn read_note(note: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where such places are made. Without links and from the root: the reviewer works in another directory
-/// than we do, and whether this is inside the project has to be seen.
+fn open_parent(note: &Path) -> io::Result<(OwnedFd, &OsStr)> {
+    let (dir, name) = note.parent().zip(note.file_name()).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok((openat::open_root(&dir.canonicalize()?)?, name))
+}
+
+/// The directory for temporary files. Canonical: the reviewer works in another directory, and whether this
+/// one is inside the project is compared.
 fn temporary_files() -> io::Result<PathBuf> {
     let dir = std::env::temp_dir();
     dir.canonicalize().map_err(|error| about(&dir, &error))
@@ -149,8 +134,8 @@ fn about(dir: &Path, error: &io::Error) -> io::Error {
     )
 }
 
-/// Removes a directory with everything in it, however deep it is and whatever is closed: a reviewer
-/// did as it liked there, and the kernel leaves a closed one in the working directory of an overlay.
+/// Removes a directory of any depth and with any modes, such as the closed one that the kernel leaves in the
+/// working directory of an overlay. A failure is ignored: the system cleans its temporary files.
 fn remove(dir: &Path) {
     let emptied = || -> io::Result<()> {
         fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
@@ -160,7 +145,6 @@ fn remove(dir: &Path) {
         }
         fs::remove_dir(dir)
     };
-    // Nobody can be helped by an error here, and the system clears its temporary files.
     let _ = emptied();
 }
 
@@ -175,7 +159,7 @@ mod tests {
         let scratch = Scratch::new(&format!("test-{}", std::process::id()), &note).unwrap();
         assert_eq!(fs::metadata(scratch.dir()).unwrap().mode() & 0o777, 0o700);
         assert!(note.exists());
-        let closed = scratch.work().join("closed");
+        let closed = scratch.dir().join("work").join("closed");
         fs::create_dir(&closed).unwrap();
         fs::write(closed.join("file"), "x").unwrap();
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();

@@ -8,7 +8,7 @@ use autoloop_runtime::git::{GitError, Repository};
 use autoloop_runtime::layout::StateDir;
 use autoloop_runtime::process::{Interrupts, run};
 use autoloop_runtime::project::Loaded;
-use autoloop_runtime::sandbox::quiet_git;
+use autoloop_runtime::sandbox::QUIET_GIT;
 use autoloop_runtime::world::{Finished, Job, Limits, World};
 
 use super::Finding;
@@ -133,7 +133,7 @@ impl Git<'_> {
 
     /// Runs a git command that changes nothing.
     fn ask(&self, args: &[&str]) -> Finished {
-        let (name, value) = quiet_git();
+        let (name, value) = QUIET_GIT;
         let job = Job {
             program: "git".into(),
             args: args.iter().map(Into::into).collect(),
