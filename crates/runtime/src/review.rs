@@ -1,6 +1,6 @@
-//! One review: the sandbox of the reviewer, and what it did to files.
+//! One review: the sandbox of the reviewer, its answer, and its violations.
 //!
-//! docs/review-permissions.md says what a reviewer may change, and which layer stops what.
+//! docs/review-permissions.md has what a reviewer may change, and what each layer prevents.
 
 mod concurrent;
 mod sandbox;
@@ -20,8 +20,8 @@ use autoloop_core::review::Evidence;
 use crate::turn::{self, Ended};
 use crate::world::{Ending, Finished, NeverStarted, Obstacle};
 
-/// What the end of a reviewer's turn says about its answer. The file with its output is not looked at: other
-/// agents can write to it.
+/// The evidence in the end of a reviewer's turn. The file with its output is not read: other agents can write
+/// to it.
 pub(crate) fn evidence(
     finished: &Finished,
     reviewer: &autoloop_core::plan::BackendPlan,
@@ -37,9 +37,9 @@ pub(crate) fn evidence(
     }
 }
 
-/// A review that could not be confined, and so was not begun.
+/// The end of a review that could not be confined, and so was not started.
 pub(crate) fn not_started(error: &io::Error) -> Ended {
-    let message = format!("the review was not started, as nothing would bind it: {error}");
+    let message = format!("review skipped: the sandbox could not be set up: {error}");
     Ended::unbegun(Finished::new(Ending::NeverStarted(NeverStarted {
         errno: error.raw_os_error().unwrap_or_default(),
         message,

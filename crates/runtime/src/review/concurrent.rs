@@ -1,7 +1,6 @@
 //! Other runs that work while a reviewer does.
 //!
-//! Their changes cannot be distinguished from those of the reviewer, so nothing is restored where there was
-//! such a run.
+//! Their changes cannot be distinguished from those of the reviewer, so nothing is restored then.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,29 +17,26 @@ use crate::world::World;
 /// The runs of a project when a review began.
 pub(crate) struct ConcurrentRuns {
     state_dir: PathBuf,
-    /// Their directories.
     runs: BTreeSet<RunDir>,
-    /// Whether another one was driven then.
     were_driven: bool,
 }
 
 impl ConcurrentRuns {
-    /// Looks which runs there are.
     pub(crate) fn before(state_dir: &Path, world: &World) -> ConcurrentRuns {
         let runs = runs_in(state_dir);
         let were_driven = runs.iter().any(|run| is_driven(run, world));
         ConcurrentRuns { state_dir: state_dir.to_owned(), runs, were_driven }
     }
 
-    /// Whether another run was driven then.
+    /// Whether another process drove a run then.
     pub(crate) fn were_driven(&self) -> bool {
         self.were_driven
     }
 
-    /// Whether another run was driven when the review began, is driven now, or began meanwhile.
+    /// Whether another process drove a run when the review began, or does now, or a run began meanwhile.
     ///
-    /// A reviewer that the kernel does not bind could make what looks like a new run, to have its
-    /// changes taken for those of that run; there a new one counts only as long as it is driven.
+    /// A reviewer that the kernel does not confine could create what looks like a new run, to have its
+    /// changes attributed to that run; there a new one counts only while it is driven.
     pub(crate) fn were_at_work(&self, own: &str, enforcement: Enforcement, world: &World) -> bool {
         let counts_new = enforcement != Enforcement::Snapshot;
         let is_own = |run: &RunDir| run.file_name().is_some_and(|name| name == own);
@@ -50,18 +46,18 @@ impl ConcurrentRuns {
     }
 }
 
-/// The directories of the runs that no other harness drives.
+/// The directories of runs that no other harness drives.
 pub(crate) fn abandoned(state_dir: &Path, world: &World) -> Vec<RunDir> {
     runs_in(state_dir).into_iter().filter(|run| !is_driven(run, world)).collect()
 }
 
-/// Whether a run is driven in another working tree of the project, if it is set up like this one.
+/// Whether a run is driven in another worktree of the project, if its state directory has the same name.
 pub(crate) fn work_in(tree: &Path, scope: &Scope, world: &World) -> bool {
     let state_dir = tree.join(&scope.state_dir);
     runs_in(&state_dir).iter().any(|run| is_driven(run, world))
 }
 
-/// Whether another process drives a run. Our own lock under another name is none.
+/// Whether another process drives a run. A link to our own lock does not count.
 fn is_driven(run: &RunDir, world: &World) -> bool {
     let lock = run.lock();
     let is_plain =

@@ -1,8 +1,8 @@
 //! The sandbox of a reviewer: how it is confined, and what is checked after it ended.
 //!
-//! Where the kernel has an overlay, it is the mechanism: only allowed files leave the view of the reviewer,
-//! and nothing is copied before. A listing of the reviewed tree before and after proves that nothing else
-//! changed. A snapshot is taken and restored where files have to be written in place: without an overlay.
+//! Where the system permits an overlay, that is the mechanism: only allowed files leave the view of the
+//! reviewer, and nothing is copied before. A listing of the reviewed tree before and after proves that
+//! nothing else changed. A snapshot is taken and restored where files are written in place.
 
 use std::fs;
 use std::io;
@@ -28,16 +28,17 @@ use crate::sandbox::{
 use crate::shim::can_confine;
 use crate::world::{Confinement, Job, Leftovers, Overlay, Rules, World};
 
-/// How the reviewers of a run are confined.
+/// Confines the reviewers of a run.
 pub(crate) struct ReviewSandbox {
+    /// `None` where no process is confined.
     enforcement: Option<Enforcement>,
-    /// Whether a view of the tree can be mounted, once that was tried.
+    /// Whether an overlay can be mounted, once that was tried.
     has_overlay: OnceLock<bool>,
-    /// Copies that the last snapshot needed, for the next one.
-    vault: Mutex<Option<BackupStore>>,
+    /// The copies of the last snapshot, for the next one.
+    store: Mutex<Option<BackupStore>>,
 }
 
-/// What a reviewer is confined by, besides its subject.
+/// What a reviewer needs besides its subject.
 #[derive(Clone, Copy)]
 pub(crate) struct ReviewSite<'s> {
     pub(crate) world: &'s World,
@@ -47,26 +48,26 @@ pub(crate) struct ReviewSite<'s> {
     pub(crate) home: Option<&'s Path>,
 }
 
-/// What is reviewed. All paths are without links.
+/// What is reviewed. All paths are canonical.
 pub(crate) struct Subject {
     pub(crate) contract: Contract,
-    /// The tree under review: the project, or a worktree.
+    /// The project, or a worktree.
     pub(crate) tree: PathBuf,
     pub(crate) state_dir: PathBuf,
     pub(crate) run: String,
-    /// The directory that has the notes about this review.
+    /// The directory for notes about this review.
     pub(crate) dir: RunDir,
-    /// What the reviewer may change, as seen from the tree.
+    /// What the reviewer may change, relative to the tree.
     pub(crate) allow: AllowList,
-    /// The journal and the memory, which may only become longer.
+    /// The append-only files: the journal and the memory.
     pub(crate) growing: Vec<PathBuf>,
-    /// What is read-only in its view of the tree, besides these.
+    /// What else is read-only in the overlay.
     pub(crate) sealed: Vec<PathBuf>,
-    /// What no directory contains in which the reviewer may do anything.
+    /// The reviewer may not write in a directory of an agent's state that contains one of these.
     pub(crate) protected: Vec<PathBuf>,
     /// What the harness itself writes during the review.
     pub(crate) ours: Vec<PathBuf>,
-    /// The layers of settings beneath those of the loop.
+    /// The layers of settings below those of the loop.
     pub(crate) beneath: Vec<Layer>,
     /// How far changes are looked for.
     pub(crate) extent: Extent,
@@ -80,7 +81,7 @@ pub(crate) enum Neighbours {
     None,
     /// Those of other runs, if there are any.
     Runs,
-    /// Those of other slots, which work in the same tree.
+    /// Those of other slots in the same tree.
     Slots,
 }
 
@@ -89,9 +90,9 @@ pub(crate) struct Confined {
     subject: Subject,
     enforcement: Enforcement,
     overlay: Option<Overlay>,
-    /// The socket through which it emits and remembers; closed when it has ended.
+    /// Through which it emits and remembers.
     server: Option<Server>,
-    /// Held until the reviewer has ended.
+    /// Kept until the reviewer has ended.
     scratch: Option<Scratch>,
 }
 
@@ -104,25 +105,19 @@ pub(crate) struct Held {
 
 /// What is known about the tree before a review.
 enum Before {
-    /// Everything, so that it can be restored.
     Snapshot(Box<Snapshot>),
-    /// What there was, so that changes are noticed.
     Listing(Listing),
     Nothing,
 }
 
 impl ReviewSandbox {
-    /// Chooses the layers that the settings want and the kernel has; `None` where nothing is reviewed.
-    ///
-    /// # Errors
-    ///
-    /// When the settings require more than there is.
+    /// Chooses the layer that the settings request and the kernel has; `None` where nothing is reviewed.
     pub(crate) fn choose(mode: Option<Sandbox>, world: &World) -> Result<Self, SandboxError> {
         let enforcement = Self::layers(mode, world)?;
-        Ok(ReviewSandbox { enforcement, has_overlay: OnceLock::new(), vault: Mutex::default() })
+        Ok(ReviewSandbox { enforcement, has_overlay: OnceLock::new(), store: Mutex::default() })
     }
 
-    /// The layers alone, to be [set](Self::set_layers) later.
+    /// The layer alone, to be [set](Self::set_layers) later.
     pub(crate) fn layers(
         mode: Option<Sandbox>,
         world: &World,
@@ -148,7 +143,7 @@ impl ReviewSandbox {
         site: ReviewSite<'_>,
     ) -> io::Result<Option<Confined>> {
         let Some(enforcement) = self.enforcement else { return Ok(None) };
-        // Nothing that it started may write when its changes are looked at.
+        // No process that it started may write when its changes are compared.
         job.leftovers = Leftovers::Kill;
         let (name, value) = QUIET_GIT;
         job.env.push((name.into(), value.into()));
@@ -158,7 +153,7 @@ impl ReviewSandbox {
         let Enforcement::Landlock { abi } = enforcement else { return Ok(Some(confined)) };
         let entropy = &*site.world.entropy;
         let scratch = Scratch::new(&token(entropy), &confined.subject.dir.scratch())?;
-        confined.subject.make_growing();
+        confined.subject.make_append_only();
         let confinement = self.confinement(&confined.subject, &scratch, site);
         if confinement.overlay.is_some() {
             confined.enforcement = Enforcement::Overlay { abi };
@@ -189,54 +184,51 @@ impl ReviewSandbox {
         if let Some(home) = site.home {
             rules = rules.with_agent_state(home);
         }
+        let with = |rules| Confinement { rules, ..Confinement::default() };
         let outside: Vec<PathBuf> =
             protected.iter().filter(|path| !path.starts_with(tree)).cloned().collect();
-        // What the reviewer would add to sealed files itself would be lost with the layer: that is an error.
-        let behind =
-            Confinement { rules: rules.clone().keeping(&outside), ..Confinement::default() }
-                .behind(scratch.overlay(tree))
-                .with_sealed(subject.sealed_in_view());
-        // A layer inside of what it covers would have the reviewer's temporary files in it.
+        let behind = with(rules.clone().keeping(&outside))
+            .behind(scratch.overlay(tree), subject.sealed_in_view());
+        // A layer inside of what it covers would contain the reviewer's temporary files.
         let is_elsewhere = !scratch.dir().starts_with(tree);
         let is_possible = || *self.has_overlay.get_or_init(|| can_confine(&behind, site.program));
         match is_elsewhere && is_possible() {
             true => behind,
-            false => Confinement { rules: rules.keeping(protected), ..Confinement::default() },
+            false => with(rules.keeping(protected)),
         }
     }
 
-    /// Looks at the tree, as the last thing before the reviewer starts: what is on record by then can be
-    /// restored.
+    /// Lists or copies the tree, right before the reviewer starts: what is recorded by then is restored.
     pub(crate) fn hold(&self, confined: Confined, job: &Job, world: &World) -> io::Result<Held> {
-        let runs = ConcurrentRuns::before(&confined.subject.state_dir, world);
-        let mut watched = confined.watched(job);
-        // What the kernel keeps from being written need not be watched, and others may work there.
+        let subject = &confined.subject;
+        let runs = ConcurrentRuns::before(&subject.state_dir, world);
+        let mut scope = confined.scope(job);
+        // Worktrees that the kernel protects are left out: other runs may work there.
         let is_of_kernel = confined.enforcement != Enforcement::Snapshot;
-        let is_busy = |tree: &PathBuf| is_of_kernel || concurrent::work_in(tree, &watched, world);
-        let trees = siblings(&watched.project_dir);
-        watched.busy_worktrees = trees.into_iter().filter(is_busy).collect();
-        let before = match confined.subject.neighbours {
-            _ if confined.needs_snapshot() => {
-                let kept = self.vault.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let vault = match kept {
-                    Some(vault) => vault,
-                    None => BackupStore::new(&confined.subject.state_dir)?,
-                };
-                let mut snapshot = Snapshot::take(vault, watched)?;
-                if is_of_kernel {
-                    let note = confined.subject.dir.placeholders();
-                    snapshot.make_placeholders(confined.overlay.as_ref(), &note)?;
-                }
-                Before::Snapshot(Box::new(snapshot))
+        let is_busy = |tree: &PathBuf| is_of_kernel || concurrent::work_in(tree, &scope, world);
+        let trees = siblings(&scope.project_dir);
+        scope.busy_worktrees = trees.into_iter().filter(is_busy).collect();
+        let before = if confined.needs_snapshot() {
+            let store = match self.store.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                Some(store) => store,
+                None => BackupStore::new(&subject.state_dir)?,
+            };
+            let mut snapshot = Snapshot::take(store, scope)?;
+            if is_of_kernel {
+                let note = subject.dir.placeholders();
+                snapshot.make_placeholders(confined.overlay.as_ref(), &note)?;
             }
-            Neighbours::None | Neighbours::Runs => Before::Listing(Listing::of_scope(&watched)?),
-            Neighbours::Slots => Before::Nothing,
+            Before::Snapshot(Box::new(snapshot))
+        } else if subject.neighbours == Neighbours::Slots {
+            Before::Nothing
+        } else {
+            Before::Listing(Listing::of_scope(&scope)?)
         };
         Ok(Held { confined, before, runs })
     }
 
-    /// Takes over what the reviewer may change, and lists what else it did. It has to have ended, with
-    /// everything that it started. `rewind` puts a checkout back where a snapshot is restored.
+    /// Takes over what the reviewer was allowed to change, and lists what else it did. All of its processes
+    /// have to have ended. `rewind` restores the commit of a checkout, before a snapshot is restored.
     pub(crate) fn release(
         &self,
         held: Held,
@@ -244,43 +236,44 @@ impl ReviewSandbox {
         rewind: impl FnOnce(&mut Violations),
     ) -> (Violations, HeldBy) {
         let Held { mut confined, before, runs } = held;
-        // What it said last is on record when this returns.
+        // The last events of the reviewer are recorded when this returns.
         drop(confined.server.take());
-        let Subject { contract, allow, beneath, run, .. } = &confined.subject;
+        let Subject { contract, allow, beneath, run, neighbours, extent, .. } = &confined.subject;
         let mut violations = Violations::of(contract.name());
         if let Some(overlay) = &confined.overlay {
             match overlay.take_over(allow, beneath) {
-                Ok(taken) => violations.add(&taken),
-                Err(error) => violations.fail("what it wrote cannot be brought over", &error),
+                Ok(changes) => violations.add(&changes),
+                Err(error) => violations.fail("its changes cannot be taken over", &error),
             }
         }
-        let held_by = confined.held_by();
-        let others_worked = confined.subject.neighbours != Neighbours::None
-            && runs.were_at_work(run, confined.enforcement, world);
+        let others_worked =
+            *neighbours != Neighbours::None && runs.were_at_work(run, confined.enforcement, world);
+        let held_by = match confined.enforcement {
+            Enforcement::Snapshot => HeldBy::Snapshot,
+            Enforcement::Landlock { .. } => HeldBy::Landlock,
+            Enforcement::Overlay { .. } => HeldBy::Overlay,
+        };
         match before {
-            Before::Snapshot(_) if others_worked && confined.subject.extent == Extent::Worktree => {
+            Before::Snapshot(_) if others_worked && *extent == Extent::Worktree => {
                 return (violations, HeldBy::Nothing);
             }
             Before::Snapshot(snapshot) => {
                 rewind(&mut violations);
-                let reach = match others_worked {
-                    true => Reach::LoopFiles,
-                    false => Reach::Everywhere,
-                };
+                let reach = if others_worked { Reach::LoopFiles } else { Reach::Everywhere };
                 match snapshot.compare_and_restore(reach) {
-                    Ok((restored, vault)) => {
-                        *self.vault.lock().unwrap_or_else(PoisonError::into_inner) = Some(vault);
-                        violations.add(&restored);
+                    Ok((changes, store)) => {
+                        *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(store);
+                        violations.add(&changes);
                     }
-                    Err(error) => violations.fail("the project cannot be looked at", &error),
+                    Err(error) => violations.fail("the project cannot be compared", &error),
                 }
             }
             Before::Listing(_) if others_worked => {}
             Before::Listing(listing) => match listing.violations(allow) {
                 Ok(changes) => violations.add_violations(&changes),
-                Err(error) => violations.fail("the tree cannot be looked at", &error),
+                Err(error) => violations.fail("the tree cannot be compared", &error),
             },
-            Before::Nothing if confined.enforcement == Enforcement::Snapshot => {
+            Before::Nothing if held_by == HeldBy::Snapshot => {
                 return (violations, HeldBy::Nothing);
             }
             Before::Nothing => {}
@@ -305,7 +298,7 @@ impl Confined {
         let mut edited = allow.places().iter().filter(|place| place.shape != Shape::Growing);
         match self.enforcement {
             Enforcement::Snapshot => *neighbours != Neighbours::Slots,
-            // Files are written in place where there is no view, and outside of it.
+            // Without an overlay, and outside of it, files are written in place.
             Enforcement::Landlock { .. } => edited.next().is_some(),
             Enforcement::Overlay { .. } => {
                 edited.any(|place| !tree.join(&place.path).starts_with(tree))
@@ -313,41 +306,35 @@ impl Confined {
         }
     }
 
-    fn held_by(&self) -> HeldBy {
-        match self.enforcement {
-            Enforcement::Snapshot => HeldBy::Snapshot,
-            Enforcement::Landlock { .. } => HeldBy::Landlock,
-            Enforcement::Overlay { .. } => HeldBy::Overlay,
-        }
-    }
-
-    fn watched(&self, job: &Job) -> Scope {
+    fn scope(&self, job: &Job) -> Scope {
         let subject = &self.subject;
-        let mut watched =
-            Scope::new(&subject.tree, &subject.seen(&subject.state_dir), subject.allow.clone());
-        watched.beneath.clone_from(&subject.beneath);
-        watched.extent = subject.extent;
+        let relative = |path: &Path| seen_from(&subject.tree, path);
+        let mut scope =
+            Scope::new(&subject.tree, &relative(&subject.state_dir), subject.allow.clone());
+        scope.beneath.clone_from(&subject.beneath);
+        scope.extent = subject.extent;
         if subject.extent == Extent::Worktree {
-            watched.put_aside = None;
+            scope.put_aside = None;
         }
         let spool = job.spool.iter().flat_map(|spool| [&*spool.stdout, &*spool.stderr]);
         let scratch = self.scratch.iter().map(Scratch::dir);
         let ours = subject.ours.iter().map(PathBuf::as_path);
-        watched.ours = ours.chain(spool).chain(scratch).map(|path| subject.seen(path)).collect();
-        watched
+        scope.ours = ours.chain(spool).chain(scratch).map(relative).collect();
+        scope
     }
 }
 
 impl Subject {
-    /// Makes the files that may grow, where they are missing: a view remembers what it did not find, and
-    /// what does not exist cannot be sealed. One that cannot be made here cannot be made by a reviewer.
-    fn make_growing(&self) {
+    /// Creates missing append-only files: an overlay does not show files that are created later, and what
+    /// does not exist cannot be sealed. Where the harness cannot create one, a reviewer cannot either.
+    fn make_append_only(&self) {
         for path in &self.growing {
             let _ = fs::OpenOptions::new().append(true).create_new(true).mode(0o600).open(path);
         }
     }
 
-    /// What is read-only in the view of the reviewer, without what is inside another.
+    /// What is read-only in the overlay, without what is inside another. What a reviewer appended there
+    /// itself would be lost with the overlay, so it has to fail.
     fn sealed_in_view(&self) -> Vec<PathBuf> {
         let mut sealed: Vec<PathBuf> = Vec::new();
         let all = self.sealed.iter().chain(&self.growing);
@@ -359,13 +346,9 @@ impl Subject {
         }
         sealed
     }
-
-    fn seen(&self, path: &Path) -> PathBuf {
-        seen_from(&self.tree, path)
-    }
 }
 
-/// A path as seen from a tree. Its directory may be reached by links.
+/// A path relative to a tree, absolute if it is outside. Its directory may be reached by links.
 pub(crate) fn seen_from(tree: &Path, path: &Path) -> PathBuf {
     let real = path
         .parent()
@@ -374,8 +357,7 @@ pub(crate) fn seen_from(tree: &Path, path: &Path) -> PathBuf {
     real.strip_prefix(tree).map(Path::to_owned).unwrap_or(real)
 }
 
-/// Removes the private directories of reviews whose harness was killed. The notes of a run that another
-/// harness drives belong to that one.
+/// Removes the private directories of reviews whose harness was killed.
 pub(crate) fn sweep(state_dir: &Path, world: &World) {
     for run in concurrent::abandoned(state_dir, world) {
         Scratch::sweep(&run.scratch());
@@ -388,8 +370,8 @@ pub(crate) fn sweep(state_dir: &Path, world: &World) {
     }
 }
 
-/// Removes the empty files that killed harnesses made for their reviewers. Those of a harness that still
-/// runs look the same, so while another one does nothing is removed.
+/// Removes the empty files that killed harnesses made for their reviewers. Those of a running harness look the
+/// same, so nothing is removed while there is another one.
 pub(crate) fn sweep_placeholders(
     project: &Path,
     loop_dir: &Path,
@@ -403,7 +385,7 @@ pub(crate) fn sweep_placeholders(
         return Ok(());
     }
     let project = project.canonicalize()?;
-    // The settings are on this list whether they count or not: the empty file must go.
+    // The settings are on this list whether they count or not: the empty file must be removed.
     let allow = AllowList::metareview(
         &seen_from(&project, &loop_dir.canonicalize()?),
         &seen_from(&project, &state_dir.canonicalize()?),

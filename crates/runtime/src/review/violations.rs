@@ -1,4 +1,4 @@
-//! What a reviewer did to files, as it is recorded.
+//! The violations of a review, as they are recorded.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -7,32 +7,31 @@ use autoloop_core::record::ReviewViolation;
 
 use crate::sandbox::{Allowed, ReviewChanges, Violation, ViolationKind};
 
-/// So many violations are put on record one by one.
-const MOST_TOLD: usize = 100;
-/// The longest diff that is put on record.
+/// So many violations are recorded one by one.
+const MOST_RECORDED: usize = 100;
+/// The longest diff that is recorded, in bytes.
 const LONGEST_DIFF: usize = 1024 * 1024;
 
 /// What a reviewer did to files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Violations {
-    /// Which sort of review it was.
+    /// Of the review.
     kind: String,
     violations: Vec<ReviewViolation>,
-    /// What it changed and may have changed, as one diff.
+    /// The allowed changes.
     pub(crate) diff: Option<String>,
-    /// What the next prompt should say about it.
+    /// For the next prompt.
     pub(crate) notices: Vec<String>,
-    /// How many violations are not told one by one.
-    untold: usize,
+    /// How many violations are not recorded one by one.
+    omitted: usize,
 }
 
 impl Violations {
-    /// Nothing yet.
     pub(crate) fn of(kind: &str) -> Violations {
         Violations { kind: kind.to_owned(), ..Violations::default() }
     }
 
-    /// Takes in what changed, allowed or not.
+    /// Adds changes, allowed or not.
     pub(crate) fn add(&mut self, changes: &ReviewChanges) {
         self.add_violations(&changes.violations);
         self.diff = diff(&changes.allowed).or(self.diff.take());
@@ -41,39 +40,36 @@ impl Violations {
         self.notices.extend(broken.map(|broken| format!("a metareview broke {broken}")));
     }
 
-    /// Takes in what it did and may not.
     pub(crate) fn add_violations(&mut self, violations: &[Violation]) {
         for violation in violations {
-            if self.violations.len() >= MOST_TOLD {
-                self.untold += 1;
+            if self.violations.len() >= MOST_RECORDED {
+                self.omitted += 1;
                 continue;
             }
             let place = violation.place().display();
-            let mut told = self.violation(place, &violation.kind, violation.outcome());
-            told.beneath = Some(violation.beneath as u64).filter(|count| *count > 0);
-            self.violations.push(told);
+            let mut recorded = self.violation(place, &violation.kind, violation.outcome());
+            recorded.beneath = Some(violation.beneath as u64).filter(|count| *count > 0);
+            self.violations.push(recorded);
         }
     }
 
-    /// Takes in that it committed, or checked something else out.
+    /// Adds that it committed, or checked another commit out.
     pub(crate) fn add_moved(&mut self) {
-        let told = self.violation("HEAD", "another commit checked out", "put back");
-        self.violations.push(told);
+        self.violations.push(self.violation("HEAD", "another commit checked out", "put back"));
     }
 
-    /// Notes that something could not be found out.
+    /// Adds that a check failed.
     pub(crate) fn fail(&mut self, what: &str, error: &io::Error) {
-        let told = self.violation(".", format_args!("{what}: {error}"), "not put back");
-        self.violations.push(told);
+        let failed = self.violation(".", format_args!("{what}: {error}"), "not put back");
+        self.violations.push(failed);
     }
 
-    /// All of them, and how many more there were.
     pub(crate) fn all_violations(&self) -> Vec<ReviewViolation> {
-        let untold = (self.untold > 0).then(|| {
-            let what = format!("{} more changes of this review", self.untold);
+        let omitted = (self.omitted > 0).then(|| {
+            let what = format!("{} more changes of this review", self.omitted);
             self.violation(".", what, "not told one by one")
         });
-        self.violations.iter().cloned().chain(untold).collect()
+        self.violations.iter().cloned().chain(omitted).collect()
     }
 
     fn violation(
@@ -92,7 +88,7 @@ impl Violations {
     }
 }
 
-/// All allowed changes in one text; those that would make it too long are only named.
+/// All allowed changes as one diff; those that would make it too long are only named.
 fn diff(allowed: &[Allowed]) -> Option<String> {
     let mut text = String::new();
     for change in allowed {
