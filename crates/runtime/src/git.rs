@@ -28,7 +28,7 @@ pub use capture::Captured;
 pub use command::LOCATING_VARIABLES;
 pub(crate) use command::without_variables;
 pub use error::GitError;
-pub(crate) use gitdir::read_small;
+pub(crate) use gitdir::{common_dir, git_dir_at, linked_dot_git};
 pub use merge_back::{Change, MergeBack};
 pub use worktree::{CommittedWork, HeadState, WorkBranch, Worktree};
 

@@ -12,7 +12,7 @@ const LONGEST: u64 = 64 * 1024;
 
 /// The content of a small file in which git notes a name or a path; `None` if it cannot be read. Agents can put
 /// anything in its place.
-pub(crate) fn read_small(path: &Path) -> Option<Vec<u8>> {
+pub(super) fn read_small(path: &Path) -> Option<Vec<u8>> {
     files::read(&RealDisk, path, Links::Refuse, LONGEST).ok().flatten()
 }
 
@@ -37,7 +37,7 @@ pub(super) fn is_detached(own: &Path, commit: &str) -> bool {
 }
 
 /// The directory of the worktree that a git directory belongs to, by the link in it.
-pub(super) fn linked_dot_git(own: &Path) -> Option<PathBuf> {
+pub(crate) fn linked_dot_git(own: &Path) -> Option<PathBuf> {
     let link = read_small(&own.join("gitdir"))?;
     Some(own.join(OsStr::from_bytes(link.trim_ascii())))
 }
@@ -58,7 +58,7 @@ pub(super) fn with_common(own: PathBuf) -> Vec<PathBuf> {
 }
 
 /// The git directory at a path: a directory is it itself, a file names it.
-fn git_dir_at(path: &Path) -> Option<PathBuf> {
+pub(crate) fn git_dir_at(path: &Path) -> Option<PathBuf> {
     if path.is_dir() {
         return Some(path.to_owned());
     }
@@ -66,7 +66,7 @@ fn git_dir_at(path: &Path) -> Option<PathBuf> {
     Some(path.parent()?.join(trimmed(text.strip_prefix(b"gitdir: ")?)))
 }
 
-fn common_dir(own: &Path) -> PathBuf {
+pub(crate) fn common_dir(own: &Path) -> PathBuf {
     match read_small(&own.join("commondir")) {
         Some(text) => own.join(trimmed(&text)),
         None => own.to_owned(),

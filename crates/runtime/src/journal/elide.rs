@@ -20,16 +20,16 @@ const BEGINNING: &[u8] = b"{\"run\": \"";
 pub(super) struct Elider {
     kept: Vec<u8>,
     state: State,
-    /// How many bytes of the current string were kept.
-    head: usize,
-    /// Whether some of it was left out.
+    /// Where in `kept` the current string begins.
+    start: usize,
+    /// Where in `kept` it can be cut: not in an escape, and not in a surrogate pair.
+    boundary: usize,
+    /// Whether some of the string was left out.
     is_cut: bool,
     /// The end of what was left out, without escapes.
     tail: Vec<u8>,
-    /// The current escape, which is kept or left out as a whole.
-    escape: Vec<u8>,
-    /// The first half of a surrogate pair that was read last: both halves are kept or none.
-    half: Vec<u8>,
+    /// The offset of the first half of a surrogate pair that was read last.
+    half: Option<u64>,
     check: Check,
     /// How many bytes were read.
     taken: u64,
@@ -62,8 +62,11 @@ enum State {
     #[default]
     Outside,
     Inside,
-    /// Inside, behind a backslash.
-    Escape,
+    /// Inside an escape of which `length` bytes were read; `code` has its hexadecimal digits.
+    Escape {
+        length: u8,
+        code: u16,
+    },
 }
 
 impl Elider {
@@ -75,14 +78,14 @@ impl Elider {
             let taken = match self.state {
                 State::Outside => self.outside(rest),
                 State::Inside => self.inside(rest),
-                State::Escape => self.escape(rest),
+                State::Escape { length, code } => self.escape(rest[0], length, code),
             };
             done += taken;
             self.taken += taken as u64;
             // A record before this one may have been torn in a string. Then every quote since was
             // misread, and the whole new record would be.
             if self.state == State::Outside && self.is_beginning(&piece[..done]) {
-                self.state = State::Inside;
+                self.begin_string();
             }
         }
         self.recent.extend_from_slice(&piece[piece.len().saturating_sub(BEGINNING.len())..]);
@@ -101,7 +104,6 @@ impl Elider {
     }
 
     pub(super) fn finish(mut self) -> (Vec<u8>, Vec<Elision>) {
-        self.end_escape(self.taken);
         self.end_string(self.taken);
         (self.kept, self.elisions)
     }
@@ -111,18 +113,30 @@ impl Elider {
         let taken = end.map_or(piece.len(), |quote| quote + 1);
         self.kept.extend_from_slice(&piece[..taken]);
         if end.is_some() {
-            self.state = State::Inside;
+            self.begin_string();
         }
         taken
+    }
+
+    fn begin_string(&mut self) {
+        self.state = State::Inside;
+        (self.start, self.boundary) = (self.kept.len(), self.kept.len());
     }
 
     fn inside(&mut self, piece: &[u8]) -> usize {
         let end = memchr::memchr2(b'"', b'\\', piece);
         let plain = end.unwrap_or(piece.len());
         if plain > 0 {
-            self.keep_half(self.taken);
+            self.end_half();
             self.check.text(&piece[..plain], self.taken);
-            self.keep_plain(&piece[..plain]);
+            let was_cut = self.is_cut;
+            let left_out = self.keep(&piece[..plain]);
+            if !was_cut {
+                self.boundary = self.kept.len();
+            }
+            self.tail.extend_from_slice(&left_out[left_out.len().saturating_sub(TAIL)..]);
+            let excess = self.tail.len().saturating_sub(TAIL);
+            self.tail.drain(..excess);
         }
         match end.map(|at| piece[at]) {
             Some(b'"') => {
@@ -133,8 +147,9 @@ impl Elider {
             }
             Some(_) => {
                 self.check.end_of_text();
-                self.escape.push(b'\\');
-                self.state = State::Escape;
+                self.keep(b"\\");
+                self.tail.clear();
+                self.state = State::Escape { length: 1, code: 0 };
                 plain + 1
             }
             None => plain,
@@ -142,94 +157,70 @@ impl Elider {
     }
 
     /// Behind a backslash: reads one byte, or none if the escape ends without it.
-    fn escape(&mut self, piece: &[u8]) -> usize {
-        let byte = piece[0];
-        let is_first = self.escape.len() == 1;
-        let belongs =
-            if is_first { b"u\"\\/bfnrt".contains(&byte) } else { byte.is_ascii_hexdigit() };
+    fn escape(&mut self, byte: u8, length: u8, code: u16) -> usize {
+        let digit = char::from(byte).to_digit(16).filter(|_| length > 1);
+        let belongs = digit.is_some() || (length == 1 && b"u\"\\/bfnrt".contains(&byte));
         if !belongs {
             self.check.defects.note(Flaw::Escape, self.taken);
-            self.end_escape(self.taken);
+            self.end_escape(None);
             return 0;
         }
-        self.escape.push(byte);
-        if (is_first && byte != b'u') || self.escape.len() == 6 {
-            self.end_escape(self.taken + 1);
+        self.keep(&[byte]);
+        let code = (code << 4) | digit.and_then(|digit| u16::try_from(digit).ok()).unwrap_or(0);
+        match length {
+            1 if byte != b'u' => self.end_escape(None),
+            5 => self.end_escape(Some(code)),
+            _ => self.state = State::Escape { length: length + 1, code },
         }
         1
     }
 
-    /// Keeps an escape that ends before `end`, or waits for its other half.
-    fn end_escape(&mut self, end: u64) {
-        let mut escape = std::mem::take(&mut self.escape);
-        let begin = end - escape.len() as u64;
-        let surrogate = surrogate(&escape);
-        match surrogate {
-            Some(Surrogate::Low) if !self.half.is_empty() => {
-                let mut pair = std::mem::take(&mut self.half);
-                pair.extend_from_slice(&escape);
-                self.keep_whole(&pair);
+    /// Ends an escape, with its code if it is that of one UTF-16 unit.
+    fn end_escape(&mut self, code: Option<u16>) {
+        self.state = State::Inside;
+        // Of the six bytes of such an escape, the last one is not counted yet.
+        let begin = self.taken.saturating_sub(5);
+        match code {
+            Some(0xd800..=0xdbff) => {
+                self.end_half();
+                self.half = Some(begin);
+                return;
             }
-            Some(Surrogate::High) => {
-                self.keep_half(begin);
-                self.half.extend_from_slice(&escape);
-            }
-            _ => {
-                self.keep_half(begin);
-                self.keep_whole(&escape);
-                if surrogate.is_some() {
+            Some(0xdc00..=0xdfff) => {
+                if self.half.take().is_none() {
                     self.check.defects.note(Flaw::HalfSurrogate, begin);
                 }
             }
+            _ => self.end_half(),
         }
-        if self.state == State::Escape {
-            self.state = State::Inside;
-        }
-        escape.clear();
-        self.escape = escape;
-    }
-
-    /// Keeps the first half of a surrogate pair that was not followed by its second half at `end`.
-    fn keep_half(&mut self, end: u64) {
-        if self.half.is_empty() {
-            return;
-        }
-        let mut half = std::mem::take(&mut self.half);
-        self.check.defects.note(Flaw::HalfSurrogate, end - half.len() as u64);
-        self.keep_whole(&half);
-        half.clear();
-        self.half = half;
-    }
-
-    /// Keeps all of it or nothing.
-    fn keep_whole(&mut self, escape: &[u8]) {
-        if self.head + escape.len() <= HEAD {
-            self.kept.extend_from_slice(escape);
-            self.head += escape.len();
-        } else {
-            self.head = HEAD;
-            self.is_cut = true;
-            self.tail.clear();
+        if !self.is_cut {
+            self.boundary = self.kept.len();
         }
     }
 
-    fn keep_plain(&mut self, plain: &[u8]) {
-        let room = (HEAD - self.head).min(plain.len());
-        self.kept.extend_from_slice(&plain[..room]);
-        self.head += room;
-        let left_out = &plain[room..];
+    /// Rejects the first half of a surrogate pair that was not followed by the second.
+    fn end_half(&mut self) {
+        if let Some(offset) = self.half.take() {
+            self.check.defects.note(Flaw::HalfSurrogate, offset);
+        }
+    }
+
+    /// Keeps bytes of a string while there is room, and returns the others.
+    fn keep<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let room = HEAD - (self.kept.len() - self.start);
+        let (head, left_out) = bytes.split_at(room.min(bytes.len()));
+        self.kept.extend_from_slice(head);
         self.is_cut |= !left_out.is_empty();
-        self.tail.extend_from_slice(&left_out[left_out.len().saturating_sub(TAIL)..]);
-        let excess = self.tail.len().saturating_sub(TAIL);
-        self.tail.drain(..excess);
+        left_out
     }
 
     /// Ends a string whose last byte lies before `end` in the line.
     fn end_string(&mut self, end: u64) {
-        self.keep_half(end);
+        self.end_half();
         let defects = self.check.finish();
         // Defects of a string that was kept whole are still there.
         if self.is_cut {
+            self.kept.truncate(self.boundary);
             trim_to_character(&mut self.kept);
             self.kept.extend_from_slice(" […] ".as_bytes());
             let whole = self.tail.iter().position(|byte| byte & 0xc0 != 0x80);
@@ -240,25 +231,6 @@ impl Elider {
         }
         self.tail.clear();
         self.is_cut = false;
-        self.head = 0;
-    }
-}
-
-/// Which half of a surrogate pair an escape is.
-#[derive(Clone, Copy)]
-enum Surrogate {
-    High,
-    Low,
-}
-
-fn surrogate(escape: &[u8]) -> Option<Surrogate> {
-    match escape {
-        [b'\\', b'u', b'd' | b'D', digit, _, _] => match digit {
-            b'8' | b'9' | b'a' | b'b' | b'A' | b'B' => Some(Surrogate::High),
-            b'c'..=b'f' | b'C'..=b'F' => Some(Surrogate::Low),
-            _ => None,
-        },
-        _ => None,
     }
 }
 

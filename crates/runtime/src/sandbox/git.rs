@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::git::read_small;
+use crate::git::{common_dir, git_dir_at, linked_dot_git};
 
 /// The other worktrees of the repository that a directory is in.
 pub fn siblings(project: &Path) -> Vec<PathBuf> {
@@ -39,35 +39,19 @@ impl Repository {
     /// Finds the repository that a directory is in.
     pub(super) fn find(project: &Path) -> Option<Repository> {
         let top = project.ancestors().find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok())?;
-        let own = git_dir(top)?;
-        let common = read_path(&own.join("commondir"), &own).unwrap_or(own);
+        let own = git_dir_at(&top.join(".git"))?.canonicalize().ok()?;
+        let common = common_dir(&own).canonicalize().unwrap_or(own);
         let mut siblings = BTreeSet::new();
         if common.file_name().is_some_and(|name| name == ".git") {
             siblings.extend(common.parent().map(Path::to_owned));
         }
         for entry in fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten() {
-            let dot_git = read_path(&entry.path().join("gitdir"), &entry.path());
+            let dot_git = linked_dot_git(&entry.path()).and_then(|it| it.canonicalize().ok());
             siblings.extend(dot_git.and_then(|it| it.parent()?.canonicalize().ok()));
         }
         siblings.remove(top);
         Some(Repository { top: top.to_owned(), common, siblings: siblings.into_iter().collect() })
     }
-}
-
-/// The directory of a worktree's own git files: `.git`, or where the file `.git` points.
-fn git_dir(top: &Path) -> Option<PathBuf> {
-    let dot_git = top.join(".git");
-    if dot_git.is_dir() {
-        return dot_git.canonicalize().ok();
-    }
-    let text = read_small(&dot_git)?;
-    let path = text.strip_prefix(b"gitdir:")?.trim_ascii();
-    top.join(OsStr::from_bytes(path)).canonicalize().ok()
-}
-
-fn read_path(file: &Path, relative_to: &Path) -> Option<PathBuf> {
-    let text = read_small(file)?;
-    relative_to.join(OsStr::from_bytes(text.trim_ascii())).canonicalize().ok()
 }
 
 /// What git knows about the files of a worktree; nothing, when it fails. Paths are relative to the top.
