@@ -14,13 +14,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoloop_core::config::Leftovers;
 use autoloop_runtime::layout::StateDir;
 use autoloop_runtime::process::{self, Interrupts, TOKEN, sweep, token};
 use autoloop_runtime::shim::OsSpawner;
 use autoloop_runtime::signals;
 use autoloop_runtime::world::{
-    Cause, Clock, Disk, Ending, Exit, Finished, Job, Leftovers, Limits, OsEntropy, RealDisk,
-    Report, Running, Signal, Spool, SystemClock, World,
+    Cause, Clock, Disk, Ending, Exit, Finished, Job, Limits, OsEntropy, RealDisk, Report, Running,
+    Signal, Spool, SystemClock, World,
 };
 use autoloop_testkit::sandbox::{meet_a_limit, until, write_program};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -65,7 +66,7 @@ fn a_status_and_both_outputs_are_returned() {
     assert_eq!((finished.stdout.text(), finished.stderr.text()), ("out\n".into(), "err\n".into()));
     assert_eq!(fs::read(trial.path("out")).unwrap(), b"out\n");
     assert_eq!(fs::read(trial.path("err")).unwrap(), b"err\n");
-    assert_eq!(finished.left, Default::default());
+    assert_eq!(finished.orphans, Default::default());
 }
 
 #[test]
@@ -110,8 +111,8 @@ fn a_program_that_cannot_be_started_is_a_clear_error() {
             "there is no such file, or its interpreter is missing".to_owned(),
         ),
         (trial.path("orphan"), 127, "there is no such file, or its interpreter is missing".into()),
-        (trial.path("plain"), 126, "it is not an executable file, or not for us".into()),
-        (trial.dir.path().to_owned(), 126, "it is not an executable file, or not for us".into()),
+        (trial.path("plain"), 126, "it is not an executable file, or permission is denied".into()),
+        (trial.dir.path().to_owned(), 126, "it is not an executable file, or permission is denied".into()),
     ];
     for (program, exit_code, message) in cases {
         let finished = trial.run(trial.job(&program));
@@ -237,7 +238,7 @@ fn a_grandchild_in_its_own_session_dies() {
     let escape = "setsid sh -c 'echo > ready; exec sleep 300' & while ! [ -e ready ]; do :; done;";
     let finished = trial.run(trial.sh(&format!("{escape} exit 0")));
     assert_eq!(code(&finished), 0);
-    assert_eq!(finished.left.ended, 1);
+    assert_eq!(finished.orphans.ended, 1);
 
     run_late(|trial| trial.sh(&format!("{escape} sleep 300")));
 }
@@ -253,8 +254,8 @@ fn a_daemon_dies_also_when_it_ignores_requests() {
     let script = "(setsid sh -c 'sh daemon & exit' &); while ! [ -e ready ]; do :; done";
     let finished = trial.run(short_grace(trial.sh(script)));
     assert_eq!(code(&finished), 0);
-    assert!(finished.left.ended >= 1);
-    assert_eq!(finished.left.survivors, Vec::<u32>::new());
+    assert!(finished.orphans.ended >= 1);
+    assert_eq!(finished.orphans.survivors, Vec::<u32>::new());
 }
 
 #[test]
@@ -281,7 +282,7 @@ fn orphans_may_be_kept_and_are_reported() {
         // During exec a process shows no variables.
         until("it to be seen", || (trial.marked() == [pid(kept)]).then_some(()));
         let told = if leftovers == Leftovers::Warn { vec![kept] } else { Vec::new() };
-        assert_eq!(finished.left.kept, told, "{leftovers:?}");
+        assert_eq!(finished.orphans.kept, told, "{leftovers:?}");
         // No sweep ends a process that is to be kept.
         assert_eq!(
             sweep(&notes_dir(trial.dir.path()), Duration::ZERO).unwrap(),
@@ -309,7 +310,7 @@ fn a_chain_of_forks_is_caught() {
         let trial = Trial::new();
         fs::write(trial.path("link"), link).unwrap();
         let finished = trial.run(short_grace(deadline(trial.sh(&script), 200)));
-        assert_eq!(finished.left.survivors, Vec::<u32>::new());
+        assert_eq!(finished.orphans.survivors, Vec::<u32>::new());
         assert!(!trial.path("end").exists(), "the chain ended by itself");
     }
 }
@@ -320,7 +321,7 @@ fn the_dead_of_others_are_not_leftovers() {
     // A grandchild that exits first and is never waited for.
     let script = "(sh -c 'exit 1' & echo $! > child); while grep -qs '^State:[^ZX]*$' /proc/$(cat child)/status; do :; done";
     let finished = trial.run(trial.sh(script));
-    assert_eq!(finished.left, Default::default());
+    assert_eq!(finished.orphans, Default::default());
 }
 
 // Output and input.

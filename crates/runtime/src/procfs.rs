@@ -1,4 +1,4 @@
-//! The processes of this machine, as `/proc` tells of them. Elsewhere there are none to be seen.
+//! The processes of this machine, as `/proc` shows them. Other systems show none.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -9,7 +9,7 @@ use memchr::memmem;
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-/// What one line of `/proc/<pid>/stat` tells.
+/// One line of `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) pid: Pid,
@@ -17,7 +17,7 @@ pub(crate) struct Seen {
     pub(crate) group: i32,
     /// Whether it has ended and was not waited for.
     pub(crate) is_dead: bool,
-    /// In ticks since the machine was started. With the process id it names a process for good.
+    /// In ticks since the machine was started.
     pub(crate) started: u64,
 }
 
@@ -27,31 +27,28 @@ impl Seen {
     }
 }
 
-/// The number of a process and when it was started, in ticks: no other has both.
+/// The id of a process and its start in ticks: no other process has both.
 pub(crate) type Identity = (i32, u64);
 
-/// A process id from whatever counts them.
 pub(crate) fn pid(id: u32) -> Option<Pid> {
     i32::try_from(id).ok().and_then(Pid::from_raw)
 }
 
-/// A process id for reports.
 pub(crate) fn id(pid: Pid) -> u32 {
     pid.as_raw_nonzero().get().cast_unsigned()
 }
 
-/// All processes there are, in no particular order.
 pub(crate) fn all() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| pid(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// Looks at one process; `None` when it is gone.
+/// The status of a process; `None` when it is gone.
 pub(crate) fn look(pid: Pid) -> Option<Seen> {
     parse(pid, &fs::read(of(pid, "stat")).ok()?)
 }
 
-/// The name in the second field may hold anything, also spaces and brackets.
+/// The name in the second field may contain anything, also spaces and brackets.
 fn parse(pid: Pid, stat: &[u8]) -> Option<Seen> {
     let after_name = memchr::memrchr(b')', stat)? + 1;
     let text = std::str::from_utf8(&stat[after_name..]).ok()?;
@@ -63,13 +60,13 @@ fn parse(pid: Pid, stat: &[u8]) -> Option<Seen> {
     Some(Seen { pid, parent, group, is_dead, started })
 }
 
-/// The children of a process, also those that died and were not waited for.
+/// The children of a process, also zombies.
 pub(crate) fn children(of: Pid) -> Vec<Seen> {
     let of = of.as_raw_nonzero().get();
     all().filter_map(look).filter(|seen| seen.parent == of).collect()
 }
 
-/// The living processes that have a word in their names. `None` where processes cannot be seen.
+/// The live processes with a word in their names. `None` where processes cannot be seen.
 pub(crate) fn named(word: &str) -> Option<impl Iterator<Item = Seen>> {
     look(rustix::process::getpid())?;
     let is_named = move |pid: &Pid| {
@@ -91,16 +88,15 @@ pub(crate) fn words(pid: Pid) -> Option<Vec<OsString>> {
     Some(text.split(|byte| *byte == 0).map(|word| OsStr::from_bytes(word).to_owned()).collect())
 }
 
-/// Whether the processes that can be seen are all there are: not in a container, and not where those of
-/// other people are hidden.
+/// Whether all processes can be seen: not in a container, and not where those of other users are hidden.
 pub(crate) fn are_all_seen() -> bool {
-    /// What Linux calls the namespace that every other is within.
+    /// The initial namespace of Linux.
     const FIRST: &str = "pid:[4026531836]";
     let is_first = fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name == Path::new(FIRST));
     is_first && pid(1).and_then(look).is_some()
 }
 
-/// Whether a process is alive, also one of somebody else that cannot be looked at.
+/// Whether a process is alive, also one of another user.
 pub(crate) fn is_alive(pid: Pid) -> bool {
     match look(pid) {
         Some(seen) => !seen.is_dead,
@@ -108,9 +104,7 @@ pub(crate) fn is_alive(pid: Pid) -> bool {
     }
 }
 
-/// Whether the environment that a process was started with has this variable.
-///
-/// Not so for a dead process, and for one that belongs to somebody else.
+/// Whether the environment that a process was started with has this variable. False for processes of other users.
 pub(crate) fn carries(pid: Pid, name: &str, value: &str) -> bool {
     let Ok(environment) = fs::read(of(pid, "environ")) else { return false };
     let wanted = format!("{name}={value}");
@@ -121,7 +115,7 @@ pub(crate) fn carries(pid: Pid, name: &str, value: &str) -> bool {
     })
 }
 
-/// A name for the time since the machine was started.
+/// The id of this boot of the machine.
 pub(crate) fn boot() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()

@@ -6,6 +6,7 @@
 mod command;
 mod failure;
 mod output;
+mod prompt_delivery;
 mod report;
 mod signals;
 
@@ -22,10 +23,12 @@ pub use command::{PLAY_SCRIPT, REPLAY};
 pub(crate) use failure::failure;
 pub(crate) use report::{LINE, millis, notes, recorded, said, tail, usage};
 
+use prompt_delivery::{Delivery, LONGEST_ARGUMENT};
+
 use crate::git::LOCATING_VARIABLES;
 use crate::journal::Spooled;
 use crate::layout::{RunDir, StateDir};
-use crate::process::{self, Delivery, Interrupts, LONGEST_ARGUMENT};
+use crate::process::{self, Interrupts};
 use crate::world::{Finished, Job, Spool, World};
 
 /// What an agent is started for.

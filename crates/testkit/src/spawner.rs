@@ -10,8 +10,8 @@ use std::time::Duration;
 use autoloop_core::agents::Stream;
 use autoloop_core::verdict;
 use autoloop_runtime::world::{
-    Cause, Clock, Disk, Ending, Exit, Finished, Job, Left, Limits, NeverStarted, Obstacle, Output,
-    Reading, Report, Running, Signal, Spawner,
+    Cause, Clock, Disk, Ending, Exit, Finished, Job, Limits, NeverStarted, Obstacle, Orphans,
+    Output, Reading, Report, Running, Signal, Spawner,
 };
 
 use crate::clock::SimClock;
@@ -34,8 +34,7 @@ pub struct Script {
     pub takes: Duration,
     /// How it ends.
     pub ending: Plot,
-    /// Its orphans.
-    pub left: Left,
+    pub orphans: Orphans,
 }
 
 /// How a scripted process ends.
@@ -71,7 +70,7 @@ impl Script {
             stderr: Vec::new(),
             takes: Duration::ZERO,
             ending,
-            left: Left::default(),
+            orphans: Orphans::default(),
         }
     }
 
@@ -127,8 +126,8 @@ impl Script {
 
     /// Leaves processes behind.
     #[must_use]
-    pub fn leaving(self, left: Left) -> Self {
-        Script { left, ..self }
+    pub fn leaving(self, orphans: Orphans) -> Self {
+        Script { orphans, ..self }
     }
 
     /// Hangs, and prints these last words when it is asked to end.
@@ -246,7 +245,7 @@ impl Play {
             })),
             (Plot::IsLost, _) => {
                 let takes = self.script.takes;
-                let why = "the process that watched over it was killed by signal 9".to_owned();
+                let why = "its supervisor was killed by signal 9".to_owned();
                 self.end(Ending::Lost(why), Cause::Itself, takes)
             }
             (Plot::IsStopped, _) => {
@@ -324,7 +323,7 @@ impl Play {
             stderr: self.output(&self.script.stderr, spool.map(|spool| &*spool.stderr)),
             answer,
             found_at,
-            left: self.script.left,
+            orphans: self.script.orphans,
         }
     }
 

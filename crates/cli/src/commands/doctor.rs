@@ -13,9 +13,7 @@ use autoloop_core::config::Sandbox;
 use autoloop_core::format::json_text;
 use autoloop_core::table;
 use autoloop_runtime::layout::StateDir;
-use autoloop_runtime::process::{
-    Interrupts, LeftOver, left_over as find_left_over, run as run_job,
-};
+use autoloop_runtime::process::{CrashedJob, Interrupts, crashed_jobs, run as run_job};
 use autoloop_runtime::project::Loaded;
 use autoloop_runtime::sandbox::{Support, probe};
 use autoloop_runtime::world::{Ending, Exit, Finished, Job, Limits, World};
@@ -209,7 +207,7 @@ fn supervised(finished: &Finished) -> Finding {
 
 fn orphans(state_dir: &Path) -> Finding {
     let notes = StateDir::new(state_dir).shims();
-    match find_left_over(&notes) {
+    match crashed_jobs(&notes) {
         Err(error) => Finding::warning(
             format!("cannot read {}: {error}", notes.display()),
             "make it readable: it lists the processes of killed runs",
@@ -218,7 +216,7 @@ fn orphans(state_dir: &Path) -> Finding {
     }
 }
 
-fn orphans_of(left: &[LeftOver]) -> Finding {
+fn orphans_of(left: &[CrashedJob]) -> Finding {
     let processes: Vec<String> =
         left.iter().flat_map(|job| &job.processes).map(ToString::to_string).collect();
     match (left.len(), processes.as_slice()) {
@@ -380,7 +378,7 @@ mod tests {
 
     #[test]
     fn what_was_left_over_is_named() {
-        let job = |processes: &[u32]| LeftOver { note: "n".into(), processes: processes.into() };
+        let job = |processes: &[u32]| CrashedJob { note: "n".into(), processes: processes.into() };
         let findings = [
             orphans_of(&[]),
             orphans_of(&[job(&[])]),

@@ -22,5 +22,5 @@ fn run(args: impl Iterator<Item = OsString>) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{} is not for people", shim::COMMAND))
             .hint("autoloop starts it itself, between a loop and each of its agents"));
     }
-    shim::run(args).map_err(|error| Failure::failed(format!("cannot watch over a job: {error}")))
+    shim::run(args).map_err(|error| Failure::failed(format!("cannot supervise a job: {error}")))
 }

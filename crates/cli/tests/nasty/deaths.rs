@@ -162,7 +162,7 @@ fn a_killed_shim_is_noticed_and_its_job_swept_at_once() {
     kill(running.id, Unix::KILL);
     let finished = end(&running);
     let Ending::Lost(why) = &finished.ending else { panic!("{finished:?}") };
-    assert!(why.contains("the process that watched over it was killed by signal 9"), "{why}");
+    assert!(why.contains("its supervisor was killed by signal 9"), "{why}");
     assert_eq!(finished.exit_code(), 125);
     trial.no_process_is_left();
 }

@@ -35,7 +35,7 @@ fn a_run_does_not_begin_without_its_agents() {
     assert_snapshot!(says(&sandbox, "--provider ./agent.sh"), @r"
     exit 2
     --- stderr
-    autoloop: cannot start '[DIR]/agent.sh': it is not an executable file, or not for us; backend.command (flag: --backend) names it
+    autoloop: cannot start '[DIR]/agent.sh': it is not an executable file, or permission is denied; backend.command (flag: --backend) names it
       hint: install it, put its directory on PATH, make it executable, or name another agent
     ");
     assert_snapshot!(says(&sandbox, "--set backend.kind=script --set backend.command=no-such.toml"), @r"

@@ -25,8 +25,11 @@ words! {
 }
 
 words! {
-    /// What happens to processes that an agent leaves behind (`backend.leftovers`).
+    /// What happens to processes that an agent leaves behind when it ends by itself (`backend.leftovers`). One that is
+    /// made to end never leaves any.
+    #[derive(Default)]
     Leftovers {
+        #[default]
         Kill = "kill",
         /// Names them in a note and keeps them.
         Warn = "warn",

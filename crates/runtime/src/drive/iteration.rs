@@ -76,7 +76,7 @@ impl Drive<'_> {
             command: backend.command.clone(),
             prompt_mode: launch.prompt_mode(),
             timeout_ms: millis(backend.timeout),
-            prompt_detour: launch.delivery.detour.map(|detour| detour.to_string()),
+            prompt_detour: launch.delivery.fallback.map(|why| why.to_string()),
         };
         let heading = self.harness.heading(order.iteration, self.site.world.clock.now());
         self.harness.append(self.durability(), |_| {

@@ -1,4 +1,4 @@
-//! One output of a job as it comes in: spooled exactly, kept in part, searched.
+//! One output of a process as it arrives: spooled, kept in part, searched.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use memchr::memmem::Finder;
 use super::spool::Spooling;
 use crate::world::{Output, Reading};
 
-/// Takes an output in pieces of any size, in bounded memory.
+/// Accepts an output in pieces of any size, in bounded memory.
 #[derive(Debug)]
 pub(crate) struct Capture {
     kept: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Keeps so many bytes of the beginning, and of the end.
+    /// Keeps `kept` bytes of the beginning, and of the end.
     pub(crate) fn new(kept: usize, spool: Spooling) -> Self {
         Capture {
             kept,
@@ -37,18 +37,17 @@ impl Capture {
         }
     }
 
-    /// Takes the answer out of all that comes.
     pub(crate) fn decoding(self, stream: Stream) -> Self {
         Capture { decoder: stream.decoder(), ..self }
     }
 
-    /// Looks for a text in all that comes. An empty text is not looked for.
+    /// An empty text is not looked for.
     pub(crate) fn looking_for(self, text: &[u8]) -> Self {
         let search = (!text.is_empty()).then(|| Search::new(text));
         Capture { search, ..self }
     }
 
-    /// Reads all that comes as the output of a reviewer, where that is no stream.
+    /// A stream has its verdict in its answer.
     pub(crate) fn reading(self, reading: Reading) -> Self {
         let is_wanted = reading == Reading::Verdict && self.decoder.is_none();
         let verdict = is_wanted.then(|| verdict::Reader::new(Stream::Plain));
@@ -75,17 +74,15 @@ impl Capture {
         self.tail.extend(rest);
     }
 
-    /// Where the text that is looked for first stands.
     pub(crate) fn found_at(&self) -> Option<u64> {
         self.search.as_ref().and_then(|search| search.found_at)
     }
 
-    /// The answer, once nothing more comes.
     pub(crate) fn take_answer(&mut self) -> Option<Answer> {
         self.decoder.take().map(Decoder::finish)
     }
 
-    /// The verdict, or why there is none, once nothing more comes.
+    /// The verdict, or why there is none.
     pub(crate) fn take_verdict(&mut self) -> Option<Result<Verdict, String>> {
         let read = self.verdict.take()?.finish();
         Some(read.map_err(|violation| violation.to_string()))
@@ -102,13 +99,12 @@ impl Capture {
     }
 }
 
-/// Looks for a text that may come in pieces.
+/// A search for a text that may be split between pieces.
 #[derive(Debug)]
 struct Search {
     finder: Finder<'static>,
-    /// The end of what came so far: one byte less than the text.
+    /// The end of the previous pieces: one byte less than the text.
     overlap: Vec<u8>,
-    /// How much came so far.
     bytes: u64,
     found_at: Option<u64>,
 }
@@ -128,7 +124,7 @@ impl Search {
             return;
         }
         let reach = self.finder.needle().len() - 1;
-        // What straddles the border, then what lies in the piece.
+        // Across the border, then within the piece.
         let before = self.bytes - self.overlap.len() as u64;
         self.overlap.extend(&piece[..piece.len().min(reach)]);
         let straddling = self.finder.find(&self.overlap).map(|at| before + at as u64);

@@ -1,4 +1,4 @@
-//! Notes about jobs under way: whose they are, for the sweep after a crash.
+//! Notes about running jobs, which name their harness for the sweep after a crash.
 
 use std::fs;
 use std::io::{self, Write};
@@ -11,16 +11,15 @@ use crate::private_files;
 use crate::procfs;
 use crate::world::RealDisk;
 
-/// No note is longer.
 const LONGEST: u64 = 1024;
 
-/// A note in a file whose name is the token of the job.
+/// A file whose name is the token of the job.
 #[derive(Debug)]
 pub(crate) struct Note {
     path: PathBuf,
 }
 
-/// Which process has the job done: an id alone could be somebody else's by now.
+/// The process that runs the job: an id alone could belong to another process by now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Harness {
     pid: Pid,
@@ -29,8 +28,7 @@ pub(super) struct Harness {
 }
 
 impl Note {
-    /// Notes that a job of this process begins.
-    pub(crate) fn leave(notes: &Path, token: &str) -> io::Result<Self> {
+    pub(crate) fn create(notes: &Path, token: &str) -> io::Result<Self> {
         if !is_token(token) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -60,18 +58,17 @@ impl Note {
         Ok(Note { path })
     }
 
-    /// Whether nobody took it away.
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn exists(&self) -> bool {
         self.path.exists()
     }
 
-    /// The job is over. A note that cannot be removed costs the next start a look.
+    /// One that cannot be removed costs the next start a look.
     pub(crate) fn remove(self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// The notes there are: the token of each and who left it.
+/// All notes: the token of each and its harness.
 pub(super) fn all(notes: &Path) -> io::Result<Vec<(String, Option<Harness>)>> {
     let entries = match fs::read_dir(notes) {
         Ok(entries) => entries,
@@ -84,7 +81,7 @@ pub(super) fn all(notes: &Path) -> io::Result<Vec<(String, Option<Harness>)>> {
         let Ok(token) = entry.file_name().into_string() else { continue };
         if is_token(&token) {
             let text = match files::read(&RealDisk, &entry.path(), Links::Refuse, LONGEST) {
-                // What no harness can have written is not a note, and is left where it is.
+                // No harness can have written this, so it is not a note.
                 Err(Unreadable::NotAFile | Unreadable::TooLong { .. }) => continue,
                 text => text.ok().flatten().unwrap_or_default(),
             };
@@ -95,7 +92,6 @@ pub(super) fn all(notes: &Path) -> io::Result<Vec<(String, Option<Harness>)>> {
     Ok(found)
 }
 
-/// A file name that can be nothing else.
 fn is_token(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
@@ -116,12 +112,10 @@ impl Harness {
         })
     }
 
-    /// Whether it has ended.
     pub(super) fn is_gone(&self) -> bool {
         procfs::look(self.pid).is_none_or(|seen| seen.started != self.started)
     }
 
-    /// Whether the machine was not started anew since.
     pub(super) fn is_of_this_boot(&self) -> bool {
         self.boot == procfs::boot()
     }
@@ -138,10 +132,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_says_who_left_it_and_goes_away() {
+    fn a_note_names_its_harness_until_it_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let notes = dir.path().join("state/shims");
-        let note = Note::leave(&notes, "abc1").unwrap();
+        let note = Note::create(&notes, "abc1").unwrap();
         let found = all(&notes).unwrap();
         assert_eq!(found, [("abc1".to_owned(), Some(Harness::this()))]);
         note.remove();
@@ -151,8 +145,8 @@ mod tests {
     #[test]
     fn only_tokens_are_names_of_notes() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(Note::leave(dir.path(), "../out").is_err());
-        assert!(Note::leave(dir.path(), "").is_err());
+        assert!(Note::create(dir.path(), "../out").is_err());
+        assert!(Note::create(dir.path(), "").is_err());
         std::fs::write(dir.path().join("README.txt"), "1 2 3").unwrap();
         assert_eq!(all(dir.path()).unwrap(), []);
     }

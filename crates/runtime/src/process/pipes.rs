@@ -1,4 +1,4 @@
-//! The ends of the job's three pipes that we hold, none of which may ever make us wait.
+//! Our ends of a child's three pipes, none of which ever blocks.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -8,22 +8,20 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::capture::Capture;
 
-/// How often a pipe is read before the others get their turn.
+/// Reads of one pipe before the others get their turn.
 const TURN: usize = 16;
 
-/// Makes reads and writes return at once.
-pub(crate) fn never_wait(pipe: &impl AsFd) -> io::Result<()> {
+pub(crate) fn set_nonblocking(pipe: &impl AsFd) -> io::Result<()> {
     let flags = fcntl_getfl(pipe)?;
     Ok(fcntl_setfl(pipe, flags | OFlags::NONBLOCK)?)
 }
 
-/// Makes reads and writes wait again.
-pub(crate) fn may_wait(pipe: &impl AsFd) -> io::Result<()> {
+pub(crate) fn set_blocking(pipe: &impl AsFd) -> io::Result<()> {
     let flags = fcntl_getfl(pipe)?;
     Ok(fcntl_setfl(pipe, flags - OFlags::NONBLOCK)?)
 }
 
-/// Standard input: what is still to be written to it.
+/// Standard input and the bytes still to be written.
 #[derive(Debug)]
 pub(crate) struct Feed<'a> {
     pipe: Option<File>,
@@ -31,19 +29,17 @@ pub(crate) struct Feed<'a> {
 }
 
 impl<'a> Feed<'a> {
-    /// Without a pipe there is nothing to be written.
     pub(crate) fn new(pipe: Option<OwnedFd>, bytes: &'a [u8]) -> io::Result<Self> {
-        pipe.as_ref().map(never_wait).transpose()?;
+        pipe.as_ref().map(set_nonblocking).transpose()?;
         Ok(Feed { pipe: pipe.map(File::from), rest: bytes })
     }
 
-    /// The pipe, as long as something is to be written.
+    /// `None` when everything is written.
     pub(crate) fn pipe(&self) -> Option<&File> {
         self.pipe.as_ref()
     }
 
-    /// Writes as much as there is room for, and closes the pipe after the last byte. An agent that
-    /// does not want its input is no error.
+    /// Writes as much as fits, and closes the pipe after the last byte. An agent that closes its input is no error.
     pub(crate) fn write(&mut self) {
         while let Some(pipe) = &mut self.pipe {
             match pipe.write(self.rest) {
@@ -59,7 +55,7 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// Standard output or standard error, and what came out of it.
+/// Standard output or standard error, and what was read from it.
 #[derive(Debug)]
 pub(crate) struct Drain {
     pipe: Option<File>,
@@ -68,16 +64,16 @@ pub(crate) struct Drain {
 
 impl Drain {
     pub(crate) fn new(pipe: Option<OwnedFd>, capture: Capture) -> io::Result<Self> {
-        pipe.as_ref().map(never_wait).transpose()?;
+        pipe.as_ref().map(set_nonblocking).transpose()?;
         Ok(Drain { pipe: pipe.map(File::from), capture })
     }
 
-    /// The pipe, as long as somebody may write to it.
+    /// `None` at its end.
     pub(crate) fn pipe(&self) -> Option<&File> {
         self.pipe.as_ref()
     }
 
-    /// Takes what is there, but not for ever.
+    /// Reads what is available, up to [`TURN`] buffers.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) {
         for _ in 0..TURN {
             let Some(pipe) = &mut self.pipe else { return };

@@ -1,14 +1,13 @@
-//! The file that an output of a job is stored in.
+//! The file that an output of a job is written to.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::private_files;
+use crate::{files, private_files};
 
-/// A file that takes bytes until it is full. After that nothing is stored, so that what is there is
-/// the exact beginning. It is made with the first byte: most agents leave standard error alone, and
-/// a file costs more than anything else that is done for a job that prints nothing.
+/// A file that is written until its limit. After that nothing is stored, so that it holds the exact beginning. It is
+/// created with the first byte: most agents print nothing on standard error.
 #[derive(Debug)]
 pub(crate) struct Spooling {
     place: Place,
@@ -20,27 +19,22 @@ pub(crate) struct Spooling {
 #[derive(Debug)]
 enum Place {
     Nowhere,
-    /// Where the file will be.
+    /// Not created yet.
     At(PathBuf),
     Open(File),
 }
 
 impl Spooling {
-    /// Stores nothing.
     pub(crate) fn nowhere() -> Self {
         Spooling { place: Place::Nowhere, room: 0, spooled: 0, hasher: blake3::Hasher::new() }
     }
 
-    /// Stores so many bytes in a file, which must not be there yet when they come: what an earlier job
-    /// left is removed.
+    /// Stores up to `room` bytes in a file. What an earlier job left there is removed.
     pub(crate) fn at(path: &Path, room: u64) -> io::Result<Self> {
-        // By then we may be in another directory.
+        // The working directory may change before the first byte.
         let path = std::path::absolute(path)?;
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        // A directory that is not there should be told before the job begins.
+        files::remove_if_exists(&path)?;
+        // A missing directory is reported before the job starts.
         path.parent().map(fs::metadata).transpose()?;
         Ok(Spooling { place: Place::At(path), room, ..Spooling::nowhere() })
     }
@@ -58,7 +52,7 @@ impl Spooling {
                     self.room -= count as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A full disk is no reason to stop the job; the report says how much is stored.
+                // A full disk does not stop the job; the report says how much is stored.
                 Ok(0) | Err(_) => break,
             }
         }
@@ -67,26 +61,22 @@ impl Spooling {
         }
     }
 
-    /// The digest of what is stored.
     pub(crate) fn digest(&self) -> Option<[u8; 32]> {
         (self.spooled > 0).then(|| *self.hasher.finalize().as_bytes())
     }
 
-    /// The file, made when it is needed. Where that fails, nothing is stored.
+    /// The file, created when it is needed. Where that fails, nothing is stored.
     fn file(&mut self) -> Option<&mut File> {
         if let Place::At(path) = &self.place {
-            self.place = create(path).map_or(Place::Nowhere, Place::Open);
+            // Whatever the job put in its place is neither followed nor waited for.
+            let created = private_files::create_file(path, private_files::Use::Data);
+            self.place = created.map_or(Place::Nowhere, Place::Open);
         }
         match &mut self.place {
             Place::Open(file) => Some(file),
             Place::Nowhere | Place::At(_) => None,
         }
     }
-}
-
-/// Makes the file, for its owner only. Whatever the job put in its place is neither followed nor waited for.
-fn create(path: &Path) -> io::Result<File> {
-    private_files::create_file(path, private_files::Use::Data)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Killing what a crash left behind.
 //!
-//! When a shim is killed, processes of its job that had left the agent go on. They carry the job's
-//! token in their environment, and the note about the job is still there.
+//! When a shim is killed, processes of its job that had left the agent continue to run. They carry the job's token in
+//! their environment, and the note about the job is still there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,34 +15,33 @@ use super::{TOKEN, job_note};
 use crate::procfs;
 use crate::world::{Clock, SystemClock};
 
-/// So many looks in a row must find nobody: one look may miss a process that forks just then.
-const CLEAN_LOOKS: u32 = 3;
-/// A process that was killed may be seen until it is taken down.
+/// So many passes in a row must find no process: one pass may miss a process that forks just then.
+const CLEAN_PASSES: u32 = 3;
+/// How long a killed process may remain visible.
 const MOMENT: Duration = Duration::from_millis(50);
-/// Whoever cannot be killed in so many looks stays.
-const LOOKS: u32 = 50;
+/// Processes that cannot be killed in so many passes stay.
+const PASSES: u32 = 50;
 
-/// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// How many jobs had been left unfinished.
+    /// The number of unfinished jobs.
     pub jobs: usize,
     /// The processes that were killed.
     pub killed: Vec<u32>,
 }
 
-/// Ends the processes of jobs whose harness is gone, and removes the notes about them. Each process is
-/// asked to end and killed after `grace`.
+/// Ends the processes of jobs whose harness has died, and removes the notes about them. Each process gets SIGTERM, and
+/// SIGKILL after `grace`.
 ///
-/// A job of a harness that is still there, this one or another, is left alone. So is this process, and
-/// whatever it was started from, should it come from such a job itself.
+/// Jobs of a live harness, this one or another, are left alone. So are this process and its ancestors, should they
+/// come from such a job themselves.
 pub fn sweep(notes: &Path, grace: Duration) -> io::Result<Swept> {
     let mut swept = Swept::default();
     for (token, harness) in job_note::all(notes)? {
-        match Fate::of(harness.as_ref()) {
-            Fate::UnderWay => continue,
-            Fate::Over => {}
-            Fate::LeftOver => {
+        match JobState::of(harness.as_ref()) {
+            JobState::Running => continue,
+            JobState::Rebooted => {}
+            JobState::Crashed => {
                 swept.jobs += 1;
                 swept.killed.extend(kill_marked(&token, grace));
             }
@@ -52,56 +51,56 @@ pub fn sweep(notes: &Path, grace: Duration) -> io::Result<Swept> {
     Ok(swept)
 }
 
-/// What became of a job that there is a note about.
-enum Fate {
-    /// Its harness is there, this one or another.
-    UnderWay,
-    /// Its harness is gone, and processes of it may be left.
-    LeftOver,
-    /// The machine was started anew since.
-    Over,
+/// The state of a job that there is a note about.
+#[derive(PartialEq)]
+enum JobState {
+    /// Its harness is alive.
+    Running,
+    /// Its harness has died, and processes of it may be left.
+    Crashed,
+    /// The machine was restarted since.
+    Rebooted,
 }
 
-impl Fate {
-    fn of(harness: Option<&job_note::Harness>) -> Fate {
+impl JobState {
+    fn of(harness: Option<&job_note::Harness>) -> JobState {
         match harness {
-            Some(harness) if !harness.is_of_this_boot() => Fate::Over,
-            Some(harness) if !harness.is_gone() => Fate::UnderWay,
-            // A note that cannot be read is nobody's.
-            Some(_) | None => Fate::LeftOver,
+            Some(harness) if !harness.is_of_this_boot() => JobState::Rebooted,
+            Some(harness) if !harness.is_gone() => JobState::Running,
+            // A note that cannot be read belongs to no live harness.
+            Some(_) | None => JobState::Crashed,
         }
     }
 }
 
-/// A job whose harness is gone.
+/// A job whose harness has died.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOver {
-    /// The note about it.
+pub struct CrashedJob {
     pub note: PathBuf,
-    /// Its processes that are still there.
+    /// Its processes that are still running.
     pub processes: Vec<u32>,
 }
 
 /// What a [`sweep`] would find, left as it is.
-pub fn left_over(notes: &Path) -> io::Result<Vec<LeftOver>> {
+pub fn crashed_jobs(notes: &Path) -> io::Result<Vec<CrashedJob>> {
     let all = job_note::all(notes)?.into_iter();
-    let left = all.filter(|(_, harness)| matches!(Fate::of(harness.as_ref()), Fate::LeftOver));
-    let found = left.map(|(token, _)| {
+    let crashed = all.filter(|(_, harness)| JobState::of(harness.as_ref()) == JobState::Crashed);
+    let found = crashed.map(|(token, _)| {
         let marked = procfs::all().filter(|pid| procfs::carries(*pid, TOKEN, &token));
-        LeftOver { processes: marked.map(procfs::id).collect(), note: notes.join(&token) }
+        CrashedJob { processes: marked.map(procfs::id).collect(), note: notes.join(&token) }
     });
     Ok(found.collect())
 }
 
-/// Ends every process that carries the token; their ids. No token marks nobody.
+/// Ends every process that carries the token, and returns their ids. An empty token marks no process.
 ///
-/// Each is asked to end before it is killed: a git that is killed leaves its locks behind, and whoever
-/// works in the repository next would wait for them in vain.
+/// Each gets SIGTERM before SIGKILL: a git that is killed leaves its locks behind, and every other git in the
+/// repository would wait for them in vain.
 pub(crate) fn kill_marked(token: &str, grace: Duration) -> Vec<u32> {
     if token.is_empty() {
         return Vec::new();
     }
-    let spared = line_of_ancestors();
+    let spared = ancestors();
     let marked = || -> Vec<Pid> {
         let others = procfs::all().filter(|pid| !spared.contains(pid));
         others.filter(|pid| procfs::carries(*pid, TOKEN, token)).collect()
@@ -110,10 +109,10 @@ pub(crate) fn kill_marked(token: &str, grace: Duration) -> Vec<u32> {
     end_all(&asked, token, Signal::TERM, grace);
     let mut killed: BTreeSet<u32> = asked.into_iter().map(procfs::id).collect();
     let mut clean = 0;
-    for _ in 0..LOOKS {
+    for _ in 0..PASSES {
         let found = marked();
         clean = if found.is_empty() { clean + 1 } else { 0 };
-        if clean == CLEAN_LOOKS {
+        if clean == CLEAN_PASSES {
             break;
         }
         end_all(&found, token, Signal::KILL, MOMENT);
@@ -123,7 +122,7 @@ pub(crate) fn kill_marked(token: &str, grace: Duration) -> Vec<u32> {
 }
 
 /// This process, its parent, and so on.
-fn line_of_ancestors() -> Vec<Pid> {
+fn ancestors() -> Vec<Pid> {
     let mut line = vec![getpid()];
     while let Some(parent) = line
         .last()
@@ -135,8 +134,8 @@ fn line_of_ancestors() -> Vec<Pid> {
     line
 }
 
-/// Signals processes and waits for their end, as long as patience lasts. Each is held by a descriptor
-/// while it is looked at once more, so that the signal cannot hit another that was given the same id.
+/// Signals processes and waits for their end. Each is held by a descriptor while its token is checked once more, so
+/// that the signal cannot hit another process with the same id.
 #[cfg(target_os = "linux")]
 fn end_all(found: &[Pid], token: &str, signal: Signal, patience: Duration) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -154,6 +153,6 @@ fn end_all(found: &[Pid], token: &str, signal: Signal, patience: Duration) {
     }
 }
 
-/// Without `/proc` nobody is ever found.
+/// Without `/proc` no process is found.
 #[cfg(not(target_os = "linux"))]
 fn end_all(_: &[Pid], _: &str, _: Signal, _: Duration) {}

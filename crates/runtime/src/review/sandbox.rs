@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use autoloop_core::config::{Layer, Sandbox};
+use autoloop_core::config::{Layer, Leftovers, Sandbox};
 use autoloop_core::env::{DOOR, TICKET};
 use autoloop_core::permissions::{AllowList, Shape};
 use autoloop_core::review::Contract;
@@ -26,7 +26,7 @@ use crate::sandbox::{
     Snapshot, probe, siblings,
 };
 use crate::shim::can_confine;
-use crate::world::{Confinement, Job, Leftovers, Overlay, Rules, World};
+use crate::world::{Confinement, Job, Overlay, Rules, World};
 
 /// Confines the reviewers of a run.
 pub(crate) struct ReviewSandbox {

@@ -1,4 +1,4 @@
-//! The second stage: a process that becomes the agent, and does before what only it can do.
+//! The second stage: a process that confines itself and becomes the agent.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -11,34 +11,34 @@ use std::time::Duration;
 use super::process_tree;
 use crate::world::{Clock, Confinement, SystemClock};
 
-/// What the stage writes when it has found its way to the shim.
+/// The first byte that the stage writes to the shim.
 pub(super) const READY: u8 = b'R';
-/// A program that somebody still writes to is tried again for so long.
+/// How long a program file that is open for writing is retried.
 const BUSY: Duration = Duration::from_millis(500);
 const TRY_AGAIN: Duration = Duration::from_millis(10);
 
-/// Asks to die with the shim, and becomes the agent.
+/// Requests SIGKILL at the death of the shim, and becomes the agent.
 ///
-/// The arguments are the shim's process id, the number of the pipe there that takes our errors, how
-/// many words follow about the bounds of the agent, these words, the program and its arguments. The pipe is opened by its name in `/proc`, because a descriptor that
-/// was merely inherited could not be closed at exec without `unsafe`; and that it closes then is how
-/// the shim learns that all went well.
+/// The arguments are the shim's process id, the descriptor there of the pipe for errors, the number of arguments about
+/// the confinement, these arguments, the program and its arguments. The pipe is opened by its name in `/proc`, because
+/// an inherited descriptor could not be closed at exec without `unsafe`; that it closes then is how the shim learns of
+/// success.
 pub(super) fn become_agent(mut args: impl Iterator<Item = OsString>) -> io::Result<()> {
     let mut word = || args.next().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
     let (shim, descriptor, count) = (number(&word()?)?, number(&word()?)?, number(&word()?)?);
-    let bounds = (0..count).map(|_| word()).collect::<io::Result<Vec<_>>>()?;
+    let confinement = (0..count).map(|_| word()).collect::<io::Result<Vec<_>>>()?;
     let program = word()?;
     let mut errors: File =
         OpenOptions::new().write(true).open(format!("/proc/{shim}/fd/{descriptor}"))?;
     errors.write_all(&[READY])?;
-    if !bounds.is_empty()
-        && let Err(why) = confine(bounds)
+    if !confinement.is_empty()
+        && let Err(why) = confine(confinement)
     {
         errors.write_all(&rustix::io::Errno::PERM.raw_os_error().to_le_bytes())?;
         errors.write_all(why.as_bytes())?;
         std::process::exit(126);
     }
-    // Not before: who enters a namespace of his own forgets this wish.
+    // Not before: entering a namespace clears the parent-death signal.
     die_with_parent()?;
     if !process_tree::parent_is(shim) {
         return Ok(());
@@ -49,15 +49,15 @@ pub(super) fn become_agent(mut args: impl Iterator<Item = OsString>) -> io::Resu
     std::process::exit(127);
 }
 
-/// Finds out whether a process can be bound so, by binding this one.
-pub(super) fn try_bounds(args: impl Iterator<Item = OsString>) -> io::Result<()> {
+/// Checks a confinement by confining this process.
+pub(super) fn try_confinement(args: impl Iterator<Item = OsString>) -> io::Result<()> {
     confine(args.collect()).map_err(io::Error::other)
 }
 
-fn confine(bounds: Vec<OsString>) -> Result<(), String> {
-    let bounds = Confinement::from_args(bounds)
-        .map_err(|word| format!("'{}' says nothing about bounds", word.display()))?;
-    bounds.bind_self().map_err(|error| error.to_string())
+fn confine(args: Vec<OsString>) -> Result<(), String> {
+    let confinement = Confinement::from_args(args)
+        .map_err(|word| format!("'{}' is no argument of a confinement", word.display()))?;
+    confinement.bind_self().map_err(|error| error.to_string())
 }
 
 fn exec(command: &mut Command) -> io::Error {
@@ -75,8 +75,8 @@ fn exec(command: &mut Command) -> io::Error {
     }
 }
 
-/// Whether no directory of PATH has this program. The system tells of a lack of permission instead as soon
-/// as it may not look into one of them, like that of another user whose PATH it is.
+/// Whether no directory of PATH has this program. The system reports "permission denied" instead as soon as one of
+/// them cannot be read.
 fn is_nowhere(program: &OsStr) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_in = |dir: PathBuf| dir.join(program).symlink_metadata().is_ok();

@@ -1,4 +1,4 @@
-//! Everything that is below the shim: who is there, who died, who is to be signalled.
+//! All processes below the shim.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -14,60 +14,59 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 use crate::procfs;
 use crate::world::Exit;
 
-/// Wakes the shim when a child dies or when somebody asks the shim itself to end.
+/// Wakes the shim when a child dies or a signal arrives.
 pub(super) struct Wake {
-    pub(super) bell: UnixStream,
+    pub(super) pipe: UnixStream,
     asked_to_end: Arc<AtomicBool>,
     harness_died: Arc<AtomicBool>,
 }
 
 impl Wake {
-    /// Whether somebody asked the shim itself to end, since the last time this was asked.
+    /// Whether the shim itself was asked to end since the last call.
     pub(super) fn take_request(&self) -> bool {
         self.asked_to_end.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether the kernel told that the harness is dying, since the last time this was asked.
-    pub(super) fn take_death(&self) -> bool {
+    /// Whether the kernel reported the death of the harness since the last call.
+    pub(super) fn take_harness_death(&self) -> bool {
         self.harness_died.swap(false, Ordering::Relaxed)
     }
 
-    /// Takes notice of all that woke us.
-    pub(super) fn attend(&self, buffer: &mut [u8]) {
-        while matches!((&self.bell).read(buffer), Ok(1..)) {}
+    pub(super) fn drain(&self, buffer: &mut [u8]) {
+        while matches!((&self.pipe).read(buffer), Ok(1..)) {}
     }
 }
 
-/// Makes this process the one that inherits orphans, and hears of deaths.
+/// Makes this process a subreaper that is woken by deaths.
 pub(super) fn prepare() -> io::Result<Wake> {
-    let (bell, ring) = UnixStream::pair()?;
-    bell.set_nonblocking(true)?;
+    let (pipe, waker) = UnixStream::pair()?;
+    pipe.set_nonblocking(true)?;
     let (asked_to_end, harness_died) = (Arc::default(), Arc::default());
     let flags = [SIGTERM, SIGINT, SIGHUP].map(|signal| (signal, &asked_to_end));
     for (signal, flag) in flags.into_iter().chain([(SIGUSR1, &harness_died)]) {
-        // The flag first: it must be set when the bell is heard.
+        // The flag first: it must be set when the pipe wakes the shim.
         signal_hook::flag::register(signal, Arc::clone(flag))?;
-        signal_hook::low_level::pipe::register(signal, ring.try_clone()?)?;
+        signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
     }
-    signal_hook::low_level::pipe::register(SIGCHLD, ring)?;
-    // A limit on the size of files must not kill us over a spool file: as an error it is known there.
+    signal_hook::low_level::pipe::register(SIGCHLD, waker)?;
+    // A limit on file sizes must not kill the shim: the spool handles it as an error.
     signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     #[cfg(target_os = "linux")]
     {
         rustix::process::set_child_subreaper(Some(getpid()))?;
-        // Not SIGTERM: the kernel sends it for each thread of the harness that we were a child of, one after
-        // another, and they would count as a person who asks twice.
+        // Not SIGTERM: the kernel sends it for each thread of the harness that was our parent, and several would
+        // count as repeated requests of a user.
         rustix::process::set_parent_process_death_signal(Some(Signal::USR1))?;
     }
-    Ok(Wake { bell, asked_to_end, harness_died })
+    Ok(Wake { pipe, asked_to_end, harness_died })
 }
 
-/// Whether the harness is still our parent. It may have died before we could ask to be told.
+/// Whether the harness is still our parent. It may have died before the death signal was requested.
 pub(super) fn parent_is(harness: u32) -> bool {
     rustix::process::getppid().map(procfs::id) == Some(harness)
 }
 
-/// Whether the kernel knows of no child of ours any more. Without a subreaper nobody knows.
+/// Whether there is no child left. Never known without a subreaper.
 pub(super) fn is_childless() -> bool {
     cfg!(target_os = "linux")
         && loop {
@@ -78,19 +77,19 @@ pub(super) fn is_childless() -> bool {
         }
 }
 
-/// The agent and all that came from it.
+/// The agent and all its descendants.
 #[derive(Debug)]
-pub(super) struct Family {
+pub(super) struct ProcessTree {
     agent: Pid,
-    /// How the agent ended. From then on its process id may be somebody else's.
+    /// How the agent ended. From then on its process id may be reused.
     exit: Option<Exit>,
-    /// How many others died.
+    /// How many other processes ended.
     pub(super) others: u64,
 }
 
-impl Family {
+impl ProcessTree {
     pub(super) fn of(agent: Pid) -> Self {
-        Family { agent, exit: None, others: 0 }
+        ProcessTree { agent, exit: None, others: 0 }
     }
 
     pub(super) fn agent(&self) -> Pid {
@@ -101,7 +100,7 @@ impl Family {
         self.exit
     }
 
-    /// Buries the dead; whether anybody is left alive.
+    /// Reaps zombies; whether a process is left alive.
     pub(super) fn reap(&mut self) -> io::Result<bool> {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -117,13 +116,13 @@ impl Family {
         }
     }
 
-    /// Signals the agent's process group, and every child. A group is only signalled while one of
-    /// its members is a child of ours: so long its number cannot be given to anybody else.
+    /// Signals the agent's process group, and every child. A group is signalled only while one of its members is a
+    /// child of ours: until then its number cannot be reused.
     pub(super) fn signal(&self, signal: Signal) {
         let children = procfs::children(getpid());
         let agent = self.agent.as_raw_nonzero().get();
         let group_is_ours = self.exit.is_none() || children.iter().any(|seen| seen.group == agent);
-        // Whoever cannot be signalled is dead, or is a survivor that the report will name.
+        // A process that cannot be signalled is dead, or a survivor that the report will name.
         if group_is_ours || cfg!(not(target_os = "linux")) {
             let _ = kill_process_group(self.agent, signal);
         }
@@ -134,7 +133,6 @@ impl Family {
         }
     }
 
-    /// The process ids of those who are there.
     pub(super) fn members(&self) -> Vec<u32> {
         procfs::children(getpid()).into_iter().map(|seen| procfs::id(seen.pid)).collect()
     }

@@ -1,4 +1,4 @@
-//! What harness and shim say to each other over their two pipes.
+//! The protocol between harness and shim over two pipes.
 //!
 //! Signals are single bytes. An order is a byte of its own and a [message](crate::message), a report is a
 //! message.
@@ -12,22 +12,20 @@ use crate::world::{Job, Report, Signal};
 
 const ORDER: u8 = b'J';
 
-/// What the harness says first.
+/// The first message of the harness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// The process id of the harness, so that the shim knows whether its parent still is the same.
+    /// Its process id, by which the shim checks that its parent is still alive.
     pub(crate) harness: u32,
     pub(crate) job: Job,
 }
 
-/// Writes the order.
 pub(crate) fn write_order(pipe: &mut impl Write, order: &Order) -> io::Result<()> {
     let message = message::encode(order)?;
     pipe.write_all(&[&[ORDER], &message[..]].concat())
 }
 
-/// Reads the order; `None` when the harness closed before it was complete. Signals before it were for a job
-/// that is over.
+/// `None` when the harness closed before the order was complete. Signals before it were for an earlier job.
 pub(crate) fn read_order(pipe: &mut impl Read) -> io::Result<Option<Order>> {
     let mut first = [0];
     loop {
@@ -42,7 +40,6 @@ pub(crate) fn read_order(pipe: &mut impl Read) -> io::Result<Option<Order>> {
     }
 }
 
-/// Writes a signal. One write of few bytes, so that it is never seen in part.
 pub(crate) fn write_signal(pipe: &mut impl Write, signal: Signal) -> io::Result<()> {
     let byte = match signal {
         Signal::Terminate => b'T',
@@ -51,7 +48,6 @@ pub(crate) fn write_signal(pipe: &mut impl Write, signal: Signal) -> io::Result<
     pipe.write_all(&[byte])
 }
 
-/// Reads a signal.
 pub(crate) fn signal(byte: u8) -> Option<Signal> {
     match byte {
         b'T' => Some(Signal::Terminate),
@@ -60,21 +56,19 @@ pub(crate) fn signal(byte: u8) -> Option<Signal> {
     }
 }
 
-/// What becomes of a shim after a report.
+/// What a shim does after a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum After {
-    /// It is there for more.
+    /// Waits for another job.
     Stays,
-    /// It ends, and says nothing more.
     Ends,
 }
 
-/// Writes a report.
 pub(crate) fn write_report(pipe: &mut impl Write, report: &Report, after: After) -> io::Result<()> {
     message::write(pipe, &(report, after))
 }
 
-/// Reads a report; `None` when the shim is gone.
+/// `None` when the shim is gone.
 pub(crate) fn read_report(pipe: &mut impl Read) -> io::Result<Option<(Report, After)>> {
     message::read(pipe, u32::MAX)
 }
@@ -87,6 +81,7 @@ mod tests {
     use std::time::Duration;
 
     use autoloop_core::agents::{Answer, Dollars, Outcome, Stream, Usage};
+    use autoloop_core::config::Leftovers;
     use autoloop_core::verdict::{Ruling, Verdict};
     use proptest::collection::vec;
     use proptest::option;
@@ -94,8 +89,8 @@ mod tests {
 
     use super::*;
     use crate::world::{
-        Cause, Confinement, Ending, Exit, Finished, Left, Leftovers, Limits, NeverStarted,
-        Obstacle, Output, Overlay, Reading, Rules, Spool,
+        Cause, Confinement, Ending, Exit, Finished, Limits, NeverStarted, Obstacle, Orphans,
+        Output, Overlay, Reading, Rules, Spool,
     };
 
     fn outcome() -> impl Strategy<Value = Outcome> {
@@ -234,7 +229,7 @@ mod tests {
         ) -> Finished {
             Finished {
                 ending, cause, elapsed, stdout, stderr, answer, found_at, verdict,
-                left: Left { ended, kept, survivors },
+                orphans: Orphans { ended, kept, survivors },
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Real processes, each below a shim.
+//! Real processes, each supervised by a shim.
 
 mod shim_process;
 
@@ -9,42 +9,42 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-use super::child::{this_program, unable};
+use super::child::{cannot_start, this_program};
 use crate::which::{Found, find};
 use crate::world::{
     Job, NeverStarted, OsEntropy, RealDisk, Running, Secret, Spawner, SystemClock, World,
 };
-use shim_process::{Errand, Parked};
+use shim_process::{IdleShim, Request};
 
-/// So many shims wait for another job at most.
-const MOST: usize = 8;
+/// The maximum number of idle shims.
+const MOST_IDLE: usize = 8;
 
 impl World {
-    /// The world as the operating system presents it. Jobs run below shims of this program.
+    /// The world as the operating system presents it. Shims of this program supervise its jobs.
     pub fn real() -> Self {
         World {
             clock: Arc::new(SystemClock::default()),
             disk: Arc::new(RealDisk),
             entropy: Arc::new(OsEntropy),
             spawner: Arc::new(OsSpawner::default()),
-            secret: Arc::new(Secret::in_file(Secret::usual_place())),
+            secret: Arc::new(Secret::in_file(Secret::default_path())),
         }
     }
 }
 
 /// Starts processes of the operating system through `autoloop __shim`.
 ///
-/// A shim whose job left nothing behind waits for the next one: to start a process that watches takes
-/// as long as to start one that works. Those that wait end with the last clone of the spawner.
+/// A shim whose job left nothing behind is reused: to start a shim takes as long as to start its job. Idle shims end
+/// with the last clone of the spawner.
 #[derive(Clone, Debug, Default)]
 pub struct OsSpawner {
     /// `None`: this very program.
     shim: Option<PathBuf>,
-    bench: Arc<Bench>,
+    idle: Arc<IdleShimsGuard>,
 }
 
 impl OsSpawner {
-    /// Has the shims of another executable, for programs that are not `autoloop` themselves.
+    /// Takes the shims of another executable, for programs that are not `autoloop` themselves.
     pub fn through(shim: impl Into<PathBuf>) -> Self {
         OsSpawner { shim: Some(shim.into()), ..OsSpawner::default() }
     }
@@ -55,23 +55,23 @@ impl Spawner for OsSpawner {
         let program = self.shim.clone().map_or_else(this_program, Ok)?;
         let (reports, received) = channel();
         let (signals, to_send) = channel();
-        let (began, begun) = channel();
-        let parked = self.bench.waiting.take(&job);
-        let errand = Errand { job, signals: to_send, reports, began };
-        let left = match parked {
-            Some(parked) => parked.hand_over(errand),
-            None => Some(errand),
+        let (started, start) = channel();
+        let idle = self.idle.0.take(&job);
+        let request = Request { job, signals: to_send, reports, started };
+        let unsent = match idle {
+            Some(idle) => idle.run(request),
+            None => Some(request),
         };
-        if let Some(errand) = left {
-            shim_process::start(program, errand, self.bench.waiting.clone())?;
+        if let Some(request) = unsent {
+            shim_process::start(program, request, self.idle.0.clone())?;
         }
-        let id = begun.recv().map_err(io::Error::other)??;
+        let id = start.recv().map_err(io::Error::other)??;
         Ok(Running { id, reports: received, signals })
     }
 
     fn look_up(&self, job: &Job) -> Result<(), NeverStarted> {
         let own = job.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
-        // Without one the system has places of its own.
+        // Without one the system has a default.
         let Some(path) = own.or_else(|| std::env::var_os("PATH")) else { return Ok(()) };
         let dir = job.dir.as_deref().unwrap_or(Path::new("."));
         let errno = match find(&job.program, &path, dir) {
@@ -79,59 +79,52 @@ impl Spawner for OsSpawner {
             Found::NotExecutable(_) => Errno::ACCESS,
             Found::Nowhere => Errno::NOENT,
         };
-        Err(unable(job, &errno.into()))
+        Err(cannot_start(job, &errno.into()))
     }
 }
 
-/// The shims that wait, as long as there is a spawner.
-#[derive(Debug, Default)]
-struct Bench {
-    waiting: Waiting,
+/// Idle shims, shared with the threads that run them; `None` once the spawner is dropped.
+#[derive(Clone, Debug)]
+struct IdleShims(Arc<Mutex<Option<Vec<IdleShim>>>>);
+
+impl IdleShims {
+    /// One that can run a job. A job with a token of its own gets a shim of its own.
+    fn take(&self, job: &Job) -> Option<IdleShim> {
+        let mut idle = self.lock();
+        let idle = idle.as_mut().filter(|_| job.token.is_empty())?;
+        let fits = idle.iter().rposition(|shim| shim.notes == job.notes)?;
+        Some(idle.swap_remove(fits))
+    }
+
+    /// Whether there was room for it.
+    fn add(&self, shim: IdleShim) -> bool {
+        let mut idle = self.lock();
+        let room = idle.as_mut().filter(|idle| idle.len() < MOST_IDLE);
+        room.map(|idle| idle.push(shim)).is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<IdleShim>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-impl Drop for Bench {
-    /// Sends them away and waits until they are gone.
+/// Ends the idle shims, and waits until they are gone, when the last clone of a spawner is dropped.
+#[derive(Debug)]
+struct IdleShimsGuard(IdleShims);
+
+impl Default for IdleShimsGuard {
+    fn default() -> Self {
+        IdleShimsGuard(IdleShims(Arc::new(Mutex::new(Some(Vec::new())))))
+    }
+}
+
+impl Drop for IdleShimsGuard {
     fn drop(&mut self) {
-        let parked = std::mem::take(&mut *self.waiting.places()).unwrap_or_default();
-        let leaving: Vec<_> = parked.into_iter().map(Parked::dismiss).collect();
-        for gone in leaving {
-            // Nothing is ever said: it ends.
+        let idle = self.0.lock().take().unwrap_or_default();
+        let ending: Vec<_> = idle.into_iter().map(IdleShim::end).collect();
+        for gone in ending {
+            // Nothing is sent: the channel closes.
             let _ = gone.recv();
         }
-    }
-}
-
-/// Places for shims that wait; none when there is no spawner any more.
-#[derive(Clone, Debug)]
-struct Waiting(Arc<Mutex<Option<Vec<Parked>>>>);
-
-impl Default for Waiting {
-    fn default() -> Self {
-        Waiting(Arc::new(Mutex::new(Some(Vec::new()))))
-    }
-}
-
-impl Waiting {
-    /// One that can do a job. Whoever marks a job himself has a shim of its own for it.
-    fn take(&self, job: &Job) -> Option<Parked> {
-        let mut places = self.places();
-        let parked = places.as_mut().filter(|_| job.token.is_empty())?;
-        let fits = parked.iter().rposition(|parked| parked.notes == job.notes)?;
-        Some(parked.swap_remove(fits))
-    }
-
-    /// Whether there was a place for it.
-    fn park(&self, one: Parked) -> bool {
-        match self.places().as_mut().filter(|parked| parked.len() < MOST) {
-            Some(parked) => {
-                parked.push(one);
-                true
-            }
-            None => false,
-        }
-    }
-
-    fn places(&self) -> MutexGuard<'_, Option<Vec<Parked>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,25 +10,27 @@ use rustix::io::Errno;
 use rustix::process::Signal as Unix;
 
 use super::child::{self, Launch, Launched};
-use super::process_tree::{Family, Wake};
-use super::{never_started, protocol, tell};
-use crate::process::pipes::{Drain, Feed, never_wait};
+use super::process_tree::{ProcessTree, Wake};
+use super::{never_started, protocol, report};
+use autoloop_core::config::Leftovers;
+
+use crate::process::pipes::{Drain, Feed, set_nonblocking};
 use crate::process::{Capture, Spooling};
 use crate::procfs;
 use crate::world::{
-    Cause, Clock, Ending, Exit, Finished, Job, Left, Leftovers, NeverStarted, Obstacle, Report,
-    Signal, SystemClock,
+    Cause, Clock, Ending, Exit, Finished, Job, NeverStarted, Obstacle, Orphans, Report, Signal,
+    SystemClock,
 };
 
-/// How long we go on killing.
+/// How long processes are killed repeatedly.
 const GIVE_UP: Duration = Duration::from_secs(5);
-/// How often we look again for orphans while killing. Deaths wake us sooner.
+/// How often orphans are looked for while killing. Deaths wake the shim sooner.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// How long a pipe that somebody holds open is read after the end.
+/// How long a pipe that another process holds open is read after the end.
 const DRAIN: Duration = Duration::from_millis(300);
 const BUFFER: usize = 64 * 1024;
 
-/// Where a job is between start and report. Times count from the start.
+/// Times count from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Running,
@@ -37,10 +39,9 @@ enum Phase {
     Draining { until: Duration },
 }
 
-/// What can wake us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    Bell,
+    Wake,
     Control,
     Launch,
     Stdin,
@@ -48,31 +49,28 @@ enum Source {
     Stderr,
 }
 
-/// Watches over one job.
 pub(super) struct Supervisor<'a> {
     job: &'a Job,
     clock: SystemClock,
     wake: &'a Wake,
-    /// `None` when the harness is gone.
+    /// `None` when the harness has died.
     control: Option<&'a File>,
     launch: Launch,
     launched: Option<Result<(), NeverStarted>>,
     stdin: Feed<'a>,
     stdout: Drain,
     stderr: Drain,
-    family: Family,
+    processes: ProcessTree,
     phase: Phase,
     cause: Cause,
-    /// How often we were asked to end the job.
     requests: u32,
     elapsed: Option<Duration>,
-    /// How many had died besides the agent when the end began.
+    /// How many processes besides the agent had ended before the job was made to end.
     died_before: u64,
-    left: Left,
+    orphans: Orphans,
 }
 
 impl<'a> Supervisor<'a> {
-    /// Starts the job.
     pub(super) fn start(
         job: &'a Job,
         control: &'a File,
@@ -81,21 +79,20 @@ impl<'a> Supervisor<'a> {
         let spool = |path: Option<&std::path::PathBuf>| {
             let Some(path) = path else { return Ok(Spooling::nowhere()) };
             Spooling::at(path, job.limits.spooled).map_err(|error| {
-                never_started(&error, |error| {
-                    format!("cannot write the output to {}: {error}", path.display())
-                })
+                let path = path.display();
+                never_started(&error, format!("cannot write the output to {path}: {error}"))
             })
         };
         let out = spool(job.spool.as_ref().map(|spool| &spool.stdout))?;
         let err = spool(job.spool.as_ref().map(|spool| &spool.stderr))?;
         let clock = SystemClock::default();
         let started = child::start(job)?;
-        // From here on there is a process: whatever fails now ends us, and it with us.
+        // From here on there is a process: any failure ends the shim, and the process with it.
         let about_us = |error: io::Error| {
-            never_started(&error, |error| format!("cannot watch over a process: {error}"))
+            never_started(&error, format!("cannot supervise a process: {error}"))
         };
         let agent = procfs::pid(started.id).ok_or_else(|| about_us(io::Error::other("no id")))?;
-        never_wait(control).map_err(about_us)?;
+        set_nonblocking(control).map_err(about_us)?;
         let stdout =
             Capture::new(job.limits.kept, out).looking_for(&job.look_for).decoding(job.stream);
         let stdout = stdout.reading(job.reading);
@@ -110,48 +107,47 @@ impl<'a> Supervisor<'a> {
             stdin: Feed::new(started.stdin, &job.stdin).map_err(about_us)?,
             stdout: Drain::new(started.stdout, stdout).map_err(about_us)?,
             stderr: Drain::new(started.stderr, stderr).map_err(about_us)?,
-            family: Family::of(agent),
+            processes: ProcessTree::of(agent),
             phase: Phase::Running,
             cause: Cause::Itself,
             requests: 0,
             elapsed: None,
             died_before: 0,
-            left: Left::default(),
+            orphans: Orphans::default(),
         })
     }
 
-    /// Watches until it is over.
     pub(super) fn run(mut self) -> io::Result<Finished> {
         let mut buffer = vec![0; BUFFER];
         while !self.advance()? {
             for source in self.wait()? {
-                self.attend(source, &mut buffer)?;
+                self.handle(source, &mut buffer)?;
             }
         }
         Ok(self.finish())
     }
 
-    /// Goes from phase to phase as far as possible now; whether it is over.
+    /// Advances from phase to phase as far as possible now; whether the job has ended.
     fn advance(&mut self) -> io::Result<bool> {
         let now = self.clock.elapsed();
-        let anybody = self.family.reap()?;
-        if self.family.exit().is_some() && self.elapsed.is_none() {
-            self.note_exit(now, anybody)?;
+        let any_alive = self.processes.reap()?;
+        if self.processes.exit().is_some() && self.elapsed.is_none() {
+            self.note_exit(now, any_alive)?;
         }
         match self.phase {
             Phase::Running if self.job.limits.deadline.is_some_and(|deadline| deadline <= now) => {
-                self.blame(Cause::Deadline);
+                self.set_cause(Cause::Deadline);
                 self.end(now);
             }
             Phase::Running => {}
-            Phase::Ending { .. } | Phase::Killing { .. } if !anybody => self.drain(now),
+            Phase::Ending { .. } | Phase::Killing { .. } if !any_alive => self.drain(now),
             Phase::Ending { kill_at } if kill_at <= now => self.kill(now),
             Phase::Ending { .. } => {}
             Phase::Killing { give_up_at } if give_up_at <= now => {
-                self.left.survivors = self.family.members();
+                self.orphans.survivors = self.processes.members();
                 self.drain(now);
             }
-            Phase::Killing { .. } => self.family.signal(Unix::KILL),
+            Phase::Killing { .. } => self.processes.signal(Unix::KILL),
             Phase::Draining { .. } => {}
         }
         Ok(match self.phase {
@@ -162,35 +158,34 @@ impl<'a> Supervisor<'a> {
         })
     }
 
-    /// The agent has just ended.
-    fn note_exit(&mut self, now: Duration, anybody: bool) -> io::Result<()> {
+    fn note_exit(&mut self, now: Duration, any_alive: bool) -> io::Result<()> {
         self.elapsed = Some(now);
         self.read_launch()?;
         if self.phase == Phase::Running {
-            self.died_before = self.family.others;
+            self.died_before = self.processes.others;
         }
         match (self.phase, self.job.leftovers) {
-            (Phase::Running, Leftovers::Kill) if anybody => {
-                self.family.signal(Unix::TERM);
+            (Phase::Running, Leftovers::Kill) if any_alive => {
+                self.processes.signal(Unix::TERM);
                 let limits = &self.job.limits;
                 let grace = limits.orphan_grace.min(limits.grace);
                 self.phase = Phase::Ending { kill_at: now.saturating_add(grace) };
             }
             (Phase::Running, Leftovers::Kill) => {
                 if cfg!(not(target_os = "linux")) {
-                    self.family.signal(Unix::KILL);
+                    self.processes.signal(Unix::KILL);
                 }
                 self.drain(now);
             }
             (Phase::Running, Leftovers::Warn) => {
-                if anybody {
-                    self.left.kept = self.family.members();
+                if any_alive {
+                    self.orphans.kept = self.processes.members();
                 }
                 self.drain(now);
             }
             (Phase::Running, Leftovers::Keep) => self.drain(now),
-            (Phase::Ending { kill_at }, _) if anybody => {
-                self.family.signal(Unix::TERM);
+            (Phase::Ending { kill_at }, _) if any_alive => {
+                self.processes.signal(Unix::TERM);
                 let kill_at = kill_at.min(now.saturating_add(self.job.limits.orphan_grace));
                 self.phase = Phase::Ending { kill_at };
             }
@@ -199,21 +194,18 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// The job will end, and not by itself.
-    fn blame(&mut self, cause: Cause) {
+    fn set_cause(&mut self, cause: Cause) {
         self.cause = cause;
-        self.died_before = self.family.others;
+        self.died_before = self.processes.others;
     }
 
-    /// Asks the job to end.
     fn end(&mut self, now: Duration) {
-        self.family.signal(Unix::TERM);
+        self.processes.signal(Unix::TERM);
         self.phase = Phase::Ending { kill_at: now.saturating_add(self.job.limits.grace) };
     }
 
-    /// Ends the job.
     fn kill(&mut self, now: Duration) {
-        self.family.signal(Unix::KILL);
+        self.processes.signal(Unix::KILL);
         self.phase = Phase::Killing { give_up_at: now + GIVE_UP };
     }
 
@@ -222,30 +214,28 @@ impl<'a> Supervisor<'a> {
         self.phase = Phase::Draining { until: now + time };
     }
 
-    /// Somebody wants the job to end.
-    fn obey(&mut self, signal: Signal) {
+    fn request_end(&mut self, signal: Signal) {
         let now = self.clock.elapsed();
         self.requests += 1;
         match self.phase {
             Phase::Running => {
-                self.blame(Cause::Interrupt);
+                self.set_cause(Cause::Interrupt);
                 match signal {
                     Signal::Terminate => self.end(now),
                     Signal::Kill => self.kill(now),
                 }
             }
-            // Whoever sweeps up behind a harness that is gone asks too, and has been heard.
+            // The sweep after the death of the harness sends another request, which changes nothing.
             Phase::Ending { .. } if self.control.is_none() => {}
             Phase::Ending { .. } if signal == Signal::Kill || self.requests > 1 => self.kill(now),
             Phase::Ending { .. } | Phase::Killing { .. } | Phase::Draining { .. } => {}
         }
     }
 
-    /// The harness is gone, and the job ends soon.
-    fn end_alone(&mut self) {
+    fn harness_died(&mut self) {
         let now = self.clock.elapsed();
         if self.phase == Phase::Running {
-            self.blame(Cause::Interrupt);
+            self.set_cause(Cause::Interrupt);
             self.end(now);
         }
         if let Phase::Ending { kill_at } = self.phase {
@@ -254,7 +244,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Waits until something is there to attend to, or until it is time for something.
+    /// Waits until a source is ready or the time of the phase is over.
     fn wait(&self) -> io::Result<Vec<Source>> {
         let now = self.clock.elapsed();
         let until = match self.phase {
@@ -288,7 +278,7 @@ impl<'a> Supervisor<'a> {
             pipe.map(|pipe| (source, pipe.as_fd(), flags))
         }
         let sources = [
-            of(Source::Bell, Some(&self.wake.bell), PollFlags::IN),
+            of(Source::Wake, Some(&self.wake.pipe), PollFlags::IN),
             of(Source::Control, self.control, PollFlags::IN),
             of(Source::Launch, self.launch.pipe(), PollFlags::IN),
             of(Source::Stdin, self.stdin.pipe(), PollFlags::OUT),
@@ -298,18 +288,18 @@ impl<'a> Supervisor<'a> {
         sources.into_iter().flatten().collect()
     }
 
-    fn attend(&mut self, source: Source, buffer: &mut [u8]) -> io::Result<()> {
+    fn handle(&mut self, source: Source, buffer: &mut [u8]) -> io::Result<()> {
         match source {
-            Source::Bell => {
-                self.wake.attend(buffer);
-                if self.wake.take_death() {
-                    self.end_alone();
+            Source::Wake => {
+                self.wake.drain(buffer);
+                if self.wake.take_harness_death() {
+                    self.harness_died();
                 }
                 if self.wake.take_request() {
-                    // The sweep of the next harness asks too, once ours is gone. The control pipe has closed by
-                    // then, so it is read first: the request of a sweep is not one of a person.
+                    // The sweep of the next harness sends a request too, once ours has died. The control pipe has
+                    // closed by then, so it is read first: the request of a sweep is not one of a user.
                     self.read_control(buffer)?;
-                    self.obey(Signal::Terminate);
+                    self.request_end(Signal::Terminate);
                 }
             }
             Source::Control => self.read_control(buffer)?,
@@ -326,11 +316,11 @@ impl<'a> Supervisor<'a> {
         match control.read(buffer) {
             Ok(0) => {
                 self.control = None;
-                self.end_alone();
+                self.harness_died();
             }
             Ok(count) => {
                 for signal in buffer[..count].iter().filter_map(|byte| protocol::signal(*byte)) {
-                    self.obey(signal);
+                    self.request_end(signal);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -348,7 +338,10 @@ impl<'a> Supervisor<'a> {
             Launched::NotYet => {}
             Launched::Running => {
                 self.launched = Some(Ok(()));
-                tell(&Report::Started(procfs::id(self.family.agent())), protocol::After::Stays)?;
+                report(
+                    &Report::Started(procfs::id(self.processes.agent())),
+                    protocol::After::Stays,
+                )?;
             }
             Launched::Failed(why) => self.launched = Some(Err(why)),
         }
@@ -356,15 +349,15 @@ impl<'a> Supervisor<'a> {
     }
 
     fn finish(mut self) -> Finished {
-        self.left.ended = self.family.others - self.died_before;
-        let ending = match (self.launched, self.family.exit()) {
+        self.orphans.ended = self.processes.others - self.died_before;
+        let ending = match (self.launched, self.processes.exit()) {
             (Some(Err(why)), _) => Ending::NeverStarted(why),
             (_, None) => Ending::Lost(format!(
                 "process {} could not be killed within {} seconds",
-                procfs::id(self.family.agent()),
+                procfs::id(self.processes.agent()),
                 GIVE_UP.as_secs()
             )),
-            // Our own second stage could not do its part.
+            // The second stage failed before it could report.
             (None, Some(Exit::Code(_))) => Ending::NeverStarted(NeverStarted {
                 errno: 0,
                 message: "cannot become the agent: /proc cannot be used".to_owned(),
@@ -386,7 +379,7 @@ impl<'a> Supervisor<'a> {
             verdict,
             stdout: self.stdout.capture.into_output(),
             stderr: self.stderr.capture.into_output(),
-            left: self.left,
+            orphans: self.orphans,
         }
     }
 }

@@ -4,12 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use autoloop_core::agents::Stream;
-use autoloop_core::config::{BackendKind, Leftovers, PromptMode};
+use autoloop_core::config::{BackendKind, PromptMode};
 use autoloop_core::plan::BackendPlan;
 
 use super::Place;
-use crate::process::{self, Delivery, delivery};
-use crate::world::{self, Job, Limits};
+use super::prompt_delivery::{Delivery, delivery};
+use crate::world::{Job, Limits};
 
 /// The hidden command of this program that plays a script.
 pub const PLAY_SCRIPT: &str = "__script";
@@ -29,14 +29,13 @@ pub(super) fn job(
     (ourselves, place): (&Path, Place<'_>),
     (prompt, path): (&str, &Path),
 ) -> (Job, Delivery) {
-    let mode = asked_for(backend.prompt_mode);
-    let delivery = delivery(mode, markers(backend.kind), prompt.as_bytes());
+    let delivery = delivery(backend.prompt_mode, markers(backend.kind), prompt.as_bytes());
     let (program, mut args) = command(backend, ourselves, place);
     let mut stdin = Vec::new();
     match delivery.mode {
-        process::PromptMode::Argument => args.push(prompt.into()),
-        process::PromptMode::Stdin => stdin.extend_from_slice(prompt.as_bytes()),
-        process::PromptMode::File => args.push(prompt_argument(backend.kind, path)),
+        PromptMode::Arg => args.push(prompt.into()),
+        PromptMode::Stdin => stdin.extend_from_slice(prompt.as_bytes()),
+        PromptMode::File => args.push(prompt_argument(backend.kind, path)),
     }
     let job = Job {
         program,
@@ -49,11 +48,7 @@ pub(super) fn job(
             ..Limits::default()
         },
         stream: backend.stream(),
-        leftovers: match backend.leftovers {
-            Leftovers::Kill => world::Leftovers::Kill,
-            Leftovers::Warn => world::Leftovers::Warn,
-            Leftovers::Keep => world::Leftovers::Keep,
-        },
+        leftovers: backend.leftovers,
         ..Job::default()
     };
     (job, delivery)
@@ -134,22 +129,9 @@ fn usual_arguments(backend: &BackendPlan) -> impl Iterator<Item = OsString> {
     usual.iter().map(OsString::from)
 }
 
-fn asked_for(mode: PromptMode) -> process::PromptMode {
-    match mode {
-        PromptMode::Arg => process::PromptMode::Argument,
-        PromptMode::Stdin => process::PromptMode::Stdin,
-        PromptMode::File => process::PromptMode::File,
-    }
-}
-
 /// How a prompt reached the agent, as the journal says it.
 pub(super) fn mode_name(delivery: Delivery) -> String {
-    let mode = match delivery.mode {
-        process::PromptMode::Argument => PromptMode::Arg,
-        process::PromptMode::Stdin => PromptMode::Stdin,
-        process::PromptMode::File => PromptMode::File,
-    };
-    mode.to_string()
+    delivery.mode.to_string()
 }
 
 #[cfg(test)]

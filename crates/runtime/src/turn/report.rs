@@ -67,11 +67,11 @@ pub(crate) fn notes(finished: &Finished) -> Vec<String> {
     if unreadable > 0 {
         notes.push(format!("{unreadable} lines of the agent's stream could not be read"));
     }
-    if !finished.left.kept.is_empty() {
-        notes.push(format!("the agent left processes behind: {:?}", finished.left.kept));
+    if !finished.orphans.kept.is_empty() {
+        notes.push(format!("the agent left processes behind: {:?}", finished.orphans.kept));
     }
-    if !finished.left.survivors.is_empty() {
-        notes.push(format!("processes could not be ended: {:?}", finished.left.survivors));
+    if !finished.orphans.survivors.is_empty() {
+        notes.push(format!("processes could not be ended: {:?}", finished.orphans.survivors));
     }
     notes
 }

@@ -1,4 +1,4 @@
-//! What a process is started with, what it reports, and how it ended.
+//! A process to start, its reports, and how it ended.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use autoloop_core::agents::{Answer, Stream};
+use autoloop_core::config::Leftovers;
 use autoloop_core::text::Shortened;
 use autoloop_core::verdict::Verdict;
 use serde::{Deserialize, Serialize};
@@ -14,62 +15,58 @@ use serde::{Deserialize, Serialize};
 use super::Confinement;
 use crate::message::bytes;
 
-/// A process to start, and how it is watched over.
+/// A process to start, and how it is supervised.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// The executable: a path (a relative one is looked up from `dir`), or a name to be looked up in
     /// the job's own `PATH`.
     pub program: OsString,
-    /// Its arguments, never interpreted by a shell.
+    /// Never interpreted by a shell.
     pub args: Vec<OsString>,
     /// Variables set on top of the inherited environment.
     pub env: Vec<(OsString, OsString)>,
-    /// Variables taken out of the inherited environment.
+    /// Variables removed from the inherited environment.
     pub env_removed: Vec<OsString>,
     /// The directory to start in; `None` is the current one.
     #[serde(with = "bytes")]
     pub dir: Option<PathBuf>,
-    /// What the process reads on standard input, which is closed after it.
+    /// Standard input, which is closed after it.
     #[serde(with = "bytes")]
     pub stdin: Vec<u8>,
-    /// Marks the process and everything that it starts, in their environment, so that a sweep finds
-    /// them. Empty: whoever starts it finds one.
+    /// Marks the process and all its descendants, in their environment, so that a sweep finds them. Empty: the
+    /// spawner draws one.
     pub token: String,
-    /// The directory of notes about jobs under way, from which the next start learns what to sweep.
+    /// The directory of notes about running jobs, from which the next start learns what to sweep.
     #[serde(with = "bytes")]
     pub notes: Option<PathBuf>,
-    /// How long it may take, and how much of what it prints is kept.
     pub limits: Limits,
-    /// The files that hold what it prints, exactly.
+    /// The files for its output.
     pub spool: Option<Spool>,
-    /// What it prints on standard output.
+    /// The format of its standard output.
     pub stream: Stream,
     /// A text to look for in its answer: on its standard output, unless that is a stream.
     #[serde(with = "bytes")]
     pub look_for: Vec<u8>,
-    /// What else is taken out of what it prints.
     pub reading: Reading,
-    /// What becomes of processes that it leaves behind when it ends by itself.
     pub leftovers: Leftovers,
-    /// What it may touch, where it is bound.
     pub confinement: Option<Confinement>,
 }
 
 /// How long the processes of a harness that has died may take to end, unless a job says otherwise.
 pub const CRASH_GRACE: Duration = Duration::from_secs(2);
 
-/// How long a job may take, and how much of what it prints is kept.
+/// How long a job may take, and how much of its output is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// After this time it is asked to end.
+    /// After this time it gets SIGTERM.
     pub deadline: Option<Duration>,
-    /// And this much later it is killed.
+    /// And this much later SIGKILL.
     pub grace: Duration,
-    /// The same for processes that outlive the agent, unless `grace` is shorter.
+    /// The grace of processes that outlive the agent, unless `grace` is shorter.
     pub orphan_grace: Duration,
-    /// The same once the harness itself has died.
+    /// The grace once the harness itself has died.
     pub crash_grace: Duration,
-    /// How many bytes each spool file may hold. What comes after them is still drained.
+    /// The maximum size of each spool file in bytes. What comes after is read and discarded.
     pub spooled: u64,
     /// How many bytes of each output are kept in memory from its beginning, and as many from its end.
     pub kept: usize,
@@ -88,87 +85,62 @@ impl Default for Limits {
     }
 }
 
-/// Files for the two outputs of a job. Each is made with the first byte that it holds; what is there
-/// when the job starts is removed.
+/// Files for the two outputs of a job. Each is created with its first byte; an existing one is removed when the job
+/// starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spool {
-    /// For standard output.
     #[serde(with = "bytes")]
     pub stdout: PathBuf,
-    /// For standard error.
     #[serde(with = "bytes")]
     pub stderr: PathBuf,
 }
 
-/// What becomes of the processes that a job leaves behind when it ends by itself. A job that is made
-/// to end never leaves any.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Leftovers {
-    /// They end with it.
-    #[default]
-    Kill,
-    /// They go on, and whoever reads the report should tell people so.
-    Warn,
-    /// They go on, and nothing is said of it: that was the intention.
-    Keep,
-}
-
-/// What is taken out of the standard output of a job while it prints.
+/// What is extracted from the standard output of a job while it prints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reading {
-    /// Nothing.
     #[default]
     Nothing,
     /// The verdict of a reviewer, unless its output is a stream, whose answer is the verdict.
     Verdict,
 }
 
-/// A process under way: only channels, so that a scripted one is as real as a forked one.
+/// A running process: only channels, so that a scripted one is as good as a real one.
 #[derive(Debug)]
 pub struct Running {
-    /// The id of the process that watches over the job, for messages to people.
+    /// The id of the process that supervises the job, for messages.
     pub id: u32,
-    /// What becomes of the job. `Finished` is always the last message.
+    /// `Finished` is always the last one.
     pub reports: Receiver<Report>,
-    /// Signals to send to it. Sending after the end has no effect.
+    /// Sending after the end has no effect.
     pub signals: Sender<Signal>,
 }
 
-/// Something that became of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
     /// The program runs, under this process id.
     Started(u32),
-    /// It is over: nothing that it had started runs any more, unless the report says so.
+    /// Nothing that the job had started runs any more, unless the report says so.
     Finished(Box<Finished>),
 }
 
-/// What can be sent to a running process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// A request to end; after the grace of the job it is killed. The second one kills at once.
     Terminate,
-    /// The end, at once.
     Kill,
 }
 
-/// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exit {
-    /// With this status.
     Code(i32),
-    /// By this signal.
     Signal(i32),
 }
 
-/// How a job came to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
-    /// The program ran and ended.
     Exited(Exit),
-    /// The program could not be started.
     NeverStarted(NeverStarted),
-    /// Nobody can tell how the program ended; the text says why.
+    /// How the program ended is unknown; the text says why.
     Lost(String),
 }
 
@@ -178,61 +150,50 @@ pub enum Ending {
 pub struct NeverStarted {
     /// The number of the system's error; 0 where there is none.
     pub errno: i32,
-    /// What happened, to which thing, for people.
     pub message: String,
-    /// What stood in the way.
     pub obstacle: Obstacle,
 }
 
-/// What stood in the way of a program that could not be started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Obstacle {
-    /// The program itself: it is not there, or may not or cannot be executed. Whatever it is started for,
-    /// it would not start.
+    /// The program itself is missing or cannot be executed: no other start of it would succeed.
     Program,
-    /// Something around it: the directory that it starts in, its bounds, want of room or of processes.
+    /// The directory, the confinement, or a lack of memory or processes.
     #[default]
     Surroundings,
 }
 
-/// Who brought a job to its end.
+/// What ended a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// The job itself.
     #[default]
     Itself,
-    /// Its deadline.
     Deadline,
-    /// A [`Signal`] from us.
+    /// A [`Signal`] from the harness.
     Interrupt,
 }
 
-/// The whole story of a job.
+/// The final report of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
-    /// How it ended.
     pub ending: Ending,
-    /// Who made it end.
     pub cause: Cause,
     /// From the start of the program to its end.
     pub elapsed: Duration,
-    /// What it printed on standard output.
     pub stdout: Output,
-    /// What it printed on standard error.
     pub stderr: Output,
-    /// What it answered, where standard output is a stream.
+    /// The answer, where standard output is a stream.
     pub answer: Option<Answer>,
-    /// Where [`Job::look_for`] first stands in its answer, in bytes.
+    /// The position of [`Job::look_for`] in its answer, in bytes.
     pub found_at: Option<u64>,
     /// What [`Reading::Verdict`] found on standard output, or why it found none. It is read as it is printed, because
     /// the file with the output can be changed by other agents.
     pub verdict: Option<Result<Verdict, String>>,
-    /// What it left behind.
-    pub left: Left,
+    pub orphans: Orphans,
 }
 
 impl Finished {
-    /// A job that ended so, and of which nothing else is known.
+    /// A job of which only the ending is known.
     pub fn new(ending: Ending) -> Self {
         Finished {
             ending,
@@ -243,18 +204,17 @@ impl Finished {
             answer: None,
             found_at: None,
             verdict: None,
-            left: Left::default(),
+            orphans: Orphans::default(),
         }
     }
 
-    /// Whether the job ran into its deadline.
     pub fn timed_out(&self) -> bool {
         self.cause == Cause::Deadline
     }
 
-    /// The exit code as a shell would tell it: 128 + n for a signal, 127 for a program that is not
-    /// there and 126 for one that cannot be run. A job that nobody watched to its end has 125, and one
-    /// that exits with 0 although its stream tells of a failure has 1.
+    /// The exit code as in a shell: 128 + n for a signal, 127 for a missing program and 126 for one that cannot be
+    /// run. A job whose ending is unknown has 125, and one that exits with 0 although its stream reports a failure
+    /// has 1.
     pub fn exit_code(&self) -> i32 {
         let failed = self.answer.as_ref().is_some_and(|answer| answer.outcome.is_failure());
         match &self.ending {
@@ -273,30 +233,27 @@ impl Finished {
 /// One output of a job: all of it when it is short, else its beginning and its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
-    /// How it begins.
     #[serde(with = "bytes")]
     pub head: Vec<u8>,
-    /// How it ends, as far as that is not in `head`.
+    /// The end, as far as it is not in `head`.
     #[serde(with = "bytes")]
     pub tail: Vec<u8>,
-    /// How much there was.
+    /// Its length.
     pub bytes: u64,
-    /// How much of it is in the spool file. Less than `bytes` when the file's limit was reached or
+    /// How many bytes are in the spool file. Less than `bytes` when the file's limit was reached or
     /// the disk was full.
     pub spooled: u64,
-    /// The BLAKE3 digest of what the spool file was given, by which a later change is noticed: agents can
-    /// write to that file.
+    /// The BLAKE3 digest of the spool file, which reveals a later change: agents can write to that file.
     pub digest: Option<[u8; 32]>,
 }
 
 impl Output {
-    /// An output that is held whole.
     pub fn whole(bytes: impl Into<Vec<u8>>) -> Self {
         let head = bytes.into();
         Output { bytes: length(&head), head, ..Output::default() }
     }
 
-    /// How many bytes between beginning and end are not held here.
+    /// How many bytes between `head` and `tail` are missing.
     pub fn left_out(&self) -> u64 {
         self.bytes.saturating_sub(length(&self.head) + length(&self.tail))
     }
@@ -312,8 +269,7 @@ impl Output {
         format!("{head}\n[... {missing} bytes left out ...]\n{tail}")
     }
 
-    /// The output as text in one part, or in two with a gap between them, of which nobody knows any
-    /// more how many characters its bytes were.
+    /// The output as text in one part, or in two with a gap between them.
     pub fn parts(&self) -> Shortened {
         match self.left_out() {
             0 => Shortened { head: self.text(), ..Shortened::default() },
@@ -324,7 +280,6 @@ impl Output {
         }
     }
 
-    /// What is there before and behind a gap.
     fn ends(&self) -> (Cow<'_, str>, Cow<'_, str>) {
         let head = String::from_utf8_lossy(without_split_end(&self.head));
         let tail = String::from_utf8_lossy(without_split_start(&self.tail));
@@ -356,14 +311,14 @@ fn without_split_start(bytes: &[u8]) -> &[u8] {
     &bytes[strays..]
 }
 
-/// What a job left behind.
+/// The processes that a job left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
-    /// How many processes had to be ended after it, or with it.
+pub struct Orphans {
+    /// How many were ended.
     pub ended: u64,
-    /// The processes that go on, where [`Job::leftovers`] lets them and people should hear of it.
+    /// Those that [`Job::leftovers`] keeps alive, for a warning.
     pub kept: Vec<u32>,
-    /// The processes that could not be killed.
+    /// Those that could not be killed.
     pub survivors: Vec<u32>,
 }
 

@@ -62,7 +62,7 @@ impl Secret {
     }
 
     /// The usual file: `autoloop/key` in the directory for the state of the user's programs.
-    pub fn usual_place() -> Option<PathBuf> {
+    pub fn default_path() -> Option<PathBuf> {
         let variable = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
         // By its specification, it counts only when it is absolute.
         let state_home = variable.filter(|dir| dir.is_absolute());

@@ -149,7 +149,7 @@ impl<'a> Claims<'a> {
     /// What ends an agent of a slot: a request to everybody, or that the item is lost. Its work would be
     /// for nothing.
     pub(super) fn ends(&self, slot: u64, everybody: &Interrupts) -> Interrupts {
-        let ends = everybody.to_some();
+        let ends = everybody.child();
         let held = self.held();
         if matches!(held.get(&slot), Some(Held::Lost(..))) {
             ends.raise(SIGTERM);

@@ -1,9 +1,9 @@
-//! One shim and the jobs that it does one after another, in a thread of their own.
+//! One shim process and the jobs that it runs one after another, in a thread of their own.
 
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -11,46 +11,46 @@ use std::time::Duration;
 
 use rustix::process::{Pid, kill_process};
 
-use super::Waiting;
+use super::IdleShims;
 use crate::process::{Note, TOKEN, kill_marked, token};
-use crate::shim::child::shim_command;
+use crate::procfs;
+use crate::shim::COMMAND;
 use crate::shim::protocol::{self, After, Order};
 use crate::world::{CRASH_GRACE, Ending, Finished, Job, OsEntropy, Report, Signal};
 
-/// How often a shim is woken, in case that somebody stopped it.
+/// How often a shim is woken, in case that it was stopped.
 const WAKE: Duration = Duration::from_secs(1);
 
-/// A job to be done, and who is told about it.
-pub(super) struct Errand {
+/// A job to run, and where its reports go.
+pub(super) struct Request {
     pub(super) job: Job,
     pub(super) signals: Receiver<Signal>,
     pub(super) reports: Sender<Report>,
     /// The id of the shim, or why there is none.
-    pub(super) began: Sender<io::Result<u32>>,
+    pub(super) started: Sender<io::Result<u32>>,
 }
 
 /// A shim that waits for another job.
 #[derive(Debug)]
-pub(super) struct Parked {
-    /// Where the note about it is kept.
+pub(super) struct IdleShim {
+    /// The directory of its note.
     pub(super) notes: Option<PathBuf>,
-    errands: Sender<Errand>,
+    requests: Sender<Request>,
     gone: Receiver<()>,
 }
 
-impl Parked {
-    /// Has it do a job; the job, if that cannot be.
-    pub(super) fn hand_over(self, errand: Errand) -> Option<Errand> {
-        self.errands.send(errand).err().map(|unsent| unsent.0)
+impl IdleShim {
+    /// Runs a job; returns it if the shim is gone.
+    pub(super) fn run(self, request: Request) -> Option<Request> {
+        self.requests.send(request).err().map(|unsent| unsent.0)
     }
 
-    /// Sends it away. The answer ends when it is gone.
-    pub(super) fn dismiss(self) -> Receiver<()> {
+    /// Ends the shim. The channel closes when it is gone.
+    pub(super) fn end(self) -> Receiver<()> {
         self.gone
     }
 }
 
-/// A shim, and everything that it is held by.
 struct Shim {
     child: Child,
     reports: Option<ChildStdout>,
@@ -60,55 +60,53 @@ struct Shim {
 }
 
 /// Starts a shim for a job, and for others after it.
-pub(super) fn start(program: PathBuf, errand: Errand, waiting: Waiting) -> io::Result<()> {
-    // The thread that starts the shim stays until its end, because a parent's death signal is really
-    // about the thread.
-    let keep = move || keep(&program, errand, &waiting);
-    thread::Builder::new().name("shim".to_owned()).spawn(keep).map(drop)
+pub(super) fn start(program: PathBuf, request: Request, idle: IdleShims) -> io::Result<()> {
+    // The thread that starts the shim stays until its end, because the parent-death signal is bound to the thread.
+    let run = move || run_jobs(&program, request, &idle);
+    thread::Builder::new().name("shim".to_owned()).spawn(run).map(drop)
 }
 
-fn keep(program: &Path, mut errand: Errand, waiting: &Waiting) {
-    let mut idle = None;
+fn run_jobs(program: &Path, mut request: Request, idle: &IdleShims) {
+    let mut waiting = None;
     loop {
-        let shim = match ready(idle, program, &errand.job) {
+        let shim = match ready(waiting, program, &request.job) {
             Ok(shim) => shim,
-            Err(error) => return drop(errand.began.send(Err(error))),
+            Err(error) => return drop(request.started.send(Err(error))),
         };
-        let _ = errand.began.send(Ok(shim.child.id()));
-        let Errand { job, signals, reports, .. } = errand;
+        let _ = request.started.send(Ok(shim.child.id()));
+        let Request { job, signals, reports, .. } = request;
         let (notes, is_marked) = (job.notes.clone(), !job.token.is_empty());
-        let (finished, left) = shim.attend(job, signals, &reports);
-        let (errands, received) = channel();
-        // Dropped when this thread is over, and the shim with it.
-        let (_is_there, gone) = channel();
-        idle = left.and_then(|shim| {
-            let parked = Parked { notes, errands, gone };
-            // Before the job is over for others: the next one may follow at once.
-            if !is_marked && waiting.park(parked) {
+        let (finished, left) = shim.run(job, signals, &reports);
+        let (requests, received) = channel();
+        // Dropped at the end of this thread, and so of the shim.
+        let (_alive, gone) = channel();
+        waiting = left.and_then(|shim| {
+            // Before the report is sent: the next job may follow at once.
+            if !is_marked && idle.add(IdleShim { notes, requests, gone }) {
                 return Some(shim);
             }
             shim.end();
             None
         });
         let _ = reports.send(Report::Finished(finished));
-        // Whoever reads to the end is not to wait for the next job.
+        // A reader to the end of the channel must not wait for the next job.
         drop(reports);
-        match (received.recv(), idle.take()) {
-            (Ok(next), shim) => (errand, idle) = (next, shim),
+        match (received.recv(), waiting.take()) {
+            (Ok(next), shim) => (request, waiting) = (next, shim),
             (Err(_), Some(shim)) => return shim.end(),
             (Err(_), None) => return,
         }
     }
 }
 
-/// The shim that is there, if it is good for another job, or else a new one.
-fn ready(idle: Option<Shim>, program: &Path, job: &Job) -> io::Result<Shim> {
-    let Some(mut shim) = idle else { return Shim::start(program, job) };
-    let is_there = matches!(shim.child.try_wait(), Ok(None));
-    // An agent may have taken its note away, without which nothing would be swept after a crash.
-    if is_there && shim.note.as_ref().is_none_or(Note::is_there) {
-        // Somebody may have stopped it, and a long order goes through the pipe only while it reads.
-        wake(pid(&shim.child));
+/// The waiting shim if it can run another job, or else a new one.
+fn ready(waiting: Option<Shim>, program: &Path, job: &Job) -> io::Result<Shim> {
+    let Some(mut shim) = waiting else { return Shim::start(program, job) };
+    let is_alive = matches!(shim.child.try_wait(), Ok(None));
+    // An agent may have removed its note, without which nothing would be swept after a crash.
+    if is_alive && shim.note.as_ref().is_none_or(Note::exists) {
+        // It may have been stopped, and a long order fits through the pipe only while it reads.
+        wake(procfs::pid(shim.child.id()));
         return Ok(shim);
     }
     shim.end();
@@ -116,25 +114,25 @@ fn ready(idle: Option<Shim>, program: &Path, job: &Job) -> io::Result<Shim> {
 }
 
 impl Shim {
-    /// Starts one, which then waits for its order. Its group is not ours: the terminal's Ctrl-C is for
-    /// the harness, which knows what to do about it.
+    /// Starts one, which then waits for its order. It has a process group of its own: the terminal's Ctrl-C is for
+    /// the harness.
     fn start(program: &Path, job: &Job) -> io::Result<Shim> {
         let token = match job.token.as_str() {
             "" => token(&OsEntropy),
             marked => marked.to_owned(),
         };
-        let note = job.notes.as_deref().map(|notes| Note::leave(notes, &token)).transpose()?;
+        let note = job.notes.as_deref().map(|notes| Note::create(notes, &token)).transpose()?;
         let (orders, control) = io::pipe()?;
-        let mut command = shim_command(program);
-        command.stdin(orders).stdout(Stdio::piped()).process_group(0).env(TOKEN, &token);
-        let mut child = command.spawn()?;
+        let mut command = Command::new(program);
+        command.arg0("autoloop").arg(COMMAND).env(TOKEN, &token).process_group(0);
+        let mut child = command.stdin(orders).stdout(Stdio::piped()).spawn()?;
         let reports = child.stdout.take();
         Ok(Shim { child, reports, control, token, note })
     }
 
-    /// Gives the order, and passes on what the shim says until the job is over. How it ended, and the
-    /// shim, if it waits for more.
-    fn attend(
+    /// Sends the order, and forwards reports until the job has ended. Returns how it ended, and the shim if it waits
+    /// for another job.
+    fn run(
         self,
         job: Job,
         signals: Receiver<Signal>,
@@ -142,28 +140,27 @@ impl Shim {
     ) -> (Box<Finished>, Option<Shim>) {
         let Shim { mut child, reports: mut pipe, mut control, token, note } = self;
         let job = Job { token: token.clone(), ..job };
-        // An order that does not arrive whole shows in the reports.
-        let given =
-            protocol::write_order(&mut control, &Order { harness: std::process::id(), job });
-        // Kept open until the end, also when nobody can send signals any more: its end would mean ours.
+        // An order that does not arrive shows in the reports.
+        let sent = protocol::write_order(&mut control, &Order { harness: std::process::id(), job });
+        // Kept open until the end even when no signal can be sent any more: its end means that the harness died.
         let shared = Arc::new(Mutex::new(Some(control)));
         thread::spawn({
             let control = Arc::clone(&shared);
-            let shim = pid(&child);
-            move || deliver(shim, &signals, &control)
+            let shim = procfs::pid(child.id());
+            move || send_signals(shim, &signals, &control)
         });
-        let heard = listen(pipe.as_mut(), reports);
+        let received = receive(pipe.as_mut(), reports);
         let control = shared.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let told = match (heard, control) {
+        let finished = match (received, control) {
             (Ok((finished, After::Stays)), Some(control)) => {
                 return (finished, Some(Shim { child, reports: pipe, control, token, note }));
             }
-            (heard, _) => heard.map(|(finished, _)| finished),
+            (received, _) => received.map(|(finished, _)| finished),
         };
         let status = child.wait();
-        let finished = told.unwrap_or_else(|error| {
-            let ended = match (error.or(given.err()), status) {
-                (Some(error), _) => format!("could not be understood: {error}"),
+        let finished = finished.unwrap_or_else(|error| {
+            let ended = match (error.or(sent.err()), status) {
+                (Some(error), _) => format!("sent a malformed report: {error}"),
                 (None, Ok(status)) => match (status.code(), status.signal()) {
                     (_, Some(signal)) => format!("was killed by signal {signal}"),
                     (code, None) => format!("ended with status {}", code.unwrap_or_default()),
@@ -171,16 +168,14 @@ impl Shim {
                 (None, Err(error)) => format!("cannot be waited for: {error}"),
             };
             let swept = kill_marked(&token, CRASH_GRACE).len();
-            let lost = format!(
-                "the process that watched over it {ended}; {swept} processes of the job were killed"
-            );
+            let lost = format!("its supervisor {ended}; {swept} processes of the job were killed");
             Box::new(Finished::new(Ending::Lost(lost)))
         });
         note.into_iter().for_each(Note::remove);
         (finished, None)
     }
 
-    /// Ends one that waits. It has nothing to lose, and if somebody stopped it, it would not hear a word.
+    /// Kills one that waits: it has nothing to lose, and if it was stopped, it would read nothing.
     fn end(self) {
         let Shim { mut child, note, .. } = self;
         let _ = child.kill();
@@ -189,13 +184,9 @@ impl Shim {
     }
 }
 
-fn pid(child: &Child) -> Option<Pid> {
-    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
-}
-
-/// Passes on the reports of a shim up to the last one about a job. Without a last one the shim has
-/// failed us; the error is there when something could be read and not be understood.
-fn listen(
+/// Forwards the reports of a shim up to the last one about a job. Without one the shim has failed; the error is there
+/// when a report was malformed.
+fn receive(
     pipe: Option<&mut ChildStdout>,
     reports: &Sender<Report>,
 ) -> Result<(Box<Finished>, After), Option<io::Error>> {
@@ -210,12 +201,15 @@ fn listen(
     }
 }
 
-/// Passes signals on, and wakes a shim that somebody stopped: it would watch over nothing, and an agent
-/// could live for ever.
-fn deliver(shim: Option<Pid>, signals: &Receiver<Signal>, control: &Mutex<Option<io::PipeWriter>>) {
+/// Sends signals, and wakes a shim that was stopped: it would supervise nothing, and an agent could live for ever.
+fn send_signals(
+    shim: Option<Pid>,
+    signals: &Receiver<Signal>,
+    control: &Mutex<Option<io::PipeWriter>>,
+) {
     loop {
         let signal = signals.recv_timeout(WAKE);
-        // Whoever holds it keeps the shim from being reaped, so its id is nobody else's.
+        // While it is locked the shim is not reaped, so its id is not reused.
         let mut control = control.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(pipe) = control.as_mut() else { return };
         match signal {
@@ -228,7 +222,7 @@ fn deliver(shim: Option<Pid>, signals: &Receiver<Signal>, control: &Mutex<Option
     }
 }
 
-/// Has a shim go on that somebody stopped. It is not reaped yet, so its id is nobody else's.
+/// Continues a shim that was stopped. It is not reaped yet, so its id is not reused.
 fn wake(shim: Option<Pid>) {
     if let Some(shim) = shim {
         let _ = kill_process(shim, rustix::process::Signal::CONT);
