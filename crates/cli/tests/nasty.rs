@@ -112,7 +112,11 @@ fn a_program_that_cannot_be_started_is_a_clear_error() {
         ),
         (trial.path("orphan"), 127, "there is no such file, or its interpreter is missing".into()),
         (trial.path("plain"), 126, "it is not an executable file, or permission is denied".into()),
-        (trial.dir.path().to_owned(), 126, "it is not an executable file, or permission is denied".into()),
+        (
+            trial.dir.path().to_owned(),
+            126,
+            "it is not an executable file, or permission is denied".into(),
+        ),
     ];
     for (program, exit_code, message) in cases {
         let finished = trial.run(trial.job(&program));
