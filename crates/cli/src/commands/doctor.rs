@@ -191,7 +191,7 @@ fn supervised(finished: &Finished) -> Finding {
         Ending::NeverStarted(why) => Finding::problem(why.message.clone(), advice),
         Ending::Lost(why) => Finding::problem(why.clone(), advice),
         Ending::Exited(Exit::Code(0)) if finished.stdout.text() == "watched\n" => {
-            match finished.left.ended {
+            match finished.orphans.ended {
                 0 => Finding::warning(
                     "processes can be started, but their orphans are not found",
                     "use Linux with /proc mounted, or end orphans yourself after a run",
@@ -344,7 +344,7 @@ mod tests {
     fn finished(ending: Ending, said: &str, ended: u64) -> Finding {
         let mut finished = Finished::new(ending);
         finished.stdout = Output::whole(said);
-        finished.left.ended = ended;
+        finished.orphans.ended = ended;
         supervised(&finished).of("supervision")
     }
 
