@@ -349,7 +349,7 @@ fn invalid_requests_are_refused() {
     assert_snapshot!(tasks(&sandbox, &["add", " "]), @"
     exit 2
     --- stderr
-    autoloop: the title is empty; say in a line what is to be done
+    autoloop: the title is empty: expected one line that says what to do
     ");
     assert_snapshot!(tasks(&sandbox, &["add", "a", "--priority", "7"]), @"
     exit 2
