@@ -128,7 +128,7 @@ mod tests {
           |        ^^^^^^^^^^^ expected "always", "iteration" or "never"
         "#);
         insta::assert_snapshot!(rendered("[backend]\nargs = [\n  \"-p\",\n  5,\n]\n"), @r#"
-        error: backend.args is a list with 5 in it
+        error: backend.args is a list with 5
          --> autoloops.toml:4:3
           |
         4 |   5,

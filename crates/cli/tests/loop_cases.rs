@@ -457,7 +457,7 @@ fn the_kind_claude_sdk_starts_claude_and_says_so() {
     let path = std::env::var("PATH").unwrap();
     let path = format!("{}:{path}", sandbox.path("bin").display());
     let sandbox = sandbox.env("PATH", path);
-    let note = "is 'claude-sdk', which this version does not know";
+    let note = "is 'claude-sdk', which this version does not support";
     sandbox.write("autoloops.toml", "backend.kind = 'claude-sdk'\nreview.enabled = false\n");
     let output = sandbox.run(&["run", ".", "make it"]);
     assert_eq!(output.code, Some(0), "{output}");

@@ -379,7 +379,7 @@ fn known_kinds(mut topology: Topology, file: &Text, warnings: &mut Vec<Problem>)
             role: role.id.clone(),
             key: "backend_kind",
             span: kind.span(),
-            found: format!("'{}', which this version does not know", BackendKind::SDK),
+            found: format!("'{}', which this version does not support", BackendKind::SDK),
             label: BackendKind::SDK_LABEL.to_owned(),
             hint: None,
         };
