@@ -191,7 +191,10 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
             };
             let found = id.and_then(|id| slots.iter().find(|run| run.id == id));
             let text = found.map(|run| {
-                run.render(status_of(&list, &run.id).unwrap_or_else(|| run.status()), *format)
+                // The list believes records without a seal; only who holds the lock is taken from it.
+                let holder = list.runs.get(&run.id).map(|listed| list.holder(listed));
+                let status = holder.map_or(run.status(), |holder| run.status().with_holder(holder));
+                run.render(status, *format)
             });
             print_found(text, id, "run of slots", "start one with `autoloop slots`", &*journal)
         }

@@ -135,11 +135,11 @@ fn each_violation_of_the_contract_fails_at_once() {
         outcomes(&sandbox).concat()
     });
     assert_snapshot!(told.join("\n"), @r"
-    t-1 violation: there is no '{' in the reviewer's final message, so there is no JSON object with a verdict; `slots.reviewContractRepair = 1` asks the reviewer once more
-    t-1 violation: the reviewer's final message is empty; it has to hold a JSON object with the verdict; `slots.reviewContractRepair = 1` asks the reviewer once more
-    t-1 violation: 'verdict' is 'approve'; it can only be 'pass' or 'drift'; `slots.reviewContractRepair = 1` asks the reviewer once more
+    t-1 violation: the reviewer's final message contains no '{': expected a JSON object with the verdict; `slots.reviewContractRepair = 1` asks the reviewer once more
+    t-1 violation: the reviewer's final message is empty: expected a JSON object with the verdict; `slots.reviewContractRepair = 1` asks the reviewer once more
+    t-1 violation: invalid 'verdict' 'approve': expected 'pass' or 'drift'; `slots.reviewContractRepair = 1` asks the reviewer once more
     t-1 violation: the first JSON object has no 'followUpPrompt'; it begins with 'verdict'; `slots.reviewContractRepair = 1` asks the reviewer once more
-    t-1 violation: 'followUpPrompt' is a number; it has to be a string; `slots.reviewContractRepair = 1` asks the reviewer once more
+    t-1 violation: invalid 'followUpPrompt': expected a string, found a number; `slots.reviewContractRepair = 1` asks the reviewer once more
     t-1 violation: the first '{' (at line 1, column 4) does not begin a JSON object: key must be a string at line 1, column 5; the text there: as {x} shows: {\u0022verdict\u0022: \u0022pass\u0022, \u0022followUpPrompt\u0022: \u0022x\u0022}; `slots.reviewContractRepair = 1` asks the reviewer once more
     t-1 violation: the JSON object at line 1, column 1 is incomplete: the message ends before its last '}'; `slots.reviewContractRepair = 1` asks the reviewer once more
     ");
