@@ -54,12 +54,15 @@ pub fn read_answer(answer: &Answer) -> Result<Verdict, Violation> {
 #[derive(Debug)]
 pub enum Reader {
     Message(Message),
-    Stream(Decoder),
+    Stream(Box<Decoder>),
 }
 
 impl Reader {
     pub fn new(stream: Stream) -> Self {
-        stream.decoder().map_or_else(|| Reader::Message(Message::default()), Reader::Stream)
+        match stream.decoder() {
+            Some(decoder) => Reader::Stream(Box::new(decoder)),
+            None => Reader::Message(Message::default()),
+        }
     }
 
     /// Takes the next piece. Bytes that are not UTF-8 count as U+FFFD.
