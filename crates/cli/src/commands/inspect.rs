@@ -224,7 +224,7 @@ fn list_records(
         0 => {}
         1 => note("skipped 1 invalid record; `autoloop journal verify` lists it"),
         bad => {
-            note(&format!("skipped {bad} invalid records; `autoloop journal verify` lists them"))
+            note(&format!("skipped {bad} invalid records; `autoloop journal verify` lists them"));
         }
     }
     Ok(())

@@ -148,13 +148,11 @@ fn an_object_that_is_longer_than_the_limit_is_a_violation() {
         rest.replace(r#""}"#, &format!("{}\"}}", "x".repeat(length - rest.len())))
     };
     assert!(read(&(of_length(LONGEST) + "{")).is_ok());
-    let too_long = Err(Violation::TooLong(crate::config::Place::START));
-    assert_eq!(read(&of_length(LONGEST + 1)), too_long);
-    assert_eq!(by(of_length(LONGEST + 1).as_bytes(), Stream::Plain, 100_000), too_long);
-    assert_eq!(
-        too_long.unwrap_err().to_string(),
-        "the JSON object at line 1, column 1 is longer than 8 MiB"
-    );
+    let violation = read(&of_length(LONGEST + 1)).unwrap_err();
+    assert_eq!(violation, Violation::TooLong(crate::config::Place::START));
+    assert_eq!(violation.to_string(), "the JSON object at line 1, column 1 is longer than 8 MiB");
+    let in_pieces = by(of_length(LONGEST + 1).as_bytes(), Stream::Plain, 100_000);
+    assert_eq!(in_pieces, Err(violation));
 }
 
 #[test]

@@ -118,7 +118,7 @@ impl Drive<'_> {
             env: self.environment(turn),
             look_for: self.loaded.plan.completion.promise.as_deref(),
         };
-        Ok(turn.prepare(&self.site.program, &self.loaded.files.state_dir, self.site.world)?)
+        Ok(turn.prepare(self.site.program, &self.loaded.files.state_dir, self.site.world)?)
     }
 
     fn environment(&self, turn: &LoopTurn<'_>) -> Env {

@@ -85,7 +85,7 @@ impl Request {
     ///
     /// When the directory cannot be written to.
     pub fn keep(&self, dir: &RunDir, run: &str, world: &World) -> Result<(), DriveError> {
-        Ok(keep_request(RunPlace { dir, run, world }, &self.text())?)
+        keep_request(RunPlace { dir, run, world }, &self.text())
     }
 
     /// The request of a run. A user who trusts the journal trusts it as it stands.

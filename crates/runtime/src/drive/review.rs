@@ -49,7 +49,7 @@ impl Drive<'_> {
         let mut launch = self.launch(&plan.backend, &turn)?;
         let site = ReviewSite {
             world: self.site.world,
-            program: &self.site.program,
+            program: self.site.program,
             home: self.project.surroundings.home.as_deref(),
         };
         let confined = self.reviewer.confine(|| self.subject(&turn), &mut launch.job, site);

@@ -322,7 +322,7 @@ impl<'a> SlotDrive<'a> {
     }
 
     fn make_dir(&self, dir: &std::path::Path) -> Result<(), DriveError> {
-        Ok(create_dirs(dir, self.site.world)?)
+        create_dirs(dir, self.site.world)
     }
 }
 

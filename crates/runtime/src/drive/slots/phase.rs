@@ -127,7 +127,7 @@ impl SlotDrive<'_> {
             look_for,
         };
         let state_dir = &self.loaded.files.state_dir;
-        Ok(turn.prepare(&self.site.program, state_dir, self.site.world)?)
+        Ok(turn.prepare(self.site.program, state_dir, self.site.world)?)
     }
 
     fn environment(&self, slot: &Slot, order: &Order<'_>) -> Env {

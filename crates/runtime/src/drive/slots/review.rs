@@ -50,7 +50,7 @@ impl SlotDrive<'_> {
         let contract = self.rules().contract();
         let site = ReviewSite {
             world: self.site.world,
-            program: &self.site.program,
+            program: self.site.program,
             home: self.project.surroundings.home.as_deref(),
         };
         let subject = || self.subject(slot, &dir);
