@@ -119,7 +119,7 @@ fn work_on_a_lost_item_is_not_merged() {
     assert_eq!(output.code, Some(1), "{output}");
     let reason = outcomes(&sandbox).concat();
     assert!(
-        reason.starts_with("t-1 failed: the item was lost: claim 1 of t-1 is over"),
+        reason.starts_with("t-1 failed: the item was lost: claim 1 of t-1 is no longer valid"),
         "{reason}"
     );
     assert!(reason.contains("; its work is on branch autoloop/slots/"), "{reason}");

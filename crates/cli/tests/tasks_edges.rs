@@ -141,7 +141,7 @@ fn every_command_finds_the_project_from_a_directory_in_it() {
     let below = within(&sandbox, "src", &["run", ".", "make it"]);
     assert!(below.stderr.contains("`autoloop run [DIR] \"make it\"`"), "{below}");
     let own = within(&sandbox, "src", &["loops", "."]);
-    assert!(own.stdout.contains("no run has begun"), "{own}");
+    assert!(own.stdout.contains("no run in"), "{own}");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_project_is_looked_for_up_to_the_top_of_the_repository() {
     let sandbox = repository();
     let elsewhere = |dir: &str| {
         let output = within(&sandbox, dir, &["loops"]);
-        assert!(output.stdout.contains("no run has begun"), "{dir}: {output}");
+        assert!(output.stdout.contains("no run in"), "{dir}: {output}");
         assert_eq!(output.stderr, "", "{dir}");
     };
     // Another repository, such as a submodule or a worktree.
@@ -170,7 +170,7 @@ fn a_project_is_looked_for_up_to_the_top_of_the_repository() {
     let mut command = sandbox.command();
     command.arg("loops").current_dir(sandbox.path("src")).env("AUTOLOOP_STATE_DIR", "state");
     let output = sandbox.finish(command);
-    assert!(output.stdout.contains("no run has begun in state/journal.jsonl"), "{output}");
+    assert!(output.stdout.contains("no run in state/journal.jsonl"), "{output}");
     assert_eq!(output.stderr, "");
 }
 

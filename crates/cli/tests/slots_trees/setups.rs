@@ -61,7 +61,7 @@ fn work_is_not_merged_into_a_branch_without_its_base() {
         assert!(!git(&sandbox, &["log", "--format=%s"]).contains("secret"), "{person}");
         assert_eq!(git(&sandbox, &["status", "--porcelain"]), "", "{person}");
         for line in outcomes(&sandbox) {
-            let told = "does not have ";
+            let told = "does not contain ";
             assert!(line.contains(told) && line.contains("; its work is on branch "), "{line}");
         }
         let kept = git(&sandbox, &["branch", "--list", "autoloop/*", "--format=%(refname)"]);
