@@ -147,7 +147,7 @@ pub fn concurrent_runs(state_dir: &StateDir, disk: &dyn Disk) -> Vec<(String, u3
 }
 
 /// The state of a run by the records that are believed; `None` if the journal does not mention it. For a caller that
-/// is about to resume it: the journal is [repaired](repair) first.
+/// is about to resume it: the journal is repaired first.
 pub fn state<F: Fold>(site: &Site<'_>, run: &str) -> Result<Option<F>, DriveError> {
     repair(site.journal)?;
     let dir = run_dir(site.state_dir, F::KIND, run)?;
@@ -246,7 +246,7 @@ impl Latest {
 }
 
 /// The run of a coordinator that began last among those that did not complete and that no process carries out. The
-/// journal is [repaired](repair) first.
+/// journal is repaired first.
 pub fn latest_resumable(site: &Site<'_>, kind: Kind) -> Result<Latest, DriveError> {
     repair(site.journal)?;
     match kind {
