@@ -3,7 +3,6 @@
 mod commands;
 mod diagnostic;
 mod failure;
-mod presets;
 mod style;
 mod terminal;
 mod tui;

@@ -8,8 +8,6 @@ mod branch;
 mod chain;
 mod iteration;
 mod parallel;
-mod preflight;
-mod request;
 mod review;
 mod slots;
 mod wave;
@@ -30,15 +28,14 @@ use autoloop_core::wire_enum::Word;
 
 use crate::harness::{Harness, RunLock, RunPlace};
 use crate::journal::Durability;
+use crate::launch::{Launch, Opening, StepLauncher};
 use crate::layout::RunDir;
 use crate::project::{Loaded, Project};
 use crate::review::{ReviewSandbox, sweep, sweep_placeholders};
 use crate::site::{Progress, Site};
 
 pub use crate::turn::{PLAY_SCRIPT, REPLAY};
-pub use chain::{ChainDrive, Loops, Preparation, Ready, Steps, StepsOrder};
-pub use preflight::Agents;
-pub use request::{KeptRequest, Request};
+pub use chain::ChainDrive;
 pub use slots::SlotDrive;
 
 pub use crate::error::DriveError;
@@ -72,47 +69,26 @@ pub struct Drive<'a> {
     granted: Option<RunLock>,
     /// The chains of the journal, as far as they were read.
     census: RefCell<Census>,
-    /// Carries out the chains that the run requests; `None` where it may not.
-    loops: Option<&'a dyn Loops>,
+    /// Prepares the steps of chains that the run requests; `None` where it may not.
+    launcher: Option<&'a dyn StepLauncher>,
     /// Where branches have their worktrees, as found first: how git stores files does not change after that.
     trees: OnceCell<Trees>,
 }
 
-/// How a run is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opening {
-    Begin,
-    Resume,
-}
-
 impl<'a> Drive<'a> {
-    /// Prepares to begin a run with the files of its loop as they were read.
-    pub fn begin(
+    /// Prepares to carry out a run. With a launcher it may request chains. A resumed run of which nothing is proven
+    /// begins again.
+    pub fn open(
         site: Site<'a>,
-        project: &'a Project,
-        loaded: Loaded,
-        run: &RunId,
-        objective: Option<String>,
+        launch: &'a Launch,
+        launcher: Option<&'a dyn StepLauncher>,
     ) -> Result<Self, DriveError> {
-        Drive::new(site, project, loaded, run, None, Opening::Begin, objective)
-    }
-
-    /// Prepares to resume a run. Where nothing of it is proven it begins again, with this objective.
-    pub fn resume(
-        site: Site<'a>,
-        project: &'a Project,
-        loaded: Loaded,
-        run: &RunId,
-        objective: Option<String>,
-    ) -> Result<Self, DriveError> {
-        Drive::new(site, project, loaded, run, None, Opening::Resume, objective)
-    }
-
-    /// Lets the run request chains.
-    #[must_use]
-    pub fn with_loops(mut self, loops: &'a dyn Loops) -> Self {
-        self.loops = Some(loops);
-        self
+        launch.report(&site);
+        let Launch { project, loaded, id, opening, objective, .. } = launch;
+        let drive =
+            Drive::new(site, project, loaded.clone(), id, None, *opening, objective.clone())?;
+        launch.keep_request(drive.site.world)?;
+        Ok(Drive { launcher, ..drive })
     }
 
     fn new(
@@ -169,7 +145,7 @@ impl<'a> Drive<'a> {
             branch,
             granted: None,
             census: RefCell::default(),
-            loops: None,
+            launcher: None,
         })
     }
 

@@ -1,8 +1,11 @@
-//! Why a run could not be carried on.
+//! Why a run could not be started or carried out.
 
+use std::io;
 use std::path::PathBuf;
 
+use autoloop_core::chain::Fault;
 use autoloop_core::config::ItemSource;
+use autoloop_core::coordinator::Kind;
 use autoloop_core::run_id::BadRunId;
 use autoloop_core::wire_enum::Word;
 
@@ -44,12 +47,11 @@ pub enum DriveError {
     /// The journal could not be read, or is not the one that it was.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The file of chains cannot be used for a chain that goes on.
-    #[error("chains.toml cannot be used: {0}")]
-    Chains(String),
-    /// A step of a chain that the run asked for could not be carried on.
-    #[error("{0}")]
-    Step(Box<dyn std::error::Error + Send + Sync>),
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// A step of a chain cannot begin.
+    #[error("{source}")]
+    Step { number: u64, source: Box<DriveError> },
     /// Reviewers cannot be held to their bounds as the settings require.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
@@ -59,14 +61,6 @@ pub enum DriveError {
     /// There cannot be working trees for slots, and somebody asked for them.
     #[error("slots cannot have working trees of their own: {0}")]
     NoWorktrees(String),
-    /// There is no program for an agent. Nobody's work has failed.
-    #[error("{why}; {setting} names it")]
-    NoAgent {
-        /// What is not there, or may not be executed.
-        why: String,
-        /// The setting that names it, and where that stands.
-        setting: String,
-    },
     /// A run over a queue is to go on with another queue.
     #[error("run '{run}' takes its items from {}, and the settings say {now}", .began.to_string().escape_debug())]
     OtherSource {
@@ -96,7 +90,130 @@ pub enum DriveError {
     },
 }
 
+/// Why a run could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("cannot find {}: {source}", .path.display())]
+    NotFound { path: PathBuf, source: io::Error },
+    #[error("'{}' is neither a directory nor a preset", .name.escape_debug())]
+    UnknownPreset { name: String, meant: Option<String> },
+    #[error("there is no loop in {0}: neither autoloops.toml nor topology.toml")]
+    NoLoop(String),
+    #[error("{} exceeds the limits of a preset: 1000 files, 16 MB, 8 levels of directories", .0.display())]
+    PresetTooLarge(PathBuf),
+    #[error("cannot write the files of preset '{preset}' to {}: {source}", .dir.display())]
+    Copy { preset: String, dir: PathBuf, source: io::Error },
+    /// The program of an agent does not exist or cannot be executed. `setting` names it.
+    #[error("{why}; {setting} names it")]
+    NoAgent { why: String, setting: String },
+    #[error("no objective for {0}")]
+    NoObjective(String),
+    #[error("there is no chain '{}' in {}", .name.escape_debug(), .file.display())]
+    UnknownChain { name: String, file: PathBuf, meant: Option<String> },
+    #[error(transparent)]
+    Steps(#[from] Fault),
+    #[error("the chain has no step {0}")]
+    NoStep(u64),
+    #[error("this run cannot start chains")]
+    ChainsOff,
+    #[error(
+        "chain '{chain}' was begun with the steps {recorded}, and chains.toml now contains {now}"
+    )]
+    StepsChanged { chain: String, recorded: String, now: String },
+    #[error("{source}")]
+    Lookup { kind: Kind, source: LookupError },
+    #[error("'{id}' is {}, not {}", a_run(*.found), a_run(*.wanted))]
+    OtherKind { id: String, found: Kind, wanted: Kind },
+    #[error("no {} to resume in {}: '{run}' is running in process {process}", run_noun(*.kind), .journal.display())]
+    Running { kind: Kind, journal: PathBuf, run: String, process: u32 },
+    /// `latest` is the latest run of this kind, which completed.
+    #[error("no {} to resume in {}: {}", run_noun(*.kind), .journal.display(), nothing(*.kind, .latest.as_deref()))]
+    NothingToResume { kind: Kind, journal: PathBuf, latest: Option<String> },
+    #[error("{} '{id}' completed: there is nothing to resume", if *.kind == Kind::Chain { "chain" } else { "run" })]
+    Completed { kind: Kind, id: String },
+    /// `key_dir` is set where the key that would prove them cannot be kept.
+    #[error("cannot resume '{run}': its records and flags cannot be proven to be its own")]
+    Unproven { kind: Kind, run: String, key_dir: Option<PathBuf> },
+    #[error("cannot resume run '{run}': the files of its preset '{preset}' were removed from {}", .dir.display())]
+    PresetGone { run: String, preset: String, dir: PathBuf },
+    #[error("chain '{chain}' belongs to run '{parent}', which requested it")]
+    PartOfRun { chain: String, parent: String },
+}
+
+impl LaunchError {
+    /// Whether the request or a settings file has to be corrected.
+    pub fn is_usage(&self) -> bool {
+        use LaunchError::{
+            Load, NoAgent, NoLoop, NoObjective, PartOfRun, PresetTooLarge, Steps, StepsChanged,
+            UnknownChain, UnknownPreset,
+        };
+        match self {
+            Load(_) | NoAgent { .. } | NoLoop(_) | NoObjective(_) | PartOfRun { .. } => true,
+            PresetTooLarge(_) | Steps(_) | StepsChanged { .. } => true,
+            UnknownChain { .. } | UnknownPreset { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+fn a_run(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Loop => "a run of a loop",
+        Kind::Chain => "a chain",
+        Kind::Slots => "a run of slots",
+    }
+}
+
+fn run_noun(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Loop => "run",
+        Kind::Chain => "chain",
+        Kind::Slots => "run of slots",
+    }
+}
+
+fn nothing(kind: Kind, latest: Option<&str>) -> String {
+    match latest {
+        Some(id) => format!("the latest {}, '{id}', completed", run_noun(kind)),
+        None => format!("no {} was started there", run_noun(kind)),
+    }
+}
+
+/// Why a name means no run.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupError {
+    #[error("no run has begun in {journal} yet")]
+    Empty { journal: String },
+    #[error("there is no run '{name}' in {journal}")]
+    Unknown {
+        name: String,
+        journal: String,
+        /// The run with the most similar name.
+        meant: Option<String>,
+    },
+    #[error("{} runs begin with '{name}'", .ids.len())]
+    Ambiguous {
+        name: String,
+        /// The runs, the latest first.
+        ids: Vec<String>,
+    },
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
 impl DriveError {
+    /// Whether the request or a settings file has to be corrected.
+    pub(crate) fn is_usage(&self) -> bool {
+        match self {
+            DriveError::Load(_) | DriveError::BadRunId(_) => true,
+            DriveError::Launch(error) => error.is_usage(),
+            DriveError::Step { source, .. } => source.is_usage(),
+            _ => false,
+        }
+    }
+
     /// Whether nothing is wrong but that the disk is full.
     pub fn is_full_disk(&self) -> bool {
         match self {

@@ -11,6 +11,7 @@ pub mod git;
 mod harness;
 pub mod ipc;
 pub mod journal;
+pub mod launch;
 pub mod layout;
 pub mod memory;
 mod message;

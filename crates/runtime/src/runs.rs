@@ -15,6 +15,7 @@ use autoloop_core::run_id::RunId;
 use autoloop_core::slot::Slots;
 
 use crate::error::DriveError;
+pub use crate::error::LookupError;
 use crate::harness::{RunPlace, RunRecords, repair, run_dir};
 use crate::journal::sidecar::Kept;
 use crate::journal::{Journal, Position, ReadError};
@@ -35,36 +36,12 @@ pub struct RunList {
     disk: Arc<dyn Disk>,
 }
 
-/// Why a name means no run.
-#[derive(Debug, thiserror::Error)]
-pub enum LookupError {
-    #[error("no run has begun in {journal} yet")]
-    Empty { journal: String },
-    #[error("there is no run '{name}' in {journal}")]
-    Unknown {
-        name: String,
-        journal: String,
-        /// The run with the most similar name.
-        meant: Option<String>,
-    },
-    #[error("{} runs begin with '{name}'", .ids.len())]
-    Ambiguous {
-        name: String,
-        /// The runs, the latest first.
-        ids: Vec<String>,
-    },
-    #[error(transparent)]
-    Read(#[from] ReadError),
-}
-
-impl LookupError {
-    fn new(miss: Miss, name: &str, journal: &Path) -> Self {
-        let (name, journal) = (name.to_owned(), journal.display().to_string());
-        match miss {
-            Miss::Unknown(None) if name == "latest" => LookupError::Empty { journal },
-            Miss::Unknown(meant) => LookupError::Unknown { name, journal, meant },
-            Miss::Ambiguous(ids) => LookupError::Ambiguous { name, ids },
-        }
+fn lookup_error(miss: Miss, name: &str, journal: &Path) -> LookupError {
+    let (name, journal) = (name.to_owned(), journal.display().to_string());
+    match miss {
+        Miss::Unknown(None) if name == "latest" => LookupError::Empty { journal },
+        Miss::Unknown(meant) => LookupError::Unknown { name, journal, meant },
+        Miss::Ambiguous(ids) => LookupError::Ambiguous { name, ids },
     }
 }
 
@@ -72,7 +49,7 @@ impl LookupError {
 pub fn find(journal: &dyn Journal, name: &str) -> Result<SomeRun, LookupError> {
     let runs = journal.fold::<Runs>()?.view;
     let run = runs.find(name).cloned();
-    run.map_err(|miss| LookupError::new(miss, name, journal.path()))
+    run.map_err(|miss| lookup_error(miss, name, journal.path()))
 }
 
 impl RunList {
@@ -93,7 +70,7 @@ impl RunList {
 
     /// Finds a run by its id, by the beginning of it, or as `latest`.
     pub fn find(&self, name: &str) -> Result<&SomeRun, LookupError> {
-        self.runs.find(name).map_err(|miss| LookupError::new(miss, name, &self.journal))
+        self.runs.find(name).map_err(|miss| lookup_error(miss, name, &self.journal))
     }
 
     /// The directory of a run; `None` where its name is not a valid id.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use autoloop_core::config::Problem;
 use autoloop_core::merge::MergeOutcome;
 use autoloop_core::record::{SlotFinish, SlotReview};
 use autoloop_core::run::Run;
@@ -108,6 +109,8 @@ pub enum Progress<'a> {
     },
     /// Of a run of slots.
     Slots(SlotProgress<'a>),
+    /// Warnings about the settings and the loop of a run that is about to be carried out.
+    Warnings(&'a [Problem]),
     /// A warning or a remark for the user.
     Note(&'a str),
 }

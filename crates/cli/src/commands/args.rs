@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use autoloop_core::suggest::suggest;
+use autoloop_runtime::launch::presets::Preset;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
@@ -11,7 +12,6 @@ use super::{
     presets, replay, review, run, script, settings, slots, tasks, version, watch,
 };
 use crate::failure::Failure;
-use crate::presets::Preset;
 
 /// Runs coding agents in loops that can be trusted.
 ///
@@ -83,7 +83,7 @@ fn without_run(words: &[String], error: &clap::Error) -> Option<Failure> {
         return None;
     }
     // Settings that cannot be read are reported by the commands that need them.
-    let presets = Preset::all(&settings::surroundings().ok()?);
+    let presets = Preset::all(&settings::settings_environment().ok()?);
     run::suggest::without_run(words, &presets)
 }
 

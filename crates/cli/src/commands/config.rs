@@ -109,7 +109,7 @@ fn project(args: &ProjectArgs) -> Result<Project, Failure> {
     let mut project = Project::new(&dir).map_err(|error| {
         Failure::usage(format!("cannot tell where {} is: {error}", dir.display()))
     })?;
-    project.surroundings = settings::surroundings()?;
+    project.env = settings::settings_environment()?;
     if let Some(preset) = &args.preset {
         project.preset.clone_from(preset);
     }

@@ -5,16 +5,15 @@ mod summary;
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::OnceLock;
 
-use autoloop_core::run_id::{RunIdFormat, RunIdSeed};
-use autoloop_runtime::project::Project;
+use autoloop_runtime::launch::RunRequest;
 use autoloop_runtime::site::Trust;
 use autoloop_runtime::world::World;
 
 use self::project::{Repository, Stage};
 use self::summary::Story;
-use super::run::{self, Ended, Errand, Which};
+use super::run::{carry_out, verdict};
+use super::session::Session;
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -32,30 +31,16 @@ pub(crate) struct Args {}
 pub(crate) fn run(_: &Args, world: &World) -> Result<(), Failure> {
     let stage = Stage::set(world)?;
     say(&opening(&stage))?;
-    let ended = play(&stage, world)?;
-    let story = Story::of(&*ended.journal, &ended.run.id)?;
+    // The settings of the user are not read: they may name an agent that costs money.
+    let session = Session::start(Trust::Proven, world)?;
+    let launcher = session.launcher(&stage.dir);
+    let launch = launcher.begin(RunRequest::of_loop(&stage.dir, &stage.dir)?)?;
+    // The progress is read from the journal afterwards.
+    let run = carry_out(&session, &launcher, &launch, &|_| {})?;
+    let story = Story::of(&launch.loaded.journal(world), &run.id)?;
     say(&terminal::harmless(&story.render()))?;
-    run::verdict(&ended)?;
+    verdict(&run, &launch, &session)?;
     say(&closing(&stage))
-}
-
-/// Carries the loop out as `autoloop run` would, but for the person's own settings: they may name an
-/// agent that costs money.
-fn play(stage: &Stage, world: &World) -> Result<Ended, Failure> {
-    let project = Project::new(&stage.dir)
-        .map_err(|error| Failure::failed(format!("cannot find the project: {error}")))?;
-    let seed = RunIdSeed { random: world.entropy.number(), now: world.clock.now(), runs_so_far: 0 };
-    let id = RunIdFormat::Human.make(&seed, &|_| false);
-    let errand = Errand {
-        project,
-        run: Which::New { id, objective: None },
-        claimed: None,
-        limits: None,
-        trust: Trust::Proven,
-        loaded: OnceLock::new(),
-    };
-    // Whatever there is to tell is in the journal afterwards.
-    run::carry_out(&errand, world, &|_| {})
 }
 
 fn opening(stage: &Stage) -> String {

@@ -19,7 +19,6 @@ use autoloop_runtime::sandbox::{Support, probe};
 use autoloop_runtime::world::{Ending, Exit, Finished, Job, Limits, World};
 use serde::Serialize;
 
-pub(crate) use self::agents::KNOWN as KNOWN_AGENTS;
 use super::settings::{self, Located};
 use crate::failure::Failure;
 use crate::style::{Color, Tone};

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::shell_words;
+use autoloop_runtime::launch::presets::{self, LoopFile, Preset};
 
 use super::settings;
 use crate::failure::Failure;
-use crate::presets::{self, LoopFile, Preset};
 
 /// Write a new loop, with comments.
 ///
@@ -47,7 +47,7 @@ fn files(preset: Option<&str>) -> Result<Vec<LoopFile>, Failure> {
     let Some(name) = preset else {
         return Ok(LOOP.iter().map(|(path, text)| LoopFile::text(path, text)).collect());
     };
-    let mut files = Preset::named(name, &settings::surroundings()?)?.files()?;
+    let mut files = Preset::named(name, &settings::settings_environment()?)?.files()?;
     // It is about the preset, and the one of a project is about the project.
     files.retain(|file| file.path != Path::new("README.md"));
     Ok(files)
@@ -98,7 +98,7 @@ fn tell(files: &[LoopFile], dir: &Path) -> Result<(), Failure> {
 
 /// The name of the preset that the directory is, if it is in the user's directory of presets.
 fn preset_name(dir: &Path) -> Option<String> {
-    let presets = presets::own_dir(&settings::surroundings().ok()?)?.canonicalize().ok()?;
+    let presets = presets::own_dir(&settings::settings_environment().ok()?)?.canonicalize().ok()?;
     let dir = dir.canonicalize().ok()?;
     if dir.parent() != Some(&presets) {
         return None;

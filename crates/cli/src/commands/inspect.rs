@@ -26,7 +26,6 @@ use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::listing::{self, Filter, Listing};
-use super::run::drive_failure;
 use super::{memory, settings};
 use crate::failure::Failure;
 use crate::terminal;
@@ -183,7 +182,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
             let located = settings::locate(project_dir.as_deref(), world)?;
             let journal = located.journal(world);
             let site = Site::new(world, &*journal, &located.files.state_dir);
-            let slots = slot_runs(&site).map_err(drive_failure)?;
+            let slots = slot_runs(&site)?;
             let list = RunList::read(&*journal, &located.files.state_dir, world)?;
             let id = match run {
                 Some(name) => Some(list.find(name)?.id()),

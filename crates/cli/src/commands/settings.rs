@@ -1,4 +1,4 @@
-//! Where the journal is and how it is to be written, from the environment and the settings.
+//! The project of a command: its directory, its journal and its settings.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use autoloop_core::env::Env;
 use autoloop_core::plan::Files;
 use autoloop_runtime::ipc::Client;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings, Journal};
+use autoloop_runtime::launch::existing_dir;
 use autoloop_runtime::layout::{self, StateDir};
-use autoloop_runtime::project::{LoadError, Project, Surroundings, discover, read_text};
+use autoloop_runtime::project::{Environment, LoadError, Overrides, Project, discover, read_text};
 use autoloop_runtime::world::World;
 
-use crate::diagnostic;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// The AUTOLOOP_* variables of this process. Where they say nothing about the project, it is the one
-/// that the current directory belongs to.
+/// The AUTOLOOP_* variables of this process. Where they do not name the project, it is the one that the
+/// current directory belongs to.
 pub(crate) fn environment() -> Result<Env, Failure> {
     let mut env = variables()?;
     let is_named =
@@ -35,8 +35,8 @@ fn variables() -> Result<Env, Failure> {
     Env::read(|name| std::env::var_os(name)).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// The project in which a command starts a run, where no argument names one. An agent that starts one
-/// does so where it works, which may be a worktree.
+/// The project in which a command starts a run, where no argument names one. For an agent it is the current
+/// directory, which may be a worktree.
 pub(crate) fn default_project() -> Result<PathBuf, Failure> {
     match variables()?.run_id {
         Some(_) => Ok(PathBuf::from(".")),
@@ -44,34 +44,42 @@ pub(crate) fn default_project() -> Result<PathBuf, Failure> {
     }
 }
 
-/// The project that the current directory belongs to, if it is not the current directory itself. The
-/// user is told which one it is.
+/// The directory of the project that an argument names, or the default one.
+pub(crate) fn project_dir(dir: Option<&Path>) -> Result<PathBuf, Failure> {
+    Ok(match dir {
+        Some(dir) => existing_dir(dir)?,
+        None => existing_dir(&default_project()?)?,
+    })
+}
+
+/// The project that the current directory belongs to, if it is not the current directory itself. A note names
+/// it.
 fn project_above() -> Option<PathBuf> {
-    static TOLD: Once = Once::new();
+    static NOTED: Once = Once::new();
     let here = std::env::current_dir().ok()?.canonicalize().ok()?;
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let found = discover(&here, home.as_deref()).filter(|found| *found != here)?;
-    TOLD.call_once(|| {
+    NOTED.call_once(|| {
         let note = format!("autoloop: using the project in {}\n", found.display());
-        // Standard error may be closed; the command works all the same.
+        // Standard error may be closed; the command does not depend on it.
         let _ = io::stderr().write_all(terminal::harmless(&note).as_bytes());
     });
     Some(found)
 }
 
-/// The harness, where it has to be asked because this process may not write.
+/// The client of the harness, where this process is sandboxed and may not write itself.
 pub(crate) fn client(env: &Env) -> Option<Client> {
     let ticket = env.ticket.clone().unwrap_or_default();
     env.door.as_ref().map(|path| Client::new(path, ticket))
 }
 
-/// What the environment says about settings.
-pub(crate) fn surroundings() -> Result<Surroundings, Failure> {
-    Surroundings::read(|name| std::env::var_os(name)).map_err(diagnostic::refuse)
+/// The variables of this process that are about settings.
+pub(crate) fn settings_environment() -> Result<Environment, LoadError> {
+    Environment::read(|name| std::env::var_os(name))
 }
 
-/// Has git ignore the state directory, and closes it to other users, after something was written to it: a command that
-/// refuses to write creates nothing. A failure does not change that the writing succeeded, and the next command tries again.
+/// Makes git ignore the state directory and closes it to other users, after something was written to it. Errors are
+/// ignored: the write succeeded, and the next command tries again.
 pub(crate) fn protect(files: &Files, project: &Path) {
     let _ = layout::protect(&files.state_dir, project);
 }
@@ -82,23 +90,21 @@ pub(crate) fn journal(path: PathBuf, world: &World, config: &Config) -> Box<dyn 
     Box::new(FileJournal::new(path, world, settings))
 }
 
-/// A project that a person asks about: where it keeps things, and what is set.
+/// A project that a command shows or writes to.
 pub(crate) struct Located {
-    /// The directory of the project.
     pub(crate) dir: PathBuf,
-    /// Its places, seen from where we are.
+    /// Relative to the current directory.
     pub(crate) files: Files,
-    /// What is set; the default for everything that could not be understood.
+    /// Settings that are not valid have their defaults.
     pub(crate) settings: Settings,
 }
 
 impl Located {
-    /// Its journal.
     pub(crate) fn journal(&self, world: &World) -> Box<dyn Journal> {
         journal(self.files.journal.clone(), world, &Config::from(&self.settings))
     }
 
-    /// How many characters a prompt has for memory; 0 is no limit.
+    /// The maximum number of characters of memory in a prompt; 0 for no limit.
     pub(crate) fn memory_budget(&self) -> usize {
         match self.settings.value(Key::MemoryBudget) {
             Value::Number(chars) => usize::try_from(*chars).unwrap_or(0),
@@ -107,12 +113,11 @@ impl Located {
     }
 }
 
-/// Finds the project that is named, or else the one that the environment names, or this directory.
+/// Finds the project that an argument names, or else the one of the environment or the current directory.
 ///
-/// The places are those of `core.state_dir`, `core.journal_file` and `core.memory_file`. Where no
-/// project is named, AUTOLOOP_STATE_DIR and AUTOLOOP_JOURNAL_FILE come before them: the harness sets
-/// them for its agents. Settings that cannot be read are told of and otherwise ignored, because a
-/// person who looks at a run should not have to mend them first.
+/// Its files are those of `core.state_dir`, `core.journal_file` and `core.memory_file`. Where no argument names a
+/// project, AUTOLOOP_STATE_DIR and AUTOLOOP_JOURNAL_FILE take precedence: the harness sets them for its agents.
+/// Settings that cannot be read are only a warning, so that a run can be looked at without fixing them first.
 pub(crate) fn locate(project: Option<&Path>, world: &World) -> Result<Located, Failure> {
     let (located, problem) = look_for(project, world)?;
     if let Some(problem) = problem {
@@ -121,7 +126,7 @@ pub(crate) fn locate(project: Option<&Path>, world: &World) -> Result<Located, F
     Ok(located)
 }
 
-/// The same, with what is wrong with the settings instead of a warning.
+/// The same, with the problem of the settings instead of a warning.
 pub(crate) fn look_for(
     project: Option<&Path>,
     world: &World,
@@ -136,7 +141,7 @@ pub(crate) fn look_for(
     Ok((Located { dir, files, settings }, problem))
 }
 
-/// Where things are kept: as the environment says, and where it says nothing, as is set.
+/// The files that the environment names, and else those of the settings.
 pub(crate) fn places(env: &Env, settings: &Settings) -> Files {
     let dir = env.project_dir_or_here();
     let files = Files::of(settings);
@@ -154,7 +159,6 @@ pub(crate) fn places(env: &Env, settings: &Settings) -> Files {
     files
 }
 
-/// A directory that somebody named, if it is one.
 fn existing(project: &Path) -> Result<&Path, Failure> {
     if project.is_dir() {
         return Ok(project);
@@ -164,7 +168,7 @@ fn existing(project: &Path) -> Result<&Path, Failure> {
         .hint("name the directory that holds .autoloop"))
 }
 
-/// What is set for a project, in all layers, and what is wrong with it.
+/// The settings of a project in all layers, and the first problem with them.
 fn settings_or_default(dir: &Path, world: &World) -> (Settings, Option<String>) {
     match read_settings(dir, world) {
         Ok(Reading { settings, problems }) => {
@@ -179,22 +183,26 @@ fn read_settings(dir: &Path, world: &World) -> Result<Reading, LoadError> {
     project(dir)?.settings(&*world.disk)
 }
 
-/// A project in the surroundings of this process.
+/// A project in the environment of this process.
 pub(crate) fn project(dir: &Path) -> Result<Project, LoadError> {
     // Without a current directory there is no project to be found either.
-    let mut project = Project::new(dir).unwrap_or_default();
-    project.surroundings = Surroundings::read(|name| std::env::var_os(name))?;
-    Ok(project)
+    let project = Project::new(dir).unwrap_or_default();
+    Ok(Project { env: settings_environment()?, ..project })
 }
 
-/// Tells of settings that cannot be used.
+/// The project of a chain, which has no loop of its own.
+pub(crate) fn chain_project(dir: &Path, overrides: Overrides) -> Result<Project, LoadError> {
+    let project = Project::before_preset(dir, "");
+    Ok(Project { overrides, env: settings_environment()?, ..project })
+}
+
 fn warn(problem: &str) {
-    let warning = format!("autoloop: warning: {problem}; going on with the defaults\n");
-    // A warning that cannot be shown is no reason not to go on.
+    let warning = format!("autoloop: warning: {problem}; using the defaults\n");
+    // Standard error may be closed; the command does not depend on it.
     let _ = io::stderr().write_all(terminal::harmless(&warning).as_bytes());
 }
 
-/// What an agent's event has to survive.
+/// The durability of an agent's event.
 pub(crate) fn durability_of_events(config: &Config) -> Durability {
     match config.journal.sync {
         SyncPolicy::Always => Durability::Synced,
@@ -202,9 +210,8 @@ pub(crate) fn durability_of_events(config: &Config) -> Durability {
     }
 }
 
-/// The settings of a project, as far as a command needs them that has more urgent things to do than
-/// to look everywhere: only `autoloops.toml` is read, and what cannot be understood in it is told of
-/// and otherwise ignored. An event is worth more than a setting.
+/// The settings of `autoloops.toml` alone, for a command that has to be fast. A file that is not valid is only a
+/// warning: an event must not be lost because of a setting.
 pub(crate) fn of_project_file(project: &Path, world: &World) -> Settings {
     let path = project.join("autoloops.toml");
     let (settings, problem) = match read_text(&*world.disk, &path, config::LONGEST as u64) {

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use autoloop_core::coordinator::Kind;
 use autoloop_core::slot::Slots;
 use autoloop_runtime::drive::SlotDrive;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
+use autoloop_runtime::launch::{Launch, Opening};
 use autoloop_runtime::project::{Overrides, Project};
 use autoloop_runtime::queue::Builtin;
 use autoloop_runtime::shim::OsSpawner;
@@ -44,7 +46,8 @@ fn drive(sandbox: &Sandbox, settings: &str) -> Slots {
     let state_dir = loaded.files.state_dir.clone();
     let site = Site { program: binary.as_ref(), ..Site::new(&world, &journal, &state_dir) };
     let run = "calm-crow".parse().unwrap();
-    SlotDrive::begin(site, &project, loaded, &queue, &run).unwrap().run().unwrap()
+    let launch = Launch::new(Kind::Slots, run, Opening::Begin, project, loaded);
+    SlotDrive::open(site, &launch, &queue, &[]).unwrap().run().unwrap()
 }
 
 /// Has another worker take the first item while its agent runs.

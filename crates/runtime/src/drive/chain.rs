@@ -1,9 +1,8 @@
-//! Carries a chain out: asks for the next step, lets it be done, and puts on record what came of it.
+//! Carries a chain out: asks for the next step, carries it out as a run, and appends the result.
 //!
-//! The records of a chain have an id of their own, in the journal of the project, and one harness writes
-//! them. Every step is a run like any other; whoever knows where presets are carries it out ([`Steps`]).
-//! What a step is told by those before it is in its directory for people, and beside its run for the
-//! harness of the run, which finds it there whoever takes the run up again.
+//! The records of a chain have an id of their own, in the journal of the project, and one harness writes them. The
+//! handoff of a step is in the directory of the step for people, and beside its run for the harness of the run, which
+//! finds it there when the run is resumed.
 
 mod census;
 mod reports;
@@ -12,18 +11,19 @@ mod spawn;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::chain::{
-    Budget, Chain, Next, Outcome, Report, Resumption, handoff, next_step, result, resumption,
+    Budget, Chain, Next, Outcome, Report, Resumption, changed_files, handoff, next_step, result,
+    resumption,
 };
 use autoloop_core::coordinator::Kind;
 use autoloop_core::record::{
     ChainComplete, ChainResume, ChainStart, ChainStepFinish, ChainStepStart, Heading, Record,
 };
 use autoloop_core::run::{Run, StopReason};
-use autoloop_core::run_id::RunId;
 
-use super::DriveError;
+use super::{Drive, DriveError, durability};
+use crate::error::LaunchError;
 use crate::harness::{Harness, RunLock, RunPlace, create_dirs, run_dir};
-use crate::journal::Durability;
+use crate::launch::{ChainLaunch, ChainStep, Launch, Opening, StepLauncher};
 use crate::layout::RunDir;
 use crate::project::{LoadError, read_text};
 use crate::runs::state;
@@ -32,129 +32,83 @@ use crate::turn::millis;
 use crate::world::Disk;
 
 pub(super) use census::Census;
-pub use spawn::{Loops, StepsOrder};
 
 /// The longest handoff that is read back.
 const LONGEST: u64 = 1024 * 1024;
 
-/// A step that can begin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ready {
-    /// The run that it will be.
-    pub run: String,
-    /// Where the files of its loop are.
-    pub loop_dir: PathBuf,
-}
-
-/// What came of making a step ready.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Preparation {
-    /// It can begin.
-    Ready(Ready),
-    /// It cannot, and that is how it ends: for this reason.
-    Unfit(String),
-}
-
-/// Whoever carries steps out.
-pub trait Steps {
-    /// Why one cannot be.
-    type Error: From<DriveError>;
-
-    /// Makes a step ready to begin.
-    fn prepare(&mut self, step: u64) -> Result<Preparation, Self::Error>;
-
-    /// Carries out the step that was made ready.
-    fn begin(&mut self) -> Result<Run, Self::Error>;
-
-    /// Goes on with the run of a step that was cut off or that failed.
-    fn resume(&mut self, step: u64, run: &str) -> Result<Run, Self::Error>;
-
-    /// The files that changed while the last step was carried out, one a line, if that is known.
-    fn files(&self) -> Option<String> {
-        None
-    }
-}
-
 /// A chain, and everything that is needed to carry it out.
 pub struct ChainDrive<'a> {
     site: Site<'a>,
+    chain: &'a ChainLaunch,
+    launcher: &'a dyn StepLauncher,
     budget: Budget,
-    durability: Durability,
     harness: Harness<'a, Chain>,
     start: ChainStart,
     dir: RunDir,
 }
 
 impl<'a> ChainDrive<'a> {
-    /// Prepares to begin a chain.
-    pub fn begin(
+    /// Prepares to carry out a chain within these limits. A resumed chain of which nothing is proven begins again.
+    pub fn open(
         site: Site<'a>,
+        chain: &'a ChainLaunch,
+        launcher: &'a dyn StepLauncher,
         budget: Budget,
-        durability: Durability,
-        id: &RunId,
-        start: ChainStart,
     ) -> Result<Self, DriveError> {
-        let lock = lock(&site, id.as_str())?;
-        // A chain that a run requested was locked when it was granted; any other is begun by the process that made
-        // its directory, unless a run was granted this very id in between.
-        if start.parent_id.is_none() && lock.was_used() {
-            return Err(DriveError::BusyChain { chain: id.as_str().to_owned(), holder: None });
-        }
-        ChainDrive::granted(site, budget, durability, id, start, lock)
-    }
-
-    /// Prepares to begin a chain that is locked already.
-    fn granted(
-        site: Site<'a>,
-        budget: Budget,
-        durability: Durability,
-        id: &RunId,
-        start: ChainStart,
-        lock: RunLock,
-    ) -> Result<Self, DriveError> {
-        let dir = site.state_dir.run(Kind::Chain, id);
-        let place = RunPlace { dir: &dir, run: id.as_str(), world: site.world };
-        let harness = Harness::begin(site.journal, place, lock)?;
-        Ok(ChainDrive { site, budget, durability, harness, start, dir })
-    }
-
-    /// Resumes a chain, and records that. Where nothing of it is proven it begins again, as `start` says.
-    pub fn resume(
-        site: Site<'a>,
-        budget: Budget,
-        durability: Durability,
-        id: &RunId,
-        start: ChainStart,
-    ) -> Result<Self, DriveError> {
-        let lock = lock(&site, id.as_str())?;
-        let dir = site.state_dir.run(Kind::Chain, id);
-        let place = RunPlace { dir: &dir, run: id.as_str(), world: site.world };
-        let harness: Harness<'_, Chain> = Harness::resume(site.journal, place, lock, site.trust)?;
-        let start = harness.fold().start.clone().unwrap_or(start);
-        let mut drive = ChainDrive { site, budget, durability, harness, start, dir };
-        let chain = drive.chain();
-        let previous_outcome = chain.outcome.clone().unwrap_or_default();
-        if chain.start.is_some() && previous_outcome != Outcome::AllStepsComplete {
-            let resumed_from_step = chain.first_open();
-            let elapsed_ms = drive.cut_off_after_ms()?;
-            let resume = ChainResume { resumed_from_step, previous_outcome, elapsed_ms };
-            drive.put(|heading| resume.record(heading))?;
-        }
+        chain.launch.report(&site);
+        let drive = ChainDrive::new(site, chain, launcher, budget, None)?;
+        chain.keep_request(drive.site.world)?;
         Ok(drive)
     }
 
-    /// The chain, as far as it is.
-    pub fn chain(&self) -> &Chain {
+    /// With the lock of the chain, where it was taken when the chain was granted to a run.
+    fn new(
+        site: Site<'a>,
+        chain: &'a ChainLaunch,
+        launcher: &'a dyn StepLauncher,
+        budget: Budget,
+        granted: Option<RunLock>,
+    ) -> Result<Self, DriveError> {
+        let ChainLaunch { launch: Launch { id, opening, .. }, start, .. } = chain;
+        let dir = site.state_dir.run(Kind::Chain, id);
+        let place = RunPlace { dir: &dir, run: id.as_str(), world: site.world };
+        let is_granted = granted.is_some();
+        let lock = granted.map_or_else(|| lock(&site, id.as_str()), Ok)?;
+        if *opening == Opening::Resume {
+            let harness: Harness<'_, Chain> =
+                Harness::resume(site.journal, place, lock, site.trust)?;
+            let start = harness.fold().start.clone().unwrap_or_else(|| start.clone());
+            let mut drive = ChainDrive { site, chain, launcher, budget, harness, start, dir };
+            drive.record_resume()?;
+            return Ok(drive);
+        }
+        // A chain that no run requested is begun by the process that created its directory, unless a run was granted
+        // the same id in between.
+        if start.parent_id.is_none() && !is_granted && lock.was_used() {
+            return Err(DriveError::BusyChain { chain: id.to_string(), holder: None });
+        }
+        let harness = Harness::begin(site.journal, place, lock)?;
+        Ok(ChainDrive { site, chain, launcher, budget, harness, start: start.clone(), dir })
+    }
+
+    fn record_resume(&mut self) -> Result<(), DriveError> {
+        let chain = self.chain();
+        let previous_outcome = chain.outcome.clone().unwrap_or_default();
+        if chain.start.is_none() || previous_outcome == Outcome::AllStepsComplete {
+            return Ok(());
+        }
+        let resumed_from_step = chain.first_open();
+        let elapsed_ms = self.cut_off_after_ms()?;
+        let resume = ChainResume { resumed_from_step, previous_outcome, elapsed_ms };
+        self.put(|heading| resume.record(heading))
+    }
+
+    fn chain(&self) -> &Chain {
         self.harness.fold()
     }
 
     /// Carries the chain out to its end, or until it is interrupted.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be carried on. Everything that happened is on record, and the chain can be taken
-    /// up again.
-    pub fn run<S: Steps + ?Sized>(mut self, steps: &mut S) -> Result<Chain, S::Error> {
+    pub fn run(mut self) -> Result<Chain, DriveError> {
         loop {
             match next_step(self.chain(), &self.budget) {
                 Next::Start => {
@@ -162,7 +116,7 @@ impl<'a> ChainDrive<'a> {
                     self.put(|heading| start.record(heading))?;
                 }
                 Next::Step(number) => {
-                    if !self.step(number, steps)? {
+                    if !self.step(number)? {
                         return Ok(self.harness.into_fold());
                     }
                 }
@@ -179,8 +133,8 @@ impl<'a> ChainDrive<'a> {
         }
     }
 
-    /// Does one step. Says whether it ended: one that was interrupted did not.
-    fn step<S: Steps + ?Sized>(&mut self, number: u64, steps: &mut S) -> Result<bool, S::Error> {
+    /// Carries out one step; returns whether it ended. One that was interrupted did not.
+    fn step(&mut self, number: u64) -> Result<bool, DriveError> {
         let before = self.site.world.clock.elapsed();
         let known = self.chain().step(number).and_then(|step| step.run.clone());
         let state = match &known {
@@ -192,21 +146,25 @@ impl<'a> ChainDrive<'a> {
         let (run, files) = match (resumption(state.as_ref()), state) {
             (Resumption::Finish, Some(run)) => (run, None),
             (Resumption::GoOn, Some(run)) => {
-                // It was not synced when it was written, so a power cut may have taken it.
+                // It was not synced when it was written, so a power cut may have removed it.
                 self.hand_on(number, &run.id)?;
-                (steps.resume(number, &run.id)?, steps.files())
+                let launch = self.launcher.resume(self.chain_step(number)?, &run.id)?;
+                self.carry_out(&launch)?
             }
-            _ => match steps.prepare(number)? {
-                Preparation::Ready(ready) => {
-                    self.announce(number, ready)?;
-                    (steps.begin()?, steps.files())
+            _ => match self.launcher.begin(self.chain_step(number)?) {
+                Ok(launch) => {
+                    self.announce(number, &launch)?;
+                    self.carry_out(&launch)?
                 }
-                Preparation::Unfit(why) => {
-                    let stop_reason = StopReason::CannotBegin.into();
-                    let end = ChainStepFinish { stop_reason, detail: Some(why), ..end };
+                // A step of a requested chain that cannot begin ends the chain, not the run that requested it.
+                Err(error) if self.start.parent_id.is_some() && error.is_usage() => {
+                    let (stop_reason, detail) =
+                        (StopReason::CannotBegin.into(), Some(error.to_string()));
+                    let end = ChainStepFinish { stop_reason, detail, ..end };
                     self.put(|heading| end.record(heading))?;
                     return Ok(true);
                 }
+                Err(error) => return Err(error),
             },
         };
         let Some(reason) = run.stop_reason() else { return Ok(false) };
@@ -233,15 +191,37 @@ impl<'a> ChainDrive<'a> {
         Ok(run.and_then(|run| self.chain().cut_off_after_ms(&run.times.1)))
     }
 
-    /// Writes down what the step is told, and says on record that it begins.
-    fn announce(&mut self, number: u64, ready: Ready) -> Result<(), DriveError> {
-        self.hand_on(number, &ready.run)?;
+    fn chain_step(&self, number: u64) -> Result<ChainStep<'_>, LaunchError> {
+        let ChainLaunch { launch, steps, .. } = self.chain;
+        let place = usize::try_from(number - 1).unwrap_or(usize::MAX);
+        Ok(ChainStep {
+            chain: launch.id.as_str(),
+            number,
+            definition: steps.get(place).ok_or(LaunchError::NoStep(number))?,
+            objective: self.start.objective.as_deref(),
+            project: &launch.project,
+        })
+    }
+
+    /// Carries out the run of a step; returns it and the files that changed meanwhile, one per line, if known.
+    fn carry_out(&self, launch: &Launch) -> Result<(Run, Option<String>), DriveError> {
+        let run = Drive::open(self.site.clone(), launch, Some(self.launcher))?.run()?;
+        let files = launch.before.as_ref().and_then(|before| before.changed_files().ok());
+        let names = |files: Vec<PathBuf>| {
+            changed_files(files.into_iter().map(|path| path.to_string_lossy().into_owned()))
+        };
+        Ok((run, files.and_then(names)))
+    }
+
+    /// Writes the handoff of a step and records that the step begins.
+    fn announce(&mut self, number: u64, launch: &Launch) -> Result<(), DriveError> {
+        self.hand_on(number, launch.id.as_str())?;
         let start = ChainStepStart {
             step: number,
             preset: self.preset(number),
-            preset_dir: ready.loop_dir.display().to_string(),
+            preset_dir: launch.project.loop_dir.display().to_string(),
             work_dir: self.step_dir(number).display().to_string(),
-            run_id: Some(ready.run),
+            run_id: Some(launch.id.to_string()),
         };
         self.put(|heading| start.record(heading))
     }
@@ -280,7 +260,8 @@ impl<'a> ChainDrive<'a> {
     fn put(&mut self, record: impl FnOnce(&Heading) -> Record) -> Result<(), DriveError> {
         let heading = self.harness.heading("", self.site.world.clock.now());
         let records = [record(&heading)];
-        self.harness.append_refusing(self.durability, &heading, &records)?;
+        let durability = durability(&self.chain.launch.loaded.plan);
+        self.harness.append_refusing(durability, &heading, &records)?;
         Ok(())
     }
 }

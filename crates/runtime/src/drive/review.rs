@@ -49,8 +49,8 @@ impl Drive<'_> {
         let mut launch = self.launch(&plan.backend, &turn)?;
         let site = ReviewSite {
             world: self.site.world,
-            program: self.site.program,
-            home: self.project.surroundings.home.as_deref(),
+            program: &self.site.program,
+            home: self.project.env.home.as_deref(),
         };
         let confined = self.reviewer.confine(|| self.subject(&turn), &mut launch.job, site);
         let start = ReviewStart {

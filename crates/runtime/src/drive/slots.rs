@@ -27,10 +27,12 @@ use autoloop_core::record::{Heading, Record, SlotStart};
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::{End, NewItems, Review, Slot, SlotRules, Slots, Step, begins, next_step};
 
+use super::DriveError;
 use super::parallel::together;
-use super::{DriveError, Opening};
+use crate::error::LaunchError;
 use crate::harness::{Harness, RunLock, RunPlace, create_dirs};
 use crate::journal::Durability;
+use crate::launch::{Launch, Opening};
 use crate::layout::RunDir;
 use crate::project::{Loaded, Project};
 use crate::queue::Queue;
@@ -65,27 +67,18 @@ pub struct SlotDrive<'a> {
 }
 
 impl<'a> SlotDrive<'a> {
-    /// Prepares to begin a run with the settings as they were read.
-    pub fn begin(
+    /// Prepares to carry out a run. A resumed one uses its own prompts, except for those that the user names now.
+    pub fn open(
         site: Site<'a>,
-        project: &'a Project,
-        loaded: Loaded,
+        launch: &'a Launch,
         queue: &'a dyn Queue,
-        run: &RunId,
-    ) -> Result<Self, DriveError> {
-        SlotDrive::new(site, project, loaded, queue, run, Opening::Begin, &[])
-    }
-
-    /// Prepares to resume a run, with its own prompts but for those that the user names now.
-    pub fn resume(
-        site: Site<'a>,
-        project: &'a Project,
-        loaded: Loaded,
-        queue: &'a dyn Queue,
-        run: &RunId,
         named_now: &[Key],
     ) -> Result<Self, DriveError> {
-        SlotDrive::new(site, project, loaded, queue, run, Opening::Resume, named_now)
+        launch.report(&site);
+        let Launch { project, loaded, id, opening, .. } = launch;
+        let drive = SlotDrive::new(site, project, loaded.clone(), queue, id, *opening, named_now)?;
+        launch.keep_request(drive.site.world)?;
+        Ok(drive)
     }
 
     fn new(
@@ -159,7 +152,7 @@ impl<'a> SlotDrive<'a> {
                     self.reload()?;
                     // By the settings as they are now it may be over.
                     if let Step::Open { iteration, slots } = self.step() {
-                        self.open(iteration, &slots)?;
+                        self.open_iteration(iteration, &slots)?;
                     }
                 }
                 Step::CarryOut { iteration, slots } => self.carry_out(iteration, slots)?,
@@ -182,7 +175,7 @@ impl<'a> SlotDrive<'a> {
     }
 
     /// Claims items and begins an iteration with them; ends the run where there are none.
-    fn open(&self, iteration: u64, numbers: &[u64]) -> Result<(), DriveError> {
+    fn open_iteration(&self, iteration: u64, numbers: &[u64]) -> Result<(), DriveError> {
         let rules = self.rules();
         let wanted = self.look(|slots| Wanted {
             but: slots.spent(&rules).into_iter().map(str::to_owned).collect(),
@@ -230,7 +223,10 @@ impl<'a> SlotDrive<'a> {
         let ended = |end: Result<(), DriveError>| match (&failed, end) {
             (None, Err(error)) => failed = Some(error),
             // All slots have the same agents.
-            (Some(DriveError::NoAgent { .. }), Err(DriveError::NoAgent { .. })) => {}
+            (
+                Some(DriveError::Launch(LaunchError::NoAgent { .. })),
+                Err(DriveError::Launch(LaunchError::NoAgent { .. })),
+            ) => {}
             (Some(_), Err(error)) => self.site.note(&error.to_string()),
             (_, Ok(())) => {}
         };

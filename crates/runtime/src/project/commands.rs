@@ -8,7 +8,7 @@ use autoloop_core::topology::Topology;
 
 use super::Overrides;
 
-/// The settings that name an agent, each with the one that says what sort of agent it is.
+/// The settings that name an agent, each with the one of its kind.
 const AGENTS: [(Key, Key); 3] = [
     (Key::BackendCommand, Key::BackendKind),
     (Key::ReviewCommand, Key::ReviewKind),
@@ -51,8 +51,7 @@ pub(super) fn resolve_roles(mut topology: Topology, dir: &Path, project: &Path) 
 }
 
 impl Overrides {
-    /// The same with the agents that are named by a relative path resolved from `dir`, where they were
-    /// typed.
+    /// Resolves agents that are named by a relative path from `dir`, where they were typed.
     #[must_use]
     pub fn typed_in(mut self, dir: &Path) -> Self {
         let anywhere = Base { dir, project: Path::new("") };
@@ -89,8 +88,8 @@ struct Base<'b> {
     project: &'b Path,
 }
 
-/// The path of a command that is named by a relative one. A name without a slash is looked up in `PATH`,
-/// unless the agent is a file that is played.
+/// The absolute path of a command that is named by a relative one. A name without a slash is looked up in
+/// `PATH`, unless the agent is a script or a replay.
 fn resolved(command: &str, kind: Option<BackendKind>, base: Base<'_>) -> Option<String> {
     let is_file = matches!(kind, Some(BackendKind::Script | BackendKind::Replay));
     let is_path = command.contains('/') || is_file && !command.is_empty();
@@ -107,7 +106,7 @@ fn resolved(command: &str, kind: Option<BackendKind>, base: Base<'_>) -> Option<
     if dir == project {
         return None;
     }
-    // A path that cannot be written as text stays as it is, and is looked up in the project.
+    // A path that is not UTF-8 stays as it is, and is looked up in the project.
     std::path::absolute(dir.join(command)).ok()?.into_os_string().into_string().ok()
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::layout::StateDir;
 
-/// What makes a directory a project: its state, or a loop of its own.
+/// What makes a directory a project: a state directory, or a loop.
 const MARKS: [&str; 3] = [StateDir::NAME, "autoloops.toml", "autoloops.conf"];
 
 /// Finds the nearest project at or above a directory.
@@ -26,7 +26,6 @@ pub fn discover(start: &Path, home: Option<&Path>) -> Option<PathBuf> {
     project.map(Path::to_owned)
 }
 
-/// What the search compares every directory with.
 struct Search {
     device: u64,
     /// The user, and the owner of the directory in which the search starts.
@@ -40,7 +39,7 @@ impl Search {
         Some(Search { device: stat.dev(), trusted: [user, stat.uid()] })
     }
 
-    /// The directory itself and those above it, as far as the search goes.
+    /// The directory and its parents, up to the end of the search.
     fn places<'p>(&self, start: &'p Path, home: Option<&Path>) -> Vec<&'p Path> {
         let above = start.ancestors().skip(1).take_while(|dir| self.may_enter(dir));
         let mut places: Vec<&Path> = std::iter::once(start).chain(above).collect();
@@ -65,7 +64,6 @@ impl Search {
         mark.symlink_metadata().is_ok_and(|stat| self.trusted.contains(&stat.uid()))
     }
 
-    /// Whether this is the state directory of a project.
     fn is_state(&self, dir: &Path) -> bool {
         let is_named = dir.file_name().is_some_and(|name| name == MARKS[0]);
         is_named && self.trusts(dir) && dir.join(StateDir::JOURNAL).is_file()

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use autoloop_core::config::{
-    self, BackendKind, Config, Key, Layer, Origin, Problem, Reading, Settings, Severity,
+    self, BackendKind, Key, Layer, Origin, Problem, Reading, Settings, Severity,
 };
 use autoloop_core::plan::{BadRole, Files, Plan, PromptSource};
 use autoloop_core::toml_file::UnknownKey;
@@ -13,21 +13,15 @@ use autoloop_core::unenforced;
 
 use super::commands::{resolve_roles, resolve_settings};
 use super::places::{git_root, within};
-use super::{LayerFile, LoadError, Loaded, Outline, Project, read_text};
+use super::{LayerFile, LoadError, Loaded, Project, read_text};
 use crate::world::Disk;
 
-/// The most bytes of a file of settings, of a topology and of a prompt.
+/// The maximum size in bytes of settings, a topology or a prompt.
 const LONGEST: u64 = config::LONGEST as u64;
 
 impl Project {
-    /// Reads everything.
-    ///
-    /// # Errors
-    ///
-    /// When something cannot be read or used. Nothing is half loaded: whoever had a good [`Loaded`]
-    /// keeps it.
+    /// Reads the settings, the topology and all prompts.
     pub fn load(&self, disk: &dyn Disk) -> Result<Loaded, LoadError> {
-        // Only paths are asked for here, and a directory of another name holds nothing.
         for dir in [&self.dir, &self.loop_dir] {
             if !dir.as_os_str().is_empty() && disk.stat(dir).is_err() {
                 return Err(LoadError::NoDirectory(dir.clone()));
@@ -79,50 +73,45 @@ impl Project {
         })
     }
 
-    /// Reads the settings alone, for whoever only has to find something. What is wrong with them is in
-    /// the reading, and what they say besides holds.
-    ///
-    /// # Errors
-    ///
-    /// When a file that holds settings cannot be read, or one that is named is missing.
+    /// Reads the settings alone. The reading contains the problems with them and everything that is valid.
     pub fn settings(&self, disk: &dyn Disk) -> Result<Reading, LoadError> {
         Ok(Settings::resolve(&self.layers(self.layer_files(disk)?, disk)?))
     }
 
-    /// What can be known of a run before the files of its loop are in place: where things are kept,
-    /// and how runs are named. No preset has a say in that.
-    ///
-    /// # Errors
-    ///
-    /// When the settings cannot be read or used.
-    pub fn outline(&self, disk: &dyn Disk) -> Result<Outline, LoadError> {
+    /// Reads what is known before the files of a preset are in place: the settings of all layers but the
+    /// preset's, without roles and prompts.
+    pub fn outline(&self, disk: &dyn Disk) -> Result<Loaded, LoadError> {
         if disk.stat(&self.dir).is_err() {
             return Err(LoadError::NoDirectory(self.dir.clone()));
         }
         let mut files = self.layer_files(disk)?;
         files.retain(|file| file.origin != Origin::Preset);
         let reading = Settings::resolve(&self.layers(files, disk)?);
-        // What was hardly meant is told of when the loop itself is read.
+        // Warnings are reported when the loop itself is read.
         let (settings, _) = reading.checked().map_err(LoadError::Problems)?;
         let settings = resolve_settings(settings, &self.dir);
         let plan = Plan::resolve(&settings, &Topology::default()).map_err(|bad| {
             LoadError::Problems(bad.iter().map(|bad| bad.problem("", &"".into())).collect())
         })?;
         let files = self.absolute(&plan.files);
-        Ok(Outline { files, config: Config::from(&settings), settings, plan })
+        // A file that cannot be read is reported when the loop itself is read.
+        let objective = self.usual_objective(disk, &files).unwrap_or_default();
+        Ok(Loaded {
+            settings,
+            topology: Topology::default(),
+            plan,
+            files,
+            objective,
+            harness: None,
+            review_prompt: None,
+            warnings: Vec::new(),
+            role_prompts: Vec::new(),
+        })
     }
 
     /// The objective in `PROMPT.md` at the top of the repository, for a run whose settings and command
     /// line name none. It is ignored when the state directory contains a plan.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be read.
-    pub fn usual_objective(
-        &self,
-        disk: &dyn Disk,
-        files: &Files,
-    ) -> Result<Option<String>, LoadError> {
+    fn usual_objective(&self, disk: &dyn Disk, files: &Files) -> Result<Option<String>, LoadError> {
         let Some(root) = git_root(disk, &self.dir) else { return Ok(None) };
         if disk.stat(&files.state_dir.plan()).is_ok() {
             return Ok(None);
@@ -131,11 +120,7 @@ impl Project {
         Ok(text.filter(|text| !text.trim().is_empty()))
     }
 
-    /// The layers of settings beneath those of the loop: they hold where the loop says nothing.
-    ///
-    /// # Errors
-    ///
-    /// When a file that holds settings cannot be read, or one that is named is missing.
+    /// The layers of settings beneath those of the loop: they apply where the loop sets nothing.
     pub fn settings_beneath(&self, disk: &dyn Disk) -> Result<Vec<Layer>, LoadError> {
         let mut files = self.layer_files(disk)?;
         files.retain(|file| file.origin < self.loop_origin());
@@ -152,20 +137,20 @@ impl Project {
                     let layer = Layer::file(file.origin, shown(&file.path), text);
                     layers.push(layer.with(file.tables));
                 }
-                None if file.origin == Origin::User && self.surroundings.is_named => {
+                None if file.origin == Origin::User && self.env.is_named => {
                     let what = "AUTOLOOP_CONFIG".to_owned();
                     return Err(LoadError::Missing { what, path: file.path });
                 }
                 None => {}
             }
         }
-        let said = &self.overrides;
-        layers.extend(self.surroundings.set.as_deref().map(Layer::variable));
-        layers.extend(said.backend.as_deref().map(Layer::backend));
-        layers.extend(said.max_iterations.as_deref().map(Layer::max_iterations));
-        layers.extend(said.set.iter().map(|text| Layer::set(text)));
-        if !said.more_args.is_empty() {
-            layers.push(Layer::more_args(said.more_args.iter().map(String::as_str)));
+        let flags = &self.overrides;
+        layers.extend(self.env.set.as_deref().map(Layer::variable));
+        layers.extend(flags.backend.as_deref().map(Layer::backend));
+        layers.extend(flags.max_iterations.as_deref().map(Layer::max_iterations));
+        layers.extend(flags.set.iter().map(|text| Layer::set(text)));
+        if !flags.more_args.is_empty() {
+            layers.push(Layer::more_args(flags.more_args.iter().map(String::as_str)));
         }
         Ok(layers)
     }
@@ -181,8 +166,8 @@ impl Project {
             Ok((topology, unknown)) => {
                 let (limits, rest): (Vec<_>, Vec<_>) =
                     unknown.into_iter().partition(|key| key.is_unenforced);
-                let told = limits.into_iter().chain(rest).take(MOST_TOLD);
-                warnings.extend(told.map(|key| unknown_key(key, &file)));
+                let reported = limits.into_iter().chain(rest).take(MAX_REPORTED);
+                warnings.extend(reported.map(|key| unknown_key(key, &file)));
                 Ok((topology, file))
             }
             Err(bad) => Err(LoadError::Problems(vec![Problem {
@@ -197,7 +182,6 @@ impl Project {
         }
     }
 
-    /// Where things are kept, wherever the reader is.
     fn absolute(&self, files: &Files) -> Files {
         // Without a current directory nothing that is relative can be found anyway.
         let dir = std::path::absolute(&self.dir).unwrap_or_else(|_| self.dir.clone());
@@ -205,7 +189,7 @@ impl Project {
     }
 }
 
-/// A text and what it is called.
+/// A text with its name in messages.
 struct Text {
     name: String,
     text: Arc<str>,
@@ -252,7 +236,7 @@ impl Reader<'_> {
     fn objective(&mut self, plan: &Plan) -> Result<Option<String>, LoadError> {
         match &plan.objective {
             PromptSource::None => self.project.usual_objective(self.disk, &self.files),
-            // What a person wants done is passed on to the letter.
+            // The objective is passed on verbatim.
             PromptSource::Inline(text) => Ok(Some(text.clone())),
             PromptSource::File(name) => {
                 let path = self.in_loop(name);
@@ -272,7 +256,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A metareview runs without these instructions too, so a missing file is only told of.
+    /// A metareview runs without these instructions too, so a missing file is only a warning.
     fn review_prompt(&mut self, plan: &Plan) -> Result<Option<String>, LoadError> {
         match plan.review.as_ref().map(|review| &review.prompt) {
             None | Some(PromptSource::None) => Ok(None),
@@ -298,7 +282,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether a setting is what it is by itself, even if somebody wrote that down.
+    /// Whether a setting has its default value, even if a file sets it.
     fn is_usual(&self, key: Key) -> bool {
         self.settings.value(key) == Settings::default().value(key)
     }
@@ -308,7 +292,7 @@ impl Reader<'_> {
         if dir == Path::new(".") { name.to_owned() } else { dir.join(name) }
     }
 
-    /// A file that a setting names, shown where it does so.
+    /// The error for a file that a setting names, shown where it is set.
     fn missing(&self, key: Key, path: PathBuf) -> LoadError {
         match self.settings.problem(key, Severity::Error, no_such_file(key, &path)) {
             Some(problem) => LoadError::Problems(vec![problem]),
@@ -330,21 +314,23 @@ impl Reader<'_> {
             return filled.text;
         }
         let text: Arc<str> = text.into();
-        self.warnings.extend(filled.unknown.into_iter().take(MOST_TOLD).map(|unknown| Problem {
-            severity: Severity::Warning,
-            name: name.clone(),
-            text: Arc::clone(&text),
-            span: unknown.span,
-            message: format!("unknown placeholder {}", unknown.name),
-            label: "left as it is".to_owned(),
-            hint: Some("the placeholders are STATE_DIR, TOOL_PATH and PRESET_DIR".to_owned()),
+        self.warnings.extend(filled.unknown.into_iter().take(MAX_REPORTED).map(|unknown| {
+            Problem {
+                severity: Severity::Warning,
+                name: name.clone(),
+                text: Arc::clone(&text),
+                span: unknown.span,
+                message: format!("unknown placeholder {}", unknown.name),
+                label: "left as it is".to_owned(),
+                hint: Some("the placeholders are STATE_DIR, TOOL_PATH and PRESET_DIR".to_owned()),
+            }
         }));
         filled.text
     }
 }
 
-/// The most unknown placeholders or keys of a text that are told of.
-const MOST_TOLD: usize = 5;
+/// The maximum number of unknown placeholders or keys of one file that are reported.
+const MAX_REPORTED: usize = 5;
 
 fn unknown_key(key: UnknownKey, file: &Text) -> Problem {
     if key.is_unenforced {
@@ -369,7 +355,7 @@ fn unknown_key(key: UnknownKey, file: &Text) -> Problem {
     }
 }
 
-/// Takes the kind of another version of this tool for the one that starts the same agent.
+/// Replaces the backend kind of another version of this tool by the one that starts the same agent.
 fn known_kinds(mut topology: Topology, file: &Text, warnings: &mut Vec<Problem>) -> Topology {
     for role in &mut topology.roles {
         let kind = role.backend_kind.as_mut();

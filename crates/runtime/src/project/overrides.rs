@@ -1,24 +1,24 @@
-//! What the command line said about a loop, and how it is written down for the day the run is taken up.
+//! The settings of the command line, and their text form, which is kept for a resume.
 
 use autoloop_core::config::shell_words::{join, split};
 use autoloop_core::config::{Problem, Severity};
 
-/// What the command line said. It comes before everything else.
+/// What the command line set. It takes precedence over every file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// `--backend`: a command line.
+    /// `--backend`: a command with its arguments.
     pub backend: Option<String>,
     /// `--max-iterations`, as it was typed.
     pub max_iterations: Option<String>,
-    /// `--set`: `key=value`, in order; they come before the two above.
+    /// `--set`: `key=value`, in order; they take precedence over the two above.
     pub set: Vec<String>,
-    /// The words behind `--`: more arguments for the backend.
+    /// The words behind `--`: additional arguments for the backend.
     pub more_args: Vec<String>,
     /// `--ignore-unenforced`
     pub unenforced: Unenforced,
 }
 
-/// What happens with keys that would limit a run and are not enforced.
+/// How keys are treated that would limit a run and are not enforced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unenforced {
     /// A run does not begin with them.
@@ -29,7 +29,7 @@ pub enum Unenforced {
 }
 
 impl Unenforced {
-    /// Decides about problems with settings: such keys become errors or warnings.
+    /// Makes such keys errors or warnings.
     pub(super) fn judge(self, problems: Vec<Problem>) -> Result<Vec<Problem>, Vec<Problem>> {
         let severity = match self {
             Unenforced::Refuse => Severity::Error,
@@ -53,7 +53,7 @@ impl From<bool> for Unenforced {
 }
 
 impl Overrides {
-    /// As they could be typed, on one line; `None` where nothing was said.
+    /// The flags as they could be typed, on one line; `None` where there are none.
     pub fn line(&self) -> Option<String> {
         let mut words = Vec::new();
         let mut flag = |name, value| words.extend([name, value]);
@@ -70,7 +70,7 @@ impl Overrides {
         (!words.is_empty()).then(|| join(words) + "\n")
     }
 
-    /// Reads such a line. What it does not know says nothing.
+    /// The inverse of [`Overrides::line`]. Unknown words are ignored.
     pub fn read(line: &str) -> Self {
         let mut read = Overrides::default();
         let mut words = split(line).unwrap_or_default().into_iter();
@@ -91,8 +91,8 @@ impl Overrides {
         read
     }
 
-    /// What holds for a run that is taken up with these flags and was begun with others. Another agent
-    /// does not inherit the arguments of the one that it replaces.
+    /// These flags of a resume on top of those that the run began with. Another agent does not inherit
+    /// the arguments of the one that it replaces.
     #[must_use]
     pub fn above(self, earlier: Overrides) -> Self {
         let inherits = self.backend.is_none() && self.more_args.is_empty();

@@ -1,4 +1,4 @@
-//! Where settings are looked for.
+//! The files that settings are read from.
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -11,26 +11,21 @@ use crate::world::Disk;
 
 const CONFIG: &str = "AUTOLOOP_CONFIG";
 
-/// What the environment says about settings.
+/// The variables of the process that are about settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Surroundings {
-    /// The settings of the person.
+pub struct Environment {
+    /// The settings of the user.
     pub user_file: Option<PathBuf>,
-    /// Whether the person named that file, so that it has to exist.
+    /// Whether AUTOLOOP_CONFIG names that file, so that it has to exist.
     pub is_named: bool,
-    /// Where the person's files are.
     pub home: Option<PathBuf>,
-    /// What AUTOLOOP_SET holds.
+    /// The value of AUTOLOOP_SET.
     pub set: Option<String>,
 }
 
-impl Surroundings {
-    /// Reads the variables through a question, so that tests need no process of their own.
-    ///
-    /// # Errors
-    ///
-    /// When AUTOLOOP_SET is not UTF-8. Paths may be any bytes.
-    pub fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Surroundings, LoadError> {
+impl Environment {
+    /// Reads the variables. AUTOLOOP_SET has to be UTF-8; paths may be any bytes.
+    pub fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Environment, LoadError> {
         let set = |name| lookup(name).filter(|value| !value.is_empty());
         let path = |name| set(name).map(PathBuf::from);
         let named = path(CONFIG);
@@ -39,12 +34,12 @@ impl Surroundings {
         let home = || path("HOME").filter(|home| home.is_absolute());
         let usual = || config_home.or_else(|| Some(home()?.join(".config")));
         let text = set(VARIABLE).map(OsString::into_string).transpose();
-        Ok(Surroundings {
+        Ok(Environment {
             is_named: named.is_some(),
             home: home(),
             user_file: named
                 .or_else(|| Some(usual()?.join("autoloop/config.toml")))
-                // The name for "none" that everybody knows.
+                // The conventional name for no file.
                 .filter(|file| file != Path::new("/dev/null")),
             set: text.map_err(|value| LoadError::BadVariable { name: VARIABLE, value })?,
         })
@@ -54,29 +49,27 @@ impl Surroundings {
 /// A file that may hold settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerFile {
-    /// Which layer it is.
     pub origin: Origin,
-    /// The file.
     pub path: PathBuf,
-    /// Which of its tables count.
+    /// The tables that are read from it.
     pub tables: Tables,
 }
 
-/// The settings files that a run began with. A file that appears later does not count, or an agent could
-/// replace the settings of a run by putting a file with precedence next to them.
+/// The settings files that a run began with. A file that appears later is ignored: otherwise an agent could
+/// replace the settings of its run by creating a file of a higher layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsFiles {
-    /// Each by its layer and its name, which stay the same where a project is moved.
+    /// The layer and the name of each, which stay the same when the project is moved.
     names: Vec<String>,
 }
 
 impl SettingsFiles {
-    /// Reads such a list from the text that [`SettingsFiles::to_text`] made.
+    /// The inverse of [`SettingsFiles::to_text`].
     pub fn from_text(text: &str) -> SettingsFiles {
         SettingsFiles { names: text.lines().map(str::to_owned).collect() }
     }
 
-    /// The list as text, one file a line.
+    /// One file per line.
     pub fn to_text(&self) -> String {
         self.names.iter().map(|name| format!("{name}\n")).collect()
     }
@@ -91,25 +84,21 @@ impl SettingsFiles {
     }
 }
 
-/// What a project may say about the preset of somebody else.
+/// What the `autoloops.toml` of a project may set for a preset.
 const ABOUT_THE_PROJECT: Tables = Tables::Only(&["backend", "core", "journal"]);
 
-/// What a preset may say: where the project keeps things is none of its business.
+/// What a preset may set: everything but where the project keeps its files.
 const ABOUT_THE_LOOP: Tables = Tables::AllBut("core");
 
 impl Project {
     /// The files that settings are read from, in the order of their layers. They need not exist.
-    ///
-    /// # Errors
-    ///
-    /// When the name of the preset cannot be part of a path.
     pub fn layer_files(&self, disk: &dyn Disk) -> Result<Vec<LayerFile>, LoadError> {
         if !self.preset.is_empty() && !is_one_name(&self.preset) {
             return Err(LoadError::BadPreset(self.preset.clone()));
         }
         let file = |origin, path| LayerFile { origin, path, tables: Tables::All };
         let mut files = Vec::new();
-        let user = self.surroundings.user_file.as_deref();
+        let user = self.env.user_file.as_deref();
         files.extend(user.map(|path| file(Origin::User, path.to_owned())));
         let own = file(Origin::Project, self.settings_file(disk, Origin::Project, &self.dir));
         if self.is_preset() {
@@ -132,11 +121,7 @@ impl Project {
         Ok(files)
     }
 
-    /// The settings files that exist, for a run that begins.
-    ///
-    /// # Errors
-    ///
-    /// When the name of the preset cannot be part of a path.
+    /// The settings files that exist.
     pub fn existing_settings(&self, disk: &dyn Disk) -> Result<SettingsFiles, LoadError> {
         let files = self.layer_files(disk)?.into_iter();
         let existing = files.filter(|file| disk.stat(&file.path).is_ok());
@@ -144,11 +129,7 @@ impl Project {
         Ok(SettingsFiles { names: names.collect() })
     }
 
-    /// The settings files that exist and do not count, because the run began without them.
-    ///
-    /// # Errors
-    ///
-    /// When the name of the preset cannot be part of a path.
+    /// The settings files that exist and are ignored, because the run began without them.
     pub fn ignored_settings(&self, disk: &dyn Disk) -> Result<Vec<PathBuf>, LoadError> {
         if self.settings_files.is_none() {
             return Ok(Vec::new());
@@ -164,7 +145,7 @@ impl Project {
         self.counts(self.loop_origin(), &file) && disk.stat(&file).is_ok()
     }
 
-    /// Which layer the settings of the loop are.
+    /// The layer of the loop's settings.
     pub(super) fn loop_origin(&self) -> Origin {
         if self.is_preset() { Origin::Preset } else { Origin::Project }
     }
@@ -181,22 +162,21 @@ impl Project {
     }
 }
 
-/// The file that holds the settings of a loop.
 const SETTINGS: &str = "autoloops.toml";
 
-/// A file in a directory, named as a person would: `autoloops.toml`, not `./autoloops.toml`.
+/// A file in a directory, as messages name it: `autoloops.toml`, not `./autoloops.toml`.
 pub(super) fn within(dir: &Path, name: &str) -> PathBuf {
     if dir == Path::new(".") { PathBuf::from(name) } else { dir.join(name) }
 }
 
 /// The directory that holds `.git`, which may be a file in a worktree.
 pub(super) fn git_root(disk: &dyn Disk, dir: &Path) -> Option<PathBuf> {
-    // Going up from a link or from `..` leads to where it really is.
+    // The parents of a link or of `..` are those of the directory it stands for.
     let dir = dir.canonicalize().or_else(|_| std::path::absolute(dir)).ok()?;
     dir.ancestors().find(|dir| disk.stat(&dir.join(".git")).is_ok()).map(Path::to_owned)
 }
 
-/// Whether a text is the name of a file and nothing else.
+/// Whether a text is a file name without any directory.
 fn is_one_name(text: &str) -> bool {
     let mut parts = Path::new(text).components();
     let is_normal = matches!(parts.next(), Some(Component::Normal(name)) if name == text);
@@ -213,12 +193,12 @@ mod tests {
         let lookup = |name: &str| {
             vars.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
         };
-        let surroundings = Surroundings::read(lookup).unwrap();
-        surroundings.user_file.map(|path| path.display().to_string())
+        let env = Environment::read(lookup).unwrap();
+        env.user_file.map(|path| path.display().to_string())
     }
 
     #[test]
-    fn finds_the_settings_of_the_person() {
+    fn finds_the_settings_of_the_user() {
         let home = ("HOME", "/home/a");
         for (vars, file) in [
             (&[][..], None),
@@ -238,7 +218,7 @@ mod tests {
     fn a_variable_that_is_no_text_is_refused() {
         use std::os::unix::ffi::OsStringExt;
         let bytes = |name: &str| (name == VARIABLE).then(|| OsString::from_vec(b"\xff".to_vec()));
-        let error = Surroundings::read(bytes).unwrap_err();
+        let error = Environment::read(bytes).unwrap_err();
         assert_eq!(error.to_string(), "AUTOLOOP_SET is not valid UTF-8 (it reads '\u{fffd}')");
     }
 
@@ -254,7 +234,7 @@ mod tests {
         fs::create_dir_all(root.join("repo/sub/loop")).unwrap();
         fs::write(root.join("repo/.git"), "gitdir: elsewhere").unwrap();
         let mut project = Project::new(&root.join("repo/sub/loop")).unwrap();
-        project.surroundings.user_file = Some("/u/config.toml".into());
+        project.env.user_file = Some("/u/config.toml".into());
         let shown = |project: &Project| {
             layers(project).join("\n").replace(&root.display().to_string(), "ROOT")
         };

@@ -1,8 +1,7 @@
-//! What the agents of slots are told by the person: two prompts, each looked for in several places.
+//! The prompts of slots: those for developers and for reviewers.
 //!
-//! A prompt that is named has to be there. One that is not is looked for in `.ai_agents` of the project
-//! and of the directories above it, up to the top of the repository, then beside the settings of the
-//! person; and where there is none, a built-in one serves.
+//! A prompt that the settings name has to exist. Otherwise it is looked for in `.ai_agents` of the project and of
+//! its parents, up to the top of the repository, then beside the settings of the user; else the built-in one is used.
 
 use std::path::{Path, PathBuf};
 
@@ -14,35 +13,26 @@ use super::places::git_root;
 use super::{LoadError, Loaded, Project, read_text};
 use crate::world::Disk;
 
-/// The prompts of a run over a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotPrompts {
     /// For implementers and fixers.
     pub developer: SlotPrompt,
-    /// For reviewers; `None` where somebody said that there is none.
+    /// `None` where the settings name an empty path.
     pub reviewer: Option<SlotPrompt>,
 }
 
-/// One prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotPrompt {
-    /// What it says.
     pub text: String,
-    /// Where it was found; `None` for the built-in one.
+    /// `None` for the built-in one.
     pub path: Option<PathBuf>,
 }
 
-/// Where the prompts of a project are, as seen from its directories.
 pub const DEVELOPER_FILES: [&str; 2] = [".ai_agents/prompts/developer.md", ".ai_agents/prompt.md"];
-/// The same for reviewers.
 pub const REVIEWER_FILES: [&str; 1] = [".ai_agents/prompts/reviewer.md"];
 
 impl Project {
     /// Finds the prompts of slots and reads them.
-    ///
-    /// # Errors
-    ///
-    /// When one that is named is missing, or one that is there cannot be read.
     pub fn slot_prompts(&self, loaded: &Loaded, disk: &dyn Disk) -> Result<SlotPrompts, LoadError> {
         let plan = &loaded.plan.slots;
         let finder = Finder { project: self, loaded, disk };
@@ -92,7 +82,7 @@ impl Finder<'_> {
         let top = git_root(self.disk, &self.project.dir).unwrap_or_else(|| dir.clone());
         let above = dir.ancestors().take_while(|above| above.starts_with(&top));
         let in_project = above.flat_map(|dir| names.iter().map(move |name| dir.join(name)));
-        let user_dir = self.project.surroundings.user_file.as_deref().and_then(Path::parent);
+        let user_dir = self.project.env.user_file.as_deref().and_then(Path::parent);
         let own = user_dir.map(|dir| [dir.join("prompts").join(personal), dir.join(personal)]);
         for path in in_project.chain(own.into_iter().flatten()) {
             if let Some(found) = self.read(&path)? {
@@ -145,14 +135,14 @@ mod tests {
         fs::write(root.join("repo/sub/autoloops.toml"), "").unwrap();
         write(".ai_agents/prompts/developer.md");
         let mut project = Project::new(&root.join("repo/sub")).unwrap();
-        project.surroundings.user_file = Some(root.join("person/config.toml"));
+        project.env.user_file = Some(root.join("user/config.toml"));
         let found = |project: &Project| found(project, &root);
         assert_eq!(found(&project), "built in, built in");
-        write("person/reviewer.md");
-        assert_eq!(found(&project), "built in, person/reviewer.md");
-        write("person/prompts/developer.md");
-        write("person/prompts/reviewer.md");
-        assert_eq!(found(&project), "person/prompts/developer.md, person/prompts/reviewer.md");
+        write("user/reviewer.md");
+        assert_eq!(found(&project), "built in, user/reviewer.md");
+        write("user/prompts/developer.md");
+        write("user/prompts/reviewer.md");
+        assert_eq!(found(&project), "user/prompts/developer.md, user/prompts/reviewer.md");
         write("repo/.ai_agents/prompt.md");
         write("repo/.ai_agents/prompts/reviewer.md");
         assert_eq!(

@@ -187,16 +187,6 @@ impl Family {
         Kin { depth, steps, ..Kin::default() }
     }
 
-    /// The innermost running chain.
-    pub(crate) fn chain_under_way(&self) -> Option<&str> {
-        let (mut found, mut run) = (None, Some(self.root.as_str()));
-        while let Some(id) = run.and_then(|run| self.runs.get(run)?.spawns.open.as_deref()) {
-            found = Some(id);
-            run = self.chains[id].at_work();
-        }
-        found
-    }
-
     /// Once granted, a chain is known by its id, and never granted again.
     fn chain_is_granted(&mut self, run: &str, record: &Glance<'_>) {
         let field = |name: &str| record.field(name).unwrap_or_default().into_owned();

@@ -5,19 +5,19 @@ use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use autoloop_core::chain::Budget;
+use autoloop_core::chain::{Budget, Definitions, StepDefinition};
+use autoloop_core::coordinator::Kind;
 use autoloop_core::layout::StateDir;
 use autoloop_core::provenance::{Provenance, Seal, Unsealed};
 use autoloop_core::queue::New;
 use autoloop_core::record::{ChainStart, Heading};
 use autoloop_core::run::Run;
 use autoloop_core::topic::Topic;
-use autoloop_runtime::drive::{
-    ChainDrive, Drive, DriveError, Preparation, Ready, SlotDrive, Steps,
-};
+use autoloop_runtime::drive::{ChainDrive, Drive, DriveError, SlotDrive};
 use autoloop_runtime::journal::{Append, Durability, Journal, MemoryJournal, Position};
+use autoloop_runtime::launch::{ChainLaunch, ChainStep, Launch, Opening, StepLauncher};
 use autoloop_runtime::process::Interrupts;
-use autoloop_runtime::project::{Loaded, Project};
+use autoloop_runtime::project::{LoadError, Project};
 use autoloop_runtime::queue::Builtin;
 use autoloop_runtime::site::Site;
 use autoloop_runtime::world::{Clock, World};
@@ -70,19 +70,16 @@ impl Stage {
         }
     }
 
-    fn load(&self) -> Loaded {
-        self.project.load(&*self.world.disk).unwrap()
+    fn run(&self, run: &str, opening: Opening) -> Result<Run, DriveError> {
+        let launch = self.launch(Kind::Loop, run, opening, Some("build it"));
+        Drive::open(self.site(), &launch, None)?.run()
     }
 
-    fn run(&self, run: &str, how: How) -> Result<Run, DriveError> {
-        let (site, project, run) = (self.site(), &self.project, &run.parse()?);
-        match how {
-            How::Begin => {
-                let objective = Some("build it".into());
-                Drive::begin(site, project, self.load(), run, objective)?.run()
-            }
-            How::Resume => Drive::resume(site, project, self.load(), run, None)?.run(),
-        }
+    fn launch(&self, kind: Kind, id: &str, opening: Opening, objective: Option<&str>) -> Launch {
+        let loaded = self.project.load(&*self.world.disk).unwrap();
+        let id = id.parse().unwrap();
+        let launch = Launch::new(kind, id, opening, self.project.clone(), loaded);
+        Launch { objective: objective.map(str::to_owned), ..launch }
     }
 
     /// How often each topic is there; checks that every harness record is sealed and in order.
@@ -105,12 +102,6 @@ impl Stage {
         read.expect("memory can be read");
         topics
     }
-}
-
-#[derive(Clone, Copy)]
-enum How {
-    Begin,
-    Resume,
 }
 
 /// An agent at work.
@@ -144,10 +135,10 @@ fn a_loop_is_stopped_and_resumed() {
             "3" => agent.emit("task.complete", ""),
             _ => agent.emit("step.done", ""),
         });
-    let run = stage.run("run-1", How::Begin).unwrap();
+    let run = stage.run("run-1", Opening::Begin).unwrap();
     assert_eq!((run.done, stop_reason(&run).as_str()), (2, ""));
     let stage = Stage { interrupts: Interrupts::default(), ..stage };
-    let run = stage.run("run-1", How::Resume).unwrap();
+    let run = stage.run("run-1", Opening::Resume).unwrap();
     assert_eq!((run.done, stop_reason(&run).as_str()), (3, "completion_event"));
     assert_eq!(stage.topics()["loop.resume"], 1);
 }
@@ -161,29 +152,28 @@ fn a_wave_is_joined() {
             _ => agent.emit("task.complete", ""),
         }
     });
-    let run = stage.run("run-1", How::Begin).unwrap();
+    let run = stage.run("run-1", Opening::Begin).unwrap();
     assert_eq!(stop_reason(&run), "completion_event");
     let topics = stage.topics();
     assert_eq!((topics["wave.branch.finish"], topics["explore.parallel.joined"]), (2, 1));
 }
 
-/// Steps that are runs on the same stage.
-struct Walk<'a>(&'a Stage, String);
-
-impl Steps for Walk<'_> {
-    type Error = DriveError;
-
-    fn prepare(&mut self, step: u64) -> Result<Preparation, DriveError> {
-        self.1 = format!("run-{step}");
-        Ok(Preparation::Ready(Ready { run: self.1.clone(), loop_dir: "/p".into() }))
+/// The steps of chains: runs of the same loop.
+impl StepLauncher for Stage {
+    fn definitions(&self, _: &Project) -> Result<Definitions, LoadError> {
+        Ok(Definitions::default())
     }
 
-    fn begin(&mut self) -> Result<Run, DriveError> {
-        self.0.run(&self.1, How::Begin)
+    fn check(&self, _: &Project, _: &[StepDefinition]) -> Result<(), DriveError> {
+        Ok(())
     }
 
-    fn resume(&mut self, _: u64, run: &str) -> Result<Run, DriveError> {
-        self.0.run(run, How::Resume)
+    fn begin(&self, step: ChainStep<'_>) -> Result<Launch, DriveError> {
+        Ok(self.launch(Kind::Loop, &format!("run-{}", step.number), Opening::Begin, None))
+    }
+
+    fn resume(&self, _: ChainStep<'_>, run: &str) -> Result<Launch, DriveError> {
+        Ok(self.launch(Kind::Loop, run, Opening::Resume, None))
     }
 }
 
@@ -196,9 +186,10 @@ fn a_chain_is_completed() {
         step_count: 2,
         ..ChainStart::default()
     };
-    let (budget, id) = (Budget::default(), "chain-1".parse().unwrap());
-    let chain = ChainDrive::begin(stage.site(), budget, Durability::Synced, &id, start).unwrap();
-    let chain = chain.run(&mut Walk(&stage, String::new())).unwrap();
+    let launch = stage.launch(Kind::Chain, "chain-1", Opening::Begin, None);
+    let chain = ChainLaunch { launch, start, steps: vec![StepDefinition::default(); 2] };
+    let drive = ChainDrive::open(stage.site(), &chain, &stage, Budget::default());
+    let chain = drive.unwrap().run().unwrap();
     assert_eq!(
         chain.outcome.map(|outcome| outcome.to_string()).as_deref(),
         Some("all_steps_complete")
@@ -216,8 +207,8 @@ fn slots_process_a_queue() {
     for title in ["one", "two", "three"] {
         queue.add(&New { title: title.into(), ..New::default() }).unwrap();
     }
-    let id = "slots-1".parse().unwrap();
-    let drive = SlotDrive::begin(stage.site(), &stage.project, stage.load(), &queue, &id);
+    let launch = stage.launch(Kind::Slots, "slots-1", Opening::Begin, None);
+    let drive = SlotDrive::open(stage.site(), &launch, &queue, &[]);
     let slots = drive.unwrap().run().unwrap();
     assert!(slots.finish.is_some());
     let topics = stage.topics();

@@ -138,7 +138,7 @@ impl Play<'_> {
         let interrupts = Interrupts::default();
         self.set_the_stage(None, &interrupts);
         let world = self.sim.world();
-        let ground = Ground::new(self.setup, (&world, &interrupts), &self.witness, MOST_ATTEMPTS);
+        let ground = Ground::new(self.setup, (&world, &interrupts), MOST_ATTEMPTS);
         let root = self.witness().run.clone();
         let mut resumed = ground.run(&root, Known::Begun, OBJECTIVE);
         if matches!(resumed, Err(DriveError::Load(_))) {
@@ -212,7 +212,7 @@ impl Play<'_> {
     /// Drives the run or the chain, new or resumed, unless it has ended.
     fn drive(&self, interrupts: &Interrupts, attempt: u64) -> Result<Option<Driven>, DriveError> {
         let world = self.sim.world();
-        let ground = Ground::new(self.setup, (&world, interrupts), &self.witness, attempt);
+        let ground = Ground::new(self.setup, (&world, interrupts), attempt);
         ground.journal.append(&[], Append::default())?;
         self.witness().look();
         let (root, known) = {

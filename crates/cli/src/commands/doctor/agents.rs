@@ -8,26 +8,13 @@ use std::path::{Path, PathBuf};
 use autoloop_core::config::BackendKind;
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::script::Script;
+use autoloop_runtime::launch::KNOWN_CLIENTS;
 use autoloop_runtime::project::{Loaded, read_text};
 use autoloop_runtime::which::{Found, find, within};
 use autoloop_runtime::world::{RealDisk, World};
 
 use super::{Finding, Verdict};
 use crate::commands::script::read_script;
-
-/// Command-line clients of language models.
-pub(crate) const KNOWN: [&str; 10] = [
-    "claude",
-    "codex",
-    "pi",
-    "gemini",
-    "opencode",
-    "copilot",
-    "cursor-agent",
-    "amp",
-    "aider",
-    "goose",
-];
 
 pub(super) fn check(dir: &Path, loaded: Option<&Loaded>, world: &World) -> Vec<Finding> {
     let around = Surroundings { variables: std::env::vars_os().collect(), world };
@@ -125,7 +112,7 @@ fn scripted(user: &str, backend: &BackendPlan, dir: &Path) -> Finding {
 
 /// The known agents on PATH.
 fn others(dir: &Path, path: &OsStr, has_agent: bool, around: &Surroundings<'_>) -> Finding {
-    let found = KNOWN.iter().filter_map(|name| match find(name.as_ref(), path, dir) {
+    let found = KNOWN_CLIENTS.iter().filter_map(|name| match find(name.as_ref(), path, dir) {
         Found::At(file) => {
             let lack = missing(name, around).map_or("", |_| " not logged in");
             Some(format!("{name} ({}){lack}", file.display()))
@@ -133,7 +120,7 @@ fn others(dir: &Path, path: &OsStr, has_agent: bool, around: &Surroundings<'_>) 
         Found::NotExecutable(_) | Found::Nowhere => None,
     });
     let found: Vec<String> = found.collect();
-    let none = format!("none of {} is on PATH", KNOWN.join(", "));
+    let none = format!("none of {} is on PATH", KNOWN_CLIENTS.join(", "));
     match (found.is_empty(), has_agent) {
         (false, _) => Finding::ok(format!("on PATH: {}", found.join(", "))),
         (true, true) => Finding::ok(none),

@@ -17,7 +17,6 @@ use autoloop_runtime::world::World;
 use crate::commands::inspect::excerpt::Found;
 use crate::commands::inspect::one_run;
 use crate::commands::inspect::review::{Keep, LONGEST_DIFF, look_up, text_of};
-use crate::commands::run::drive_failure;
 use crate::commands::settings::{self, Located};
 use crate::diagnostic;
 use crate::failure::{Failure, Kind};
@@ -121,7 +120,7 @@ fn reverter(
     let Located { dir, files, .. } = located;
     // Which loop it was is believed from records of its harness only.
     let site = Site::new(world, journal, &files.state_dir);
-    let known = runs::state::<Run>(&site, run).map_err(drive_failure)?;
+    let known = runs::state::<Run>(&site, run)?;
     let start = known.and_then(|run| run.start).unwrap_or_default();
     let loop_dir = match (start.preset, start.preset_dir) {
         (None, _) => dir.clone(),

@@ -1,23 +1,23 @@
-//! The command that was probably meant, where the words of `run` name no loop or leave open which.
+//! Suggests a command where the words of `run` name no loop or are ambiguous.
 
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::shell_words::join;
 use autoloop_core::suggest::suggest;
+use autoloop_runtime::launch::is_path;
+use autoloop_runtime::launch::presets::{Preset, is_loop};
 use autoloop_runtime::project::discover;
 
-use super::resolve_args::is_path;
 use crate::failure::Failure;
-use crate::presets::{Preset, is_loop};
 
-/// Stands for the objective in an example.
+/// The objective of an example.
 const SOMETHING: &str = "what to do";
-/// The preset of an example, where nothing says which one is meant.
+/// The preset of an example.
 const USUAL: &str = "autofix";
 
 const LISTED: &str = "list the presets with `autoloop presets`";
 
-/// A command line, as it is typed.
+/// A command line as it is typed, with an objective.
 pub(in crate::commands) fn command(words: &[impl AsRef<str>], objective: &str) -> String {
     let objective = match objective.trim() {
         "" => SOMETHING,
@@ -26,7 +26,7 @@ pub(in crate::commands) fn command(words: &[impl AsRef<str>], objective: &str) -
     format!("`autoloop {} {}`", join(words.iter().map(AsRef::as_ref)), quoted(objective))
 }
 
-/// In double quotes, as most people type it, unless the shell would find something in them.
+/// In double quotes, unless the shell would expand something in them.
 fn quoted(text: &str) -> String {
     match text.contains(['"', '$', '`', '\\', '!']) {
         true => join([text]),
@@ -34,12 +34,12 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// `run` without a single word.
+/// The failure of `run` without words.
 pub(super) fn no_loop() -> Failure {
     with_example(Failure::usage("no loop was named"), "")
 }
 
-/// The first word is neither a directory nor a preset.
+/// The failure of a first word that is neither a directory nor a preset.
 pub(super) fn unknown(first: &str, rest: &[String], presets: &[Preset]) -> Failure {
     let shown = first.escape_debug();
     let text = rest.join(" ");
@@ -80,7 +80,7 @@ fn with_example(failure: Failure, objective: &str) -> Failure {
     failure.hint(example).hint(LISTED)
 }
 
-/// The project is named and has no loop of its own.
+/// The failure of a project without a loop.
 pub(super) fn no_loop_in(dir: &Path, rest: &[String], presets: &[Preset]) -> Failure {
     let failure = Failure::usage(format!("no autoloops.toml in {}", dir.display()));
     let (preset, objective) = match preset_first(rest, presets) {
@@ -101,7 +101,7 @@ pub(super) fn no_loop_in(dir: &Path, rest: &[String], presets: &[Preset]) -> Fai
         .hint(format!("or write a loop of your own: `autoloop init {}`", join([&*shown])))
 }
 
-/// The project that a directory belongs to, if it has a loop.
+/// The project above a directory, if it has a loop.
 fn above(dir: &Path) -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     discover(dir, home.as_deref()).filter(|project| is_loop(project))
@@ -140,13 +140,13 @@ pub(super) fn refuse_dir_behind(preset: &str, rest: &[String]) -> Result<(), Fai
         .hint(format!("or here: {}", command(&["run", preset], &rest.join(" ")))))
 }
 
-/// The first word of an objective, where it is the name of a preset.
+/// The first word of an objective, if it is the name of a preset.
 fn preset_first<'r>(rest: &'r [String], presets: &[Preset]) -> Option<&'r str> {
     let first = rest.first()?;
     presets.iter().any(|preset| preset.name() == first).then_some(first)
 }
 
-/// Runs a preset in a directory.
+/// The command that runs a preset in a directory.
 fn there(preset: &str, dir: &str, objective: &str) -> String {
     match dir {
         "." => command(&["run", preset], objective),
@@ -154,7 +154,7 @@ fn there(preset: &str, dir: &str, objective: &str) -> String {
     }
 }
 
-/// A word in place of a command that names a preset or is a sentence: `run` was left out.
+/// The failure of a command line without `run`: its first word is the name of a preset or a sentence.
 pub(crate) fn without_run(words: &[String], presets: &[Preset]) -> Option<Failure> {
     let (first, rest) = words.split_first()?;
     let failure = Failure::usage(format!("unrecognized command '{}'", first.escape_debug()));

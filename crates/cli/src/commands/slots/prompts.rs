@@ -1,4 +1,4 @@
-//! `autoloop slots prompts`: what the agents of slots are told by the person.
+//! `autoloop slots prompts`: shows the prompts of slots, or writes the built-in ones.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -8,30 +8,25 @@ use autoloop_core::prompt::slot::{DEVELOPER, REVIEWER};
 use autoloop_runtime::project::{DEVELOPER_FILES, REVIEWER_FILES, SlotPrompt};
 use autoloop_runtime::world::World;
 
-use crate::commands::run::resolve_args::existing;
 use crate::commands::settings;
-use crate::diagnostic;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// Show the prompts of developers and reviewers, and where they come from.
+/// Show the prompts of developers and reviewers, and their files.
 ///
-/// With --write the built-in ones are put into the project, at `.ai_agents/prompts/developer.md` and
-/// `.ai_agents/prompts/reviewer.md`, for you to change. Files that are there already stay as they are.
+/// With --write the built-in prompts are written to `.ai_agents/prompts/developer.md` and
+/// `.ai_agents/prompts/reviewer.md` of the project. Existing files are not changed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The project [default: the current one].
+    /// Project directory [default: the current project].
     dir: Option<PathBuf>,
-    /// Put the built-in prompts into the project.
+    /// Write the built-in prompts to the project.
     #[arg(long)]
     write: bool,
 }
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let dir = match &args.dir {
-        Some(dir) => existing(dir)?,
-        None => existing(&settings::default_project()?)?,
-    };
+    let dir = settings::project_dir(args.dir.as_deref())?;
     let text = match args.write {
         true => write(&dir)?,
         false => show(&dir, world)?,
@@ -40,9 +35,9 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 }
 
 fn show(dir: &Path, world: &World) -> Result<String, Failure> {
-    let project = settings::project(dir).map_err(diagnostic::refuse)?;
-    let loaded = project.load(&*world.disk).map_err(diagnostic::refuse)?;
-    let prompts = project.slot_prompts(&loaded, &*world.disk).map_err(diagnostic::refuse)?;
+    let project = settings::project(dir)?;
+    let loaded = project.load(&*world.disk)?;
+    let prompts = project.slot_prompts(&loaded, &*world.disk)?;
     let shown = |who: &str, prompt: &SlotPrompt| {
         let from = match &prompt.path {
             Some(path) => path.display().to_string(),
@@ -59,15 +54,15 @@ fn show(dir: &Path, world: &World) -> Result<String, Failure> {
 }
 
 fn write(dir: &Path) -> Result<String, Failure> {
-    let mut told = String::new();
+    let mut report = String::new();
     for (name, text) in [(DEVELOPER_FILES[0], DEVELOPER), (REVIEWER_FILES[0], REVIEWER)] {
         let what = if place(&dir.join(name), text)? { "wrote" } else { "kept" };
-        told.push_str(&format!("{what} {name}\n"));
+        report.push_str(&format!("{what} {name}\n"));
     }
-    Ok(told)
+    Ok(report)
 }
 
-/// Writes a file that is not there yet. Says whether it was not.
+/// Writes a file unless it exists; returns whether it was written.
 fn place(path: &Path, text: &str) -> Result<bool, Failure> {
     let written = || {
         fs::create_dir_all(path.parent().unwrap_or(path))?;

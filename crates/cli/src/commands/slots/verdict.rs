@@ -1,4 +1,4 @@
-//! `autoloop slots verdict`: what a reviewer's output would be taken for.
+//! `autoloop slots verdict`: parses the output of a reviewer.
 
 use std::io::{self, BufWriter, Read, Write};
 use std::path::PathBuf;
@@ -11,29 +11,27 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::failure::{Failure, Kind};
 
-/// As much as a run keeps of an output unless its settings say otherwise.
+/// The default maximum size of an output that a run keeps.
 const LONGEST: u64 = 256 * 1024 * 1024;
-/// How much is read at once.
 const PIECE: usize = 64 * 1024;
 
-/// Show what a reviewer's output would be taken for.
+/// Parse the output of a reviewer and print its verdict.
 ///
 /// Prints one JSON object with "verdict" ("pass", "drift" or "violation"), "followUpPrompt" and, for a
-/// violation of the contract, the "reason". Exits with 0 for pass, with 1 for drift and with 3 for a
-/// violation, so that a reviewer's prompt can be tried out: claude -p "$(cat reviewer.md)" | autoloop slots
-/// verdict.
+/// violation of the contract, the "reason". The exit code differs for each verdict, so that a prompt can be tried
+/// out: claude -p "$(cat reviewer.md)" | autoloop slots verdict.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What the reviewer printed [default: standard input, as with `-`].
+    /// File with the output of the reviewer [default: standard input, as with `-`].
     file: Option<PathBuf>,
-    /// What printed it: a client whose stream the final message is taken out of, or plain text.
+    /// Client whose stream contains the final message, or plain text.
     #[arg(long, value_name = "CLIENT", default_value = Stream::Plain.name(), value_parser = client())]
     client: Stream,
 }
 
 fn client() -> impl TypedValueParser<Value = Stream> {
     PossibleValuesParser::new(Stream::WORDS)
-        .try_map(|word| Stream::from_word(&word).ok_or("there is no such client"))
+        .try_map(|word| Stream::from_word(&word).ok_or("unknown client"))
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -45,14 +43,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             .map_err(io::Error::from)
             .and_then(|file| read(reader, file)),
     };
-    // Not a failure as others are: the code of those would say drift.
+    // A usage failure, because the exit code of other failures means drift.
     let result = read.map_err(|error| {
         let what = match file {
             None => "standard input".to_owned(),
             Some(path) => path.display().to_string(),
         };
         Failure::usage(format!("cannot read {what}: {error}"))
-            .hint("name the file with the reviewer's output, or pipe the output in")
+            .hint("name the file with the output of the reviewer, or pipe the output in")
     })?;
     let mut out = BufWriter::new(io::stdout().lock());
     write_json_line(&Printed::new(&result), &mut out)?;
@@ -80,12 +78,12 @@ fn read(mut reader: Reader, mut from: impl Read) -> io::Result<Result<Verdict, V
 fn complain(violation: &Violation, client: Stream) -> Failure {
     let hint = match violation {
         Violation::Unanswered(_) => {
-            format!("if this is not the stream of {client}, --client names another client")
+            format!("if this is not the stream of {client}, name another client with --client")
         }
         violation if violation.looks_like_a_stream() => {
-            "this looks like the stream of a client; --client says of which".to_owned()
+            "this looks like the stream of a client: name it with --client".to_owned()
         }
-        _ => "the reviewer has to say {\"verdict\": \"pass\" or \"drift\", \"followUpPrompt\": \"…\"}, \
+        _ => "the reviewer has to print {\"verdict\": \"pass\" or \"drift\", \"followUpPrompt\": \"…\"}, \
               with no other '{' before it"
             .to_owned(),
     };

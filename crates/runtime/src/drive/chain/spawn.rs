@@ -1,52 +1,24 @@
-//! The chains that a run asks for, carried out between two of its iterations.
+//! The chains that a run requests, carried out between two of its iterations.
 //!
-//! While one is under way its run waits, and what ends the one ends the other: both go on when the run
-//! is taken up again, and the run is told once how the chain ended.
+//! The run waits for its chain, and what ends the one ends the other: both are resumed with the run, and the next
+//! prompt of the run contains the result of the chain.
 
 use std::cell::RefMut;
 
 use autoloop_core::chain::spawn::{self, SpawnStep};
 use autoloop_core::chain::{
-    Chain, Circumstances, Definitions, Family, Refusal, StepDefinition, consider, returned,
+    Chain, Circumstances, Definitions, Family, Refusal, consider, returned,
 };
 use autoloop_core::coordinator::Kind;
 use autoloop_core::record::{ChainSpawnFinish, ChainSpawned};
 use autoloop_core::run::SpawnRequest;
-use autoloop_core::run_id::RunId;
 
-use super::{Census, ChainDrive, Steps, lock, reports};
+use super::{Census, ChainDrive, lock, reports};
 use crate::drive::{Drive, DriveError};
+use crate::error::LaunchError;
 use crate::harness::run_dir;
-use crate::site::{Progress, Site};
-
-/// Whoever knows which loops there are, and can carry them out for a run that asks.
-pub trait Loops {
-    /// The chains that have a name, and how far any may go, as it stands in their file now.
-    ///
-    /// # Errors
-    ///
-    /// With what is wrong with the file.
-    fn definitions(&self) -> Result<Definitions, String>;
-
-    /// Why one of the steps cannot begin, if one cannot.
-    fn unfit(&self, steps: &[StepDefinition]) -> Option<String>;
-
-    /// Prepares to carry out steps at the site of the run.
-    fn steps<'s>(
-        &'s self,
-        order: StepsOrder,
-        site: &Site<'s>,
-    ) -> Box<dyn Steps<Error = DriveError> + 's>;
-}
-
-/// The steps of a chain that a run asked for.
-#[derive(Clone, Debug, Default)]
-pub struct StepsOrder {
-    /// What they are for.
-    pub objective: Option<String>,
-    /// What they are.
-    pub steps: Vec<StepDefinition>,
-}
+use crate::launch::{ChainLaunch, Launch, Opening};
+use crate::site::Progress;
 
 impl Drive<'_> {
     /// Does what a chain needs that was asked for.
@@ -63,9 +35,8 @@ impl Drive<'_> {
 
     /// How many chains the run may still ask for; `None` where it may not.
     pub(in crate::drive) fn chains_left(&self) -> Result<Option<u64>, DriveError> {
-        let Some(Ok(Definitions { budget, .. })) = self.loops.map(Loops::definitions) else {
-            return Ok(None);
-        };
+        let definitions = self.launcher.map(|launcher| launcher.definitions(self.project));
+        let Some(Ok(Definitions { budget, .. })) = definitions else { return Ok(None) };
         let run = self.harness.run();
         let left = budget.max_children.saturating_sub(run.spawns.count);
         if left == 0 || run.spawns.failures >= budget.max_consecutive_failures {
@@ -88,10 +59,10 @@ impl Drive<'_> {
         &self,
         request: &SpawnRequest,
     ) -> Result<Result<ChainSpawned, Refusal>, DriveError> {
-        let Some(loops) = self.loops else { return Ok(Err(Refusal::Off)) };
-        let definitions = match loops.definitions() {
+        let Some(launcher) = self.launcher else { return Ok(Err(Refusal::Off)) };
+        let definitions = match launcher.definitions(self.project) {
             Ok(definitions) => definitions,
-            Err(why) => return Ok(Err(Refusal::BadFile(why))),
+            Err(error) => return Ok(Err(Refusal::BadFile(error.to_string()))),
         };
         let census = self.census()?;
         let (chains, ids) = (census.chains(), census.ids.clone());
@@ -99,9 +70,10 @@ impl Drive<'_> {
         let run = self.harness.run();
         let family = Family::of(&run.id, &chains);
         let proposal = consider(run, request, &Circumstances { definitions, family, ids });
-        Ok(proposal.and_then(|proposal| match loops.unfit(&proposal.steps) {
-            None => Ok(proposal.spawned),
-            Some(why) => Err(Refusal::Unfit(why)),
+        Ok(proposal.and_then(|proposal| {
+            let checked = launcher.check(self.project, &proposal.steps);
+            checked.map_err(|error| Refusal::Unfit(error.to_string()))?;
+            Ok(proposal.spawned)
         }))
     }
 
@@ -137,9 +109,8 @@ impl Drive<'_> {
 
     /// Carries a chain out from wherever it is, and tells the run how it ended.
     fn carry_out_chain(&mut self, spawned: &ChainSpawned) -> Result<(), DriveError> {
-        let off = || DriveError::Chains(Refusal::Off.to_string());
-        let loops = self.loops.ok_or_else(off)?;
-        let definitions = loops.definitions().map_err(DriveError::Chains)?;
+        let launcher = self.launcher.ok_or(LaunchError::ChainsOff)?;
+        let definitions = launcher.definitions(self.project)?;
         let mut budget = definitions.budget;
         let chains = self.census()?.chains();
         let known = chains.iter().find(|chain| chain.id == spawned.chain_id);
@@ -153,17 +124,14 @@ impl Drive<'_> {
 
         let steps = spawn::steps(spawned, known, &definitions);
         let start = spawn::start(spawned, &steps, &self.objective);
-        let order = StepsOrder { objective: start.objective.clone(), steps };
-        let is_begun = known.is_some();
+        let opening = if known.is_some() { Opening::Resume } else { Opening::Begin };
         self.site.report(Progress::Chain { id: &spawned.chain_id, steps: &start.steps });
-        let (site, durability) = (self.site.clone(), self.durability());
-        let id: RunId = spawned.chain_id.parse()?;
-        let drive = match (is_begun, self.granted.take()) {
-            (true, _) => ChainDrive::resume(site, budget, durability, &id, start)?,
-            (false, Some(lock)) => ChainDrive::granted(site, budget, durability, &id, start, lock)?,
-            (false, None) => ChainDrive::begin(site, budget, durability, &id, start)?,
-        };
-        let chain = drive.run(&mut *loops.steps(order, &self.site))?;
+        let (id, site) = (spawned.chain_id.parse()?, self.site.clone());
+        let launch =
+            Launch::new(Kind::Chain, id, opening, self.project.clone(), self.loaded.clone());
+        let chain = ChainLaunch { launch, start, steps };
+        let lock = self.granted.take().filter(|_| opening == Opening::Begin);
+        let chain = ChainDrive::new(site, &chain, launcher, budget, lock)?.run()?;
         match chain.outcome {
             Some(_) => self.chain_ended(&chain),
             // It was interrupted, and so is this run.

@@ -6,7 +6,8 @@ use autoloop_core::record::{SlotRunResume, SlotRunStart};
 use autoloop_core::slot::{Review, Slots};
 
 use super::{NO_PROMPT, SlotDrive, SlotProgress, claims};
-use crate::drive::{DriveError, Opening};
+use crate::drive::DriveError;
+use crate::launch::Opening;
 
 impl SlotDrive<'_> {
     pub(super) fn start(&self) -> Result<(), DriveError> {

@@ -9,7 +9,8 @@ use autoloop_core::slot::{Phase, Review};
 use super::SlotDrive;
 use super::phase::Order;
 use crate::drive::DriveError;
-use crate::drive::preflight::look_up;
+use crate::error::LaunchError;
+use crate::launch::look_up;
 use crate::project::{Loaded, Project};
 use crate::world::{Ending, Finished, Obstacle, World};
 
@@ -59,5 +60,5 @@ fn no_agent(loaded: &Loaded, phase: Phase, why: String) -> DriveError {
         Phase::Review if has_own => Key::SlotsReviewerCommand,
         _ => Key::BackendCommand,
     };
-    DriveError::NoAgent { why, setting: format!("{key} ({})", settings.provenance(key)) }
+    LaunchError::NoAgent { why, setting: format!("{key} ({})", settings.provenance(key)) }.into()
 }

@@ -50,8 +50,8 @@ impl SlotDrive<'_> {
         let contract = self.rules().contract();
         let site = ReviewSite {
             world: self.site.world,
-            program: self.site.program,
-            home: self.project.surroundings.home.as_deref(),
+            program: &self.site.program,
+            home: self.project.env.home.as_deref(),
         };
         let subject = || self.subject(slot, &dir);
         let held = self

@@ -13,6 +13,7 @@ use super::disk_full::check_room;
 use super::worktrees::{in_place, on_record};
 use super::{SlotDrive, SlotProgress};
 use crate::drive::DriveError;
+use crate::error::LaunchError;
 use crate::review::ConcurrentRuns;
 
 /// So many characters of a reason are put on record and told to the queue. A reviewer may ask for far
@@ -50,7 +51,7 @@ impl SlotDrive<'_> {
                 return Ok(());
             }
             let flow = self.next(&slot, &dir);
-            if let Err(DriveError::NoAgent { why, .. }) = &flow
+            if let Err(DriveError::Launch(LaunchError::NoAgent { why, .. })) = &flow
                 && slot.implement.is_none()
             {
                 // Nobody began with it, so it need not wait for this run. Where that cannot be said, whoever

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 use crate::project::Overrides;
 use crate::world::RealDisk;
-use autoloop_core::config::{BackendKind, Value};
+use autoloop_core::config::{BackendKind, Config, Value};
 use tempfile::TempDir;
 
 /// A directory with a project in it.
@@ -33,7 +33,7 @@ impl Stage {
 
     fn project(&self) -> Project {
         let mut project = Project::new(&self.path("loop")).unwrap();
-        project.surroundings.user_file = Some(self.path("user/config.toml"));
+        project.env.user_file = Some(self.path("user/config.toml"));
         project
     }
 
@@ -122,7 +122,7 @@ fn every_layer_has_its_place() {
     expect(&project, 14, Origin::UserOverride);
     stage.write(".autoloop/overrides/loop.toml", &set(15));
     expect(&project, 15, Origin::RepoOverride);
-    project.surroundings.set = Some("event_loop.max_iterations=16;".into());
+    project.env.set = Some("event_loop.max_iterations=16;".into());
     expect(&project, 16, Origin::Environment);
     project.overrides.max_iterations = Some("17".into());
     expect(&project, 17, Origin::Flag);
@@ -171,11 +171,11 @@ fn where_things_are_kept_is_known_before_a_preset_is_in_place() {
         ("user/overrides/mine.toml", "core.run_id_format = 'counter'"),
     ]);
     let mut project = Project::before_preset(&stage.path("loop"), "mine");
-    project.surroundings.user_file = Some(stage.path("user/config.toml"));
+    project.env.user_file = Some(stage.path("user/config.toml"));
     let outline = project.outline(&RealDisk).unwrap();
     assert_eq!(*outline.files.state_dir, *stage.path("loop/state"));
     assert_eq!(outline.files.journal, stage.path("loop/state/journal.jsonl"));
-    assert_eq!(outline.config.run_id_format.name(), "counter");
+    assert_eq!(Config::from(&outline.settings).run_id_format.name(), "counter");
 
     // The preset that is put in place then keeps things there too.
     stage.write("preset/autoloops.toml", "core.state_dir = 'elsewhere'");
@@ -235,7 +235,7 @@ fn what_cannot_be_read_is_not_taken_for_missing() {
 fn a_named_file_of_the_person_has_to_exist() {
     let stage = Stage::new(&[]);
     let mut project = stage.project();
-    project.surroundings.is_named = true;
+    project.env.is_named = true;
     let error = project.load(&RealDisk).unwrap_err().to_string();
     insta::assert_snapshot!(stage.shown(error), @"AUTOLOOP_CONFIG names ROOT/user/config.toml, and there is no such file");
     project.preset = "../x".into();

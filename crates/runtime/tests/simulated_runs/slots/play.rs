@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use autoloop_runtime::drive::DriveError;
 use autoloop_runtime::journal::FileJournal;
+use autoloop_runtime::launch::LaunchError;
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::runs::slot_runs;
 use autoloop_runtime::site::Site;
@@ -141,7 +142,7 @@ impl Play {
             Ok(slots) if slots.finish.is_some() && is_alive => return self.stage.is_over(),
             Ok(_) => self.stage.sim.disk.reopen(),
             Err(error) => {
-                let is_missing = matches!(error, DriveError::NoAgent { .. });
+                let is_missing = matches!(error, DriveError::Launch(LaunchError::NoAgent { .. }));
                 let is_excused = matches!(fault, Some(Fault::Full(_) | Fault::Failing(_)));
                 assert!(!is_alive || is_excused || is_missing, "{error:?}");
                 self.cuts += u64::from(!is_missing);

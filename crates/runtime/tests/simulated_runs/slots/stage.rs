@@ -3,10 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use autoloop_core::coordinator::Kind;
 use autoloop_core::layout::StateDir;
 use autoloop_core::slot::{Slots, Tally};
 use autoloop_runtime::drive::{DriveError, SlotDrive};
 use autoloop_runtime::journal::{Append, Durability, FileJournal, Journal};
+use autoloop_runtime::launch::{Launch, Opening};
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::Project;
 use autoloop_runtime::queue::Builtin;
@@ -97,14 +99,12 @@ impl Stage {
             witness.look();
             witness.judge.of(side).map(|(run, _)| run.clone())
         };
-        let drive = match begun {
-            None => {
-                let run = format!("{side}{attempt}").parse()?;
-                SlotDrive::begin(site, &project, loaded, &queue, &run)?
-            }
-            Some(run) => SlotDrive::resume(site, &project, loaded, &queue, &run.parse()?, &[])?,
+        let (run, opening) = match begun {
+            None => (format!("{side}{attempt}"), Opening::Begin),
+            Some(run) => (run, Opening::Resume),
         };
-        let slots = drive.run()?;
+        let launch = Launch::new(Kind::Slots, run.parse()?, opening, project, loaded);
+        let slots = SlotDrive::open(site, &launch, &queue, &[])?.run()?;
         let mut witness = lock(&self.witness);
         witness.look();
         if slots.finish.is_some() && sim.disk.is_alive() {

@@ -1,46 +1,30 @@
-//! What a run was asked to do, kept in its directory for the day it is resumed.
+//! What a run was asked to do, kept in its directory so that the run can be resumed.
 
 use autoloop_core::config::shell_words::{join, split};
 
-use super::DriveError;
+use crate::error::DriveError;
 use crate::harness::{RequestText, RunPlace, keep_request, read_request};
-use crate::layout::RunDir;
 use crate::project::Overrides;
 use crate::site::Trust;
-use crate::world::World;
 
 /// What a run was begun with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
-    /// What the command line said about settings.
-    pub overrides: Overrides,
-    /// What the run is for, if that was said.
-    pub objective: Option<String>,
-    /// The preset or the chain that it runs.
-    pub preset: Option<String>,
-    /// Where the files of the preset are, unless the run has a copy.
-    pub preset_dir: Option<String>,
-    /// Which settings files there were.
-    pub settings_files: Option<String>,
+pub(super) struct KeptRequest {
+    pub(super) overrides: Overrides,
+    pub(super) objective: Option<String>,
+    /// The name of the preset or of the chain.
+    pub(super) preset: Option<String>,
+    /// The directory of the preset, unless the run has a copy.
+    pub(super) preset_dir: Option<String>,
+    pub(super) settings_files: Option<String>,
     /// The steps of a chain.
-    pub steps: Option<String>,
+    pub(super) steps: Option<String>,
 }
 
-/// The request of a run that is to be resumed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeptRequest {
-    /// As it was kept.
-    Intact(Request),
-    /// The file was edited, damaged or removed; this is its copy.
-    Restored(Request),
-    /// Nothing proves what it was.
-    Unproven,
-}
-
-impl Request {
-    /// As it could be typed, each part behind its flag.
+impl KeptRequest {
+    /// Each part behind its flag, as it could be typed.
     fn text(&self) -> String {
-        let Request { objective, preset, preset_dir, settings_files, steps, .. } = self;
+        let KeptRequest { objective, preset, preset_dir, settings_files, steps, .. } = self;
         let parts = [
             ("--objective", objective),
             ("--preset", preset),
@@ -58,8 +42,9 @@ impl Request {
         }
     }
 
-    fn parse(text: &str) -> Request {
-        let mut request = Request { overrides: Overrides::read(text), ..Request::default() };
+    fn parse(text: &str) -> KeptRequest {
+        let mut request =
+            KeptRequest { overrides: Overrides::read(text), ..KeptRequest::default() };
         let mut words = split(text).unwrap_or_default().into_iter();
         while let Some(flag) = words.next().filter(|flag| flag != "--") {
             // The one flag without a value.
@@ -79,21 +64,18 @@ impl Request {
         request
     }
 
-    /// Keeps it in the directory of a run, for the day the run is resumed.
-    ///
-    /// # Errors
-    ///
-    /// When the directory cannot be written to.
-    pub fn keep(&self, dir: &RunDir, run: &str, world: &World) -> Result<(), DriveError> {
-        keep_request(RunPlace { dir, run, world }, &self.text())
+    /// Writes it to the directory of a run. Only the process that carries the run out may.
+    pub(super) fn keep(&self, place: RunPlace<'_>) -> Result<(), DriveError> {
+        keep_request(place, &self.text())
     }
 
-    /// The request of a run. A user who trusts the journal trusts it as it stands.
-    pub fn of_run(dir: &RunDir, run: &str, world: &World, trust: Trust) -> KeptRequest {
-        match read_request(RunPlace { dir, run, world }, trust) {
-            RequestText::Intact(text) => KeptRequest::Intact(Request::parse(&text)),
-            RequestText::Restored(text) => KeptRequest::Restored(Request::parse(&text)),
-            RequestText::Unproven => KeptRequest::Unproven,
+    /// Reads it, with whether its file was edited or removed and the copy was used; `None` where nothing proves
+    /// what it was.
+    pub(super) fn read(place: RunPlace<'_>, trust: Trust) -> Option<(KeptRequest, bool)> {
+        match read_request(place, trust) {
+            RequestText::Intact(text) => Some((KeptRequest::parse(&text), false)),
+            RequestText::Restored(text) => Some((KeptRequest::parse(&text), true)),
+            RequestText::Unproven => None,
         }
     }
 }
@@ -116,8 +98,8 @@ mod tests {
             let overrides = Overrides { backend, more_args, ..Overrides::default() };
             let settings_files = steps.clone();
             let request =
-                Request { overrides, objective, preset, preset_dir, settings_files, steps };
-            prop_assert_eq!(Request::parse(&request.text()), request);
+                KeptRequest { overrides, objective, preset, preset_dir, settings_files, steps };
+            prop_assert_eq!(KeptRequest::parse(&request.text()), request);
         }
     }
 }

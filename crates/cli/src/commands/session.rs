@@ -1,0 +1,159 @@
+//! What the commands that carry out runs have in common: flags, interrupts, warnings and the end of a run.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use autoloop_core::coordinator;
+use autoloop_runtime::drive::DriveError;
+use autoloop_runtime::journal::Journal;
+use autoloop_runtime::launch::{Launch, LaunchError, Launcher, Opening};
+use autoloop_runtime::process::Interrupts;
+use autoloop_runtime::project::Overrides;
+use autoloop_runtime::runs::concurrent_runs;
+use autoloop_runtime::signals;
+use autoloop_runtime::site::{Progress, Site, Trust};
+use autoloop_runtime::world::World;
+
+use super::resume;
+use crate::failure::{Failure, Kind};
+use crate::terminal;
+
+/// The flags that set settings of a loop, or of all steps of a chain.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct SettingArgs {
+    /// Agent command with its arguments [overrides: backend.command].
+    #[arg(short, long, value_name = "COMMAND")]
+    backend: Option<String>,
+    /// Maximum number of iterations [overrides: event_loop.max_iterations].
+    #[arg(short = 'i', long, visible_alias = "iterations", value_name = "N")]
+    max_iterations: Option<String>,
+    /// Set any setting; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Ignore settings that limit a run and are not enforced by this version.
+    #[arg(long)]
+    ignore_unenforced: bool,
+}
+
+impl SettingArgs {
+    pub(super) fn overrides(&self, more_args: &[String]) -> Overrides {
+        let flags = Overrides {
+            backend: self.backend.clone(),
+            max_iterations: self.max_iterations.clone(),
+            set: self.set.clone(),
+            more_args: more_args.to_vec(),
+            unenforced: self.ignore_unenforced.into(),
+        };
+        flags.typed_in(Path::new("."))
+    }
+}
+
+/// A command that carries out runs.
+pub(super) struct Session<'a> {
+    pub(super) world: &'a World,
+    program: PathBuf,
+    trust: Trust,
+    /// Requests to stop since the command was started.
+    pub(super) interrupts: Interrupts,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn start(trust: Trust, world: &'a World) -> Result<Self, Failure> {
+        let interrupts = Interrupts::default();
+        signals::listen(&interrupts)
+            .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
+        Ok(Session { world, program, trust, interrupts })
+    }
+
+    /// Starts runs in a project.
+    pub(super) fn launcher(&self, dir: &Path) -> Launcher<'_> {
+        Launcher::new(self.world, &self.program, self.trust, dir)
+    }
+
+    pub(super) fn site<'s>(
+        &'s self,
+        launch: &'s Launch,
+        journal: &'s dyn Journal,
+        progress: &'s (dyn Fn(Progress<'_>) + Sync),
+    ) -> Site<'s> {
+        Site {
+            world: self.world,
+            journal,
+            state_dir: &launch.loaded.files.state_dir,
+            interrupts: self.interrupts.clone(),
+            program: &self.program,
+            trust: self.trust,
+            progress,
+        }
+    }
+
+    /// Warns about other active runs in the same directory.
+    pub(super) fn warn_of_concurrent_runs(&self, launch: &Launch) {
+        let others = concurrent_runs(&launch.loaded.files.state_dir, &*self.world.disk);
+        let resumed = |run: &str| launch.opening == Opening::Resume && run == launch.id.as_str();
+        for (run, process) in others.iter().filter(|(run, _)| !resumed(run)) {
+            let warning = format!(
+                "warning: run '{run}' (process {process}) is active in this directory, and both change the same files\n  hint: wait for it, or pass --allow-concurrent"
+            );
+            // A run starts whether or not the warning can be printed.
+            let _ = writeln!(io::stderr(), "{}", terminal::harmless(&warning));
+        }
+    }
+
+    /// The failure of a run that was interrupted or did not end.
+    pub(super) fn unfinished(&self, launch: &Launch) -> Failure {
+        let (noun, id) = (noun(launch), &launch.id);
+        let failure = match self.interrupts.first() {
+            Some(signal) => {
+                let signal = u8::try_from(signal).unwrap_or(u8::MAX);
+                Failure::new(Kind::Interrupted(signal), format!("{noun} '{id}' was interrupted"))
+            }
+            None => Failure::failed(format!("{noun} '{id}' did not end")),
+        };
+        failure.hint(format!("resume it with `{}`", resume_command(launch)))
+    }
+}
+
+fn noun(launch: &Launch) -> &'static str {
+    if launch.kind == coordinator::Kind::Chain { "chain" } else { "run" }
+}
+
+pub(super) fn resume_command(launch: &Launch) -> String {
+    resume::command_of(launch.kind, launch.id.as_str(), &launch.project.dir)
+}
+
+/// The failure of a run that could not begin or be resumed.
+pub(super) fn not_opened(error: DriveError, launch: &Launch) -> Failure {
+    launch.discard();
+    match launch.opening {
+        Opening::Begin => error.into(),
+        Opening::Resume => not_finished(error, launch),
+    }
+}
+
+/// The failure of a run that has begun, with the command that resumes it once the cause is removed.
+pub(super) fn not_finished(error: DriveError, launch: &Launch) -> Failure {
+    let failure = Failure::from(error);
+    match failure.kind() {
+        Kind::Busy => failure,
+        _ => failure.hint(format!("then resume it with `{}`", resume_command(launch))),
+    }
+}
+
+/// The failure of a run that could not be started, with an example where it lacks an objective.
+pub(super) fn not_started(error: DriveError, example: &str) -> Failure {
+    let cause = match &error {
+        DriveError::Step { source, .. } => source,
+        error => error,
+    };
+    match cause {
+        DriveError::Launch(error @ LaunchError::NoObjective(_)) => {
+            Failure::usage(error.to_string())
+                .hint(format!("say what to do: {example}"))
+                .hint("or set event_loop.prompt or event_loop.prompt_file")
+        }
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,77 @@
+//! Checks before a run begins that its agents can be started.
+//!
+//! A program that does not exist is a mistake in the settings. It is reported before anything is
+//! recorded, so that no run has to be cleaned up after a typing error.
+
+use std::io;
+use std::path::Path;
+
+use autoloop_core::config::{BackendKind, Key};
+use autoloop_core::plan::BackendPlan;
+use autoloop_core::topology::Role;
+
+use crate::error::LaunchError;
+use crate::project::Loaded;
+use crate::turn::program_of;
+use crate::world::World;
+
+/// Clients of language models that are run from a command line.
+pub const KNOWN_CLIENTS: [&str; 10] = [
+    "claude",
+    "codex",
+    "pi",
+    "gemini",
+    "opencode",
+    "copilot",
+    "cursor-agent",
+    "amp",
+    "aider",
+    "goose",
+];
+
+/// Each agent of a loop, with the setting that names it. The default agent is listed only if a role uses
+/// it or the loop has no roles.
+fn agents(loaded: &Loaded) -> Vec<(String, &BackendPlan)> {
+    let Loaded { plan, settings, topology, .. } = loaded;
+    let default = || {
+        let key = Key::BackendCommand;
+        (format!("{key} ({})", settings.provenance(key)), &plan.backend)
+    };
+    if topology.roles.is_empty() {
+        return vec![default()];
+    }
+    let of_role = |role: &Role| match plan.backend_for(role) {
+        backend if backend.command == plan.backend.command => default(),
+        backend => (format!("backend_command of role '{}'", role.id), backend),
+    };
+    topology.roles.iter().map(of_role).collect()
+}
+
+/// Looks up the program of each agent of a loop, as seen from the project.
+pub(super) fn check(loaded: &Loaded, dir: &Path, world: &World) -> Result<(), LaunchError> {
+    agents(loaded).into_iter().try_for_each(|(setting, backend)| {
+        look_up(backend, dir, world).map_err(|why| LaunchError::NoAgent { why, setting })
+    })
+}
+
+/// Whether an agent of a loop is a known client, which cannot work without an objective.
+pub(super) fn has_known_client(loaded: &Loaded) -> bool {
+    agents(loaded).into_iter().any(|(_, backend)| {
+        let name = Path::new(&backend.command).file_name();
+        name.is_some_and(|name| KNOWN_CLIENTS.iter().any(|known| name == *known))
+    })
+}
+
+/// Looks up the program of one agent; the error is the reason why it cannot be started.
+pub(crate) fn look_up(backend: &BackendPlan, dir: &Path, world: &World) -> Result<(), String> {
+    if matches!(backend.kind, BackendKind::Script | BackendKind::Replay) {
+        let file = dir.join(&backend.command);
+        return match world.disk.stat(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(format!("there is no file {}", file.display()))
+            }
+            _ => Ok(()),
+        };
+    }
+    world.spawner.look_up(&program_of(backend, dir)).map_err(|why| why.message)
+}
