@@ -40,8 +40,7 @@ fn what_is_no_preset_is_refused() {
     let temp = tempfile::tempdir().unwrap();
     File::create(temp.path().join("film")).unwrap().set_len(MAX_BYTES as u64 + 1).unwrap();
     let shown = read_files(temp.path()).unwrap_err().to_string();
-    insta::assert_snapshot!(shown.replace(&temp.path().display().to_string(), "DIR"), @r"
-    ");
+    insta::assert_snapshot!(shown.replace(&temp.path().display().to_string(), "DIR"), @"DIR exceeds the limits of a preset: 1000 files, 16 MB, 8 levels of directories");
 }
 
 fn text(shipped: &Shipped, path: &str) -> &'static str {
