@@ -257,7 +257,7 @@ fn an_invalid_chain_is_refused_before_anything_runs() {
     3 | steps = ['one', 'a']
       |                 ^^^
 
-    autoloop: the chains cannot be used because of this error
+    autoloop: the settings cannot be used because of this error
     ");
     let circle =
         "[[chain]]\nname = 'a'\nsteps = ['b']\n[[chain]]\nname = 'b'\nsteps = ['one', 'a']\n";
@@ -270,7 +270,7 @@ fn an_invalid_chain_is_refused_before_anything_runs() {
     6 | steps = ['one', 'a']
       |                 ^^^
 
-    autoloop: the chains cannot be used because of this error
+    autoloop: the settings cannot be used because of this error
     ");
     let missing = "[[chain]]\nname = 'a'\nsteps = ['one', 'autofx']\n";
     assert_snapshot!(refused(missing, &["chain", "run", "a"]), @"
@@ -278,7 +278,7 @@ fn an_invalid_chain_is_refused_before_anything_runs() {
     --- stderr
     autoloop: 'autofx' is neither a directory nor a preset
       hint: did you mean 'autofix'?
-      hint: `autoloop presets` lists the presets; a loop of your own is named by its directory
+      hint: list the presets with `autoloop presets`, or name the directory of a loop
       hint: this is step 2
     ");
     let nowhere = "[[chain]]\nname = 'a'\nsteps = ['one', './nowhere']\n";
@@ -310,7 +310,7 @@ fn an_invalid_chain_is_refused_before_anything_runs() {
     4 | name = 'a'
       |        ^^^
 
-    autoloop: the chains cannot be used because of this error
+    autoloop: the settings cannot be used because of this error
     ");
     let agent = "[[chain]]\nname = 'a'\n[[chain.step]]\npreset = 'one'\nbackend = { timeout_ms = 'soon' }\n";
     assert_snapshot!(refused(agent, &["chain", "run", "a"]), @r#"
@@ -444,6 +444,6 @@ fn a_chain_is_listed_and_looked_at() {
     exit 1
     --- stderr
     autoloop: there is no run 'other' in .autoloop/journal.jsonl
-      hint: `autoloop loops --all` lists every run
+      hint: list all runs with `autoloop loops --all`
     ");
 }

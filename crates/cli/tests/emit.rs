@@ -149,7 +149,7 @@ fn the_settings_are_those_of_the_project() {
     --- stdout
     emitted a
     --- stderr
-    autoloop: warning: elsewhere/autoloops.toml: line 1, column 5: invalid TOML: key with no value, expected `=`; going on with the defaults
+    autoloop: warning: elsewhere/autoloops.toml: line 1, column 5: invalid TOML: key with no value, expected `=`; using the defaults
     ");
 }
 
@@ -459,22 +459,22 @@ fn settings_that_cannot_be_read_cost_no_event() {
     --- stdout
     emitted a
     --- stderr
-    autoloop: warning: ./autoloops.toml: line 1, column 16: journal.sync is "sometimes"; expected "always", "iteration" or "never"; going on with the defaults
+    autoloop: warning: ./autoloops.toml: line 1, column 16: journal.sync is "sometimes"; expected "always", "iteration" or "never"; using the defaults
     exit 0
     --- stdout
     emitted a
     --- stderr
-    autoloop: warning: ./autoloops.toml: line 1, column 6: invalid TOML: unclosed array, expected `]`; going on with the defaults
+    autoloop: warning: ./autoloops.toml: line 1, column 6: invalid TOML: unclosed array, expected `]`; using the defaults
     exit 0
     --- stdout
     emitted a
     --- stderr
-    autoloop: warning: ./autoloops.toml: it is not UTF-8; going on with the defaults
+    autoloop: warning: ./autoloops.toml: it is not UTF-8; using the defaults
     exit 0
     --- stdout
     emitted a
     --- stderr
-    autoloop: warning: ./autoloops.toml: line 1, column 11: journal is 3; expected a table: [journal]; going on with the defaults
+    autoloop: warning: ./autoloops.toml: line 1, column 11: journal is 3; expected a table: [journal]; using the defaults
     "#);
     let sandbox = sandbox();
     let mkfifo = sandbox.at_home("mkfifo").arg("autoloops.toml").status().unwrap();
@@ -484,7 +484,7 @@ fn settings_that_cannot_be_read_cost_no_event() {
     --- stdout
     emitted a
     --- stderr
-    autoloop: warning: ./autoloops.toml: it is not a regular file; going on with the defaults
+    autoloop: warning: ./autoloops.toml: it is not a regular file; using the defaults
     ");
     fs::remove_file(sandbox.path("autoloops.toml")).unwrap();
     sandbox.write("autoloops.toml/x", "");
@@ -493,7 +493,7 @@ fn settings_that_cannot_be_read_cost_no_event() {
     --- stdout
     emitted a
     --- stderr
-    autoloop: warning: ./autoloops.toml: it is not a regular file; going on with the defaults
+    autoloop: warning: ./autoloops.toml: it is not a regular file; using the defaults
     ");
 }
 

@@ -22,7 +22,7 @@ fn without_arguments_it_prints_help() {
 
     Commands:
       run          Run a loop until it completes, stops or fails
-      chain        Run several loops, one after another
+      chain        Run several loops in sequence
       presets      List the presets: loops that can be run by their name
       init         Write a new loop, with comments
       emit         Append an event to the journal
@@ -34,7 +34,7 @@ fn without_arguments_it_prints_help() {
       memory       Manage memory across iterations and runs
       tasks        Manage the task queue of the project
       review       Undo what a metareview changed
-      slots        Work off a queue of items: implement, review, fix
+      slots        Process a task queue: implement, review and fix each item
       doctor       Check whether loops can run here
       demo         Watch a whole run with scripted agents, in a project to be thrown away
       version      Print the version

@@ -83,7 +83,7 @@ fn a_loop_can_start_from_a_preset() {
     --- stderr
     autoloop: 'autoreviw' is neither a directory nor a preset
       hint: did you mean 'autoreview'?
-      hint: `autoloop presets` lists the presets; a loop of your own is named by its directory
+      hint: list the presets with `autoloop presets`, or name the directory of a loop
     ");
     assert!(!sandbox.path("else").exists());
 }

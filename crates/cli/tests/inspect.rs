@@ -160,11 +160,11 @@ fn an_unreadable_journal_is_explained() {
     exit 1
     --- stderr
     autoloop: there is no run 'r' in empty/.autoloop/journal.jsonl
-      hint: `autoloop loops --all` lists every run
+      hint: list all runs with `autoloop loops --all`
     exit 1
     --- stderr
     autoloop: no run has begun in empty/.autoloop/journal.jsonl yet
-      hint: `autoloop run DIR` begins one
+      hint: start a new run with `autoloop run DIR`
     exit 2
     --- stderr
     error: invalid value 'xml' for '--format <FORMAT>'
@@ -208,7 +208,7 @@ fn an_unreadable_journal_is_explained() {
     exit 1
     --- stderr
     autoloop: no run has begun in .autoloop/journal.jsonl yet
-      hint: `autoloop run DIR` begins one
+      hint: start a new run with `autoloop run DIR`
     ");
     sandbox.write_journal(PUBLIC);
     assert_snapshot!(sandbox.run(&["inspect", "journal", "--run", "swift"]), @r#"

@@ -173,14 +173,14 @@ fn a_resumed_run_keeps_its_flags() {
     assert_eq!(sandbox.run(&["run", ".", "--resume", &id, "-i", "5"]).code, Some(1));
     assert!(sandbox.read("turns").ends_with(b"4 --more\n5 --more\n"), "{}", sandbox.topics());
     assert_snapshot!(sandbox.run(&["run", ".", "--resume", &id, "and", "then"]).stderr.replace(&id, "[RUN]"), @"
-    autoloop: it is not clear what 'and then' is for: run '[RUN]' is to go on, and it keeps its objective
-      hint: `autoloop run --resume=RUN DIR` is all there is to say
+    autoloop: unexpected 'and then': run '[RUN]' is resumed with its original objective
+      hint: type `autoloop run --resume=RUN DIR` and nothing else
     ");
     assert_snapshot!(sandbox.run(&["run", ".", "--resume", "no-such-run"]), @r"
     exit 1
     --- stderr
     autoloop: there is no run 'no-such-run' in [DIR]/.autoloop/journal.jsonl
-      hint: `autoloop loops --all` lists every run
+      hint: list all runs with `autoloop loops --all`
       hint: start a new run with `autoloop run DIR`
     ");
 }

@@ -116,7 +116,7 @@ fn a_run_of_another_program_can_be_resumed() {
     exit 1
     --- stderr
     autoloop: cannot resume 'old': its records and flags cannot be proven to be its own
-      hint: `autoloop run --resume=old --trust-journal` believes them as they stand
+      hint: trust them as they are with `autoloop run --resume=old --trust-journal`
     ");
     let args = ["run", "--resume", ".", "-i", "2", "--trust-journal"];
     assert_eq!(sandbox.run(&args).code, Some(1));

@@ -323,7 +323,7 @@ fn a_complete_run_is_not_resumed() {
     exit 1
     --- stderr
     autoloop: there is no run 'no-such-run' in [DIR]/.autoloop/journal.jsonl
-      hint: `autoloop loops --all` lists every run
+      hint: list all runs with `autoloop loops --all`
       hint: start a new run with `autoloop run DIR`
     ");
     assert_eq!(sandbox.journal(), before);

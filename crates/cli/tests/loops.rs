@@ -189,7 +189,7 @@ fn a_name_that_means_no_run_or_several_is_an_error() {
     exit 1
     --- stderr
     autoloop: there is no run 'zzz' in .autoloop/journal.jsonl
-    hint: `autoloop loops --all` lists every run
+    hint: list all runs with `autoloop loops --all`
     ");
     assert_snapshot!(loops(&sandbox, &["watch", "calm"]), @r"
     exit 2
@@ -217,7 +217,7 @@ fn without_a_journal_there_is_nothing_to_list() {
     exit 1
     --- stderr
     autoloop: no run has begun in .autoloop/journal.jsonl yet
-    hint: `autoloop run DIR` begins one
+    hint: start a new run with `autoloop run DIR`
     ");
 }
 
@@ -239,7 +239,7 @@ fn the_places_that_are_set_are_looked_at() {
     // With invalid settings the default state directory is used, with a warning.
     sandbox.write("autoloops.toml", "core.state_dir = \n");
     assert_snapshot!(sandbox.run(&["inspect", "journal"]).stderr, @"
-    autoloop: warning: autoloops.toml: line 1, column 18: invalid TOML: string values must be quoted, expected literal string; going on with the defaults
+    autoloop: warning: autoloops.toml: line 1, column 18: invalid TOML: string values must be quoted, expected literal string; using the defaults
     autoloop: .autoloop/journal.jsonl is empty
     ");
 }

@@ -25,7 +25,7 @@ fn shell(agent: &str) -> Sandbox {
 type Walk = Vec<(String, String)>;
 
 fn topology(preset: &str) -> Topology {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("presets").join(preset);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets").join(preset);
     Topology::parse(&fs::read_to_string(file.join("topology.toml")).unwrap()).unwrap()
 }
 
@@ -317,7 +317,7 @@ fn invalid_requests_are_refused() {
     exit 2
     --- stderr
     autoloop: 'zzz' is neither a directory nor a preset
-      hint: `autoloop presets` lists the presets; a loop of your own is named by its directory
+      hint: list the presets with `autoloop presets`, or name the directory of a loop
     ");
     assert_snapshot!(sandbox.run(&["run", "-p", "home/.."]), @r"
     exit 2
@@ -330,7 +330,7 @@ fn invalid_requests_are_refused() {
     exit 2
     --- stderr
     autoloop: there is no loop in bare: neither autoloops.toml nor topology.toml
-      hint: name a directory that holds one, or one of the presets that `autoloop presets` lists
+      hint: name the directory of a loop, or a preset that `autoloop presets` lists
     ");
     assert_snapshot!(sandbox.run(&["run", "./autofix"]), @r"
     exit 2
@@ -343,7 +343,7 @@ fn invalid_requests_are_refused() {
     --- stderr
     autoloop: 'autocod' is neither a directory nor a preset
       hint: did you mean 'autocode'?
-      hint: `autoloop presets` lists the presets; a loop of your own is named by its directory
+      hint: list the presets with `autoloop presets`, or name the directory of a loop
     ");
     assert!(sandbox.journal().is_empty());
 }
@@ -358,8 +358,8 @@ fn a_run_without_its_files_cannot_go_on() {
     assert_snapshot!(shown.replace(&run, "[RUN]"), @r"
     exit 1
     --- stderr
-    autoloop: run '[RUN]' cannot go on: the files of its preset 'autocode' are gone from [DIR]/.autoloop/runs/[RUN]/loop
-      hint: `autoloop run -p autocode …` begins a new run
+    autoloop: cannot resume run '[RUN]': the files of its preset 'autocode' were removed from [DIR]/.autoloop/runs/[RUN]/loop
+      hint: start a new run with `autoloop run -p autocode …`
     ");
 }
 

@@ -115,7 +115,7 @@ fn the_scratchpad_of_the_latest_run() {
     insta::assert_snapshot!(project.told(&["scratchpad", "--run", "no-such-run"]), @r"
     1
     autoloop: there is no run 'no-such-run' in .autoloop/journal.jsonl
-      hint: `autoloop loops --all` lists every run
+      hint: list all runs with `autoloop loops --all`
     ");
     let all = project.told(&["scratchpad", "--all-runs"]);
     assert!(all.starts_with("0\n# Run old\n\n## Iteration 1\n\nexit_code=0\n\nof the old run\n\n# Run new\n\n## Iteration 1\n"), "{all}");

@@ -49,7 +49,7 @@ fn fill_the_disk() {
     // The first step that meets the full disk reports it.
     let again = told(&sandbox, &["slots", "--resume"]);
     assert!(again.starts_with("exit 1\n") && again.contains("hint: make room"), "{again}");
-    assert!(again.contains("`autoloop slots --resume` goes on"), "{again}");
+    assert!(again.contains("then resume it with `autoloop slots --resume="), "{again}");
     assert!(!outcomes(&sandbox).concat().contains("failed"));
 
     fs::write(sandbox.path("home/filler"), "").unwrap();

@@ -266,7 +266,7 @@ fn outside_of_git_slots_share_the_project_and_a_line_says_so() {
     exit 2
     --- stderr
     autoloop: slots cannot have working trees of their own: [DIR] is in no git repository
-      hint: `--isolation shared` lets all slots work in the project
+      hint: pass `--isolation shared` to run all slots in the project itself
     ");
     let output = sandbox.run(&["slots", "--review", "--parallel-agents", "2"]);
     assert_eq!(output.code, Some(0));
@@ -289,7 +289,7 @@ fn outside_of_git_slots_share_the_project_and_a_line_says_so() {
     exit 2
     --- stderr
     autoloop: slots cannot have working trees of their own: there is no commit in [DIR] yet; make a first one
-      hint: `--isolation shared` lets all slots work in the project
+      hint: pass `--isolation shared` to run all slots in the project itself
     ");
     let output = unborn.run(&["slots", "--parallel-agents", "2"]);
     assert_eq!(output.code, Some(0), "{output}");

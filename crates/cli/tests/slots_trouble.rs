@@ -211,7 +211,7 @@ fn a_tracker_that_stumbles_once_costs_no_work() {
     let nonsense = "[ \"$1\" = close ] && [ ! -e mended ] && { echo nonsense; exit 0; }";
     let sandbox = tracked(GOOD, &issues(1), nonsense);
     let told = told(&sandbox, &["slots", "--review"]);
-    assert!(told.contains("hint: `autoloop slots --resume` goes on with the run"), "{told}");
+    assert!(told.contains("hint: then resume it with `autoloop slots --resume="), "{told}");
     sandbox.write("mended", "");
     assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(0));
     assert_eq!(outcomes(&sandbox), ["bd-1 passed: good"]);
@@ -267,7 +267,7 @@ fn a_resumed_run_keeps_its_items() {
     exit 2
     --- stderr
     autoloop: run '[RUN]' takes its items from beads, and the settings say builtin
-      hint: `--source beads` goes on with it; `autoloop slots` begins another run
+      hint: pass `--source beads`, or start a new run with `autoloop slots`
     ");
     assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(0));
     assert_eq!(outcomes(&sandbox), ["bd-1 passed: good"]);

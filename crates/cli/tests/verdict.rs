@@ -44,7 +44,7 @@ fn each_verdict_has_its_exit_code() {
     {"verdict": "violation", "followUpPrompt": null, "reason": "the first '{' (at line 1, column 6) does not begin a JSON object: key must be a string at line 1, column 8; the text there: `f() { 1 }` is fine. {\u0022verdict\u0022: \u0022pass\u0022, \u0022followUpPrompt\u0022: \u0022LGTM\u0022}"}
     --- stderr
     autoloop: no verdict: the first '{' (at line 1, column 6) does not begin a JSON object: key must be a string at line 1, column 8; the text there: `f() { 1 }` is fine. {"verdict": "pass", "followUpPrompt": "LGTM"}
-      hint: the reviewer has to say {"verdict": "pass" or "drift", "followUpPrompt": "…"}, with no other '{' before it
+      hint: the reviewer has to print {"verdict": "pass" or "drift", "followUpPrompt": "…"}, with no other '{' before it
     "#);
 }
 
@@ -85,7 +85,7 @@ fn streams_of_clients_are_unwrapped() {
     {"verdict": "violation", "followUpPrompt": null, "reason": "the first JSON object has no 'verdict'; it begins with 'type', 'subtype'"}
     --- stderr
     autoloop: no verdict: the first JSON object has no 'verdict'; it begins with 'type', 'subtype'
-      hint: this looks like the stream of a client; --client says of which
+      hint: this looks like the stream of a client: name it with --client
     "#);
     assert_snapshot!(verdict(PASS, &["--client", "claude"]), @r#"
     exit 3
@@ -130,7 +130,7 @@ fn what_cannot_be_read_is_no_verdict() {
     {"verdict": "violation", "followUpPrompt": null, "reason": "the reviewer's final message is empty: expected a JSON object with the verdict"}
     --- stderr
     autoloop: no verdict: the reviewer's final message is empty: expected a JSON object with the verdict
-      hint: the reviewer has to say {"verdict": "pass" or "drift", "followUpPrompt": "…"}, with no other '{' before it
+      hint: the reviewer has to print {"verdict": "pass" or "drift", "followUpPrompt": "…"}, with no other '{' before it
     "#);
 }
 

@@ -298,14 +298,14 @@ fn without_git_there_is_no_run() {
     exit 2
     --- stderr
     autoloop: parallel.isolation = "worktree": [DIR] is in no git repository; run `git init` there and commit what there is
-      hint: with parallel.isolation = "shared" branches work in the tree of the project
+      hint: set parallel.isolation = "shared" to run branches in the project itself
     "#);
     git(&sandbox, &["init", "-q"]);
     assert_snapshot!(sandbox.run(&["run", "."]), @r#"
     exit 2
     --- stderr
     autoloop: parallel.isolation = "worktree": there is no commit in [DIR] yet; make a first one
-      hint: with parallel.isolation = "shared" branches work in the tree of the project
+      hint: set parallel.isolation = "shared" to run branches in the project itself
     "#);
     let sandbox = sandbox.env("PATH", "/nowhere");
     // The agent is found without PATH.
@@ -313,7 +313,7 @@ fn without_git_there_is_no_run() {
     exit 2
     --- stderr
     autoloop: parallel.isolation = "worktree": git is not on PATH; install git 2.38 or later
-      hint: with parallel.isolation = "shared" branches work in the tree of the project
+      hint: set parallel.isolation = "shared" to run branches in the project itself
     "#);
     sandbox.write("autoloops.toml", "parallel.isolation = 'tree'\n");
     assert_snapshot!(sandbox.run(&["run", "."]), @r#"

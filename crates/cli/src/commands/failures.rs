@@ -47,7 +47,7 @@ impl From<DriveError> for Failure {
             DriveError::Git(_) | DriveError::Write { .. } | DriveError::NoRoom(_)
                 if error.is_full_disk() =>
             {
-                Failure::failed(message).hint("free disk space")
+                Failure::failed(message).hint("make room on the disk")
             }
             DriveError::Write { .. } => Failure::failed(message).hint(WRITABLE),
             DriveError::Git(_) | DriveError::NoRoom(_) => Failure::failed(message),
@@ -87,7 +87,7 @@ impl From<LaunchError> for Failure {
                 failure.hint("move files that are not part of the loop to another directory")
             }
             LaunchError::NoAgent { .. } => failure.hint(
-                "install it, add its directory to PATH, make it executable, or name another agent",
+                "install it, put its directory on PATH, make it executable, or name another agent",
             ),
             LaunchError::Copy { .. } => failure.hint(WRITABLE),
             LaunchError::PresetGone { preset, .. } => {

@@ -46,11 +46,11 @@ fn an_invalid_request_is_backpressure() {
     assert_snapshot!(spawn("steps=one; chain_id=../../runs/x;"), @"bad_id: The last event was refused: the chain was not started: '../../runs/x' cannot be the id of a chain: it is made of small letters, digits, '.', '_' and '-', or left out");
     assert_snapshot!(refused("$T emit chain.spawn \"steps=one; chain_id=$(printf 'a\\033[2J');\"", ""), @"bad_id: The last event was refused: the chain was not started: 'a [2J' cannot be the id of a chain: it is made of small letters, digits, '.', '_' and '-', or left out");
     assert_snapshot!(refused("$T emit chain.spawn \"steps=one; chain_id=$AUTOLOOP_RUN_ID;\"", ""), @"used_id: The last event was refused: the chain was not started: there is a chain or a run with the id 'run-1' already; choose another, or none");
-    assert_snapshot!(refused("echo 'chain = 3' > chains.toml; $T emit chain.spawn 'steps=one;'", BOTH), @"bad_file: The last event was refused: the chain was not started: chains.toml cannot be used: invalid type: integer `3`, expected a sequence, in `chain`");
+    assert_snapshot!(refused("echo 'chain = 3' > chains.toml; $T emit chain.spawn 'steps=one;'", BOTH), @"bad_file: The last event was refused: the chain was not started: chains.toml cannot be used: [DIR]/chains.toml: line 1, column 9: invalid type: integer `3`, expected a sequence, in `chain`");
     let giant = "head -c 10000000 /dev/zero | tr '\\0' x > big; $T emit --file big chain.spawn";
     assert_snapshot!(refused(giant, ""), @"too_long: The last event was refused: the chain was not started: a request has at most 10000 characters; put the rest into a file");
     assert_snapshot!(refused("$T emit chain.spawn 'steps=one;'", "[budget]\nmax_children = 0\n"), @"off: The last event was refused: the chain was not started: no chains can be started from within this loop");
-    assert_snapshot!(refused("$T emit chain.spawn 'steps=both;'", &format!("{BOTH}[budget]\nmax_steps = 2\n").replace("'two'", "'two', 'one'")), @"bad_file: The last event was refused: the chain was not started: chains.toml cannot be used: chain 'both' has more steps than budget.max_steps = 2 allows");
+    assert_snapshot!(refused("$T emit chain.spawn 'steps=both;'", &format!("{BOTH}[budget]\nmax_steps = 2\n").replace("'two'", "'two', 'one'")), @"bad_file: The last event was refused: the chain was not started: chains.toml cannot be used: [DIR]/chains.toml: line 2, column 8: chain 'both' has more steps than budget.max_steps = 2 allows");
 }
 
 #[test]

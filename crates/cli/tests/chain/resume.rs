@@ -100,8 +100,8 @@ fn a_resumed_chain_keeps_its_steps() {
     assert_snapshot!(output.to_string().replace(&id, "[CHAIN]"), @"
     exit 2
     --- stderr
-    autoloop: chain '[CHAIN]' was begun with the steps one,two, and chains.toml now says two
-      hint: put the steps back as they were, or begin a new chain
+    autoloop: chain '[CHAIN]' was begun with the steps one,two, and chains.toml now contains two
+      hint: restore the steps in chains.toml, or start a new chain
     ");
 }
 
@@ -243,7 +243,7 @@ fn a_chain_without_any_proof_is_for_a_person_to_trust() {
     exit 1
     --- stderr
     autoloop: cannot resume '[RUN]': its records and flags cannot be proven to be its own
-      hint: `autoloop chain run --resume=[RUN] --trust-journal` believes them as they stand
+      hint: trust them as they are with `autoloop chain run --resume=[RUN] --trust-journal`
     ");
     let resume = format!("--resume={id}");
     assert_eq!(sandbox.run(&["chain", "run", &resume, "--trust-journal"]).code, Some(0));

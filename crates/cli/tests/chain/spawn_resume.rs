@@ -63,17 +63,17 @@ fn after_a_kill_the_run_resumes_its_chain() {
     assert_snapshot!(sandbox.run(&["chain", "run", "--resume=run-1-chain-1"]), @"
     exit 2
     --- stderr
-    autoloop: chain 'run-1-chain-1' belongs to run 'run-1', which asked for it
+    autoloop: chain 'run-1-chain-1' belongs to run 'run-1', which requested it
       hint: resume both with `autoloop run --resume=run-1`, unless the run completed
     ");
     let output = sandbox.run(&["chain", "run", "--resume"]);
     assert!(output.stderr.contains("no chain to resume in "), "{output}");
 
     sandbox.write("chains.toml", "chain = 3\n");
-    assert_snapshot!(told(&sandbox.run(&["run", "--resume"])), @"exit Some(2): chains.toml cannot be used: invalid type: integer `3`, expected a sequence, in `chain`;  hint: correct the file;  hint: then resume it with `autoloop run --resume=run-1`");
+    assert_snapshot!(told(&sandbox.run(&["run", "--resume"])), @"exit Some(2): the settings cannot be used because of this error;  hint: then resume it with `autoloop run --resume=run-1`");
     sandbox.write("chains.toml", "");
     fs::rename(sandbox.path("two"), sandbox.path("away")).unwrap();
-    assert_snapshot!(told(&sandbox.run(&["run", "--resume"])), @"exit Some(1): run 'run-3' cannot go on: the files of its preset 'two' are gone from [DIR]/two;  hint: `autoloop run -p two …` begins a new run;  hint: then resume it with `autoloop run --resume=run-1`");
+    assert_snapshot!(told(&sandbox.run(&["run", "--resume"])), @"exit Some(1): cannot resume run 'run-3': the files of its preset 'two' were removed from [DIR]/two;  hint: start a new run with `autoloop run -p two …`;  hint: then resume it with `autoloop run --resume=run-1`");
     fs::rename(sandbox.path("away"), sandbox.path("two")).unwrap();
 
     // The step started last, but it belongs to the run.

@@ -307,7 +307,7 @@ fn a_hint_can_be_followed_from_where_the_run_was_begun() {
     let sandbox = project(Agents { implement: "exit 3", ..GOOD }, 1, "");
     let dir = sandbox.path("").display().to_string();
     let said = says(&sandbox, &dir);
-    let hint = "hint: `autoloop inspect slots [DIR] --run [RUN]` shows why";
+    let hint = "hint: `autoloop inspect slots --run [RUN]` shows why";
     assert!(said.contains(hint), "{said}");
 }
 
@@ -427,6 +427,6 @@ fn a_run_is_shown_as_text_and_as_json() {
     exit 1
     --- stderr
     autoloop: there is no run 'x' in .autoloop/journal.jsonl
-      hint: `autoloop loops --all` lists every run
+      hint: list all runs with `autoloop loops --all`
     ");
 }

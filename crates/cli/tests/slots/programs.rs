@@ -119,7 +119,7 @@ fn work_outlives_a_reviewer_that_goes_away() {
       slot 1  t-1  review
     autoloop: cannot start './reviewer': there is no such file, or its interpreter is missing; slots.reviewer.command (project: [DIR]/autoloops.toml, line 5) names it
       hint: install it, put its directory on PATH, make it executable, or name another agent
-      hint: then `autoloop slots --resume` goes on with the run
+      hint: then resume it with `autoloop slots --resume=[RUN]`
     ");
     let said = reviewer_goes_away("--review --isolation worktree");
     assert!(said.contains("cannot start '[DIR]/reviewer'"), "{said}");
@@ -134,7 +134,7 @@ fn an_item_is_given_back_if_its_agent_cannot_start() {
     let said = says(&sandbox, flags);
     assert!(said.starts_with("exit 2\n"), "{said}");
     assert_eq!(said.matches("cannot start").count(), 1, "{said}");
-    assert!(said.contains("goes on with the run"), "{said}");
+    assert!(said.contains("then resume it with"), "{said}");
     assert_eq!(tasks(&sandbox), "ready -, ready -, ready -, ready -");
     assert_eq!(sandbox.fields("slot.implement", "slot"), [""; 0]);
     assert_eq!(outcomes(&sandbox), [""; 0]);

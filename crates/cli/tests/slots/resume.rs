@@ -168,7 +168,7 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
     exit 4
     --- stderr
     autoloop: no run of slots to resume in [DIR]/.autoloop/journal.jsonl: '[RUN]' is running in [PROCESS]
-      hint: wait for it, or end that process; the journal shows how far it is
+      hint: wait for it, or end that process; the journal shows its progress
     ");
     kill_process(Pid::from_child(&harness.0), Signal::INT).unwrap();
     assert_eq!(harness.0.wait().unwrap().code(), Some(130));
@@ -194,14 +194,14 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
     exit 1
     --- stderr
     autoloop: there is no run 'odd' in [DIR]/.autoloop/journal.jsonl
-      hint: `autoloop loops --all` lists every run
+      hint: list all runs with `autoloop loops --all`
       hint: start a new run with `autoloop slots`
     ");
     assert_snapshot!(says(&sandbox, "--resume=../x"), @r"
     exit 1
     --- stderr
     autoloop: there is no run '../x' in [DIR]/.autoloop/journal.jsonl
-      hint: `autoloop loops --all` lists every run
+      hint: list all runs with `autoloop loops --all`
       hint: start a new run with `autoloop slots`
     ");
 }
@@ -259,7 +259,7 @@ fn a_killed_harness_takes_its_agents_with_it_and_its_claim_waits_for_it() {
     passes(&sandbox, "--review");
     assert_eq!(outcomes(&sandbox).len(), 1);
     let resumed = passes(&sandbox, "--resume --no-review --parallel-agents 3");
-    assert!(resumed.stderr.contains(" go on: 3 slots, without review\n"), "{resumed}");
+    assert!(resumed.stderr.contains(" resume: 3 slots, without review\n"), "{resumed}");
     assert_eq!(sandbox.fields("slot.finish", "outcome"), ["no_item", "passed"]);
 }
 

@@ -131,7 +131,7 @@ fn a_missing_tracker_is_reported() {
     slots [RUN] begin: 1 slot, without review
     autoloop: cannot ask the issue tracker: cannot start 'no-bd': not found in PATH
       hint: install it, or name its command in slots.beads.command
-      hint: `autoloop slots --resume` goes on with the run
+      hint: then resume it with `autoloop slots --resume=[RUN]`
     ");
 }
 

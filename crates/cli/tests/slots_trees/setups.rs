@@ -219,7 +219,7 @@ fn a_repository_that_git_does_not_trust_is_as_good_as_none() {
     exit 2
     --- stderr
     autoloop: slots cannot have working trees of their own: [DIR] belongs to another user, so git does not touch it; if you trust what is in it, `git config --global --add safe.directory [DIR]`
-      hint: `--isolation shared` lets all slots work in the project
+      hint: pass `--isolation shared` to run all slots in the project itself
     ");
     let output = sandbox.run(&RUN);
     assert_eq!(output.code, Some(0), "{output}");

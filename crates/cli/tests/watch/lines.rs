@@ -112,14 +112,14 @@ fn a_missing_run_is_an_error() {
     exit 1
     --- stderr
     autoloop: no run has begun in .autoloop/journal.jsonl yet
-      hint: `autoloop run DIR` begins one
+      hint: start a new run with `autoloop run DIR`
     ");
     let two = "otter loop.start max_iterations=1\notto loop.start max_iterations=1";
     assert_snapshot!(with(two).run(&["watch", "heron"]), @r"
     exit 1
     --- stderr
     autoloop: there is no run 'heron' in .autoloop/journal.jsonl
-      hint: `autoloop loops --all` lists every run
+      hint: list all runs with `autoloop loops --all`
     ");
     assert_snapshot!(with(two).run(&["watch", "oter"]), @r"
     exit 1
