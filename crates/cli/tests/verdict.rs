@@ -93,7 +93,7 @@ fn streams_of_clients_are_unwrapped() {
     {"verdict": "violation", "followUpPrompt": null, "reason": "the agent ended without an answer"}
     --- stderr
     autoloop: no verdict: the agent ended without an answer
-      hint: if this is not the stream of claude, --client names another client
+      hint: if this is not the stream of claude, name another client with --client
     "#);
     let failed = claude.replace("\"is_error\":false", "\"is_error\":true");
     assert_eq!(verdict(failed, &["--client", "claude"]).code, Some(3), "whatever it said");
@@ -108,13 +108,13 @@ fn what_cannot_be_read_is_no_verdict() {
     exit 2
     --- stderr
     autoloop: cannot read missing: No such file or directory (os error 2)
-      hint: name the file with the reviewer's output, or pipe the output in
+      hint: name the file with the output of the reviewer, or pipe the output in
     ");
     assert_snapshot!(sandbox.run(&["slots", "verdict", "."]), @"
     exit 2
     --- stderr
     autoloop: cannot read .: it is not a regular file
-      hint: name the file with the reviewer's output, or pipe the output in
+      hint: name the file with the output of the reviewer, or pipe the output in
     ");
     assert_snapshot!(sandbox.run(&["slots", "verdict", "--client", "gpt"]), @"
     exit 2

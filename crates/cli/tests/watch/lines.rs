@@ -112,7 +112,7 @@ fn a_missing_run_is_an_error() {
     exit 1
     --- stderr
     autoloop: no run has begun in .autoloop/journal.jsonl yet
-      hint: start a new run with `autoloop run DIR`
+      hint: `autoloop run DIR` begins one
     ");
     let two = "otter loop.start max_iterations=1\notto loop.start max_iterations=1";
     assert_snapshot!(with(two).run(&["watch", "heron"]), @r"
