@@ -3,22 +3,17 @@
 //! A chain has an id of its own in the journal of the project, and every step is an ordinary run. A
 //! [`Chain`] is the fold of the chain's records; [`next_step`] says what follows from it.
 
-mod admission;
 mod ancestry;
-mod budget;
 mod config;
 mod handoff;
-mod refusal;
 mod render;
 pub mod spawn;
 
-pub use admission::{Circumstances, Proposal, consider};
-pub use ancestry::Family;
-pub use budget::Budget;
-pub use config::{Definition, Definitions, Fault, StepDefinition};
+pub use ancestry::Ancestry;
+pub use config::{Budget, Definition, Definitions, Fault, StepDefinition};
 pub use handoff::{Report, changed_files, handoff, result, returned};
-pub use refusal::Refusal;
 pub use render::{DEEPEST, Tree};
+pub use spawn::{Proposal, Refusal, SpawnContext, admit};
 
 pub use crate::record::ChainOutcome as Outcome;
 
@@ -28,44 +23,40 @@ use crate::run::Run;
 use crate::timestamp::Timestamp;
 use crate::wire_enum::Word;
 
-/// What a chain has come to.
+/// The state of a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// Its id.
     pub id: String,
-    /// What it was started with. `None` for records that no `chain.start` came before.
+    /// `None` without a `chain.start`.
     pub start: Option<ChainStart>,
-    /// When it began and when it was last heard of, as written.
+    /// The first and the last timestamp, as written.
     pub times: (String, String),
-    /// The steps that began, in the order of their numbers.
+    /// The steps that started, in the order of their numbers.
     pub steps: Vec<ChainStep>,
-    /// How it ended, as written; `None` while it is under way.
+    /// `None` before the end.
     pub outcome: Option<Word<Outcome>>,
 }
 
-/// What one step has come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainStep {
-    /// Which one, counted from 1.
+    /// Counted from 1.
     pub number: u64,
-    /// The loop that it runs.
     pub preset: String,
-    /// Its run, if the journal says.
+    /// Its run, where the record names it.
     pub run: Option<String>,
-    /// How it ended; `None` while it is under way.
+    /// `None` before the end.
     pub stop_reason: Option<Word<StopReason>>,
-    /// How long its harness was at it, with what it took before it failed and was taken up again.
+    /// Including earlier attempts that failed.
     pub elapsed_ms: u64,
-    /// How long it was at work before it was cut off, while it is under way again.
+    /// How long the step had run before it was interrupted, while it runs again.
     pub cut_off_ms: u64,
     /// Why it could not begin, or why its agent failed.
     pub detail: Option<String>,
-    /// The files that changed meanwhile, one a line, if that is known.
+    /// The changed files, one per line, where they are known.
     pub files: Option<String>,
 }
 
 impl ChainStep {
-    /// How it ended, and why where that is known.
     pub fn state(&self) -> String {
         match (&self.stop_reason, &self.detail) {
             (None, _) => "under way".to_owned(),
@@ -74,39 +65,37 @@ impl ChainStep {
         }
     }
 
-    /// Whether it ended well.
+    /// Whether it ended at its goal or its limit.
     pub fn is_well(&self) -> bool {
         self.stop_reason.as_ref().is_some_and(Word::is_success)
     }
 }
 
-/// What a chain does next.
+/// The next step of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Next {
-    /// It begins.
     Start,
-    /// This step is begun, or taken up again.
+    /// Start or resume this step.
     Step(u64),
-    /// It ends.
     Complete(Outcome),
-    /// It has ended.
+    /// The chain has ended.
     Over,
 }
 
-/// What a step that began needs.
+/// What a started step needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Resumption {
-    /// A run: there is none on record.
+    /// A run: it has none.
     Begin,
-    /// Its run has to go on.
+    /// Its run must be resumed.
     GoOn,
-    /// Nothing but a record: its run ended well.
+    /// Only the record of its end: its run ended well.
     Finish,
 }
 
-/// What a step needs that began and did not end, by the state of its run.
+/// What a step that started and did not end needs, by the state of its run.
 pub fn resumption(run: Option<&Run>) -> Resumption {
     match run {
         None => Resumption::Begin,
@@ -115,7 +104,7 @@ pub fn resumption(run: Option<&Run>) -> Resumption {
     }
 }
 
-/// What a chain does next. No step that ended is done again.
+/// Decides what a chain does next. No ended step is repeated.
 pub fn next_step(chain: &Chain, budget: &Budget) -> Next {
     let Some(start) = &chain.start else { return Next::Start };
     if chain.outcome.is_some() {
@@ -140,22 +129,19 @@ fn names(start: &ChainStart) -> impl Iterator<Item = &str> {
 }
 
 impl Chain {
-    /// A chain of which nothing is known yet.
     pub fn new(id: impl Into<String>) -> Self {
         Chain { id: id.into(), ..Chain::default() }
     }
 
-    /// The loops that it runs, in order.
     pub fn presets(&self) -> Vec<&str> {
         self.start.iter().flat_map(names).collect()
     }
 
-    /// A step that began.
+    /// A step that started.
     pub fn step(&self, number: u64) -> Option<&ChainStep> {
         self.steps.iter().find(|step| step.number == number)
     }
 
-    /// How many steps ended, however they did.
     pub fn ended(&self) -> u64 {
         self.steps.iter().filter(|step| step.stop_reason.is_some()).count() as u64
     }
@@ -166,29 +152,29 @@ impl Chain {
         1 + (1..=self.steps.len() as u64).take_while(is_well).count() as u64
     }
 
-    /// How long the steps took that ended, and those that were cut off until then.
+    /// The time of ended steps and of interrupted attempts.
     pub fn spent_ms(&self) -> u64 {
         let spent = |step: &ChainStep| step.elapsed_ms.saturating_add(step.cut_off_ms);
         self.steps.iter().fold(0, |sum, step| sum.saturating_add(spent(step)))
     }
 
-    /// The same without what a step took that goes on where it was cut off: it is under way.
+    /// Without the interrupted attempt of the step that runs again.
     fn spent_before(&self, number: u64) -> u64 {
         self.spent_ms().saturating_sub(self.step(number).map_or(0, |step| step.cut_off_ms))
     }
 
-    /// The run that asked for it, if one did.
+    /// The run that requested it.
     pub fn parent(&self) -> Option<&str> {
         self.start.as_ref()?.parent_id.as_deref()
     }
 
-    /// The step that is this run.
+    /// The step with this run.
     pub fn step_of(&self, run: &str) -> Option<&ChainStep> {
         self.steps.iter().find(|step| step.run.as_deref() == Some(run))
     }
 
-    /// How it is by its records, which cannot tell a chain that crashed or was interrupted from one that is
-    /// running.
+    /// The status by the records, which cannot tell a crashed or interrupted chain from a running
+    /// one.
     pub fn status(&self) -> Status {
         match &self.outcome {
             None => Status::Running,
@@ -197,8 +183,8 @@ impl Chain {
         }
     }
 
-    /// How long the step that is under way was at work since the chain was heard of last, if its run was
-    /// heard of then; both as written.
+    /// How long the current step ran: from the last record of the chain to the last record of its
+    /// run, both as written.
     pub fn cut_off_after_ms(&self, run_heard_of: &str) -> Option<u64> {
         let millis = |text: &str| text.parse::<Timestamp>().ok().map(Timestamp::millis);
         let took = millis(run_heard_of)?.saturating_sub(millis(&self.times.1)?);
@@ -209,7 +195,8 @@ impl Chain {
         self.step(number).is_some_and(|step| step.stop_reason.is_some())
     }
 
-    /// Takes in a record of this chain. Records of others have to be kept away by the caller.
+    /// Applies a record of this chain. The caller filters out records of other runs and forged
+    /// ones.
     pub fn apply(&mut self, record: &Glance<'_>) {
         if record.has_payload() {
             return;
@@ -250,8 +237,7 @@ impl Chain {
         }
     }
 
-    /// A step that failed is tried again. What was spent so far stays spent: a limit that going on would
-    /// lift is none.
+    /// Failed steps are retried. Their time still counts: otherwise resuming would lift the limit.
     fn taken_up(&mut self, cut_off_after_ms: u64) {
         self.outcome = None;
         if let Some(step) = self.steps.iter_mut().find(|step| step.stop_reason.is_none()) {

@@ -8,18 +8,14 @@ use crate::record::{
     ChainOutcome, ChainStart, Glance, LoopStart, SlotRunStart, SlotsEnd, StopReason,
 };
 
-/// A coordinator: what decides the steps of a run.
+/// A coordinator: it decides the steps of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
-    /// Iterations of one loop.
     Loop,
-    /// Loops in sequence.
     Chain,
-    /// Slots that work on a queue.
     Slots,
 }
 
-/// What is known of a coordinator by its name.
 struct Names {
     word: &'static str,
     dir: &'static str,
@@ -28,7 +24,6 @@ struct Names {
 }
 
 impl Kind {
-    /// Every coordinator.
     pub const ALL: [Kind; 3] = [Kind::Loop, Kind::Chain, Kind::Slots];
 
     const fn names(self) -> Names {
@@ -51,32 +46,29 @@ impl Kind {
         }
     }
 
-    /// The word for a run of this coordinator.
     pub fn word(self) -> &'static str {
         self.names().word
     }
 
-    /// The name of the directory, below the state directory, that holds its runs.
+    /// The directory of its runs, below the state directory.
     pub fn dir(self) -> &'static str {
         self.names().dir
     }
 
-    /// The first words of the topics that begin, resume and end its runs.
+    /// The first words of the topics that start, resume and end its runs.
     pub fn topics(self) -> &'static [&'static str] {
         self.names().topics
     }
 
-    /// The command that begins its runs, and resumes them with `--resume`.
     pub fn command(self) -> &'static str {
         self.names().command
     }
 
-    /// The command that resumes a run.
     pub fn resume_command(self, run: &str) -> String {
         format!("{} --resume={run}", self.command())
     }
 
-    /// The topic of the record that begins a run.
+    /// The topic of the record that starts a run.
     pub fn start_topic(self) -> &'static str {
         match self {
             Kind::Loop => LoopStart::TOPIC,
@@ -85,7 +77,7 @@ impl Kind {
         }
     }
 
-    /// Whether a record may be about such a run.
+    /// Whether a record may be about a run of this coordinator.
     pub fn concerns(self, record: &Glance<'_>) -> bool {
         match self {
             Kind::Loop => true,
@@ -94,12 +86,13 @@ impl Kind {
         }
     }
 
-    /// Whether a record claims that such a run began.
+    /// Whether a record claims to start a run of this coordinator.
     pub fn begins(self, record: &Glance<'_>) -> bool {
         !record.has_payload() && record.topic() == self.start_topic()
     }
 
-    /// The flag, behind a space, that raises the limit that a run reached, if it ended for that reason.
+    /// The flag, with a leading space, that raises the limit that a run reached; empty where it
+    /// ended otherwise.
     pub fn raised_limit(self, reason: &str, done: u64, of: u64) -> String {
         match self {
             Kind::Loop if StopReason::from_word(reason) == Some(StopReason::MaxIterations) => {
@@ -113,7 +106,6 @@ impl Kind {
     }
 }
 
-/// Whether records with this topic are about a run over a queue.
 pub fn is_slot_topic(topic: &str) -> bool {
     topic.starts_with("slot.") || topic.starts_with("slots.")
 }
@@ -126,13 +118,11 @@ impl fmt::Display for Kind {
 
 /// The state of one run of a coordinator, folded from records.
 pub trait Fold {
-    /// The coordinator.
     const KIND: Kind;
 
     /// The state before the first record.
     fn new(id: &str) -> Self;
 
-    /// The id of the run.
     fn id(&self) -> &str;
 
     /// Applies a record of the run's own harness.
@@ -142,10 +132,10 @@ pub trait Fold {
     fn apply_foreign(&mut self, _record: &Glance<'_>) {}
 }
 
-/// How a run is: the same word in every view.
+/// The status of a run: the same word in every view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
-    /// A process carries it out.
+    /// A process executes it.
     Running,
     /// It reached its goal.
     Completed,
@@ -155,7 +145,7 @@ pub enum Status {
     Failed,
     /// It was asked to stop.
     Interrupted,
-    /// It has no end, and no process carries it out.
+    /// It has no end record, and no process executes it.
     Crashed,
 }
 
@@ -171,8 +161,8 @@ impl Status {
         }
     }
 
-    /// The status by the records of a run, corrected by who holds its lock: a process that does carries
-    /// the run out, whatever an agent wrote into the journal.
+    /// The status by the records, corrected by the holder of the lock: a process that holds it
+    /// executes the run, whatever an agent wrote to the journal.
     #[must_use]
     pub fn with_holder(self, holder: Holder) -> Status {
         match (holder, self) {
@@ -182,17 +172,15 @@ impl Status {
         }
     }
 
-    /// Whether the run can be resumed: every run can that did not complete.
     pub fn can_resume(self) -> bool {
         self != Status::Completed
     }
 
-    /// Whether the run did not come to an end of its own.
+    /// Whether the run ended neither at its goal nor at a limit nor by a failure.
     pub fn is_unfinished(self) -> bool {
         matches!(self, Status::Running | Status::Interrupted | Status::Crashed)
     }
 
-    /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
             Status::Running => "running",
@@ -211,19 +199,16 @@ impl fmt::Display for Status {
     }
 }
 
-/// Which process holds the lock of a run.
+/// The process that holds the lock of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// This one.
     Process(u32),
-    /// None.
     None,
     /// The system does not list locks.
     Unknown,
 }
 
 impl Holder {
-    /// The process, where one is known.
     pub fn process(self) -> Option<u32> {
         match self {
             Holder::Process(process) => Some(process),

@@ -11,48 +11,41 @@ use crate::record::{
 };
 use crate::text;
 
-/// The most characters of a cause.
 const LONGEST: usize = 500;
 
-/// Why a turn of an agent failed: how it ended, and the cause where one is known.
+/// Why a turn of an agent failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnFailure {
-    /// How it ended.
     pub kind: FailureKind,
-    /// The cause in one line: what the agent said last, or the limit that it exceeded. Empty where it is
-    /// unknown.
+    /// The cause in one line: the last line that the agent printed, or the limit that it exceeded.
+    /// Empty where it is unknown.
     pub detail: String,
 }
 
-/// How a turn that failed ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
-    /// The agent exited with this code.
     Exit(i32),
-    /// The harness ended the agent at its time limit.
+    /// The harness stopped the agent at its time limit.
     Timeout,
-    /// The harness ended the agent because it was asked to stop.
+    /// The harness stopped the agent because it was asked to stop.
     Interrupt,
 }
 
 impl TurnFailure {
-    /// The agent exited with this code, and said this about the cause.
     pub fn exit(code: i32, said: &str) -> Self {
         TurnFailure { kind: FailureKind::Exit(code), detail: last_line(said) }
     }
 
-    /// The agent exceeded a limit, which this key sets.
+    /// `key` is the setting of the limit.
     pub fn timeout(limit: Duration, key: &str) -> Self {
         let detail = format!("after {} ({key})", duration::print(limit));
         TurnFailure { kind: FailureKind::Timeout, detail }
     }
 
-    /// The agent was ended because the harness was asked to stop.
     pub fn interrupt() -> Self {
         TurnFailure { kind: FailureKind::Interrupt, detail: String::new() }
     }
 
-    /// Whether the harness was asked to stop.
     pub fn is_interrupt(&self) -> bool {
         self.kind == FailureKind::Interrupt
     }
@@ -66,12 +59,12 @@ impl TurnFailure {
         }
     }
 
-    /// The cause, as records hold it; `None` where it is unknown.
+    /// The detail as records have it.
     pub fn cause(&self) -> Option<String> {
         Some(self.detail.clone()).filter(|detail| !detail.is_empty())
     }
 
-    /// The failure in a sentence about `who`: the agent, the reviewer, the implementer.
+    /// The failure as a sentence about `who`: the agent, the reviewer, the implementer.
     pub fn of(&self, who: &str) -> String {
         match (self.kind, self.detail.as_str()) {
             (FailureKind::Exit(code), "") => format!("the {who} failed (exit code {code})"),
@@ -83,11 +76,11 @@ impl TurnFailure {
     }
 }
 
-/// Gives the records of the end of a turn the failure that they tell of.
+/// Gives the records that end a turn a method for its failure.
 macro_rules! turn_ends {
     ($( $event:ident { $cause:ident $(, $interrupted:ident)? } )*) => { $(
         impl $event<'_> {
-            /// Why the agent failed, if it did. Without an exit code nothing says that it succeeded.
+            /// Why the agent failed. Without an exit code there is no evidence that it succeeded.
             pub fn failure(&self) -> Option<TurnFailure> {
                 let is_late = Option::from(self.timed_out) == Some(true);
                 let is_interrupted = false $( || self.$interrupted == Some(true) )?;
@@ -118,8 +111,8 @@ impl fmt::Display for TurnFailure {
     }
 }
 
-/// The last line of a text that is not blank, without escape sequences, in a bounded length. A carriage
-/// return ends a line too: programs overwrite their progress with it.
+/// The last line that is not blank, without escape sequences, in a bounded length. A carriage
+/// return ends a line too, because programs overwrite their progress with it.
 pub fn last_line(text: &str) -> String {
     // More than can be shown, and far less than an agent may print without a line break.
     let lines = text.rsplit(['\n', '\r']).map(|line| text::head(line, LONGEST * 8));

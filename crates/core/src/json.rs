@@ -14,12 +14,11 @@ use std::borrow::Cow;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Whether the rule asks for an escape.
 const fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// Adds text to a line, escaped.
+/// Appends text to a line, escaped.
 pub fn escape(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     let mut plain = 0;
@@ -35,31 +34,27 @@ pub fn escape(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[plain..]);
 }
 
-/// Escapes bytes that arrive in pieces, as a program's output does.
-///
-/// Bytes that are not UTF-8 become U+FFFD, exactly as if the whole text had been at hand: a character
-/// that straddles two pieces is held back until its end arrives.
+/// Escapes bytes that arrive in pieces, such as the output of a program. Bytes that are not UTF-8
+/// become U+FFFD, as if the whole text were escaped at once: a character that straddles two pieces
+/// is held back until its end arrives.
 #[derive(Debug, Default)]
 pub struct Escaper {
     text: Lossy,
 }
 
 impl Escaper {
-    /// Takes the next piece.
     pub fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         self.text.push(piece, &mut |text| escape(text, out));
     }
 
-    /// Says that nothing more comes.
     pub fn finish(self, out: &mut Vec<u8>) {
         self.text.finish(&mut |text| escape(text, out));
     }
 }
 
-/// The text that stands between the quotes of a JSON string, by whoever it was written.
-///
-/// Total: what cannot be text (bytes that are not UTF-8, half a surrogate pair) becomes U+FFFD, and
-/// a backslash that begins no escape stands for itself.
+/// The text between the quotes of a JSON string of any writer. Total: what cannot be text (bytes
+/// that are not UTF-8, half a surrogate pair) becomes U+FFFD, and a backslash that begins no escape
+/// stands for itself.
 pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     let Some(first) = memchr::memchr(b'\\', raw) else {
         return String::from_utf8_lossy(raw);
@@ -84,7 +79,7 @@ pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The character that an escape stands for, and how many bytes after the backslash it takes.
+/// The character of an escape, and how many bytes it takes after the backslash.
 pub(crate) fn escaped_character(after: &[u8]) -> (char, usize) {
     match after.first() {
         Some(b'u') => match hex4(after, 1) {
@@ -113,19 +108,17 @@ fn hex4(bytes: &[u8], at: usize) -> Option<u32> {
     digits.iter().try_fold(0, |code, &digit| Some(code * 16 + char::from(digit).to_digit(16)?))
 }
 
-/// Whether every string in a line has only what may stand in one, UTF-8 aside, and ends at the next `"`.
-///
-/// Asked once for a whole line, and not string by string: whoever asks lets neither a control
-/// character nor a backslash pass outside of strings.
+/// Whether every string in a line is valid, UTF-8 aside, and ends at the next `"`. It checks a
+/// whole line at once instead of each string, because the scanner accepts neither a control
+/// character nor a backslash outside of strings.
 pub(crate) fn is_orderly(line: &[u8]) -> bool {
     is_to_the_rule(line) || (line.iter().all(|&byte| byte >= 0x20) && has_only_plain_escapes(line))
 }
 
-/// The quick answer for what was written to the rule, where every escape is `\u00` and two digits.
-///
-/// There may be an escape every few bytes, and to find them one by one takes three times as long as to
-/// look at every place for one. So there is no way out of the loop and no branch in it, and the
-/// compiler makes it take sixteen places at a time.
+/// The quick check of what was written to the rule, where every escape is `\u00` and two digits.
+/// There may be an escape every few bytes, and finding them one by one takes three times as long as
+/// testing every byte. So the loop has no exit and no branch, and the compiler vectorizes it to
+/// sixteen bytes at a time.
 fn is_to_the_rule(line: &[u8]) -> bool {
     // In the last five bytes there is no room for such an escape.
     let Some((_, end)) = line.split_last_chunk::<5>() else { return false };
@@ -145,7 +138,7 @@ fn is_to_the_rule(line: &[u8]) -> bool {
     wrong == 0 && end.iter().all(|&byte| byte >= 0x20 && byte != b'\\')
 }
 
-/// Whether every backslash in a line begins an escape of JSON, and none of them that of a quote.
+/// Whether every backslash in a line begins a JSON escape other than that of a quote.
 pub(crate) fn has_only_plain_escapes(line: &[u8]) -> bool {
     let mut expected = 0;
     memchr::memchr_iter(b'\\', line).all(|at| {
@@ -167,7 +160,8 @@ fn is_hex4(digits: Option<&[u8]>) -> bool {
     digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Writes `\ufffd` over every half of a surrogate pair, so that a strict parser can read the rest.
+/// Overwrites every half of a surrogate pair with `\ufffd`, so that a strict parser can read the
+/// rest.
 pub(crate) fn mend_surrogates(line: &mut [u8]) {
     let mut at = 0;
     while let Some(found) = memchr::memchr(b'\\', &line[at..]) {
@@ -182,19 +176,17 @@ pub(crate) fn mend_surrogates(line: &mut [u8]) {
     }
 }
 
-/// Unescapes the bytes between the quotes of a JSON string as they arrive, piece by piece.
-///
-/// The text is the same as that of [`unescape`] for the whole, wherever it is cut:
-/// an escape or a character that straddles two pieces is held back until its end arrives.
+/// Unescapes the bytes between the quotes of a JSON string that arrive in pieces. The text is that
+/// of [`unescape`] for the whole, wherever it is cut: an escape or a character that straddles two
+/// pieces is held back until its end arrives.
 #[derive(Debug, Default)]
 pub struct Unescaper {
-    /// A backslash and what came behind it, as long as more bytes could change what it stands for.
+    /// A backslash and the bytes after it, as long as more bytes could change the escape.
     held: Vec<u8>,
     text: Lossy,
 }
 
 impl Unescaper {
-    /// Takes the next piece and adds its text.
     pub fn push(&mut self, piece: &[u8], out: &mut String) {
         let mut rest = piece;
         while !self.held.is_empty() {
@@ -220,7 +212,6 @@ impl Unescaper {
         self.plain(rest, out);
     }
 
-    /// Says that nothing more comes.
     pub fn finish(mut self, out: &mut String) {
         while !self.held.is_empty() {
             self.take_held(out);
@@ -228,7 +219,7 @@ impl Unescaper {
         self.text.finish(&mut |text| out.push_str(text));
     }
 
-    /// Takes the escape at the beginning of what is held, and what is plain behind it.
+    /// Unescapes the first of the held bytes, and the plain ones after it.
     fn take_held(&mut self, out: &mut String) {
         let (character, taken) = escaped_character(&self.held[1..]);
         self.plain(character.encode_utf8(&mut [0; 4]).as_bytes(), out);
@@ -244,7 +235,7 @@ impl Unescaper {
     }
 }
 
-/// Whether more bytes could change what a backslash, with these bytes behind it, stands for.
+/// Whether more bytes could change the escape that begins with these.
 fn is_undecided(after: &[u8]) -> bool {
     match after {
         [] => true,
@@ -265,16 +256,15 @@ fn is_undecided(after: &[u8]) -> bool {
     }
 }
 
-/// Decodes UTF-8 piece by piece, exactly as if the whole had been at hand: bytes that are not UTF-8
-/// become U+FFFD, and a character that straddles two pieces is held back until its end arrives.
+/// Decodes UTF-8 that arrives in pieces: invalid bytes become U+FFFD, and a character that
+/// straddles two pieces is held back until its end arrives.
 #[derive(Debug, Default)]
 struct Lossy {
-    /// The beginning of a character whose end has not arrived: at most three bytes.
+    /// The beginning of a character: at most three bytes.
     held: Vec<u8>,
 }
 
 impl Lossy {
-    /// Takes the next piece and shows the text in it.
     fn push(&mut self, piece: &[u8], show: &mut dyn FnMut(&str)) {
         if self.held.is_empty()
             && let Ok(text) = std::str::from_utf8(piece)
@@ -311,7 +301,6 @@ impl Lossy {
         }
     }
 
-    /// Says that nothing more comes.
     fn finish(self, show: &mut dyn FnMut(&str)) {
         if !self.held.is_empty() {
             show("\u{fffd}");
@@ -319,7 +308,7 @@ impl Lossy {
     }
 }
 
-/// Whether more bytes could make a character of these.
+/// Whether more bytes could complete a character.
 fn is_unfinished(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }

@@ -14,29 +14,27 @@ use crate::run_id::RunId;
 pub struct StateDir(PathBuf);
 
 impl StateDir {
-    /// Its name in a project, where the settings give no other.
+    /// The default name in a project.
     pub const NAME: &str = ".autoloop";
-    /// The name of the journal in it.
     pub const JOURNAL: &str = "journal.jsonl";
-    /// The name of a memory file, of the project as of a run.
+    /// The name of a memory file, of a project and of a run.
     pub const MEMORY: &str = "memory.jsonl";
 
-    /// The state directory at a path.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         StateDir(path.into())
     }
 
-    /// The usual one of a project.
+    /// The default state directory of a project.
     pub fn of_project(project: Option<&Path>) -> Self {
         StateDir(project.map_or_else(|| StateDir::NAME.into(), |dir| dir.join(StateDir::NAME)))
     }
 
-    /// The journal, where the settings name no other.
+    /// The default journal.
     pub fn journal(&self) -> PathBuf {
         self.join(StateDir::JOURNAL)
     }
 
-    /// The memory of the project, where the settings name no other.
+    /// The default memory of the project.
     pub fn memory(&self) -> PathBuf {
         self.join(StateDir::MEMORY)
     }
@@ -46,120 +44,111 @@ impl StateDir {
         self.join("autoloops")
     }
 
-    /// The plan that a loop works by. A run that has one needs no objective.
+    /// The plan of a loop. A run that has one needs no objective.
     pub fn plan(&self) -> PathBuf {
         self.join("plan.md")
     }
 
-    /// The notes about jobs that have been started and have not ended.
+    /// Notes about started jobs that have not ended.
     pub fn shims(&self) -> PathBuf {
         self.join("shims")
     }
 
-    /// Files that were moved out of the way of a restore.
+    /// Files that a restore moved out of the way.
     pub fn put_aside(&self) -> PathBuf {
         self.join("put-aside")
     }
 
-    /// The directory that holds all runs of a coordinator.
     pub fn runs(&self, kind: Kind) -> PathBuf {
         self.join(kind.dir())
     }
 
-    /// The directory of a run.
     pub fn run(&self, kind: Kind, id: &RunId) -> RunDir {
         RunDir(self.runs(kind).join(id.as_str()))
     }
 
-    /// The directory of a wave.
     pub fn wave(&self, id: &RunId) -> WaveDir {
         WaveDir(self.join(WAVES).join(id.as_str()))
     }
 }
 
-/// The directory of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunDir(PathBuf);
 
 impl RunDir {
-    /// The directory of a run that was found by listing those of its kind.
+    /// The directory of a run that was found by listing.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         RunDir(path.into())
     }
 
-    /// Held by the process that carries the run out.
+    /// Held by the process that executes the run.
     pub fn lock(&self) -> PathBuf {
         self.join("lock")
     }
 
-    /// What the run was asked to do.
+    /// The request of the run.
     pub fn flags(&self) -> PathBuf {
         self.join("flags")
     }
 
-    /// A copy of the same.
+    /// A copy of [`RunDir::flags`].
     pub fn request(&self) -> PathBuf {
         self.join("request")
     }
 
-    /// Which records without a seal the harness wrote.
+    /// The unsealed records that the harness wrote.
     pub fn own_records(&self) -> PathBuf {
         self.join("own-records")
     }
 
-    /// The memory of the run.
     pub fn memory(&self) -> PathBuf {
         self.join(StateDir::MEMORY)
     }
 
-    /// The run's own copy of the files of a preset. A metareview may edit them without touching any
-    /// other run, and the run finds them again when it is resumed.
+    /// The run's own copy of the files of a preset. A metareview may edit them without affecting
+    /// other runs, and a resumed run uses them again.
     pub fn loop_copy(&self) -> PathBuf {
         self.join("loop")
     }
 
-    /// What the earlier steps of a chain left for the run.
+    /// The reports of the earlier steps of a chain.
     pub fn handoff(&self) -> PathBuf {
         self.join("handoff.md")
     }
 
-    /// Which empty files were made for a reviewer.
+    /// The list of empty files that were created for a reviewer.
     pub fn placeholders(&self) -> PathBuf {
         self.join("placeholders")
     }
 
-    /// Which private directory a review has.
+    /// The name of the private directory of a review.
     pub fn scratch(&self) -> PathBuf {
         self.join("scratch")
     }
 
-    /// The directory of a step of a chain.
     pub fn step(&self, number: u64) -> PathBuf {
         self.join(format!("step-{number}"))
     }
 
-    /// The directory of a slot.
     pub fn slot(&self, iteration: u64, number: u64) -> RunDir {
         RunDir(self.join(slot_name(iteration, number)))
     }
 
-    /// The prompt of the agent turn of this name.
+    /// The prompt of an agent turn.
     pub fn prompt(&self, turn: &str) -> PathBuf {
         self.join(format!("{turn}.prompt.md"))
     }
 
-    /// What the agent of a turn printed.
+    /// The standard output of an agent turn.
     pub fn stdout(&self, turn: &str) -> PathBuf {
         self.join(format!("{turn}.out"))
     }
 
-    /// The same for standard error.
     pub fn stderr(&self, turn: &str) -> PathBuf {
         self.join(format!("{turn}.err"))
     }
 }
 
-/// The directory of a wave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaveDir(PathBuf);
 
@@ -213,13 +202,13 @@ fn slot_name(iteration: impl Display, number: u64) -> String {
     format!("{iteration}-{number}")
 }
 
-/// The directory of a run, seen from the state directory; empty where the text is no id.
+/// The directory of a run, relative to the state directory; empty where `id` is no id.
 pub(crate) fn run_path(kind: Kind, id: &str) -> String {
     let id = id.parse::<RunId>();
     id.map(|id| format!("{}/{id}", kind.dir())).unwrap_or_default()
 }
 
-/// The directory of a slot, seen from the state directory.
+/// The directory of a slot, relative to the state directory.
 pub(crate) fn slot_path(run: &str, iteration: &str, number: u64) -> String {
     match run_path(Kind::Slots, run) {
         run if run.is_empty() => run,
@@ -227,7 +216,7 @@ pub(crate) fn slot_path(run: &str, iteration: &str, number: u64) -> String {
     }
 }
 
-/// The directory of a branch, seen from the state directory.
+/// The directory of a branch, relative to the state directory.
 pub(crate) fn branch_path(wave: &str, number: u64) -> String {
     let wave = wave.parse::<RunId>();
     wave.map(|wave| format!("{WAVES}/{wave}/{BRANCHES}/branch-{number}")).unwrap_or_default()

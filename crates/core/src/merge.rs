@@ -6,61 +6,57 @@ use serde::{Deserialize, Serialize};
 
 use crate::wire_enum::words;
 
-/// How many files are named on record; more are counted.
+/// Further files are counted.
 const FILES_NAMED: usize = 20;
 
 words! {
-    /// What became of work that was to be brought back, in one word.
+    /// The result of merging work back.
     MergeOutcome {
-        /// There was none.
+        /// There was no work.
         Nothing = "nothing",
-        /// It is part of what is checked out in the project.
         Merged = "merged",
-        /// Files were changed differently there meanwhile.
+        /// The same files were changed in the project.
         Conflict = "conflict",
-        /// Files have changes there that are not committed.
+        /// The project has uncommitted changes in the same files.
         Uncommitted = "uncommitted_changes",
-        /// Somebody has begun a merge or the like there.
+        /// A merge, rebase or the like is under way in the project.
         Busy = "project_busy",
-        /// A merge or the like was left unfinished in the tree that it was done in.
+        /// A merge, rebase or the like is unfinished in the worktree.
         Unfinished = "unfinished",
-        /// It is not what was reviewed, or what its agent left: its files changed since.
+        /// The files changed after the review, or after the agent ended.
         Changed = "changed",
-        /// It is in the files of the project, and could not be committed apart from other changes there.
+        /// The work is in the files of the project and could not be committed apart from other
+        /// changes.
         InPlace = "in_place",
-        /// Whoever did it failed or took too long, so it was not tried.
+        /// The agent failed or timed out.
         NotTried = "not_tried",
-        /// Git could not do it.
         Failed = "failed",
     }
 }
 
 impl MergeOutcome {
-    /// Whether nothing is left to be kept.
+    /// Whether no work remains to be kept.
     pub fn is_settled(self) -> bool {
         matches!(self, MergeOutcome::Nothing | MergeOutcome::Merged | MergeOutcome::InPlace)
     }
 }
 
-/// What became of work that was done in a working tree of its own.
+/// The result of merging back the work of one worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Merge {
-    /// In one word.
     pub outcome: MergeOutcome,
-    /// The git branch that has its commits; gone when they were merged or there are none.
+    /// The git branch that has the commits; deleted when they were merged or there are none.
     pub branch: String,
     /// The commit from which they are reachable, or the last of them.
     pub commit: String,
-    /// The tree object that was brought back, or that is on the branch; empty where there is none.
+    /// The tree object that was merged, or that is on the branch; empty where there is none.
     pub tree: String,
-    /// The files that were in the way.
+    /// The conflicting files.
     pub files: String,
-    /// More about why not.
     pub detail: String,
 }
 
 impl Merge {
-    /// What became of a branch, without more to say about it.
     pub fn new(outcome: MergeOutcome, branch: &str, commit: &str) -> Merge {
         Merge {
             outcome,
@@ -73,7 +69,6 @@ impl Merge {
     }
 }
 
-/// The names of files as they stand on record.
 pub fn named_files(files: &[PathBuf]) -> String {
     let named = files.iter().take(FILES_NAMED).map(|file| file.display().to_string());
     let rest = files.len().saturating_sub(FILES_NAMED);

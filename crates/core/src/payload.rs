@@ -15,15 +15,14 @@
 use std::fmt;
 use std::ops::Range;
 
-/// The pairs of a payload, in order, and the words in front of them.
+/// The pairs of a payload, in order, and the text before them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
-    /// As written, escapes and all: in plain text a backslash has no meaning.
+    /// As written, with escapes: in plain text a backslash has no meaning.
     text: Option<String>,
     pairs: Vec<(String, String)>,
 }
 
-/// The text cannot be the key of a pair.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{}' cannot be a key of a payload; a key is made of letters, digits, '_', '.' and '-'",
@@ -32,12 +31,10 @@ pub struct Payload {
 pub struct BadKey(String);
 
 impl Payload {
-    /// Nothing yet; add to it with [`Payload::with`].
     pub fn new() -> Self {
         Payload::default()
     }
 
-    /// Reads a payload, whatever it is.
     pub fn parse(payload: &str) -> Self {
         let Found { pairs, text_end } = find(payload);
         let text = match text_end {
@@ -54,11 +51,8 @@ impl Payload {
         }
     }
 
-    /// The same payload with one more pair at its end.
-    ///
-    /// # Errors
-    ///
-    /// When the key is empty or holds anything but ASCII letters, digits, `_`, `.` and `-`.
+    /// Appends a pair. Fails where the key is empty or has other characters than ASCII letters,
+    /// digits, `_`, `.` and `-`.
     pub fn with(mut self, key: &str, value: impl Into<String>) -> Result<Self, BadKey> {
         if !is_key(key) {
             return Err(BadKey(key.to_owned()));
@@ -67,20 +61,19 @@ impl Payload {
         Ok(self)
     }
 
-    /// The value of a key: the first one, if there are several.
-    ///
-    /// A writer puts the id in front and free text behind it. Free text that was not escaped can hold
-    /// `; id=other`; were the last one to win, it would take the place of what was meant.
+    /// The value of a key: the first, if there are several. A writer puts the id first and free
+    /// text after it. Free text that was not escaped may contain `; id=other`, which must not
+    /// replace the id.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.pairs().find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
-    /// Every pair, in order, repeated keys included.
+    /// All pairs, in order, repeated keys included.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// The words before the first key, as they were written; all of the payload if it has no key.
+    /// The text before the first key, as written; the whole payload if it has no key.
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }
@@ -108,24 +101,21 @@ fn is_key(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
 }
 
-/// Where a pair stands in a payload.
+/// Where a pair is in a payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PairSpan {
-    /// Its key.
     pub(crate) key: Range<usize>,
-    /// Its value, as it was written.
+    /// Still escaped.
     pub(crate) value: Range<usize>,
 }
 
-/// What a payload is made of.
+/// The parts of a payload.
 pub(crate) struct Found {
-    /// The pairs, in order.
     pub(crate) pairs: Vec<PairSpan>,
-    /// Where the words before the first pair end; `None` without pairs.
+    /// Where the text before the first pair ends; `None` without pairs.
     text_end: Option<usize>,
 }
 
-/// Looks for pairs.
 pub(crate) fn find(payload: &str) -> Found {
     let mut found = Found { pairs: Vec::new(), text_end: None };
     for piece in pieces(payload) {
@@ -147,7 +137,7 @@ pub(crate) fn find(payload: &str) -> Found {
     found
 }
 
-/// Where in a piece its key is, and where its value begins.
+/// The key of a piece, and where its value begins.
 fn key_of(piece: &str) -> Option<(Range<usize>, usize)> {
     let (before, _) = piece.split_once('=')?;
     let key = before.trim();
@@ -155,7 +145,7 @@ fn key_of(piece: &str) -> Option<(Range<usize>, usize)> {
     Some((start..start + key.len(), before.len() + 1)).filter(|_| is_key(key))
 }
 
-/// Where the pieces between unescaped `;` lie.
+/// The ranges between unescaped `;`.
 fn pieces(payload: &str) -> impl Iterator<Item = Range<usize>> {
     let mut start = Some(0);
     std::iter::from_fn(move || {
@@ -171,7 +161,6 @@ fn pieces(payload: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// A value as it was meant.
 pub(crate) fn unescape(written: &str) -> String {
     let mut value = String::with_capacity(written.len());
     let mut characters = written.chars().peekable();

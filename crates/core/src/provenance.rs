@@ -10,30 +10,28 @@ use crate::record::{ChainSpawned, EventInvalid, Glance, Record, print};
 use crate::text;
 use crate::topic::{JOINED, Topic, TopicClass};
 
-/// The reason of a refusal of what only the harness may write.
+/// The reason of `event.invalid` for a forged record.
 pub const FORGED: &str = "forged";
 
-/// The field that may not be in memory when a record is sealed: it is copied from a file while the record is
-/// written.
+/// This field may not be in memory when a record is sealed: it is copied from a file while the
+/// record is written.
 const SPOOLED: &str = "output";
 
-/// So many characters of a field or of a payload are covered by a seal. A reader shows at least as many of one that is
-/// too long to be held.
+/// How many characters of a field or a payload a seal covers. A reader that shortens long texts
+/// keeps at least as many.
 const COVERED: usize = 4 * 1024;
 
-/// The key that seals the records of one run.
 #[derive(Clone, Copy)]
 pub struct RunKey([u8; 32]);
 
 impl RunKey {
-    /// Derives it from the key of the user.
     pub fn new(user: &[u8; 32], run: &str) -> RunKey {
         let mut digest = Digest(blake3::Hasher::new_keyed(user));
         digest.add(&["autoloop run key", run]);
         RunKey(*digest.0.finalize().as_bytes())
     }
 
-    /// Seals a record that is about to be written, as the record of this number.
+    /// Seals a record with its number, before it is written.
     pub fn seal(&self, number: u64, record: &mut Record) {
         record.seal = None;
         let mut line = Vec::new();
@@ -42,7 +40,7 @@ impl RunKey {
         record.seal = printed.map(|record| format!("{number}:{}", self.tag(number, &record)));
     }
 
-    /// The number of a record, if its tag fits.
+    /// The number of a record, if its tag is valid.
     fn number(&self, record: &Glance<'_>) -> Option<u64> {
         let seal = record.seal()?;
         let (number, tag) = seal.split_once(':')?;
@@ -50,7 +48,7 @@ impl RunKey {
         (self.tag(parsed, record) == tag && parsed.to_string() == number).then_some(parsed)
     }
 
-    /// Covers everything that tells records apart, except for what is behind the beginning of a long text.
+    /// Covers everything but the rest of long texts.
     fn tag(&self, number: u64, record: &Glance<'_>) -> String {
         let mut digest = Digest(blake3::Hasher::new_keyed(&self.0));
         let number = number.to_string();
@@ -73,65 +71,59 @@ impl RunKey {
     }
 }
 
-/// What a seal says.
+/// The result of checking a seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seal {
-    /// There is none.
     Missing,
-    /// It does not fit the record.
+    /// The tag does not match the record.
     Broken,
-    /// It fits, but its number is not new: the record was copied or moved.
+    /// The number is not new: the record was copied or moved.
     Old,
-    /// It fits and is new.
+    /// Valid and new.
     New {
         /// How many records before it are missing.
         skipped: u64,
     },
 }
 
-/// Which unsealed records are believed to be a harness's.
+/// Which unsealed records are accepted as the harness's.
 #[derive(Clone, Debug)]
 pub enum Unsealed {
-    /// Those with these [marks](Mark), each as often as it is there: a harness that did not seal noted them.
+    /// Those with these [marks](Mark), each as often as noted, by a harness that did not seal.
     Noted(HashMap<Mark, u32>),
     /// All that claim to be: the user trusts the journal.
     Claimed,
-    /// All that claim to be, until a record has a seal: for a view of a run that maybe no harness of this program
-    /// wrote.
+    /// All that claim to be, until the first sealed record: for views of runs that an older harness
+    /// may have written.
     ClaimedBeforeSeal,
 }
 
-/// Why a record is believed to be the harness's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// Its seal.
     Seal,
     /// A rule for [unsealed](Unsealed) records.
     Unsealed,
 }
 
-/// Tells the harness's own records of one run from all others. It is asked about each record of the run once, in
-/// order.
+/// Tells a harness's own records of one run from all others. It checks each record of the run once,
+/// in order.
 #[derive(Clone)]
 pub struct Provenance {
     key: Option<RunKey>,
-    /// The number of the next record.
     next: u64,
     unsealed: Unsealed,
 }
 
 impl Provenance {
-    /// Without a key no seal fits.
+    /// Without a key no seal is valid.
     pub fn new(key: Option<RunKey>, unsealed: Unsealed) -> Provenance {
         Provenance { key, next: 0, unsealed }
     }
 
-    /// The number of the next record.
     pub fn next_number(&self) -> u64 {
         self.next
     }
 
-    /// Checks the seal of the next record.
     pub fn check(&mut self, record: &Glance<'_>) -> Seal {
         if record.seal().is_none() {
             return Seal::Missing;
@@ -172,23 +164,22 @@ impl Provenance {
         is_own.then_some(Proof::Unsealed)
     }
 
-    /// Seals records that are about to be written; a record that was sealed before gets a new seal.
+    /// Seals records that are about to be written; an existing seal is replaced.
     pub fn seal<'r>(&self, records: impl Iterator<Item = &'r mut Record>) {
         let Some(key) = self.key else { return };
         (self.next..).zip(records).for_each(|(number, record)| key.seal(number, record));
     }
 }
 
-/// A digest that told the records of one run apart before they were sealed: topic, iteration, time, and short
-/// fields or the payload.
+/// A digest of topic, iteration, time, and short fields or the payload, by which records were told
+/// apart before they were sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mark(pub u128);
 
 impl Mark {
-    /// The fields that it leaves out.
+    /// The fields that are left out.
     const LONG: [&str; 4] = ["output", "output_tail", "prompt", "diff"];
 
-    /// The mark of a record.
     pub fn of(record: &Glance<'_>) -> Mark {
         let mut digest = Digest(blake3::Hasher::new());
         digest.add(&[&record.topic(), &record.iteration(), &record.ts().unwrap_or_default()]);
@@ -208,7 +199,7 @@ impl Mark {
 struct Digest(blake3::Hasher);
 
 impl Digest {
-    /// The lengths keep two texts from running into each other.
+    /// The lengths separate the texts.
     fn add(&mut self, texts: &[&str]) {
         for text in texts {
             self.0.update(&(text.len() as u64).to_le_bytes());
@@ -216,7 +207,6 @@ impl Digest {
         }
     }
 
-    /// Its first half.
     fn half(self) -> u128 {
         let mut half = [0; 16];
         self.0.finalize_xof().fill(&mut half);
@@ -224,10 +214,9 @@ impl Digest {
     }
 }
 
-/// Whether a record claims to be the harness's. Any process may write the others.
-///
-/// A refusal is among the latter: `emit` writes it, in the agent's process, and all that a forged one
-/// can do is to make the agent try again.
+/// Whether a record claims to be the harness's. Any process may write the others. A refusal is
+/// among these: `emit` writes it, in the agent's process, and a forged one only makes the agent try
+/// again.
 pub fn is_claimed(record: &Glance<'_>) -> bool {
     let topic = Topic::new(record.topic());
     let is_reserved = match topic.class() {
@@ -240,8 +229,8 @@ pub fn is_claimed(record: &Glance<'_>) -> bool {
     is_reserved && is_ours
 }
 
-/// Whether only the harness may write such a record, so that it is forged unless the harness did. What
-/// agents write is an event with a payload, or a refusal.
+/// Whether only the harness may write such a record, so that it is forged unless the harness did.
+/// Agents write events with a payload, and refusals.
 pub fn is_harness_only(record: &Glance<'_>) -> bool {
     let topic = Topic::new(record.topic());
     match topic.class() {

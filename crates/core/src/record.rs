@@ -27,6 +27,7 @@ pub use line::{BadLine, Hole, parse, print, print_around};
 pub use number::{NotANumber, Number};
 pub use outcome::{
     ChainOutcome, Changes, HeldBy, Phase, Picked, SlotOutcome, SlotsEnd, StopReason,
+    ViolationOutcome,
 };
 pub use recovery::{Piece, pieces};
 use text::Field;
@@ -37,62 +38,51 @@ pub use crate::json::{Escaper, Unescaper, escape, unescape};
 use crate::timestamp::Timestamp;
 use crate::topic::Topic;
 
-/// The version of the format that this program writes.
 pub const FORMAT_VERSION: u64 = 1;
 
-/// Everything one line of the journal says.
+/// One line of the journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// The run it belongs to; empty for what concerns the journal as a whole.
+    /// Empty for a record about the journal itself.
     pub run: String,
-    /// The iteration, as written; empty outside of one.
+    /// As written; empty outside of an iteration.
     pub iteration: String,
-    /// What happened.
     pub topic: Topic,
-    /// The rest, in one of two shapes.
     pub body: Body,
-    /// When, as written. Records of other writers may lack it.
+    /// As written. Records of other writers may lack it.
     pub ts: Option<String>,
-    /// The format version. Records of other writers may lack it.
+    /// Records of other writers may lack it.
     pub version: Option<u64>,
-    /// The [proof](crate::provenance) that a harness wrote it, as written. Only records of a harness have one.
+    /// The [proof](crate::provenance) that a harness wrote the record.
     pub seal: Option<String>,
-    /// Keys that this version does not know, or whose value is of an unexpected type.
+    /// Unknown keys, and known ones with a value of an unexpected type.
     pub extra: Object,
 }
 
-/// The two shapes of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// Written by the harness: named fields.
+    /// Written by the harness.
     System(Object),
-    /// Written on behalf of an agent: free text.
+    /// Written on behalf of an agent.
     Agent {
-        /// The text.
         payload: String,
-        /// Who said it; `agent`, or `harness` for joined events.
+        /// `agent`, or `harness` for joined events.
         source: String,
     },
 }
 
-/// Where and when a record is written: what is the same for all records of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heading {
-    /// The run.
     pub run: String,
-    /// The iteration; empty outside of one.
     pub iteration: String,
-    /// The moment.
     pub now: Timestamp,
 }
 
 impl Heading {
-    /// A record of the harness.
     pub fn system(&self, topic: &str, fields: Object) -> Record {
         self.record(Topic::new(topic), Body::System(fields))
     }
 
-    /// A record of an agent.
     pub fn agent(&self, topic: Topic, payload: impl Into<String>) -> Record {
         self.record(topic, Body::Agent { payload: payload.into(), source: "agent".to_owned() })
     }
@@ -112,7 +102,6 @@ impl Heading {
 }
 
 impl Record {
-    /// A field of a system record.
     pub fn field(&self, name: &str) -> Option<&Value> {
         match &self.body {
             Body::System(fields) => {
@@ -122,7 +111,6 @@ impl Record {
         }
     }
 
-    /// All fields of a system record that are no structures, in order, as text.
     pub fn each_field(&self, mut tell: impl FnMut(&str, String)) {
         if let Body::System(fields) = &self.body {
             for (name, value) in fields {
@@ -131,7 +119,6 @@ impl Record {
         }
     }
 
-    /// When, if the record says so in a way that can be understood.
     pub fn stamp(&self) -> Option<Timestamp> {
         self.ts.as_deref()?.parse().ok()
     }

@@ -6,73 +6,65 @@
 use crate::verdict::{self, Ruling as Ruled};
 use crate::wire_enum::words;
 
-/// What a review is about, and how often work may be revised for it.
+/// The subject of a review, and its policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contract {
-    /// The loop's own files, before an iteration. The loop continues however it ends.
+    /// The loop's own files, before an iteration. The loop continues whatever the result is.
     Metareview,
-    /// The work of a slot.
     Slot {
         /// How often work may be fixed.
         revisions: u64,
-        /// How often a reviewer is asked again that broke the contract.
+        /// How often a reviewer that broke the contract is asked again.
         repairs: u64,
     },
 }
 
-/// How the answer of a reviewer comes.
+/// How a reviewer answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
-    /// There is none: the reviewer edits files and exits.
+    /// Not at all: it edits files and exits.
     Silent,
-    /// A verdict in what it prints.
+    /// It prints a verdict.
     Stdout,
 }
 
-/// What is known about the turn of a reviewer.
+/// The result of a reviewer's turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// Why the reviewer failed, if it did.
+    /// Why the reviewer failed.
     pub failure: Option<String>,
-    /// What was read from its output, if anything was.
+    /// What was read from its output.
     pub answer: Option<Result<verdict::Verdict, String>>,
 }
 
-/// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Breach {
-    /// The reviewer failed. It is not listened to.
+    /// The reviewer failed; its output is not read.
     Failed(String),
-    /// It broke the contract.
+    /// The reviewer broke the contract.
     Malformed(String),
 }
 
-/// What a reviewer answered, as it counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What came of the review.
     pub verdict: Verdict,
-    /// What the reviewer asks for.
     pub follow_up: String,
-    /// Why there is no verdict of the reviewer, where there is none.
+    /// Why the reviewer gave no verdict.
     pub reason: String,
 }
 
 words! {
-    /// What came of a review.
+    /// The result of a review.
     Verdict {
-        /// The work is as it should be.
         Pass = "pass",
-        /// Something has to be fixed.
         Drift = "drift",
         /// The reviewer broke the contract.
         Violation = "violation",
-        /// The reviewer failed.
         Failed = "failed",
     }
 }
 
-/// How far a review has come.
+/// How often a review was repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
     /// How often the work was revised before.
@@ -85,20 +77,18 @@ pub struct Round {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Ruling {
-    /// The work passed.
     Proceed,
-    /// It is revised.
     Revise,
-    /// The reviewer is asked again.
+    /// Ask the reviewer again.
     Repeat,
-    /// It was revised as often as it may be.
+    /// No revision is left.
     Stuck,
-    /// There is no answer.
+    /// There is no verdict.
     Fail,
 }
 
 impl Contract {
-    /// What such reviews are called in records.
+    /// The name in records.
     pub fn name(self) -> &'static str {
         match self {
             Contract::Metareview => "metareview",
@@ -106,7 +96,6 @@ impl Contract {
         }
     }
 
-    /// How its answer comes.
     pub fn channel(self) -> Channel {
         match self {
             Contract::Metareview => Channel::Silent,
@@ -114,12 +103,11 @@ impl Contract {
         }
     }
 
-    /// Reads the answer of a reviewer. A silent one passes only where no answer is expected.
+    /// Reads the answer. A silent reviewer passes only where no answer is expected.
     pub fn read(self, evidence: Evidence) -> Answer {
         self.channel().read(evidence).into()
     }
 
-    /// Decides what follows from a verdict.
     pub fn settle(self, verdict: Verdict, round: Round) -> Ruling {
         match (self, verdict) {
             (Contract::Metareview, _) | (Contract::Slot { .. }, Verdict::Pass) => Ruling::Proceed,
@@ -137,11 +125,7 @@ impl Contract {
 }
 
 impl Channel {
-    /// Reads the answer of a reviewer; `None` where none is expected.
-    ///
-    /// # Errors
-    ///
-    /// When the reviewer failed, or broke the contract.
+    /// Reads the answer; `None` where none is expected.
     pub fn read(self, evidence: Evidence) -> Result<Option<verdict::Verdict>, Breach> {
         match (self, evidence.failure, evidence.answer) {
             (_, Some(failure), _) => Err(Breach::Failed(failure)),

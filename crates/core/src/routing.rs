@@ -6,37 +6,35 @@ use crate::pattern::Pattern;
 use crate::topic::{Topic, TopicClass};
 use crate::wave::{self, Parallel};
 
-/// What becomes of an event that an agent wants to emit.
+/// What the harness does with an event that an agent emits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum Admission {
-    /// It is appended, and it routes.
+    /// Appended; it routes.
     Accepted,
-    /// It is appended as bookkeeping, and it does not route.
+    /// Appended as bookkeeping; it does not route.
     Coordination,
-    /// It is not appended; `event.invalid` is.
+    /// Not appended; `event.invalid` is.
     Refused(Refusal),
 }
 
-/// Why an event is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// Topics like this are written by the harness alone.
+    /// Only the harness writes such topics.
     Reserved,
-    /// It is not among the events that may come next.
+    /// Not among the allowed events.
     NotAllowed,
-    /// It asks for a wave, and waves are off: the harness records that as `wave.invalid`.
+    /// It requests a wave, and waves are off: the harness records `wave.invalid`.
     WavesOff,
 }
 
-/// The allowed list of a metareview: nothing is allowed, not even an event of this name.
+/// The allowed list of a metareview: no event is allowed, not even one of this name.
 pub const METAREVIEW_DISABLED: &str = "__metareview_disabled__";
 
-/// Decides about an event of an agent.
-///
-/// A reserved topic is refused even where the allowed list names it; coordination is accepted at any
-/// time; an empty list means that everything else is allowed. An entry `/…/` is a regular expression.
-/// A wave may be asked for about whatever may be said, where there are waves, and to explore.
+/// Decides about an event of an agent. A reserved topic is refused even where the allowed list
+/// names it; coordination is always accepted; an empty list allows everything else. An entry `/…/`
+/// is a regular expression. Where waves are on, a wave may be requested for any allowed event, and
+/// to explore.
 pub fn admit(topic: &Topic, allowed: &[String], parallel: &Parallel) -> Admission {
     if let Some(base) = wave::base_of(topic.as_str()) {
         let is_nothing = allowed == [METAREVIEW_DISABLED];
@@ -65,21 +63,15 @@ fn allows(event: &str, topic: &Topic) -> bool {
     event != METAREVIEW_DISABLED && Pattern::parse(event).is_ok_and(is_meant)
 }
 
-/// An event that was refused, and what the agent should know to do better.
-///
-/// Its message goes to the agent as well as to people: the first words are fixed by the journal's
-/// reference.
+/// A refused event, with advice for the agent. The first words of the message are fixed by the
+/// journal's reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidEvent {
-    /// What the agent wanted to emit.
     pub emitted: Topic,
-    /// The event that the iteration answers.
     pub recent_event: Topic,
-    /// The roles that should act now.
     pub suggested_roles: Vec<String>,
-    /// The events that may come next; empty when any may.
+    /// Empty where any event is allowed.
     pub allowed_events: Vec<String>,
-    /// Why it was refused.
     pub refusal: Refusal,
 }
 

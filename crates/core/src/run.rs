@@ -27,72 +27,55 @@ use crate::views::scratchpad::Scratchpad;
 use crate::wave::{self, Request, Waves};
 use crate::wire_enum::Word;
 
-/// How many refused events of an iteration are remembered by name.
+/// How many refused events of an iteration are kept.
 pub const REFUSALS_KEPT: usize = 1_000;
 
-/// The state of one run.
+/// The state of one run of a loop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// Its id.
     pub id: String,
-    /// What it was started with. `None` for records that no `loop.start` came before.
+    /// `None` without a `loop.start`.
     pub start: Option<LoopStart>,
-    /// When it began and when it was last heard of, as written.
+    /// The first and the last timestamp, as written.
     pub times: (String, String),
-    /// How far it is.
     pub stage: Stage,
-    /// How many iterations are done.
+    /// How many iterations ended.
     pub done: u64,
-    /// The last event that was accepted, or [`OPENING_EVENT`].
+    /// The last accepted event, or [`OPENING_EVENT`].
     pub recent_event: String,
-    /// The events that were accepted in iterations that are over.
+    /// The accepted events of ended iterations.
     pub seen: BTreeSet<String>,
-    /// How many events were refused.
     pub invalid_count: u64,
-    /// The last of them, as long as the run lasts.
+    /// The last refused event.
     pub last_rejected: Option<String>,
-    /// The refusal that the next prompt has to tell of.
+    /// The refusal that the next prompt reports.
     pub backpressure: Option<EventInvalid>,
-    /// The iteration before which a metareview was done last; 0 when none was.
+    /// The iteration that the last metareview preceded; 0 where there was none.
     pub reviewed_before: u64,
-    /// What happened in the iteration under way, or in the last one.
     pub turn: Turn,
-    /// What the iteration before the one under way came to.
+    /// The result of the iteration before the current one.
     pub before: Option<Previous>,
-    /// What was and is done in parallel.
     pub waves: Waves,
-    /// The chains that were asked for.
     pub spawns: Spawns,
 }
 
-/// How far a run is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
-    /// Nothing has happened.
+    /// There are no records.
     New,
     /// No iteration is under way.
     Between,
-    /// The iteration after those that are done began and did not end.
+    /// The iteration after the last ended one started and did not end.
     Iterating,
-    /// A metareview before that iteration began and did not end.
+    /// The metareview before that iteration started and did not end.
     Reviewing,
-    /// The run is over.
     Ended(Ending),
 }
 
-/// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
-    /// It reached its goal.
-    Complete {
-        /// `completion_event` or `completion_promise`.
-        reason: Word<StopReason>,
-    },
-    /// It did not.
-    Stop {
-        /// Why.
-        reason: Word<StopReason>,
-    },
+    Complete { reason: Word<StopReason> },
+    Stop { reason: Word<StopReason> },
 }
 
 /// One iteration, as far as decisions depend on it.
@@ -100,61 +83,55 @@ pub enum Ending {
 pub struct Turn {
     /// The event that routed it.
     pub opening_event: String,
-    /// The refusal that its prompt told of.
+    /// The refusal that its prompt reported.
     pub opening_backpressure: Option<EventInvalid>,
-    /// Whether its agent only says again what was said in another run.
+    /// Whether its agent replays another run.
     pub replayed: bool,
-    /// The events that were emitted in it and not withdrawn, in order.
+    /// The events that were emitted and not withdrawn, in order.
     pub events: Vec<String>,
-    /// The waves that were asked for in it.
+    /// The requested waves.
     pub requests: Vec<Request>,
-    /// The chains that were asked for in it.
+    /// The requested chains.
     pub asked: Vec<SpawnRequest>,
-    /// The events that were refused in it, in order, up to [`REFUSALS_KEPT`].
+    /// The refused events, in order, up to [`REFUSALS_KEPT`].
     pub refusals: Vec<String>,
-    /// Whether an event was refused at the door.
+    /// Whether `emit` refused an event.
     pub refused: bool,
-    /// Whether an event that had been stored was found not to be allowed.
+    /// Whether the harness refused an event that was already in the journal.
     pub withdrawn: bool,
-    /// How its backend ended; `None` while it runs.
+    /// `None` while the agent runs.
     pub exit: Option<TurnExit>,
 }
 
-/// What an iteration that did not fail came to, as far as the next one is told of it.
+/// The result of an iteration that did not fail, as far as the next prompt reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Previous {
-    /// Its number.
     pub iteration: u64,
-    /// The events that were accepted, requests for chains included.
+    /// The accepted events, requests for chains included.
     pub events: Vec<String>,
-    /// The events that were refused.
     pub refusals: Vec<String>,
-    /// Whether one of them had been stored before.
+    /// Whether one of the refused events was already in the journal.
     pub withdrawn: bool,
-    /// Whether its output holds the completion promise.
+    /// Whether the output contains the completion promise.
     pub promised: bool,
 }
 
-/// How the backend of an iteration ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnExit {
-    /// Its status.
     pub code: i32,
-    /// Why it failed; `None` where it did not.
     pub failure: Option<TurnFailure>,
-    /// Whether its output holds the completion promise.
+    /// Whether the output contains the completion promise.
     pub promised: bool,
 }
 
 impl Turn {
-    /// Whether its backend failed or was ended because its time was up.
+    /// Whether the agent failed or timed out.
     pub fn has_failed(&self) -> bool {
         self.exit.as_ref().is_some_and(|exit| exit.failure.is_some())
     }
 }
 
 impl Run {
-    /// A run of which nothing is known yet.
     pub fn new(id: impl Into<String>) -> Self {
         Run {
             id: id.into(),
@@ -175,7 +152,7 @@ impl Run {
         }
     }
 
-    /// How it is by its records, which cannot tell a run that crashed from one that is running.
+    /// The status by the records, which cannot tell a crashed run from a running one.
     pub fn status(&self) -> Status {
         match &self.stage {
             Stage::Ended(Ending::Complete { .. }) => Status::Completed,
@@ -184,20 +161,21 @@ impl Run {
         }
     }
 
-    /// The flag that raises the limit that it reached, if it ended there.
+    /// The flag that raises the limit that the run reached; empty where it ended otherwise.
     pub fn raised_limit(&self) -> String {
         let most = self.start.as_ref().map_or(0, |start| start.max_iterations);
         let reason = self.stop_reason().map_or("", Word::as_str);
         Kind::Loop.raised_limit(reason, self.done, most)
     }
 
-    /// How many iterations are done when it is resumed: the one that failed is retried.
+    /// How many iterations count as ended when the run is resumed: a failed one is retried.
     pub fn done_on_resume(&self) -> u64 {
         let is_over = self.stage != Stage::Iterating;
         self.done - u64::from(is_over && self.turn.has_failed()).min(self.done)
     }
 
-    /// What the last iteration that ended without a failure came to; on a retry, the one before it.
+    /// The result of the last iteration that ended without a failure; on a retry, of the one before
+    /// it.
     pub fn previous(&self) -> Option<Previous> {
         let exit = self.turn.exit.as_ref().filter(|exit| exit.failure.is_none());
         let Some(exit) = exit.filter(|_| self.stage != Stage::Iterating) else {
@@ -213,8 +191,8 @@ impl Run {
         })
     }
 
-    /// Why it ended; `None` while it has not, and when it was interrupted, which is no end to whatever
-    /// it is a part of.
+    /// Why it ended; `None` before the end, and where it was interrupted, which does not end the
+    /// wave or chain that it is a part of.
     pub fn stop_reason(&self) -> Option<&Word<StopReason>> {
         match &self.stage {
             Stage::Ended(Ending::Complete { reason }) => Some(reason),
@@ -225,18 +203,16 @@ impl Run {
         }
     }
 
-    /// Why its last turn failed, if it did.
     pub fn failure(&self) -> Option<&TurnFailure> {
         self.turn.exit.as_ref()?.failure.as_ref()
     }
 
-    /// Whether it is a run of its own: it was begun, and not as a branch of another.
+    /// Whether it started, and not as a branch of another run.
     pub fn stands_alone(&self) -> bool {
         self.start.as_ref().is_some_and(|start| start.parent.is_none())
     }
 
-    /// Takes in a record of this run. Records of other runs have to be kept away by the caller, and so
-    /// have records that claim to be the harness's and are not.
+    /// Applies a record of this run. The caller filters out records of other runs and forged ones.
     pub fn apply(&mut self, record: &Glance<'_>) {
         if let Some(ts) = record.ts() {
             self.times.1 = ts.into_owned();
@@ -307,7 +283,6 @@ impl Run {
         self.start = Some(start);
     }
 
-    /// What waves and chains have to say to the run itself.
     fn heard_of_parallel_work(&mut self, event: Event<'_>) {
         match event {
             // What asks for a wave counts when there is one.
@@ -331,8 +306,8 @@ impl Run {
         }
     }
 
-    /// An iteration that did not end, or that failed, is retried: routed as it was, as if its agent had
-    /// said nothing.
+    /// An iteration that did not end, or that failed, is retried: routed as before, without the
+    /// events of its agent.
     fn resumed(&mut self) {
         let done = self.done_on_resume();
         if self.stage == Stage::Iterating || self.turn.has_failed() {
@@ -374,7 +349,7 @@ impl Run {
         }
     }
 
-    /// A chain is considered between iterations, and what nobody waits for any more is bookkeeping.
+    /// Chains are decided between iterations; a request outside of a turn is bookkeeping.
     fn asked_for_a_chain(&mut self, payload: &str) {
         match self.stage {
             Stage::Iterating => {
@@ -417,8 +392,8 @@ impl Run {
         self.backpressure = Some(invalid);
     }
 
-    /// Waves are off, which the agent was told at once, as of an event that is refused at the door: an event
-    /// that it emitted afterwards makes good for it.
+    /// Waves are off, which the agent was told at once, as with an event that `emit` refuses: an
+    /// event that it emitted afterwards replaces the refused one.
     fn refused_wave(&mut self, emitted: String, recent_event: String) {
         let Turn { events, requests, refusals, .. } = &mut self.turn;
         let place = events.iter().rposition(|event| *event == emitted);
@@ -440,7 +415,6 @@ impl Run {
         }
     }
 
-    /// Whether an output holds the completion promise.
     fn is_promise_in(&self, output: &Text<'_>) -> bool {
         let promise = self.start.as_ref().map(|start| start.completion_promise.as_str());
         let promise = promise.filter(|promise| !promise.is_empty());
@@ -486,12 +460,9 @@ impl Fold for Run {
     }
 }
 
-/// The state of a loop.
 #[derive(Clone, Debug)]
 pub struct LoopFold {
-    /// How far it is.
     pub run: Run,
-    /// What its iterations printed.
     pub scratchpad: Scratchpad,
 }
 

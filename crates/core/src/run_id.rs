@@ -9,23 +9,19 @@ use self::words::{ADJECTIVES, NOUNS};
 use crate::timestamp::Timestamp;
 use crate::wire_enum::words;
 
-/// The id of a run, such as `swift-otter`. It can always become part of a path.
-///
-/// A journal may hold any text for an id, so a fold keeps what it read as text; a caller that needs the
-/// directory of the run parses it.
+/// The id of a run, such as `swift-otter`. It is always safe as part of a path. A journal may
+/// contain any text as an id, so a fold keeps text; a caller that needs the directory of the run
+/// parses it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(String);
 
-/// The most bytes of an id.
 const LONGEST: usize = 64;
 
-/// The text cannot be the id of a run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' cannot be the id of a run", .0.escape_debug())]
 pub struct BadRunId(pub String);
 
 impl RunId {
-    /// The id itself.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -61,31 +57,26 @@ impl AsRef<str> for RunId {
 words! {
     /// How the id of a new run is chosen (`core.run_id_format`).
     RunIdFormat {
-        /// Two words that a person can say: `swift-otter`.
+        /// Two words: `swift-otter`.
         Human = "human",
-        /// The moment and some chance, which sorts by time: `run-mwibyljj-3fa9`.
+        /// The time and random digits, which sorts by time: `run-mwibyljj-3fa9`.
         Compact = "compact",
         /// The number of the run: `run-7`.
         Counter = "counter",
     }
 }
 
-/// What the world adds to the choice of an id.
+/// The inputs to the choice of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunIdSeed {
-    /// Chance.
     pub random: u64,
-    /// The moment at which the run begins.
     pub now: Timestamp,
-    /// How many runs the journal knows already.
     pub runs_so_far: u64,
 }
 
 impl RunIdFormat {
-    /// The id of a new run: the first of this format's candidates that is not taken.
-    ///
-    /// The candidates never end, so this returns as soon as `taken` says no once; it must be a
-    /// question about a finite set of ids.
+    /// The first candidate of this format that is not taken. There is no last candidate, so `taken`
+    /// must be a test for membership in a finite set.
     pub fn make(self, seed: &RunIdSeed, taken: &dyn Fn(&str) -> bool) -> RunId {
         RunId(match self {
             RunIdFormat::Human => human(seed, taken),
@@ -95,8 +86,7 @@ impl RunIdFormat {
     }
 }
 
-/// How many pairs of words there are. A power of two, so that a walk with any odd stride meets every
-/// pair once before it meets one again.
+/// A power of two, so that a walk with any odd stride visits every pair once before it repeats one.
 const PAIRS: u16 = 128 * 128;
 const _: () = assert!(ADJECTIVES.len() * NOUNS.len() == PAIRS as usize);
 

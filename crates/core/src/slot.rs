@@ -5,15 +5,13 @@
 //! slot does next is [`slot_step`]; neither depends on anything but the fold and the [`SlotRules`].
 
 mod iteration;
-mod outcome;
 mod picked;
 mod render;
 mod step;
 
 pub use crate::record::{Changes, HeldBy, Phase, Picked, SlotOutcome as Outcome, SlotsEnd as End};
 pub use crate::review::Verdict;
-pub use iteration::FinishedIteration;
-pub use outcome::Tally;
+pub use iteration::{FinishedIteration, Tally};
 pub use picked::picked;
 pub use step::{Commit, NewItems, Review, SlotRules, SlotStep, Step, begins, next_step, slot_step};
 
@@ -26,107 +24,88 @@ use crate::record::{
 };
 use crate::wire_enum::Word;
 
-/// What a run over a queue has come to.
+/// The state of a run of slots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slots {
-    /// Its id.
     pub id: String,
-    /// What it was started with. `None` for records that no `slot.run.start` came before.
+    /// `None` without a `slot.run.start`.
     pub start: Option<SlotRunStart>,
-    /// The prompts that it uses. `None` for a run of an older version.
+    /// `None` for a run of an older version.
     pub prompts: Option<SlotRunPrompts>,
-    /// When it began and when it was last heard of, as written.
+    /// The first and the last timestamp, as written.
     pub times: (String, String),
-    /// The slots that began, in the order in which they did.
+    /// In the order in which they started.
     pub slots: Vec<Slot>,
-    /// The iterations that ended, in order.
+    /// The ended iterations, in order.
     pub finished: Vec<FinishedIteration>,
     /// Whether an implementer or a fixer printed the stop marker.
     pub is_stopping: bool,
-    /// How it ended; `None` while it is under way.
+    /// `None` before the end.
     pub finish: Option<SlotRunFinish>,
-    /// The last iteration before a finished run was resumed; 0 where none was.
+    /// The last iteration before a finished run was resumed; 0 where it was not.
     pub resumed_after: u64,
 }
 
-/// What one slot of one iteration has come to.
+/// The state of one slot of one iteration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
-    /// The iteration, counted from 1.
+    /// Counted from 1.
     pub iteration: u64,
-    /// What it began with.
     pub start: SlotStart,
-    /// The phase that began last, and its attempt.
+    /// The current phase and its attempt.
     pub phase: Option<(Word<Phase>, u64)>,
-    /// How the implementer ended.
     pub implement: Option<Implemented>,
-    /// What the reviews said, in order.
     pub reviews: Vec<Reviewed>,
-    /// How the fixers ended, in order.
     pub fixes: Vec<Turn>,
-    /// What came of bringing the work back, since the last review.
+    /// The result of merging the work back, since the last review.
     pub merge: Option<SlotMerge>,
-    /// How often the work was no longer what had been reviewed when it was to be brought back.
+    /// How often the work had changed after its review when it was about to be merged.
     pub changed: u64,
-    /// How it ended.
     pub finish: Option<SlotFinish>,
 }
 
-/// How an implementer ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Implemented {
-    /// The turn of its agent.
     pub turn: Turn,
-    /// The item that it says to have worked on.
     pub picked: Picked,
-    /// Whether it printed the stop marker.
     pub is_marked: bool,
-    /// What it left changed.
     pub changes: Changes,
 }
 
-/// How an agent ended that was to change something.
+/// The turn of an implementer or a fixer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// Which fix, counted from 1; 0 for the implementer.
+    /// The fix, counted from 1; 0 for the implementer.
     pub attempt: u64,
-    /// Its status.
     pub exit_code: i32,
-    /// Why it failed; `None` where it did not.
     pub failure: Option<TurnFailure>,
-    /// How long it took.
     pub elapsed_ms: u64,
-    /// What it printed, shortened; empty once the slot is over.
+    /// Shortened; empty once the slot has ended.
     pub output: String,
 }
 
-/// What a review said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reviewed {
-    /// Which review, counted from 0: how many fixes came before it.
+    /// Counted from 0: the number of fixes before it.
     pub attempt: u64,
-    /// What came of it.
     pub verdict: Word<Verdict>,
-    /// What the reviewer says about the work.
     pub follow_up: String,
-    /// Why there is no verdict of the reviewer, where there is none.
+    /// Why the reviewer gave no verdict.
     pub reason: String,
-    /// What was changed, as the reviewer was told.
+    /// As the reviewer was told.
     pub changes: Changes,
-    /// The git tree object that was reviewed; empty where there was none.
+    /// The git tree object that was reviewed; empty where there is none.
     pub tree: String,
-    /// How long it took.
     pub elapsed_ms: u64,
 }
 
 impl Slots {
-    /// A run of which nothing is known yet.
     pub fn new(id: impl Into<String>) -> Self {
         Slots { id: id.into(), ..Slots::default() }
     }
 
-    /// How it is by its records, which cannot tell a run that crashed or was interrupted from one that is
-    /// running. It completes when every item that it took passed.
+    /// The status by the records, which cannot tell a crashed or interrupted run from a running
+    /// one. A run completes when every item that it took passed.
     pub fn status(&self) -> Status {
         match &self.finish {
             None => Status::Running,
@@ -135,28 +114,27 @@ impl Slots {
         }
     }
 
-    /// The flag that raises the limit that it reached, if it ended there.
+    /// The flag that raises the limit that the run reached; empty where it ended otherwise.
     pub fn raised_limit(&self) -> String {
         let reason = self.finish.as_ref().map(|finish| finish.reason.to_string());
         Kind::Slots.raised_limit(&reason.unwrap_or_default(), self.iteration(), 0)
     }
 
-    /// The iteration that began last; 0 before the first.
+    /// The last iteration that started; 0 before the first.
     pub fn iteration(&self) -> u64 {
         self.slots.iter().map(|slot| slot.iteration).max().unwrap_or_default()
     }
 
-    /// A slot that began.
     pub fn slot(&self, iteration: u64, number: u64) -> Option<&Slot> {
         self.slots.iter().find(|slot| slot.is(iteration, number))
     }
 
-    /// The slots that began and did not end.
+    /// The slots that started and did not end.
     pub fn open(&self) -> impl Iterator<Item = &Slot> {
         self.slots.iter().filter(|slot| slot.finish.is_none())
     }
 
-    /// Takes in a record of this run. Records of others have to be kept away by the caller.
+    /// Applies a record of this run. The caller filters out records of other runs and forged ones.
     pub fn apply(&mut self, record: &Glance<'_>) {
         let topic = record.topic();
         let is_over = self.finish.is_some() && topic != SlotRunResume::TOPIC;
@@ -187,7 +165,7 @@ impl Slots {
         }
     }
 
-    /// Takes in an event of one slot. What ended stays as it was.
+    /// Applies an event of one slot. An ended slot does not change.
     fn heard_of_slot(&mut self, iteration: u64, event: Event<'_>) {
         let (number, stop_marker) = match &event {
             Event::SlotPhase(phase) => (phase.slot, None),
@@ -205,7 +183,7 @@ impl Slots {
         }
     }
 
-    /// A finished run retries the items that failed, which are back in the queue.
+    /// A resumed run retries the failed items, which are back in the queue.
     fn resumed(&mut self) {
         if self.status() == Status::Failed {
             self.finish = None;
@@ -232,17 +210,16 @@ impl Fold for Slots {
 }
 
 impl Slot {
-    /// Whether it is this one.
     fn is(&self, iteration: u64, number: u64) -> bool {
         self.iteration == iteration && self.start.slot == number
     }
 
-    /// Whether an item was claimed for it.
+    /// Whether the harness claimed an item for it.
     pub fn has_item(&self) -> bool {
         !self.start.item_id.is_empty()
     }
 
-    /// How it ended; `None` while it did not, or where nobody knows what the record says.
+    /// `None` before the end, and for an unknown outcome.
     pub fn outcome(&self) -> Option<Outcome> {
         self.finish.as_ref()?.outcome.known()
     }
@@ -326,7 +303,7 @@ fn printed(output: Option<&Text<'_>>) -> String {
     output.map(|output| output.read().into_owned()).unwrap_or_default()
 }
 
-/// What a record says about changes. One that says nothing was written by an older version.
+/// A record without changes was written by an older version.
 fn changes(changes: Option<&Word<Changes>>) -> Changes {
     changes.and_then(Word::known).unwrap_or_default()
 }

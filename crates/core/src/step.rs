@@ -10,60 +10,51 @@ use crate::run::{Ending, Run, Stage};
 use crate::topology::{Route, Topology};
 use crate::wave::{self, WaveStep};
 
-/// What binds a run: its settings, as far as decisions depend on them.
+/// The settings of a run that its decisions depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The most iterations.
     pub max_iterations: u64,
-    /// The event that completes the run.
     pub completion_event: String,
-    /// The events that must have been seen before it may complete.
+    /// The events that must have been seen before the run may complete.
     pub required_events: Vec<String>,
-    /// How many iterations lie between two metareviews; `None` when there are none.
+    /// How many iterations lie between two metareviews; `None` for none.
     pub review_every: Option<u64>,
-    /// The most branches of a wave; `None` when there are no waves.
+    /// The maximum number of branches of a wave; `None` where waves are off.
     pub max_branches: Option<u64>,
 }
 
-/// What is to be done.
+/// The next step of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
-    /// Begin the run.
     Start,
-    /// Have a metareview done.
+    /// Run a metareview.
     Review {
-        /// The iteration that it comes before.
+        /// The iteration that it precedes.
         before: u64,
     },
-    /// Let the agent act.
+    /// Run an iteration.
     Iterate(Order),
-    /// Do what a wave needs.
     Wave(WaveStep),
-    /// Do what a chain needs that was asked for.
+    /// Start or decide about a requested chain.
     Chain(SpawnStep),
-    /// Put on record that the goal is reached.
     Complete(LoopComplete),
-    /// Put on record that the run ends without it.
     Stop(LoopStop),
-    /// Nothing: the run is over.
+    /// The run has ended.
     Over(Ending),
 }
 
-/// An iteration to be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Which one.
     pub iteration: u64,
     /// The event that routes it.
     pub recent_event: String,
-    /// Who is to act, and what may be said.
+    /// The roles and the allowed events.
     pub route: Route,
-    /// The refusal that the agent is to be told of.
+    /// The refusal that the prompt reports.
     pub backpressure: Option<EventInvalid>,
 }
 
-/// Decides what a run does next.
 pub fn next_step(run: &Run, rules: &Rules, topology: &Topology) -> Step {
     match &run.stage {
         Stage::New => Step::Start,
@@ -81,7 +72,7 @@ pub fn next_step(run: &Run, rules: &Rules, topology: &Topology) -> Step {
 }
 
 impl Rules {
-    /// Whether a metareview comes before an iteration.
+    /// Whether a metareview precedes an iteration.
     pub fn review_due(&self, iteration: u64) -> bool {
         let due = |every: u64| iteration > 1 && (iteration - 1).is_multiple_of(every);
         self.review_every.is_some_and(due)
@@ -92,7 +83,7 @@ impl Rules {
     }
 }
 
-/// What comes before the next iteration, or in its place.
+/// The step before the next iteration, or in its place.
 fn before_going_on(run: &Run, rules: &Rules, topology: &Topology) -> Option<Step> {
     let chain = || spawn::next(run).map(Step::Chain);
     let wave = || {
@@ -108,7 +99,7 @@ fn before_going_on(run: &Run, rules: &Rules, topology: &Topology) -> Option<Step
     }
 }
 
-/// Whether the run ends here, judged by the iteration that ended last.
+/// Whether the run ends after the last iteration.
 fn verdict(run: &Run, rules: &Rules) -> Option<Step> {
     if let Some(step) = failure(run) {
         return Some(step);
@@ -127,7 +118,7 @@ fn verdict(run: &Run, rules: &Rules) -> Option<Step> {
     })
 }
 
-/// A backend that failed ends the run, whatever was said before.
+/// A failed backend ends the run, whatever its agent emitted before.
 fn failure(run: &Run) -> Option<Step> {
     let failure = run.failure()?;
     Some(Step::Stop(LoopStop {
@@ -138,7 +129,6 @@ fn failure(run: &Run) -> Option<Step> {
     }))
 }
 
-/// Why the run is complete, if it is.
 fn completion(run: &Run, rules: &Rules) -> Option<StopReason> {
     let turn = &run.turn;
     let exit = turn.exit.as_ref()?;

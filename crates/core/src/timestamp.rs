@@ -5,9 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since 1970, printed as `2026-11-15T21:12:06.031Z`.
-///
-/// Core never asks what time it is; a stamp comes from the clock of the world.
+/// Milliseconds since 1970, printed as `2026-11-15T21:12:06.031Z`. Core has no clock; timestamps
+/// come from the clock of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "i64")]
 pub struct Timestamp(i64);
@@ -16,12 +15,11 @@ pub struct Timestamp(i64);
 const RANGE: std::ops::RangeInclusive<i64> = -62_135_596_800_000..=253_402_207_200_000;
 
 impl Timestamp {
-    /// A moment by its distance from 1970, held to the years that RFC 3339 can write.
+    /// Clamped to the years that RFC 3339 can write.
     pub fn from_millis(millis: i64) -> Self {
         Timestamp(millis.clamp(*RANGE.start(), *RANGE.end()))
     }
 
-    /// The distance from 1970.
     pub fn millis(self) -> i64 {
         self.0
     }
@@ -43,7 +41,6 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The text is not an RFC 3339 time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not an RFC 3339 time: {0:?}")]
 pub struct InvalidTimestamp(String);

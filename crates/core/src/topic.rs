@@ -3,28 +3,26 @@
 use std::borrow::Borrow;
 use std::fmt;
 
-/// The name of an event, such as `review.ready`.
-///
-/// A topic that was read from a journal is kept whatever it is. The rule for topics that are about to
-/// be emitted is [`Topic::check`].
+/// The name of an event, such as `review.ready`. A topic that was read from a journal may be any
+/// text; [`Topic::check`] is the rule for topics that are about to be emitted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Topic(String);
 
-/// Whose a topic is.
+/// Who may write a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TopicClass {
-    /// Written by the harness alone; from anybody else it is a forgery.
+    /// Only the harness; from any other writer it is forged.
     Reserved,
-    /// Bookkeeping of the agent, accepted at any time: a claim, never evidence.
+    /// Agents, at any time: bookkeeping, which is a claim and never evidence.
     Coordination,
-    /// A routing event of the agent.
+    /// Agents: an event that routes.
     Agent,
 }
 
-/// The most bytes that an emitted topic may have.
+/// The maximum length of an emitted topic, in bytes.
 pub const LONGEST: usize = 200;
 
-/// Families that belong to the harness, by the prefix of their names.
+/// Prefixes of the harness.
 const RESERVED_FAMILIES: [&str; 9] = [
     "loop.",
     "iteration.",
@@ -37,11 +35,11 @@ const RESERVED_FAMILIES: [&str; 9] = [
     "journal.",
 ];
 
-/// Single topics of the harness, in families that otherwise stay the agent's.
+/// Topics of the harness under prefixes that agents may use.
 const RESERVED_TOPICS: [&str; 4] =
     ["review.start", "review.finish", "review.violation", "event.invalid"];
 
-/// What the harness emits when a wave has joined.
+/// The suffix of the event that the harness emits when a wave has joined.
 pub(crate) const JOINED: &str = ".parallel.joined";
 
 const COORDINATION: [&str; 7] = [
@@ -60,12 +58,7 @@ impl Topic {
         Topic(text.into())
     }
 
-    /// A topic that is about to be emitted.
-    ///
-    /// # Errors
-    ///
-    /// When it is empty, longer than [`LONGEST`], or holds whitespace, a control character, a
-    /// character that cannot be seen, or a comma.
+    /// Checks a topic that is about to be emitted.
     pub fn check(text: &str) -> Result<Topic, BadTopic> {
         if text.is_empty() {
             return Err(BadTopic::Empty);
@@ -73,35 +66,22 @@ impl Topic {
         if text.len() > LONGEST {
             return Err(BadTopic::TooLong { topic: text.to_owned() });
         }
-        let topic = || text.to_owned();
-        match text.chars().find_map(|character| Some((character, Fault::of(character)?))) {
+        match text.chars().find_map(fault) {
             None => Ok(Topic(text.to_owned())),
-            Some((character, Fault::Whitespace)) => {
-                Err(BadTopic::Whitespace { topic: topic(), character })
-            }
-            Some((character, Fault::Control)) => {
-                Err(BadTopic::Control { topic: topic(), character })
-            }
-            Some((character, Fault::Invisible)) => {
-                Err(BadTopic::Invisible { topic: topic(), character })
-            }
-            Some((_, Fault::Comma)) => Err(BadTopic::Comma { topic: topic() }),
+            Some(fault) => Err(BadTopic::Character { topic: text.to_owned(), fault }),
         }
     }
 
-    /// The name itself.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whose topic this is.
     pub fn class(&self) -> TopicClass {
         TopicClass::of(self.as_str())
     }
 }
 
 impl TopicClass {
-    /// Whose the topic of this name is.
     pub fn of(name: &str) -> TopicClass {
         // Coordination comes first because `chain.spawn` lies inside a reserved family.
         if COORDINATION.contains(&name) {
@@ -150,88 +130,30 @@ impl PartialEq<&str> for Topic {
 /// Why a text cannot be emitted as a topic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadTopic {
-    /// Nothing at all.
     #[error("the topic is empty; a topic is a word like review.ready")]
     Empty,
-    /// More bytes than [`LONGEST`].
     #[error(
         "topic '{}' is {} bytes long and {LONGEST} is the most; a topic is a word like review.ready",
         shown(.topic),
         .topic.len()
     )]
-    TooLong {
-        /// The text that was to be a topic.
-        topic: String,
-    },
-    /// A space, a tab, a line break or one of their like.
-    #[error(
-        "topic '{}' holds whitespace ('{}'); a topic is a word like review.ready",
-        shown(.topic),
-        escaped(*.character)
-    )]
-    Whitespace {
-        /// The text that was to be a topic.
-        topic: String,
-        /// The first character that is not allowed.
-        character: char,
-    },
-    /// A control character, which a terminal would obey.
-    #[error(
-        "topic '{}' holds the control character '{}'; a topic is a word like review.ready",
-        shown(.topic),
-        escaped(*.character)
-    )]
-    Control {
-        /// The text that was to be a topic.
-        topic: String,
-        /// The first character that is not allowed.
-        character: char,
-    },
-    /// A character without a shape, which makes two different topics look the same.
-    #[error(
-        "topic '{}' holds the invisible character '{}'; a topic is a word like review.ready",
-        shown(.topic),
-        escaped(*.character)
-    )]
-    Invisible {
-        /// The text that was to be a topic.
-        topic: String,
-        /// The first character that is not allowed.
-        character: char,
-    },
-    /// A comma, which separates topics in lists.
-    #[error(
-        "topic '{}' holds a comma, and lists of events are separated by commas; \
-         a topic is a word like review.ready",
-        shown(.topic)
-    )]
-    Comma {
-        /// The text that was to be a topic.
-        topic: String,
-    },
+    TooLong { topic: String },
+    #[error("topic '{}' holds {fault}; a topic is a word like review.ready", shown(.topic))]
+    Character { topic: String, fault: String },
 }
 
-/// What is wrong with one character of a topic.
-enum Fault {
-    Whitespace,
-    Control,
-    Invisible,
-    Comma,
-}
-
-impl Fault {
-    fn of(character: char) -> Option<Fault> {
-        match character {
-            ',' => Some(Fault::Comma),
-            c if c.is_whitespace() => Some(Fault::Whitespace),
-            c if c.is_control() => Some(Fault::Control),
-            c if is_invisible(c) => Some(Fault::Invisible),
-            _ => None,
-        }
+/// Describes a character that a topic may not contain.
+fn fault(character: char) -> Option<String> {
+    match character {
+        ',' => Some("a comma, and lists of events are separated by commas".to_owned()),
+        c if c.is_whitespace() => Some(format!("whitespace ('{}')", escaped(c))),
+        c if c.is_control() => Some(format!("the control character '{}'", escaped(c))),
+        c if is_invisible(c) => Some(format!("the invisible character '{}'", escaped(c))),
+        _ => None,
     }
 }
 
-/// Format characters (Unicode category Cf) and whatever else a font may draw as nothing
+/// Format characters (Unicode category Cf) and other characters that a font may draw as nothing
 /// (Default_Ignorable_Code_Point): zero-width, bidi controls, fillers, variation selectors, tags.
 fn is_invisible(character: char) -> bool {
     matches!(character,
@@ -244,7 +166,7 @@ fn is_invisible(character: char) -> bool {
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A topic as a message may show it: nothing that a terminal obeys, and not a page of it.
+/// Escaped and shortened for a message.
 fn shown(topic: &str) -> String {
     const ENOUGH: usize = 60;
     let mut text: String = topic.chars().take(ENOUGH).flat_map(char::escape_debug).collect();
@@ -254,7 +176,7 @@ fn shown(topic: &str) -> String {
     text
 }
 
-/// One character that nobody could see otherwise: a space stays, the rest becomes an escape.
+/// Escapes a character that would not be visible otherwise; a space stays.
 fn escaped(character: char) -> String {
     match character {
         ' ' => " ".to_owned(),

@@ -5,28 +5,24 @@ use serde::de::DeserializeOwned;
 
 use crate::record::Glance;
 
-/// A state that records are folded into, one after another.
-///
-/// A view is total: it never fails, never looks at settings, and ignores what it does not know. Because it
-/// can be encoded and kept with the position up to which it was folded, a reader pays only for the part of
-/// the journal that came since.
+/// A state that records are folded into, one after another. A view is total: it never fails, never
+/// reads settings, and ignores what it does not know. It is kept with the position up to which it
+/// was folded, so that a reader only reads the records after it.
 pub trait View: Default + Serialize + DeserializeOwned {
-    /// The name of the view, and of the file in which it is kept.
+    /// Also the name of the file in which the view is kept.
     const NAME: &'static str;
-    /// Raised when the encoded state changes in form or meaning; older ones are then discarded. Fields and
-    /// variants are encoded by their order, so moving one is a change of form.
+    /// Raised when the encoding changes in form or meaning; older states are then discarded. Fields
+    /// and variants are encoded by their order, so moving one is a change of form.
     const VERSION: u32;
 
-    /// Takes in one record.
     fn apply(&mut self, record: &Glance<'_>);
 
-    /// Appends the encoded state to `out`.
     fn encode(&self, out: Vec<u8>) -> Option<Vec<u8>> {
         postcard::to_extend(self, out).ok()
     }
 
-    /// Decodes a state; `None` for bytes that [`View::encode`] did not write. Memory is reserved for at most
-    /// a megabyte of elements before they are decoded, whatever length the bytes claim.
+    /// `None` for bytes that [`View::encode`] did not write. At most a megabyte is reserved before
+    /// elements are decoded, whatever length the bytes claim.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (view, rest) = postcard::take_from_bytes(bytes).ok()?;
         rest.is_empty().then_some(view)

@@ -5,7 +5,6 @@
 //! that opened it, and its branches are runs of their own.
 
 mod list;
-mod merge;
 mod state;
 mod step;
 
@@ -15,40 +14,36 @@ pub use step::{BranchOrder, Join, MergeOrder, WaveStep, next};
 
 use crate::topic::{Topic, TopicClass};
 
-/// What topics end with that ask for a wave.
+/// The suffix of topics that request a wave.
 pub const PARALLEL: &str = ".parallel";
-/// The base of the request that needs no event: look into several things, and come back.
+/// The base of a request that refers to no event.
 pub const EXPLORE: &str = "explore";
-/// What the reason begins with where a wave needs working trees and there can be none.
+/// The beginning of the reason where a wave needs worktrees and they are not available.
 pub const NO_WORKTREE: &str = "no_worktree";
 
-/// Whether waves may be asked for, and what binds them.
+/// Whether waves may be requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Parallel {
-    /// They may not.
     #[default]
     Off,
-    /// They may, for any event but the one that completes the run.
-    On {
-        /// That event.
-        completion_event: String,
-    },
+    /// For any event but the one that completes the run.
+    On { completion_event: String },
 }
 
 /// The reason of a `wave.invalid` where waves are off.
 pub const DISABLED: &str = "parallelism disabled";
-/// What the agent is told about it.
+/// The same for the agent.
 pub const OFF: &str = "waves are off in this run (parallel.enabled)";
 
-/// The event that a request for a wave is about; `None` for any other topic. `explore` stands for none
-/// in particular.
+/// The event that a request for a wave refers to; `None` for any other topic. `explore` refers to
+/// none.
 pub fn base_of(topic: &str) -> Option<&str> {
     topic.strip_suffix(PARALLEL).filter(|base| !base.is_empty())
 }
 
 impl Parallel {
-    /// Whether a wave may be asked for about this event, if the event itself may be said. A request for
-    /// a wave is no such event.
+    /// Whether a wave may be requested for this event, if the event itself is allowed. Requests
+    /// cannot be nested.
     pub fn admit(&self, base: &str) -> bool {
         match self {
             Parallel::Off => false,
@@ -61,12 +56,12 @@ impl Parallel {
     }
 }
 
-/// The event that the harness emits when the branches have ended.
+/// The event that the harness emits when all branches have ended.
 pub fn joined_topic(trigger: &str) -> String {
     format!("{trigger}.joined")
 }
 
-/// What an agent is told about a wave that was refused.
+/// The refusal of a wave as the agent reads it.
 pub fn refused(topic: &str, reason: &str) -> String {
     let why = match reason {
         "active_wave_exists" => "another wave was asked for in the same turn".to_owned(),

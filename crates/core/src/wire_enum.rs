@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Makes an enum whose variants have a word each, by which they are told, and maybe others that mean the same.
+/// Declares an enum with a word per variant, and maybe other words that mean the same.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $word:literal $(| $also:literal)*,)+ }) => {
         $(#[$about])*
@@ -10,10 +10,9 @@ macro_rules! words {
         pub enum $name { $($(#[$each])* $variant,)+ }
 
         impl $name {
-            /// All of the words, in the order of the variants.
+            /// All words, in the order of the variants.
             pub const WORDS: &'static [&'static str] = &[$($word $(, $also)*),+];
 
-            /// What a word means.
             pub fn from_word(word: &str) -> Option<Self> {
                 match word {
                     $($word $(| $also)* => Some(Self::$variant),)+
@@ -21,7 +20,6 @@ macro_rules! words {
                 }
             }
 
-            /// The word for it.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
@@ -29,7 +27,7 @@ macro_rules! words {
             }
         }
 
-        impl $crate::wire_enum::Meaning for $name {
+        impl $crate::wire_enum::WireEnum for $name {
             fn of_word(word: &str) -> Option<Self> {
                 Self::from_word(word)
             }
@@ -49,26 +47,22 @@ macro_rules! words {
 
 pub(crate) use words;
 
-/// Something that a word can mean.
-pub trait Meaning: Copy + fmt::Display {
-    /// What a word means.
+/// An enum that is a word on the wire.
+pub trait WireEnum: Copy + fmt::Display {
     fn of_word(word: &str) -> Option<Self>;
-    /// The word for it.
     fn word(self) -> &'static str;
 }
 
-/// A word on record. One that this version does not know is kept as it stands: it is shown, and nothing is
-/// concluded from it.
+/// A word on the wire. An unknown one is kept as it is: it is shown, and nothing is concluded from
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word<T> {
-    /// It means this.
     Known(T),
-    /// It means something to whoever wrote it.
+    /// Written by another version or another program.
     Unknown(String),
 }
 
-impl<T: Meaning> Word<T> {
-    /// What it means, if that is known.
+impl<T: WireEnum> Word<T> {
     pub fn known(&self) -> Option<T> {
         match self {
             Word::Known(meaning) => Some(*meaning),
@@ -76,7 +70,6 @@ impl<T: Meaning> Word<T> {
         }
     }
 
-    /// The word.
     pub fn as_str(&self) -> &str {
         match self {
             Word::Known(meaning) => meaning.word(),
@@ -85,32 +78,32 @@ impl<T: Meaning> Word<T> {
     }
 }
 
-impl<T: Meaning> From<&str> for Word<T> {
+impl<T: WireEnum> From<&str> for Word<T> {
     fn from(word: &str) -> Self {
         T::of_word(word).map_or_else(|| Word::Unknown(word.to_owned()), Word::Known)
     }
 }
 
-impl<T: Meaning> From<T> for Word<T> {
+impl<T: WireEnum> From<T> for Word<T> {
     fn from(meaning: T) -> Self {
         Word::Known(meaning)
     }
 }
 
-/// A kept view holds the word, so that a new meaning does not change how it is encoded.
-impl<T: Meaning> serde::Serialize for Word<T> {
+/// A kept view stores the word, so that a new variant does not change the encoding.
+impl<T: WireEnum> serde::Serialize for Word<T> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
     }
 }
 
-impl<'de, T: Meaning> serde::Deserialize<'de> for Word<T> {
+impl<'de, T: WireEnum> serde::Deserialize<'de> for Word<T> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(|word| Word::from(word.as_str()))
     }
 }
 
-/// Nothing was said.
+/// The field is missing.
 impl<T> Default for Word<T> {
     fn default() -> Self {
         Word::Unknown(String::new())

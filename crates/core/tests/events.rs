@@ -6,7 +6,7 @@
 use autoloop_core::record::*;
 use autoloop_core::slot::Picked;
 use autoloop_core::timestamp::Timestamp;
-use autoloop_core::wire_enum::{Meaning, Word};
+use autoloop_core::wire_enum::{WireEnum, Word};
 use autoloop_testkit::records::text;
 use autoloop_testkit::{Dice, simulate};
 
@@ -50,7 +50,7 @@ impl Made for Seconds {
     }
 }
 
-impl<T: Meaning> Made for Word<T> {
+impl<T: WireEnum> Made for Word<T> {
     fn made(dice: &mut Dice) -> Self {
         let known = ["fix", "drift", "merged", "passed", "no_items"];
         match dice.chance(1, 2) {

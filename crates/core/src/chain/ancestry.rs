@@ -4,29 +4,29 @@ use std::collections::BTreeMap;
 
 use super::{Budget, Chain};
 
-/// What a run belongs to, as far as limits go.
+/// The chains that a run is connected with, as far as limits apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Family {
+pub struct Ancestry {
     /// The names of the chains that it is in, the outermost first.
     pub above: Vec<String>,
-    /// How many steps all chains that belong together have, begun or not.
+    /// The steps of all connected chains, started or not.
     pub steps: u64,
-    /// How long the steps of them took that ended.
+    /// The time of their ended steps.
     pub spent_ms: u64,
 }
 
-impl Family {
-    /// Whether another chain could be asked for, as far as depth, steps and time go.
+impl Ancestry {
+    /// Whether depth, steps and time allow another chain.
     pub fn has_room(&self, budget: Budget) -> bool {
         (self.above.len() as u64) < budget.max_depth
             && self.steps < budget.max_steps
             && self.spent_ms < budget.max_runtime_ms
     }
 
-    /// The family of a run, among all chains of a journal in the order in which they began.
-    pub fn of(run: &str, chains: &[Chain]) -> Family {
+    /// `chains` are all chains of a journal, in the order in which they started.
+    pub fn of(run: &str, chains: &[Chain]) -> Ancestry {
         let (above, root) = ancestors(run, chains);
-        let mut family = Family { above, ..Family::default() };
+        let mut ancestry = Ancestry { above, ..Ancestry::default() };
         // The runs that belong to it, and whether their time is counted with a step that ended.
         let mut runs = BTreeMap::from([(root.run.as_str(), false)]);
         for chain in chains {
@@ -36,9 +36,9 @@ impl Family {
                 None if root.chain == Some(chain.id.as_str()) => false,
                 None => continue,
             };
-            family.steps += chain.presets().len() as u64;
+            ancestry.steps += chain.presets().len() as u64;
             if !is_counted {
-                family.spent_ms = family.spent_ms.saturating_add(chain.spent_ms());
+                ancestry.spent_ms = ancestry.spent_ms.saturating_add(chain.spent_ms());
             }
             for step in &chain.steps {
                 if let Some(run) = &step.run {
@@ -46,11 +46,11 @@ impl Family {
                 }
             }
         }
-        family
+        ancestry
     }
 }
 
-/// Where a family begins: with a run, or with a chain that somebody started.
+/// The outermost run or chain.
 struct Root<'a> {
     run: String,
     chain: Option<&'a str>,

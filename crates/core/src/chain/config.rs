@@ -4,47 +4,73 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
 
+use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use toml::Spanned;
 
-use super::budget::Budget;
 use super::render::DEEPEST;
 use crate::json::escape;
 use crate::toml_file::{Invalid, TomlFile, UnknownKey, fields};
 use crate::topic::Topic;
 
-/// Why a list of steps cannot be run.
+/// The limits of chains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[serde(default, expecting = "a table: [budget]")]
+pub struct Budget {
+    pub max_depth: u64,
+    /// The maximum number of steps of a chain, including those of nested and of requested chains.
+    pub max_steps: u64,
+    /// No step starts after this time.
+    pub max_runtime_ms: u64,
+    /// The maximum number of chains that a run may request; 0 for none.
+    pub max_children: u64,
+    /// After so many failed chains in succession, a run gets no more.
+    pub max_consecutive_failures: u64,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget {
+            max_depth: 5,
+            max_steps: 50,
+            max_runtime_ms: 3_600_000,
+            max_children: 10,
+            max_consecutive_failures: 3,
+        }
+    }
+}
+
+impl Budget {
+    #[must_use]
+    pub fn within(self, other: Budget) -> Budget {
+        Budget {
+            max_depth: self.max_depth.min(other.max_depth),
+            max_steps: self.max_steps.min(other.max_steps),
+            max_runtime_ms: self.max_runtime_ms.min(other.max_runtime_ms),
+            max_children: self.max_children.min(other.max_children),
+            max_consecutive_failures: self
+                .max_consecutive_failures
+                .min(other.max_consecutive_failures),
+        }
+    }
+}
+
+/// Why a list of steps is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Something that cannot name a loop.
     #[error("{}", bad_step(.0))]
     BadStep(String),
-    /// A chain that would never end.
     #[error("chain '{name}' would run itself{}", by_way(.way))]
     Circle {
-        /// The chain.
         name: String,
-        /// The chains on the way back to it.
         way: Vec<String>,
-        /// Where the step is that closes the circle.
+        /// The step that closes the cycle.
         span: Range<usize>,
     },
-    /// Chains in chains in chains.
     #[error("chain '{name}' is nested deeper than budget.max_depth = {most} allows")]
-    TooDeep {
-        /// The chain.
-        name: String,
-        /// The limit.
-        most: u64,
-    },
-    /// More steps than there may be.
+    TooDeep { name: String, most: u64 },
     #[error("chain '{name}' has more steps than budget.max_steps = {most} allows")]
-    TooLong {
-        /// The chain.
-        name: String,
-        /// The limit.
-        most: u64,
-    },
+    TooLong { name: String, most: u64 },
 }
 
 fn bad_step(name: &str) -> String {
@@ -62,34 +88,29 @@ fn by_way(way: &[String]) -> String {
     }
 }
 
-/// All chains of a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definitions {
     /// In the order of the file.
     pub chains: Vec<Definition>,
-    /// How far they may go.
     pub budget: Budget,
 }
 
-/// A chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definition {
-    /// Its name.
     pub name: String,
-    /// Its steps, as they are written.
+    /// As written: a step may be the name of a chain.
     pub steps: Vec<StepDefinition>,
 }
 
-/// A step of a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepDefinition {
-    /// The name of a preset or of a chain, or a directory.
+    /// A preset, a chain or a directory.
     pub preset: String,
-    /// The agent of the step as a command line, where it has one of its own.
+    /// The command line of the step's own agent.
     pub backend: Option<String>,
     /// Settings of that agent, as `key=value`.
     pub settings: Vec<String>,
-    /// Where it is in the file.
+    /// Its place in the file.
     pub span: Range<usize>,
 }
 
@@ -110,7 +131,7 @@ struct ChainTable {
     step: Option<Vec<StepTable>>,
 }
 
-/// The name of a step, in a type of its own so that a mistake is placed at it and not at the whole list.
+/// A type of its own, so that an error points to the name and not to the list.
 #[derive(serde::Deserialize)]
 struct StepName(#[serde(deserialize_with = "step_name")] Spanned<String>);
 
@@ -122,7 +143,7 @@ struct StepTable {
     backend: Backend,
 }
 
-/// The agent of a step: a command line, or settings.
+/// A command line, or settings.
 #[derive(Default)]
 struct Backend {
     line: Option<String>,
@@ -131,16 +152,12 @@ struct Backend {
 
 const BACKEND_KEYS: &[&str] = &["kind", "command", "args", "prompt_mode", "timeout_ms"];
 
-/// A value as `--set` takes it. It is validated with all other settings.
+/// A value in the syntax of `--set`. It is validated with all other settings.
 #[derive(serde::Deserialize)]
 struct Setting(#[serde(deserialize_with = "setting")] String);
 
 impl Definitions {
-    /// Reads the text of a file of chains, and finds its unknown keys.
-    ///
-    /// # Errors
-    ///
-    /// With the first mistake in it, which may be that a chain would run itself.
+    /// Reads `chains.toml` and finds its unknown keys.
     pub fn read(text: &str) -> Result<(Definitions, Vec<UnknownKey>), Invalid> {
         let file = TomlFile::parse(text)?;
         let (ChainsFile { chain: tables, budget }, unknown) = file.read(&[
@@ -198,27 +215,17 @@ impl Definitions {
         Ok((definitions, unknown))
     }
 
-    /// The chain of a name.
     pub fn named(&self, name: &str) -> Option<&Definition> {
         self.chains.iter().find(|chain| chain.name == name)
     }
 
-    /// The steps of a list with commas, as it was typed; those of the chains that it names take
-    /// their place.
-    ///
-    /// # Errors
-    ///
-    /// When a step has no name, or there are too many.
+    /// The steps of a comma-separated list; names of chains are replaced by their steps.
     pub fn listed(&self, names: &str) -> Result<Vec<StepDefinition>, Fault> {
         self.listed_below(names, &[])
     }
 
-    /// The same for a chain that a step of other chains asks for, the outermost first: they count for
-    /// how deep it is, and it may not run one of them again.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Definitions::listed`], and when it is too deep or one of those chains would run itself.
+    /// The same for a chain that is requested within other chains, the outermost first: they count
+    /// for its depth, and it may not contain them.
     pub fn listed_below(
         &self,
         names: &str,
@@ -236,11 +243,8 @@ impl Definitions {
         self.expand_on(names, way, &steps)
     }
 
-    /// The steps of a chain, with those of the chains that it names in their place.
-    ///
-    /// # Errors
-    ///
-    /// When it would run itself, or is longer or deeper than chains may be.
+    /// Replaces names of chains by their steps. Fails where a chain contains itself, or exceeds the
+    /// budget.
     pub fn expand(
         &self,
         name: &str,
@@ -262,13 +266,12 @@ impl Definitions {
     }
 }
 
-/// Puts the steps of chains in the place of their names.
 struct Expansion<'a> {
-    /// What is expanded, for messages.
+    /// For messages.
     name: &'a str,
     chains: HashMap<&'a str, &'a Definition>,
     budget: Budget,
-    /// The chains that we are in.
+    /// The enclosing chains.
     way: Vec<&'a str>,
     found: Vec<StepDefinition>,
 }
@@ -389,7 +392,7 @@ fn setting<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Erro
     text.ok_or_else(|| D::Error::custom(expected))
 }
 
-/// A text in quotes, as TOML reads it.
+/// A TOML string.
 fn quoted(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     escape(text, &mut bytes);

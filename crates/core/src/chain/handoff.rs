@@ -7,41 +7,36 @@ use crate::record::StopReason;
 use crate::text::{self, Shortened};
 use crate::wire_enum::Word;
 
-/// How many characters of the objective a handoff repeats; the prompt carries it whole.
+/// How many characters of the objective a handoff repeats; the prompt contains all of it.
 const OBJECTIVE: usize = 2_000;
-/// How many characters of outputs, of coordination and of names of files all steps of a handoff share.
+/// How many characters of outputs, coordination and file names all steps of a handoff share.
 const LEFT: usize = 24_000;
 
-/// How many files are told of, and how many characters of the name of each.
+/// How many files are listed, and how many characters of each name.
 const FILES: usize = 100;
 const NAME: usize = 200;
 
-/// What a step left.
+/// What a step leaves for the next ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Which step.
     pub number: u64,
-    /// The loop that it ran.
     pub preset: String,
-    /// Its run.
     pub run: String,
-    /// How it ended.
     pub stop_reason: Word<StopReason>,
-    /// How many iterations it did.
     pub iterations: u64,
-    /// The last event that was accepted in it.
+    /// The last accepted event.
     pub last_event: String,
-    /// What its last iteration printed.
+    /// Of its last iteration.
     pub output: Shortened,
-    /// What its agents said about their work, as Markdown; empty if they said nothing.
+    /// Markdown; empty where its agents reported nothing.
     pub coordination: String,
-    /// The files that changed meanwhile, one a line; empty if that is not known.
+    /// The changed files, one per line; empty where they are unknown.
     pub files: String,
-    /// Why it could not begin; empty if it could.
+    /// Why it could not begin; empty otherwise.
     pub detail: String,
 }
 
-/// The names of files that changed, one a line, as far as they are told of; `None` if none did.
+/// A list of changed files, one per line; `None` where there are none.
 pub fn changed_files(files: impl ExactSizeIterator<Item = String>) -> Option<String> {
     let more = files.len().saturating_sub(FILES);
     let name = |file: String| text::clip(&text::one_line(&file), NAME).into_owned();
@@ -52,8 +47,8 @@ pub fn changed_files(files: impl ExactSizeIterator<Item = String>) -> Option<Str
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// What a step is told: what the chain is for, where in it the step is, and what the steps before it
-/// left. What agents said stands between fences, so that it passes for nothing else.
+/// The handoff section of a step's prompt: the objective, the position in the chain, and the
+/// reports of the earlier steps. What agents wrote is fenced.
 pub fn handoff(chain: &Chain, number: u64, before: &[Report]) -> String {
     let presets = chain.presets();
     let name = chain.start.as_ref().map_or("", |start| &start.name);
@@ -76,14 +71,13 @@ pub fn handoff(chain: &Chain, number: u64, before: &[Report]) -> String {
     out + &all_left(before)
 }
 
-/// What the run is told that asked for a chain, when the chain has ended.
+/// The report to the run that requested a chain.
 pub fn returned(chain: &Chain, reports: &[Report]) -> String {
     let (presets, ended) = (chain.presets(), chain.ended());
     let all = presets.len();
     format!("{ended} of {all} steps ended: {}\n{}", presets.join(", "), all_left(reports))
 }
 
-/// What steps left, each under its heading.
 fn all_left(reports: &[Report]) -> String {
     let share = LEFT / reports.len().max(1);
     reports.iter().fold(String::new(), |mut out, report| {
@@ -93,7 +87,7 @@ fn all_left(reports: &[Report]) -> String {
     })
 }
 
-/// What a step left, as a page of its own.
+/// The report of a step as a document.
 pub fn result(report: &Report) -> String {
     format!("# Step {}: {}\n\n{}", report.number, report.preset, left(report, LEFT))
 }

@@ -11,13 +11,13 @@ use crate::table;
 use crate::text;
 use crate::wire_enum::Word;
 
-/// A step in a table: its number, its loop, its run, and how far it is.
+/// Step, preset, run and state.
 type Row = [String; 4];
 
-/// How deep chains can be. Nothing deeper is shown: records that somebody forged may go round in circles.
+/// The maximum depth. Nothing deeper is shown, because forged records may form a cycle.
 pub const DEEPEST: usize = 50;
 
-/// The chains of a journal, in the order in which they began.
+/// The chains of a journal, in the order in which they started, each with its status.
 #[derive(Clone, Copy)]
 pub struct Tree<'a> {
     chains: &'a [Chain],
@@ -25,19 +25,17 @@ pub struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// The tree of these chains, each with its status.
     pub fn new(chains: &'a [Chain], status: &'a dyn Fn(&Chain) -> Status) -> Self {
         Tree { chains, status }
     }
 
-    /// The chains that a run asked for.
+    /// The chains that a run requested.
     pub fn below(self, run: &str) -> impl Iterator<Item = &'a Chain> {
         let run = run.to_owned();
         self.chains.iter().filter(move |chain| chain.parent() == Some(&run))
     }
 
-    /// What the chain that began last is a part of, written out: the chain that somebody started, or all
-    /// chains of the run that somebody started.
+    /// The outermost chain that contains the last one, or all chains of the outermost run.
     pub fn render_latest(self, format: Format) -> Option<String> {
         let mut top = self.chains.last()?;
         for _ in 0..DEEPEST {
@@ -51,7 +49,6 @@ impl<'a> Tree<'a> {
         Some(self.render(top, format))
     }
 
-    /// A chain, written out.
     pub fn render(self, chain: &'a Chain, format: Format) -> String {
         match format {
             Format::Markdown => self.markdown(chain, 1),
@@ -74,7 +71,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The chains that the run of a step asked for, unless they go round in circles.
+    /// The chains that the run of a step requested, unless they form a cycle.
     fn below_step(self, run: Option<&str>, depth: usize) -> Vec<&'a Chain> {
         let run = run.filter(|_| depth < DEEPEST);
         run.into_iter().flat_map(|run| self.below(run)).collect()
@@ -166,14 +163,12 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// What other programs read of the chains of a run.
 #[derive(Serialize)]
 struct RunFacts<'a> {
     run: &'a str,
     chains: Vec<ChainFacts<'a>>,
 }
 
-/// What other programs read of a chain.
 #[derive(Serialize)]
 struct ChainFacts<'a> {
     chain: &'a str,
@@ -203,7 +198,7 @@ impl Chain {
         self.start.as_ref().map_or("", |start| &start.name)
     }
 
-    /// All steps, also those that did not begin.
+    /// All steps, also those that did not start.
     fn rows(&self) -> Vec<Row> {
         let presets = self.presets();
         let last = self.steps.last().map_or(0, |step| step.number).min(10_000);

@@ -1,47 +1,54 @@
-//! The chains that a run asks for: what is on record about them, and what they need next.
+//! The chains that a run requests: whether they are granted, and what they need next.
 //!
-//! An agent asks under the topic `chain.spawn`. Between two iterations the harness grants it under the
-//! same topic, or refuses it; a chain that was granted is carried out, and then the run goes on.
+//! An agent requests a chain under the topic `chain.spawn`. Between two iterations the harness grants it under
+//! the same topic, or refuses it; a granted chain runs to its end, then the run continues.
 
-use super::refusal::Refusal;
-use super::{Chain, Definitions, StepDefinition};
-use crate::record::{ChainSpawned, ChainStart};
-use crate::run::{Run, SpawnRequest};
-use crate::text::clip;
+use std::collections::HashSet;
+use std::path::{Component, Path};
 
-/// How many characters of the objective of the run that asked the steps are told.
+use super::config::Fault;
+use super::{Ancestry, Chain, Definitions, StepDefinition};
+use crate::payload::Payload;
+use crate::record::{ChainInvalid, ChainSpawned, ChainStart};
+use crate::run::{Asker, LONGEST_REQUEST, Run, SpawnRequest};
+use crate::run_id::RunId;
+use crate::text::{clip, length, one_line};
+
+/// How many characters of the run's objective its chain repeats.
 const OBJECTIVE_TOLD: usize = 2_000;
+/// How many characters of a request are repeated.
+const SHOWN: usize = 200;
 
-/// What is to be done about the chains of a run.
+/// What the requested chains of a run need next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum SpawnStep {
-    /// Find out whether a chain can be, and put it on record.
-    Consider(SpawnRequest),
-    /// Put on record that it cannot.
+    /// Decide about a request and record the decision.
+    Decide(SpawnRequest),
+    /// Record the refusal.
     Refuse(Refusal),
-    /// Carry it out, from wherever it is.
+    /// Start or resume the chain.
     CarryOut(ChainSpawned),
 }
 
-/// Decides what the chains of a run that goes on need. One is carried out at a time.
+/// Decides what the chains of a run need next. One runs at a time.
 pub fn next(run: &Run) -> Option<SpawnStep> {
     match (&run.spawns.open, run.spawns.requests.first()) {
         (Some(chain), _) => Some(SpawnStep::CarryOut(chain.clone())),
-        (None, Some(request)) => Some(SpawnStep::Consider(request.clone())),
+        (None, Some(request)) => Some(SpawnStep::Decide(request.clone())),
         (None, None) => None,
     }
 }
 
-/// What a run that is about to end has to say to what was asked for in its last iteration.
+/// Refuses the requests of the last iteration when the run ends.
 pub fn at_the_end(run: &Run) -> Option<SpawnStep> {
     let request = run.spawns.requests.first()?;
     let refusal = Refusal::for_anything(run, request).unwrap_or(Refusal::RunEnds);
     Some(SpawnStep::Refuse(refusal))
 }
 
-/// The steps of a chain that was granted. One that began keeps those that it began with; what
-/// `chains.toml` says about their agents counts as it is now.
+/// The steps of a granted chain. A started chain keeps its steps; their agents are those of the
+/// current `chains.toml`.
 pub fn steps(
     spawned: &ChainSpawned,
     known: Option<&Chain>,
@@ -62,7 +69,7 @@ pub fn steps(
     })
 }
 
-/// How a chain that was granted begins. Its steps are for what it was asked for.
+/// The start of a granted chain. The objective of its steps is the justification of the request.
 pub fn start(spawned: &ChainSpawned, steps: &[StepDefinition], objective: &str) -> ChainStart {
     let names: Vec<&str> = steps.iter().map(|step| step.preset.as_str()).collect();
     let objective = match spawned.justification.as_str() {
@@ -80,3 +87,221 @@ pub fn start(spawned: &ChainSpawned, steps: &[StepDefinition], objective: &str) 
         parent_id: Some(spawned.parent_id.clone()),
     }
 }
+
+/// What a decision about a requested chain depends on.
+#[derive(Clone, Debug, Default)]
+pub struct SpawnContext {
+    pub definitions: Definitions,
+    pub ancestry: Ancestry,
+    /// The ids of all runs and chains.
+    pub ids: HashSet<String>,
+}
+
+/// A granted chain, unless one of its steps cannot begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    pub spawned: ChainSpawned,
+    /// Its steps, with the steps of the chains that it names.
+    pub steps: Vec<StepDefinition>,
+}
+
+/// Decides about a chain that a run requests. Returns the first reason to refuse it. The harness
+/// sets the parent, whatever the request says.
+pub fn admit(
+    run: &Run,
+    request: &SpawnRequest,
+    context: &SpawnContext,
+) -> Result<Proposal, Refusal> {
+    let budget = context.definitions.budget;
+    if let Some(refusal) = Refusal::for_anything(run, request) {
+        return Err(refusal);
+    }
+    if budget.max_children == 0 {
+        return Err(Refusal::Off);
+    }
+    if length(&request.payload) > LONGEST_REQUEST {
+        return Err(Refusal::TooLong);
+    }
+    if run.spawns.count >= budget.max_children {
+        return Err(Refusal::Children(budget.max_children));
+    }
+    if run.spawns.failures >= budget.max_consecutive_failures {
+        return Err(Refusal::Failures(budget.max_consecutive_failures));
+    }
+    let payload = Payload::parse(&request.payload);
+    let text = |key: &str| payload.get(key).unwrap_or_default().trim();
+    let asked = match text("steps") {
+        "" => return Err(Refusal::NoSteps),
+        steps => steps,
+    };
+    let steps = requested_steps(asked, context)?;
+    let spawned = ChainSpawned {
+        chain_id: id(run, text("chain_id"), &context.ids)?,
+        parent_id: run.id.clone(),
+        steps: asked.to_owned(),
+        justification: text("justification").to_owned(),
+    };
+    Ok(Proposal { spawned, steps })
+}
+
+/// The requested steps, if depth, number and time are within the budget.
+fn requested_steps(asked: &str, context: &SpawnContext) -> Result<Vec<StepDefinition>, Refusal> {
+    let SpawnContext { definitions, ancestry, .. } = context;
+    if let Some(step) = asked.split(',').map(str::trim).find(|step| leads_out(step)) {
+        return Err(Refusal::Outside(step.to_owned()));
+    }
+    let found = definitions.listed_below(asked, &ancestry.above).map_err(|fault| {
+        Refusal::Steplist(match fault {
+            Fault::TooDeep { most, .. } => Fault::TooDeep { name: short(asked), most },
+            Fault::TooLong { most, .. } => Fault::TooLong { name: short(asked), most },
+            fault => fault,
+        })
+    })?;
+    let budget = definitions.budget;
+    let wanted = found.len() as u64;
+    let total = ancestry.steps + wanted;
+    if total > budget.max_steps {
+        return Err(Refusal::Steps { wanted, total, most: budget.max_steps });
+    }
+    if ancestry.spent_ms >= budget.max_runtime_ms {
+        return Err(Refusal::Runtime(budget.max_runtime_ms));
+    }
+    Ok(found)
+}
+
+fn short(asked: &str) -> String {
+    clip(asked, 60).into_owned()
+}
+
+/// Whether a step is a path out of the project. Only `chains.toml`, which a user wrote, may name
+/// one.
+fn leads_out(step: &str) -> bool {
+    let path = Path::new(step);
+    path.is_absolute() || path.components().any(|part| part == Component::ParentDir)
+}
+
+/// The requested id, or one that is derived from the id of the run.
+fn id(run: &Run, asked: &str, taken: &HashSet<String>) -> Result<String, Refusal> {
+    if asked.is_empty() {
+        let name = |number: u64| format!("{}-chain-{number}", run.id);
+        let free = (run.spawns.count + 1..).map(name).find(|id| !taken.contains(id));
+        // The id of the run may leave no room.
+        let free = free.filter(|id| id.parse::<RunId>().is_ok());
+        return free.ok_or_else(|| Refusal::BadId(run.id.clone()));
+    }
+    match (asked.parse::<RunId>().is_ok(), taken.contains(asked)) {
+        (false, _) => Err(Refusal::BadId(asked.to_owned())),
+        (true, true) => Err(Refusal::UsedId(asked.to_owned())),
+        (true, false) => Ok(asked.to_owned()),
+    }
+}
+
+/// Why a requested chain is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("a metareview starts no chains")]
+    InReview,
+    #[error("a replay says what was said and starts no agents, so it starts no chains")]
+    Replayed,
+    #[error("a branch of a wave starts no chains; say in your answer what should follow")]
+    InBranch,
+    #[error("the run ended with the turn that asked for it")]
+    RunEnds,
+    #[error("no chains can be started from within this loop")]
+    Off,
+    #[error("a request has at most {LONGEST_REQUEST} characters; put the rest into a file")]
+    TooLong,
+    #[error("it needs steps: emit chain.spawn \"steps=first,second; justification=why;\"")]
+    NoSteps,
+    #[error("step '{}' leads out of the project; name a preset, a chain or a directory of the project", shown(.0))]
+    Outside(String),
+    #[error("'{}' cannot be the id of a chain: it is made of small letters, digits, '.', '_' and '-', or left out", shown(.0))]
+    BadId(String),
+    #[error("there is a chain or a run with the id '{0}' already; choose another, or none")]
+    UsedId(String),
+    #[error("this run has started budget.max_children = {0} chains, and that is all it may")]
+    Children(u64),
+    #[error(
+        "the last budget.max_consecutive_failures = {0} chains of this run failed; it gets no more"
+    )]
+    Failures(u64),
+    #[error(
+        "with its {wanted} steps there would be {total} in all chains that belong together, and budget.max_steps = {most}"
+    )]
+    Steps { wanted: u64, total: u64, most: u64 },
+    /// Counted over all connected chains.
+    #[error("the chains that belong together took longer than budget.max_runtime_ms = {0}")]
+    Runtime(u64),
+    #[error("{0}")]
+    Steplist(Fault),
+    #[error("{}", shown(.0))]
+    Unfit(String),
+    #[error("chains.toml cannot be used: {}", shown(.0))]
+    BadFile(String),
+}
+
+fn shown(text: &str) -> String {
+    clip(&one_line(text), SHOWN).into_owned()
+}
+
+impl Refusal {
+    /// Why a request is refused whatever it asks for.
+    pub(super) fn for_anything(run: &Run, request: &SpawnRequest) -> Option<Refusal> {
+        let is_branch = run.start.as_ref().is_some_and(|start| start.parent.is_some());
+        match request.asker {
+            Asker::Review => Some(Refusal::InReview),
+            Asker::Replay => Some(Refusal::Replayed),
+            Asker::Agent => is_branch.then_some(Refusal::InBranch),
+        }
+    }
+
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Refusal::InReview => "in_review",
+            Refusal::Replayed => "replayed",
+            Refusal::InBranch => "in_branch",
+            Refusal::RunEnds => "run_ends",
+            Refusal::Off => "off",
+            Refusal::TooLong => "too_long",
+            Refusal::NoSteps => "no_steps",
+            Refusal::Outside(_) => "outside",
+            Refusal::BadId(_) => "bad_id",
+            Refusal::UsedId(_) => "used_id",
+            Refusal::Children(_) => "max_children",
+            Refusal::Failures(_) => "max_consecutive_failures",
+            Refusal::Steps { .. } | Refusal::Steplist(Fault::TooLong { .. }) => "max_steps",
+            Refusal::Runtime(_) => "max_runtime_ms",
+            Refusal::Steplist(Fault::TooDeep { .. }) => "max_depth",
+            Refusal::Steplist(Fault::Circle { .. }) => "circle",
+            Refusal::Steplist(_) => "bad_step",
+            Refusal::Unfit(_) => "unfit_step",
+            Refusal::BadFile(_) => "bad_file",
+        }
+    }
+
+    /// The limit that it would exceed.
+    fn limit(&self) -> Option<u64> {
+        match self {
+            Refusal::Children(most)
+            | Refusal::Failures(most)
+            | Refusal::Runtime(most)
+            | Refusal::Steps { most, .. }
+            | Refusal::Steplist(Fault::TooLong { most, .. } | Fault::TooDeep { most, .. }) => {
+                Some(*most)
+            }
+            _ => None,
+        }
+    }
+
+    pub fn record(&self) -> ChainInvalid {
+        ChainInvalid {
+            trigger_topic: ChainSpawned::TOPIC.to_owned(),
+            reason: self.reason().to_owned(),
+            limit: self.limit(),
+            detail: clip(&one_line(&self.to_string()), 2 * SHOWN).into_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

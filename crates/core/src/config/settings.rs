@@ -9,7 +9,7 @@ use super::key::{Key, Preset};
 use super::layer::{Change, Layer, Origin};
 use super::problem::{Place, Problem, Severity};
 use super::value::{Value, read_text};
-use crate::wire_enum::Meaning;
+use crate::wire_enum::WireEnum;
 
 /// Every setting with its value and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -220,12 +220,12 @@ impl Settings {
     }
 
     /// The meaning of a word; other words are refused when values are read.
-    pub(crate) fn choice<T: Meaning>(&self, key: Key) -> Option<T> {
+    pub(crate) fn choice<T: WireEnum>(&self, key: Key) -> Option<T> {
         let word = self.text(key)?;
         Some(T::of_word(word).unwrap_or_else(|| mismatch(key, self.value(key))))
     }
 
-    pub(crate) fn word<T: Meaning>(&self, key: Key) -> T {
+    pub(crate) fn word<T: WireEnum>(&self, key: Key) -> T {
         self.choice(key).unwrap_or_else(|| mismatch(key, self.value(key)))
     }
 

@@ -1,15 +1,14 @@
-//! What records mean: one type per topic that the specification names.
+//! Typed events: one type per topic of the harness.
 //!
-//! [`Glance::event`] never fails. A topic that is not in these tables is [`Event::Other`]: kept and shown,
-//! but nothing is concluded from it. A field that is missing, or cannot be read, has the default of its
-//! type, because journals of older versions and of other writers lack some.
+//! [`Glance::event`] never fails. An unknown topic is [`Event::Other`]: kept and shown, but nothing is
+//! concluded from it. A field that is missing or cannot be read has the default of its type, because
+//! journals of older versions and of other writers lack some.
 
 mod chain;
 mod coordination;
 mod queue;
 mod run;
 mod slot;
-mod table;
 mod wave;
 mod wire;
 
@@ -24,27 +23,22 @@ pub use slot::*;
 pub use wave::*;
 pub use wire::{ExitCode, Seconds, Tokens};
 
-/// Lists the events of the harness that there are.
-macro_rules! meanings {
+/// Declares [`Event`] with a variant per event of the harness.
+macro_rules! event_enum {
     ($( $name:ident $(<$long:lifetime>)?, )*) => {
-        /// What a record means.
+        /// The meaning of a record.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Event<'a> {
-            $(
-                #[doc = concat!("See [`", stringify!($name), "`].")]
-                $name($name $(<$long>)?),
-            )*
-            /// An agent said something about its work, in the seven topics that bypass routing.
+            $( $name($name $(<$long>)?), )*
+            /// An agent's bookkeeping, in one of the seven topics that bypass routing.
             Coordination(Coordination),
-            /// An agent (or the harness, joining a wave) emitted an event that may route.
-            /// What was said with it is [`Glance::payload`].
+            /// An event that may route, of an agent or of the harness that joins a wave.
             Routing(Topic),
-            /// Nothing that this version knows.
+            /// A topic that this version does not know.
             Other,
         }
 
         impl Glance<'_> {
-            /// What the record means.
             pub fn event(&self) -> Event<'_> {
                 match self.topic().as_ref() {
                     topic if self.has_payload() => self.agent_event(topic),
@@ -56,7 +50,7 @@ macro_rules! meanings {
     };
 }
 
-meanings! {
+event_enum! {
     LoopStart,
     LoopResume,
     LoopComplete,

@@ -2,25 +2,22 @@
 
 use crate::json::{Unescaper, unescape};
 
-/// The deepest nesting that is followed. The parser, which has seen the line before, allows less.
+/// The deepest nesting that is followed. The parser, which has read the line before, allows less.
 const DEEPEST: usize = 256;
-/// The longest key that is compared; a longer one is none that anybody looks for.
+/// Longer keys are not compared.
 const LONGEST_KEY: usize = 64;
 
-/// Takes the bytes of one record, piece by piece, and gives the text of one of its `fields`, or its
-/// payload.
-///
-/// It reads JSON by whomever, and trusts that it is a record: [`Glance`](super::Glance) has looked at
-/// it, with its long strings cut short. What it makes of anything else is some text or none.
+/// Reads the text of one field of a record, or its payload, while the record arrives in pieces. It
+/// reads the JSON of any writer and assumes that the line is a record: [`Glance`](super::Glance)
+/// has read it, with its long strings shortened.
 #[derive(Debug)]
 pub struct Extract {
     wanted: Wanted,
     state: State,
-    /// For each open brace and bracket, whether it is a brace.
+    /// For each open brace (`true`) or bracket.
     open: Vec<bool>,
-    /// The key that was read last, still escaped.
+    /// The last key, still escaped.
     key: Vec<u8>,
-    /// Whether the value of `fields` is open.
     in_fields: bool,
     text: Unescaper,
 }
@@ -35,19 +32,17 @@ enum Wanted {
 enum State {
     /// Between tokens; in an object, before a key.
     BeforeKey,
-    /// Behind a colon, or in a list.
+    /// After a colon, or in a list.
     BeforeValue,
-    /// Inside a string.
     Inside(Role),
-    /// Inside a string, behind a backslash.
+    /// After a backslash in a string.
     Escape(Role),
-    /// Inside a number, `true`, `false` or `null` that is looked for.
+    /// Inside the wanted number, `true`, `false` or `null`.
     Literal,
-    /// Everything was found, or the record ended.
+    /// The text was found, or the record ended.
     Over,
 }
 
-/// What a string is to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Key,
@@ -56,12 +51,10 @@ enum Role {
 }
 
 impl Extract {
-    /// Looks for the field of this name.
     pub fn field(name: &'static str) -> Self {
         Extract::new(Wanted::Field(name))
     }
 
-    /// Looks for the payload.
     pub fn payload() -> Self {
         Extract::new(Wanted::Payload)
     }
@@ -77,8 +70,8 @@ impl Extract {
         }
     }
 
-    /// Takes the next piece and adds what it holds of the text. Says `false` once nothing more can
-    /// come.
+    /// Appends the part of the text that this piece contains. Returns `false` once nothing more can
+    /// follow.
     pub fn push(&mut self, mut piece: &[u8], out: &mut String) -> bool {
         while !piece.is_empty() && self.state != State::Over {
             let taken = match self.state {
@@ -92,7 +85,6 @@ impl Extract {
         self.state != State::Over
     }
 
-    /// Says that nothing more comes.
     pub fn finish(self, out: &mut String) {
         self.text.finish(out);
     }
@@ -140,7 +132,6 @@ impl Extract {
         1
     }
 
-    /// Whether the value of the last key is the one that is looked for.
     fn is_wanted(&self) -> bool {
         let (is_there, name) = match self.wanted {
             Wanted::Field(name) => (self.in_fields && self.open.len() == 2, name),
@@ -169,7 +160,7 @@ impl Extract {
         }
     }
 
-    /// Behind a backslash, which keeps a quote from ending the string.
+    /// An escaped quote does not end the string.
     fn escape(&mut self, role: Role, byte: u8, out: &mut String) -> usize {
         self.take(role, &[b'\\', byte], out);
         self.state = State::Inside(role);
@@ -184,7 +175,7 @@ impl Extract {
         }
     }
 
-    /// A number or a flag reads as text; `null` is nothing.
+    /// Numbers and flags read as text, `null` as no text.
     fn literal(&mut self, piece: &[u8], out: &mut String) -> usize {
         let is_literal = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
         let end = piece.iter().position(|byte| !is_literal(byte));

@@ -7,10 +7,9 @@ use super::text::Field;
 use super::{BadLine, Body, Record, parse};
 use crate::json::{mend_surrogates, unescape};
 
-/// One record, looked at lazily: views that fold a gigabyte read it this way.
-///
-/// A glance forgives two things that [`parse`] reports: bytes that are not UTF-8 and halves of
-/// surrogate pairs read as U+FFFD. Otherwise it sees a record where [`parse`] sees one, and the same.
+/// One record, parsed lazily: views that fold a gigabyte read it this way. Unlike [`parse`], it
+/// accepts bytes that are not UTF-8 and halves of surrogate pairs: both read as U+FFFD. Otherwise
+/// it accepts the same lines and reads the same values.
 #[derive(Debug)]
 pub struct Glance<'a>(Seen<'a>);
 
@@ -18,12 +17,12 @@ pub struct Glance<'a>(Seen<'a>);
 enum Seen<'a> {
     /// Written to the rule: slices of the line.
     Scanned(Scan<'a>),
-    /// Written by somebody else: taken apart.
+    /// Written by another program.
     Parsed(Box<Record>),
 }
 
 impl<'a> Glance<'a> {
-    /// Looks at a line, without its newline.
+    /// Reads a line, without its newline.
     pub fn read(line: &'a [u8]) -> Result<Self, BadLine> {
         if let Some(scan) = scan(line) {
             return Ok(Glance(Seen::Scanned(scan)));
@@ -39,7 +38,6 @@ impl<'a> Glance<'a> {
         }
     }
 
-    /// The run.
     pub fn run(&self) -> Cow<'_, str> {
         match &self.0 {
             Seen::Scanned(scan) => unescape(scan.run),
@@ -47,7 +45,6 @@ impl<'a> Glance<'a> {
         }
     }
 
-    /// The iteration, as written.
     pub fn iteration(&self) -> Cow<'_, str> {
         match &self.0 {
             Seen::Scanned(scan) => unescape(scan.iteration),
@@ -55,7 +52,6 @@ impl<'a> Glance<'a> {
         }
     }
 
-    /// The topic.
     pub fn topic(&self) -> Cow<'_, str> {
         match &self.0 {
             Seen::Scanned(scan) => unescape(scan.topic),
@@ -63,7 +59,7 @@ impl<'a> Glance<'a> {
         }
     }
 
-    /// The fields of a system record, in order, not read yet.
+    /// The fields of a system record, in order, still escaped.
     pub(super) fn fields(&self) -> impl Iterator<Item = (&[u8], Field<'_>)> {
         let (scanned, parsed) = match &self.0 {
             Seen::Scanned(scan) => (scan.fields, None),
@@ -84,7 +80,7 @@ impl<'a> Glance<'a> {
         self.fields().find(|(key, _)| *key == name.as_bytes())?.1.text()
     }
 
-    /// All fields of a system record that are no structures, in order, as [`Glance::field`] tells them.
+    /// Calls back with all fields of a system record that are no structures, in order.
     pub fn each_field(&self, mut tell: impl FnMut(&str, Cow<'_, str>)) {
         for (name, field) in self.fields() {
             if let Some(text) = field.text() {
@@ -93,7 +89,7 @@ impl<'a> Glance<'a> {
         }
     }
 
-    /// Whether it is an agent's record: the payload itself may be long, and is left alone.
+    /// Whether it is an agent's record. Does not read the payload, which may be long.
     pub fn has_payload(&self) -> bool {
         match &self.0 {
             Seen::Scanned(scan) => scan.payload.is_some(),
@@ -101,7 +97,6 @@ impl<'a> Glance<'a> {
         }
     }
 
-    /// The payload of an agent's record.
     pub fn payload(&self) -> Option<Cow<'_, str>> {
         match &self.0 {
             Seen::Scanned(scan) => scan.payload.map(unescape),
@@ -112,7 +107,6 @@ impl<'a> Glance<'a> {
         }
     }
 
-    /// Who wrote an agent's record.
     pub fn source(&self) -> Option<Cow<'_, str>> {
         match &self.0 {
             Seen::Scanned(scan) => scan.payload.map(|_| unescape(scan.source.unwrap_or_default())),
@@ -123,7 +117,6 @@ impl<'a> Glance<'a> {
         }
     }
 
-    /// When, as written.
     pub fn ts(&self) -> Option<Cow<'_, str>> {
         match &self.0 {
             Seen::Scanned(scan) => scan.ts.map(unescape),
@@ -131,7 +124,6 @@ impl<'a> Glance<'a> {
         }
     }
 
-    /// The seal, as written.
     pub fn seal(&self) -> Option<Cow<'_, str>> {
         match &self.0 {
             Seen::Scanned(scan) => scan.seal.map(unescape),

@@ -7,44 +7,27 @@ use crate::topic::Topic;
 /// Why a line is not a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadLine {
-    /// Bytes that are not text.
     #[error("not UTF-8 at byte {at} of the line")]
-    NotUtf8 {
-        /// How many bytes of the line are fine.
-        at: usize,
-    },
-    /// Not one JSON value.
+    NotUtf8 { at: usize },
     #[error("not JSON: {reason} at byte {at} of the line")]
-    NotJson {
-        /// What the parser says.
-        reason: String,
-        /// How many bytes it had taken.
-        at: usize,
-    },
-    /// Ends in the middle, as a write that was cut off does.
+    NotJson { reason: String, at: usize },
     #[error("torn: the line ends in the middle of a record")]
     Torn,
-    /// The same key twice: two readers could take it for two different records.
+    /// A key occurs twice: two readers could read two different records.
     #[error("ambiguous: {0}")]
     Ambiguous(String),
-    /// JSON, but not an object.
     #[error("not a record: the line holds {0}, and a record is an object")]
     NotAnObject(&'static str),
-    /// An object without something that every record has.
     #[error("not a record: {0:?} is missing")]
     Missing(&'static str),
-    /// Something that every record has, of the wrong type.
     #[error("not a record: {0:?} is not a string")]
     NotText(&'static str),
-    /// More than can be held in memory, even with its long strings left out.
+    /// Exceeds the limit even without its long strings.
     #[error("too large: more than {limit} bytes besides long strings")]
-    TooLarge {
-        /// The most that a line may have.
-        limit: usize,
-    },
+    TooLarge { limit: usize },
 }
 
-/// Reads one line, without its newline, to the letter.
+/// Parses one line strictly, without its newline.
 pub fn parse(line: &[u8]) -> Result<Record, BadLine> {
     let text =
         std::str::from_utf8(line).map_err(|error| BadLine::NotUtf8 { at: error.valid_up_to() })?;
@@ -117,13 +100,13 @@ fn from_object(object: Object) -> Result<Record, BadLine> {
     })
 }
 
-/// The text of a record to which more is added while it is written: an output that is too long to be
-/// held in memory.
+/// The text of a record to which more is added while it is written, because it is too long for
+/// memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hole {
-    /// The payload of an agent's record.
+    /// Of an agent's record.
     Payload,
-    /// The text field `output` of a system record.
+    /// The field `output` of a system record.
     Output,
 }
 
@@ -136,14 +119,12 @@ impl Hole {
     }
 }
 
-/// Prints a record and its newline.
 pub fn print(record: &Record, out: &mut Vec<u8>) {
     print_with(record, None, out);
 }
 
-/// Prints a record in two parts, between which more (escaped) text of the hole belongs.
-///
-/// A record that has no such text gives everything in the first part and an empty second one.
+/// Prints a record in two parts, between which more (escaped) text of the hole belongs. Without
+/// such a text the second part is empty.
 pub fn print_around(record: &Record, hole: Hole) -> (Vec<u8>, Vec<u8>) {
     let mut before = Vec::new();
     let at = print_with(record, Some(hole), &mut before);
@@ -215,8 +196,8 @@ fn separate(index: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Prints a field. One that is called `run` and comes first has no space behind its key, so that
-/// `{"run": "` begins a record and nothing else.
+/// Prints a field. A first field `run` has no space after its key, so that `{"run": "` only ever
+/// begins a record.
 fn print_field(index: usize, key: &str, value: &Value, out: &mut Vec<u8>) {
     if index == 0 && key == "run" {
         out.extend_from_slice(b"\"run\":");

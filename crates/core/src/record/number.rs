@@ -6,27 +6,24 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A number as it is written: `1.50` and `1.5` are two.
+/// A number as written: `1.50` and `1.5` are different.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Number(Box<str>);
 
-/// A text that is no JSON number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON number")]
 pub struct NotANumber;
 
 impl Number {
-    /// The shortest number that reads as this one; `None` for one that JSON does not have.
+    /// `None` for infinities and NaN.
     pub fn from_f64(number: f64) -> Option<Number> {
         Some(Number(serde_json::Number::from_f64(number)?.to_string().into()))
     }
 
-    /// As it is written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// As a count, if it is one.
     pub fn as_u64(&self) -> Option<u64> {
         self.0.parse().ok()
     }
@@ -61,7 +58,6 @@ impl fmt::Display for Number {
     }
 }
 
-/// Whether these bytes are a JSON number.
 pub(super) fn is_number(number: &[u8]) -> bool {
     let is_digits = |digits: &[u8]| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     let number = number.strip_prefix(b"-").unwrap_or(number);
@@ -78,7 +74,7 @@ pub(super) fn is_number(number: &[u8]) -> bool {
         && exponent.is_none_or(is_exponent)
 }
 
-/// What stands before the first such byte, and what behind it.
+/// Splits at the first matching byte.
 fn cut(bytes: &[u8], is_it: impl Fn(u8) -> bool) -> (&[u8], Option<&[u8]>) {
     match bytes.iter().position(|byte| is_it(*byte)) {
         Some(place) => (&bytes[..place], Some(&bytes[place + 1..])),
@@ -86,12 +82,10 @@ fn cut(bytes: &[u8], is_it: impl Fn(u8) -> bool) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// The numbers of a JSON text, taken out of it. In their places stand their indexes, which every parser can
-/// hold; what was no JSON before is none afterwards.
+/// A JSON text whose numbers are replaced by their indexes, which every parser can hold. Invalid
+/// JSON stays invalid.
 pub(super) struct TakenOut<'a> {
-    /// The text with indexes.
     pub(super) text: String,
-    /// The numbers.
     pub(super) numbers: Vec<&'a str>,
 }
 
@@ -123,14 +117,13 @@ impl<'a> TakenOut<'a> {
         taken
     }
 
-    /// The number that an index stands for.
     pub(super) fn number(&self, index: &Number) -> Option<Number> {
         let index = usize::try_from(index.as_u64()?).ok()?;
         Some(Number((*self.numbers.get(index)?).into()))
     }
 }
 
-/// The place behind the quote that ends a string.
+/// Where the string ends: the position after its closing quote.
 fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
     while let Some(offset) = memchr::memchr2(b'"', b'\\', &bytes[at.min(bytes.len())..]) {
         match bytes[at + offset] {

@@ -3,28 +3,21 @@
 use crate::wire_enum::{Word, words};
 
 words! {
-    /// Why a run ended.
+    /// Why a run of a loop ended.
     StopReason {
-        /// The completion event was emitted.
         CompletionEvent = "completion_event",
-        /// The agent printed the completion promise.
         CompletionPromise = "completion_promise",
-        /// It had as many iterations as it may have.
         MaxIterations = "max_iterations",
-        /// The agent failed.
         BackendFailed = "backend_failed",
-        /// The agent exceeded its time limit.
         BackendTimeout = "backend_timeout",
-        /// The harness was asked to stop.
         Interrupted = "interrupted",
-        /// A step of a chain could not begin.
         CannotBegin = "cannot_begin",
     }
 }
 
 impl Word<StopReason> {
-    /// Whether a run that is a part of something larger did its part: it reached its goal, or did all
-    /// that it was allowed to.
+    /// Whether a run that is a part of a wave or a chain did its part: it reached its goal or its
+    /// limit.
     pub fn is_success(&self) -> bool {
         use StopReason::{CompletionEvent, CompletionPromise, MaxIterations};
         matches!(self.known(), Some(MaxIterations | CompletionEvent | CompletionPromise))
@@ -32,40 +25,31 @@ impl Word<StopReason> {
 }
 
 words! {
-    /// How a chain ends.
+    /// How a chain ended.
     ChainOutcome {
-        /// Every step ended well.
         AllStepsComplete = "all_steps_complete",
-        /// A step did not.
         StepFailed = "step_failed",
-        /// The steps took longer than they may.
         BudgetExceeded = "budget_exceeded",
     }
 }
 
 words! {
-    /// What a slot is at.
     Phase {
-        /// An agent does what the item asks for.
         Implement = "implement",
-        /// A reviewer looks at it.
         Review = "review",
-        /// An agent does what the reviewer asks for.
         Fix = "fix",
-        /// What passed is brought back into the project.
         Merge = "merge",
     }
 }
 
 words! {
-    /// What changed in the working directory of a slot since the slot began.
+    /// Changes in the working directory of a slot since the slot began.
     #[derive(Default)]
     Changes {
-        /// Nothing.
         Empty = "empty",
-        /// Something, and no other slot can have done it.
+        /// No other slot can have made them.
         Made = "some",
-        /// Not known: there is no git repository, or other slots changed the same directory.
+        /// There is no git repository, or other slots changed the same directory.
         #[default]
         Unknown = "unknown",
     }
@@ -74,65 +58,69 @@ words! {
 words! {
     /// How a slot ended.
     SlotOutcome {
-        /// The item is done.
         Passed = "passed",
-        /// The last review still found something.
+        /// The last review still had findings.
         Drift = "drift",
         /// A reviewer broke the contract.
         Violation = "violation",
-        /// An agent failed, the work could not be brought back, or nothing was changed and no review
-        /// confirmed that no change was needed.
+        /// An agent failed, the merge back failed, or nothing was changed and no review confirmed
+        /// that no change was needed.
         Failed = "failed",
-        /// There was no item, or the implementer reported that there is nothing to do.
+        /// The queue had no item, or the implementer reported that there is nothing to do.
         NoItem = "no_item",
     }
 }
 
 words! {
-    /// What kept a reviewer from changing the tree.
+    /// What kept a reviewer from changing the worktree.
     HeldBy {
-        /// A view of the tree, which took what it wrote and was thrown away.
+        /// A view of the worktree that is discarded with everything written to it.
         Overlay = "overlay",
-        /// The kernel, which let it write nowhere else.
+        /// The kernel denied writes.
         Landlock = "landlock",
-        /// The tree was put back.
+        /// The worktree was restored.
         Snapshot = "snapshot",
-        /// Nothing did.
         Nothing = "nothing",
+    }
+}
+
+words! {
+    /// What happened to a change that a reviewer may not make.
+    ViolationOutcome {
+        /// It never reached the project.
+        KeptOut = "kept out",
+        /// An allowed file could not be copied from the reviewer's view to the project.
+        NotBroughtOver = "not brought over",
+        PutBack = "put back",
+        NotPutBack = "not put back",
+        /// The record stands for the violations beyond the ones that are recorded one by one.
+        NotListed = "not told one by one",
     }
 }
 
 words! {
     /// Why a run over a queue ended.
     SlotsEnd {
-        /// It had as many iterations as it may have.
         Iterations = "iterations",
-        /// An agent printed the stop marker.
         StopMarker = "stop_marker",
-        /// There was nothing left to take.
         NoItems = "no_items",
-        /// It took as many items as it may take.
         MaxItems = "max_items",
     }
 }
 
-/// What an agent says to have worked on.
+/// The item that an agent reports having worked on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Picked {
-    /// It does not say.
     #[default]
     Unsaid,
-    /// On nothing.
     Nothing,
-    /// On this item.
     Item(String),
 }
 
 impl Picked {
-    /// How "nothing" is written.
+    /// How [`Picked::Nothing`] is written.
     pub(crate) const NOTHING: &str = "none";
 
-    /// The word of the journal for it.
     pub fn word(&self) -> &str {
         match self {
             Picked::Unsaid => "",
@@ -141,7 +129,6 @@ impl Picked {
         }
     }
 
-    /// What a word of the journal means.
     pub fn from_word(word: &str) -> Picked {
         match word {
             "" => Picked::Unsaid,
@@ -150,7 +137,6 @@ impl Picked {
         }
     }
 
-    /// Whether it is something else than what was claimed.
     pub fn differs_from(&self, claimed: &str) -> bool {
         match self {
             Picked::Unsaid => false,

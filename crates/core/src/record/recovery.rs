@@ -11,19 +11,16 @@ use super::{BadLine, Glance};
 const BEGINNING: &[u8] = b"{\"run\": \"";
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// A part of a line: a record, or what is left of one.
+/// A part of a line: a record, or a fragment of one.
 #[derive(Debug)]
 pub struct Piece<'a> {
-    /// Where in the line it begins.
     pub at: usize,
-    /// Its bytes.
     pub bytes: &'a [u8],
-    /// What they are.
     pub content: Result<Glance<'a>, BadLine>,
 }
 
-/// Takes a line apart, given without its newline. A blank line has no pieces; nearly every other
-/// line is one record.
+/// Splits a line, given without its newline, into records. A blank line has none; nearly every
+/// other line has one.
 pub fn pieces(line: &[u8]) -> Vec<Piece<'_>> {
     let (at, bytes) = trim(line);
     if bytes.is_empty() {
@@ -52,8 +49,8 @@ pub fn pieces(line: &[u8]) -> Vec<Piece<'_>> {
         .collect()
 }
 
-/// Takes away what may surround a record without harm: white space, a carriage return, a byte order
-/// mark, and the NULs that some file systems leave after a power cut.
+/// Removes what may surround a record: white space, a carriage return, a byte order mark, and the
+/// NULs that some file systems leave after a power cut.
 fn trim(line: &[u8]) -> (usize, &[u8]) {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | 0);
     let without_mark = line.strip_prefix(BOM).unwrap_or(line);

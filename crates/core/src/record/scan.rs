@@ -11,16 +11,16 @@
 use super::number::is_number;
 use crate::json::is_orderly;
 
-/// How many fields are compared with each other for duplicates before the parser has to do it.
+/// How many fields are checked for duplicate keys before the scanner leaves the line to the parser.
 const MOST_FIELDS: usize = 24;
 
-/// Where the parts of a line are, still escaped.
+/// The parts of a line, still escaped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Scan<'a> {
     pub(super) run: &'a [u8],
     pub(super) iteration: &'a [u8],
     pub(super) topic: &'a [u8],
-    /// What stands between the braces.
+    /// Without the braces.
     pub(super) fields: Option<&'a [u8]>,
     pub(super) payload: Option<&'a [u8]>,
     pub(super) source: Option<&'a [u8]>,
@@ -32,7 +32,6 @@ pub(super) struct Scan<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scalar<'a> {
     Text(&'a [u8]),
-    /// A number, `true`, `false` or `null`.
     Literal(&'a [u8]),
 }
 
@@ -75,12 +74,10 @@ pub(super) fn scan(line: &[u8]) -> Option<Scan<'_>> {
     Some(Scan { run: run?, iteration: iteration?, topic: topic?, ..found })
 }
 
-/// Whether it is `true`, `false`, `null` or a number.
 fn is_literal(literal: &[u8]) -> bool {
     matches!(literal, b"true" | b"false" | b"null") || is_number(literal)
 }
 
-/// The pairs between the braces of `fields`.
 pub(super) fn pairs(fields: &[u8]) -> impl Iterator<Item = (&[u8], Scalar<'_>)> {
     let mut at = Cursor { rest: fields };
     std::iter::from_fn(move || {
@@ -118,7 +115,7 @@ impl<'a> Cursor<'a> {
         taken
     }
 
-    /// A string, without its quotes. That it is orderly is known.
+    /// A string without its quotes; its escapes were checked before.
     fn text(&mut self) -> Option<&'a [u8]> {
         self.expect(b"\"")?;
         let end = memchr::memchr(b'"', self.rest)?;
@@ -127,7 +124,7 @@ impl<'a> Cursor<'a> {
         Some(text)
     }
 
-    /// A literal, which ends at a comma, a brace or the end.
+    /// Ends at a comma, a brace or the end.
     fn literal(&mut self) -> Option<&'a [u8]> {
         let is_end = |byte: &u8| matches!(byte, b',' | b'}');
         let end = self.rest.iter().position(is_end).unwrap_or(self.rest.len());
@@ -144,7 +141,7 @@ impl<'a> Cursor<'a> {
         Some((key, value))
     }
 
-    /// An object without nesting and without doubled keys; what stands between its braces.
+    /// The inside of an object without nesting and without duplicate keys.
     fn flat_object(&mut self) -> Option<&'a [u8]> {
         self.expect(b"{")?;
         let inside = self.rest;

@@ -7,17 +7,16 @@ use super::Value;
 use super::scan::Scalar;
 use crate::json::unescape;
 
-/// A field of a system record, as it stands in its line.
+/// A field of a system record.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Field<'a> {
-    /// Found by the scanner, still escaped.
+    /// Still escaped.
     Scanned(Scalar<'a>),
-    /// Found by the parser.
     Parsed(&'a Value),
 }
 
 impl<'a> Field<'a> {
-    /// What it says: `"0"` and `0` both read as `0`; `None` for `null` and for structures.
+    /// The value as text: `"0"` and `0` both read as `0`; `None` for `null` and for structures.
     pub(super) fn text(self) -> Option<Cow<'a, str>> {
         match self {
             Field::Scanned(Scalar::Text(raw)) => Some(unescape(raw)),
@@ -28,7 +27,6 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The same, read later.
     pub(super) fn long_text(self) -> Option<Text<'a>> {
         match self {
             Field::Scanned(Scalar::Text(raw)) => Some(Text(Held::Escaped(raw))),
@@ -37,7 +35,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// A text that may be long, such as an output. One of a record is unescaped when it is asked for.
+/// A text that may be long, such as an output. One of a record is unescaped when it is read.
 #[derive(Clone)]
 pub struct Text<'a>(Held<'a>);
 
@@ -48,7 +46,6 @@ enum Held<'a> {
 }
 
 impl Text<'_> {
-    /// The text.
     pub fn read(&self) -> Cow<'_, str> {
         match &self.0 {
             Held::Plain(text) => Cow::Borrowed(text),

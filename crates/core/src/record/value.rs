@@ -6,29 +6,21 @@ use super::number::{Number, TakenOut};
 use crate::json::escape;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// One JSON value. Objects keep their order and cannot have the same key twice.
+/// A JSON value. Objects keep their order and have no duplicate keys.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// `null`
     Null,
-    /// `true` or `false`
     Flag(bool),
-    /// A number.
     Number(Number),
-    /// A string.
     Text(String),
-    /// `[…]`
     List(Vec<Value>),
-    /// `{…}`
     Object(Object),
 }
 
-/// The pairs of an object, in the order in which they were written.
 pub type Object = Vec<(String, Value)>;
 
 impl Value {
-    /// Text as it is, and a number or a flag as text: the journal writes `"exit_code": "0"`, a
-    /// person may write `"exit_code": 0`, and both mean the same.
+    /// Text, and numbers and flags as text: `"exit_code": "0"` and `"exit_code": 0` mean the same.
     pub fn to_text(&self) -> Option<String> {
         match self {
             Value::Text(text) => Some(text.clone()),
@@ -38,7 +30,7 @@ impl Value {
         }
     }
 
-    /// Reads one JSON value, with all its numbers as they are written.
+    /// Parses one JSON value; numbers stay as they are written.
     pub(super) fn parse(text: &str) -> Result<Value, serde_json::Error> {
         let taken = TakenOut::of(text);
         let parsed = serde_json::from_str::<Value>(&taken.text);
@@ -49,7 +41,7 @@ impl Value {
         }
     }
 
-    /// The value with the numbers that its indexes stand for.
+    /// Replaces the indexes of numbers by the numbers.
     fn with_numbers(self, taken: &TakenOut<'_>) -> Option<Value> {
         Some(match self {
             Value::Number(index) => Value::Number(taken.number(&index)?),
@@ -64,7 +56,6 @@ impl Value {
         })
     }
 
-    /// Prints the value as it stands in a line.
     pub(super) fn print(&self, out: &mut Vec<u8>) {
         match self {
             Value::Null => out.extend_from_slice(b"null"),
@@ -98,7 +89,6 @@ impl Value {
     }
 }
 
-/// Prints a string with its quotes.
 pub(super) fn print_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     escape(text, out);

@@ -4,16 +4,13 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Run;
+use super::{Ending, Run, Stage};
 use crate::coordinator::{Kind, Status, is_slot_topic};
-use crate::record::{
-    ChainComplete, ChainResume, ChainStart, ChainStepFinish, ChainStepStart, Glance, SlotRunFinish,
-    SlotRunResume, SlotRunStart,
-};
+use crate::record::{ChainComplete, ChainOutcome, Event, Glance, SlotRunFinish};
 use crate::suggest::suggest;
 use crate::view::View;
 
-/// The runs of a journal, in the order in which they began.
+/// The runs of a journal, in the order in which they started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<SomeRun>")]
 pub struct Runs {
@@ -22,65 +19,56 @@ pub struct Runs {
     places: HashMap<String, usize>,
 }
 
-/// A run of any coordinator, as far as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SomeRun {
-    /// A run of a loop, or records that no start came before.
+    /// A run of a loop, or records without a start.
     Loop(Box<Run>),
-    /// A run of another coordinator.
     Other(Box<OtherRun>),
 }
 
-/// What is listed of a chain, or of a run over a queue.
+/// A chain or a run of slots, as far as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherRun {
-    /// Its id.
     pub id: String,
-    /// Its coordinator.
     pub kind: Kind,
-    /// The run that asked for it, if one did.
+    /// The run that requested it.
     pub parent: Option<String>,
-    /// What it is for.
     pub objective: String,
-    /// When it began and when it was last heard of, as written.
+    /// The first and the last timestamp, as written.
     pub times: (String, String),
-    /// How many steps or iterations there were, and how many there may be; 0 is no limit.
+    /// Ended steps or iterations, and their maximum; 0 for no limit.
     pub progress: (u64, u64),
-    /// The topic of its last record.
+    /// The topic of the last record.
     pub last_event: String,
-    /// The run of the step of a chain that began last.
+    /// The run of the last step of a chain.
     pub step_run: Option<String>,
-    /// How it ended and why; `None` while it has not.
+    /// The status and the reason; `None` before the end.
     pub end: Option<(Status, String)>,
 }
 
-/// Why a name means no run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Miss {
-    /// No run has this name; perhaps this one was meant.
+    /// No run has this name; perhaps the user meant this one.
     Unknown(Option<String>),
-    /// Several runs begin with it.
     Ambiguous(Vec<String>),
 }
 
 impl Runs {
-    /// All of them.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &SomeRun> {
         self.runs.iter()
     }
 
-    /// A run by its id.
     pub fn get(&self, id: &str) -> Option<&SomeRun> {
         self.places.get(id).map(|&place| &self.runs[place])
     }
 
-    /// The run that began last.
+    /// The run that started last.
     pub fn latest(&self) -> Option<&SomeRun> {
         self.iter().rev().find(|run| run.stands_alone())
     }
 
-    /// How a run is by the records; `None` where none begins it. What interrupts the run of a step
-    /// interrupts the chain.
+    /// The status by the records; `None` without a start record. An interrupted step interrupts its
+    /// chain.
     pub fn status(&self, run: &SomeRun) -> Option<Status> {
         match run {
             SomeRun::Loop(run) => run.start.as_ref().map(|_| run.status()),
@@ -97,11 +85,7 @@ impl Runs {
         }
     }
 
-    /// Finds a run by its id, by the beginning of it, or as `latest`.
-    ///
-    /// # Errors
-    ///
-    /// When the name means no run, or several.
+    /// Finds a run by its id, a prefix of it, or as `latest`.
     pub fn find(&self, name: &str) -> Result<&SomeRun, Miss> {
         if let Some(run) = self.get(name) {
             return Ok(run);
@@ -126,7 +110,6 @@ impl Runs {
 }
 
 impl SomeRun {
-    /// Its id.
     pub fn id(&self) -> &str {
         match self {
             SomeRun::Loop(run) => &run.id,
@@ -134,7 +117,6 @@ impl SomeRun {
         }
     }
 
-    /// The fold of a loop.
     pub fn as_loop(&self) -> Option<&Run> {
         match self {
             SomeRun::Loop(run) => Some(run),
@@ -142,7 +124,7 @@ impl SomeRun {
         }
     }
 
-    /// Its coordinator; `None` where no record begins it.
+    /// `None` without a start record.
     pub fn kind(&self) -> Option<Kind> {
         match self {
             SomeRun::Loop(run) => run.start.as_ref().map(|_| Kind::Loop),
@@ -150,20 +132,19 @@ impl SomeRun {
         }
     }
 
-    /// Why it ended.
     pub fn reason(&self) -> Option<&str> {
         match self {
             SomeRun::Loop(run) => match &run.stage {
-                super::Stage::Ended(
-                    super::Ending::Complete { reason } | super::Ending::Stop { reason },
-                ) => Some(reason.as_str()),
+                Stage::Ended(Ending::Complete { reason } | Ending::Stop { reason }) => {
+                    Some(reason.as_str())
+                }
                 _ => None,
             },
             SomeRun::Other(run) => run.end.as_ref().map(|(_, reason)| reason.as_str()),
         }
     }
 
-    /// When it began and when it was last heard of, as written.
+    /// The first and the last timestamp, as written.
     pub fn times(&self) -> &(String, String) {
         match self {
             SomeRun::Loop(run) => &run.times,
@@ -171,7 +152,7 @@ impl SomeRun {
         }
     }
 
-    /// How many iterations or steps there were, and how many there may be, where that is known.
+    /// Ended iterations or steps, and their maximum where it is known.
     pub fn progress(&self) -> (u64, Option<u64>) {
         match self {
             SomeRun::Loop(run) => (run.done, run.start.as_ref().map(|it| it.max_iterations)),
@@ -179,7 +160,6 @@ impl SomeRun {
         }
     }
 
-    /// What it is for, where that is known.
     pub fn objective(&self) -> Option<&str> {
         match self {
             SomeRun::Loop(run) => run.start.as_ref().map(|start| start.objective.as_str()),
@@ -187,7 +167,7 @@ impl SomeRun {
         }
     }
 
-    /// The last thing that happened in it.
+    /// The last event of a loop, or the topic of the last record.
     pub fn last_event(&self) -> &str {
         match self {
             SomeRun::Loop(run) => &run.recent_event,
@@ -195,7 +175,7 @@ impl SomeRun {
         }
     }
 
-    /// Whether it was begun, and not as a part of another run.
+    /// Whether it started, and not as a part of another run.
     pub fn stands_alone(&self) -> bool {
         match self {
             SomeRun::Loop(run) => run.stands_alone(),
@@ -203,7 +183,7 @@ impl SomeRun {
         }
     }
 
-    /// The command that resumes it, where it began, with the flag that raises the limit that it reached.
+    /// The command that resumes it, with the flag that raises the limit that it reached.
     pub fn resume_command(&self) -> Option<String> {
         let (kind, (done, of)) = (self.kind()?, self.progress());
         let flag = kind.raised_limit(self.reason().unwrap_or_default(), done, of.unwrap_or(0));
@@ -234,43 +214,38 @@ impl OtherRun {
         if record.has_payload() {
             return;
         }
-        let text = |name: &str| record.field(name).unwrap_or_default().into_owned();
-        let number = |name: &str| text(name).parse().unwrap_or_default();
-        let iteration = record.iteration().parse().unwrap_or_default();
-        match record.topic().as_ref() {
-            ChainStart::TOPIC | SlotRunStart::TOPIC if !self.times.0.is_empty() => {}
-            ChainStart::TOPIC => {
+        match record.event() {
+            Event::ChainStart(_) | Event::SlotRunStart(_) if !self.times.0.is_empty() => {}
+            Event::ChainStart(start) => {
                 self.times.0.clone_from(&self.times.1);
-                self.parent = record.field("parent_id").map(Into::into);
-                self.objective = match text("objective") {
-                    none if none.is_empty() => text("name"),
-                    objective => objective,
+                self.parent = start.parent_id;
+                let objective = start.objective.filter(|objective| !objective.is_empty());
+                self.objective = objective.unwrap_or(start.name);
+                self.progress.1 = start.step_count;
+            }
+            Event::SlotRunStart(start) => {
+                self.times.0.clone_from(&self.times.1);
+                self.objective = format!("items from {}", start.source);
+                self.progress.1 = start.iterations;
+            }
+            Event::ChainResume(_) | Event::SlotRunResume(_) => self.end = None,
+            Event::ChainStepStart(start) => self.step_run = start.run_id,
+            Event::ChainStepFinish(finish) => self.progress.0 = finish.step,
+            Event::ChainComplete(ChainComplete { outcome, .. }) => {
+                let status = match outcome == ChainOutcome::AllStepsComplete {
+                    true => Status::Completed,
+                    false => Status::of_reason(outcome.as_str()),
                 };
-                self.progress.1 = number("step_count");
+                self.end = Some((status, outcome.to_string()));
             }
-            SlotRunStart::TOPIC => {
-                self.times.0.clone_from(&self.times.1);
-                self.objective = format!("items from {}", text("source"));
-                self.progress.1 = number("iterations");
+            Event::SlotRunFinish(SlotRunFinish { reason, taken, passed }) => {
+                let status = if taken == passed { Status::Completed } else { Status::Failed };
+                self.end = Some((status, reason.to_string()));
             }
-            ChainResume::TOPIC | SlotRunResume::TOPIC => self.end = None,
-            ChainStepStart::TOPIC => self.step_run = record.field("run_id").map(Into::into),
-            ChainStepFinish::TOPIC => self.progress.0 = number("step"),
-            ChainComplete::TOPIC => {
-                let outcome = text("outcome");
-                let status =
-                    match outcome == crate::record::ChainOutcome::AllStepsComplete.to_string() {
-                        true => Status::Completed,
-                        false => Status::of_reason(&outcome),
-                    };
-                self.end = Some((status, outcome));
+            _ => {
+                let iteration = record.iteration().parse().unwrap_or_default();
+                self.progress.0 = self.progress.0.max(iteration);
             }
-            SlotRunFinish::TOPIC => {
-                let all_passed = number("taken") == number("passed");
-                let status = if all_passed { Status::Completed } else { Status::Failed };
-                self.end = Some((status, text("reason")));
-            }
-            _ => self.progress.0 = self.progress.0.max(iteration),
         }
     }
 }

@@ -6,67 +6,59 @@ use crate::record::{ChainOutcome, ChainSpawned, Event};
 use crate::text::{Shortened, head};
 use crate::wire_enum::Word;
 
-/// How many characters of what a chain left are kept for the run that asked for it.
+/// How many characters of a chain's reports are kept for the run that requested it.
 const OUTPUT_KEPT: usize = 24_000;
-/// The longest request, in characters, that is looked at.
+/// The maximum length of a request, in characters.
 pub const LONGEST_REQUEST: usize = 10_000;
 
-/// Somebody asks for a chain.
+/// A request for a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnRequest {
-    /// What was said; of more than is looked at, only that it is more.
+    /// A longer payload is cut one character after the maximum.
     pub payload: String,
-    /// Who asked.
     pub asker: Asker,
 }
 
-/// Who asks for a chain.
+/// Where a request comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Asker {
-    /// The agent of an iteration.
     #[default]
     Agent,
-    /// One that only says again what an agent said in another run.
+    /// A replayed agent.
     Replay,
-    /// A metareview.
     Review,
 }
 
 impl SpawnRequest {
-    /// The request that an event makes.
     pub fn new(payload: &str, asker: Asker) -> SpawnRequest {
         SpawnRequest { payload: head(payload, LONGEST_REQUEST + 1).to_owned(), asker }
     }
 }
 
-/// A chain that a run asked for and that ended.
+/// A requested chain that ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returned {
-    /// The chain.
     pub chain: String,
-    /// How it ended.
     pub outcome: Word<ChainOutcome>,
-    /// What its steps left.
+    /// The reports of its steps.
     pub output: Shortened,
 }
 
-/// The chains of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spawns {
-    /// What was asked for and is not decided yet, in order.
+    /// The undecided requests, in order.
     pub requests: Vec<SpawnRequest>,
-    /// The one that is under way.
+    /// The granted chain that has not ended.
     pub open: Option<ChainSpawned>,
-    /// Those that ended since the last iteration did.
+    /// Those that ended after the last iteration.
     pub returned: Vec<Returned>,
-    /// How many were granted.
     pub count: u64,
-    /// How many of the last ones failed, one after another.
+    /// How many of the last ones failed in succession.
     pub failures: u64,
 }
 
 impl Spawns {
-    /// Takes in an event of the run's harness.
+    /// Applies an event of the run's harness.
     pub fn apply(&mut self, event: &Event<'_>) {
         match event {
             Event::ChainSpawned(spawned) => {
@@ -89,7 +81,6 @@ impl Spawns {
         }
     }
 
-    /// The first request is decided.
     fn decided(&mut self) {
         if !self.requests.is_empty() {
             self.requests.remove(0);

@@ -1,24 +1,24 @@
-//! How an iteration ended, by the slots that it had.
+//! Results: of an iteration by its slots, and of a run by its items.
+
+use std::collections::BTreeMap;
 
 use super::{Outcome, Slot, Slots};
 use crate::record::SlotsIterationFinish;
 use crate::text;
 use crate::wire_enum::Word;
 
-/// So many items are named of those that did not pass.
+/// How many failed items are listed.
 const NAMED: usize = 10;
 
-/// An iteration that ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FinishedIteration {
-    /// Which one, counted from 1.
+    /// Counted from 1.
     pub iteration: u64,
-    /// Its items, each with the outcome of its slot, in the order of the slots.
+    /// Each with the outcome of its slot, in the order of the slots.
     pub items: Vec<(String, Word<Outcome>)>,
 }
 
 impl FinishedIteration {
-    /// How many items passed.
     pub fn passed(&self) -> u64 {
         let passed = self.items.iter().filter(|(_, outcome)| *outcome == Outcome::Passed);
         passed.count() as u64
@@ -35,7 +35,6 @@ impl FinishedIteration {
         self.items.iter().filter(move |(_, outcome)| is_failure(outcome)).map(|(id, _)| id.as_str())
     }
 
-    /// The record of its end.
     pub fn finish(&self) -> SlotsIterationFinish {
         let items = self.items.iter().map(|(id, outcome)| format!("{id}={outcome}"));
         SlotsIterationFinish {
@@ -45,7 +44,7 @@ impl FinishedIteration {
         }
     }
 
-    /// That it failed, in a line; `None` for one that did not.
+    /// The failure in one line; `None` where every item passed.
     pub fn failure(&self) -> Option<String> {
         let failed = self.failed();
         if failed == 0 {
@@ -66,7 +65,7 @@ impl FinishedIteration {
 }
 
 impl Slots {
-    /// An iteration by what its slots came to so far.
+    /// The results of the slots that ended so far.
     pub fn iteration_so_far(&self, iteration: u64) -> FinishedIteration {
         let slots = self.slots.iter().filter(|slot| slot.iteration == iteration);
         let item = |slot: &Slot| {
@@ -77,12 +76,10 @@ impl Slots {
         FinishedIteration { iteration, items }
     }
 
-    /// Whether the end of an iteration is on record.
     pub(super) fn has_finished(&self, iteration: u64) -> bool {
         self.finished.last().is_some_and(|last| last.iteration >= iteration)
     }
 
-    /// Takes in that an iteration ended.
     pub(super) fn finish_iteration(&mut self, iteration: u64) {
         if iteration == self.iteration()
             && !self.has_finished(iteration)
@@ -90,5 +87,27 @@ impl Slots {
         {
             self.finished.push(self.iteration_so_far(iteration));
         }
+    }
+}
+
+/// The results of a run. An item that was taken twice counts once, by its last slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub taken: u64,
+    pub passed: u64,
+}
+
+impl Tally {
+    pub fn of(slots: &Slots) -> Tally {
+        let taken = slots.slots.iter().filter(|slot| slot.has_item());
+        let taken = taken.filter(|slot| slot.outcome() != Some(Outcome::NoItem));
+        let last: BTreeMap<&str, Option<Outcome>> =
+            taken.map(|slot| (slot.start.item_id.as_str(), slot.outcome())).collect();
+        let passed = last.values().filter(|outcome| **outcome == Some(Outcome::Passed));
+        Tally { taken: last.len() as u64, passed: passed.count() as u64 }
+    }
+
+    pub fn is_well(self) -> bool {
+        self.taken == self.passed
     }
 }

@@ -5,13 +5,12 @@
 
 use crate::record::Picked;
 
-/// What stands before the id, in lower case; the second is how `bd` tells of a claim.
+/// The prefixes of an id, in lower case; the second is what `bd` prints for a claim.
 const MARKS: [&str; 2] = ["picked:", "updated issue:"];
 
-/// The longest id that is taken for one.
 const LONGEST: usize = 200;
 
-/// What an agent's output says: the last line that says it.
+/// Reads the last line of an output that names an item.
 pub fn picked(output: &str) -> Picked {
     output.lines().rev().find_map(said).unwrap_or_default()
 }

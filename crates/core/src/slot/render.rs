@@ -11,16 +11,12 @@ use crate::table;
 use crate::text;
 use crate::wire_enum::Word;
 
-/// So much of a title is shown in a line.
 const TITLE: usize = 100;
-/// So much of the reason why an item did not pass is shown in a line.
 const REASON: usize = 240;
 
-/// What the header of a table says.
 const HEADER: [&str; 6] = ["slot", "item", "state", "reviews", "fixes", "about"];
 
 impl Slots {
-    /// The run, written out.
     pub fn render(&self, status: Status, format: Format) -> String {
         match format {
             Format::Markdown => self.markdown(status),
@@ -29,7 +25,7 @@ impl Slots {
         }
     }
 
-    /// How far it is, in a sentence.
+    /// The progress in a sentence.
     pub fn summary(&self, status: Status) -> String {
         let Tally { taken, passed } = Tally::of(self);
         let status = match &self.finish {
@@ -91,7 +87,6 @@ impl Slots {
     }
 }
 
-/// What other programs read of a run over a queue.
 #[derive(Serialize)]
 pub(super) struct Facts<'a> {
     run: &'a str,
@@ -189,7 +184,7 @@ impl Slot {
         [slot, item, state, reviews, fixes, about]
     }
 
-    /// How it ended, or what it is at.
+    /// The outcome, or the current phase.
     pub fn state(&self) -> String {
         match (&self.finish, &self.phase) {
             (Some(finish), _) => finish.outcome.to_string(),

@@ -8,121 +8,96 @@ use crate::merge::MergeOutcome;
 use crate::record::{SlotFinish, SlotRunFinish};
 use crate::review::{Contract, Round, Ruling, Verdict};
 
-/// How often work may change after it has passed a review, and be reviewed once more for it.
+/// How often work may change after it passed a review, and is reviewed again.
 const MOST_CHANGES: u64 = 2;
 
-/// What binds a run: its settings, as far as decisions depend on them.
+/// The settings of a run that its decisions depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRules {
-    /// The most iterations; `None` for as many as there are items.
+    /// The maximum; `None` for no limit.
     pub iterations: Option<u64>,
-    /// How many slots work at once.
     pub parallel_agents: u64,
-    /// Whether work is reviewed.
     pub review: Review,
-    /// How often work may be fixed.
+    /// How often an item may be fixed.
     pub max_fix_attempts: u64,
-    /// How often a reviewer is asked again that broke the contract.
+    /// How often a reviewer that broke the contract is asked again.
     pub contract_repair: u64,
-    /// Whether items are taken that were added after the run began.
     pub new_items: NewItems,
-    /// The most items that are taken; `None` for no limit.
+    /// The maximum number of items; `None` for no limit.
     pub max_items: Option<u64>,
     /// Whether passed work is committed where a slot works in the project itself.
     pub commit: Commit,
 }
 
 impl SlotRules {
-    /// The contract of the reviews.
     pub fn contract(&self) -> Contract {
         Contract::Slot { revisions: self.max_fix_attempts, repairs: self.contract_repair }
     }
 }
 
-/// Whether a run takes items that were added after it began.
+/// Whether a run takes items that were added after it started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewItems {
-    /// They belong to the next run.
     Excluded,
-    /// They are taken like all others.
     Included,
 }
 
-/// Whether passed work is committed where a slot works in the project itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commit {
-    /// It is.
     On,
-    /// It stays in the working tree.
     Off,
 }
 
-/// Whether work is reviewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Review {
-    /// It is.
     On,
-    /// It is not: nobody asked for it.
+    /// Reviews are turned off.
     Off,
-    /// It is not: there is no reviewer prompt.
     NoPrompt,
 }
 
-/// What a run is to do.
+/// The next step of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
-    /// Begin.
     Start,
-    /// Claim items, and begin an iteration with them.
+    /// Claim items and start an iteration with them.
     Open {
-        /// Which iteration.
         iteration: u64,
         /// The slots that need an item.
         slots: Vec<u64>,
     },
-    /// Carry out the slots of an iteration that began and did not end.
+    /// Run the slots of an iteration that started and did not end.
     CarryOut {
-        /// Which iteration.
         iteration: u64,
-        /// The slots.
         slots: Vec<u64>,
     },
-    /// Record that an iteration ended.
     FinishIteration(FinishedIteration),
-    /// Put on record that the run ends.
     Finish(SlotRunFinish),
-    /// Nothing: the run is over.
+    /// The run has ended.
     Over,
 }
 
-/// What a slot is to do.
+/// The next step of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum SlotStep {
-    /// Let an agent do what the item asks for.
     Implement,
-    /// Let a reviewer look at it.
     Review {
-        /// Which review, counted from 0.
+        /// Counted from 0.
         attempt: u64,
     },
-    /// Let an agent do what the reviewer asks for.
     Fix {
-        /// Which fix, counted from 1.
+        /// Counted from 1.
         attempt: u64,
-        /// What the reviewer asks for.
         follow_up: String,
     },
-    /// Bring the work back into the project.
     Merge,
-    /// Put on record that it ends.
     Finish(SlotFinish),
-    /// Nothing: it is over.
+    /// The slot has ended.
     Over,
 }
 
-/// Decides what a run does next.
 pub fn next_step(slots: &Slots, rules: &SlotRules) -> Step {
     if slots.finish.is_some() {
         return Step::Over;
@@ -156,8 +131,8 @@ pub fn next_step(slots: &Slots, rules: &SlotRules) -> Step {
     }
 }
 
-/// Whether a slot begins for which an item was looked for. That there was nothing to do is on record
-/// once: a slot without an item begins only in the first iteration.
+/// Whether a slot starts after the search for its item. An empty queue is recorded once: a slot
+/// without an item starts only in the first iteration.
 pub fn begins(iteration: u64, has_item: bool) -> bool {
     has_item || iteration == 1
 }
@@ -167,22 +142,21 @@ fn all_in_vain(slots: &Slots, iteration: u64) -> bool {
 }
 
 impl Slots {
-    /// The record that a run ends with.
     pub fn finished(&self, end: End) -> SlotRunFinish {
         let Tally { taken, passed } = Tally::of(self);
         SlotRunFinish { reason: end.into(), taken, passed }
     }
 
-    /// How many items may still be taken. One that is taken again counts again.
+    /// How many items may still be taken. A repeated item counts again.
     fn left_to_take(&self, rules: &SlotRules) -> u64 {
         let recent = self.slots.iter().filter(|slot| slot.iteration > self.resumed_after);
         let taken = recent.filter(|slot| slot.has_item()).count() as u64;
         rules.max_items.map_or(u64::MAX, |most| most.saturating_sub(taken))
     }
 
-    /// The items that are not taken again. A run without a limit would otherwise try one that fails
-    /// for ever; with a limit, another try is as good a use of an iteration as any. A finished run that
-    /// is resumed tries each once more.
+    /// The items that are not taken again. A run without a limit would otherwise retry a failing
+    /// item for ever; with a limit, another attempt is as good a use of an iteration as any. A
+    /// resumed run tries each once more.
     pub fn spent(&self, rules: &SlotRules) -> Vec<&str> {
         if rules.iterations.is_some() {
             return Vec::new();
@@ -192,7 +166,6 @@ impl Slots {
     }
 }
 
-/// Decides what a slot does next.
 pub fn slot_step(slot: &Slot, rules: &SlotRules) -> SlotStep {
     let finish = |outcome, reason: String| SlotStep::Finish(slot.finished(outcome, reason));
     if slot.finish.is_some() {
@@ -265,7 +238,7 @@ fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
     }
 }
 
-/// What passed is brought back, and then it is done.
+/// Passed work is merged back, then the slot ends.
 fn settle(slot: &Slot, reason: &str, rules: &SlotRules) -> SlotStep {
     let finish = |outcome, reason: String| SlotStep::Finish(slot.finished(outcome, reason));
     if slot.start.branch.is_empty() && rules.commit == Commit::Off {
@@ -290,14 +263,14 @@ fn settle(slot: &Slot, reason: &str, rules: &SlotRules) -> SlotStep {
 }
 
 impl Implemented {
-    /// Whether the implementer printed the stop marker and did nothing else that can be seen.
+    /// Whether the implementer printed the stop marker and changed nothing.
     fn reports_nothing_to_do(&self) -> bool {
         self.is_marked && self.changes != Changes::Made
     }
 }
 
-/// Work that is no longer what was reviewed is reviewed as it is now. Where that happens again and again,
-/// something else keeps writing to its tree.
+/// Changed work is reviewed again. Repeated changes mean that another process writes to the
+/// worktree.
 fn after_change(slot: &Slot) -> SlotStep {
     match slot.reviews.last() {
         Some(last) if slot.changed <= MOST_CHANGES => SlotStep::Review { attempt: last.attempt },
@@ -312,20 +285,18 @@ fn after_change(slot: &Slot) -> SlotStep {
 }
 
 impl Slot {
-    /// How many reviews of one attempt broke the contract.
     fn violations(&self, attempt: u64) -> u64 {
         let same = self.reviews.iter().filter(|review| review.attempt == attempt);
         same.filter(|review| review.verdict == Verdict::Violation).count() as u64
     }
 
-    /// The record that it ends with.
     pub fn finished(&self, outcome: Outcome, reason: String) -> SlotFinish {
         let (slot, item_id) = (self.start.slot, self.start.item_id.clone());
         SlotFinish { slot, item_id, outcome: outcome.into(), reason }
     }
 }
 
-/// How the contract was broken, and what helps where nothing was set.
+/// How the contract was broken, with a hint where repairs are not configured.
 fn broken(last: &Reviewed, rules: &SlotRules) -> String {
     match rules.contract_repair {
         0 => {

@@ -7,36 +7,25 @@ use super::{Rules, completion};
 use crate::run::{Previous, Run};
 use crate::text;
 
-/// How many names of events one sentence lists.
+/// How many events one sentence lists.
 const NAMES: usize = 5;
-/// How many characters of such a name are shown.
+/// How many characters of an event are shown.
 const NAME: usize = 100;
 
 /// A remark about the last iteration that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remark {
     /// It emitted no event, and none was refused.
-    NoEvent {
-        /// Which one.
-        iteration: u64,
-    },
-    /// It claimed that the goal was reached, and that did not count.
-    NotCounted {
-        /// Which one.
-        iteration: u64,
-        /// How it claimed that.
-        claim: Claim,
-        /// Why that did not count.
-        why: String,
-    },
+    NoEvent { iteration: u64 },
+    /// It claimed completion, and that did not count.
+    NotCounted { iteration: u64, claim: Claim, why: String },
 }
 
-/// How an agent says that the goal is reached.
+/// How an agent claims completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// By the completion event.
     Event,
-    /// By the completion promise in its output.
+    /// A text in its output.
     Promise,
 }
 
@@ -50,7 +39,7 @@ impl fmt::Display for Claim {
 }
 
 impl Remark {
-    /// For the prompt of the next iteration.
+    /// The sentence in the next prompt.
     pub fn notice(&self) -> String {
         match self {
             Remark::NoEvent { iteration } => format!(
@@ -63,7 +52,6 @@ impl Remark {
     }
 }
 
-/// The remark about the last iteration, if there is something to say.
 pub fn remark(run: &Run, rules: &Rules) -> Option<Remark> {
     let previous = run.previous()?;
     if completion(run, rules).is_some() {
@@ -94,7 +82,7 @@ pub fn remark(run: &Run, rules: &Rules) -> Option<Remark> {
     (!why.is_empty()).then(|| Remark::NotCounted { iteration, claim, why: why.join("; ") })
 }
 
-/// Names that agents chose, in one line.
+/// Topics that agents chose, in one line.
 fn listed<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
     let more = names.len().saturating_sub(NAMES);
     let name = |name: &String| {

@@ -85,7 +85,7 @@ fn step(records: &[Record], rules: &Rules) -> String {
         Step::Complete(LoopComplete { reason }) => format!("complete: {reason}"),
         Step::Stop(stop) => format!("stop: {}", stop.reason),
         Step::Wave(step) => format!("{step:?}"),
-        Step::Chain(SpawnStep::Consider(request)) => format!("consider {}", request.payload),
+        Step::Chain(SpawnStep::Decide(request)) => format!("consider {}", request.payload),
         Step::Chain(SpawnStep::Refuse(refusal)) => format!("refuse: {}", refusal.reason()),
         Step::Chain(SpawnStep::CarryOut(chain)) => format!("carry out {}", chain.chain_id),
         Step::Over(_) => "over".into(),

@@ -1,29 +1,31 @@
-//! What agents said about their work: issues, slices, commits, archives and chains.
-//!
-//! All of it is claims. Nothing here is evidence of anything but that somebody said so.
+//! The bookkeeping of agents: issues, slices, commits, archives and chains. All of it is claims, not
+//! evidence.
 
-mod render;
+use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
 use super::recent_runs::RecentRuns;
+use crate::format::{Format, json_text};
 use crate::record::{ChainSpawned, Coordination as Said, Event, Glance};
-use crate::text;
+use crate::text::{self, one_line};
 use crate::topic::TopicClass;
 use crate::view::View;
 
-/// How many entries of a sort are kept of a run; the oldest go first.
+/// How many entries of a kind are kept per run; the oldest are dropped first.
 pub const ENTRIES_KEPT: usize = 2_000;
-/// How much of a text is kept, in characters.
+/// In characters.
 pub const TEXT_KEPT: usize = 1_000;
+/// The width of a line on a terminal.
+const LINE: usize = 100;
 
-/// The coordination of the runs that were heard of last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coordinations {
     runs: RecentRuns<Coordination>,
 }
 
-/// The coordination of one run, in the order in which things were first heard of.
+/// The coordination of one run, in the order of the first mention.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coordination {
     issues: Entries<Issue>,
@@ -33,7 +35,6 @@ pub struct Coordination {
     chains: Entries<Chain>,
 }
 
-/// Entries of one sort, and how many older ones were dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entries<T> {
     dropped: u64,
@@ -46,7 +47,6 @@ impl<T> Default for Entries<T> {
     }
 }
 
-/// Something that is to be seen to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Issue {
     id: String,
@@ -56,7 +56,6 @@ struct Issue {
     resolution: String,
 }
 
-/// A unit of work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Slice {
     id: String,
@@ -64,7 +63,6 @@ struct Slice {
     status: String,
 }
 
-/// Where a unit of work went.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Commit {
     #[serde(rename = "slice_id")]
@@ -73,7 +71,6 @@ struct Commit {
     hash: String,
 }
 
-/// Context that was moved out of the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Archive {
     #[serde(rename = "source_file")]
@@ -83,7 +80,6 @@ struct Archive {
     reason: String,
 }
 
-/// A chain that was started from within the loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Chain {
     #[serde(rename = "chain_id")]
@@ -95,8 +91,8 @@ struct Chain {
 }
 
 impl Chain {
-    /// Whether it is what the harness made of a chain that was asked for: the same, with an id and a
-    /// parent that count.
+    /// Whether this granted chain answers a request: the steps and the justification are the same,
+    /// and the harness chose the id and the parent.
     fn grants(&self, asked: &Chain) -> bool {
         let is_open = asked.parent != self.parent && (asked.id.is_empty() || asked.id == self.id);
         is_open && asked.steps == self.steps && asked.justification == self.justification
@@ -112,7 +108,7 @@ impl<T> Entries<T> {
         self.list.push(entry);
     }
 
-    /// The entry of this name, made when there is none. Without a name it is always a new one.
+    /// The entry with this id, created where it is missing. Without an id it is always a new one.
     fn named(&mut self, id: &str, id_of: fn(&T) -> &str, new: fn(String) -> T) -> &mut T {
         let known = self.list.iter().rposition(|entry| !id.is_empty() && id_of(entry) == id);
         let at = known.unwrap_or_else(|| {
@@ -124,7 +120,7 @@ impl<T> Entries<T> {
 }
 
 impl Coordination {
-    /// Takes in a record of the run; says whether it was one of the seven sorts.
+    /// Applies a record of the run; returns whether it was one of the seven kinds.
     pub fn apply(&mut self, record: &Glance<'_>) -> bool {
         match record.event() {
             Event::Coordination(said) => self.heard(said),
@@ -180,7 +176,7 @@ impl Coordination {
         }
     }
 
-    /// The harness granted a chain. One that was asked for is told as it was granted.
+    /// A granted chain replaces its request.
     fn granted(&mut self, granted: ChainSpawned) {
         let chain = Chain {
             id: kept(granted.chain_id),
@@ -202,24 +198,20 @@ impl Coordination {
         self.slices.named(id, |slice| &slice.id, |id| Slice { id, ..Slice::default() })
     }
 
-    /// Whether nothing was said.
     pub fn is_empty(&self) -> bool {
         *self == Coordination::default()
     }
 }
 
-/// The beginning of a text.
 fn kept(text: String) -> String {
     text::clip(&text, TEXT_KEPT).into_owned()
 }
 
 impl Coordinations {
-    /// The coordination of a run, if it is one of those heard of last.
     pub fn of(&self, run: &str) -> Option<&Coordination> {
         self.runs.get(run)
     }
 
-    /// Every run that is remembered.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Coordination)> {
         self.runs.iter()
     }
@@ -231,9 +223,125 @@ impl View for Coordinations {
 
     fn apply(&mut self, record: &Glance<'_>) {
         if TopicClass::of(&record.topic()) == TopicClass::Coordination {
-            self.runs.heard(&record.run()).apply(record);
+            self.runs.touch(&record.run()).apply(record);
         }
     }
+}
+
+impl Coordination {
+    pub fn render(&self, format: Format) -> String {
+        match format {
+            Format::Json => json_text(&self.json()),
+            _ if self.is_empty() => "No coordination data available.\n".to_owned(),
+            Format::Markdown => self.headed(|heading| format!("## {heading}\n\n"), usize::MAX),
+            Format::Terminal => self.headed(|heading| format!("{heading}\n"), LINE),
+        }
+    }
+
+    fn headed(&self, heading: impl Fn(&str) -> String, width: usize) -> String {
+        let mut parts = vec![
+            heading("Issues") + &listed(&self.issues, issue, width),
+            heading("Slices") + &listed(&self.slices, slice, width),
+            heading("Commits") + &listed(&self.commits, commit, width),
+            heading("Archives") + &listed(&self.archives, archive, width),
+        ];
+        if !self.chains.list.is_empty() {
+            parts.push(heading("Chains") + &listed(&self.chains, chain, width));
+        }
+        parts.join("\n")
+    }
+
+    fn json(&self) -> Json<'_> {
+        Json {
+            issues: &self.issues.list,
+            slices: &self.slices.list,
+            commits: &self.commits.list,
+            archives: &self.archives.list,
+            chains: &self.chains.list,
+        }
+    }
+}
+
+impl Coordinations {
+    /// All kept runs, as one object with the ids of the runs as keys.
+    pub fn json_by_run(&self) -> String {
+        let runs: BTreeMap<&str, Json<'_>> =
+            self.iter().map(|(run, coordination)| (run, coordination.json())).collect();
+        json_text(&runs)
+    }
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    issues: &'a [Issue],
+    slices: &'a [Slice],
+    commits: &'a [Commit],
+    archives: &'a [Archive],
+    chains: &'a [Chain],
+}
+
+fn listed<T>(entries: &Entries<T>, line: impl Fn(&T) -> String, width: usize) -> String {
+    let mut out = String::new();
+    if entries.dropped > 0 {
+        let _ = writeln!(out, "… {} earlier", entries.dropped);
+    }
+    for entry in &entries.list {
+        let _ = writeln!(out, "- {}", text::clip(&one_line(&line(entry)), width));
+    }
+    if entries.list.is_empty() {
+        out.push_str("(none)\n");
+    }
+    out
+}
+
+fn issue(issue: &Issue) -> String {
+    let mut line = format!("[{}] {}", issue.disposition, named(&issue.id, &issue.summary));
+    if !issue.resolution.is_empty() {
+        let _ = write!(line, " — {}", issue.resolution);
+    }
+    if !issue.owner.is_empty() {
+        let _ = write!(line, " (owner: {})", issue.owner);
+    }
+    line
+}
+
+fn slice(slice: &Slice) -> String {
+    format!("[{}] {}", slice.status, named(&slice.id, &slice.description))
+}
+
+fn commit(commit: &Commit) -> String {
+    format!("{} → {}", or_dash(&commit.slice), or_dash(&commit.hash))
+}
+
+fn archive(archive: &Archive) -> String {
+    let mut line = format!("{} → {}", or_dash(&archive.source), or_dash(&archive.dest));
+    if !archive.reason.is_empty() {
+        let _ = write!(line, " ({})", archive.reason);
+    }
+    line
+}
+
+fn chain(chain: &Chain) -> String {
+    let mut line = named(&chain.id, &chain.steps);
+    if !chain.justification.is_empty() {
+        let _ = write!(line, " — {}", chain.justification);
+    }
+    if !chain.parent.is_empty() {
+        let _ = write!(line, " (from {})", chain.parent);
+    }
+    line
+}
+
+fn named(id: &str, text: &str) -> String {
+    match (id, text) {
+        ("", text) => text.to_owned(),
+        (id, "") => id.to_owned(),
+        (id, text) => format!("{id}: {text}"),
+    }
+}
+
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() { "-" } else { text }
 }
 
 #[cfg(test)]

@@ -1,18 +1,17 @@
-//! The two long texts of an iteration: what the agent was told, and what it printed.
+//! The two long texts of an iteration: the prompt and the output of its agent.
 
-use crate::record::{Glance, IterationFinish, IterationStart, SlotFix, SlotImplement, SlotReview};
+use crate::record::{
+    Event, Glance, IterationFinish, IterationStart, SlotFix, SlotImplement, SlotReview,
+};
 
-/// One of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IterationText {
-    /// What the agent was told.
     Prompt,
-    /// What it printed.
     Output,
 }
 
 impl IterationText {
-    /// The field that holds it.
+    /// The field that contains it.
     pub fn field(self) -> &'static str {
         match self {
             IterationText::Prompt => "prompt",
@@ -20,30 +19,27 @@ impl IterationText {
         }
     }
 
-    fn topic(self) -> &'static str {
-        match self {
-            IterationText::Prompt => IterationStart::TOPIC,
-            IterationText::Output => IterationFinish::TOPIC,
-        }
-    }
-
-    /// The number of the iteration whose text this record holds, as written, if it holds one. What an
-    /// agent says about an iteration does not count.
+    /// The iteration whose text this record of the harness contains, as written.
     pub fn held_by(self, record: &Glance<'_>) -> Option<String> {
-        let is_own = record.topic() == self.topic() || self.turn_of_slot(record).is_some();
-        (is_own && record.payload().is_none()).then(|| record.iteration().into_owned())
+        let topics: &[&str] = match self {
+            IterationText::Prompt => &[IterationStart::TOPIC],
+            IterationText::Output => {
+                &[IterationFinish::TOPIC, SlotImplement::TOPIC, SlotReview::TOPIC, SlotFix::TOPIC]
+            }
+        };
+        let is_own = topics.contains(&record.topic().as_ref()) && !record.has_payload();
+        is_own.then(|| record.iteration().into_owned())
     }
 
-    /// The turn of a slot whose output this record holds, if it is one.
+    /// The name of the slot's turn whose output this record contains.
     pub fn turn_of_slot(self, record: &Glance<'_>) -> Option<String> {
-        let topic = record.topic();
-        let topics = [SlotImplement::TOPIC, SlotReview::TOPIC, SlotFix::TOPIC];
-        let is_turn = self == IterationText::Output && topics.contains(&topic.as_ref());
-        let field = |name| record.field(name).unwrap_or_default();
-        let attempt = field("attempt");
-        let attempt = if attempt.is_empty() { attempt } else { format!(" {attempt}").into() };
-        let phase = topic.trim_start_matches("slot.");
-        is_turn.then(|| format!("slot {}, {phase}{attempt}", field("slot")))
+        match record.event() {
+            _ if self == IterationText::Prompt => None,
+            Event::SlotImplement(turn) => Some(format!("slot {}, implement", turn.slot)),
+            Event::SlotReview(turn) => Some(format!("slot {}, review {}", turn.slot, turn.attempt)),
+            Event::SlotFix(turn) => Some(format!("slot {}, fix {}", turn.slot, turn.attempt)),
+            _ => None,
+        }
     }
 }
 

@@ -1,19 +1,17 @@
-//! What each iteration did: one row an iteration. What it cost is not recorded yet.
-
-mod render;
+//! One row per iteration: roles, event, exit and outcome.
 
 use std::collections::HashMap;
+use std::fmt::Write;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::format::{NumberOrText, json_text};
 use crate::record::{
-    Event, EventInvalid, Glance, IterationFinish, IterationStart, LoopComplete, LoopStop, Seconds,
-    WaveInvalid,
+    Event, EventInvalid, Glance, IterationFinish, IterationStart, Seconds, WaveInvalid,
 };
 use crate::topic::TopicClass;
 use crate::view::View;
-
-pub use render::Format;
 
 /// The rows of every run in the journal, in the order in which the iterations began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,12 +19,12 @@ pub use render::Format;
 pub struct Metrics {
     names: Names,
     rows: Vec<Row>,
-    /// The row of each run that is being filled.
+    /// The last row of each run.
     #[serde(skip)]
     open: HashMap<Name, usize>,
 }
 
-/// One iteration. Texts are names, because a journal has few different ones.
+/// One iteration. Texts are interned, because a journal has few different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Row {
     run: Name,
@@ -39,45 +37,7 @@ struct Row {
     timed_out: Option<bool>,
 }
 
-/// One iteration, as it is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Iteration<'a> {
-    /// The run.
-    pub run: &'a str,
-    /// Its number, as written.
-    pub number: &'a str,
-    /// The roles that were suggested.
-    pub role: &'a str,
-    /// The last event that was accepted; empty when there was none.
-    pub event: &'a str,
-    /// How it ended and what followed; empty while it is under way.
-    pub outcome: &'a str,
-    /// How long it took.
-    pub elapsed_s: Option<u64>,
-    /// The status of the backend.
-    pub exit_code: Option<i32>,
-    /// Whether the backend was ended because its time was up.
-    pub timed_out: Option<bool>,
-}
-
 impl Metrics {
-    /// The iterations of one run, or of all.
-    pub fn iterations<'a>(&'a self, run: Option<&'a str>) -> impl Iterator<Item = Iteration<'a>> {
-        self.rows
-            .iter()
-            .map(|row| Iteration {
-                run: self.names.text(row.run),
-                number: self.names.text(row.iteration),
-                role: self.names.text(row.role),
-                event: self.names.text(row.event),
-                outcome: self.names.text(row.outcome),
-                elapsed_s: row.elapsed_s,
-                exit_code: row.exit_code,
-                timed_out: row.timed_out,
-            })
-            .filter(move |iteration| run.is_none_or(|run| run == iteration.run))
-    }
-
     fn begin(&mut self, record: &Glance<'_>, start: &IterationStart<'_>) {
         let run = self.names.name(&record.run());
         let iteration = self.names.name(&record.iteration());
@@ -91,22 +51,21 @@ impl Metrics {
             exit_code: None,
             timed_out: None,
         };
-        match self.open.get(&run) {
-            // A run that was taken up again begins its unfinished iteration a second time.
-            Some(&open)
-                if self.rows[open].iteration == iteration
-                    && self.rows[open].exit_code.is_none() =>
-            {
-                self.rows[open] = row;
-            }
-            _ => {
+        let is_restart = |open: &&usize| {
+            let open = &self.rows[**open];
+            open.iteration == iteration && open.exit_code.is_none()
+        };
+        match self.open.get(&run).filter(is_restart) {
+            // A resumed run starts its unfinished iteration a second time.
+            Some(&open) => self.rows[open] = row,
+            None => {
                 self.open.insert(run, self.rows.len());
                 self.rows.push(row);
             }
         }
     }
 
-    /// The row that a record belongs to: the last one of its run.
+    /// The row of a record: the last one of its run.
     fn row(&mut self, record: &Glance<'_>) -> Option<&mut Row> {
         let run = record.run();
         // Runs seldom overlap, so it is nearly always the last row of all.
@@ -125,7 +84,8 @@ impl Metrics {
         }
     }
 
-    /// An event was refused in an iteration; what a metareview before the next one tried is not its fault.
+    /// An event of the iteration was refused. The refusals of the metareview before the next iteration
+    /// do not count.
     fn reject(&mut self, record: &Glance<'_>, topic: &str) {
         let Some(iteration) = self.names.find(&record.iteration()) else { return };
         if self.row(record).is_some_and(|row| row.iteration == iteration) {
@@ -134,9 +94,8 @@ impl Metrics {
     }
 
     fn finish(&mut self, record: &Glance<'_>, finish: &IterationFinish<'_>) {
-        let none = self.names.name("");
-        let [plain, routed] =
-            ["continue", "continue:routed_event"].map(|name| self.names.name(name));
+        let [none, plain, routed] =
+            ["", "continue", "continue:routed_event"].map(|name| self.names.name(name));
         let Some(iteration) = self.names.find(&record.iteration()) else { return };
         let Some(row) = self.row(record).filter(|row| row.iteration == iteration) else { return };
         row.elapsed_s = finish.elapsed_s.map(|Seconds(seconds)| seconds);
@@ -151,18 +110,17 @@ impl Metrics {
         if TopicClass::of(topic) != TopicClass::Agent {
             return;
         }
-        // Only what a row shows is kept: topics are the agents' own choice, and there may be millions.
+        // Only shown topics are interned: agents choose them, and there may be millions.
         let iteration = self.names.find(&record.iteration());
         let is_open = |row: &Row| Some(row.iteration) == iteration && row.exit_code.is_none();
         if !self.row(record).is_some_and(|row| is_open(row)) {
             return;
         }
-        let event = self.names.name(topic);
-        let undecided = self.names.name("");
+        let [event, none] = [topic, ""].map(|name| self.names.name(name));
         if let Some(row) = self.row(record) {
             row.event = event;
-            // An accepted event makes good for one that was refused before it.
-            row.outcome = undecided;
+            // An accepted event replaces an earlier refusal.
+            row.outcome = none;
         }
     }
 }
@@ -179,11 +137,10 @@ impl View for Metrics {
     const VERSION: u32 = 3;
 
     fn apply(&mut self, record: &Glance<'_>) {
-        // Only the harness says how an iteration went, and it never writes a payload.
         if record.has_payload() {
             return self.note_event(record, &record.topic());
         }
-        // An iteration says how its agent ended, and the agent's own records are long.
+        // `iteration.finish` tells how the agent ended, and these records are long.
         if record.topic().starts_with("backend.") {
             return;
         }
@@ -192,22 +149,20 @@ impl View for Metrics {
             Event::IterationFinish(finish) => self.finish(record, &finish),
             Event::EventInvalid(_) => self.reject(record, EventInvalid::TOPIC),
             Event::WaveInvalid(_) => self.reject(record, WaveInvalid::TOPIC),
-            Event::LoopComplete(LoopComplete { reason }) => {
-                self.set_outcome(record, &format!("complete:{reason}"));
+            Event::LoopComplete(complete) => {
+                self.set_outcome(record, &format!("complete:{}", complete.reason));
             }
-            Event::LoopStop(LoopStop { reason, .. }) => {
-                self.set_outcome(record, &format!("stop:{reason}"));
-            }
+            Event::LoopStop(stop) => self.set_outcome(record, &format!("stop:{}", stop.reason)),
             _ => {}
         }
     }
 }
 
-/// The place of a text in [`Names`].
+/// An index into [`Names`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Name(u32);
 
-/// Texts that occur again and again, each kept once.
+/// Interned texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<String>")]
 struct Names {
@@ -241,6 +196,130 @@ impl Names {
     fn text(&self, name: Name) -> &str {
         self.texts.get(name.0 as usize).map_or("", String::as_str)
     }
+}
+
+/// The columns, in every format. The run is shown where there are several.
+const COLUMNS: [&str; 8] =
+    ["run", "iteration", "role", "event", "elapsed_s", "exit_code", "timed_out", "outcome"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Markdown,
+    /// RFC 4180.
+    Csv,
+    Json,
+}
+
+impl FromStr for Format {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "md" => Ok(Format::Markdown),
+            "csv" => Ok(Format::Csv),
+            "json" => Ok(Format::Json),
+            _ => Err("the formats are md, csv and json"),
+        }
+    }
+}
+
+/// An iteration as it is shown.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Iteration<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<&'a str>,
+    iteration: NumberOrText<'a>,
+    role: Option<&'a str>,
+    /// The last accepted event.
+    event: Option<&'a str>,
+    elapsed_s: Option<u64>,
+    exit_code: Option<i32>,
+    timed_out: Option<bool>,
+    outcome: Option<&'a str>,
+}
+
+impl Iteration<'_> {
+    fn cells(&self) -> Vec<String> {
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        let mut cells = vec![
+            self.iteration.0.to_owned(),
+            text(self.role),
+            text(self.event),
+            self.elapsed_s.map(|seconds| seconds.to_string()).unwrap_or_default(),
+            self.exit_code.map(|code| code.to_string()).unwrap_or_default(),
+            self.timed_out.map(|flag| flag.to_string()).unwrap_or_default(),
+            text(self.outcome),
+        ];
+        if let Some(run) = self.run {
+            cells.insert(0, run.to_owned());
+        }
+        cells
+    }
+}
+
+impl Metrics {
+    /// The iterations of one run, or of all.
+    pub fn iterations<'a>(&'a self, run: Option<&'a str>) -> impl Iterator<Item = Iteration<'a>> {
+        let known = |name| Some(self.names.text(name)).filter(|text| !text.is_empty());
+        let rows = self.rows.iter();
+        let rows = rows.filter(move |row| run.is_none_or(|run| run == self.names.text(row.run)));
+        rows.map(move |row| Iteration {
+            run: run.is_none().then(|| self.names.text(row.run)),
+            iteration: NumberOrText(self.names.text(row.iteration)),
+            role: known(row.role),
+            event: known(row.event),
+            elapsed_s: row.elapsed_s,
+            exit_code: row.exit_code,
+            timed_out: row.timed_out,
+            outcome: known(row.outcome),
+        })
+    }
+
+    /// The table of one run, or of all.
+    pub fn render(&self, run: Option<&str>, format: Format) -> String {
+        let rows: Vec<_> = self.iterations(run).collect();
+        let columns = &COLUMNS[usize::from(run.is_some())..];
+        match format {
+            Format::Markdown => markdown(columns, &rows),
+            Format::Csv => csv(columns, &rows),
+            Format::Json => json_text(&rows),
+        }
+    }
+}
+
+fn markdown(columns: &[&str], rows: &[Iteration<'_>]) -> String {
+    if rows.is_empty() {
+        return "No metrics data available.\n".to_owned();
+    }
+    let mut out = format!("| {} |\n{}|\n", columns.join(" | "), "|---".repeat(columns.len()));
+    for row in rows {
+        let cell = |cell: String| cell.replace('|', "\\|").replace(['\n', '\r'], " ");
+        let cells: Vec<String> = row.cells().into_iter().map(cell).collect();
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+    let seconds = rows.iter().filter_map(|row| row.elapsed_s).fold(0, u64::saturating_add);
+    let failed = rows.iter().filter(|row| row.exit_code.is_some_and(|code| code != 0)).count();
+    let timed_out = rows.iter().filter(|row| row.timed_out == Some(true)).count();
+    let _ = writeln!(
+        out,
+        "\nSummary: {} {}, {seconds} s, {failed} with a failing exit, {timed_out} timed out",
+        rows.len(),
+        if rows.len() == 1 { "iteration" } else { "iterations" },
+    );
+    out
+}
+
+fn csv(columns: &[&str], rows: &[Iteration<'_>]) -> String {
+    let cell = |cell: String| match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell,
+    };
+    let mut out = columns.join(",") + "\r\n";
+    for row in rows {
+        let cells: Vec<String> = row.cells().into_iter().map(cell).collect();
+        out.push_str(&(cells.join(",") + "\r\n"));
+    }
+    out
 }
 
 #[cfg(test)]

@@ -4,12 +4,11 @@ use std::fmt;
 
 use crate::record::{Event, Glance, IterationFinish, LoopStart, ReviewFinish};
 
-/// A part of a run in which an agent acts.
+/// A turn of an agent in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// An iteration.
     Iteration(u64),
-    /// The review before an iteration.
+    /// The metareview before this iteration.
     Review(u64),
 }
 
@@ -30,48 +29,37 @@ impl fmt::Display for Part {
     }
 }
 
-/// Takes in the records of a journal, each with its place, and keeps those of one part of one run. One
-/// that was begun again counts as it was the last time.
-///
-/// Long texts are not kept: whoever wants them finds them at their place.
+/// Finds one turn of one run in the records of a journal, each with its place. A restarted turn
+/// replaces the earlier attempt. Long texts are not kept, only their place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replay<P> {
-    /// The run.
     pub run: String,
-    /// The part.
     pub part: Part,
-    /// Whether the agent is acting.
+    /// Whether the agent is running.
     acts: bool,
-    /// What it said, in order.
     pub said: Vec<Said<P>>,
-    /// How it ended.
     pub end: Option<End<P>>,
-    /// Whether the run is there at all.
+    /// Whether the journal has records of the run.
     pub is_known: bool,
-    /// The first and the last of such parts that ended.
+    /// The first and the last such turn that ended.
     pub others: Option<(u64, u64)>,
 }
 
-/// Something that an agent said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said<P> {
-    /// An event, whose payload is at this place.
+    /// An event, with the place of its payload.
     Event(String, P),
-    /// An event that was refused at the door, so that nobody knows its payload.
+    /// An event that `emit` refused; its payload is not recorded.
     Refused(String),
 }
 
-/// How a part ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End<P> {
-    /// The status of the agent.
     pub exit_code: i32,
-    /// Where its output is.
     pub output: P,
 }
 
 impl<P> Replay<P> {
-    /// Nothing yet of this part.
     pub fn new(run: impl Into<String>, part: Part) -> Self {
         Replay {
             run: run.into(),
@@ -84,7 +72,6 @@ impl<P> Replay<P> {
         }
     }
 
-    /// Takes in a record.
     pub fn apply(&mut self, record: &Glance<'_>, place: impl FnOnce() -> P) {
         if record.run() != self.run {
             return;
@@ -128,13 +115,13 @@ impl<P> Replay<P> {
         }
     }
 
-    /// A review says nothing that counts.
+    /// Events of a review do not count.
     fn listens(&self) -> bool {
         self.acts && matches!(self.part, Part::Iteration(_))
     }
 }
 
-/// The run that a record begins, unless it is the one that is under way.
+/// The run that a record starts, unless it is the current one.
 pub fn earlier_run(record: &Glance<'_>, under_way: &str) -> Option<String> {
     let begins = record.topic() == LoopStart::TOPIC && !record.has_payload();
     (begins && record.run() != under_way).then(|| record.run().into_owned())

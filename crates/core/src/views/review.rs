@@ -1,92 +1,73 @@
-//! One metareview: what held it to its bounds, how it ended, what it changed.
+//! One metareview: its sandbox, how it ended, its violations.
 
-mod render;
+use std::fmt::Write as _;
 
 use serde::Serialize;
 
 use crate::record::{Event, ExitCode, Glance};
 use crate::text::{head, one_line};
 
-/// So many violations are kept; no review of ours has more on record.
+/// No review of ours records more violations.
 const MOST_KEPT: usize = 200;
-/// So many characters are kept of what a violation is about.
+/// In characters.
 const LONGEST: usize = 1000;
 
-/// Takes in the records of a journal, each with its place, and keeps those of one review of one run.
-/// One that was begun again counts as it was the last time.
-///
-/// Long texts are not kept: whoever wants them finds them at their place.
+/// Finds one review of one run in the records of a journal, each with its place. A restarted review
+/// replaces the earlier attempt. Long texts are not kept, only their place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReviewSearch<P> {
     run: String,
-    /// The iteration that it came before; `None` is the latest.
+    /// The iteration that the review precedes; `None` for the latest.
     before: Option<u64>,
-    /// The review.
     pub found: Option<Review<P>>,
-    /// The first and the last iteration that a review came before.
+    /// The first and the last iteration that a review precedes.
     pub others: Option<(u64, u64)>,
 }
 
-/// A review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Review<P> {
-    /// The run.
     pub run: String,
-    /// The iteration that it came before.
+    /// The iteration that the review precedes.
     pub before: u64,
-    /// When it began, if that is on record.
+    /// As written.
     pub began: Option<String>,
-    /// Which sort of review.
     pub kind: String,
-    /// What was run.
     pub command: String,
-    /// What held it to its bounds.
+    /// The layers of its sandbox.
     pub enforcement: Option<String>,
-    /// What it changed and may not have changed.
     pub violations: Vec<Violation>,
-    /// How many more there are.
     pub more_violations: u64,
-    /// How it ended; `None` while it runs, or when it was cut off.
+    /// `None` while it runs, or where it was interrupted.
     pub end: Option<End<P>>,
-    /// When it was undone.
     pub reverted: Option<String>,
 }
 
-/// Something that a reviewer may not have done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// To what.
     pub path: String,
-    /// What.
     pub what: String,
-    /// What came of it.
     pub outcome: String,
-    /// How many more changes inside of it belong to it.
+    /// How many changes below this path are part of it.
     pub beneath: u64,
 }
 
-/// How a review ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End<P> {
-    /// When, if that is on record.
+    /// As written.
     pub at: Option<String>,
-    /// The status of the reviewer.
     pub exit_code: ExitCode,
-    /// Whether its time was up.
     pub timed_out: bool,
-    /// Whether anything that was allowed is different.
+    /// Whether it made allowed changes.
     pub has_diff: bool,
-    /// Where its output and its diff are.
+    /// The place of its output and its diff.
     pub place: P,
 }
 
 impl<P> ReviewSearch<P> {
-    /// Looks for a review before an iteration, or for the latest one.
     pub fn new(run: impl Into<String>, before: Option<u64>) -> Self {
         ReviewSearch { run: run.into(), before, found: None, others: None }
     }
 
-    /// Takes in a record.
     pub fn apply(&mut self, record: &Glance<'_>, place: impl FnOnce() -> P) {
         if record.has_payload() || record.run() != self.run {
             return;
@@ -126,7 +107,7 @@ impl<P> ReviewSearch<P> {
             Event::ReviewViolation(violation) => review.violations.push(Violation {
                 path: cut(&violation.path),
                 what: cut(&violation.what),
-                outcome: cut(&violation.outcome),
+                outcome: cut(violation.outcome.as_str()),
                 beneath: violation.beneath.unwrap_or_default(),
             }),
             Event::ReviewFinish(finish) => {
@@ -146,9 +127,56 @@ impl<P> ReviewSearch<P> {
     }
 }
 
-/// In one line, so that nothing in it passes for another fact.
+/// In one line, so that nothing in it is taken for another fact.
 fn cut(text: &str) -> String {
     head(&one_line(head(text, LONGEST)), LONGEST).to_owned()
+}
+
+impl<P> Review<P> {
+    /// Everything but the long texts, by name.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts =
+            vec![("run", self.run.clone()), ("before", format!("iteration {}", self.before))];
+        facts.extend(self.began.clone().map(|began| ("began", began)));
+        facts.push(("command", self.command.clone()));
+        let bounds = self.enforcement.clone();
+        facts.push(("held by", bounds.unwrap_or_else(|| "nothing that is on record".to_owned())));
+        facts.push(("ended", self.ended()));
+        if let Some(at) = &self.reverted {
+            facts.push(("undone", at.clone()));
+        }
+        facts
+    }
+
+    fn ended(&self) -> String {
+        let Some(end) = &self.end else { return "not yet, or it was cut off".to_owned() };
+        let mut text = format!("exit code {}", end.exit_code);
+        if end.timed_out {
+            text.push_str(", its time was up");
+        }
+        if let Some(at) = &end.at {
+            let _ = write!(text, ", {at}");
+        }
+        text
+    }
+
+    pub fn told_violations(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.violations.iter().map(ToString::to_string).collect();
+        if self.more_violations > 0 {
+            lines.push(format!("{} more", self.more_violations));
+        }
+        lines
+    }
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.path, self.what)?;
+        if self.beneath > 0 {
+            write!(f, ", with {} more inside", self.beneath)?;
+        }
+        write!(f, " ({})", self.outcome)
+    }
 }
 
 #[cfg(test)]

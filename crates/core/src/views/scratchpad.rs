@@ -20,29 +20,26 @@ pub use compact::longest;
 
 /// How many iterations are shown in full.
 pub const IN_FULL: usize = 4;
-/// How much of an output is kept, in characters.
+/// In characters.
 pub const OUTPUT_KEPT: usize = 8_000;
-/// How many of the older iterations are kept, a line each.
+/// How many older iterations are kept, with a line each.
 pub const OLDER_KEPT: usize = 100;
-/// How much of the first line of an older output is shown, in characters.
+/// In characters.
 pub const LINE_SHOWN: usize = 120;
-/// How much of a number is kept. Ours are short; journals of other writers may say anything there.
+/// Ours are short; journals of other writers may contain anything.
 const NUMBER_KEPT: usize = 24;
 
-/// The scratchpads of the runs that were heard of last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scratchpads {
     runs: RecentRuns<Scratchpad>,
 }
 
-/// The scratchpad of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scratchpad {
-    /// How many iterations are older than any that is kept.
+    /// How many iterations are older than the kept ones.
     forgotten: u64,
-    /// The first lines of the older iterations.
+    /// The first lines of their outputs.
     older: VecDeque<Entry<String>>,
-    /// The last iterations.
     recent: VecDeque<Entry<Shortened>>,
 }
 
@@ -54,22 +51,20 @@ struct Entry<T> {
 }
 
 impl Scratchpads {
-    /// The scratchpad of a run, if it is one of those heard of last.
     pub fn of(&self, run: &str) -> Option<&Scratchpad> {
         self.runs.get(run)
     }
 }
 
 impl Scratchpad {
-    /// Takes in a record of the run; only the end of an iteration says something.
+    /// Applies a record of the run; only `iteration.finish` has an effect.
     pub fn apply(&mut self, record: &Glance<'_>) {
         if let Some(IterationFinish { exit_code, output, .. }) = IterationFinish::of(record) {
             self.finish(&record.iteration(), &exit_code.to_string(), &output.read());
         }
     }
 
-    /// Takes in the end of an iteration. A later end of the same iteration takes the place of the
-    /// earlier one.
+    /// A later end of the same iteration replaces the earlier one.
     fn finish(&mut self, iteration: &str, exit_code: &str, output: &str) {
         let iteration = text::one_line(text::head(iteration, NUMBER_KEPT));
         let exit_code = text::one_line(text::head(exit_code, NUMBER_KEPT));
@@ -90,7 +85,7 @@ impl Scratchpad {
         }
     }
 
-    /// Makes a line of the oldest output that is kept.
+    /// Reduces the oldest full output to a line.
     fn retire(&mut self) {
         let Some(Entry { iteration, exit_code, output }) = self.recent.pop_front() else { return };
         let spoken = text::first_line(&output.head, LINE_SHOWN);
@@ -105,12 +100,10 @@ impl Scratchpad {
         }
     }
 
-    /// What the last iteration printed.
     pub fn last_output(&self) -> Option<&Shortened> {
         self.recent.back().map(|entry| &entry.output)
     }
 
-    /// Whether no iteration has ended yet.
     pub fn is_empty(&self) -> bool {
         self.recent.is_empty()
     }
@@ -122,12 +115,12 @@ impl View for Scratchpads {
 
     fn apply(&mut self, record: &Glance<'_>) {
         if IterationText::Output.held_by(record).is_some() {
-            self.runs.heard(&record.run()).apply(record);
+            self.runs.touch(&record.run()).apply(record);
         }
     }
 }
 
-/// What stands before an output in the rich form. The output follows as it is, and a newline.
+/// The heading of an output in the rich form. The output follows as it is, and a newline.
 pub fn rich_heading(iteration: &str, exit_code: &str) -> String {
     format!("## Iteration {iteration}\n\nexit_code={exit_code}\n\n")
 }

@@ -2,36 +2,29 @@
 
 use std::collections::BTreeSet;
 
-/// The longest list, in bytes. Of a giant record a reader may keep only the beginning of a payload, but
-/// always more than this, so no list is ever taken for a shorter one.
+/// The maximum length of a list, in bytes. A reader that shortens long payloads keeps more than
+/// this, so no list is taken for a shorter one.
 pub(super) const LONGEST: usize = 10_000;
 
 /// Why a text is no list of objectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadList {
-    /// There is nothing in it.
     #[error("there is no objective in it")]
     Empty,
-    /// A line is no item.
     #[error("a line does not begin with '- ', '* ' or a number and a dot")]
     NotAList,
-    /// There are more items than branches may be opened.
     #[error("it has more items than parallel.max_branches allows")]
     TooMany,
-    /// An item stands there twice.
     #[error("an objective stands in it twice")]
     Repeated,
-    /// It is longer than 10,000 bytes.
     #[error("it is longer than 10,000 bytes; write long objectives to files and name them")]
     TooLong,
 }
 
 impl BadList {
-    /// All of them.
     pub(super) const ALL: [BadList; 5] =
         [BadList::Empty, BadList::NotAList, BadList::TooMany, BadList::Repeated, BadList::TooLong];
 
-    /// As it stands on record.
     pub fn reason(self) -> &'static str {
         match self {
             BadList::Empty => "empty_branch_list",
@@ -43,11 +36,7 @@ impl BadList {
     }
 }
 
-/// The objectives of a list: bullets or numbers, one a line, each another.
-///
-/// # Errors
-///
-/// When it is no such list, or has more than `most` items.
+/// Reads a list of at most `most` different objectives: bullets or numbers, one per line.
 pub fn objectives(text: &str, most: u64) -> Result<Vec<String>, BadList> {
     if text.len() > LONGEST {
         return Err(BadList::TooLong);
@@ -63,7 +52,6 @@ pub fn objectives(text: &str, most: u64) -> Result<Vec<String>, BadList> {
     }
 }
 
-/// What an item says.
 fn item(line: &str) -> Option<&str> {
     let numbered = || {
         let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());

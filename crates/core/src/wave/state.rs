@@ -3,27 +3,26 @@
 use serde::{Deserialize, Serialize};
 
 use crate::failure::last_line;
-use crate::merge::Merge;
-use crate::record::{Event, StopReason, WaveStart};
+use crate::merge::{Merge, MergeOutcome};
+use crate::record::{Event, StopReason, WaveBranchMerge, WaveStart};
 use crate::text::Shortened;
 use crate::wire_enum::Word;
 
 /// How many characters of a branch's output are kept for the parent.
 const OUTPUT_KEPT: usize = 8_000;
-/// How many bytes of a request are kept; one that is longer is refused anyway.
+/// In bytes; a longer request is refused anyway.
 const REQUEST_KEPT: usize = super::list::LONGEST + 1;
 
-/// Somebody asks for a wave.
+/// A request for a wave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// The event that asks for it.
+    /// The event that requests it.
     pub topic: String,
     /// The list of objectives.
     pub payload: String,
 }
 
 impl Request {
-    /// The request that an event makes.
     pub fn new(topic: &str, payload: &str) -> Request {
         let mut end = payload.len().min(REQUEST_KEPT);
         while !payload.is_char_boundary(end) {
@@ -36,18 +35,17 @@ impl Request {
 /// The waves of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waves {
-    /// What was asked for in the iteration that ended last, and is not decided yet.
+    /// The undecided requests of the last iteration.
     pub requests: Vec<Request>,
-    /// The one that is under way.
+    /// The wave that has not been joined.
     pub open: Option<Wave>,
-    /// The last one, until the run has gone on from it.
+    /// The last wave, until the next iteration ends.
     pub joined: Option<Wave>,
-    /// How many there were.
     pub count: u64,
 }
 
 impl Waves {
-    /// Takes in an event of the run's harness.
+    /// Applies an event of the run's harness.
     pub fn apply(&mut self, event: &Event<'_>) {
         match event {
             Event::WaveStart(start) => {
@@ -64,13 +62,13 @@ impl Waves {
         }
     }
 
-    /// The run goes on from the wave under way; returns the event that routes it.
+    /// Joins the open wave; returns the event that routes the run.
     pub fn join(&mut self) -> Option<String> {
         self.joined = self.open.take();
         self.joined.as_ref().map(|wave| wave.resume_event.clone())
     }
 
-    /// The first request of this topic is decided.
+    /// Removes the first request of this topic.
     pub fn forget(&mut self, topic: &str) {
         if let Some(place) = self.requests.iter().position(|request| request.topic == topic) {
             self.requests.remove(place);
@@ -78,78 +76,65 @@ impl Waves {
     }
 }
 
-/// A wave that was opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wave {
-    /// Its id.
     pub id: String,
-    /// The event that asked for it.
+    /// The event that requested it.
     pub trigger: String,
-    /// The event that routed the iteration in which it was asked for.
+    /// The event that routed the iteration that requested it.
     pub opening_event: String,
-    /// The commit that its branches begin at, each in a tree of its own; empty where they share one.
+    /// The commit that its branches begin at, each in a worktree; empty where they share the
+    /// project.
     pub base: String,
-    /// What is done in it.
     pub branches: Vec<Branch>,
-    /// How much of its join is on record.
+    /// How much of its join is recorded.
     pub told: Told,
-    /// The event that routes the run after it; empty until the join is finished.
+    /// The event that routes the run after it; empty until the join ends.
     pub resume_event: String,
 }
 
-/// How much of a join is on record before its end: a crash can leave a part of it.
+/// The recorded parts of a join: a crash can leave some.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
-    /// The outcomes.
     pub start: bool,
-    /// Which branches took too long.
     pub timeout: bool,
-    /// Which branches failed.
     pub failed: bool,
 }
 
-/// One branch of a wave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branch {
-    /// What it is for.
     pub objective: String,
-    /// Whether it was begun.
     pub is_begun: bool,
-    /// How it ended; `None` as long as it did not.
     pub outcome: Option<Outcome>,
-    /// What became of its work; `None` as long as that was not tried, and in a shared tree.
+    /// `None` before the merge, and without a worktree.
     pub merge: Option<Merge>,
 }
 
 /// How a branch ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Why it stopped, in the words of its run.
     pub stop_reason: Word<StopReason>,
-    /// How long it took.
     pub elapsed_ms: u64,
-    /// The tree object that it left in a working tree of its own; empty where there is none.
+    /// The tree object of its worktree; empty where there is none.
     pub tree: String,
-    /// What it printed, shortened.
+    /// Shortened.
     pub output: Shortened,
     /// Why its agent failed; empty where it did not.
     pub detail: String,
 }
 
 impl Outcome {
-    /// Whether it did what a branch is to do: act once, or reach its goal.
+    /// Whether it reached its goal or its limit.
     pub fn is_success(&self) -> bool {
         self.stop_reason.is_success()
     }
 
-    /// Whether its time was up.
     pub fn is_timeout(&self) -> bool {
         self.stop_reason == StopReason::BackendTimeout
     }
 }
 
 impl Wave {
-    /// The wave that a record opens.
     fn opened_by(start: &WaveStart) -> Wave {
         let objectives = super::objectives(&start.objectives, u64::MAX).unwrap_or_default();
         let branch = |objective| Branch { objective, is_begun: false, outcome: None, merge: None };
@@ -164,7 +149,7 @@ impl Wave {
         }
     }
 
-    /// Takes in an event of the run's harness, if it is about this wave.
+    /// Applies an event of the run's harness, if it is about this wave.
     fn apply(&mut self, event: &Event<'_>) {
         match event {
             Event::WaveBranchStart(start) => {
@@ -198,7 +183,7 @@ impl Wave {
         }
     }
 
-    /// A branch of a wave, if the wave is this one.
+    /// `None` for a branch of another wave.
     fn branch_mut(&mut self, wave_id: &str, branch_id: &str) -> Option<&mut Branch> {
         let number: usize = branch_id.strip_prefix("branch-")?.parse().ok()?;
         let place = number.checked_sub(1).filter(|_| wave_id == self.id)?;
@@ -206,7 +191,33 @@ impl Wave {
     }
 }
 
-/// The name of a branch, by its place.
 pub(super) fn branch_id(place: usize) -> String {
     format!("branch-{}", place + 1)
+}
+
+impl Merge {
+    /// An unknown outcome counts as a failure, so that the work is kept.
+    fn on_record(merge: &WaveBranchMerge) -> Merge {
+        Merge {
+            outcome: merge.outcome.known().unwrap_or(MergeOutcome::Failed),
+            branch: merge.branch.clone(),
+            commit: merge.commit.clone(),
+            tree: merge.tree.clone().unwrap_or_default(),
+            files: merge.files.clone(),
+            detail: merge.detail.clone().unwrap_or_default(),
+        }
+    }
+
+    pub fn record_of(self, wave_id: &str, branch_id: &str) -> WaveBranchMerge {
+        WaveBranchMerge {
+            wave_id: wave_id.to_owned(),
+            branch_id: branch_id.to_owned(),
+            outcome: self.outcome.into(),
+            branch: self.branch,
+            commit: self.commit,
+            tree: Some(self.tree).filter(|tree| !tree.is_empty()),
+            files: self.files,
+            detail: Some(self.detail).filter(|detail| !detail.is_empty()),
+        }
+    }
 }

@@ -9,64 +9,53 @@ use crate::record::{
 use crate::topology::{Route, Topology};
 use crate::wire_enum::Word;
 
-/// What is to be done about a wave.
+/// The next step of a wave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum WaveStep {
-    /// Put on record that it cannot be.
     Refuse(WaveInvalid),
-    /// Put on record that it begins, and where, if its branches have trees of their own.
+    /// Start it, and record the commit that its branches begin at where they have worktrees.
     Open(WaveStart),
-    /// Carry out the branches that have not ended.
+    /// Run the branches that have not ended.
     Branches(Vec<BranchOrder>),
-    /// All have ended: bring back the work of one that had a tree of its own.
+    /// All have ended: merge back the worktree of one.
     Merge(MergeOrder),
-    /// All have ended: put the outcomes together and go on.
+    /// All have ended: record the outcomes and continue the run.
     Join(Box<Join>),
 }
 
-/// A branch to be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BranchOrder {
-    /// Its record.
     pub start: WaveBranchStart,
-    /// Whether that record is written already.
+    /// Whether `start` is already recorded.
     pub is_begun: bool,
-    /// The run that it is.
+    /// The id of its run.
     pub run: String,
-    /// The commit that it begins at, in a tree of its own; `None` in a shared one.
+    /// The commit that its worktree begins at; `None` without one.
     pub base: Option<String>,
 }
 
-/// The work of a branch, to be brought back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeOrder {
-    /// The wave.
     pub wave_id: String,
-    /// The branch.
     pub branch_id: String,
-    /// What it was for.
     pub objective: String,
     /// The commit that it began at.
     pub base: String,
-    /// The tree object that it left; empty where that is not on record.
+    /// The tree object of its worktree; empty where it is not recorded.
     pub tree: String,
-    /// How it ended, where that is not well: its work is kept, and not brought back.
+    /// Why it failed: its work is kept and not merged.
     pub failure: Option<Word<StopReason>>,
 }
 
-/// What is put on record when all branches have ended, as far as it is not there yet.
+/// The records of a join that are not written yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Join {
-    /// The outcomes.
     pub start: Option<WaveJoinStart>,
-    /// Which took too long, if any did.
     pub timeout: Option<WaveTimeout>,
-    /// Which failed otherwise, if any did.
     pub failed: Option<WaveFailed>,
-    /// How the run goes on, without how long that took.
+    /// Without the elapsed time.
     pub finish: Option<WaveJoinFinish>,
-    /// The event by which it does.
     pub joined_topic: String,
 }
 
@@ -163,7 +152,7 @@ fn branches(wave: &Wave, topology: &Topology) -> Vec<BranchOrder> {
         .collect()
 }
 
-/// The first branch whose work is still where it was done.
+/// The first branch whose work is not merged.
 fn merge(wave: &Wave) -> Option<MergeOrder> {
     let base = Some(&wave.base).filter(|base| !base.is_empty())?;
     let mut branches = wave.branches.iter().enumerate();

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::io;
 
-use autoloop_core::record::ReviewViolation;
+use autoloop_core::record::{ReviewViolation, ViolationOutcome};
 
 use crate::sandbox::{Allowed, ReviewChanges, Violation, ViolationKind};
 
@@ -55,19 +55,19 @@ impl Violations {
 
     /// Adds that it committed, or checked another commit out.
     pub(crate) fn add_moved(&mut self) {
-        self.violations.push(self.violation("HEAD", "another commit checked out", "put back"));
+        self.violations.push(self.violation("HEAD", "another commit checked out", ViolationOutcome::PutBack));
     }
 
     /// Adds that a check failed.
     pub(crate) fn fail(&mut self, what: &str, error: &io::Error) {
-        let failed = self.violation(".", format_args!("{what}: {error}"), "not put back");
+        let failed = self.violation(".", format_args!("{what}: {error}"), ViolationOutcome::NotPutBack);
         self.violations.push(failed);
     }
 
     pub(crate) fn all_violations(&self) -> Vec<ReviewViolation> {
         let omitted = (self.omitted > 0).then(|| {
             let what = format!("{} more changes of this review", self.omitted);
-            self.violation(".", what, "not told one by one")
+            self.violation(".", what, ViolationOutcome::NotListed)
         });
         self.violations.iter().cloned().chain(omitted).collect()
     }
@@ -76,13 +76,13 @@ impl Violations {
         &self,
         path: impl fmt::Display,
         what: impl fmt::Display,
-        outcome: &str,
+        outcome: ViolationOutcome,
     ) -> ReviewViolation {
         ReviewViolation {
             kind: self.kind.clone(),
             path: path.to_string(),
             what: what.to_string(),
-            outcome: outcome.to_owned(),
+            outcome: outcome.into(),
             beneath: None,
         }
     }

@@ -8,6 +8,7 @@ use autoloop_core::permissions::{
     AllowList, Diff, Permission, PutBack, Repaired, Unreadable, What, repair_settings,
     repair_topology, unified,
 };
+use autoloop_core::record::ViolationOutcome;
 
 use super::append_only::AppendOnlyViolation;
 
@@ -62,12 +63,12 @@ impl Violation {
     }
 
     /// The `outcome` of a `review.violation` record.
-    pub fn outcome(&self) -> &'static str {
+    pub fn outcome(&self) -> ViolationOutcome {
         match (&self.kind, self.restored) {
-            (ViolationKind::KeptOut(_), _) => "kept out",
-            (ViolationKind::NotTakenOver(_), _) => "not brought over",
-            (_, true) => "put back",
-            (_, false) => "not put back",
+            (ViolationKind::KeptOut(_), _) => ViolationOutcome::KeptOut,
+            (ViolationKind::NotTakenOver(_), _) => ViolationOutcome::NotBroughtOver,
+            (_, true) => ViolationOutcome::PutBack,
+            (_, false) => ViolationOutcome::NotPutBack,
         }
     }
 }

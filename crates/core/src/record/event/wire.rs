@@ -1,16 +1,68 @@
-//! How values stand in the fields of a record.
+//! How events of the harness are declared, and how their values are written to the fields of a record.
 
 use crate::agents::Dollars;
 use crate::record::{Field, Number, Picked, Text, Value};
-use crate::wire_enum::{Meaning, Word};
+use crate::wire_enum::{WireEnum, Word};
 
-/// How a type stands in the `fields` of a record.
+/// Declares events of the harness: one struct per topic, with writing and reading. An event with a
+/// lifetime has a long [`Text`](crate::record::Text), which is unescaped when it is read.
+macro_rules! system_events {
+    ($( $(#[$doc:meta])* $name:ident $(<$long:lifetime>)? = $topic:literal {
+        $( $(#[$field_doc:meta])* $field:ident: $kind:ty, )*
+    } )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, Default, PartialEq, Eq)]
+            pub struct $name $(<$long>)? {
+                $( $(#[$field_doc])* pub $field: $kind, )*
+            }
+
+            impl<'a> $name $(<$long>)? {
+                pub const TOPIC: &'static str = $topic;
+
+                pub fn record(&self, heading: &$crate::record::Heading) -> $crate::record::Record {
+                    use $crate::record::event::wire::Wire as _;
+                    let mut fields = $crate::record::Object::new();
+                    $( fields.extend(
+                        self.$field.write().map(|value| (stringify!($field).to_owned(), value)),
+                    ); )*
+                    heading.system(Self::TOPIC, fields)
+                }
+
+                /// Reads the event; `None` for a record of another topic or of an agent.
+                pub fn of(record: &'a $crate::record::Glance<'_>) -> Option<Self> {
+                    let is_it = record.topic() == Self::TOPIC && !record.has_payload();
+                    is_it.then(|| Self::read(record))
+                }
+
+                /// A field that is missing or cannot be read has its default.
+                pub(super) fn read(record: &'a $crate::record::Glance<'_>) -> Self {
+                    use $crate::record::event::wire::Wire;
+                    let mut event = $name { $( $field: Wire::missing(), )* };
+                    for (name, field) in record.fields() {
+                        $( if name == stringify!($field).as_bytes() {
+                            if let Some(value) = Wire::read(field) {
+                                event.$field = value;
+                            }
+                            continue;
+                        } )*
+                    }
+                    event
+                }
+            }
+        )*
+    };
+}
+
+pub(super) use system_events;
+
+/// A type of a field.
 pub(super) trait Wire<'a>: Sized {
-    /// The value to write, unless there is nothing to say.
+    /// `None` leaves the field out.
     fn write(&self) -> Option<Value>;
-    /// Reads either form: the journal writes numbers as strings, a person may not.
+    /// Reads numbers and flags in either form: as such, or as strings.
     fn read(field: Field<'a>) -> Option<Self>;
-    /// What a record says that has no such field, or one that cannot be read.
+    /// The value where the field is missing or cannot be read.
     fn missing() -> Self
     where
         Self: Default,
@@ -59,11 +111,10 @@ impl Wire<'_> for u64 {
     }
 }
 
-/// Declares the few amounts that the journal writes as numbers.
+/// Declares the few amounts that the journal writes as numbers instead of strings.
 macro_rules! amounts {
-    ($( $(#[$doc:meta])* $name:ident, )*) => {
+    ($( $name:ident, )*) => {
         $(
-            $(#[$doc])*
             #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
             pub struct $name(pub u64);
 
@@ -80,12 +131,7 @@ macro_rules! amounts {
     };
 }
 
-amounts! {
-    /// Seconds.
-    Seconds,
-    /// Tokens of a model.
-    Tokens,
-}
+amounts! { Seconds, Tokens, }
 
 impl Wire<'_> for Dollars {
     fn write(&self) -> Option<Value> {
@@ -97,7 +143,7 @@ impl Wire<'_> for Dollars {
     }
 }
 
-impl<T: Meaning> Wire<'_> for Word<T> {
+impl<T: WireEnum> Wire<'_> for Word<T> {
     fn write(&self) -> Option<Value> {
         Some(Value::Text(self.to_string()))
     }
@@ -107,17 +153,15 @@ impl<T: Meaning> Wire<'_> for Word<T> {
     }
 }
 
-/// The exit code of an agent, as a record has it.
+/// The exit code of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExitCode {
-    /// It is known.
     Known(i32),
-    /// Another writer put this in its place; empty where it is missing.
+    /// A text of another writer; empty where the field is missing.
     Unknown(String),
 }
 
 impl ExitCode {
-    /// The code, if it is known.
     pub fn known(&self) -> Option<i32> {
         match self {
             ExitCode::Known(code) => Some(*code),
@@ -125,7 +169,6 @@ impl ExitCode {
         }
     }
 
-    /// Whether the record does not say.
     pub fn is_missing(&self) -> bool {
         *self == ExitCode::missing()
     }
@@ -162,7 +205,7 @@ impl Wire<'_> for ExitCode {
         Some(text.parse().map_or_else(|_| ExitCode::Unknown(text.into_owned()), ExitCode::Known))
     }
 
-    /// Without a code nothing says that the agent succeeded.
+    /// Without a code there is no evidence that the agent succeeded.
     fn missing() -> Self {
         ExitCode::Unknown(String::new())
     }

@@ -9,46 +9,35 @@ use crate::record::{Glance, StopReason};
 use crate::timestamp::Timestamp;
 use crate::wire_enum::Word;
 
-/// What a row is at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
-    /// It has not begun.
     #[default]
     Waiting,
-    /// It has begun, and nobody works for it at this moment.
+    /// It started, and no agent works at the moment.
     Between,
-    /// The agent of an iteration works.
     Agent {
-        /// Which iteration.
         iteration: u64,
     },
-    /// A metareview is under way.
     Metareview {
-        /// The iteration that it comes before.
+        /// The iteration that the review precedes.
         before: u64,
     },
-    /// Its branches work.
     Wave,
-    /// The implementer of a slot works.
     Implement,
-    /// The reviewer of a slot works.
     Review {
-        /// Which review, counted from 0.
+        /// Counted from 0.
         attempt: u64,
     },
-    /// The fixer of a slot works.
     Fix {
-        /// Which fix, counted from 1.
+        /// Counted from 1.
         attempt: u64,
     },
-    /// The work of a slot is brought back.
     Merge,
-    /// It is over.
     Ended,
 }
 
 impl Phase {
-    /// One word for other programs.
+    /// The word for other programs.
     pub fn word(self) -> &'static str {
         match self {
             Phase::Waiting => "waiting",
@@ -64,7 +53,6 @@ impl Phase {
         }
     }
 
-    /// Which iteration, review or fix it is, where that is counted.
     pub fn number(self) -> Option<u64> {
         match self {
             Phase::Agent { iteration: number }
@@ -75,49 +63,45 @@ impl Phase {
         }
     }
 
-    /// Whether somebody works, so that time passes.
+    /// Whether an agent works or work is merged, so that time passes.
     pub fn is_busy(self) -> bool {
         !matches!(self, Phase::Waiting | Phase::Between | Phase::Ended)
     }
 }
 
-/// How something ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// In the word of the journal.
+    /// The word of the journal.
     pub word: String,
-    /// What that means.
     pub end: End,
 }
 
-/// What an outcome means.
+/// The meaning of an outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
-    /// It did what was wanted.
+    /// It reached its goal.
     Done,
     /// There was nothing to do.
     Idle,
-    /// It was ended from outside, by a limit or a person, and did not fail.
+    /// It reached a limit or was interrupted.
     Stopped,
-    /// It failed.
     #[default]
     Failed,
 }
 
 impl Outcome {
-    /// Whether that is what was wanted.
     pub fn is_good(&self) -> bool {
         self.end == End::Done
     }
 
-    /// How a run ended that is the whole work of a board: only its goal is good.
+    /// The outcome of the board's own run: only its goal is good.
     pub(super) fn of_whole(reason: &Word<StopReason>) -> Outcome {
         let is_stopped = *reason == StopReason::Interrupted || reason.is_success();
         let end = if is_stopped { End::Stopped } else { End::Failed };
         Outcome { word: reason.to_string(), end }
     }
 
-    /// How a run ended that is a part of something larger.
+    /// The outcome of a step or a branch.
     pub(super) fn of_part(reason: &Word<StopReason>) -> Outcome {
         match reason.is_success() {
             true => Outcome { word: reason.to_string(), end: End::Done },
@@ -126,42 +110,38 @@ impl Outcome {
     }
 }
 
-/// One line of a board.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
-    /// The run whose records it is made of; empty where there is none yet.
+    /// The run of the row; empty before it starts.
     pub run: String,
-    /// Which slot, step or branch, counted from 1.
+    /// The slot, step or branch, counted from 1.
     pub number: u64,
-    /// How far it stands below another row: 0 for not at all.
+    /// The indentation: 1 for a branch below its loop.
     pub level: u64,
-    /// What it is called.
     pub name: String,
-    /// What it works on, by its name: an item of a queue, a loop, the roles that act.
+    /// The item of a queue, the preset of a step, or the roles of an iteration.
     pub item: String,
-    /// What that is about.
+    /// The title of the item, or the objective.
     pub title: String,
-    /// What it is at.
     pub phase: Phase,
-    /// The most iterations or fixes.
+    /// The maximum number of iterations or fixes.
     pub limit: u64,
-    /// When it began, as written.
+    /// As written.
     pub began: String,
-    /// When its phase began, as written.
+    /// When the phase began, as written.
     pub since: String,
-    /// How it ended.
     pub outcome: Option<Outcome>,
-    /// What was last said about it in the journal.
+    /// The last message about it in the journal.
     pub note: String,
-    /// Where its files are, seen from the state directory; empty where that is not known.
+    /// Its directory, relative to the state directory; empty where it is unknown.
     pub dir: String,
-    /// The file that its agent prints to, or printed to last, seen from the state directory, unless it
-    /// prints a stream.
+    /// The file that its agent prints to, or printed to last, relative to the state directory,
+    /// unless the agent prints a stream.
     pub output: Option<String>,
 }
 
 impl Row {
-    /// What it is at, in a few letters that can be read without colour.
+    /// The phase in a few letters, readable without colour.
     pub fn badge(&self) -> String {
         let of = |number: u64| match self.limit {
             0 => number.to_string(),
@@ -185,7 +165,7 @@ impl Row {
         }
     }
 
-    /// How long it has been in its phase, or took if it is over. `None` where the journal does not say.
+    /// The time in its phase, or its duration if it ended; `None` where timestamps are missing.
     pub fn elapsed(&self, now: Timestamp) -> Option<Duration> {
         let stamp = |text: &str| text.parse::<Timestamp>().ok();
         let (from, to) = match self.phase {
@@ -197,8 +177,8 @@ impl Row {
         Some(Duration::from_millis(u64::try_from(millis).unwrap_or_default()))
     }
 
-    /// The files that its agent may print to, or have printed to last, the usual one first: the stream of
-    /// a client has a name of its own, and which client it is no record tells.
+    /// The files that its agent may print to, or may have printed to last, the plain output first:
+    /// the stream of a client has its own file name, and no record tells which client it is.
     pub fn outputs(&self) -> Vec<String> {
         let Some(output) = &self.output else { return Vec::new() };
         let name = output.strip_prefix(&self.dir).and_then(|name| name.strip_prefix('/'));
@@ -213,7 +193,6 @@ impl Row {
         outputs
     }
 
-    /// It is in another phase now.
     pub(super) fn enter(&mut self, phase: Phase, record: &Glance<'_>) {
         self.phase = phase;
         self.since = record.ts().unwrap_or_default().into_owned();
@@ -225,7 +204,6 @@ impl Row {
         }
     }
 
-    /// It is over.
     pub(super) fn end(&mut self, outcome: Outcome, record: &Glance<'_>) {
         if self.phase != Phase::Ended {
             self.enter(Phase::Ended, record);
@@ -233,7 +211,7 @@ impl Row {
         self.outcome = Some(outcome);
     }
 
-    /// Its agent prints to this file of its directory.
+    /// `file` is in the row's directory.
     pub(super) fn prints_to(&mut self, file: &str) {
         self.output = (!self.dir.is_empty()).then(|| format!("{}/{file}", self.dir));
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::{Heading, print};
+use crate::record::{Heading, LoopComplete, print};
 use crate::timestamp::Timestamp;
 use crate::topic::Topic;
 

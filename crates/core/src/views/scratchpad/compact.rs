@@ -5,18 +5,17 @@ use std::fmt::Write;
 use super::{Entry, IN_FULL, NUMBER_KEPT, Scratchpad, rich_heading};
 use crate::text::{self, Shortened, longest_fenced};
 
-/// The most that the short form takes: texts within the budget, fences around them that are longer than
-/// any run of backticks inside, headings, and notes of what was left out.
+/// The maximum length of the short form: texts within the budget, fences that are longer than any
+/// run of backticks inside, headings, and notes about omissions.
 pub const fn longest(budget: usize) -> usize {
     3 * budget + IN_FULL * (longest_fenced(0) + 3 * NUMBER_KEPT + 200) + 200
 }
 
 impl Scratchpad {
-    /// The short form: the last iterations in full, the older ones by a line each.
-    ///
-    /// Outputs and lines together take at most `budget` characters. Outputs may take three quarters
-    /// of it, or what the lines leave; a short one leaves room for the others. Of the lines, the
-    /// oldest go first.
+    /// The short form: the last iterations in full, the older ones with a line each. Outputs and
+    /// lines together take at most `budget` characters. Outputs may take three quarters of it, or
+    /// what the lines leave; a short one leaves room for the others. The oldest lines are dropped
+    /// first.
     pub fn compact(&self, budget: usize) -> String {
         if self.is_empty() {
             return "(empty)\n".to_owned();
@@ -41,7 +40,7 @@ impl Scratchpad {
         out
     }
 
-    /// The outputs, none longer than a fair share: what a short one leaves goes to the longer ones.
+    /// The outputs, none longer than a fair share: longer ones get what shorter ones leave.
     fn outputs(&self, budget: usize) -> Vec<Shortened> {
         let mut lengths: Vec<usize> =
             self.recent.iter().map(|entry| entry.output.length()).collect();
@@ -84,8 +83,7 @@ fn bullet(entry: &Entry<String>) -> String {
     format!("- Iteration {iteration} exit_code={exit_code}{said}\n")
 }
 
-/// One iteration in full. Its output stands between fences: it is what an agent printed, and must not
-/// pass for a heading of ours.
+/// One iteration in full. Its output is fenced, so that nothing in it is taken for a heading.
 fn write_entry(entry: &Entry<Shortened>, output: &Shortened, out: &mut String) {
     out.push_str(&rich_heading(&entry.iteration, &entry.exit_code));
     if output.left_out == 0 {

@@ -7,7 +7,7 @@ use std::cell::RefMut;
 
 use autoloop_core::chain::spawn::{self, SpawnStep};
 use autoloop_core::chain::{
-    Chain, Circumstances, Definitions, Family, Refusal, consider, returned,
+    Ancestry, Chain, Definitions, Refusal, SpawnContext, admit, returned,
 };
 use autoloop_core::coordinator::Kind;
 use autoloop_core::record::{ChainSpawnFinish, ChainSpawned};
@@ -24,7 +24,7 @@ impl Drive<'_> {
     /// Does what a chain needs that was asked for.
     pub(in crate::drive) fn chain(&mut self, step: SpawnStep) -> Result<(), DriveError> {
         match step {
-            SpawnStep::Consider(request) => match self.consider(&request)? {
+            SpawnStep::Decide(request) => match self.consider(&request)? {
                 Ok(spawned) => self.grant(&spawned),
                 Err(refusal) => self.refuse_chain(&refusal),
             },
@@ -47,7 +47,7 @@ impl Drive<'_> {
             return Ok(Some(left));
         }
         let chains = self.census()?.chains();
-        Ok(Some(left).filter(|_| Family::of(&run.id, &chains).has_room(budget)))
+        Ok(Some(left).filter(|_| Ancestry::of(&run.id, &chains).has_room(budget)))
     }
 
     fn refuse_chain(&mut self, refusal: &Refusal) -> Result<(), DriveError> {
@@ -68,8 +68,8 @@ impl Drive<'_> {
         let (chains, ids) = (census.chains(), census.ids.clone());
         drop(census);
         let run = self.harness.run();
-        let family = Family::of(&run.id, &chains);
-        let proposal = consider(run, request, &Circumstances { definitions, family, ids });
+        let ancestry = Ancestry::of(&run.id, &chains);
+        let proposal = admit(run, request, &SpawnContext { definitions, ancestry, ids });
         Ok(proposal.and_then(|proposal| {
             let checked = launcher.check(self.project, &proposal.steps);
             checked.map_err(|error| Refusal::Unfit(error.to_string()))?;
@@ -119,7 +119,7 @@ impl Drive<'_> {
         }
         // What its relatives took is taken from its own time.
         let own = known.map_or(0, Chain::spent_ms);
-        let others = Family::of(&spawned.parent_id, &chains).spent_ms.saturating_sub(own);
+        let others = Ancestry::of(&spawned.parent_id, &chains).spent_ms.saturating_sub(own);
         budget.max_runtime_ms = budget.max_runtime_ms.saturating_sub(others);
 
         let steps = spawn::steps(spawned, known, &definitions);

@@ -20,13 +20,13 @@ fn chain(id: &str, parent: Option<&str>, steps: &str) -> Chain {
     }
 }
 
-fn around(chains: &str) -> Circumstances {
+fn context(chains: &str) -> SpawnContext {
     let (definitions, _) = Definitions::read(chains).unwrap();
-    Circumstances { definitions, ..Circumstances::default() }
+    SpawnContext { definitions, ..SpawnContext::default() }
 }
 
-fn ask(payload: &str, around: &Circumstances) -> String {
-    match consider(&Run::new("r"), &SpawnRequest::new(payload, Asker::Agent), around) {
+fn ask(payload: &str, context: &SpawnContext) -> String {
+    match admit(&Run::new("r"), &SpawnRequest::new(payload, Asker::Agent), context) {
         Ok(Proposal { spawned, steps }) => {
             let steps: Vec<_> = steps.iter().map(|step| step.preset.as_str()).collect();
             format!("{}: {}", spawned.chain_id, steps.join(" "))
@@ -41,26 +41,25 @@ fn ask(payload: &str, around: &Circumstances) -> String {
 
 #[test]
 fn what_can_be_is_granted_and_the_harness_knows_the_parent() {
-    let mut around = around("[[chain]]\nname = 'both'\nsteps = ['x', 'y']\n");
-    assert_eq!(ask("steps=a, both ; justification=z;", &around), "r-chain-1: a x y");
-    assert_eq!(ask("chain_id=mine; steps=a;", &around), "mine: a");
-    around.ids.insert("r-chain-1".to_owned());
-    assert_eq!(ask("steps=a;", &around), "r-chain-2: a");
+    let mut context = context("[[chain]]\nname = 'both'\nsteps = ['x', 'y']\n");
+    assert_eq!(ask("steps=a, both ; justification=z;", &context), "r-chain-1: a x y");
+    assert_eq!(ask("chain_id=mine; steps=a;", &context), "mine: a");
+    context.ids.insert("r-chain-1".to_owned());
+    assert_eq!(ask("steps=a;", &context), "r-chain-2: a");
     let long = Run::new("r".repeat(60));
-    let refused =
-        consider(&long, &SpawnRequest::new("steps=a;", Asker::Agent), &around).unwrap_err();
+    let refused = admit(&long, &SpawnRequest::new("steps=a;", Asker::Agent), &context).unwrap_err();
     assert_eq!(refused.reason(), "bad_id");
     let request =
         SpawnRequest::new("steps=a; parent_id=somebody; justification= why ;", Asker::Agent);
-    let spawned = consider(&Run::new("r"), &request, &around).unwrap().spawned;
+    let spawned = admit(&Run::new("r"), &request, &context).unwrap().spawned;
     assert_eq!((spawned.parent_id.as_str(), spawned.justification.as_str()), ("r", "why"));
 }
 
 #[test]
 fn every_refusal_says_what_to_do() {
-    let mut around = around("[[chain]]\nname = 'both'\nsteps = ['x', 'y']\n");
-    around.ids.insert("old".to_owned());
-    let ask = |payload: &str| ask(payload, &around);
+    let mut context = context("[[chain]]\nname = 'both'\nsteps = ['x', 'y']\n");
+    context.ids.insert("old".to_owned());
+    let ask = |payload: &str| ask(payload, &context);
     insta::assert_snapshot!(ask("autofix please"), @r#"no_steps: it needs steps: emit chain.spawn "steps=first,second; justification=why;""#);
     insta::assert_snapshot!(ask("steps= ;"), @r#"no_steps: it needs steps: emit chain.spawn "steps=first,second; justification=why;""#);
     insta::assert_snapshot!(ask("steps=a,,b;"), @"bad_step: '' cannot be a step: steps are listed with commas, and a step is the name of a preset, of a chain, or a directory");
@@ -79,26 +78,26 @@ fn every_refusal_says_what_to_do() {
 
 #[test]
 fn who_may_not_ask_is_told() {
-    let around = around("");
+    let context = context("");
     let branch = LoopStart { parent: Some("p".to_owned()), ..LoopStart::default() };
     let branch = Run { start: Some(branch), ..Run::new("b") };
     let told = |run: &Run, asker: Asker| {
-        consider(run, &SpawnRequest::new("steps=a;", asker), &around).unwrap_err().to_string()
+        admit(run, &SpawnRequest::new("steps=a;", asker), &context).unwrap_err().to_string()
     };
     insta::assert_snapshot!(told(&branch, Asker::Agent), @"a branch of a wave starts no chains; say in your answer what should follow");
     insta::assert_snapshot!(told(&Run::new("r"), Asker::Review), @"a metareview starts no chains");
     insta::assert_snapshot!(told(&Run::new("r"), Asker::Replay), @"a replay says what was said and starts no agents, so it starts no chains");
-    insta::assert_snapshot!(ask("steps=a;", &self::around("[budget]\nmax_children = 0")), @"off: no chains can be started from within this loop");
+    insta::assert_snapshot!(ask("steps=a;", &self::context("[budget]\nmax_children = 0")), @"off: no chains can be started from within this loop");
     insta::assert_snapshot!(Refusal::RunEnds, @"the run ended with the turn that asked for it");
 }
 
 #[test]
 fn a_run_gets_so_many_chains_and_so_many_failures() {
-    let around = around("[budget]\nmax_children = 4\nmax_consecutive_failures = 2");
+    let context = context("[budget]\nmax_children = 4\nmax_consecutive_failures = 2");
     let after = |count: u64, failures: u64| {
         let mut run = Run::new("r");
         (run.spawns.count, run.spawns.failures) = (count, failures);
-        consider(&run, &SpawnRequest::new("steps=a;", Asker::Agent), &around)
+        admit(&run, &SpawnRequest::new("steps=a;", Asker::Agent), &context)
             .map_or_else(|refusal| refusal.to_string(), |it| it.spawned.chain_id)
     };
     assert_eq!(after(3, 1), "r-chain-4");
@@ -123,39 +122,39 @@ fn relatives_share_depth_steps_and_time() {
     for chain in &mut chains {
         chain.steps[0].elapsed_ms = 100;
     }
-    let family = Family::of("b-run", &chains);
-    assert_eq!(family.above, ["ship", "a", "b"]);
-    assert_eq!((family.steps, family.spent_ms), (6, 300));
+    let ancestry = Ancestry::of("b-run", &chains);
+    assert_eq!(ancestry.above, ["ship", "a", "b"]);
+    assert_eq!((ancestry.steps, ancestry.spent_ms), (6, 300));
     // The step of `ship` ended, and with it all that belongs to its run.
     chains[1].steps[0].stop_reason = Some("completion_event".into());
-    assert_eq!(Family::of("b-run", &chains).spent_ms, 100);
-    let family = Family::of("somebody", &chains);
-    assert_eq!((family.above.len(), family.steps, family.spent_ms), (0, 2, 100));
-    assert_eq!(Family::of("stranger", &chains), Family::default());
+    assert_eq!(Ancestry::of("b-run", &chains).spent_ms, 100);
+    let ancestry = Ancestry::of("somebody", &chains);
+    assert_eq!((ancestry.above.len(), ancestry.steps, ancestry.spent_ms), (0, 2, 100));
+    assert_eq!(Ancestry::of("stranger", &chains), Ancestry::default());
 
-    let mut around = around(
+    let mut context = context(
         "[budget]\nmax_depth = 4\nmax_steps = 8\nmax_runtime_ms = 301\n[[chain]]\nname = 'ship'\nsteps = ['x', 'y']\n[[chain]]\nname = 'deep'\nsteps = ['x']\n[[chain]]\nname = 'again'\nsteps = ['ship']\n",
     );
     chains[1].steps[0].stop_reason = None;
-    around.family = Family::of("b-run", &chains);
-    assert_eq!(ask("steps=x,y;", &around), "r-chain-1: x y");
-    insta::assert_snapshot!(ask("steps=x,y,z;", &around), @"max_steps 8: with its 3 steps there would be 9 in all chains that belong together, and budget.max_steps = 8");
-    insta::assert_snapshot!(ask("steps=ship;", &around), @"circle: chain 'ship' would run itself, by way of a, b");
-    insta::assert_snapshot!(ask("steps=x,deep;", &around), @"max_depth 4: chain 'x,deep' is nested deeper than budget.max_depth = 4 allows");
-    let budget = around.definitions.budget;
-    assert!(around.family.has_room(budget));
+    context.ancestry = Ancestry::of("b-run", &chains);
+    assert_eq!(ask("steps=x,y;", &context), "r-chain-1: x y");
+    insta::assert_snapshot!(ask("steps=x,y,z;", &context), @"max_steps 8: with its 3 steps there would be 9 in all chains that belong together, and budget.max_steps = 8");
+    insta::assert_snapshot!(ask("steps=ship;", &context), @"circle: chain 'ship' would run itself, by way of a, b");
+    insta::assert_snapshot!(ask("steps=x,deep;", &context), @"max_depth 4: chain 'x,deep' is nested deeper than budget.max_depth = 4 allows");
+    let budget = context.definitions.budget;
+    assert!(context.ancestry.has_room(budget));
     for less in [
         Budget { max_depth: 3, ..budget },
         Budget { max_steps: 6, ..budget },
         Budget { max_runtime_ms: 300, ..budget },
     ] {
-        assert!(!around.family.has_room(less), "{less:?}");
+        assert!(!context.ancestry.has_room(less), "{less:?}");
     }
-    around.definitions.budget.max_depth = 3;
-    insta::assert_snapshot!(ask("steps=x;", &around), @"max_depth 3: chain 'x' is nested deeper than budget.max_depth = 3 allows");
-    around.definitions.budget = Budget { max_runtime_ms: 300, ..Budget::default() };
-    insta::assert_snapshot!(ask("steps=x;", &around), @"max_runtime_ms 300: the chains that belong together took longer than budget.max_runtime_ms = 300");
-    insta::assert_snapshot!(ask("steps=again;", &around), @"circle: chain 'ship' would run itself, by way of a, b, again");
+    context.definitions.budget.max_depth = 3;
+    insta::assert_snapshot!(ask("steps=x;", &context), @"max_depth 3: chain 'x' is nested deeper than budget.max_depth = 3 allows");
+    context.definitions.budget = Budget { max_runtime_ms: 300, ..Budget::default() };
+    insta::assert_snapshot!(ask("steps=x;", &context), @"max_runtime_ms 300: the chains that belong together took longer than budget.max_runtime_ms = 300");
+    insta::assert_snapshot!(ask("steps=again;", &context), @"circle: chain 'ship' would run itself, by way of a, b, again");
 }
 
 proptest! {
@@ -168,16 +167,16 @@ proptest! {
         let chains: Vec<Chain> = parents.iter().enumerate().map(|(place, parent)| {
             chain(&place.to_string(), parent.map(|it| format!("{it}-run")).as_deref(), "x")
         }).collect();
-        let family = Family::of(&format!("{run}-run"), &chains);
-        prop_assert!(family.steps <= chains.len() as u64);
-        prop_assert!(family.above.len() <= chains.len());
+        let ancestry = Ancestry::of(&format!("{run}-run"), &chains);
+        prop_assert!(ancestry.steps <= chains.len() as u64);
+        prop_assert!(ancestry.above.len() <= chains.len());
     }
 
     #[test]
     fn any_request_is_granted_or_refused_in_one_line(payload in any::<String>(), steps in "[a-c,/. \u{7}]{0,12}") {
-        let around = around("");
+        let context = context("");
         for payload in [payload, format!("steps={steps};")] {
-            if let Err(refusal) = consider(&Run::new("r"), &SpawnRequest::new(&payload, Asker::Agent), &around) {
+            if let Err(refusal) = admit(&Run::new("r"), &SpawnRequest::new(&payload, Asker::Agent), &context) {
                 let detail = refusal.record().detail;
                 prop_assert!(!detail.contains(char::is_control), "{detail:?}");
                 prop_assert!(detail.chars().count() <= 400);

@@ -1,0 +1,299 @@
+//! Applies records to a board.
+
+use super::{Board, End, Kind, Outcome, Phase, ROWS, Row, in_line};
+use crate::layout::{branch_path, run_path, slot_path};
+use crate::record::{
+    self, ChainOutcome, ChainStart, Event, Glance, LoopStart, SlotFinish, SlotOutcome,
+    SlotRunFinish, SlotRunStart, WaveStart,
+};
+use crate::run_id::RunId;
+use crate::wave::objectives;
+
+impl Board {
+    /// Applies a record if its run is on the board; returns whether it is.
+    pub fn apply(&mut self, record: &Glance<'_>) -> bool {
+        let run = record.run();
+        if !self.has(&run) {
+            return false;
+        }
+        if let Some(ts) = record.ts() {
+            self.times.1 = ts.into_owned();
+        }
+        let is_own = self.id == run;
+        match record.topic().split('.').next().unwrap_or_default() {
+            _ if record.has_payload() => {
+                let payload = record.payload().unwrap_or_default();
+                let note = in_line(&format!("{}  {payload}", record.topic()));
+                if let Some(row) = self.row_of(&run) {
+                    row.note = note;
+                }
+            }
+            "slot" | "slots" if is_own => self.apply_to_slots(record),
+            "chain" if is_own => self.apply_to_chain(record),
+            "wave" => self.apply_to_wave(&run, record),
+            // `iteration.finish` tells how the agent ended, and these records are long.
+            "backend" => {}
+            _ => self.apply_to_loop(&run, record),
+        }
+        true
+    }
+
+    fn begin(&mut self, kind: Kind, title: &str, record: &Glance<'_>) {
+        self.kind = Some(kind);
+        self.title = in_line(title);
+        self.times.0 = record.ts().unwrap_or_default().into_owned();
+    }
+
+    /// Applies a record of the board's own loop, or of a loop that is a part of it.
+    fn apply_to_loop(&mut self, run: &str, record: &Glance<'_>) {
+        let event = record.event();
+        if let Event::LoopStart(start) = &event {
+            return self.begin_loop(run, start, record);
+        }
+        let is_whole = self.kind == Some(Kind::Loop) && self.id == run;
+        let Some(row) = self.row_of(run) else { return };
+        let iteration: u64 = record.iteration().parse().unwrap_or_default();
+        match event {
+            Event::LoopResume(_) | Event::ReviewFinish(_) => row.enter(Phase::Between, record),
+            Event::IterationStart(start) => {
+                row.enter(Phase::Agent { iteration }, record);
+                row.prints_to(&format!("iteration-{iteration}.out"));
+                if is_whole {
+                    row.item = in_line(&start.suggested_roles);
+                }
+            }
+            Event::IterationFinish(finish) => {
+                row.enter(Phase::Between, record);
+                // A record without an exit code does not tell how the agent ended.
+                if let Some(failure) = finish.failure().filter(|_| !finish.exit_code.is_missing()) {
+                    row.note = in_line(&failure.to_string());
+                }
+            }
+            Event::ReviewStart(start) => {
+                row.enter(Phase::Metareview { before: iteration }, record);
+                // The kind becomes a part of a file name.
+                let is_safe = start.kind.parse::<RunId>().is_ok();
+                let kind = if is_safe { &start.kind } else { "review" };
+                row.prints_to(&format!("{kind}-{iteration}.out"));
+            }
+            Event::LoopComplete(complete) => {
+                row.end(Outcome { word: complete.reason.to_string(), end: End::Done }, record);
+            }
+            Event::LoopStop(stop) if is_whole => row.end(Outcome::of_whole(&stop.reason), record),
+            Event::LoopStop(stop) => row.end(Outcome::of_part(&stop.reason), record),
+            _ => return,
+        }
+        if is_whole {
+            self.outcome = row.outcome.clone();
+            self.progress.done = self.progress.done.max(iteration);
+        }
+    }
+
+    fn begin_loop(&mut self, run: &str, start: &LoopStart, record: &Glance<'_>) {
+        let is_whole = self.id == run;
+        if is_whole {
+            // A run starts once; a second start record is forged.
+            if self.kind.is_some() {
+                return;
+            }
+            self.begin(Kind::Loop, &start.objective, record);
+            self.progress.of = start.max_iterations;
+            let (run, name, dir) = (run.to_owned(), "loop".to_owned(), run_path(Kind::Loop, run));
+            self.rows = vec![Row { run, name, dir, ..Row::default() }];
+        }
+        if let Some(row) = self.row_of(run) {
+            row.limit = start.max_iterations;
+            // The objective of the board is its title.
+            if row.title.is_empty() && !is_whole {
+                row.title = in_line(&start.objective);
+            }
+            row.enter(Phase::Between, record);
+        }
+    }
+
+    fn apply_to_wave(&mut self, run: &str, record: &Glance<'_>) {
+        let branch =
+            |wave: &str, branch: &str| Some(format!("{wave}-{}", branch.strip_prefix("branch-")?));
+        let (row, outcome) = match record.event() {
+            Event::WaveStart(start) => return self.open_wave(run, &start, record),
+            Event::WaveBranchStart(start) => (branch(&start.wave_id, &start.branch_id), None),
+            Event::WaveBranchFinish(finish) => {
+                let outcome = Outcome::of_part(&finish.stop_reason);
+                (branch(&finish.wave_id, &finish.branch_id), Some(outcome))
+            }
+            Event::WaveJoinFinish(_) => (Some(run.to_owned()), None),
+            _ => return,
+        };
+        let Some(row) = row.and_then(|run| self.row_of(&run)) else { return };
+        match outcome {
+            Some(outcome) => row.end(outcome, record),
+            None => row.enter(Phase::Between, record),
+        }
+    }
+
+    /// The rows of a new wave replace those of the last one.
+    fn open_wave(&mut self, run: &str, start: &WaveStart, record: &Glance<'_>) {
+        let wave = start.wave_id.as_str();
+        let Some(parent) = self.rows.iter().position(|row| row.run == run) else { return };
+        let level = self.rows[parent].level;
+        self.rows[parent].enter(Phase::Wave, record);
+        let below = self.rows[parent + 1..].iter().take_while(|row| row.level > level).count();
+        let objectives = objectives(&start.objectives, ROWS as u64).unwrap_or_default();
+        let branches = objectives.iter().zip(1..).map(|(objective, number)| Row {
+            run: format!("{wave}-{number}"),
+            number,
+            level: level + 1,
+            name: format!("branch-{number}"),
+            title: in_line(objective),
+            dir: branch_path(wave, number),
+            ..Row::default()
+        });
+        self.rows.splice(parent + 1..=parent + below, branches);
+    }
+
+    fn apply_to_chain(&mut self, record: &Glance<'_>) {
+        match record.event() {
+            Event::ChainStart(start) if self.kind.is_none() => self.begin_chain(&start, record),
+            Event::ChainStepStart(start) => {
+                if let Some(row) = self.step(start.step) {
+                    row.item = in_line(&start.preset);
+                    row.run = start.run_id.unwrap_or_default();
+                    row.dir = run_path(Kind::Loop, &row.run);
+                    row.enter(Phase::Between, record);
+                }
+            }
+            Event::ChainStepFinish(finish) => {
+                if let Some(row) = self.step(finish.step) {
+                    row.end(Outcome::of_part(&finish.stop_reason), record);
+                }
+            }
+            Event::ChainComplete(complete) => {
+                let is_good = complete.outcome == ChainOutcome::AllStepsComplete;
+                let end = if is_good { End::Done } else { End::Failed };
+                self.outcome = Some(Outcome { word: complete.outcome.to_string(), end });
+            }
+            Event::ChainResume(_) => self.outcome = None,
+            _ => {}
+        }
+        if self.kind == Some(Kind::Chain) {
+            let ended = self.rows.iter().filter(|row| row.level == 0 && row.phase == Phase::Ended);
+            self.progress.done = ended.count() as u64;
+        }
+    }
+
+    fn begin_chain(&mut self, start: &ChainStart, record: &Glance<'_>) {
+        let objective = start.objective.as_deref().unwrap_or_default();
+        self.begin(Kind::Chain, &format!("{}  {objective}", start.name), record);
+        let steps = start.steps.split(',').filter(|name| !name.is_empty());
+        for (preset, step) in steps.zip(1..).take(ROWS) {
+            if let Some(row) = self.numbered("step", step) {
+                row.item = in_line(preset);
+            }
+        }
+        self.progress.of = self.rows.len() as u64;
+    }
+
+    fn step(&mut self, step: u64) -> Option<&mut Row> {
+        self.rows.iter_mut().find(|row| row.level == 0 && row.number == step)
+    }
+
+    fn apply_to_slots(&mut self, record: &Glance<'_>) {
+        let iteration: u64 = record.iteration().parse().unwrap_or_default();
+        self.progress.done = self.progress.done.max(iteration);
+        match record.event() {
+            Event::SlotRunStart(start) if self.kind.is_none() => self.begin_slots(&start, record),
+            Event::SlotRunResume(_) => self.outcome = None,
+            Event::SlotStart(start) => {
+                if !start.item_id.is_empty() {
+                    self.take_item(in_line(&start.item_id));
+                }
+                self.update_slot(start.slot, record, |row| {
+                    row.item = in_line(&start.item_id);
+                    row.title = in_line(&start.title);
+                    row.note.clear();
+                    row.began.clear();
+                    row.output = None;
+                    row.enter(Phase::Between, record);
+                });
+            }
+            Event::SlotPhase(entered) => {
+                let attempt = entered.attempt;
+                let (phase, turn) = match entered.phase.known() {
+                    Some(record::Phase::Implement) => (Phase::Implement, "implement".to_owned()),
+                    Some(record::Phase::Review) => {
+                        (Phase::Review { attempt }, format!("review-{attempt}"))
+                    }
+                    Some(record::Phase::Fix) => (Phase::Fix { attempt }, format!("fix-{attempt}")),
+                    Some(record::Phase::Merge) => (Phase::Merge, String::new()),
+                    None => (Phase::Between, String::new()),
+                };
+                self.update_slot(entered.slot, record, |row| {
+                    row.enter(phase, record);
+                    // The note of a review is shown during its fix only.
+                    if !matches!(phase, Phase::Fix { .. }) {
+                        row.note.clear();
+                    }
+                    if !turn.is_empty() {
+                        row.prints_to(&format!("{turn}.out"));
+                    }
+                });
+            }
+            Event::SlotReview(review) => {
+                let (said, reason) = (review.follow_up_prompt, review.reason);
+                let note = format!("{}: {said} {reason}", review.verdict);
+                self.update_slot(review.slot, record, |row| row.note = in_line(&note));
+            }
+            Event::SlotMerge(merge) => {
+                let note = format!("merge: {} {}", merge.outcome, merge.files);
+                self.update_slot(merge.slot, record, |row| row.note = in_line(&note));
+            }
+            Event::SlotFinish(finish) => self.finish_slot(&finish, record),
+            Event::SlotsIterationFinish(finish) => {
+                let is_new = self.failed_iterations.last().is_none_or(|last| *last < iteration);
+                if finish.failed > 0 && is_new {
+                    self.failed_iterations.push(iteration);
+                }
+            }
+            Event::SlotRunFinish(SlotRunFinish { reason, taken, passed }) => {
+                let end = if taken == passed { End::Done } else { End::Failed };
+                self.outcome = Some(Outcome { word: reason.to_string(), end });
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_slots(&mut self, start: &SlotRunStart, record: &Glance<'_>) {
+        self.source = in_line(start.source.as_str());
+        let title = format!("items from {}", self.source);
+        self.begin(Kind::Slots, &title, record);
+        self.progress.of = start.iterations;
+        self.most_fixes = start.max_fix_attempts;
+        self.numbered("slot", start.parallel_agents);
+    }
+
+    fn finish_slot(&mut self, finish: &SlotFinish, record: &Glance<'_>) {
+        let outcome = finish.outcome.known();
+        self.settle_item(&in_line(&finish.item_id), outcome);
+        let end = match outcome {
+            Some(SlotOutcome::Passed) => End::Done,
+            Some(SlotOutcome::NoItem) => End::Idle,
+            _ => End::Failed,
+        };
+        self.update_slot(finish.slot, record, |row| {
+            if !finish.reason.is_empty() {
+                row.note = in_line(&finish.reason);
+            }
+            row.end(Outcome { word: finish.outcome.to_string(), end }, record);
+        });
+    }
+
+    fn update_slot(&mut self, slot: u64, record: &Glance<'_>, update: impl FnOnce(&mut Row)) {
+        let most_fixes = self.most_fixes;
+        let dir = slot_path(&self.id, &record.iteration(), slot);
+        if let Some(row) = self.numbered("slot", slot) {
+            row.limit = most_fixes;
+            row.dir = dir;
+            update(row);
+        }
+    }
+}
