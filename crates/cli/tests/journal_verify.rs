@@ -179,7 +179,7 @@ fn a_key_that_stands_there_twice() {
     assert_snapshot!(between(b"{\"run\": \"r\", \"topic\": \"t\", \"run\": \"s\"}\n"), @r#"
     exit 1
     --- stdout
-    line 2, byte 33: ambiguous: the key "run" stands there twice
+    line 2, byte 33: ambiguous: duplicate key "run"
     --- stderr
     autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
       hint: nothing has to be done: readers pass over them, and every record is intact
@@ -189,7 +189,7 @@ fn a_key_that_stands_there_twice() {
         @r#"
     exit 1
     --- stdout
-    line 2, byte 33: ambiguous: the key "a" stands there twice
+    line 2, byte 33: ambiguous: duplicate key "a"
     --- stderr
     autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
       hint: nothing has to be done: readers pass over them, and every record is intact

@@ -129,10 +129,6 @@ fn names(start: &ChainStart) -> impl Iterator<Item = &str> {
 }
 
 impl Chain {
-    pub fn new(id: impl Into<String>) -> Self {
-        Chain { id: id.into(), ..Chain::default() }
-    }
-
     pub fn presets(&self) -> Vec<&str> {
         self.start.iter().flat_map(names).collect()
     }
@@ -195,9 +191,41 @@ impl Chain {
         self.step(number).is_some_and(|step| step.stop_reason.is_some())
     }
 
-    /// Applies a record of this chain. The caller filters out records of other runs and forged
-    /// ones.
-    pub fn apply(&mut self, record: &Glance<'_>) {
+    /// Failed steps are retried. Their time still counts: otherwise resuming would lift the limit.
+    fn taken_up(&mut self, cut_off_after_ms: u64) {
+        self.outcome = None;
+        if let Some(step) = self.steps.iter_mut().find(|step| step.stop_reason.is_none()) {
+            step.cut_off_ms = step.cut_off_ms.saturating_add(cut_off_after_ms);
+        }
+        let is_failed =
+            |step: &&mut ChainStep| !step.stop_reason.as_ref().is_none_or(Word::is_success);
+        for step in self.steps.iter_mut().filter(is_failed) {
+            step.stop_reason = None;
+            step.detail = None;
+        }
+    }
+
+    fn step_mut(&mut self, number: u64) -> &mut ChainStep {
+        let place = self.steps.partition_point(|step| step.number < number);
+        if self.steps.get(place).is_none_or(|step| step.number != number) {
+            self.steps.insert(place, ChainStep { number, ..ChainStep::default() });
+        }
+        &mut self.steps[place]
+    }
+}
+
+impl Fold for Chain {
+    const KIND: Kind = Kind::Chain;
+
+    fn new(id: &str) -> Self {
+        Chain { id: id.to_owned(), ..Chain::default() }
+    }
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn apply(&mut self, record: &Glance<'_>) {
         if record.has_payload() {
             return;
         }
@@ -235,44 +263,6 @@ impl Chain {
             Event::ChainResume(resume) => self.taken_up(resume.elapsed_ms.unwrap_or_default()),
             _ => {}
         }
-    }
-
-    /// Failed steps are retried. Their time still counts: otherwise resuming would lift the limit.
-    fn taken_up(&mut self, cut_off_after_ms: u64) {
-        self.outcome = None;
-        if let Some(step) = self.steps.iter_mut().find(|step| step.stop_reason.is_none()) {
-            step.cut_off_ms = step.cut_off_ms.saturating_add(cut_off_after_ms);
-        }
-        let is_failed =
-            |step: &&mut ChainStep| !step.stop_reason.as_ref().is_none_or(Word::is_success);
-        for step in self.steps.iter_mut().filter(is_failed) {
-            step.stop_reason = None;
-            step.detail = None;
-        }
-    }
-
-    fn step_mut(&mut self, number: u64) -> &mut ChainStep {
-        let place = self.steps.partition_point(|step| step.number < number);
-        if self.steps.get(place).is_none_or(|step| step.number != number) {
-            self.steps.insert(place, ChainStep { number, ..ChainStep::default() });
-        }
-        &mut self.steps[place]
-    }
-}
-
-impl Fold for Chain {
-    const KIND: Kind = Kind::Chain;
-
-    fn new(id: &str) -> Self {
-        Chain::new(id)
-    }
-
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn apply(&mut self, record: &Glance<'_>) {
-        Chain::apply(self, record);
     }
 }
 

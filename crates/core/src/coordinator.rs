@@ -1,67 +1,47 @@
-//! What all coordinators have in common: which there are, and how a run of any of them is.
-
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
+//! What all coordinators have in common: their kinds, their folds and the status of their runs.
 
 use crate::record::{
     ChainOutcome, ChainStart, Glance, LoopStart, SlotRunStart, SlotsEnd, StopReason,
 };
+use crate::wire_enum::words;
 
-/// A coordinator: it decides the steps of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Kind {
-    Loop,
-    Chain,
-    Slots,
-}
-
-struct Names {
-    word: &'static str,
-    dir: &'static str,
-    topics: &'static [&'static str],
-    command: &'static str,
+words! {
+    /// A coordinator: it decides the steps of a run.
+    #[derive(PartialOrd, Ord)]
+    Kind {
+        Loop = "loop",
+        Chain = "chain",
+        Slots = "slots",
+    }
 }
 
 impl Kind {
     pub const ALL: [Kind; 3] = [Kind::Loop, Kind::Chain, Kind::Slots];
 
-    const fn names(self) -> Names {
-        match self {
-            Kind::Loop => {
-                Names { word: "loop", dir: "runs", topics: &["loop"], command: "autoloop run" }
-            }
-            Kind::Chain => Names {
-                word: "chain",
-                dir: "chains",
-                topics: &["chain"],
-                command: "autoloop chain run",
-            },
-            Kind::Slots => Names {
-                word: "slots",
-                dir: "slots",
-                topics: &["slot", "slots"],
-                command: "autoloop slots",
-            },
-        }
-    }
-
-    pub fn word(self) -> &'static str {
-        self.names().word
-    }
-
     /// The directory of its runs, below the state directory.
     pub fn dir(self) -> &'static str {
-        self.names().dir
+        match self {
+            Kind::Loop => "runs",
+            Kind::Chain => "chains",
+            Kind::Slots => "slots",
+        }
     }
 
     /// The first words of the topics that start, resume and end its runs.
     pub fn topics(self) -> &'static [&'static str] {
-        self.names().topics
+        match self {
+            Kind::Loop => &["loop"],
+            Kind::Chain => &["chain"],
+            Kind::Slots => &["slot", "slots"],
+        }
     }
 
     pub fn command(self) -> &'static str {
-        self.names().command
+        match self {
+            Kind::Loop => "autoloop run",
+            Kind::Chain => "autoloop chain run",
+            Kind::Slots => "autoloop slots",
+        }
     }
 
     pub fn resume_command(self, run: &str) -> String {
@@ -110,12 +90,6 @@ pub fn is_slot_topic(topic: &str) -> bool {
     topic.starts_with("slot.") || topic.starts_with("slots.")
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
 /// The state of one run of a coordinator, folded from records.
 pub trait Fold {
     const KIND: Kind;
@@ -125,28 +99,30 @@ pub trait Fold {
 
     fn id(&self) -> &str;
 
-    /// Applies a record of the run's own harness.
+    /// Applies a record of the run's own harness. The caller filters out records of other runs and forged
+    /// ones.
     fn apply(&mut self, record: &Glance<'_>);
 
     /// Applies a record that any process may write: an event of an agent, or its refusal by `emit`.
     fn apply_foreign(&mut self, _record: &Glance<'_>) {}
 }
 
-/// The status of a run: the same word in every view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Status {
-    /// A process executes it.
-    Running,
-    /// It reached its goal.
-    Completed,
-    /// It reached a limit.
-    Stopped,
-    /// An agent or an item failed.
-    Failed,
-    /// It was asked to stop.
-    Interrupted,
-    /// It has no end record, and no process executes it.
-    Crashed,
+words! {
+    /// The status of a run: the same word in every view.
+    Status {
+        /// A process executes it.
+        Running = "running",
+        /// It reached its goal.
+        Completed = "completed",
+        /// It reached a limit.
+        Stopped = "stopped",
+        /// An agent or an item failed.
+        Failed = "failed",
+        /// It was asked to stop.
+        Interrupted = "interrupted",
+        /// It has no end record, and no process executes it.
+        Crashed = "crashed",
+    }
 }
 
 impl Status {
@@ -179,23 +155,6 @@ impl Status {
     /// Whether the run ended neither at its goal nor at a limit nor by a failure.
     pub fn is_unfinished(self) -> bool {
         matches!(self, Status::Running | Status::Interrupted | Status::Crashed)
-    }
-
-    pub fn word(self) -> &'static str {
-        match self {
-            Status::Running => "running",
-            Status::Completed => "completed",
-            Status::Stopped => "stopped",
-            Status::Failed => "failed",
-            Status::Interrupted => "interrupted",
-            Status::Crashed => "crashed",
-        }
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
     }
 }
 

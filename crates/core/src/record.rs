@@ -110,16 +110,4 @@ impl Record {
             Body::Agent { .. } => None,
         }
     }
-
-    pub fn each_field(&self, mut tell: impl FnMut(&str, String)) {
-        if let Body::System(fields) = &self.body {
-            for (name, value) in fields {
-                value.to_text().into_iter().for_each(|text| tell(name, text));
-            }
-        }
-    }
-
-    pub fn stamp(&self) -> Option<Timestamp> {
-        self.ts.as_deref()?.parse().ok()
-    }
 }

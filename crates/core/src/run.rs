@@ -54,7 +54,7 @@ pub struct Run {
     pub reviewed_before: u64,
     pub turn: Turn,
     /// The result of the iteration before the current one.
-    pub before: Option<Previous>,
+    pub before: Option<Turn>,
     pub waves: Waves,
     pub spawns: Spawns,
 }
@@ -81,6 +81,7 @@ pub enum Ending {
 /// One iteration, as far as decisions depend on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
+    pub iteration: u64,
     /// The event that routed it.
     pub opening_event: String,
     /// The refusal that its prompt reported.
@@ -103,19 +104,6 @@ pub struct Turn {
     pub exit: Option<TurnExit>,
 }
 
-/// The result of an iteration that did not fail, as far as the next prompt reports it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Previous {
-    pub iteration: u64,
-    /// The accepted events, requests for chains included.
-    pub events: Vec<String>,
-    pub refusals: Vec<String>,
-    /// Whether one of the refused events was already in the journal.
-    pub withdrawn: bool,
-    /// Whether the output contains the completion promise.
-    pub promised: bool,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnExit {
     pub code: i32,
@@ -132,26 +120,6 @@ impl Turn {
 }
 
 impl Run {
-    pub fn new(id: impl Into<String>) -> Self {
-        Run {
-            id: id.into(),
-            start: None,
-            times: Default::default(),
-            stage: Stage::New,
-            done: 0,
-            recent_event: OPENING_EVENT.to_owned(),
-            seen: BTreeSet::new(),
-            invalid_count: 0,
-            last_rejected: None,
-            backpressure: None,
-            reviewed_before: 0,
-            turn: Turn::default(),
-            before: None,
-            waves: Waves::default(),
-            spawns: Spawns::default(),
-        }
-    }
-
     /// The status by the records, which cannot tell a crashed run from a running one.
     pub fn status(&self) -> Status {
         match &self.stage {
@@ -176,19 +144,12 @@ impl Run {
 
     /// The result of the last iteration that ended without a failure; on a retry, of the one before
     /// it.
-    pub fn previous(&self) -> Option<Previous> {
-        let exit = self.turn.exit.as_ref().filter(|exit| exit.failure.is_none());
-        let Some(exit) = exit.filter(|_| self.stage != Stage::Iterating) else {
-            return self.before.clone();
-        };
-        let asked = self.turn.asked.iter().map(|_| ChainSpawned::TOPIC.to_owned());
-        Some(Previous {
-            iteration: self.done,
-            events: self.turn.events.iter().cloned().chain(asked).collect(),
-            refusals: self.turn.refusals.clone(),
-            withdrawn: self.turn.withdrawn,
-            promised: exit.promised,
-        })
+    pub fn previous(&self) -> Option<&Turn> {
+        let is_ended = self.stage != Stage::Iterating && self.turn.exit.is_some();
+        match is_ended && !self.turn.has_failed() {
+            true => Some(&self.turn),
+            false => self.before.as_ref(),
+        }
     }
 
     /// Why it ended; `None` before the end, and where it was interrupted, which does not end the
@@ -212,71 +173,9 @@ impl Run {
         self.start.as_ref().is_some_and(|start| start.parent.is_none())
     }
 
-    /// Applies a record of this run. The caller filters out records of other runs and forged ones.
-    pub fn apply(&mut self, record: &Glance<'_>) {
-        if let Some(ts) = record.ts() {
-            self.times.1 = ts.into_owned();
-        }
-        if record.has_payload() {
-            return self.emitted(record);
-        }
-        let iteration: u64 = record.iteration().parse().unwrap_or_default();
-        match record.event() {
-            // A run begins once, and reaches its goal between two iterations. Whatever says otherwise is
-            // not its harness.
-            Event::LoopStart(_) if self.start.is_some() => {}
-            Event::LoopComplete(_) if self.stage == Stage::Iterating => {}
-            Event::LoopStart(start) => {
-                self.began(start, record.ts().unwrap_or_default().into_owned());
-            }
-            Event::LoopResume(_) => self.resumed(),
-            Event::IterationStart(start) => {
-                self.before = self.previous();
-                self.stage = Stage::Iterating;
-                self.done = iteration.saturating_sub(1);
-                self.turn = Turn {
-                    opening_event: start.recent_event,
-                    opening_backpressure: self.backpressure.clone(),
-                    ..Turn::default()
-                };
-            }
-            Event::BackendStart(start) => {
-                self.turn.replayed = start.backend_kind == BackendKind::Replay;
-            }
-            Event::BackendFinish(end) => {
-                self.ended_turn(&end.exit_code, end.failure(), self.is_promise_in(&end.output));
-            }
-            Event::IterationFinish(end) => {
-                let promised = end.promised == Some(true) || self.is_promise_in(&end.output);
-                self.ended_turn(&end.exit_code, end.failure(), promised);
-                self.ended_iteration(iteration);
-            }
-            Event::ReviewStart(_) => {
-                self.stage = Stage::Reviewing;
-                self.done = iteration.saturating_sub(1);
-            }
-            Event::ReviewFinish(_) => {
-                self.reviewed_before = iteration;
-                self.stage = Stage::Between;
-            }
-            Event::EventInvalid(invalid) => self.refused(invalid),
-            Event::LoopComplete(LoopComplete { reason }) => {
-                self.stage = Stage::Ended(Ending::Complete { reason });
-            }
-            Event::LoopStop(LoopStop { reason, .. }) => {
-                self.stage = Stage::Ended(Ending::Stop { reason });
-            }
-            event => {
-                self.waves.apply(&event);
-                self.spawns.apply(&event);
-                self.heard_of_parallel_work(event);
-            }
-        }
-    }
-
     fn began(&mut self, start: LoopStart, at: String) {
         let times = (at.clone(), at);
-        *self = Run { times, stage: Stage::Between, ..Run::new(std::mem::take(&mut self.id)) };
+        *self = Run { times, stage: Stage::Between, ..Run::new(&self.id) };
         if let Some(event) = &start.opening_event {
             self.recent_event.clone_from(event);
         }
@@ -428,6 +327,7 @@ impl Run {
     fn ended_iteration(&mut self, iteration: u64) {
         self.stage = Stage::Between;
         self.done = iteration;
+        self.turn.iteration = iteration;
         self.spawns.requests.clone_from(&self.turn.asked);
         // What a failed iteration said does not count, and its retry is told what it was told.
         if !self.turn.has_failed() {
@@ -444,7 +344,23 @@ impl Fold for Run {
     const KIND: Kind = Kind::Loop;
 
     fn new(id: &str) -> Self {
-        Run::new(id)
+        Run {
+            id: id.to_owned(),
+            start: None,
+            times: Default::default(),
+            stage: Stage::New,
+            done: 0,
+            recent_event: OPENING_EVENT.to_owned(),
+            seen: BTreeSet::new(),
+            invalid_count: 0,
+            last_rejected: None,
+            backpressure: None,
+            reviewed_before: 0,
+            turn: Turn::default(),
+            before: None,
+            waves: Waves::default(),
+            spawns: Spawns::default(),
+        }
     }
 
     fn id(&self) -> &str {
@@ -452,11 +368,69 @@ impl Fold for Run {
     }
 
     fn apply(&mut self, record: &Glance<'_>) {
-        Run::apply(self, record);
+        if let Some(ts) = record.ts() {
+            self.times.1 = ts.into_owned();
+        }
+        if record.has_payload() {
+            return self.emitted(record);
+        }
+        let iteration: u64 = record.iteration().parse().unwrap_or_default();
+        match record.event() {
+            // A run begins once, and reaches its goal between two iterations. Whatever says otherwise is
+            // not its harness.
+            Event::LoopStart(_) if self.start.is_some() => {}
+            Event::LoopComplete(_) if self.stage == Stage::Iterating => {}
+            Event::LoopStart(start) => {
+                self.began(start, record.ts().unwrap_or_default().into_owned());
+            }
+            Event::LoopResume(_) => self.resumed(),
+            Event::IterationStart(start) => {
+                self.before = self.previous().cloned();
+                self.stage = Stage::Iterating;
+                self.done = iteration.saturating_sub(1);
+                self.turn = Turn {
+                    iteration,
+                    opening_event: start.recent_event,
+                    opening_backpressure: self.backpressure.clone(),
+                    ..Turn::default()
+                };
+            }
+            Event::BackendStart(start) => {
+                self.turn.replayed = start.backend_kind == BackendKind::Replay;
+            }
+            Event::BackendFinish(end) => {
+                self.ended_turn(&end.exit_code, end.failure(), self.is_promise_in(&end.output));
+            }
+            Event::IterationFinish(end) => {
+                let promised = end.promised == Some(true) || self.is_promise_in(&end.output);
+                self.ended_turn(&end.exit_code, end.failure(), promised);
+                self.ended_iteration(iteration);
+            }
+            Event::ReviewStart(_) => {
+                self.stage = Stage::Reviewing;
+                self.done = iteration.saturating_sub(1);
+            }
+            Event::ReviewFinish(_) => {
+                self.reviewed_before = iteration;
+                self.stage = Stage::Between;
+            }
+            Event::EventInvalid(invalid) => self.refused(invalid),
+            Event::LoopComplete(LoopComplete { reason }) => {
+                self.stage = Stage::Ended(Ending::Complete { reason });
+            }
+            Event::LoopStop(LoopStop { reason, .. }) => {
+                self.stage = Stage::Ended(Ending::Stop { reason });
+            }
+            event => {
+                self.waves.apply(&event);
+                self.spawns.apply(&event);
+                self.heard_of_parallel_work(event);
+            }
+        }
     }
 
     fn apply_foreign(&mut self, record: &Glance<'_>) {
-        Run::apply(self, record);
+        self.apply(record);
     }
 }
 

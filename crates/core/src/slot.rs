@@ -11,9 +11,11 @@ mod step;
 
 pub use crate::record::{Changes, HeldBy, Phase, Picked, SlotOutcome as Outcome, SlotsEnd as End};
 pub use crate::review::Verdict;
-pub use iteration::{FinishedIteration, Tally};
+pub use iteration::{FinishedIteration, ItemOutcome, Tally};
 pub use picked::picked;
 pub use step::{Commit, NewItems, Review, SlotRules, SlotStep, Step, begins, next_step, slot_step};
+
+use serde::{Serialize, Serializer};
 
 use crate::coordinator::{Fold, Kind, Status, is_slot_topic};
 use crate::failure::TurnFailure;
@@ -73,37 +75,40 @@ pub struct Implemented {
 }
 
 /// The turn of an implementer or a fixer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Turn {
     /// The fix, counted from 1; 0 for the implementer.
     pub attempt: u64,
     pub exit_code: i32,
+    #[serde(serialize_with = "as_text")]
     pub failure: Option<TurnFailure>,
+    #[serde(skip)]
     pub elapsed_ms: u64,
     /// Shortened; empty once the slot has ended.
+    #[serde(skip)]
     pub output: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reviewed {
     /// Counted from 0: the number of fixes before it.
     pub attempt: u64,
     pub verdict: Word<Verdict>,
+    #[serde(rename = "followUpPrompt")]
     pub follow_up: String,
     /// Why the reviewer gave no verdict.
     pub reason: String,
     /// As the reviewer was told.
+    #[serde(skip)]
     pub changes: Changes,
     /// The git tree object that was reviewed; empty where there is none.
+    #[serde(skip)]
     pub tree: String,
+    #[serde(skip)]
     pub elapsed_ms: u64,
 }
 
 impl Slots {
-    pub fn new(id: impl Into<String>) -> Self {
-        Slots { id: id.into(), ..Slots::default() }
-    }
-
     /// The status by the records, which cannot tell a crashed or interrupted run from a running
     /// one. A run completes when every item that it took passed.
     pub fn status(&self) -> Status {
@@ -132,37 +137,6 @@ impl Slots {
     /// The slots that started and did not end.
     pub fn open(&self) -> impl Iterator<Item = &Slot> {
         self.slots.iter().filter(|slot| slot.finish.is_none())
-    }
-
-    /// Applies a record of this run. The caller filters out records of other runs and forged ones.
-    pub fn apply(&mut self, record: &Glance<'_>) {
-        let topic = record.topic();
-        let is_over = self.finish.is_some() && topic != SlotRunResume::TOPIC;
-        if record.has_payload() || is_over || !is_slot_topic(&topic) {
-            return;
-        }
-        if let Some(ts) = record.ts() {
-            self.times.1 = ts.into_owned();
-        }
-        let iteration = record.iteration().parse().unwrap_or_default();
-        match record.event() {
-            // A run begins once.
-            Event::SlotRunStart(_) if self.start.is_some() => {}
-            Event::SlotRunStart(start) => {
-                self.times.0.clone_from(&self.times.1);
-                self.start = Some(start);
-            }
-            Event::SlotRunPrompts(prompts) => self.prompts = Some(prompts),
-            Event::SlotRunResume(_) => self.resumed(),
-            // A slot begins once.
-            Event::SlotStart(start) if self.slot(iteration, start.slot).is_some() => {}
-            Event::SlotStart(start) => {
-                self.slots.push(Slot { iteration, start, ..Slot::default() });
-            }
-            Event::SlotsIterationFinish(_) => self.finish_iteration(iteration),
-            Event::SlotRunFinish(finish) => self.finish = Some(finish),
-            event => self.heard_of_slot(iteration, event),
-        }
     }
 
     /// Applies an event of one slot. An ended slot does not change.
@@ -197,7 +171,7 @@ impl Fold for Slots {
     const KIND: Kind = Kind::Slots;
 
     fn new(id: &str) -> Self {
-        Slots::new(id)
+        Slots { id: id.to_owned(), ..Slots::default() }
     }
 
     fn id(&self) -> &str {
@@ -205,7 +179,33 @@ impl Fold for Slots {
     }
 
     fn apply(&mut self, record: &Glance<'_>) {
-        Slots::apply(self, record);
+        let topic = record.topic();
+        let is_over = self.finish.is_some() && topic != SlotRunResume::TOPIC;
+        if record.has_payload() || is_over || !is_slot_topic(&topic) {
+            return;
+        }
+        if let Some(ts) = record.ts() {
+            self.times.1 = ts.into_owned();
+        }
+        let iteration = record.iteration().parse().unwrap_or_default();
+        match record.event() {
+            // A run begins once.
+            Event::SlotRunStart(_) if self.start.is_some() => {}
+            Event::SlotRunStart(start) => {
+                self.times.0.clone_from(&self.times.1);
+                self.start = Some(start);
+            }
+            Event::SlotRunPrompts(prompts) => self.prompts = Some(prompts),
+            Event::SlotRunResume(_) => self.resumed(),
+            // A slot begins once.
+            Event::SlotStart(start) if self.slot(iteration, start.slot).is_some() => {}
+            Event::SlotStart(start) => {
+                self.slots.push(Slot { iteration, start, ..Slot::default() });
+            }
+            Event::SlotsIterationFinish(_) => self.finish_iteration(iteration),
+            Event::SlotRunFinish(finish) => self.finish = Some(finish),
+            event => self.heard_of_slot(iteration, event),
+        }
     }
 }
 
@@ -297,6 +297,10 @@ impl From<SlotReview<'_>> for Reviewed {
             elapsed_ms: review.elapsed_ms,
         }
     }
+}
+
+fn as_text<S: Serializer>(failure: &Option<TurnFailure>, to: S) -> Result<S::Ok, S::Error> {
+    failure.as_ref().map(ToString::to_string).serialize(to)
 }
 
 fn printed(output: Option<&Text<'_>>) -> String {

@@ -70,10 +70,7 @@ pub fn refused(topic: &str, reason: &str) -> String {
             let why = reason[NO_WORKTREE.len()..].trim_start_matches([':', ' ']);
             format!("branches cannot have working trees of their own: {why}")
         }
-        reason => BadList::ALL
-            .into_iter()
-            .find(|bad| bad.reason() == reason)
-            .map_or_else(|| reason.to_owned(), |bad| bad.to_string()),
+        reason => BadList::from_word(reason).map_or(reason, |bad| bad.message()).to_owned(),
     };
     format!("the wave '{}' was not opened: {why}", topic.escape_debug())
 }

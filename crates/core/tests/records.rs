@@ -562,7 +562,7 @@ fn a_bad_line_says_what_is_wrong_with_it() {
         (b"{\"run\": 1, \"topic\": \"t\"}", "not a record: \"run\" is not a string"),
         (
             b"{\"run\": \"r\", \"topic\": \"t\", \"topic\": \"u\"}",
-            "ambiguous: the key \"topic\" stands there twice",
+            "ambiguous: duplicate key \"topic\"",
         ),
     ];
     for (line, words) in cases {

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use autoloop_core::coordinator::Fold;
 use autoloop_core::merge::MergeOutcome;
 use autoloop_core::record::*;
 use autoloop_core::slot::*;

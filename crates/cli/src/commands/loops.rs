@@ -192,8 +192,8 @@ impl Row<'_> {
         let (iterations, max_iterations) = run.progress();
         Facts {
             run: run.id(),
-            kind: run.kind().map(Kind::word),
-            status: status.map(Status::word),
+            kind: run.kind().map(Kind::name),
+            status: status.map(Status::name),
             reason: self.reason(),
             detail: run.as_loop().and_then(Run::failure).map(ToString::to_string),
             pid: *process,
@@ -214,7 +214,7 @@ impl Row<'_> {
         let objective = self.run.objective().unwrap_or_default().trim().lines().next();
         [
             terminal::one_line(self.run.id(), 32),
-            self.run.kind().map_or("-", Kind::word).to_owned(),
+            self.run.kind().map_or("-", Kind::name).to_owned(),
             self.status(),
             self.progress(),
             terminal::one_line(self.run.last_event(), EVENT),
@@ -275,6 +275,8 @@ fn between(one: Timestamp, other: Timestamp) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use autoloop_core::coordinator::Fold;
+
     use super::*;
     use autoloop_core::record::LoopStart;
     use autoloop_core::run::{Ending, Stage};

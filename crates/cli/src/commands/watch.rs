@@ -336,7 +336,7 @@ impl<'a> BoardFacts<'a> {
             watched: &board.id,
             kind: board.word(),
             title: &board.title,
-            status: status.word(),
+            status: status.name(),
             outcome: board.outcome.as_ref().map(|outcome| &*outcome.word),
             done,
             of: Some(of).filter(|of| *of > 0),

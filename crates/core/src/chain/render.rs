@@ -154,7 +154,7 @@ impl<'a> Tree<'a> {
             name: chain.name(),
             objective: chain.start.as_ref().and_then(|start| start.objective.as_deref()),
             parent_id: chain.parent(),
-            status: (self.status)(chain).word(),
+            status: (self.status)(chain).name(),
             outcome: chain.outcome.as_ref().map(Word::as_str),
             began: &chain.times.0,
             last: &chain.times.1,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Ending, Run, Stage};
-use crate::coordinator::{Kind, Status, is_slot_topic};
+use crate::coordinator::{Fold, Kind, Status, is_slot_topic};
 use crate::record::{ChainComplete, ChainOutcome, Event, Glance, SlotRunFinish};
 use crate::suggest::suggest;
 use crate::view::View;
@@ -260,7 +260,7 @@ impl From<Vec<SomeRun>> for Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 12;
+    const VERSION: u32 = 13;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();
@@ -277,7 +277,7 @@ impl View for Runs {
         };
         let place = *self.places.entry(id.clone().into_owned()).or_insert_with(|| {
             self.runs.push(match kind {
-                Kind::Loop => SomeRun::Loop(Box::new(Run::new(&*id))),
+                Kind::Loop => SomeRun::Loop(Box::new(Run::new(&id))),
                 kind => SomeRun::Other(Box::new(OtherRun::new(&id, kind))),
             });
             self.runs.len() - 1

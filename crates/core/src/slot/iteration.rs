@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::{Outcome, Slot, Slots};
 use crate::record::SlotsIterationFinish;
 use crate::text;
@@ -14,13 +16,19 @@ const NAMED: usize = 10;
 pub struct FinishedIteration {
     /// Counted from 1.
     pub iteration: u64,
-    /// Each with the outcome of its slot, in the order of the slots.
-    pub items: Vec<(String, Word<Outcome>)>,
+    /// In the order of the slots.
+    pub items: Vec<ItemOutcome>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ItemOutcome {
+    pub item: String,
+    pub outcome: Word<Outcome>,
 }
 
 impl FinishedIteration {
     pub fn passed(&self) -> u64 {
-        let passed = self.items.iter().filter(|(_, outcome)| *outcome == Outcome::Passed);
+        let passed = self.items.iter().filter(|it| it.outcome == Outcome::Passed);
         passed.count() as u64
     }
 
@@ -31,12 +39,12 @@ impl FinishedIteration {
 
     fn failures(&self) -> impl Iterator<Item = &str> {
         let is_failure =
-            |outcome: &Word<Outcome>| *outcome != Outcome::Passed && *outcome != Outcome::NoItem;
-        self.items.iter().filter(move |(_, outcome)| is_failure(outcome)).map(|(id, _)| id.as_str())
+            |it: &&ItemOutcome| it.outcome != Outcome::Passed && it.outcome != Outcome::NoItem;
+        self.items.iter().filter(is_failure).map(|it| it.item.as_str())
     }
 
     pub fn finish(&self) -> SlotsIterationFinish {
-        let items = self.items.iter().map(|(id, outcome)| format!("{id}={outcome}"));
+        let items = self.items.iter().map(|it| format!("{}={}", it.item, it.outcome));
         SlotsIterationFinish {
             passed: self.passed(),
             failed: self.failed(),
@@ -70,7 +78,7 @@ impl Slots {
         let slots = self.slots.iter().filter(|slot| slot.iteration == iteration);
         let item = |slot: &Slot| {
             let outcome = slot.finish.as_ref()?.outcome.clone();
-            Some((slot.start.item_id.clone(), outcome))
+            Some(ItemOutcome { item: slot.start.item_id.clone(), outcome })
         };
         let items = slots.filter(|slot| slot.has_item()).filter_map(item).collect();
         FinishedIteration { iteration, items }

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::{FinishedIteration, Outcome, Phase, Slot, Slots, Tally};
+use super::iteration::ItemOutcome;
+use super::{FinishedIteration, Outcome, Phase, Reviewed, Slot, Slots, Tally, Turn};
 use crate::coordinator::Status;
 use crate::format::{Format, json_text};
 use crate::table;
@@ -74,7 +75,7 @@ impl Slots {
         let Tally { taken, passed } = Tally::of(self);
         Facts {
             run: &self.id,
-            status: status.word(),
+            status: status.name(),
             reason: self.finish.as_ref().map(|finish| finish.reason.to_string()),
             iterations: self.iteration(),
             taken,
@@ -106,13 +107,7 @@ struct IterationFacts<'a> {
     iteration: u64,
     passed: u64,
     failed: u64,
-    items: Vec<ItemFacts<'a>>,
-}
-
-#[derive(Serialize)]
-struct ItemFacts<'a> {
-    item: &'a str,
-    outcome: String,
+    items: &'a [ItemOutcome],
 }
 
 #[derive(Serialize)]
@@ -123,28 +118,12 @@ struct SlotFacts<'a> {
     title: &'a str,
     phase: Option<String>,
     picked: Option<&'a str>,
-    reviews: Vec<ReviewFacts<'a>>,
-    fixes: Vec<FixFacts>,
+    reviews: &'a [Reviewed],
+    fixes: &'a [Turn],
     branch: &'a str,
     commit: Option<&'a str>,
     outcome: Option<String>,
     reason: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct ReviewFacts<'a> {
-    attempt: u64,
-    verdict: String,
-    #[serde(rename = "followUpPrompt")]
-    follow_up: &'a str,
-    reason: &'a str,
-}
-
-#[derive(Serialize)]
-struct FixFacts {
-    attempt: u64,
-    exit_code: i32,
-    failure: Option<String>,
 }
 
 fn counted(count: &str, [one, many]: [&str; 2]) -> String {
@@ -153,13 +132,11 @@ fn counted(count: &str, [one, many]: [&str; 2]) -> String {
 
 impl FinishedIteration {
     fn json(&self) -> IterationFacts<'_> {
-        let items = self.items.iter();
-        let items = items.map(|(item, outcome)| ItemFacts { item, outcome: outcome.to_string() });
         IterationFacts {
             iteration: self.iteration,
             passed: self.passed(),
             failed: self.failed(),
-            items: items.collect(),
+            items: &self.items,
         }
     }
 }
@@ -195,17 +172,6 @@ impl Slot {
     }
 
     fn json(&self) -> SlotFacts<'_> {
-        let reviews = self.reviews.iter().map(|review| ReviewFacts {
-            attempt: review.attempt,
-            verdict: review.verdict.to_string(),
-            follow_up: &review.follow_up,
-            reason: &review.reason,
-        });
-        let fixes = self.fixes.iter().map(|fix| FixFacts {
-            attempt: fix.attempt,
-            exit_code: fix.exit_code,
-            failure: fix.failure.as_ref().map(ToString::to_string),
-        });
         SlotFacts {
             iteration: self.iteration,
             slot: self.start.slot,
@@ -213,8 +179,8 @@ impl Slot {
             title: &self.start.title,
             phase: self.phase.as_ref().map(|(phase, _)| phase.to_string()),
             picked: self.implement.as_ref().map(|implement| implement.picked.word()),
-            reviews: reviews.collect(),
-            fixes: fixes.collect(),
+            reviews: &self.reviews,
+            fixes: &self.fixes,
             branch: &self.start.branch,
             commit: self.merge.as_ref().map(|merge| &*merge.commit),
             outcome: self.finish.as_ref().map(|finish| finish.outcome.to_string()),

@@ -4,7 +4,8 @@
 use std::fmt;
 
 use super::{Rules, completion};
-use crate::run::{Previous, Run};
+use crate::record::ChainSpawned;
+use crate::run::Run;
 use crate::text;
 
 /// How many events one sentence lists.
@@ -53,11 +54,14 @@ impl Remark {
 }
 
 pub fn remark(run: &Run, rules: &Rules) -> Option<Remark> {
-    let previous = run.previous()?;
+    let turn = run.previous()?;
     if completion(run, rules).is_some() {
         return None;
     }
-    let Previous { iteration, events, refusals, withdrawn, promised } = previous;
+    let (iteration, refusals) = (turn.iteration, &turn.refusals);
+    let asked = turn.asked.iter().map(|_| ChainSpawned::TOPIC.to_owned());
+    let events: Vec<String> = turn.events.iter().cloned().chain(asked).collect();
+    let promised = turn.exit.as_ref().is_some_and(|exit| exit.promised);
     let missing = || rules.required_events.iter().filter(|event| !run.seen.contains(*event));
     let mut why = Vec::new();
     let claim = match events.contains(&rules.completion_event) {
@@ -68,7 +72,7 @@ pub fn remark(run: &Run, rules: &Rules) -> Option<Remark> {
         }
         false => return None,
     };
-    if withdrawn || claim == Claim::Promise && !refusals.is_empty() {
+    if turn.withdrawn || claim == Claim::Promise && !refusals.is_empty() {
         let were = if refusals.len() == 1 { "was" } else { "were" };
         why.push(format!("{} {were} refused in the turn", listed(refusals.iter())));
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::coordinator::Fold;
 use crate::record::{
     ChainSpawnFinish, ChainSpawned, Glance, Heading, IterationFinish, IterationStart, LoopResume,
     LoopStart, Record, ReviewFinish, ReviewStart, WaveStart, print,

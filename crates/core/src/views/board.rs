@@ -103,7 +103,7 @@ impl Board {
 
     /// The name of the coordinator.
     pub fn word(&self) -> &'static str {
-        self.kind.map_or("run", Kind::word)
+        self.kind.map_or("run", Kind::name)
     }
 
     /// Whether a run is the board's own or that of a row.

@@ -2,36 +2,33 @@
 
 use std::collections::BTreeSet;
 
+use crate::wire_enum::words;
+
 /// The maximum length of a list, in bytes. A reader that shortens long payloads keeps more than
 /// this, so no list is taken for a shorter one.
 pub(super) const LONGEST: usize = 10_000;
 
-/// Why a text is no list of objectives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadList {
-    #[error("there is no objective in it")]
-    Empty,
-    #[error("a line does not begin with '- ', '* ' or a number and a dot")]
-    NotAList,
-    #[error("it has more items than parallel.max_branches allows")]
-    TooMany,
-    #[error("an objective stands in it twice")]
-    Repeated,
-    #[error("it is longer than 10,000 bytes; write long objectives to files and name them")]
-    TooLong,
+words! {
+    /// Why a text is no list of objectives.
+    BadList {
+        Empty = "empty_branch_list",
+        NotAList = "invalid_branch_list",
+        TooMany = "too_many_branches",
+        Repeated = "duplicate_branches",
+        TooLong = "branch_list_too_long",
+    }
 }
 
 impl BadList {
-    pub(super) const ALL: [BadList; 5] =
-        [BadList::Empty, BadList::NotAList, BadList::TooMany, BadList::Repeated, BadList::TooLong];
-
-    pub fn reason(self) -> &'static str {
+    pub(super) fn message(self) -> &'static str {
         match self {
-            BadList::Empty => "empty_branch_list",
-            BadList::NotAList => "invalid_branch_list",
-            BadList::TooMany => "too_many_branches",
-            BadList::Repeated => "duplicate_branches",
-            BadList::TooLong => "branch_list_too_long",
+            BadList::Empty => "there is no objective in it",
+            BadList::NotAList => "a line does not begin with '- ', '* ' or a number and a dot",
+            BadList::TooMany => "it has more items than parallel.max_branches allows",
+            BadList::Repeated => "it has a duplicate objective",
+            BadList::TooLong => {
+                "it is longer than 10,000 bytes; write long objectives to files and name them"
+            }
         }
     }
 }

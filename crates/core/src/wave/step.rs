@@ -102,7 +102,7 @@ fn open(
     let objectives = match objectives(&request.payload, most) {
         Ok(objectives) => objectives,
         Err(bad) => {
-            return WaveStep::Refuse(refusal(request, bad.reason(), "", opening_event));
+            return WaveStep::Refuse(refusal(request, bad.name(), "", opening_event));
         }
     };
     let route = topology.route(opening_event);

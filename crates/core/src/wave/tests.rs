@@ -1,4 +1,5 @@
 use super::*;
+use crate::coordinator::Fold;
 use crate::prompt::wave::{joined_payload, results};
 use crate::record::{
     Glance, Heading, Record, WaveBranchFinish, WaveBranchMerge, WaveBranchStart, WaveStart, print,

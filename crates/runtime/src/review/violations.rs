@@ -55,12 +55,17 @@ impl Violations {
 
     /// Adds that it committed, or checked another commit out.
     pub(crate) fn add_moved(&mut self) {
-        self.violations.push(self.violation("HEAD", "another commit checked out", ViolationOutcome::PutBack));
+        self.violations.push(self.violation(
+            "HEAD",
+            "another commit checked out",
+            ViolationOutcome::PutBack,
+        ));
     }
 
     /// Adds that a check failed.
     pub(crate) fn fail(&mut self, what: &str, error: &io::Error) {
-        let failed = self.violation(".", format_args!("{what}: {error}"), ViolationOutcome::NotPutBack);
+        let failed =
+            self.violation(".", format_args!("{what}: {error}"), ViolationOutcome::NotPutBack);
         self.violations.push(failed);
     }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use autoloop_core::coordinator::{Holder, Status};
+use autoloop_core::coordinator::{Fold, Holder, Status};
 use autoloop_core::failure::TurnFailure;
 use autoloop_core::record::{Event, ExitCode, Glance, IterationStart, Seconds};
 use autoloop_core::run::{Ending, Run, SomeRun, Stage};

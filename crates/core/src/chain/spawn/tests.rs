@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::chain::{Budget, Chain, ChainStep};
+use crate::coordinator::Fold;
 use crate::record::{ChainStart, LoopStart};
 use crate::run::Asker;
 
@@ -46,7 +47,7 @@ fn what_can_be_is_granted_and_the_harness_knows_the_parent() {
     assert_eq!(ask("chain_id=mine; steps=a;", &context), "mine: a");
     context.ids.insert("r-chain-1".to_owned());
     assert_eq!(ask("steps=a;", &context), "r-chain-2: a");
-    let long = Run::new("r".repeat(60));
+    let long = Run::new(&"r".repeat(60));
     let refused = admit(&long, &SpawnRequest::new("steps=a;", Asker::Agent), &context).unwrap_err();
     assert_eq!(refused.reason(), "bad_id");
     let request =
