@@ -89,7 +89,7 @@ fn the_prompt_of_a_step_has_the_results_of_earlier_ones() {
     emitted task.complete
     ```
 
-    What its agents kept book of:
+    Bookkeeping of its agents:
 
     ```text
     ## Issues
@@ -374,9 +374,9 @@ fn a_chain_is_listed_and_looked_at() {
     |---|---|---|---|
     | 1 | one | [RUN] | completion_event |
     | 2 | two | [RUN] | backend_failed: the agent failed (exit code 7) |
-    | 3 | one | - | not begun |
-    | 4 | two | - | not begun |
-    | 5 | one | - | not begun |
+    | 3 | one | - | not started |
+    | 4 | two | - | not started |
+    | 5 | one | - | not started |
     ");
     assert_snapshot!(shown("json"), @r#"
     exit 0
@@ -439,7 +439,7 @@ fn a_chain_is_listed_and_looked_at() {
       ]
     }
     "#);
-    assert!(shown("terminal").contains("not begun"), "{}", shown("terminal"));
+    assert!(shown("terminal").contains("not started"), "{}", shown("terminal"));
     assert_snapshot!(sandbox.run(&["inspect", "chain", "--chain", "other"]).to_string().replace(&chain_id(&sandbox), "[CHAIN]"), @r"
     exit 1
     --- stderr

@@ -70,7 +70,7 @@ fn a_review_is_shown() {
     before   iteration 2
     began    [TS]
     command  sh
-    held by  snapshot
+    sandbox  snapshot
     ended    exit code 0, [TS]
 
     violations:
@@ -110,7 +110,7 @@ fn a_review_is_shown() {
     - run: [RUN]
     - began: [TS]
     - command: sh
-    - held by: snapshot
+    - sandbox: snapshot
     - ended: exit code 0, [TS]
 
     ### Violations

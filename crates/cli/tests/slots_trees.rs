@@ -139,7 +139,7 @@ fn a_conflict_opens_the_item_again_with_the_reason_and_loses_nothing() {
         outcomes(&sandbox).into_iter().find(|line| line.contains("failed")).unwrap_or_default();
     assert!(
         failed.contains(
-            "could not be brought back (conflict: README.md); its work is on branch autoloop/slots/"
+            "could not be merged back (conflict: README.md); its work is on branch autoloop/slots/"
         ),
         "{failed}"
     );

@@ -1,7 +1,7 @@
-//! Chains: several loops, one after another, each told what the earlier ones left.
+//! Chains: loops in sequence, each with the reports of the earlier ones.
 //!
-//! A chain has an id of its own in the journal of the project, and every step is an ordinary run. A
-//! [`Chain`] is the fold of the chain's records; [`next_step`] says what follows from it.
+//! A chain has its own id in the journal of the project, and every step is an ordinary run. A [`Chain`] is the
+//! fold of the chain's records; [`next_step`] decides what follows from it.
 
 mod ancestry;
 mod config;
@@ -59,7 +59,7 @@ pub struct ChainStep {
 impl ChainStep {
     pub fn state(&self) -> String {
         match (&self.stop_reason, &self.detail) {
-            (None, _) => "under way".to_owned(),
+            (None, _) => "running".to_owned(),
             (Some(reason), None) => reason.to_string(),
             (Some(reason), Some(detail)) => format!("{reason}: {detail}"),
         }
@@ -233,7 +233,7 @@ impl Fold for Chain {
             self.times.1 = ts.into_owned();
         }
         match record.event() {
-            // A chain begins once.
+            // A chain starts once.
             Event::ChainStart(_) if self.start.is_some() => {}
             Event::ChainStart(start) => {
                 self.times.0.clone_from(&self.times.1);
@@ -241,7 +241,7 @@ impl Fold for Chain {
             }
             Event::ChainStepStart(began) => {
                 let step = self.step_mut(began.step);
-                // What ended stays as it was.
+                // An ended step does not change.
                 if step.stop_reason.is_none() {
                     step.preset = began.preset;
                     step.run = began.run_id;

@@ -1,14 +1,12 @@
-//! The text of JSON strings: the escaping rule of the journal, and reading strings of any writer, whole or
-//! in pieces.
+//! The text of JSON strings: the escaping rule of the journal, and reading strings of any writer, whole or in
+//! pieces.
 //!
-//! Inside a string, `\`, `"`, newline, carriage return, tab and every other control character below
-//! U+0020 are written as `\u00xx`; everything else stands as it is, in UTF-8. What this buys:
+//! Inside a string, `\`, `"`, newline, carriage return, tab and every other control character below U+0020 are
+//! written as `\u00xx`; everything else is written as it is, in UTF-8. Therefore:
 //!
-//! * a record is one line, whatever text it holds;
-//! * a raw `"` never occurs inside a string, so a string ends at the next `"`, and one `memchr`
-//!   skips it;
-//! * `{"run": "` never occurs inside a string, so a record that was glued to a torn one can be found
-//!   again.
+//! * a record is one line, whatever text it contains;
+//! * a raw `"` never occurs inside a string, so a string ends at the next `"`, and one `memchr` skips it;
+//! * `{"run": "` never occurs inside a string, so a record that was appended to a torn one can be found.
 
 use std::borrow::Cow;
 

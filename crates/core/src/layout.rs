@@ -1,6 +1,4 @@
-//! The names of everything below the state directory.
-//!
-//! Only names are made here. The files are read and written by the runtime.
+//! The names of all files below the state directory. The runtime reads and writes them.
 
 use std::fmt::Display;
 use std::ops::Deref;

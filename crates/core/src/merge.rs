@@ -1,4 +1,4 @@
-//! Bringing work back that was done in a working tree of its own, as it stands on record.
+//! The result of merging back the work of a worktree.
 
 use std::path::PathBuf;
 

@@ -1,16 +1,15 @@
-//! What a coordination event says: `id=issue-1; summary=fix login bug;`.
+//! The payload of a coordination event: `id=issue-1; summary=fix login bug;`.
 //!
-//! Writing is strict, reading takes anything. A pair is written `key=value;` with one space between
-//! pairs; in a value `\` is written `\\` and `;` is written `\;`, and every other character stands for
-//! itself, spaces and line breaks included. Because a value begins right after its `=` and ends right
-//! before its `;`, nothing around it has to be trimmed and nothing of it is lost.
+//! Writing is strict. A pair is written `key=value;` with one space between pairs; in a value `\` is written `\\`
+//! and `;` is written `\;`, and every other character stands for itself, spaces and line breaks included. A value
+//! begins right after its `=` and ends right before its `;`, so nothing is trimmed or lost.
 //!
-//! Agents write these by hand, so reading never fails and drops no words:
+//! Agents write payloads by hand, so reading never fails and drops nothing:
 //!
-//! - whitespace around a key, the last `;`, and empty pieces between two `;` do not matter;
+//! - whitespace around a key, the last `;`, and empty pieces between two `;` are optional;
 //! - a backslash before any other character is a backslash;
-//! - a piece without a key goes on with the value before it, since somebody forgot to escape a `;`;
-//! - words before the first key are [`Payload::text`], and without any key that is all there is.
+//! - a piece without a key belongs to the value before it, because its `;` was not escaped;
+//! - text before the first key is [`Payload::text`], and without any key it is the whole payload.
 
 use std::fmt;
 use std::ops::Range;

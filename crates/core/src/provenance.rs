@@ -1,8 +1,8 @@
 //! Which records a harness wrote.
 //!
 //! A record of the harness carries a seal, `"seal": "<number>:<tag>"`: its number among the records of its run, and
-//! a keyed BLAKE3 digest of both. [`Provenance`] tells from it which records of a run its harness wrote: the tag
-//! fits, and the number is new. Any other record that [claims](is_claimed) to be the harness's is forged.
+//! a keyed BLAKE3 digest of both. [`Provenance`] accepts a record as the harness's own if the tag is valid and the
+//! number is new. Any other record that [claims](is_claimed) to be the harness's is forged.
 
 use std::collections::HashMap;
 

@@ -1,13 +1,11 @@
 //! One line of the journal.
 //!
-//! A [`Record`] is everything that one line says, in the shape in which it was written: the harness
-//! writes `fields`, agents write a `payload` and a `source`. Topics and keys that this version does
-//! not know are kept and shown, never dropped. What a record means is another question, answered by
-//! [`Glance::event`].
+//! A [`Record`] is the content of one line, in the shape in which it was written: the harness writes `fields`,
+//! agents write a `payload` and a `source`. Unknown topics and keys are kept and shown, never dropped.
+//! [`Glance::event`] gives the meaning of a record.
 //!
-//! Reading has two speeds. [`Glance`] looks only at what is asked for and allocates next to nothing:
-//! views use it. [`parse`] takes a line apart and says what is wrong with it: `verify`, and whoever
-//! needs a whole record.
+//! There are two readers. [`Glance`] is lazy and allocates next to nothing: views use it. [`parse`] is strict and
+//! reports errors: `verify` and callers that need a whole record use it.
 
 mod event;
 mod extract;

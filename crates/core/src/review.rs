@@ -1,7 +1,7 @@
-//! One model of review: the contract, how its answer is read, and what follows from it.
+//! The one model of review: the contract, how its answer is read, and what follows from it.
 //!
-//! Each contract is a row of an enum with its policy. The harness runs the reviewer and collects the
-//! [`Evidence`]; [`Channel::read`] and [`Contract::settle`] decide.
+//! Each contract is a variant with its policy. The harness runs the reviewer and collects the [`Evidence`];
+//! [`Channel::read`] and [`Contract::settle`] decide.
 
 use crate::verdict::{self, Ruling as Ruled};
 use crate::wire_enum::words;

@@ -1,4 +1,4 @@
-//! Who may say what next.
+//! Which events an agent may emit.
 
 use std::fmt;
 

@@ -1,7 +1,6 @@
-//! What a run has come to: the fold of its records.
+//! The fold of the records of one run of a loop.
 //!
-//! A [`Run`] knows nothing of settings. It says what happened; [`next_step`](crate::step::next_step)
-//! says what follows from it.
+//! A [`Run`] does not depend on settings; [`next_step`](crate::step::next_step) decides what follows from it.
 
 mod runs;
 mod spawn;
@@ -184,7 +183,7 @@ impl Run {
 
     fn heard_of_parallel_work(&mut self, event: Event<'_>) {
         match event {
-            // What asks for a wave counts when there is one.
+            // The request counts as an event once the wave is open.
             Event::WaveStart(start) => drop(self.seen.insert(start.trigger_topic)),
             Event::WaveInvalid(invalid) if invalid.reason == wave::DISABLED => {
                 self.refused_wave(invalid.trigger_topic, invalid.opening_recent_event);
@@ -230,7 +229,7 @@ impl Run {
         if topic == ChainSpawned::TOPIC {
             return self.asked_for_a_chain(&record.payload().unwrap_or_default());
         }
-        // A review says nothing that counts, and nobody speaks for a run that waits for others.
+        // Events of a review do not count, nor events while the run waits for a wave or a chain.
         let is_waiting = self.waves.open.is_some() || self.spawns.open.is_some();
         let is_heard = self.stage != Stage::Reviewing && !is_waiting;
         if TopicClass::of(&topic) != TopicClass::Agent || !is_heard {
@@ -263,7 +262,7 @@ impl Run {
     }
 
     fn refused(&mut self, invalid: EventInvalid) {
-        // What a metareview tried is nothing that the agent did.
+        // Refusals of a metareview are not the agent's.
         if self.stage == Stage::Reviewing {
             return;
         }
@@ -275,8 +274,8 @@ impl Run {
         let stored = self.turn.events.iter().rposition(|event| *event == invalid.emitted);
         match stored {
             Some(place) => {
-                // The harness takes back before it ends the iteration: somebody else had ended it. Or it
-                // refuses a wave, and what asked for it did not count yet.
+                // The harness withdraws events before it ends the iteration, so this iteration was ended
+                // by a forged record. A refused wave was not counted yet.
                 if self.stage != Stage::Iterating && wave::base_of(&invalid.emitted).is_none() {
                     self.seen.remove(&invalid.emitted);
                 }
@@ -329,7 +328,7 @@ impl Run {
         self.done = iteration;
         self.turn.iteration = iteration;
         self.spawns.requests.clone_from(&self.turn.asked);
-        // What a failed iteration said does not count, and its retry is told what it was told.
+        // Events of a failed iteration do not count, and its retry gets the same prompt.
         if !self.turn.has_failed() {
             let is_plain = |event: &&String| wave::base_of(event).is_none();
             self.seen.extend(self.turn.events.iter().filter(is_plain).cloned());
@@ -376,8 +375,7 @@ impl Fold for Run {
         }
         let iteration: u64 = record.iteration().parse().unwrap_or_default();
         match record.event() {
-            // A run begins once, and reaches its goal between two iterations. Whatever says otherwise is
-            // not its harness.
+            // A run starts once, and completes between two iterations: other records are forged.
             Event::LoopStart(_) if self.start.is_some() => {}
             Event::LoopComplete(_) if self.stage == Stage::Iterating => {}
             Event::LoopStart(start) => {

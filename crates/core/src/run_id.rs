@@ -1,4 +1,4 @@
-//! The name of a run, and the three ways of choosing one.
+//! The ids of runs, and the three ways to choose one.
 
 mod words;
 

@@ -1,8 +1,8 @@
-//! Slots: a queue of items worked off by several agents at once, each item implemented, reviewed and
-//! fixed until it passes or fails.
+//! Slots: several agents process a queue of items at once; each item is implemented, reviewed and fixed until it
+//! passes or fails.
 //!
-//! [`Slots`] is the fold of such a run's records. What the run does next is [`next_step`], and what one
-//! slot does next is [`slot_step`]; neither depends on anything but the fold and the [`SlotRules`].
+//! [`Slots`] is the fold of the records of a run. [`next_step`] decides for the run and [`slot_step`] for one slot,
+//! from the fold and the [`SlotRules`] only.
 
 mod iteration;
 mod picked;
@@ -189,7 +189,7 @@ impl Fold for Slots {
         }
         let iteration = record.iteration().parse().unwrap_or_default();
         match record.event() {
-            // A run begins once.
+            // A run starts once.
             Event::SlotRunStart(_) if self.start.is_some() => {}
             Event::SlotRunStart(start) => {
                 self.times.0.clone_from(&self.times.1);
@@ -197,7 +197,7 @@ impl Fold for Slots {
             }
             Event::SlotRunPrompts(prompts) => self.prompts = Some(prompts),
             Event::SlotRunResume(_) => self.resumed(),
-            // A slot begins once.
+            // A slot starts once.
             Event::SlotStart(start) if self.slot(iteration, start.slot).is_some() => {}
             Event::SlotStart(start) => {
                 self.slots.push(Slot { iteration, start, ..Slot::default() });
@@ -233,7 +233,7 @@ impl Slot {
                 self.implement = Some(Implemented::from(end));
             }
             Event::SlotReview(review) => {
-                // What changed after the last review was looked at in this one.
+                // This review covers the changes after the last one.
                 self.merge = None;
                 self.reviews.push(Reviewed::from(review));
             }
@@ -259,7 +259,7 @@ impl Slot {
             Event::SlotFinish(finish) => {
                 let item_id = self.start.item_id.clone();
                 self.finish = Some(SlotFinish { slot: self.start.slot, item_id, ..finish });
-                // What was printed is not needed any more, and a run has many slots.
+                // Outputs are not needed any more, and a run has many slots.
                 let turns = self.implement.iter_mut().map(|implement| &mut implement.turn);
                 turns.chain(&mut self.fixes).for_each(|turn| turn.output = String::new());
             }

@@ -1,4 +1,4 @@
-//! What a run does next: a value, from its state and its rules only.
+//! The decisions of a run of a loop, from its state and its rules only.
 
 mod remark;
 
@@ -59,7 +59,7 @@ pub fn next_step(run: &Run, rules: &Rules, topology: &Topology) -> Step {
     match &run.stage {
         Stage::New => Step::Start,
         Stage::Ended(ending) => Step::Over(ending.clone()),
-        // What was cut off is done again: an unfinished iteration, or the review before it.
+        // An interrupted iteration, or the review before it, is repeated.
         Stage::Iterating => Step::Iterate(order(run, topology)),
         Stage::Between | Stage::Reviewing => match before_going_on(run, rules, topology) {
             Some(step) => step,
@@ -91,7 +91,7 @@ fn before_going_on(run: &Run, rules: &Rules, topology: &Topology) -> Option<Step
         wave::next(&run.waves, &run.id, opening_event, rules.max_branches, topology).map(Step::Wave)
     };
     match verdict(run, rules) {
-        // What was begun is brought to its end, whatever the rules say by now: nobody else would.
+        // Open chains and waves are finished first, whatever the rules say by now.
         Some(_) if run.spawns.open.is_some() => chain(),
         Some(_) if run.waves.open.is_some() => wave(),
         Some(end) => Some(spawn::at_the_end(run).map_or(end, Step::Chain)),
@@ -138,14 +138,14 @@ fn completion(run: &Run, rules: &Rules) -> Option<StopReason> {
     if run.seen.contains(&rules.completion_event) {
         return Some(StopReason::CompletionEvent);
     }
-    // An agent that handed over was not done, whatever its output says; nor was one that asked for a
-    // chain, or tried to say what it may not.
+    // An agent that emitted an event, requested a chain or had an event refused was not done, whatever
+    // its output says.
     let is_alone = turn.events.is_empty() && turn.asked.is_empty() && !turn.refused;
     (exit.promised && is_alone).then_some(StopReason::CompletionPromise)
 }
 
 fn order(run: &Run, topology: &Topology) -> Order {
-    // An iteration that is done again is routed as it was, whatever it had said before it was cut off.
+    // A repeated iteration is routed as before, whatever its agent emitted before the interruption.
     let recent_event = match run.stage {
         Stage::Iterating => &run.turn.opening_event,
         _ => &run.recent_event,

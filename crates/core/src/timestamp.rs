@@ -1,4 +1,4 @@
-//! A moment, as records carry it: RFC 3339, UTC, milliseconds.
+//! Timestamps of records: RFC 3339, UTC, milliseconds.
 
 use std::fmt;
 use std::str::FromStr;

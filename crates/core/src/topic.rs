@@ -1,4 +1,4 @@
-//! The name of an event: what may be one, and whose it is.
+//! The names of events, and who may write them.
 
 use std::borrow::Borrow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! A fold of the journal that can be kept in a file and resumed from there.
+//! A fold of the journal that is kept in a file.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -89,7 +89,7 @@ mod tests {
         coordination 2 995f974d0e269903
         latest-run 2 c4aac5a21cc00455
         metrics 3 5c3cdee0cb785a73
-        runs 12 67de0fd7c09d3a60
+        runs 13 d2f336c6dd496603
         scratchpads 1 2d9448b23fa5fd1b
         queue 3 e20375d8047db7d9
         ");

@@ -1,4 +1,4 @@
-//! Projections: what people ask the journal, each a fold of it.
+//! The views of the journal, each a fold of its records.
 
 pub mod board;
 pub mod coordination;

@@ -1,8 +1,8 @@
-//! Waves: an agent asks for several objectives to be worked on at once, each by a branch, and goes on
-//! when all of them have ended.
+//! Waves: an agent requests work on several objectives at once, each by a branch, and the run continues when all
+//! branches have ended.
 //!
-//! [`Wave`] is what is on record about one; [`next`] says what it needs next. A wave is part of the run
-//! that opened it, and its branches are runs of their own.
+//! [`Wave`] is the state of one; [`next`] decides what it needs. A wave is part of the run that requested it, and
+//! its branches are runs of their own.
 
 mod list;
 mod state;

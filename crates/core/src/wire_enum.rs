@@ -1,4 +1,4 @@
-//! Words on record and in settings that mean one thing out of a few.
+//! Enums that are one word each in records and settings.
 
 use std::fmt;
 

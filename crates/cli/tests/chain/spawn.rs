@@ -185,7 +185,7 @@ fn chains_are_shown_below_the_steps_that_asked_for_them() {
     - name: both
     - status: completed (all_steps_complete)
     - objective: ship it
-    - asked for by: run-1
+    - requested by: run-1
 
     | step | preset | run | ended with |
     |---|---|---|---|
@@ -197,7 +197,7 @@ fn chains_are_shown_below_the_steps_that_asked_for_them() {
     - name: two
     - status: completed (all_steps_complete)
     - objective: ship it
-    - asked for by: run-2
+    - requested by: run-2
 
     | step | preset | run | ended with |
     |---|---|---|---|

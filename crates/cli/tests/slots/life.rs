@@ -195,13 +195,13 @@ fn nothing_to_take() {
     slots [RUN] begin: 1 slot, with review
     note: reviewers see no diff: [DIR] is in no git repository
     iteration 1
-      slot 1  -  no_item: there is nothing to take
+      slot 1  -  no_item: no item is available
     note: `autoloop tasks list` shows the queue, and `autoloop tasks add` adds to it
     ");
     assert_snapshot!(story(&sandbox), @r"
     - run.start iterations=0 parallel_agents=1 review=true max_fix_attempts=5 isolation=shared
     1 start slot=1 item_id='' title=''
-    1 finish slot=1 item_id='' outcome=no_item reason=there is nothing to take
+    1 finish slot=1 item_id='' outcome=no_item reason=no item is available
     - run.finish reason=no_items taken=0 passed=0
     ");
     let several = project(GOOD, 1, "");

@@ -78,7 +78,7 @@ fn a_merge_of_the_user_is_not_touched() {
     let output = sandbox.run(&RUN);
     assert_eq!(output.code, Some(1), "{output}");
     assert!(sandbox.path(".git/MERGE_HEAD").exists());
-    let told = "t-2 failed: the work could not be brought back (project_busy: a merge); its work is on branch autoloop/slots/";
+    let told = "t-2 failed: the work could not be merged back (project_busy: a merge); its work is on branch autoloop/slots/";
     let outcomes = outcomes(&sandbox);
     assert!(outcomes.iter().any(|line| line.starts_with(told)), "{outcomes:?}");
 }

@@ -1,4 +1,4 @@
-//! The chains that belong together: a chain, those that its steps asked for, and so on.
+//! Connected chains: a chain, the chains that its steps requested, and so on.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ impl Ancestry {
     pub fn of(run: &str, chains: &[Chain]) -> Ancestry {
         let (above, root) = ancestors(run, chains);
         let mut ancestry = Ancestry { above, ..Ancestry::default() };
-        // The runs that belong to it, and whether their time is counted with a step that ended.
+        // The connected runs, and whether their time is part of an ended step.
         let mut runs = BTreeMap::from([(root.run.as_str(), false)]);
         for chain in chains {
             let parent = chain.parent().and_then(|parent| runs.get(parent));
@@ -59,7 +59,7 @@ struct Root<'a> {
 fn ancestors<'a>(run: &str, chains: &'a [Chain]) -> (Vec<String>, Root<'a>) {
     let mut above = Vec::new();
     let mut root = Root { run: run.to_owned(), chain: None };
-    // No chain is its own ancestor, whatever the records say.
+    // Bounded, because forged records may make a chain its own ancestor.
     for _ in chains {
         let Some(chain) = chains.iter().find(|chain| chain.step_of(&root.run).is_some()) else {
             break;

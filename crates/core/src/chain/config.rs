@@ -1,4 +1,4 @@
-//! `chains.toml`: the chains of a project, and how far they may go.
+//! `chains.toml`: the chains of a project and their limits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -206,7 +206,7 @@ impl Definitions {
                 let name = file.locate(&["chain", &index.to_string(), "name"]);
                 let invalid = name.invalid(&fault);
                 match fault {
-                    // A circle is closed in one place; too much is the chain as a whole.
+                    // A cycle is closed by one step; the other faults concern the whole chain.
                     Fault::Circle { span, .. } => Invalid { span, ..invalid },
                     _ => invalid,
                 }
@@ -287,7 +287,7 @@ impl<'a> Expansion<'a> {
                 self.found.push(step.clone());
                 continue;
             };
-            // A chain that was listed is called by its list, and a name has no commas.
+            // A listed chain is named by its list, and a name has no commas.
             let is_in = |list: &&str| list.split(',').any(|name| name.trim() == chain.name);
             if let Some(place) = self.way.iter().position(is_in) {
                 let way = self.way[place + 1..].iter().filter(|name| !name.is_empty());

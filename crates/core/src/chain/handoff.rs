@@ -1,4 +1,4 @@
-//! What a step of a chain leaves, and what the next one is told of it.
+//! The report of a step of a chain, and the handoff to the next one.
 
 use std::fmt::Write;
 
@@ -118,7 +118,7 @@ fn left(report: &Report, budget: usize) -> String {
     }
     if !report.coordination.trim().is_empty() {
         let said = text::clip(report.coordination.trim_end(), budget / 4);
-        let _ = write!(out, "\nWhat its agents kept book of:\n\n{}", text::fenced(&said));
+        let _ = write!(out, "\nBookkeeping of its agents:\n\n{}", text::fenced(&said));
     }
     if !report.files.is_empty() {
         let files = text::clip(&report.files, budget / 4);

@@ -1,4 +1,4 @@
-//! Chains, written out for people and for programs: each with those that its steps asked for.
+//! Renders chains, each with the chains that its steps requested.
 
 use std::fmt::Write;
 
@@ -98,7 +98,7 @@ impl<'a> Tree<'a> {
             let _ = writeln!(out, "- objective: {}", text::one_line(objective));
         }
         if let Some(parent) = chain.parent() {
-            let _ = writeln!(out, "- asked for by: {}", text::one_line(parent));
+            let _ = writeln!(out, "- requested by: {}", text::one_line(parent));
         }
         out.push_str("\n| step | preset | run | ended with |\n|---|---|---|---|\n");
         for row in chain.rows() {
@@ -208,7 +208,7 @@ impl Chain {
                 let known = presets.get(place).copied().unwrap_or_default();
                 let step = self.step(number);
                 let preset = step.map(|step| step.preset.as_str()).filter(|it| !it.is_empty());
-                let state = step.map_or_else(|| "not begun".to_owned(), ChainStep::state);
+                let state = step.map_or_else(|| "not started".to_owned(), ChainStep::state);
                 let run = step.and_then(|step| step.run.as_deref()).unwrap_or("-");
                 [&number.to_string(), preset.unwrap_or(known), run, &state].map(text::one_line)
             })

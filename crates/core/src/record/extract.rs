@@ -1,4 +1,4 @@
-//! One text out of a line that is too long to be held.
+//! Reads one text of a line that is too long for memory.
 
 use crate::json::{Unescaper, unescape};
 
@@ -180,7 +180,7 @@ impl Extract {
         let is_literal = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
         let end = piece.iter().position(|byte| !is_literal(byte));
         let literal = &piece[..end.unwrap_or(piece.len())];
-        // The key has done its duty, and there is no second value to look for.
+        // The buffer of the key is free: no second value is wanted.
         let room = LONGEST_KEY.saturating_sub(self.key.len());
         self.key.extend_from_slice(&literal[..literal.len().min(room)]);
         if end.is_some() {

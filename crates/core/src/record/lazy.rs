@@ -1,4 +1,4 @@
-//! A look at a line that takes only what it is asked for.
+//! A record that is parsed lazily.
 
 use std::borrow::Cow;
 

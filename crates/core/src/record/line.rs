@@ -1,4 +1,4 @@
-//! A record as one JSON line, both ways.
+//! Prints a record as one JSON line, and parses it.
 
 use super::value::{Value, print_text};
 use super::{Body, Object, Record};
@@ -135,7 +135,7 @@ pub fn print_around(record: &Record, hole: Hole) -> (Vec<u8>, Vec<u8>) {
 /// Returns where the text of the hole ends.
 fn print_with(record: &Record, hole: Option<Hole>, out: &mut Vec<u8>) -> Option<usize> {
     let mut end_of_text = None;
-    // A known key of an unexpected type is among the extra ones; it must not stand there twice.
+    // A known key of an unexpected type is among the extra ones; it must not be printed twice.
     let is_extra = |name: &str| record.extra.iter().any(|(key, _)| key == name);
     out.extend_from_slice(b"{\"run\": ");
     print_text(&record.run, out);

@@ -1,7 +1,7 @@
 //! JSON numbers, kept as they are written.
 //!
-//! JSON bounds neither the size nor the precision of a number, and most types that could hold one do. A record
-//! that says `1e309`, or has an integer of 400 digits, is a record like any other, so numbers stay text.
+//! JSON limits neither the size nor the precision of a number, but most types do. `1e309` and an integer of 400
+//! digits are valid in a record, so numbers stay text.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,8 +1,8 @@
-//! Finding the records in a line, also in one that holds more than it should.
+//! Finds the records in a line, also in a torn one.
 //!
-//! A writer that dies in the middle of a record leaves a torn line. Our own writers end it before
-//! they go on; others append right behind it, and their record shares a line with the fragment. As
-//! `{"run": "` begins a record and occurs nowhere else in one, the line can be cut apart again.
+//! A writer that dies in the middle of a record leaves a torn line. Our own writers end it before they continue;
+//! others append to it, and their record shares a line with the fragment. `{"run": "` begins a record and occurs
+//! nowhere else in one, so the line can be split again.
 
 use memchr::memmem;
 

@@ -1,12 +1,11 @@
-//! The quick look at a line that was written to the rule.
+//! The fast scanner for lines that were written to the rule.
 //!
-//! In such a line a string ends at the next `"`, because the [escaping rule](crate::json) never
-//! leaves one inside. If there is a backslash before a `"`, the line was written by somebody else, and
-//! the scanner gives up: [`parse`](super::parse) reads it. It gives up as well on anything unusual (a
-//! key it does not know, a nested value, white space elsewhere) and on anything wrong (a control
-//! character, an escape that is none, a literal that is none), so it never has to decide anything. On
-//! every line that it does not give up, the parser finds the same, but for what a
-//! [`Glance`](super::Glance) forgives; the tests and a fuzz target hold it to that.
+//! In such a line a string ends at the next `"`, because the [escaping rule](crate::json) never leaves one inside.
+//! A backslash before a `"` means that another program wrote the line: the scanner gives up, and
+//! [`parse`](super::parse) reads it. It also gives up on anything unusual (an unknown key, a nested value, white
+//! space elsewhere) and anything invalid (a control character, an escape, a literal), so it never decides
+//! anything. On every other line the parser reads the same values, except for what a [`Glance`](super::Glance)
+//! accepts in addition; tests and a fuzz target compare the two.
 
 use super::number::is_number;
 use crate::json::is_orderly;
@@ -67,7 +66,7 @@ pub(super) fn scan(line: &[u8]) -> Option<Scan<'_>> {
             _ => return None,
         };
     }
-    // Both shapes at once, or neither, is for the parser to sort out.
+    // The parser decides about records with both shapes, or neither.
     if !at.rest.is_empty() || found.fields.is_some() == found.payload.is_some() {
         return None;
     }
@@ -152,7 +151,7 @@ impl<'a> Cursor<'a> {
         }
         for count in 0..MOST_FIELDS {
             let (key, _) = self.pair()?;
-            // Two keys may be one and the same in other escapes, or once they are made UTF-8.
+            // Different bytes may be the same key, by other escapes or as invalid UTF-8.
             let is_plain = !key.contains(&b'\\') && std::str::from_utf8(key).is_ok();
             if !is_plain || keys[..count].contains(&key) {
                 return None;

@@ -1,4 +1,4 @@
-//! A field of a record, and a long text, that are read when they are asked for.
+//! Fields and long texts of a record that are unescaped when they are read.
 
 use std::borrow::Cow;
 use std::fmt;

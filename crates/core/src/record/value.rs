@@ -1,4 +1,4 @@
-//! The JSON values that records hold.
+//! The JSON values of records.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ impl Value {
         let parsed = serde_json::from_str::<Value>(&taken.text);
         match parsed.ok().and_then(|value| value.with_numbers(&taken)) {
             Some(value) => Ok(value),
-            // For the place of the error.
+            // Parsed again for the position of the error.
             None => serde_json::from_str(text),
         }
     }

@@ -1,4 +1,4 @@
-//! Every run of a journal, of any coordinator, as a view that can be kept.
+//! All runs of a journal, of any coordinator, as a kept view.
 
 use std::collections::HashMap;
 
@@ -264,7 +264,7 @@ impl View for Runs {
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();
-        // What concerns the journal as a whole belongs to no run.
+        // Records about the journal itself.
         if id.is_empty() {
             return;
         }

@@ -1,4 +1,4 @@
-//! The chains that a run asks for, as far as they are on record.
+//! The state of the chains that a run requests.
 
 use serde::{Deserialize, Serialize};
 

@@ -120,7 +120,7 @@ fn what_asks_for_a_wave_counts_once_there_is_one() {
         runs.get("a").unwrap().as_loop().unwrap().seen.iter().cloned().collect::<Vec<_>>()
     };
     assert!(seen(&runs).is_empty());
-    // Nobody speaks for the run while its branches are at work.
+    // Events do not count while branches are running.
     let spoken = at("1").agent(Topic::new("task.complete"), "");
     let joined = at("1").agent(Topic::new("x.parallel.joined"), "w");
     fold(&mut runs, &[wave.record(&at("1")), spoken, joined]);

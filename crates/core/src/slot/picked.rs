@@ -1,7 +1,7 @@
-//! What an agent says about the item that it worked on.
+//! Reads which item an agent reports having worked on.
 //!
-//! The harness claims and tells the agent which item it has, so this decides little: an agent that took
-//! nothing is not reviewed, and one that took something else is put on record.
+//! The harness assigns the items, so this decides little: the work of an agent that took nothing is not reviewed,
+//! and a different item is recorded.
 
 use crate::record::Picked;
 
@@ -16,7 +16,7 @@ pub fn picked(output: &str) -> Picked {
 }
 
 fn said(line: &str) -> Option<Picked> {
-    // A tick or a bullet may stand before it.
+    // A tick or a bullet may precede it.
     let line = line.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
     let rest = MARKS.iter().find_map(|mark| {
         let head = line.get(..mark.len())?;

@@ -1,4 +1,4 @@
-//! A run over a queue, written out for people and for programs.
+//! Renders a run of slots.
 
 use std::fmt::Write;
 

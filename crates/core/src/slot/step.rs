@@ -1,5 +1,4 @@
-//! What a run over a queue does next, and what one slot of it does next: values, from what is on record
-//! and from the rules only.
+//! The decisions of a run of slots and of one slot, from the fold and the rules only.
 
 use super::{
     Changes, End, FinishedIteration, Implemented, Outcome, Picked, Reviewed, Slot, Slots, Tally,
@@ -172,7 +171,7 @@ pub fn slot_step(slot: &Slot, rules: &SlotRules) -> SlotStep {
         return SlotStep::Over;
     }
     if !slot.has_item() {
-        return finish(Outcome::NoItem, "there is nothing to take".to_owned());
+        return finish(Outcome::NoItem, "no item is available".to_owned());
     }
     let Some(implement) = &slot.implement else { return SlotStep::Implement };
     if let Some(failure) = &implement.turn.failure {
@@ -202,7 +201,7 @@ pub fn slot_step(slot: &Slot, rules: &SlotRules) -> SlotStep {
 fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
     let finish = |outcome, reason: String| SlotStep::Finish(slot.finished(outcome, reason));
     let Some(verdict) = last.verdict.known() else {
-        // What cannot be told is no pass.
+        // An unknown verdict is no pass.
         let verdict = &last.verdict;
         return finish(
             Outcome::Failed,
@@ -213,7 +212,7 @@ fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
     let next = last.attempt + 1;
     let fixed = slot.fixes.iter().find(|fix| fix.attempt == next);
     match (rules.contract().settle(verdict, round), fixed) {
-        // The reviewer was told what a pass means here.
+        // The prompt said that a pass confirms that no change was needed.
         (Ruling::Proceed, _) if last.changes == Changes::Empty => {
             let reason = match last.follow_up.trim() {
                 "" => "no change was needed".to_owned(),
@@ -247,7 +246,7 @@ fn settle(slot: &Slot, reason: &str, rules: &SlotRules) -> SlotStep {
     match &slot.merge {
         None => SlotStep::Merge,
         Some(merge) if merge.outcome == MergeOutcome::Changed => after_change(slot),
-        // Whatever cannot be told is not settled, so that everything is kept.
+        // An unknown outcome is not settled, so that the work is kept.
         Some(merge) if merge.outcome.known().is_some_and(MergeOutcome::is_settled) => {
             finish(Outcome::Passed, reason.to_owned())
         }
@@ -256,7 +255,7 @@ fn settle(slot: &Slot, reason: &str, rules: &SlotRules) -> SlotStep {
             let mut why = vec![merge.outcome.to_string(), merge.files.clone(), detail];
             why.retain(|part| !part.is_empty());
             let why = why.join(": ");
-            let reason = format!("the work could not be brought back ({why})");
+            let reason = format!("the work could not be merged back ({why})");
             finish(Outcome::Failed, reason)
         }
     }

@@ -122,7 +122,7 @@ fn review_is_skipped_on_each_of_the_conditions() {
     assert_eq!(done.next(&off), "passed: not reviewed: reviews are off");
     let silent = SlotRules { review: Review::NoPrompt, ..RULES };
     assert_eq!(done.next(&silent), "passed: not reviewed: there is no reviewer prompt");
-    assert_eq!(Story::of("", "").next(&RULES), "no_item: there is nothing to take");
+    assert_eq!(Story::of("", "").next(&RULES), "no_item: no item is available");
     let story = Story::of("t-1", "").said("none");
     assert_eq!(story.next(&RULES), "no_item: the agent did not take the item");
     let story = Story::of("t-1", "").implemented(7);
@@ -181,10 +181,10 @@ fn what_passed_on_a_branch_is_brought_back() {
     assert_eq!(story.next(&RULES), "merge");
     assert_eq!(story.clone().merged("merged", "").next(&RULES), "passed: a test is missing");
     assert_eq!(story.clone().merged("nothing", "").next(&RULES), "passed: a test is missing");
-    insta::assert_snapshot!(story.clone().merged("conflict", "a.rs,b.rs").next(&RULES), @"failed: the work could not be brought back (conflict: a.rs,b.rs)");
+    insta::assert_snapshot!(story.clone().merged("conflict", "a.rs,b.rs").next(&RULES), @"failed: the work could not be merged back (conflict: a.rs,b.rs)");
     // What a later version says is kept, and is no success.
-    insta::assert_snapshot!(story.clone().merged("rebased", "").next(&RULES), @"failed: the work could not be brought back (rebased)");
-    insta::assert_snapshot!(story.merged("failed", "").next(&RULES), @"failed: the work could not be brought back (failed)");
+    insta::assert_snapshot!(story.clone().merged("rebased", "").next(&RULES), @"failed: the work could not be merged back (rebased)");
+    insta::assert_snapshot!(story.merged("failed", "").next(&RULES), @"failed: the work could not be merged back (failed)");
 }
 
 fn item(iteration: u64, slot: u64, item: &str) -> Record {

@@ -1,5 +1,4 @@
-//! What is said about the iteration before the next one: that it emitted nothing, or that its claim to have
-//! reached the goal did not count.
+//! The remark about the last iteration: it emitted no event, or its claim of completion did not count.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What an agent did in one part of an earlier run, so that it can be done again.
+//! The events and the output of one turn of an earlier run, for a replay.
 
 use std::fmt;
 
@@ -80,7 +80,7 @@ impl<P> Replay<P> {
         let Ok(number) = record.iteration().parse::<u64>() else { return };
         let is_ours = number == self.part.number();
         if record.has_payload() {
-            // What the harness says for a wave is no word of the agent.
+            // The harness emits the joined event of a wave.
             let is_agents = record.source().is_none_or(|source| source != "harness");
             if is_agents && is_ours && self.listens() {
                 self.said.push(Said::Event(record.topic().into_owned(), place()));
@@ -96,7 +96,7 @@ impl<P> Replay<P> {
                 self.said.clear();
                 self.end = None;
             }
-            // The harness looks a second time when the agent is gone: that is no refusal at the door.
+            // Refusals after the end of the agent are the harness's, not of `emit`.
             (_, Event::BackendFinish(_)) if is_ours => self.acts = false,
             (_, Event::EventInvalid(invalid)) if is_ours && self.listens() => {
                 self.said.push(Said::Refused(invalid.emitted));
@@ -183,7 +183,7 @@ mod tests {
     fn what_did_not_end_cannot_be_had() {
         let cut_off = replay("r", Part::Iteration(2));
         assert_eq!((cut_off.end, cut_off.is_known, cut_off.others), (None, true, Some((1, 1))));
-        assert!(!replay("nobody", Part::Iteration(1)).is_known);
+        assert!(!replay("unknown", Part::Iteration(1)).is_known);
     }
 
     #[test]

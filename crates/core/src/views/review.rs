@@ -140,19 +140,19 @@ impl<P> Review<P> {
         facts.extend(self.began.clone().map(|began| ("began", began)));
         facts.push(("command", self.command.clone()));
         let bounds = self.enforcement.clone();
-        facts.push(("held by", bounds.unwrap_or_else(|| "nothing that is on record".to_owned())));
+        facts.push(("sandbox", bounds.unwrap_or_else(|| "not recorded".to_owned())));
         facts.push(("ended", self.ended()));
         if let Some(at) = &self.reverted {
-            facts.push(("undone", at.clone()));
+            facts.push(("reverted", at.clone()));
         }
         facts
     }
 
     fn ended(&self) -> String {
-        let Some(end) = &self.end else { return "not yet, or it was cut off".to_owned() };
+        let Some(end) = &self.end else { return "not yet, or interrupted".to_owned() };
         let mut text = format!("exit code {}", end.exit_code);
         if end.timed_out {
-            text.push_str(", its time was up");
+            text.push_str(", timed out");
         }
         if let Some(at) = &end.at {
             let _ = write!(text, ", {at}");

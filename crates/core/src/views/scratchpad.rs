@@ -1,8 +1,8 @@
-//! What each iteration of a run printed, in the short form that prompts carry.
+//! The outputs of a run's iterations, in the short form for prompts.
 //!
-//! The last four iterations are shown in full, the older ones by a line each. The view is bounded: of
-//! an output, what is too long for a prompt is not kept, nor are more older lines than fit into one.
-//! The rich form with every output needs the journal itself; [`rich_heading`] is its frame.
+//! The last four iterations are shown in full, the older ones with a line each. The view is bounded: it keeps
+//! neither more of an output nor more lines than fit into a prompt. The rich form with every output needs the
+//! journal itself; [`rich_heading`] is its frame.
 
 mod compact;
 

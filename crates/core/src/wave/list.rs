@@ -1,4 +1,4 @@
-//! The list of objectives that a wave is asked for with.
+//! The list of objectives in a request for a wave.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What is on record about a wave.
+//! The fold of the waves of a run.
 
 use serde::{Deserialize, Serialize};
 

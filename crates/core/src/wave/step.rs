@@ -1,4 +1,4 @@
-//! What a wave needs next: a value, from what is on record and from the rules only.
+//! The decisions of a wave, from the fold and the rules only.
 
 use super::state::{Request, Wave, Waves, branch_id};
 use super::{DISABLED, EXPLORE, base_of, joined_topic, objectives};

@@ -50,8 +50,7 @@ fn what_can_be_is_granted_and_the_harness_knows_the_parent() {
     let long = Run::new(&"r".repeat(60));
     let refused = admit(&long, &SpawnRequest::new("steps=a;", Asker::Agent), &context).unwrap_err();
     assert_eq!(refused.reason(), "bad_id");
-    let request =
-        SpawnRequest::new("steps=a; parent_id=somebody; justification= why ;", Asker::Agent);
+    let request = SpawnRequest::new("steps=a; parent_id=other; justification= why ;", Asker::Agent);
     let spawned = admit(&Run::new("r"), &request, &context).unwrap().spawned;
     assert_eq!((spawned.parent_id.as_str(), spawned.justification.as_str()), ("r", "why"));
 }
@@ -113,7 +112,7 @@ fn tree() -> Vec<Chain> {
         chain("ship", None, "x,y"),
         chain("a", Some("ship-run"), "x,y,z"),
         chain("b", Some("a-run"), "x"),
-        chain("alone", Some("somebody"), "x,x"),
+        chain("alone", Some("other"), "x,x"),
     ]
 }
 
@@ -129,7 +128,7 @@ fn relatives_share_depth_steps_and_time() {
     // The step of `ship` ended, and with it all that belongs to its run.
     chains[1].steps[0].stop_reason = Some("completion_event".into());
     assert_eq!(Ancestry::of("b-run", &chains).spent_ms, 100);
-    let ancestry = Ancestry::of("somebody", &chains);
+    let ancestry = Ancestry::of("other", &chains);
     assert_eq!((ancestry.above.len(), ancestry.steps, ancestry.spent_ms), (0, 2, 100));
     assert_eq!(Ancestry::of("stranger", &chains), Ancestry::default());
 
@@ -159,7 +158,7 @@ fn relatives_share_depth_steps_and_time() {
 }
 
 proptest! {
-    /// Records that somebody forged may make any chain the parent of any other.
+    /// Forged records may make any chain the parent of any other.
     #[test]
     fn a_family_is_found_whatever_the_records_say(
         parents in prop::collection::vec(prop::option::of(0..6usize), 1..6),

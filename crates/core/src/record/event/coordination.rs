@@ -1,25 +1,23 @@
-//! What agents say about their work, in the topics that bypass routing.
+//! The bookkeeping of agents, in the topics that bypass routing.
 
 use crate::payload::Payload;
 use crate::record::Glance;
 
-/// Declares the coordination events, whose fields stand in the payload as `key=value;`. Words without a key
-/// are the value of the field that is declared with `or words`.
+/// Declares the coordination events, whose fields are in the payload as `key=value;`. Text without a key is
+/// the value of the field that is declared with `or words`.
 macro_rules! coordination_events {
     ($( $(#[$doc:meta])* $name:ident = $topic:literal { $( $(#[$field_doc:meta])* $field:ident $(or $words:ident)?, )* } )*) => {
-        /// Bookkeeping by an agent. These are claims: nothing in the harness takes them for evidence.
+        /// The bookkeeping of an agent: claims, never evidence.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Coordination {
             $( $(#[$doc])* $name { $( $(#[$field_doc])* $field: String, )* }, )*
         }
 
         impl Coordination {
-            /// The topic of such records.
             pub fn topic(&self) -> &'static str {
                 match self { $( Coordination::$name { .. } => $topic, )* }
             }
 
-            /// The payload that says so.
             pub fn payload(&self) -> Payload {
                 match self {
                     $( Coordination::$name { $( $field, )* } => {
@@ -33,7 +31,7 @@ macro_rules! coordination_events {
                 }
             }
 
-            /// What a record says, in its payload or in fields.
+            /// Reads the payload or the fields of a record.
             pub(super) fn read(topic: &str, record: &Glance<'_>) -> Option<Self> {
                 let said = Said { record, payload: record.payload().map(|text| Payload::parse(&text)) };
                 match topic {
@@ -49,7 +47,6 @@ macro_rules! coordination_events {
     };
 }
 
-/// What an agent said.
 struct Said<'r, 'l> {
     record: &'r Glance<'l>,
     payload: Option<Payload>,
@@ -70,61 +67,40 @@ impl Said<'_, '_> {
 }
 
 coordination_events! {
-    /// An issue was found.
     IssueDiscovered = "issue.discovered" {
-        /// Which issue.
         id,
-        /// What it is.
         summary or words,
-        /// `open`, `deferred` and the like.
+        /// Such as `open` or `deferred`.
         disposition,
-        /// Who is to see to it.
         owner,
     }
-    /// An issue was resolved.
     IssueResolved = "issue.resolved" {
-        /// Which issue.
         id,
-        /// How.
         resolution or words,
     }
-    /// A unit of work began.
+    /// A unit of work.
     SliceStarted = "slice.started" {
-        /// Which slice.
         id,
-        /// What it is.
         description or words,
     }
-    /// A unit of work is said to have passed verification.
     SliceVerified = "slice.verified" {
-        /// Which slice.
         id,
     }
-    /// A unit of work is said to have been committed.
     SliceCommitted = "slice.committed" {
-        /// Which slice.
         id,
-        /// The commit.
         commit_hash or words,
     }
     /// Stale context was moved out of a working file.
     ContextArchived = "context.archived" {
-        /// From where.
         source_file or words,
-        /// To where.
         dest_file,
-        /// Why.
         reason,
     }
-    /// A chain was started from within a loop.
     ChainSpawn = "chain.spawn" {
-        /// Which chain.
         chain_id,
-        /// The chain or run that it comes from.
         parent_id,
-        /// Its steps, separated by commas.
+        /// Separated by commas.
         steps,
-        /// Why.
         justification or words,
     }
 }

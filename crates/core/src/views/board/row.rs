@@ -1,4 +1,4 @@
-//! One row of a board: who works, on what, and how far it is.
+//! One row of a board.
 
 use std::time::Duration;
 

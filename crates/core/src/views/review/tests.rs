@@ -34,9 +34,9 @@ fn a_review_is_what_it_was_the_last_time() {
     before: iteration 2
     began: t2
     command: sh
-    held by: landlock abi 4
-    ended: exit code 1, its time was up, t3
-    undone: t4
+    sandbox: landlock abi 4
+    ended: exit code 1, timed out, t3
+    reverted: t4
     src: added, with 3 more inside (put back)
     ");
 }
@@ -47,8 +47,8 @@ fn without_a_number_it_is_the_latest() {
     run: r
     before: iteration 4
     command: sh
-    held by: nothing that is on record
-    ended: not yet, or it was cut off
+    sandbox: not recorded
+    ended: not yet, or interrupted
     ");
     let missing = search(Some(3));
     assert_eq!((missing.found, missing.others), (None, Some((2, 4))));

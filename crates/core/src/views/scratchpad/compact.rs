@@ -94,7 +94,7 @@ fn write_entry(entry: &Entry<Shortened>, output: &Shortened, out: &mut String) {
         }
         return;
     }
-    // Of a record of many megabytes, a view sees only the ends of its long strings.
+    // A view reads only the ends of long strings in a record of many megabytes.
     let at_least = if output.head.contains(" […] ") || output.tail.contains(" […] ") {
         "at least "
     } else {
