@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{Ruling, Verdict, Violation};
 use crate::config::Place;
-use crate::{record, text};
+use crate::{json, text};
 
 /// The most bytes from the first `{` on that are kept; an object that is longer is a violation.
 pub const LONGEST: usize = 8 * 1024 * 1024;
@@ -161,5 +161,5 @@ fn field(key: &'static str, value: &RawValue) -> Result<String, Violation> {
 /// The text of a JSON string.
 fn string(value: &RawValue) -> Option<String> {
     let raw = value.get().strip_prefix('"')?.strip_suffix('"')?;
-    Some(record::unescape(raw.as_bytes()).into_owned())
+    Some(json::unescape(raw.as_bytes()).into_owned())
 }
