@@ -274,7 +274,7 @@ impl<'a> Facts<'a> {
         Facts {
             chain: &chain.id,
             name: chain.start.as_ref().map(|start| &*start.name),
-            status: status(chain).word(),
+            status: status(chain).name(),
             outcome: chain.outcome.as_ref().map(Word::as_str),
             steps: steps.collect(),
         }

@@ -162,7 +162,7 @@ fn print_result(run: &Run, launch: &Launch, as_json: bool) -> Result<(), Failure
         true => {
             let facts = Facts {
                 run: &run.id,
-                status: status.word(),
+                status: status.name(),
                 reason,
                 detail: run.failure().map(ToString::to_string),
                 iterations: run.done,
