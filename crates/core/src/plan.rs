@@ -43,7 +43,7 @@ pub struct Plan {
     role_backends: Vec<(String, BackendPlan)>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
     /// The event that completes a run.
     pub event: String,

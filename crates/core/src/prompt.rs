@@ -1,11 +1,8 @@
-//! What agents are told: sections, each with a budget, rendered from plain data.
+//! The prompts of agents: sections with budgets, rendered from plain data.
 //!
-//! Two sorts of text meet in a prompt. What the user wrote (the objective, instructions, prompts of
-//! roles) is instruction and stands as it is. What agents printed or emitted is data: it stands in one
-//! line of ours or between fences, so that it cannot pass for a section.
-//!
-//! A text that is longer than the budget of its section is cut between characters, and the cut is
-//! told of. [`Budgets`] says how much each may take.
+//! Text of the user (the objective, instructions, prompts of roles) is instruction and is inserted as it is.
+//! Output and events of agents are data: they are put on one line or between fences, so that they cannot look
+//! like a section. A text over the budget of its section is cut between characters, with a note.
 
 pub mod chain;
 pub mod iteration;
@@ -14,7 +11,7 @@ mod section;
 pub mod slot;
 pub mod wave;
 
-use crate::memory::Counts;
+use crate::memory::Block;
 use crate::topology::Route;
 
 /// The maximum number of characters of each part of a prompt. Memory and scratchpad have their own budgets;
@@ -53,41 +50,29 @@ impl Default for Budgets {
     }
 }
 
-/// How full the memory is and how many events were refused.
+/// What the prompts of an iteration and of a metareview have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pressure {
-    /// The characters of the whole memory.
-    pub memory_chars: usize,
-    /// The limit for that; 0 is no limit.
-    pub memory_budget: usize,
-    pub entries: Counts,
-    /// Entries left out of this prompt.
-    pub dropped: Counts,
-    /// In this run.
+pub struct LoopContext {
+    pub run: String,
+    /// The next iteration, counted from 1.
+    pub iteration: u64,
+    /// Messages of the harness, such as a loop file that does not parse.
+    pub notices: Vec<String>,
+    /// The number of refused events in this run.
     pub invalid_emits: u64,
     pub last_rejected: Option<String>,
-}
-
-impl Pressure {
-    pub fn new(
-        memory: &crate::memory::Block,
-        invalid_emits: u64,
-        last_rejected: Option<String>,
-    ) -> Self {
-        Pressure {
-            memory_chars: memory.chars,
-            memory_budget: memory.budget,
-            entries: memory.entries,
-            dropped: memory.dropped,
-            invalid_emits,
-            last_rejected,
-        }
-    }
+    /// The note about a refused event; set only if no event was accepted since.
+    pub backpressure: Option<String>,
+    pub memory: Block,
+    pub routing: Routing,
+    pub scratchpad: String,
+    pub tools: Tools,
+    pub budgets: Budgets,
 }
 
 /// The roles and the next route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cast {
+pub struct Routing {
     /// The event that routes.
     pub recent_event: String,
     pub route: Route,
@@ -102,15 +87,6 @@ pub struct RoleText {
     /// As written.
     pub emits: Vec<String>,
     pub prompt: String,
-}
-
-/// How the run completes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Completion {
-    pub event: String,
-    /// The text in the output that completes it; may be empty.
-    pub promise: String,
-    pub required_events: Vec<String>,
 }
 
 /// The paths that an agent needs.

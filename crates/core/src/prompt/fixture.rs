@@ -1,16 +1,16 @@
 //! What the tests of both prompts begin with.
 
 use super::*;
-use crate::memory::{Block, Memory};
+use crate::memory::Memory;
 
 /// A loop of three roles in which the builder acts.
-pub(super) fn cast() -> Cast {
+pub(super) fn routing() -> Routing {
     let role = |id: &str, emits: &[&str], prompt: &str| RoleText {
         id: id.to_owned(),
         emits: emits.iter().map(|&event| event.to_owned()).collect(),
         prompt: prompt.to_owned(),
     };
-    Cast {
+    Routing {
         recent_event: "tasks.ready".to_owned(),
         route: Route {
             roles: vec!["builder".to_owned()],

@@ -8,7 +8,7 @@ use autoloop_core::failure::TurnFailure;
 use autoloop_core::memory::{Block, Places};
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::prompt::iteration::{IterationOrder, render};
-use autoloop_core::prompt::{Budgets, Cast, Completion, Pressure, RoleText, Tools};
+use autoloop_core::prompt::{Budgets, LoopContext, RoleText, Routing, Tools};
 use autoloop_core::provenance::FORGED;
 use autoloop_core::record::{
     BackendFinish, BackendStart, BackendUsage, ChainSpawned, EventInvalid, Heading,
@@ -189,44 +189,51 @@ impl Drive<'_> {
     fn iteration_order(&self, order: &Order) -> Result<IterationOrder, DriveError> {
         let plan = &self.loaded.plan;
         let run = self.harness.run();
-        let memory = self.memory()?;
+        let remarks = remark(run, &plan.rules());
+        let notices = remarks.iter().map(Remark::notice).chain(self.notices.iter().cloned());
+        let routing = self.routing(&order.recent_event, order.route.clone());
         Ok(IterationOrder {
-            run: run.id.clone(),
-            iteration: order.iteration,
+            context: LoopContext {
+                notices: notices.collect(),
+                backpressure: backpressure(order),
+                ..self.context(order.iteration, routing)?
+            },
             max_iterations: plan.max_iterations,
             objective: self.objective.clone(),
             handoff: self.handoff.clone(),
             harness_instructions: self.loaded.harness.clone().unwrap_or_default(),
-            notices: remark(run, &plan.rules())
-                .iter()
-                .map(Remark::notice)
-                .chain(self.notices.iter().cloned())
-                .collect(),
-            pressure: self.pressure(&memory),
-            backpressure: backpressure(order),
-            memory,
-            cast: self.cast(&order.recent_event, &order.route),
-            completion: Completion {
-                event: plan.completion.event.clone(),
-                promise: plan.completion.promise.clone().unwrap_or_default(),
-                required_events: plan.completion.required.clone(),
-            },
+            completion: plan.completion.clone(),
             parallel: plan.parallel,
             own_tree: self.own_tree().cloned(),
             joined: run.waves.joined.clone(),
             chains: self.chains_left()?,
             returned: run.spawns.returned.clone(),
+        })
+    }
+
+    /// What the prompts of iterations and metareviews have in common.
+    pub(super) fn context(
+        &self,
+        iteration: u64,
+        routing: Routing,
+    ) -> Result<LoopContext, DriveError> {
+        let run = self.harness.run();
+        Ok(LoopContext {
+            run: run.id.clone(),
+            iteration,
+            notices: self.notices.clone(),
+            invalid_emits: run.invalid_count,
+            last_rejected: run.last_rejected.clone(),
+            backpressure: run.backpressure.as_ref().map(told_of),
+            memory: self.memory()?,
+            routing,
             scratchpad: self.harness.scratchpad().compact(SCRATCHPAD_BUDGET),
             tools: self.tools(),
             budgets: Budgets::default(),
         })
     }
 
-    pub(super) fn scratchpad(&self) -> String {
-        self.harness.scratchpad().compact(SCRATCHPAD_BUDGET)
-    }
-
-    pub(super) fn tools(&self) -> Tools {
+    fn tools(&self) -> Tools {
         Tools {
             bin: self.loaded.files.state_dir.tool().display().to_string(),
             state_dir: self.loaded.files.state_dir.display().to_string(),
@@ -237,18 +244,13 @@ impl Drive<'_> {
         }
     }
 
-    pub(super) fn cast(&self, recent_event: &str, route: &Route) -> Cast {
+    pub(super) fn routing(&self, recent_event: &str, route: Route) -> Routing {
         let roles = self.loaded.topology.roles.iter().map(|role| RoleText {
             id: role.id.clone(),
             emits: role.emits.iter().map(ToString::to_string).collect(),
             prompt: self.loaded.role_prompt(&role.id).to_owned(),
         });
-        Cast { recent_event: recent_event.to_owned(), route: route.clone(), roles: roles.collect() }
-    }
-
-    pub(super) fn pressure(&self, memory: &Block) -> Pressure {
-        let run = self.harness.run();
-        Pressure::new(memory, run.invalid_count, run.last_rejected.clone())
+        Routing { recent_event: recent_event.to_owned(), route, roles: roles.collect() }
     }
 
     /// What is remembered, within the budget of a prompt.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use autoloop_core::failure::TurnFailure;
 use autoloop_core::permissions::AllowList;
-use autoloop_core::prompt::Budgets;
 use autoloop_core::prompt::review::{ReviewOrder, render};
 use autoloop_core::record::{ReviewFinish, ReviewStart};
 use autoloop_core::review::Contract;
@@ -14,7 +13,7 @@ use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::topology::Route;
 use autoloop_core::wave::Parallel;
 
-use super::iteration::{LoopTurn, invalid_events, told_of};
+use super::iteration::{LoopTurn, invalid_events};
 use super::{Drive, DriveError, Progress};
 use crate::emit::{Emitter, Speaker};
 use crate::ipc::Handler;
@@ -124,20 +123,10 @@ impl Drive<'_> {
     }
 
     fn review_order(&self, before: u64, recent_event: &str) -> Result<ReviewOrder, DriveError> {
-        let memory = self.memory()?;
-        let run = self.harness.run();
+        let route = self.loaded.topology.route(recent_event);
         Ok(ReviewOrder {
-            run: run.id.clone(),
-            iteration: before,
+            context: self.context(before, self.routing(recent_event, route))?,
             instructions: self.loaded.review_prompt.clone().unwrap_or_default(),
-            notices: self.notices.clone(),
-            pressure: self.pressure(&memory),
-            backpressure: run.backpressure.as_ref().map(told_of),
-            memory,
-            cast: self.cast(recent_event, &self.loaded.topology.route(recent_event)),
-            scratchpad: self.scratchpad(),
-            tools: self.tools(),
-            budgets: Budgets::default(),
         })
     }
 

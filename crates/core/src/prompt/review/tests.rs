@@ -2,18 +2,20 @@ use super::super::fixture;
 use super::*;
 
 fn order() -> ReviewOrder {
-    let memory = fixture::memory();
     ReviewOrder {
-        run: "swift-agent".to_owned(),
-        iteration: 4,
+        context: LoopContext {
+            run: "swift-agent".to_owned(),
+            iteration: 4,
+            invalid_emits: 1,
+            last_rejected: Some("bogus.x".to_owned()),
+            backpressure: Some("invalid event 'bogus.x'".to_owned()),
+            memory: fixture::memory(),
+            routing: fixture::routing(),
+            scratchpad: "## Iteration 1\n\nexit_code=0\n\n```text\nplanned\n```\n".to_owned(),
+            tools: fixture::tools(),
+            ..LoopContext::default()
+        },
         instructions: "Look at the plan first.\n".to_owned(),
-        pressure: Pressure::new(&memory, 1, Some("bogus.x".to_owned())),
-        backpressure: Some("invalid event 'bogus.x'".to_owned()),
-        memory,
-        cast: fixture::cast(),
-        scratchpad: "## Iteration 1\n\nexit_code=0\n\n```text\nplanned\n```\n".to_owned(),
-        tools: fixture::tools(),
-        ..ReviewOrder::default()
     }
 }
 
@@ -120,7 +122,8 @@ fn the_sentences_of_the_specification_stand_as_they_are() {
 #[test]
 fn without_instructions_there_is_no_heading_for_them() {
     for none in ["", "  \n\n"] {
-        let order = ReviewOrder { instructions: none.to_owned(), backpressure: None, ..order() };
+        let mut order = ReviewOrder { instructions: none.to_owned(), ..order() };
+        order.context.backpressure = None;
         let prompt = render(&order);
         assert!(!prompt.contains("Additional metareview instructions:"));
         assert!(!prompt.contains("Backpressure:"));
@@ -130,7 +133,7 @@ fn without_instructions_there_is_no_heading_for_them() {
 #[test]
 fn the_files_of_a_preset_are_named_where_they_are() {
     let mut order = order();
-    order.tools.loop_dir = "/p/.autoloop/runs/a/loop".to_owned();
+    order.context.tools.loop_dir = "/p/.autoloop/runs/a/loop".to_owned();
     let prompt = render(&order);
     for file in ["autoloops.toml", "topology.toml", "harness.md", "metareview.md", "roles/*.md"] {
         assert!(prompt.contains(&format!("`/p/.autoloop/runs/a/loop/{file}`")), "{file}");
